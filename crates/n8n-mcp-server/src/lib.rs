@@ -1,0 +1,1 @@
+//! MCP server for n8n: list workflows and really run them.
