@@ -1,1 +1,3 @@
-//! Stub.
+//! The Model Context Protocol without its edges.
+pub mod jsonrpc;
+pub mod tool;

@@ -1,0 +1,298 @@
+//! Bytes to message: one borrowed pass that keeps the id even of a request it refuses.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, Visitor};
+use serde_json::value::RawValue;
+
+use super::id::Id;
+use super::message::{Message, Notification, Request, ResponseIn};
+
+/// Decodes a single JSON-RPC message from one line of input; a trailing newline is allowed.
+///
+/// # Errors
+/// [`DecodeError`] says whether the input was not JSON or not a message, names the field at fault
+/// and carries the id if one could be read.
+pub fn decode(line: &[u8]) -> Result<Message<'_>, DecodeError<'_>> {
+    decode_str(utf8(line)?)
+}
+
+/// Why a frame, or one item of a batch, is not a message.
+#[derive(Debug)]
+pub struct DecodeError<'a> {
+    /// The id of the refused request, where it had a legal one.
+    pub id: Option<Id<'a>>,
+    /// What is wrong.
+    pub fault: Fault,
+}
+
+/// What is wrong with a frame.
+#[derive(Debug, PartialEq)]
+pub enum Fault {
+    /// Not JSON, or not UTF-8: `-32700`. Says what and where.
+    NotJson(String),
+    /// JSON, but not an object.
+    NotAnObject,
+    /// `[]`.
+    EmptyBatch,
+    /// The field stands twice in the envelope, so its meaning is ambiguous.
+    Duplicate(&'static str),
+    /// The field is absent.
+    Missing(&'static str),
+    /// The field has the wrong type or value; says what it must be.
+    Wrong(&'static str, &'static str),
+}
+
+impl Fault {
+    /// The envelope field at fault, if it is one field's fault.
+    pub fn field(&self) -> Option<&'static str> {
+        match self {
+            Self::Duplicate(field) | Self::Missing(field) | Self::Wrong(field, _) => Some(field),
+            Self::NotJson(_) | Self::NotAnObject | Self::EmptyBatch => None,
+        }
+    }
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotJson(detail) => f.write_str(detail),
+            Self::NotAnObject => f.write_str("a message must be a JSON object"),
+            Self::EmptyBatch => f.write_str("a batch must hold at least one message"),
+            Self::Duplicate(field) => write!(f, "Duplicate field: {field}"),
+            Self::Missing(field) => write!(f, "Missing required field: {field}"),
+            Self::Wrong(field, must) => write!(f, "{field} must be {must}"),
+        }
+    }
+}
+
+impl<'a> DecodeError<'a> {
+    #[expect(
+        clippy::needless_pass_by_value,
+        reason = "called as a `map_err` function"
+    )]
+    pub(super) fn parse(error: serde_json::Error) -> Self {
+        Self {
+            id: None,
+            fault: Fault::NotJson(error.to_string()),
+        }
+    }
+
+    pub(super) fn invalid(id: Option<Id<'a>>, fault: Fault) -> Self {
+        Self { id, fault }
+    }
+}
+
+pub(super) fn utf8(bytes: &[u8]) -> Result<&str, DecodeError<'_>> {
+    std::str::from_utf8(bytes).map_err(|error| DecodeError {
+        id: None,
+        fault: Fault::NotJson(format!("not UTF-8: {error}")),
+    })
+}
+
+pub(super) fn decode_str(text: &str) -> Result<Message<'_>, DecodeError<'_>> {
+    let envelope = match serde_json::from_str::<Envelope<'_>>(text) {
+        Ok(envelope) => envelope,
+        // The visitor itself refuses only what is not an object.
+        Err(error) if error.is_data() => {
+            return Err(DecodeError::invalid(None, Fault::NotAnObject));
+        }
+        Err(error) => return Err(DecodeError::parse(error)),
+    };
+    let id = envelope.id.and_then(Id::new);
+    envelope
+        .into_message(id)
+        .map_err(|fault| DecodeError::invalid(id, fault))
+}
+
+/// The fields of a message, unread. A repeated field is noted rather than fatal, so that the id is
+/// still found.
+#[derive(Default)]
+struct Envelope<'a> {
+    jsonrpc: Option<&'a RawValue>,
+    id: Option<&'a RawValue>,
+    method: Option<&'a RawValue>,
+    params: Option<&'a RawValue>,
+    result: Option<&'a RawValue>,
+    error: Option<&'a RawValue>,
+    duplicate: Option<&'static str>,
+}
+
+impl<'a> Envelope<'a> {
+    fn into_message(self, id: Option<Id<'a>>) -> Result<Message<'a>, Fault> {
+        if let Some(field) = self.duplicate {
+            return Err(Fault::Duplicate(field));
+        }
+        match self.jsonrpc.map(RawValue::get) {
+            Some(r#""2.0""#) => {}
+            Some(_) => return Err(Fault::Wrong("jsonrpc", "\"2.0\"")),
+            None => return Err(Fault::Missing("jsonrpc")),
+        }
+        let Some(method) = self.method else {
+            return self.into_response(id);
+        };
+        if self.id.is_some() && id.is_none() {
+            return Err(Fault::Wrong("id", "a string or an integer"));
+        }
+        let method = string(method).ok_or(Fault::Wrong("method", "a string"))?;
+        let params = self.params.filter(|params| params.get() != "null");
+        if params.is_some_and(|params| !params.get().starts_with(['{', '['])) {
+            return Err(Fault::Wrong("params", "an object"));
+        }
+        Ok(match id {
+            Some(id) => Message::Request(Request { id, method, params }),
+            None => Message::Notification(Notification { method, params }),
+        })
+    }
+
+    fn into_response(self, id: Option<Id<'a>>) -> Result<Message<'a>, Fault> {
+        let outcome = match (self.result, self.error) {
+            (Some(result), None) => Ok(result),
+            (None, Some(error)) => Err(error),
+            (Some(_), Some(_)) => return Err(Fault::Wrong("result", "absent beside error")),
+            (None, None) => return Err(Fault::Missing("method")),
+        };
+        Ok(Message::Response(ResponseIn { id, outcome }))
+    }
+}
+
+/// A JSON string, unescaped only where it has escapes.
+fn string(raw: &RawValue) -> Option<Cow<'_, str>> {
+    let inner = raw.get().strip_prefix('"')?.strip_suffix('"')?;
+    if inner.contains('\\') {
+        return serde_json::from_str(raw.get()).ok().map(Cow::Owned);
+    }
+    Some(Cow::Borrowed(inner))
+}
+
+impl<'de> Deserialize<'de> for Envelope<'de> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Fields;
+        impl<'de> Visitor<'de> for Fields {
+            type Value = Envelope<'de>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a JSON-RPC message object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+                let mut envelope = Envelope::default();
+                while let Some(key) = map.next_key::<Key>()? {
+                    let (slot, name) = match key {
+                        Key::Jsonrpc => (&mut envelope.jsonrpc, "jsonrpc"),
+                        Key::Id => (&mut envelope.id, "id"),
+                        Key::Method => (&mut envelope.method, "method"),
+                        Key::Params => (&mut envelope.params, "params"),
+                        Key::Result => (&mut envelope.result, "result"),
+                        Key::Error => (&mut envelope.error, "error"),
+                        Key::Other => {
+                            map.next_value::<IgnoredAny>()?;
+                            continue;
+                        }
+                    };
+                    if slot.replace(map.next_value()?).is_some() {
+                        envelope.duplicate = Some(name);
+                    }
+                }
+                Ok(envelope)
+            }
+        }
+        deserializer.deserialize_map(Fields)
+    }
+}
+
+#[derive(serde::Deserialize)]
+#[serde(field_identifier, rename_all = "lowercase")]
+enum Key {
+    Jsonrpc,
+    Id,
+    Method,
+    Params,
+    Result,
+    Error,
+    #[serde(other)]
+    Other,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(line: &str, id: Option<&str>, fault: Fault) {
+        let error = decode(line.as_bytes()).unwrap_err();
+        assert_eq!(error.id.map(|id| id.as_json()), id, "id of {line}");
+        assert_eq!(error.fault, fault, "fault of {line}");
+    }
+
+    #[test]
+    fn a_request_keeps_its_bytes() {
+        let line = br#"{"jsonrpc":"2.0","id":123456789012345678901234567890,"method":"m","params":{"n":1e400}}"#;
+        let Message::Request(request) = decode(line).unwrap() else {
+            panic!("not a request")
+        };
+        assert_eq!(request.id.as_json(), "123456789012345678901234567890");
+        assert_eq!(request.params.unwrap().get(), r#"{"n":1e400}"#);
+    }
+
+    #[test]
+    fn without_an_id_it_is_a_notification() {
+        let message = decode(b"{\"jsonrpc\":\"2.0\",\"method\":\"initialized\"}\n").unwrap();
+        assert!(matches!(message, Message::Notification(n) if n.method == "initialized"));
+    }
+
+    #[test]
+    fn refusals_name_the_field_and_keep_the_id() {
+        check(
+            r#"{"jsonrpc":"2.0","id":1}"#,
+            Some("1"),
+            Fault::Missing("method"),
+        );
+        check(
+            r#"{"id":"a","method":"m"}"#,
+            Some(r#""a""#),
+            Fault::Missing("jsonrpc"),
+        );
+        check(
+            r#"{"jsonrpc":"1.0","id":1,"method":"m"}"#,
+            Some("1"),
+            Fault::Wrong("jsonrpc", "\"2.0\""),
+        );
+        check(
+            r#"{"jsonrpc":"2.0","id":1,"method":7}"#,
+            Some("1"),
+            Fault::Wrong("method", "a string"),
+        );
+        check(
+            r#"{"jsonrpc":"2.0","id":1,"method":"m","params":3}"#,
+            Some("1"),
+            Fault::Wrong("params", "an object"),
+        );
+        check(
+            r#"{"jsonrpc":"2.0","id":1,"method":"m","method":"n"}"#,
+            Some("1"),
+            Fault::Duplicate("method"),
+        );
+        for id in ["null", "1.5", "true", "{}", "[1]"] {
+            let line = format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"m"}}"#);
+            check(&line, None, Fault::Wrong("id", "a string or an integer"));
+        }
+        check("7", None, Fault::NotAnObject);
+    }
+
+    #[test]
+    fn what_is_not_json_is_a_parse_error() {
+        let lines: [&[u8]; 5] = [
+            b"{",
+            b"{\"a\":1}x",
+            b"\xef\xbb\xbf{}",
+            b"\xff",
+            br#"{"jsonrpc":"2.0","id":1,"method":"\ud8"}"#,
+        ];
+        for line in lines {
+            let error = decode(line).unwrap_err();
+            assert!(matches!(error.fault, Fault::NotJson(_)), "{error:?}");
+        }
+    }
+}

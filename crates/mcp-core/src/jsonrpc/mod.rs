@@ -1,0 +1,34 @@
+//! JSON-RPC 2.0 as MCP uses it: one message per line, no `Content-Length` framing (seed 002).
+//!
+//! * [`decode`] reads one message, [`Frame::decode`] one message or a batch. Both borrow from the
+//!   input: ids, params and results stay the exact bytes that the peer sent.
+//! * [`response`], [`error`] and the five shorthands ([`parse_error`], [`invalid_request`],
+//!   [`method_not_found`], [`invalid_params`], [`internal_error`]) build responses.
+//! * [`encode`] turns a response into one newline-terminated line.
+//! * [`is_request`] tells whether a message expects an answer.
+
+mod build;
+mod decode;
+mod id;
+mod json;
+mod message;
+
+pub use build::{
+    ErrorObject, Response, encode, error, internal_error, invalid_params, invalid_request,
+    method_not_found, parse_error, response,
+};
+pub use decode::{DecodeError, Fault, decode};
+pub use id::Id;
+pub use json::Json;
+pub use message::{Frame, Message, Notification, Request, ResponseIn, is_request};
+
+/// Invalid JSON was received.
+pub const PARSE_ERROR: i32 = -32700;
+/// The JSON is not a valid request object.
+pub const INVALID_REQUEST: i32 = -32600;
+/// The method does not exist or is not available.
+pub const METHOD_NOT_FOUND: i32 = -32601;
+/// The method's parameters are invalid.
+pub const INVALID_PARAMS: i32 = -32602;
+/// The server failed inside.
+pub const INTERNAL_ERROR: i32 = -32603;

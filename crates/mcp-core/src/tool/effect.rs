@@ -1,0 +1,30 @@
+//! What a call does to the service.
+
+use serde_json::{Value, json};
+
+/// What a call does to the service; required of every tool, so that it cannot be forgotten.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Effect {
+    /// Changes nothing.
+    ReadOnly,
+    /// Only adds: a new run, a new container. Repeating it adds again.
+    Additive,
+    /// Changes something; repeating it changes nothing more.
+    Idempotent,
+    /// May lose data.
+    Destructive,
+}
+
+impl Effect {
+    /// The tool annotations of the specification (2025-03-26, `ToolAnnotations`).
+    pub fn annotations(self) -> Value {
+        match self {
+            Self::ReadOnly => json!({"readOnlyHint": true}),
+            Self::Additive => json!({"readOnlyHint": false, "destructiveHint": false}),
+            Self::Idempotent => {
+                json!({"readOnlyHint": false, "destructiveHint": false, "idempotentHint": true})
+            }
+            Self::Destructive => json!({"readOnlyHint": false, "destructiveHint": true}),
+        }
+    }
+}

@@ -1,0 +1,132 @@
+//! What a tool says when it could not do what was asked.
+
+use std::error::Error;
+use std::fmt;
+
+/// A failed call, for its three audiences: the peer gets the [kind](ToolErrorKind), the model the
+/// message (`isError: true`), the operator the source (in the log).
+///
+/// The message names what went wrong and what to try next. It never holds a body, a URL with
+/// credentials, a stack trace or a path of the service.
+#[derive(Debug)]
+pub struct ToolError {
+    kind: ToolErrorKind,
+    message: String,
+    source: Option<Box<dyn Error + Send + Sync>>,
+}
+
+/// Stable names of the ways in which a call fails.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ToolErrorKind {
+    /// An argument has the right type but no usable value.
+    InvalidArgument,
+    /// The thing that the arguments name does not exist.
+    NotFound,
+    /// The service is in a state that does not allow it.
+    Conflict,
+    /// The service does not answer, or answers that it cannot right now.
+    Unavailable,
+    /// The service refuses our credentials or their scope.
+    Unauthorized,
+    /// Our own configuration forbids it.
+    Forbidden,
+    /// Not done within the time allowed.
+    Timeout,
+    /// The caller gave up.
+    Cancelled,
+    /// The service answered with an error or with something unreadable.
+    Upstream,
+}
+
+impl ToolErrorKind {
+    /// The name on the wire, as `data.kind`.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::InvalidArgument => "invalid_argument",
+            Self::NotFound => "not_found",
+            Self::Conflict => "conflict",
+            Self::Unavailable => "unavailable",
+            Self::Unauthorized => "unauthorized",
+            Self::Forbidden => "forbidden",
+            Self::Timeout => "timeout",
+            Self::Cancelled => "cancelled",
+            Self::Upstream => "upstream",
+        }
+    }
+}
+
+impl ToolError {
+    /// An error of `kind`; `message` is one or two sentences for the model.
+    pub fn new(kind: ToolErrorKind, message: impl Into<String>) -> Self {
+        Self {
+            kind,
+            message: message.into(),
+            source: None,
+        }
+    }
+
+    /// [`ToolErrorKind::InvalidArgument`]; the message names the argument.
+    pub fn invalid_argument(message: impl Into<String>) -> Self {
+        Self::new(ToolErrorKind::InvalidArgument, message)
+    }
+
+    /// [`ToolErrorKind::NotFound`]; the message says how to find what exists.
+    pub fn not_found(message: impl Into<String>) -> Self {
+        Self::new(ToolErrorKind::NotFound, message)
+    }
+
+    /// [`ToolErrorKind::Unavailable`]; the message names the service and its address.
+    pub fn unavailable(message: impl Into<String>) -> Self {
+        Self::new(ToolErrorKind::Unavailable, message)
+    }
+
+    /// [`ToolErrorKind::Upstream`].
+    pub fn upstream(message: impl Into<String>) -> Self {
+        Self::new(ToolErrorKind::Upstream, message)
+    }
+
+    /// Adds the cause, for the operator's log only.
+    #[must_use]
+    pub fn caused_by(mut self, source: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
+        self.source = Some(source.into());
+        self
+    }
+
+    /// Which way it failed.
+    pub fn kind(&self) -> ToolErrorKind {
+        self.kind
+    }
+
+    /// What the model reads.
+    pub fn message(&self) -> &str {
+        &self.message
+    }
+
+    /// The chain of causes in one line, for the log; empty where there is none.
+    pub fn causes(&self) -> String {
+        let mut line = String::new();
+        let mut next = self.source();
+        while let Some(error) = next {
+            if !line.is_empty() {
+                line.push_str(": ");
+            }
+            line.push_str(&error.to_string());
+            next = error.source();
+        }
+        line
+    }
+}
+
+impl fmt::Display for ToolError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl Error for ToolError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        self.source
+            .as_ref()
+            .map(|source| &**source as &(dyn Error + 'static))
+    }
+}

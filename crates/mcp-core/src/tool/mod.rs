@@ -1,0 +1,87 @@
+//! How a tool is declared: one struct that is its arguments, and one [`Tool`] impl.
+//!
+//! ```
+//! use mcp_core::tool::{Call, Effect, Tool, ToolError, Toolset};
+//! use schemars::JsonSchema;
+//! use serde::{Deserialize, Serialize};
+//!
+//! struct Greeter;
+//!
+//! /// Greets somebody.
+//! #[derive(Deserialize, JsonSchema)]
+//! #[serde(deny_unknown_fields)]
+//! struct Greet {
+//!     /// Whom to greet.
+//!     name: String,
+//! }
+//!
+//! #[derive(Serialize, JsonSchema)]
+//! struct Greeting {
+//!     text: String,
+//! }
+//!
+//! impl Tool for Greet {
+//!     const NAME: &'static str = "greet";
+//!     const EFFECT: Effect = Effect::ReadOnly;
+//!     type Service = Greeter;
+//!     type Output = Greeting;
+//!
+//!     async fn call(self, _: &Greeter, _: &Call) -> Result<Greeting, ToolError> {
+//!         Ok(Greeting { text: format!("Hello, {}!", self.name) })
+//!     }
+//! }
+//!
+//! let tools = Toolset::new().with::<Greet>();
+//! assert_eq!(tools.definitions()[0].description, "Greets somebody.");
+//! ```
+//!
+//! Everything else follows from that declaration: validation, every list in every dialect, the
+//! annotations, `--read-only`, the README tables and the snapshots of the public surface.
+
+mod call;
+mod definition;
+mod effect;
+mod error;
+mod output;
+pub mod schema;
+mod toolset;
+
+use std::future::Future;
+
+use schemars::JsonSchema;
+use serde::de::DeserializeOwned;
+
+pub use call::{Call, Peer};
+pub use definition::{Definition, Detail};
+pub use effect::Effect;
+pub use error::{ToolError, ToolErrorKind};
+pub use output::{Content, Output, ToolResult};
+pub use schema::Bounded;
+pub use toolset::{ArgumentError, BoundTool, Running, Toolset};
+
+/// One tool. The implementing struct is its arguments.
+///
+/// The struct's doc comment is the tool's description and its fields' doc comments describe the
+/// arguments; both are paid for by the user on every turn of a conversation, so they are short.
+/// The struct carries `#[serde(deny_unknown_fields)]`, so that a model that invents a field is told
+/// the valid ones.
+pub trait Tool: DeserializeOwned + JsonSchema + Send + 'static {
+    /// Published name, `^[a-zA-Z0-9_-]{1,64}$`.
+    const NAME: &'static str;
+    /// What a call does to the service. Annotations and `--read-only` follow from it.
+    const EFFECT: Effect;
+    /// What the tool works on.
+    type Service: Send + Sync + 'static;
+    /// What it returns: a `Serialize + JsonSchema` struct, or a [`ToolResult`] made by hand.
+    type Output: Output;
+
+    /// Does the work.
+    ///
+    /// # Errors
+    /// A [`ToolError`] tells the model what went wrong and what to try next.
+    fn call(
+        self,
+        service: &Self::Service,
+        call: &Call,
+    ) -> impl Future<Output = Result<Self::Output, ToolError>> + Send;
+}

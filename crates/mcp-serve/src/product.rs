@@ -1,0 +1,40 @@
+//! What makes one server different from the next.
+
+use std::future::Future;
+
+use mcp_core::tool::{ToolError, Toolset};
+
+/// One server of the workspace: its name, its options, its service and its tools.
+///
+/// `main` is then `mcp_serve::run::<P>()`.
+pub trait Product: 'static {
+    /// The name that it gives itself, which is also its binary's.
+    const NAME: &'static str;
+    /// One sentence for `--help`, `mcp.getServerInfo` and `initialize`.
+    const DESCRIPTION: &'static str;
+    /// The port that it listens on by default.
+    const PORT: u16;
+    /// What can be configured beside what every server has. Every flag has an environment variable.
+    type Options: clap::Args;
+    /// What the tools work on.
+    type Service: Service;
+
+    /// The tools, without a service: `--print-tools` needs none.
+    fn tools() -> Toolset<Self::Service>;
+
+    /// Makes the service from its options. Does not talk to it: a server starts whatever state its
+    /// service is in.
+    ///
+    /// # Errors
+    /// When the options themselves are unusable; says which and why.
+    fn connect(options: Self::Options) -> anyhow::Result<Self::Service>;
+}
+
+/// The service behind a server.
+pub trait Service: Send + Sync + 'static {
+    /// Asks the service whether it would serve a call now, within a few seconds.
+    ///
+    /// # Errors
+    /// The reason why it would not, in words for the operator and the model.
+    fn probe(&self) -> impl Future<Output = Result<(), ToolError>> + Send;
+}
