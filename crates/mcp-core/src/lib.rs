@@ -1,3 +1,19 @@
-//! The Model Context Protocol without its edges.
+//! The Model Context Protocol without its edges: no sockets, no clock, no environment.
+//!
+//! * [`jsonrpc`]: bytes to message and back; ids, arguments and results pass byte for byte.
+//! * [`era`]: to which of the three dialects a request belongs, decided for each by itself.
+//! * [`tool`]: how a tool is declared; everything that is known about it follows from there.
+//! * [`server`]: dispatch, one frame in, one answer out.
+//! * [`error`]: one enum of kinds; a number is a rendering of a kind in a dialect.
+//!
+//! What is deliberately absent: a transport (`mcp-serve`, `mcp-client`), and any knowledge of the
+//! seeds' `mcp.*` methods outside of `server/legacy.rs`.
+
+pub mod clock;
+pub mod era;
+pub mod error;
+pub mod health;
 pub mod jsonrpc;
+pub mod revision;
+pub mod server;
 pub mod tool;

@@ -1,0 +1,170 @@
+//! To which era a request belongs: decided for every request by itself.
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use crate::revision::{MODERN, Revision};
+
+/// Prefix of the `_meta` keys that the specification reserves (2026-07-28).
+pub const META_PREFIX: &str = "io.modelcontextprotocol/";
+
+/// The three dialects on one endpoint.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Era {
+    /// No handshake, no session: what the seeds show. Otherwise the rules of 2025-03-26, the
+    /// revision that the specification tells servers to assume where a client names none.
+    Plain,
+    /// After `initialize`, at the negotiated revision.
+    Handshake(Revision),
+    /// 2026-07-28: stateless, every request describes itself.
+    Modern,
+}
+
+/// What a transport knows about a request beside its body.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Hints<'a> {
+    /// `MCP-Protocol-Version`.
+    pub protocol_version: Option<&'a str>,
+    /// `Mcp-Method`.
+    pub method: Option<&'a str>,
+    /// `Mcp-Name`.
+    pub name: Option<&'a str>,
+    /// What `initialize` negotiated on this connection (stdio) or in this session.
+    pub negotiated: Option<Revision>,
+    /// True over HTTP, where the modern era repeats the envelope in headers.
+    pub has_headers: bool,
+}
+
+impl Era {
+    /// Decides by headers alone, for a body that could not be read.
+    pub fn of_unreadable(hints: &Hints<'_>) -> Self {
+        Self::decide(hints, "", None)
+    }
+
+    /// Decides for one request or notification.
+    pub fn decide(hints: &Hints<'_>, method: &str, params: Option<&RawValue>) -> Self {
+        let named = hints.protocol_version.map(Revision::parse);
+        let is_modern = named == Some(None) || hints.method.is_some() || names_version(params);
+        if is_modern {
+            return Self::Modern;
+        }
+        match named.flatten().or(hints.negotiated) {
+            Some(revision) => Self::Handshake(revision),
+            None if method == "initialize" => Self::Handshake(Revision::LATEST),
+            None => Self::Plain,
+        }
+    }
+
+    /// True if this era knows what `revision` introduced.
+    pub fn knows(self, revision: Revision) -> bool {
+        match self {
+            Self::Plain => Revision::V2025_03_26 >= revision,
+            Self::Handshake(negotiated) => negotiated >= revision,
+            Self::Modern => true,
+        }
+    }
+
+    /// True if several messages may travel in one array.
+    pub fn allows_batch(self) -> bool {
+        match self {
+            Self::Plain => true,
+            Self::Handshake(revision) => revision <= Revision::V2025_03_26,
+            Self::Modern => false,
+        }
+    }
+
+    /// The name of the revision whose rules hold.
+    pub fn revision(self) -> &'static str {
+        match self {
+            Self::Plain => Revision::V2025_03_26.as_str(),
+            Self::Handshake(revision) => revision.as_str(),
+            Self::Modern => MODERN,
+        }
+    }
+}
+
+/// True if `_meta` names a protocol version, which only modern clients do.
+fn names_version(params: Option<&RawValue>) -> bool {
+    #[derive(Deserialize)]
+    struct Params<'a> {
+        #[serde(borrow, rename = "_meta")]
+        meta: Option<&'a RawValue>,
+    }
+    #[derive(Deserialize)]
+    struct Meta<'a> {
+        #[serde(borrow, rename = "io.modelcontextprotocol/protocolVersion")]
+        version: Option<&'a RawValue>,
+    }
+    let Some(params) = params.filter(|params| params.get().contains(META_PREFIX)) else {
+        return false;
+    };
+    let meta = serde_json::from_str::<Params<'_>>(params.get())
+        .ok()
+        .and_then(|params| params.meta);
+    meta.and_then(|meta| serde_json::from_str::<Meta<'_>>(meta.get()).ok())
+        .is_some_and(|meta| meta.version.is_some())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const META: &str = r#"{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28"}}"#;
+
+    #[track_caller]
+    fn check(hints: Hints<'_>, method: &str, params: Option<&str>, expected: Era) {
+        let params = params.map(|text| RawValue::from_string(text.to_owned()).unwrap());
+        assert_eq!(Era::decide(&hints, method, params.as_deref()), expected);
+    }
+
+    #[test]
+    fn every_request_has_one_era() {
+        let none = Hints::default();
+        let version = |date| Hints {
+            protocol_version: Some(date),
+            ..none
+        };
+        let negotiated = Hints {
+            negotiated: Some(Revision::V2024_11_05),
+            ..none
+        };
+
+        check(none, "tools/list", None, Era::Plain);
+        check(none, "mcp.listTools", Some("{}"), Era::Plain);
+        check(none, "initialize", None, Era::Handshake(Revision::LATEST));
+        check(
+            negotiated,
+            "tools/list",
+            None,
+            Era::Handshake(Revision::V2024_11_05),
+        );
+        check(
+            version("2025-06-18"),
+            "tools/list",
+            None,
+            Era::Handshake(Revision::V2025_06_18),
+        );
+        check(version("2026-07-28"), "tools/list", None, Era::Modern);
+        check(version("2026-07-28"), "initialize", None, Era::Modern);
+        check(version("1999-01-01"), "tools/list", None, Era::Modern);
+        check(none, "tools/list", Some(META), Era::Modern);
+        check(negotiated, "tools/list", Some(META), Era::Modern);
+        check(version("2025-06-18"), "tools/list", Some(META), Era::Modern);
+        check(
+            Hints {
+                method: Some("tools/list"),
+                ..none
+            },
+            "tools/list",
+            None,
+            Era::Modern,
+        );
+        // The name in a value decides nothing.
+        check(
+            none,
+            "tools/call",
+            Some(r#"{"x":"io.modelcontextprotocol/protocolVersion"}"#),
+            Era::Plain,
+        );
+    }
+}

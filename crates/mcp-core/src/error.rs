@@ -1,0 +1,351 @@
+//! What the protocol peer is told when a request fails.
+
+use serde_json::{Value, json};
+
+use crate::era::Era;
+use crate::jsonrpc::{
+    ErrorObject, Fault, INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND,
+    PARSE_ERROR,
+};
+use crate::revision::{MODERN, Revision};
+use crate::tool::{ToolError, ToolErrorKind};
+
+/// A request that failed, by kind. A number is only a rendering of a kind: see [`Error::render`].
+#[derive(Debug)]
+pub enum Error {
+    /// Not JSON.
+    Parse(String),
+    /// JSON, but no request.
+    InvalidRequest {
+        /// What is wrong with it.
+        detail: String,
+        /// The envelope field at fault, where it is one field's fault.
+        field: Option<&'static str>,
+    },
+    /// No such method in this era.
+    MethodNotFound(String),
+    /// Parameters of a method, or arguments of a tool, that do not fit.
+    InvalidParams(BadParam),
+    /// No such tool.
+    ToolNotFound {
+        /// The name that was asked for.
+        name: String,
+        /// The names that there are.
+        available: Vec<String>,
+    },
+    /// No such tool, in the words of seed 001: its `mcp.callTool` calls that an internal error.
+    LegacyToolNotFound(String),
+    /// A tool failed where the dialect has no `isError` result (seed 001).
+    ToolFailed(ToolError),
+    /// A fault of ours; the detail is in the log.
+    Internal,
+    /// No valid credentials.
+    Unauthorized,
+    /// Valid credentials, a foreign `Host` or `Origin`, or a policy of ours.
+    Forbidden(String),
+    /// Too many requests.
+    RateLimited,
+    /// The body is larger than this many bytes.
+    TooLarge(usize),
+    /// The version asked for is not spoken here (2026-07-28).
+    UnsupportedVersion(String),
+    /// A header and the body differ (2026-07-28).
+    HeaderMismatch(String),
+}
+
+/// The parameter at fault.
+#[derive(Debug, Default)]
+pub struct BadParam {
+    /// Its path; empty where it is the parameters as a whole.
+    pub field: String,
+    /// What is wrong with it.
+    pub reason: String,
+    /// What it should have been, as JSON Schema, where that is known.
+    pub schema: Option<Value>,
+}
+
+impl BadParam {
+    /// `field` is at fault because of `reason`.
+    pub fn new(field: impl Into<String>, reason: impl Into<String>) -> Self {
+        Self {
+            field: field.into(),
+            reason: reason.into(),
+            schema: None,
+        }
+    }
+
+    /// One line that names the field, unless the reason does already.
+    pub fn line(&self) -> String {
+        if self.field.is_empty() || self.reason.contains(&self.field) {
+            return self.reason.clone();
+        }
+        format!("{}: {}", self.field, self.reason)
+    }
+}
+
+/// How the plain era numbers its errors. Never reaches the other eras, where some of these numbers
+/// mean something else.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Profile {
+    /// JSON-RPC's five numbers, and numbers outside of the reserved range for the rest.
+    #[default]
+    Spec,
+    /// The table of seed 000: `-32000 … -32004`.
+    Codefluss,
+    /// The table of seed 004: `-32001 … -32012`.
+    Extended,
+}
+
+/// Numbers for what the specification has no number for, outside of the range that it reserves.
+mod app {
+    pub(super) const UNAUTHORIZED: i32 = 40100;
+    pub(super) const FORBIDDEN: i32 = 40300;
+    pub(super) const TOO_LARGE: i32 = 41300;
+    pub(super) const RATE_LIMITED: i32 = 42900;
+    pub(super) const TIMEOUT: i32 = 50400;
+}
+
+impl Error {
+    /// The stable name, sent as `data.kind` in every dialect.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::Parse(_) => "parse_error",
+            Self::InvalidRequest { .. } => "invalid_request",
+            Self::MethodNotFound(_) => "method_not_found",
+            Self::InvalidParams(_) => "invalid_params",
+            Self::ToolNotFound { .. } | Self::LegacyToolNotFound(_) => "tool_not_found",
+            Self::ToolFailed(error) => error.kind().as_str(),
+            Self::Internal => "internal",
+            Self::Unauthorized => "unauthorized",
+            Self::Forbidden(_) => "forbidden",
+            Self::RateLimited => "rate_limited",
+            Self::TooLarge(_) => "too_large",
+            Self::UnsupportedVersion(_) => "unsupported_version",
+            Self::HeaderMismatch(_) => "header_mismatch",
+        }
+    }
+
+    /// The error in the numbers and words of a dialect.
+    pub fn render(&self, era: Era, profile: Profile) -> ErrorObject {
+        let profile = if era == Era::Plain {
+            profile
+        } else {
+            Profile::Spec
+        };
+        let (title, detail) = self.words();
+        let message = match (profile, detail) {
+            (Profile::Spec, Some(detail)) if title.is_empty() => detail,
+            (Profile::Spec, Some(detail)) => format!("{title}: {detail}"),
+            (_, Some(detail)) if title.is_empty() => detail,
+            _ => title.to_owned(),
+        };
+        let data = Some(self.data(profile));
+        ErrorObject {
+            code: self.code(profile),
+            message,
+            data,
+        }
+    }
+
+    fn code(&self, profile: Profile) -> i32 {
+        use Profile::{Codefluss, Extended, Spec};
+        match (self, profile) {
+            (Self::Parse(_), _) => PARSE_ERROR,
+            (Self::InvalidRequest { .. }, _) => INVALID_REQUEST,
+            (Self::MethodNotFound(_), _) => METHOD_NOT_FOUND,
+            (Self::InvalidParams(_), Spec | Codefluss) => INVALID_PARAMS,
+            (Self::InvalidParams(_), Extended) => -32001,
+            (Self::ToolNotFound { .. }, Spec | Codefluss) => INVALID_PARAMS,
+            (Self::ToolNotFound { .. }, Extended) => -32007,
+            (Self::LegacyToolNotFound(_), _) => INTERNAL_ERROR,
+            (Self::ToolFailed(error), _) => match (error.kind(), profile) {
+                (ToolErrorKind::Timeout, Extended) => -32012,
+                (ToolErrorKind::Timeout, Spec | Codefluss) => app::TIMEOUT,
+                _ => -32000,
+            },
+            (Self::Internal, Spec | Codefluss) => INTERNAL_ERROR,
+            (Self::Internal, Extended) => -32002,
+            (Self::Unauthorized, Spec) => app::UNAUTHORIZED,
+            (Self::Unauthorized, Codefluss) => -32001,
+            (Self::Unauthorized, Extended) => -32009,
+            (Self::Forbidden(_), Spec) => app::FORBIDDEN,
+            (Self::Forbidden(_), Codefluss) => -32002,
+            (Self::Forbidden(_), Extended) => -32010,
+            (Self::RateLimited, Spec) => app::RATE_LIMITED,
+            (Self::RateLimited, Codefluss) => -32000,
+            (Self::RateLimited, Extended) => -32011,
+            (Self::TooLarge(_), _) => app::TOO_LARGE,
+            (Self::UnsupportedVersion(_), _) => -32022,
+            (Self::HeaderMismatch(_), _) => -32020,
+        }
+    }
+
+    /// The standard words, and what makes this case special.
+    fn words(&self) -> (&'static str, Option<String>) {
+        match self {
+            Self::Parse(detail) => ("Parse error", Some(detail.clone())),
+            Self::InvalidRequest { detail, .. } => ("Invalid Request", Some(detail.clone())),
+            Self::MethodNotFound(method) => ("Method not found", Some(method.clone())),
+            Self::InvalidParams(bad) => ("Invalid params", Some(bad.line())),
+            Self::ToolNotFound { name, .. } => ("Tool not found", Some(name.clone())),
+            Self::LegacyToolNotFound(name) => {
+                ("", Some(format!("Internal error: Tool not found: {name}")))
+            }
+            Self::ToolFailed(error) => ("", Some(error.message().to_owned())),
+            Self::Internal => ("Internal error", None),
+            Self::Unauthorized => ("Authentication failed", None),
+            Self::Forbidden(detail) => ("Forbidden", Some(detail.clone())),
+            Self::RateLimited => ("Rate limit exceeded", None),
+            Self::TooLarge(limit) => (
+                "Request too large",
+                Some(format!("the limit is {limit} bytes")),
+            ),
+            Self::UnsupportedVersion(requested) => {
+                ("Unsupported protocol version", Some(requested.clone()))
+            }
+            Self::HeaderMismatch(detail) => ("Header mismatch", Some(detail.clone())),
+        }
+    }
+
+    fn data(&self, profile: Profile) -> Value {
+        let mut data = json!({"kind": self.kind()});
+        match self {
+            Self::Parse(detail) => data["detail"] = json!(detail),
+            Self::InvalidRequest { detail, field } => {
+                data["detail"] = json!(detail);
+                if let Some(field) = field {
+                    data["field"] = json!(field);
+                }
+            }
+            Self::MethodNotFound(method) => data["method"] = json!(method),
+            Self::InvalidParams(bad) => {
+                data["field"] = json!(bad.field);
+                let reason = if profile == Profile::Codefluss {
+                    "error"
+                } else {
+                    "reason"
+                };
+                data[reason] = json!(bad.reason);
+                if let (Some(schema), Profile::Extended) = (&bad.schema, profile) {
+                    data["schema"] = schema.clone();
+                }
+            }
+            Self::ToolNotFound { name, available } => {
+                data["toolName"] = json!(name);
+                data["availableTools"] = json!(available);
+            }
+            Self::Unauthorized => data["reason"] = json!("Invalid or missing API key"),
+            Self::TooLarge(limit) => data["limit"] = json!(limit),
+            Self::UnsupportedVersion(requested) => {
+                let supported: Vec<&str> = supported_versions();
+                data["requested"] = json!(requested);
+                data["supported"] = json!(supported);
+            }
+            Self::LegacyToolNotFound(name) => data["toolName"] = json!(name),
+            Self::ToolFailed(_)
+            | Self::Internal
+            | Self::Forbidden(_)
+            | Self::RateLimited
+            | Self::HeaderMismatch(_) => {}
+        }
+        data
+    }
+
+    /// The HTTP status in the modern era, by the specification's table; 200 where a result would
+    /// have been possible.
+    pub(crate) fn modern_status(&self) -> u16 {
+        match self {
+            Self::MethodNotFound(_) => 404,
+            Self::Parse(_)
+            | Self::InvalidRequest { .. }
+            | Self::UnsupportedVersion(_)
+            | Self::HeaderMismatch(_) => 400,
+            _ => 200,
+        }
+    }
+}
+
+/// Every version that `MCP-Protocol-Version` may name, newest first.
+pub(crate) fn supported_versions() -> Vec<&'static str> {
+    let handshake = Revision::ALL.iter().rev().map(|revision| revision.as_str());
+    std::iter::once(MODERN).chain(handshake).collect()
+}
+
+impl From<Fault> for Error {
+    fn from(fault: Fault) -> Self {
+        match fault {
+            Fault::NotJson(detail) => Self::Parse(detail),
+            fault => Self::InvalidRequest {
+                detail: fault.to_string(),
+                field: fault.field(),
+            },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(error: &Error, era: Era, profile: Profile, code: i32, message: &str) {
+        let object = error.render(era, profile);
+        assert_eq!((object.code, object.message.as_str()), (code, message));
+    }
+
+    #[test]
+    fn numbers_depend_on_the_profile_and_never_leave_the_plain_era() {
+        let unknown = Error::ToolNotFound {
+            name: "x".into(),
+            available: Vec::new(),
+        };
+        check(
+            &unknown,
+            Era::Plain,
+            Profile::Spec,
+            -32602,
+            "Tool not found: x",
+        );
+        check(
+            &unknown,
+            Era::Plain,
+            Profile::Extended,
+            -32007,
+            "Tool not found",
+        );
+        check(
+            &unknown,
+            Era::Modern,
+            Profile::Extended,
+            -32602,
+            "Tool not found: x",
+        );
+        check(
+            &Error::Unauthorized,
+            Era::Plain,
+            Profile::Codefluss,
+            -32001,
+            "Authentication failed",
+        );
+        check(
+            &Error::Unauthorized,
+            Era::Handshake(Revision::LATEST),
+            Profile::Codefluss,
+            40100,
+            "Authentication failed",
+        );
+    }
+
+    #[test]
+    fn seed_000_names_the_field_and_the_error() {
+        let error = Error::InvalidParams(BadParam::new("projectId", "Required field missing"));
+        let object = error.render(Era::Plain, Profile::Codefluss);
+        assert_eq!(object.message, "Invalid params");
+        assert_eq!(
+            object.data,
+            Some(
+                json!({"kind": "invalid_params", "field": "projectId", "error": "Required field missing"})
+            )
+        );
+    }
+}

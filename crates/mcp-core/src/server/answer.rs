@@ -1,0 +1,62 @@
+//! What goes back over the transport.
+
+use crate::jsonrpc::Response;
+use crate::revision::Revision;
+
+/// The answer to one frame.
+#[derive(Debug)]
+pub struct Answer {
+    /// The HTTP status that the era demands; stdio ignores it.
+    pub status: u16,
+    /// The encoded response or batch of responses, without a newline; `None` if the frame wanted no
+    /// answer.
+    pub body: Option<Vec<u8>>,
+    /// What `initialize` agreed on, for the transport to remember.
+    pub negotiated: Option<Revision>,
+}
+
+/// The answer to one message.
+pub(super) struct Reply<'a> {
+    pub(super) response: Response<'a>,
+    pub(super) status: u16,
+    pub(super) succeeded: bool,
+    pub(super) negotiated: Option<Revision>,
+}
+
+impl Answer {
+    pub(super) fn accepted() -> Self {
+        Self {
+            status: 202,
+            body: None,
+            negotiated: None,
+        }
+    }
+
+    #[expect(clippy::needless_pass_by_value, reason = "a reply is answered once")]
+    pub(super) fn single(reply: Reply<'_>) -> Self {
+        let mut body = Vec::new();
+        reply.response.write(&mut body);
+        Self {
+            status: reply.status,
+            body: Some(body),
+            negotiated: reply.negotiated,
+        }
+    }
+
+    pub(super) fn batch<'a>(replies: impl Iterator<Item = Reply<'a>>) -> Self {
+        let mut body = Vec::new();
+        for reply in replies {
+            body.push(if body.is_empty() { b'[' } else { b',' });
+            reply.response.write(&mut body);
+        }
+        if body.is_empty() {
+            return Self::accepted();
+        }
+        body.push(b']');
+        Self {
+            status: 200,
+            body: Some(body),
+            negotiated: None,
+        }
+    }
+}

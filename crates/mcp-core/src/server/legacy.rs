@@ -1,0 +1,63 @@
+//! The three methods of seed 001: translated in, translated out. Nothing else knows them.
+
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
+
+use super::tools::{CallParams, Failure};
+use super::{Outcome, Server};
+use crate::error::Error;
+use crate::jsonrpc::Json;
+use crate::tool::{Call, Content, ToolResult};
+
+impl Server {
+    /// `mcp.listTools`: a bare array, with `parameter_schema`.
+    pub(super) fn legacy_list_tools(&self) -> Json {
+        self.catalogue.legacy()
+    }
+
+    /// `mcp.callTool`: the raw result object. There is no `isError`, so a tool that fails becomes a
+    /// JSON-RPC error.
+    pub(super) async fn legacy_call_tool(
+        &self,
+        params: Option<&RawValue>,
+        call: &Call,
+    ) -> Result<Outcome, Error> {
+        let params = CallParams::read(params)?;
+        match self.run_tool(&params, call).await {
+            Ok(ToolResult::Structured(json)) => Ok(json.into()),
+            Ok(ToolResult::Content(content)) => Ok(raw(content).into()),
+            Err(Failure::Unknown) => Err(Error::LegacyToolNotFound(params.name)),
+            Err(Failure::Arguments(bad)) => Err(Error::InvalidParams(bad)),
+            Err(Failure::Tool(error)) => Err(Error::ToolFailed(error)),
+        }
+    }
+
+    /// `mcp.getServerInfo`. `uptime` is in seconds, `average_response_time` in seconds per request;
+    /// the counters leave out the request that asks for them.
+    pub(super) fn legacy_server_info(&self) -> Value {
+        let metrics = self.health.metrics();
+        let degraded = self.degraded();
+        let mut info = json!({
+            "name": self.identity.name,
+            "version": self.identity.version,
+            "description": self.identity.description,
+            "status": if degraded.is_none() { "online" } else { "degraded" },
+            "uptime": self.clock.uptime().as_secs(),
+            "request_count": metrics.total_requests,
+            "tools_count": self.catalogue.len(),
+            "health_metrics": metrics,
+        });
+        if let Some(reason) = degraded {
+            info["reason"] = json!(reason);
+        }
+        info
+    }
+}
+
+/// Content made by hand, as the one value that it stands for where it stands for one.
+fn raw(content: Vec<Content>) -> Value {
+    match content.as_slice() {
+        [Content::Text { text }] => json!(text),
+        _ => json!(content),
+    }
+}

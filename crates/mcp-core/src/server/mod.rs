@@ -1,0 +1,315 @@
+//! Dispatch: one frame in, one answer out, whatever the dialect and the transport.
+
+mod answer;
+mod catalogue;
+mod initialize;
+mod legacy;
+mod modern;
+mod tools;
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use serde_json::{Value, json};
+
+use crate::clock::Clock;
+use crate::era::{Era, Hints};
+use crate::error::{Error, Profile};
+use crate::health::Health;
+use crate::jsonrpc::{DecodeError, Frame, Id, Json, Message, Notification, Request, Response};
+use crate::revision::Revision;
+use crate::tool::{BoundTool, Call, Definition};
+
+pub use answer::Answer;
+use answer::Reply;
+use catalogue::Catalogue;
+
+/// The most messages that one batch may hold.
+pub const MAX_BATCH: usize = 50;
+
+/// Who a server is.
+#[derive(Clone, Debug)]
+pub struct Identity {
+    /// For example `n8n-mcp-server`.
+    pub name: String,
+    /// Semantic version.
+    pub version: String,
+    /// One sentence.
+    pub description: String,
+}
+
+/// What can be set about dispatch.
+#[derive(Clone, Copy, Debug)]
+pub struct Settings {
+    /// How the plain era numbers its errors.
+    pub profile: Profile,
+    /// After this long a tool call is given up.
+    pub call_timeout: Duration,
+}
+
+/// A server without its edges: it knows the protocol and its tools, and no transport.
+pub struct Server {
+    identity: Identity,
+    settings: Settings,
+    catalogue: Catalogue,
+    health: Health,
+    clock: Arc<dyn Clock>,
+    /// Why the service cannot be used at the moment; `None` while it can.
+    degraded: Mutex<Option<String>>,
+}
+
+/// One incoming frame with what its transport knows about it.
+pub struct Incoming<'a> {
+    /// The bytes of a line or a body.
+    pub frame: &'a [u8],
+    /// Headers, or what was negotiated.
+    pub hints: Hints<'a>,
+    /// The way back to the caller.
+    pub call: Call,
+}
+
+impl Server {
+    /// A server with `tools`, which starts as degraded until its service was seen.
+    pub fn new(
+        identity: Identity,
+        settings: Settings,
+        tools: Vec<(Definition, Arc<dyn BoundTool>)>,
+        clock: Arc<dyn Clock>,
+    ) -> Self {
+        Self {
+            identity,
+            settings,
+            catalogue: Catalogue::new(tools),
+            health: Health::default(),
+            clock,
+            degraded: Mutex::new(Some("the service was not asked yet".to_owned())),
+        }
+    }
+
+    /// Who it is.
+    pub fn identity(&self) -> &Identity {
+        &self.identity
+    }
+
+    /// How the plain era numbers its errors.
+    pub fn profile(&self) -> Profile {
+        self.settings.profile
+    }
+
+    /// Its counters.
+    pub fn health(&self) -> &Health {
+        &self.health
+    }
+
+    /// Time since it started.
+    pub fn uptime(&self) -> Duration {
+        self.clock.uptime()
+    }
+
+    /// Notes whether the service can be used: `None`, or the reason why not. Returns true if that
+    /// changed.
+    pub fn set_degraded(&self, reason: Option<String>) -> bool {
+        let mut degraded = self.degraded.lock().unwrap_or_else(PoisonError::into_inner);
+        let changed = *degraded != reason;
+        *degraded = reason;
+        changed
+    }
+
+    /// Why the service cannot be used; `None` while it can.
+    pub fn degraded(&self) -> Option<String> {
+        self.degraded
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
+    }
+
+    /// Answers one frame: a message or a batch.
+    pub async fn handle(&self, incoming: Incoming<'_>) -> Answer {
+        let Incoming { frame, hints, call } = incoming;
+        match Frame::decode(frame) {
+            Ok(Frame::Single(message)) => {
+                let reply = self.message(Ok(message), &hints, &call, false).await;
+                reply.map_or_else(Answer::accepted, Answer::single)
+            }
+            Ok(Frame::Batch(messages)) => self.batch(messages, &hints, &call).await,
+            Err(error) => {
+                let refused = self.message(Err(error), &hints, &call, false).await;
+                refused.map_or_else(Answer::accepted, Answer::single)
+            }
+        }
+    }
+
+    async fn batch<'a>(
+        &self,
+        messages: Vec<Result<Message<'a>, DecodeError<'a>>>,
+        hints: &Hints<'_>,
+        call: &Call,
+    ) -> Answer {
+        let era = Era::of_unreadable(hints);
+        let refusal = if !era.allows_batch() {
+            Some(format!("{} has no batches", era.revision()))
+        } else if messages.len() > MAX_BATCH {
+            Some(format!("a batch holds at most {MAX_BATCH} messages"))
+        } else {
+            None
+        };
+        if let Some(detail) = refusal {
+            return Answer::single(self.refuse(
+                None,
+                era,
+                &Error::InvalidRequest {
+                    detail,
+                    field: None,
+                },
+            ));
+        }
+        let replies = join_all(
+            messages
+                .into_iter()
+                .map(|message| self.message(message, hints, call, true)),
+        );
+        Answer::batch(replies.await.into_iter().flatten())
+    }
+
+    /// Answers one message; `None` for what wants no answer.
+    async fn message<'a>(
+        &self,
+        message: Result<Message<'a>, DecodeError<'a>>,
+        hints: &Hints<'_>,
+        call: &Call,
+        in_batch: bool,
+    ) -> Option<Reply<'a>> {
+        let started = self.clock.uptime();
+        let reply = match message {
+            Ok(Message::Request(request)) => self.request(request, hints, call, in_batch).await,
+            Ok(Message::Notification(notification)) => {
+                return self.notification(&notification, hints);
+            }
+            // We ask clients nothing, so an answer is nobody's.
+            Ok(Message::Response(_)) => return None,
+            Err(error) => self.refuse(error.id, Era::of_unreadable(hints), &error.fault.into()),
+        };
+        self.health
+            .record(reply.succeeded, self.clock.uptime().saturating_sub(started));
+        Some(reply)
+    }
+
+    /// Notifications are never answered; `initialized` and `notifications/initialized` are the same
+    /// (seed 003), and what is unknown is ignored, as JSON-RPC demands.
+    fn notification<'a>(
+        &self,
+        notification: &Notification<'_>,
+        _: &Hints<'_>,
+    ) -> Option<Reply<'a>> {
+        tracing::trace!(method = %notification.method, "notification");
+        None
+    }
+
+    async fn request<'a>(
+        &self,
+        request: Request<'a>,
+        hints: &Hints<'_>,
+        call: &Call,
+        in_batch: bool,
+    ) -> Reply<'a> {
+        let era = Era::decide(hints, &request.method, request.params);
+        let outcome = match era {
+            Era::Modern if in_batch => {
+                let detail = format!("{} has no batches", era.revision());
+                Err(Error::InvalidRequest {
+                    detail,
+                    field: None,
+                })
+            }
+            Era::Modern => self.modern(&request, hints, call).await,
+            Era::Plain | Era::Handshake(_) => self.classic(&request, era, call, in_batch).await,
+        };
+        match outcome {
+            Ok(result) => Reply {
+                succeeded: !result.is_error,
+                negotiated: result.negotiated,
+                response: Response {
+                    id: Some(request.id),
+                    outcome: Ok(result.json),
+                },
+                status: 200,
+            },
+            Err(error) => self.refuse(Some(request.id), era, &error),
+        }
+    }
+
+    /// The methods of the plain and the handshake era.
+    async fn classic(
+        &self,
+        request: &Request<'_>,
+        era: Era,
+        call: &Call,
+        in_batch: bool,
+    ) -> Result<Outcome, Error> {
+        let params = request.params;
+        match &*request.method {
+            "initialize" if in_batch => {
+                let detail = "initialize must not be part of a batch".to_owned();
+                Err(Error::InvalidRequest {
+                    detail,
+                    field: Some("method"),
+                })
+            }
+            "initialize" => self.initialize(params),
+            "ping" => Ok(json!({}).into()),
+            "tools/list" => self.list_tools(params, era),
+            "tools/call" => self.call_tool(params, era, call).await,
+            // Clients ask for these whatever was declared (seed 003).
+            "resources/list" => Ok(json!({"resources": []}).into()),
+            "resources/templates/list" => Ok(json!({"resourceTemplates": []}).into()),
+            "prompts/list" => Ok(json!({"prompts": []}).into()),
+            "mcp.listTools" => Ok(self.legacy_list_tools().into()),
+            "mcp.callTool" => self.legacy_call_tool(params, call).await,
+            "mcp.getServerInfo" => Ok(self.legacy_server_info().into()),
+            unknown => Err(Error::MethodNotFound(unknown.to_owned())),
+        }
+    }
+
+    fn refuse<'a>(&self, id: Option<Id<'a>>, era: Era, error: &Error) -> Reply<'a> {
+        let status = match era {
+            // Seed 000: the body tells, HTTP only says that there is one.
+            Era::Plain => 200,
+            Era::Handshake(_) if matches!(error, Error::Parse(_)) => 400,
+            Era::Handshake(_) => 200,
+            Era::Modern => error.modern_status(),
+        };
+        let outcome = Err(error.render(era, self.settings.profile));
+        Reply {
+            response: Response { id, outcome },
+            status,
+            succeeded: false,
+            negotiated: None,
+        }
+    }
+}
+
+/// A result on its way to the peer.
+struct Outcome {
+    json: Json,
+    /// A tool said that it failed.
+    is_error: bool,
+    /// `initialize` agreed on this.
+    negotiated: Option<Revision>,
+}
+
+impl From<Json> for Outcome {
+    fn from(json: Json) -> Self {
+        Self {
+            json,
+            is_error: false,
+            negotiated: None,
+        }
+    }
+}
+
+impl From<Value> for Outcome {
+    fn from(value: Value) -> Self {
+        Json::from(value).into()
+    }
+}

@@ -1,0 +1,213 @@
+//! `tools/list` and `tools/call`.
+
+use serde::Deserialize;
+use serde_json::json;
+use serde_json::value::RawValue;
+
+use super::{Outcome, Server};
+use crate::era::Era;
+use crate::error::{BadParam, Error};
+use crate::jsonrpc::Json;
+use crate::revision::Revision;
+use crate::tool::{ArgumentError, Call, Content, Definition, ToolError, ToolErrorKind, ToolResult};
+
+/// The parameters of `tools/call` and `mcp.callTool`; the arguments stay unread.
+pub(super) struct CallParams<'a> {
+    pub(super) name: String,
+    arguments: Option<&'a RawValue>,
+    progress_token: Option<&'a RawValue>,
+}
+
+/// Why a tool has no result.
+pub(super) enum Failure {
+    /// There is no such tool.
+    Unknown,
+    /// It was not started: the arguments do not fit.
+    Arguments(BadParam),
+    /// It was started and failed.
+    Tool(ToolError),
+}
+
+impl<'a> CallParams<'a> {
+    pub(super) fn read(params: Option<&'a RawValue>) -> Result<Self, Error> {
+        #[derive(Deserialize)]
+        struct Params<'a> {
+            #[serde(borrow)]
+            name: Option<&'a RawValue>,
+            #[serde(borrow)]
+            arguments: Option<&'a RawValue>,
+            #[serde(borrow, rename = "_meta")]
+            meta: Option<&'a RawValue>,
+        }
+        #[derive(Deserialize)]
+        struct Meta<'a> {
+            #[serde(borrow, rename = "progressToken")]
+            progress_token: Option<&'a RawValue>,
+        }
+        let wrong = |field: &str, reason: &str| Error::InvalidParams(BadParam::new(field, reason));
+        let text = params.map_or("{}", RawValue::get);
+        if !text.starts_with('{') {
+            return Err(wrong("params", "params must be an object"));
+        }
+        let params: Params<'_> =
+            serde_json::from_str(text).map_err(|error| wrong("params", &error.to_string()))?;
+        let name = params
+            .name
+            .ok_or_else(|| wrong("name", "Required field missing"))?;
+        let name =
+            serde_json::from_str(name.get()).map_err(|_| wrong("name", "must be a string"))?;
+        let arguments = params
+            .arguments
+            .filter(|arguments| arguments.get() != "null");
+        if arguments.is_some_and(|arguments| !arguments.get().starts_with('{')) {
+            return Err(wrong("arguments", "must be a JSON object"));
+        }
+        let meta = params
+            .meta
+            .and_then(|meta| serde_json::from_str::<Meta<'_>>(meta.get()).ok());
+        let progress_token = meta.and_then(|meta| meta.progress_token);
+        Ok(Self {
+            name,
+            arguments,
+            progress_token,
+        })
+    }
+}
+
+impl Server {
+    pub(super) fn list_tools(&self, params: Option<&RawValue>, era: Era) -> Result<Outcome, Error> {
+        #[derive(Deserialize)]
+        struct Params<'a> {
+            #[serde(borrow)]
+            cursor: Option<&'a RawValue>,
+        }
+        // The list is one page, so no cursor of ours is ever in the hands of a client.
+        let cursor = params
+            .and_then(|params| serde_json::from_str::<Params<'_>>(params.get()).ok())
+            .and_then(|params| params.cursor);
+        if cursor.is_some() {
+            return Err(Error::InvalidParams(BadParam::new(
+                "cursor",
+                "is not one that was handed out",
+            )));
+        }
+        Ok(self.catalogue.list(era).into())
+    }
+
+    pub(super) async fn call_tool(
+        &self,
+        params: Option<&RawValue>,
+        era: Era,
+        call: &Call,
+    ) -> Result<Outcome, Error> {
+        let params = CallParams::read(params)?;
+        match self.run_tool(&params, call).await {
+            Ok(result) => Ok(render(&result, era)?.into()),
+            Err(Failure::Unknown) => Err(self.tool_not_found(&params.name)),
+            // SEP-1303 (2025-11-25): the model can mend its arguments only if it sees the error.
+            Err(Failure::Arguments(bad)) if era.knows(Revision::V2025_11_25) => Ok(failed(
+                &format!("Invalid arguments for {}: {}", params.name, bad.line()),
+            )),
+            Err(Failure::Arguments(bad)) => Err(Error::InvalidParams(bad)),
+            Err(Failure::Tool(error)) => Ok(failed(error.message())),
+        }
+    }
+
+    /// Runs a tool to its end, its timeout or the caller's patience.
+    pub(super) async fn run_tool(
+        &self,
+        params: &CallParams<'_>,
+        call: &Call,
+    ) -> Result<ToolResult, Failure> {
+        let (definition, tool) = self.catalogue.get(&params.name).ok_or(Failure::Unknown)?;
+        let with_progress;
+        let call = match params.progress_token {
+            Some(token) => {
+                with_progress = call.with_progress(token.to_owned());
+                &with_progress
+            }
+            None => call,
+        };
+        let empty;
+        let arguments = match params.arguments {
+            Some(arguments) => arguments,
+            None => {
+                empty =
+                    serde_json::value::to_raw_value(&json!({})).map_err(|_| Failure::Unknown)?;
+                &empty
+            }
+        };
+        let running = tool
+            .start(arguments, call)
+            .map_err(|error| Failure::Arguments(bad_param(definition, error)))?;
+        let limit = self.settings.call_timeout;
+        let result = tokio::select! {
+            biased;
+            result = running => result,
+            () = self.clock.sleep(limit) => Err(ToolError::new(
+                ToolErrorKind::Timeout,
+                format!("{} did not finish within {} s; it may still take effect.", definition.name, limit.as_secs()),
+            )),
+        };
+        result.map_err(|error| {
+            tracing::warn!(
+                tool = definition.name,
+                kind = error.kind().as_str(),
+                cause = error.causes(),
+                "{error}"
+            );
+            Failure::Tool(error)
+        })
+    }
+
+    fn tool_not_found(&self, name: &str) -> Error {
+        Error::ToolNotFound {
+            name: name.to_owned(),
+            available: self.catalogue.names(),
+        }
+    }
+}
+
+fn bad_param(definition: &Definition, error: ArgumentError) -> BadParam {
+    let property = definition
+        .input_schema
+        .get("properties")
+        .and_then(|all| all.get(&error.field));
+    BadParam {
+        field: error.field,
+        reason: error.reason,
+        schema: property.cloned(),
+    }
+}
+
+/// A `CallToolResult`. The text of a structured result is the same bytes, escaped.
+fn render(result: &ToolResult, era: Era) -> Result<Json, Error> {
+    let written = match result {
+        ToolResult::Structured(json) => serde_json::to_string(json.as_str()).map(|text| {
+            let structured = if era.knows(Revision::V2025_06_18) {
+                format!(r#","structuredContent":{}"#, json.as_str())
+            } else {
+                String::new()
+            };
+            format!(
+                r#"{{"content":[{{"type":"text","text":{text}}}]{structured},"isError":false}}"#
+            )
+        }),
+        ToolResult::Content(content) => serde_json::to_string(content)
+            .map(|content| format!(r#"{{"content":{content},"isError":false}}"#)),
+    };
+    written.map(Json::Owned).map_err(|error| {
+        tracing::error!(%error, "a result could not be written");
+        Error::Internal
+    })
+}
+
+/// The result of a tool that failed: what the model reads.
+fn failed(message: &str) -> Outcome {
+    let result = json!({"content": [Content::text(message)], "isError": true});
+    Outcome {
+        json: Json::from(result),
+        is_error: true,
+        negotiated: None,
+    }
+}
