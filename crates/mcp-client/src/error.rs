@@ -1,0 +1,132 @@
+//! Everything that can go wrong between a client and its server.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+/// Why a request has no result.
+///
+/// `peer` names the server: the origin of its URL, or the program that was started. The text of an
+/// error names the peer and the kind of failure; it never holds bodies, messages or tokens of the
+/// peer, so it may be logged and shown.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Error {
+    /// The URL, a header, the command or the parameters cannot be used. Nothing was sent.
+    Invalid(String),
+    /// No connection, or the program could not be started. Provably nothing was sent, so it is safe
+    /// to try again.
+    Unreachable {
+        /// The server.
+        peer: Arc<str>,
+        /// What the operating system or the TLS layer said.
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+    /// No answer in time. The server may have acted, and was told to stop.
+    Timeout {
+        /// The server.
+        peer: Arc<str>,
+        /// How long we waited.
+        after: Duration,
+    },
+    /// An HTTP status outside 2xx.
+    Http {
+        /// The server.
+        peer: Arc<str>,
+        /// The status.
+        status: u16,
+        /// `Retry-After`, where it was given in seconds.
+        retry_after: Option<Duration>,
+        /// The JSON-RPC error in the body, if it held one.
+        error: Option<RpcError>,
+    },
+    /// The server no longer knows our session (404): [initialize](crate::Client::initialize) again.
+    /// The request was not accepted, so it is safe to repeat.
+    SessionLost {
+        /// The server.
+        peer: Arc<str>,
+    },
+    /// The server answered with a JSON-RPC error.
+    Rpc(RpcError),
+    /// The server broke the protocol or a limit.
+    Protocol {
+        /// The server.
+        peer: Arc<str>,
+        /// What is wrong, in our words.
+        fault: String,
+    },
+    /// The connection or the child process ended before the answer: the outcome is unknown.
+    Closed {
+        /// The server.
+        peer: Arc<str>,
+        /// How it ended.
+        reason: String,
+    },
+}
+
+/// The `error` object of a JSON-RPC response.
+#[derive(Clone, Debug, Deserialize)]
+pub struct RpcError {
+    /// The number of the error in the peer's dialect.
+    pub code: i64,
+    /// The peer's sentence. Not ours: look before you show it.
+    #[serde(default)]
+    pub message: String,
+    /// The peer's details, byte for byte.
+    #[serde(default)]
+    pub data: Option<Box<RawValue>>,
+}
+
+impl Error {
+    /// The JSON-RPC error that the peer sent, whatever the HTTP status around it.
+    pub fn rpc(&self) -> Option<&RpcError> {
+        match self {
+            Self::Rpc(error) => Some(error),
+            Self::Http { error, .. } => error.as_ref(),
+            _ => None,
+        }
+    }
+
+    /// True if the server provably did not act on the request, so that it may be sent again.
+    pub fn was_not_sent(&self) -> bool {
+        matches!(
+            self,
+            Self::Invalid(_) | Self::Unreachable { .. } | Self::SessionLost { .. }
+        )
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Invalid(what) => f.write_str(what),
+            Self::Unreachable { peer, .. } => write!(f, "{peer} cannot be reached"),
+            Self::Timeout { peer, after } => {
+                write!(f, "{peer} did not answer within {} s", after.as_secs_f32())
+            }
+            Self::Http { peer, status, .. } => write!(f, "{peer} answered with HTTP {status}"),
+            Self::SessionLost { peer } => write!(f, "{peer} has forgotten the session"),
+            Self::Rpc(error) => error.fmt(f),
+            Self::Protocol { peer, fault } => write!(f, "{peer} broke the protocol: {fault}"),
+            Self::Closed { peer, reason } => write!(f, "{peer} is gone: {reason}"),
+        }
+    }
+}
+
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Unreachable { source, .. } => Some(source.as_ref()),
+            _ => None,
+        }
+    }
+}
+
+impl fmt::Display for RpcError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the server answered with JSON-RPC error {}", self.code)
+    }
+}

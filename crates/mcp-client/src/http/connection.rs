@@ -1,0 +1,167 @@
+//! Persistent connections to one server, and what a status means.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use http::{HeaderValue, Method, Request, Response, StatusCode, header};
+use http_body_util::{BodyExt, Full};
+use hyper::body::{Body, Incoming};
+use hyper_rustls::HttpsConnector;
+use hyper_util::client::legacy::{self, Client, connect::HttpConnector};
+use hyper_util::rt::{TokioExecutor, TokioTimer};
+use mcp_core::jsonrpc::{self, Message};
+use rustls::RootCertStore;
+
+use super::endpoint::Endpoint;
+use super::session::Headers;
+use crate::{Error, RpcError, tls};
+
+/// What opening a connection may take.
+const CONNECT: Duration = Duration::from_secs(5);
+/// How long a connection is kept for the next request. Node and uvicorn close theirs after 5 s, and
+/// a request that meets that moment is lost with its outcome unknown: we have to be earlier.
+const IDLE: Duration = Duration::from_secs(4);
+/// More of an error's body is not worth reading.
+const MAX_ERROR_BODY: usize = 64 << 10;
+
+/// The connections to one server.
+pub(super) struct Connection {
+    client: Client<HttpsConnector<HttpConnector>, Full<Bytes>>,
+    endpoint: Endpoint,
+}
+
+impl Connection {
+    pub(super) fn new(mut endpoint: Endpoint) -> Result<Self, Error> {
+        let tls = match endpoint.tls.take() {
+            Some(config) => config,
+            None if endpoint.url.scheme() == Some(&http::uri::Scheme::HTTPS) => {
+                tls::client_config()?
+            }
+            None => tls::trusting(RootCertStore::empty())?,
+        };
+        let mut connector = HttpConnector::new();
+        connector.enforce_http(false);
+        connector.set_nodelay(true);
+        connector.set_connect_timeout(Some(CONNECT));
+        let client = Client::builder(TokioExecutor::new())
+            .pool_timer(TokioTimer::new())
+            .pool_idle_timeout(IDLE)
+            .build(HttpsConnector::from((connector, tls)));
+        Ok(Self { client, endpoint })
+    }
+
+    pub(super) fn peer(&self) -> &Arc<str> {
+        &self.endpoint.origin
+    }
+
+    pub(super) fn max_message(&self) -> usize {
+        self.endpoint.max_message
+    }
+
+    pub(super) fn broken(&self, fault: impl Into<String>) -> Error {
+        Error::Protocol {
+            peer: self.peer().clone(),
+            fault: fault.into(),
+        }
+    }
+
+    pub(super) fn closed(&self, reason: &str) -> Error {
+        Error::Closed {
+            peer: self.peer().clone(),
+            reason: reason.to_owned(),
+        }
+    }
+
+    /// Sends one request; a status outside 2xx is an error. Redirects are not followed: they would
+    /// carry the headers, and with them the token, to whomever the server names.
+    pub(super) async fn send(
+        &self,
+        method: Method,
+        message: Option<String>,
+        session: &Headers,
+    ) -> Result<Response<Incoming>, Error> {
+        let mut request = Request::new(Full::from(message.unwrap_or_default()));
+        *request.method_mut() = method;
+        *request.uri_mut() = self.endpoint.url.clone();
+        let headers = request.headers_mut();
+        headers.clone_from(&self.endpoint.headers);
+        let json = HeaderValue::from_static("application/json");
+        headers.insert(header::CONTENT_TYPE, json);
+        let both = HeaderValue::from_static("application/json, text/event-stream");
+        headers.insert(header::ACCEPT, both);
+        session.add_to(headers);
+        let response = self
+            .client
+            .request(request)
+            .await
+            .map_err(|error| self.failed(error))?;
+        if response.status().is_success() {
+            return Ok(response);
+        }
+        Err(self.refused(response, session).await)
+    }
+
+    /// Reads a whole body, as far as the limit allows.
+    pub(super) async fn read(&self, mut body: Incoming, limit: usize) -> Result<Bytes, Error> {
+        let announced = usize::try_from(body.size_hint().lower()).unwrap_or(usize::MAX);
+        if announced > limit {
+            return Err(self.broken(format!("its message is longer than {limit} bytes")));
+        }
+        let mut bytes = BytesMut::with_capacity(announced);
+        while let Some(frame) = body.frame().await {
+            let frame = frame.map_err(|error| self.cut_off(&error))?;
+            let Some(data) = frame.data_ref() else {
+                continue;
+            };
+            if bytes.len() + data.len() > limit {
+                return Err(self.broken(format!("its message is longer than {limit} bytes")));
+            }
+            bytes.extend_from_slice(data);
+        }
+        Ok(bytes.freeze())
+    }
+
+    pub(super) fn cut_off(&self, error: &hyper::Error) -> Error {
+        tracing::debug!(peer = %self.peer(), %error, "answer cut off");
+        self.closed("the connection broke in the middle of the answer")
+    }
+
+    fn failed(&self, error: legacy::Error) -> Error {
+        if error.is_connect() {
+            return Error::Unreachable {
+                peer: self.peer().clone(),
+                source: error.into(),
+            };
+        }
+        tracing::debug!(peer = %self.peer(), error = &error as &dyn std::error::Error, "no answer");
+        self.closed("the connection broke before the answer")
+    }
+
+    async fn refused(&self, response: Response<Incoming>, session: &Headers) -> Error {
+        let status = response.status();
+        let peer = self.peer().clone();
+        if status == StatusCode::NOT_FOUND && session.id.is_some() {
+            return Error::SessionLost { peer };
+        }
+        let retry_after = response
+            .headers()
+            .get(header::RETRY_AFTER)
+            .and_then(|value| value.to_str().ok()?.parse().ok())
+            .map(Duration::from_secs);
+        let body = self.read(response.into_body(), MAX_ERROR_BODY).await;
+        Error::Http {
+            peer,
+            status: status.as_u16(),
+            retry_after,
+            error: body.ok().and_then(|body| rpc_error(&body)),
+        }
+    }
+}
+
+fn rpc_error(body: &[u8]) -> Option<RpcError> {
+    let Ok(Message::Response(response)) = jsonrpc::decode(body) else {
+        return None;
+    };
+    serde_json::from_str(response.outcome.err()?.get()).ok()
+}

@@ -1,0 +1,121 @@
+//! Where a server listens and how we identify ourselves there.
+
+use std::sync::Arc;
+
+use http::uri::Scheme;
+use http::{HeaderMap, HeaderName, HeaderValue, Uri, header};
+use rustls::ClientConfig;
+
+use crate::Error;
+
+/// Bytes that one message of a server may have, unless set.
+const MAX_MESSAGE: usize = 8 << 20;
+
+/// The URL of an MCP server, with the headers that every request to it carries.
+///
+/// Has no `Debug`: headers hold tokens.
+#[derive(Clone)]
+#[must_use]
+pub struct Endpoint {
+    pub(super) url: Uri,
+    /// Scheme and authority: what may be shown and logged.
+    pub(super) origin: Arc<str>,
+    pub(super) headers: HeaderMap,
+    pub(super) max_message: usize,
+    pub(super) tls: Option<ClientConfig>,
+}
+
+impl Endpoint {
+    /// A server at an `http` or `https` URL.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] for anything else, and for a URL with a user name or password, which would
+    /// end up in logs: use [`Endpoint::header`].
+    pub fn new(url: &str) -> Result<Self, Error> {
+        let invalid = |why: &str| Error::Invalid(format!("the URL of the MCP server {why}"));
+        let url: Uri = url.parse().map_err(|_| invalid("is not a URL"))?;
+        let (Some(scheme), Some(authority)) = (url.scheme(), url.authority()) else {
+            return Err(invalid(
+                "must start with http:// or https:// and name a host",
+            ));
+        };
+        if *scheme != Scheme::HTTP && *scheme != Scheme::HTTPS {
+            return Err(invalid("must start with http:// or https://"));
+        }
+        if authority.as_str().contains('@') {
+            return Err(invalid("must not hold a user name or password"));
+        }
+        let origin = format!("{scheme}://{authority}").into();
+        Ok(Self {
+            url,
+            origin,
+            headers: HeaderMap::new(),
+            max_message: MAX_MESSAGE,
+            tls: None,
+        })
+    }
+
+    /// Sends `Authorization: Bearer <token>`.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] when the token cannot stand in a header.
+    pub fn bearer(self, token: &str) -> Result<Self, Error> {
+        self.header(header::AUTHORIZATION.as_str(), &format!("Bearer {token}"))
+    }
+
+    /// Sends a header with every request; the headers of the protocol itself win over it.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] when the name or the value cannot stand in a header.
+    pub fn header(mut self, name: &str, value: &str) -> Result<Self, Error> {
+        let name = HeaderName::from_bytes(name.as_bytes())
+            .map_err(|_| Error::Invalid("a header name is not valid".to_owned()))?;
+        let mut value = HeaderValue::from_str(value)
+            .map_err(|_| Error::Invalid(format!("the value of the header {name} is not valid")))?;
+        value.set_sensitive(true);
+        self.headers.insert(name, value);
+        Ok(self)
+    }
+
+    /// How many bytes one message of the server may have; 8 MiB unless set.
+    pub fn max_message(mut self, bytes: usize) -> Self {
+        self.max_message = bytes;
+        self
+    }
+
+    /// Uses this TLS configuration instead of [`client_config`](crate::tls::client_config): to share
+    /// one between many clients, or to trust a private CA.
+    pub fn tls(mut self, config: ClientConfig) -> Self {
+        self.tls = Some(config);
+        self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_origin_shows_no_secrets() {
+        let endpoint = Endpoint::new("https://n8n.example:8443/mcp/s3cret?token=s3cret").unwrap();
+        assert_eq!(&*endpoint.origin, "https://n8n.example:8443");
+    }
+
+    #[test]
+    fn what_is_no_usable_url_is_refused_without_repeating_it() {
+        for url in [
+            "",
+            "s3cret",
+            "/s3cret",
+            "ftp://s3cret/",
+            "http://u:s3cret@host/",
+            "http://a b/",
+        ] {
+            let error = Endpoint::new(url).map(|_| ()).unwrap_err();
+            assert!(!error.to_string().contains("s3cret"), "{error}");
+        }
+        let endpoint = Endpoint::new("http://host/").unwrap();
+        let error = endpoint.bearer("s3cret\n").map(|_| ()).unwrap_err();
+        assert!(!error.to_string().contains("s3cret"), "{error}");
+    }
+}

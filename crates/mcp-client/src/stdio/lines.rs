@@ -1,0 +1,91 @@
+//! Lines of bounded length.
+
+use std::io;
+
+use tokio::io::{AsyncBufRead, AsyncBufReadExt};
+
+/// What [`next`] has put into the buffer.
+#[derive(Debug, PartialEq)]
+pub(super) enum Line {
+    /// A line, without its end; the last one may lack it.
+    Whole,
+    /// The beginning of a line that is longer than the limit. The rest is still to be read.
+    Part,
+    /// Nothing: the stream has ended.
+    End,
+}
+
+/// Reads the next line into `line`, of which it keeps the allocation.
+pub(super) async fn next(
+    reader: &mut (impl AsyncBufRead + Unpin),
+    line: &mut Vec<u8>,
+    limit: usize,
+) -> io::Result<Line> {
+    line.clear();
+    loop {
+        let bytes = reader.fill_buf().await?;
+        if bytes.is_empty() {
+            return Ok(if line.is_empty() {
+                Line::End
+            } else {
+                Line::Whole
+            });
+        }
+        let end = bytes.iter().position(|byte| *byte == b'\n');
+        let part = &bytes[..end.unwrap_or(bytes.len())];
+        let room = limit - line.len();
+        if part.len() > room {
+            line.extend_from_slice(&part[..room]);
+            reader.consume(room);
+            return Ok(Line::Part);
+        }
+        line.extend_from_slice(part);
+        let read = part.len() + usize::from(end.is_some());
+        reader.consume(read);
+        if end.is_some() {
+            return Ok(Line::Whole);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::BufReader;
+
+    use super::*;
+
+    async fn read(input: &str, capacity: usize, limit: usize) -> Vec<(Line, String)> {
+        let mut reader = BufReader::with_capacity(capacity, input.as_bytes());
+        let mut line = Vec::new();
+        let mut lines = Vec::new();
+        loop {
+            match next(&mut reader, &mut line, limit).await.unwrap() {
+                Line::End => return lines,
+                kind => lines.push((kind, String::from_utf8(line.clone()).unwrap())),
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn lines_are_whole_however_they_are_cut() {
+        for capacity in 1..12 {
+            let lines = read("ab\n\ncdef\ng", capacity, 4).await;
+            let expected = ["ab", "", "cdef", "g"].map(|line| (Line::Whole, line.to_owned()));
+            assert_eq!(lines, expected, "capacity {capacity}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_long_line_comes_in_parts() {
+        for capacity in 1..12 {
+            let lines = read("abcdefg\nh\n", capacity, 3).await;
+            let expected = [
+                (Line::Part, "abc".to_owned()),
+                (Line::Part, "def".to_owned()),
+                (Line::Whole, "g".to_owned()),
+                (Line::Whole, "h".to_owned()),
+            ];
+            assert_eq!(lines, expected, "capacity {capacity}");
+        }
+    }
+}

@@ -1,0 +1,208 @@
+//! Who waits for which answer.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use serde_json::value::RawValue;
+use tokio::sync::{mpsc, oneshot};
+
+use crate::{Error, Progress};
+
+type Answer = Result<Box<RawValue>, Error>;
+
+/// The requests that a child has not answered yet.
+pub(super) struct Pending {
+    peer: Arc<str>,
+    state: Mutex<State>,
+}
+
+enum State {
+    Open(HashMap<u64, Waiter>),
+    /// The child is gone, and why.
+    Closed(String),
+}
+
+struct Waiter {
+    answer: oneshot::Sender<Answer>,
+    progress: Option<mpsc::Sender<Progress>>,
+}
+
+/// A place among the waiters, given up when it is dropped.
+pub(super) struct Place<'a> {
+    pending: &'a Pending,
+    id: u64,
+    answer: oneshot::Receiver<Answer>,
+}
+
+impl Pending {
+    pub(super) fn new(peer: Arc<str>) -> Self {
+        Self {
+            peer,
+            state: Mutex::new(State::Open(HashMap::new())),
+        }
+    }
+
+    /// Takes a place for the answer to `id`. After the child is gone there is none: nothing can be
+    /// sent any more.
+    pub(super) fn wait_for(
+        &self,
+        id: u64,
+        progress: Option<mpsc::Sender<Progress>>,
+    ) -> Result<Place<'_>, Error> {
+        let mut state = self.lock();
+        let State::Open(waiters) = &mut *state else {
+            drop(state);
+            return Err(self.unreachable());
+        };
+        let (sender, answer) = oneshot::channel();
+        waiters.insert(
+            id,
+            Waiter {
+                answer: sender,
+                progress,
+            },
+        );
+        Ok(Place {
+            pending: self,
+            id,
+            answer,
+        })
+    }
+
+    /// Hands an answer to whom it belongs; false if nobody waits for it (any more).
+    pub(super) fn answer(&self, id: u64, answer: Answer) -> bool {
+        let Some(waiter) = self.remove(id) else {
+            return false;
+        };
+        waiter.answer.send(answer).is_ok()
+    }
+
+    /// Hands a progress report to whom it belongs; false if nobody asked for it.
+    pub(super) fn report(&self, id: u64, report: Progress) -> bool {
+        let State::Open(waiters) = &*self.lock() else {
+            return false;
+        };
+        let Some(reports) = waiters.get(&id).and_then(|waiter| waiter.progress.as_ref()) else {
+            return false;
+        };
+        // A full channel loses the report; the answers behind it matter more.
+        let _ = reports.try_send(report);
+        true
+    }
+
+    /// Fails all who wait and all who come later. The first reason stays.
+    pub(super) fn close(&self, reason: String) {
+        let waiters = match &mut *self.lock() {
+            State::Closed(_) => return,
+            state @ State::Open(_) => match std::mem::replace(state, State::Closed(reason.clone()))
+            {
+                State::Open(waiters) => waiters,
+                State::Closed(_) => return,
+            },
+        };
+        for waiter in waiters.into_values() {
+            let error = Error::Closed {
+                peer: self.peer.clone(),
+                reason: reason.clone(),
+            };
+            // One who has gone meanwhile needs no error.
+            let _ = waiter.answer.send(Err(error));
+        }
+    }
+
+    /// The error for what can no longer be sent.
+    pub(super) fn unreachable(&self) -> Error {
+        let reason = match &*self.lock() {
+            State::Open(_) => "it is ending".to_owned(),
+            State::Closed(reason) => reason.clone(),
+        };
+        Error::Unreachable {
+            peer: self.peer.clone(),
+            source: reason.into(),
+        }
+    }
+
+    fn remove(&self, id: u64) -> Option<Waiter> {
+        match &mut *self.lock() {
+            State::Open(waiters) => waiters.remove(&id),
+            State::Closed(_) => None,
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // Nothing that panics runs under this lock.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Place<'_> {
+    /// Waits until the child has answered or is gone.
+    pub(super) async fn answer(mut self) -> Answer {
+        match (&mut self.answer).await {
+            Ok(answer) => answer,
+            Err(_) => Err(Error::Closed {
+                peer: self.pending.peer.clone(),
+                reason: "the connection was dropped".to_owned(),
+            }),
+        }
+    }
+}
+
+impl Drop for Place<'_> {
+    fn drop(&mut self) {
+        self.pending.remove(self.id);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn result(json: &str) -> Answer {
+        Ok(RawValue::from_string(json.to_owned()).unwrap())
+    }
+
+    fn count(pending: &Pending) -> usize {
+        match &*pending.lock() {
+            State::Open(waiters) => waiters.len(),
+            State::Closed(_) => 0,
+        }
+    }
+
+    #[tokio::test]
+    async fn an_answer_finds_its_waiter_once() {
+        let pending = Pending::new("child".into());
+        let one = pending.wait_for(1, None).unwrap();
+        let two = pending.wait_for(2, None).unwrap();
+        assert!(pending.answer(2, result("22")));
+        assert!(!pending.answer(2, result("23")));
+        assert!(!pending.answer(3, result("33")));
+        assert!(pending.answer(1, result("11")));
+        assert_eq!(one.answer().await.unwrap().get(), "11");
+        assert_eq!(two.answer().await.unwrap().get(), "22");
+        assert_eq!(count(&pending), 0);
+    }
+
+    #[tokio::test]
+    async fn who_gives_up_leaves_nothing_behind() {
+        let pending = Pending::new("child".into());
+        drop(pending.wait_for(1, None).unwrap());
+        assert_eq!(count(&pending), 0);
+        assert!(!pending.answer(1, result("1")));
+    }
+
+    #[tokio::test]
+    async fn the_end_reaches_everybody() {
+        let pending = Pending::new("child".into());
+        let waiting = pending.wait_for(1, None).unwrap();
+        pending.close("exit status: 3".to_owned());
+        pending.close("later".to_owned());
+        let error = waiting.answer().await.unwrap_err();
+        assert_eq!(error.to_string(), "child is gone: exit status: 3");
+        assert!(!error.was_not_sent());
+        let error = pending.wait_for(2, None).map(|_| ()).unwrap_err();
+        assert!(error.was_not_sent(), "{error}");
+        let source = std::error::Error::source(&error).unwrap();
+        assert_eq!(source.to_string(), "exit status: 3");
+    }
+}

@@ -1,0 +1,51 @@
+//! TLS for everything that leaves this workspace.
+
+use std::sync::Arc;
+
+use rustls::{ClientConfig, RootCertStore};
+
+use crate::Error;
+
+/// The TLS configuration of every outgoing connection: *ring*, TLS 1.2 and 1.3, the certificates
+/// that this machine trusts (or those that `SSL_CERT_FILE` / `SSL_CERT_DIR` name, which is how a
+/// private CA is added).
+///
+/// For `reqwest`, which has no TLS of its own in this workspace:
+///
+/// ```ignore
+/// let tls = mcp_client::tls::client_config()?;
+/// let client = reqwest::Client::builder().tls_backend_preconfigured(tls).build()?;
+/// ```
+///
+/// Reads files: call it once at start. A machine without certificates gets a configuration that
+/// trusts nobody, so that `http` URLs go on working; an `https` one then fails to connect, and the
+/// log says why.
+///
+/// # Errors
+/// [`Error::Invalid`] when *ring* does not support the protocol versions, which it does.
+pub fn client_config() -> Result<ClientConfig, Error> {
+    let mut roots = RootCertStore::empty();
+    let found = rustls_native_certs::load_native_certs();
+    for error in &found.errors {
+        tracing::warn!(%error, "some root certificates cannot be read");
+    }
+    let (usable, _) = roots.add_parsable_certificates(found.certs);
+    if usable == 0 {
+        tracing::warn!("no root certificates on this machine: https URLs will not work");
+    }
+    trusting(roots)
+}
+
+/// The same with roots of one's own, for example a private CA and nothing else.
+///
+/// # Errors
+/// Those of [`client_config`].
+pub fn trusting(roots: RootCertStore) -> Result<ClientConfig, Error> {
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let config = ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .map_err(|error| Error::Invalid(error.to_string()))?
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    Ok(config)
+}

@@ -1,0 +1,176 @@
+//! `tools/list` and `tools/call`, typed as far as a caller looks and raw below that.
+
+use std::collections::HashSet;
+
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+use crate::{Client, Error, Options};
+
+/// More pages than any honest server has.
+const MAX_PAGES: usize = 1_000;
+/// More tools than any host can offer to a model.
+const MAX_TOOLS: usize = 20_000;
+
+/// The definition of a tool.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Tool {
+    /// What to call it by.
+    pub name: String,
+    /// What it does, for the model.
+    #[serde(default)]
+    pub description: Option<String>,
+    /// The JSON Schema of its arguments.
+    #[serde(default)]
+    pub input_schema: Option<Box<RawValue>>,
+    /// The JSON Schema of its `structuredContent`.
+    #[serde(default)]
+    pub output_schema: Option<Box<RawValue>>,
+    /// Hints about its effects.
+    #[serde(default)]
+    pub annotations: Option<Box<RawValue>>,
+    /// The whole definition as the server wrote it.
+    #[serde(skip)]
+    pub raw: Box<RawValue>,
+}
+
+/// What a tool answered. A tool that failed is a result too: see [`CallToolResult::is_error`].
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct CallToolResult {
+    /// The items for the model, in order.
+    #[serde(default)]
+    pub content: Vec<ContentItem>,
+    /// The same as data.
+    #[serde(default)]
+    pub structured_content: Option<Box<RawValue>>,
+    /// True if the tool could not do what was asked; the content says why.
+    #[serde(default)]
+    pub is_error: bool,
+    /// The server's notes to the client.
+    #[serde(default, rename = "_meta")]
+    pub meta: Option<Box<RawValue>>,
+    /// The whole result as the server wrote it.
+    #[serde(skip)]
+    pub raw: Box<RawValue>,
+}
+
+/// One item of content.
+#[derive(Clone, Debug)]
+pub struct ContentItem {
+    /// Its `type`: `text`, `image`, `audio`, `resource`, `resource_link` or something newer.
+    pub kind: String,
+    /// The text of a text item.
+    pub text: Option<String>,
+    /// The whole item as the server wrote it.
+    pub raw: Box<RawValue>,
+}
+
+impl CallToolResult {
+    /// The text items, joined by newlines.
+    pub fn text(&self) -> String {
+        let texts: Vec<&str> = self
+            .content
+            .iter()
+            .filter_map(|c| c.text.as_deref())
+            .collect();
+        texts.join("\n")
+    }
+}
+
+impl<'de> Deserialize<'de> for ContentItem {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        #[derive(Deserialize)]
+        struct Known {
+            r#type: String,
+            #[serde(default)]
+            text: Option<String>,
+        }
+        let raw = Box::<RawValue>::deserialize(deserializer)?;
+        let known: Known = serde_json::from_str(raw.get()).map_err(serde::de::Error::custom)?;
+        Ok(Self {
+            kind: known.r#type,
+            text: known.text,
+            raw,
+        })
+    }
+}
+
+impl Client {
+    /// All tools of the server, page by page.
+    ///
+    /// # Errors
+    /// Those of [`Client::request`], and [`Error::Protocol`] for a list that does not end.
+    pub async fn list_tools(&self) -> Result<Vec<Tool>, Error> {
+        #[derive(Serialize)]
+        struct Params<'a> {
+            #[serde(skip_serializing_if = "Option::is_none")]
+            cursor: Option<&'a str>,
+        }
+        #[derive(Deserialize)]
+        #[serde(rename_all = "camelCase")]
+        struct Page {
+            tools: Vec<Box<RawValue>>,
+            #[serde(default)]
+            next_cursor: Option<String>,
+        }
+
+        let mut tools = Vec::new();
+        let mut seen = HashSet::new();
+        let mut cursor: Option<String> = None;
+        for _ in 0..MAX_PAGES {
+            let params = Params {
+                cursor: cursor.as_deref(),
+            };
+            let page: Page =
+                self.read("tools/list", &self.request("tools/list", &params).await?)?;
+            for raw in page.tools {
+                let tool: Tool = self.read("tools/list", &raw)?;
+                tools.push(Tool { raw, ..tool });
+            }
+            let Some(next) = page.next_cursor else {
+                return Ok(tools);
+            };
+            if tools.len() > MAX_TOOLS || !seen.insert(next.clone()) {
+                break;
+            }
+            cursor = Some(next);
+        }
+        Err(self.broken("tools/list does not end"))
+    }
+
+    /// Calls a tool; `arguments` must serialise to an object.
+    ///
+    /// # Errors
+    /// Those of [`Client::request`]. A tool that failed is not an error but a result.
+    pub async fn call_tool(
+        &self,
+        name: &str,
+        arguments: &(impl Serialize + Sync + ?Sized),
+    ) -> Result<CallToolResult, Error> {
+        self.call_tool_with(name, arguments, Options::default())
+            .await
+    }
+
+    /// Calls a tool with a timeout of its own, or with progress reports.
+    ///
+    /// # Errors
+    /// Those of [`Client::call_tool`].
+    pub async fn call_tool_with(
+        &self,
+        name: &str,
+        arguments: &(impl Serialize + Sync + ?Sized),
+        options: Options,
+    ) -> Result<CallToolResult, Error> {
+        #[derive(Serialize)]
+        struct Params<'a, A: ?Sized> {
+            name: &'a str,
+            arguments: &'a A,
+        }
+        let params = Params { name, arguments };
+        let raw = self.request_with("tools/call", &params, options).await?;
+        let result: CallToolResult = self.read("tools/call", &raw)?;
+        Ok(CallToolResult { raw, ..result })
+    }
+}
