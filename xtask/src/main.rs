@@ -1,2 +1,65 @@
-//! The chores of the workspace.
-fn main() {}
+//! The chores of the workspace: `cargo xtask` prints what there is.
+
+mod args;
+mod chores;
+mod console;
+mod discover;
+mod guard;
+mod http;
+mod identity;
+mod layout;
+mod process;
+mod run_all;
+mod scripted_llm;
+mod secrets;
+mod servers;
+mod services;
+mod stop;
+mod table;
+mod tally;
+mod test;
+
+use std::process::ExitCode;
+
+use args::Chore;
+use layout::Layout;
+use stop::Stop;
+
+fn main() -> ExitCode {
+    match run() {
+        Ok(code) => code,
+        Err(error) => {
+            console::line(format_args!("error: {error:#}"));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run() -> anyhow::Result<ExitCode> {
+    let mut raw = std::env::args_os().skip(1).peekable();
+    // Before everything else: a guard has its own way with signals and arguments.
+    if raw.next_if(|first| first == "guard").is_some() {
+        return guard::run(raw);
+    }
+    let chore = match args::parse(raw.map(|arg| arg.to_string_lossy().into_owned())) {
+        Ok(chore) => chore,
+        Err(error) => {
+            console::line(format_args!("error: {error}\n\n{}", args::HELP));
+            return Ok(ExitCode::from(2));
+        }
+    };
+    let layout = Layout::find(Stop::on_signals()?)?;
+    match chore {
+        Chore::Help => {
+            console::line(args::HELP);
+            Ok(ExitCode::SUCCESS)
+        }
+        Chore::RunAll(options) => run_all::run(&layout, &options),
+        Chore::Test(options) => test::run(&layout, options),
+        Chore::Check => chores::check(&layout),
+        Chore::Codegen => chores::codegen(&layout),
+        Chore::ScriptedLlm { port } => {
+            scripted_llm::run(port, &layout.stop).map(|()| ExitCode::SUCCESS)
+        }
+    }
+}

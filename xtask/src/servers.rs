@@ -1,0 +1,85 @@
+//! Our servers as programs: one per service, each on its own port.
+
+use std::ffi::OsString;
+use std::net::{Ipv4Addr, TcpListener};
+use std::time::Duration;
+
+use anyhow::Context;
+use serde_json::json;
+use ureq::http::Method;
+
+use crate::console;
+use crate::http::Client;
+use crate::layout::Layout;
+use crate::process::{Process, Program};
+use crate::services::Service;
+
+/// The address of the server's endpoint.
+pub(crate) fn url(service: Service) -> String {
+    format!("http://127.0.0.1:{}/mcp", service.port())
+}
+
+/// True when nothing listens on the server's port.
+pub(crate) fn port_is_free(service: Service) -> bool {
+    TcpListener::bind((Ipv4Addr::LOCALHOST, service.port())).is_ok()
+}
+
+/// Starts the server; its log goes to the terminal with a prefix.
+pub(crate) fn start(
+    layout: &Layout,
+    service: Service,
+    release: bool,
+    env: Vec<(&'static str, OsString)>,
+    without: &[&str],
+) -> anyhow::Result<Process> {
+    let binary = layout.binaries(release).join(service.server());
+    let mut program = Program::new(binary)?
+        .args(["--bind", "127.0.0.1", "--port", &service.port().to_string()])
+        .piped();
+    for name in without {
+        program = program.env_remove(name);
+    }
+    let mut process = program
+        .envs(env)
+        .spawn()
+        .with_context(|| format!("could not start {}", service.server()))?;
+    process
+        .outputs()
+        .for_each(|output| console::follow(service.name(), output));
+    Ok(process)
+}
+
+/// What the server says of itself: `online` or `degraded`; `None` when it does not answer.
+pub(crate) fn status(service: Service) -> Option<String> {
+    let mut client = Client::new(
+        &format!("http://127.0.0.1:{}", service.port()),
+        Duration::from_secs(5),
+    );
+    if let Some(token) = token() {
+        client = client.with("authorization", format!("Bearer {token}"));
+    }
+    let question = json!({ "jsonrpc": "2.0", "id": 1, "method": "mcp.getServerInfo" });
+    let answer = client.send(Method::POST, "/mcp", &question).ok()?;
+    Some(answer["result"]["status"].as_str()?.to_owned())
+}
+
+/// A line for the terminal that lists the server's tools.
+pub(crate) fn curl(service: Service) -> String {
+    // The shell of the reader has to know the token; it is not printed.
+    let token = if token().is_some() {
+        " -H \"Authorization: Bearer $MCP_TOKEN\""
+    } else {
+        ""
+    };
+    let body = r#"{"jsonrpc":"2.0","id":1,"method":"tools/list"}"#;
+    format!(
+        "curl -s {}{token} -H 'Content-Type: application/json' -d '{body}'",
+        url(service)
+    )
+}
+
+fn token() -> Option<String> {
+    std::env::var("MCP_TOKEN")
+        .ok()
+        .filter(|token| !token.is_empty())
+}

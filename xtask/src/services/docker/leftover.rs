@@ -1,0 +1,64 @@
+//! What an engine leaves behind when it is killed: container processes and mounts.
+
+use std::fs;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use anyhow::Context;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
+/// Removes the folder of an engine that no longer runs.
+pub(crate) fn clear(dir: &Path) -> anyhow::Result<()> {
+    if !dir.exists() {
+        return Ok(());
+    }
+    for shim in shims(dir) {
+        // Its container is its child's child and ends with the mount below.
+        let _ = kill(shim, Signal::SIGTERM);
+    }
+    for mount in mounts(dir) {
+        let _ = Command::new("umount")
+            .arg("--lazy")
+            .arg(&mount)
+            .stderr(Stdio::null())
+            .status();
+    }
+    fs::remove_dir_all(dir).with_context(|| format!("could not remove {}", dir.display()))
+}
+
+/// The processes that hold containers of this engine: they carry its folder as an argument.
+fn shims(dir: &Path) -> Vec<Pid> {
+    let Ok(processes) = fs::read_dir("/proc") else {
+        return Vec::new();
+    };
+    let numbers = processes
+        .flatten()
+        .filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    numbers
+        .filter(|pid: &i32| is_shim(*pid, dir))
+        .map(Pid::from_raw)
+        .collect()
+}
+
+fn is_shim(pid: i32, dir: &Path) -> bool {
+    let command = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    let mut args = command.split(|byte| *byte == 0);
+    let is_shim = args
+        .next()
+        .is_some_and(|program| program.windows(15).any(|part| part == b"containerd-shim"));
+    is_shim && args.any(|arg| Path::new(std::ffi::OsStr::from_bytes(arg)).starts_with(dir))
+}
+
+/// The mounts inside the folder, the innermost first.
+fn mounts(dir: &Path) -> Vec<PathBuf> {
+    let table = fs::read_to_string("/proc/mounts").unwrap_or_default();
+    let targets = table
+        .lines()
+        .filter_map(|line| line.split(' ').nth(1))
+        .map(PathBuf::from);
+    let mut inside: Vec<_> = targets.filter(|target| target.starts_with(dir)).collect();
+    inside.reverse();
+    inside
+}

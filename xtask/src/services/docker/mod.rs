@@ -1,0 +1,103 @@
+//! A Docker Engine of our own: own data, own socket, and for the tests an own network.
+
+mod example;
+pub(crate) mod install;
+mod leftover;
+
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::io::{Read, Write};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use crate::console::Heartbeat;
+use crate::layout::{Layout, create_dir};
+use crate::process::{Process, Program};
+use crate::services::{Place, Purpose, wait_ready};
+
+/// Where an engine listens unless told otherwise.
+pub(crate) const DEFAULT_SOCKET: &str = "/var/run/docker.sock";
+
+pub(crate) use leftover::clear;
+
+/// The engine gives its containers ten seconds before it ends.
+const GRACE: Duration = Duration::from_secs(25);
+
+/// True when an engine answers on this socket.
+pub(crate) fn answers(socket: &Path) -> bool {
+    let ping = || {
+        let mut stream = UnixStream::connect(socket)?;
+        stream.set_read_timeout(Some(Duration::from_secs(3)))?;
+        stream.write_all(b"GET /_ping HTTP/1.0\r\nHost: docker\r\n\r\n")?;
+        let mut answer = [0; 12];
+        stream.read_exact(&mut answer)?;
+        std::io::Result::Ok(answer)
+    };
+    ping().is_ok_and(|answer| answer.ends_with(b" 200"))
+}
+
+/// The socket of the engine of this place.
+pub(crate) fn socket(place: &Place) -> PathBuf {
+    runtime_dir(place).join("docker.sock")
+}
+
+/// The address of the engine of this place, as `DOCKER_HOST` wants it.
+pub(crate) fn host(place: &Place) -> String {
+    format!("unix://{}", socket(place).display())
+}
+
+/// Starts it, with an image and a container to look at.
+pub(crate) fn start(layout: &Layout, place: &Place) -> anyhow::Result<Process> {
+    let mut beat = Heartbeat::start("docker", "starting a Docker Engine");
+    let log = layout.fresh_log(match place.purpose {
+        Purpose::RunAll => "dockerd",
+        Purpose::Test => "dockerd-test",
+    })?;
+    let runtime = runtime_dir(place);
+    create_dir(&runtime)?;
+    // Left by a killed engine, which is gone by now; a new one would refuse to start.
+    let own_pid_file = place.file("dockerd.pid");
+    let _ = std::fs::remove_file(&own_pid_file);
+
+    // In a network namespace of its own an engine can neither see nor change the bridges and
+    // packet filters of another engine on this machine. It has no way out, which tests want.
+    let (program, first) = match place.purpose {
+        Purpose::RunAll => ("dockerd", &[][..]),
+        Purpose::Test => ("unshare", &["--net", "dockerd"][..]),
+    };
+    let mut process = Program::guarded(program, GRACE, Some(&place.pid_path()))?
+        .args(first)
+        .args(["--data-root".as_ref(), place.file("data").as_os_str()])
+        .args(["--exec-root".as_ref(), runtime.join("exec").as_os_str()])
+        .args(["--pidfile".as_ref(), own_pid_file.as_os_str()])
+        .args(["--host", &host(place)])
+        .envs(install::environment(layout)?)
+        .env_remove("DOCKER_HOST")
+        .log_to(&log)?
+        .spawn()?;
+    let socket = socket(place);
+    wait_ready(
+        &mut process,
+        &layout.stop,
+        &log,
+        Duration::from_secs(60),
+        || {
+            beat.beat();
+            answers(&socket)
+        },
+    )?;
+    example::provide(layout, place)?;
+    Ok(process)
+}
+
+/// Where the sockets are. The system allows a path of 107 bytes for one, so a workspace
+/// that lies deep has them in the folder for temporary files.
+fn runtime_dir(place: &Place) -> PathBuf {
+    const LONGEST_SOCKET: &str = "/exec/containerd/containerd-debug.sock";
+    if place.dir.as_os_str().len() + LONGEST_SOCKET.len() <= 107 {
+        return place.dir.clone();
+    }
+    let mut hasher = DefaultHasher::new();
+    place.dir.hash(&mut hasher);
+    std::env::temp_dir().join(format!("docker-{:016x}", hasher.finish()))
+}

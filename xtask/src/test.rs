@@ -1,0 +1,169 @@
+//! `cargo xtask test`: everything that has to hold, the real services included.
+
+mod real;
+
+use std::ffi::OsString;
+use std::fs;
+use std::process::ExitCode;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::bail;
+
+use crate::args;
+use crate::console::{Heartbeat, line};
+use crate::layout::Layout;
+use crate::process::Program;
+use crate::tally::Tally;
+
+use real::Real;
+
+/// The look at the format.
+pub(crate) const FMT: [&str; 3] = ["fmt", "--all", "--check"];
+
+/// The look at the lints.
+pub(crate) const CLIPPY: [&str; 6] = [
+    "clippy",
+    "--workspace",
+    "--all-targets",
+    "--",
+    "-D",
+    "warnings",
+];
+
+const BUILD: [&str; 3] = ["build", "--workspace", "--bins"];
+const UNIT: [&str; 5] = [
+    "test",
+    "--workspace",
+    "--exclude",
+    "tests",
+    "--no-fail-fast",
+];
+
+/// Enough of a failed stage's output to see what is wrong.
+const SHOWN_LINES: usize = 200;
+
+/// Runs all stages; the exit code says whether all of them were good.
+pub(crate) fn run(layout: &Layout, options: args::Test) -> anyhow::Result<ExitCode> {
+    let started = Instant::now();
+    let ci = std::env::var("CI").is_ok_and(|ci| ci == "true" || ci == "1");
+    let mut run = Run {
+        layout,
+        sum: Tally::default(),
+    };
+    // Fetching and starting services takes minutes at first: it runs beside the other stages.
+    let services = (!options.quick).then(|| {
+        let layout = layout.clone();
+        thread::spawn(move || Real::start(&layout))
+    });
+    let stages = run.stages();
+    if stages.is_err() {
+        layout.stop.request();
+    }
+    let real = match services.map(|services| {
+        services
+            .join()
+            .map_err(|_| anyhow::anyhow!("the start of the services failed"))
+    }) {
+        Some(real) => real??,
+        None => Real::default(),
+    };
+    if stages? {
+        run.whole_programs(&real)?;
+    }
+    for (service, why) in &real.missing {
+        line(format_args!("skipped  {}: {why}", service.name()));
+        if ci {
+            run.sum.failed += 1;
+        }
+    }
+    if options.keep {
+        real.keep(layout)?;
+    }
+    drop(real);
+    line(format_args!(
+        "\nin {} s, logs in {}",
+        started.elapsed().as_secs(),
+        layout.shown(&layout.backends().join("logs"))
+    ));
+    line(run.sum);
+    Ok(if run.sum.failed == 0 {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    })
+}
+
+struct Run<'a> {
+    layout: &'a Layout,
+    sum: Tally,
+}
+
+impl Run<'_> {
+    /// What needs no service; true when there are programs to go on with.
+    fn stages(&mut self) -> anyhow::Result<bool> {
+        self.stage("format", &FMT, Vec::new())?;
+        self.stage("lints", &CLIPPY, Vec::new())?;
+        let built = self.stage("build", &BUILD, Vec::new())?;
+        self.stage("unit", &UNIT, Vec::new())?;
+        Ok(built)
+    }
+
+    /// The servers as programs, against the services that are there.
+    fn whole_programs(&mut self, real: &Real) -> anyhow::Result<()> {
+        let mut args = vec!["test", "--package", "tests", "--no-fail-fast", "--"];
+        let absent: Vec<_> = real
+            .absent()
+            .map(|service| format!("real_{}", service.name()))
+            .collect();
+        args.extend(absent.iter().flat_map(|module| ["--skip", module.as_str()]));
+        let mut env = real.environment();
+        env.push(("MCP_TEST_BIN_DIR", self.layout.binaries(false).into()));
+        self.stage("servers", &args, env)?;
+        Ok(())
+    }
+
+    /// One call of cargo with one line about it; its output is shown when it fails.
+    fn stage(
+        &mut self,
+        name: &'static str,
+        args: &[&str],
+        env: Vec<(&'static str, OsString)>,
+    ) -> anyhow::Result<bool> {
+        let log = self.layout.fresh_log(&format!("test-{name}"))?;
+        let started = Instant::now();
+        let mut beat = Heartbeat::start("test", name);
+        let cargo = Program::guarded("cargo", Duration::from_secs(5), None)?
+            .args(args)
+            .envs([("CARGO_TERM_COLOR", "never")])
+            .envs(env)
+            .dir(&self.layout.root)
+            .log_to(&log)?
+            .spawn()?;
+        let good = cargo.wait(&self.layout.stop, || beat.beat())?.success();
+        let output = String::from_utf8_lossy(&fs::read(&log)?).into_owned();
+        let mut tally = Tally::of(&output);
+        if !good && tally.failed == 0 {
+            tally.failed = 1;
+        }
+        if !good {
+            let lines: Vec<_> = output.lines().collect();
+            line(lines[lines.len().saturating_sub(SHOWN_LINES)..].join("\n"));
+        }
+        let verdict = if good { "ok" } else { "FAILED" };
+        let counts = if args.contains(&"test") {
+            format!(": {tally}")
+        } else {
+            String::new()
+        };
+        line(format_args!(
+            "{verdict:<8} {name}{counts} ({:.1} s)",
+            started.elapsed().as_secs_f32()
+        ));
+        self.sum += tally;
+        if self.layout.stop.requested() {
+            bail!("stopped");
+        }
+        Ok(good)
+    }
+}

@@ -1,0 +1,127 @@
+//! The real services of one test run: fresh, on ports of their own, gone afterwards.
+
+use std::ffi::OsString;
+use std::fmt::Write;
+use std::thread;
+
+use crate::console::line;
+use crate::layout::Layout;
+use crate::process::Process;
+use crate::secrets;
+use crate::services::{Place, Purpose, Service, docker, n8n, openhands};
+
+/// What there is to test against.
+#[derive(Debug, Default)]
+pub(crate) struct Real {
+    running: Vec<Running>,
+    /// What could not be had, and why.
+    pub(crate) missing: Vec<(Service, String)>,
+}
+
+#[derive(Debug)]
+struct Running {
+    service: Service,
+    // Before the place: the process has to be gone when the place is given back.
+    process: Process,
+    place: Place,
+}
+
+impl Real {
+    /// Fetches and starts all three side by side.
+    pub(crate) fn start(layout: &Layout) -> anyhow::Result<Self> {
+        let mut real = Self::default();
+        let started = thread::scope(|scope| {
+            let threads =
+                Service::ALL.map(|service| (service, scope.spawn(move || start(layout, service))));
+            threads.map(|(service, thread)| {
+                (
+                    service,
+                    thread
+                        .join()
+                        .unwrap_or_else(|_| Err(anyhow::anyhow!("the start failed"))),
+                )
+            })
+        });
+        for (service, result) in started {
+            match result {
+                Ok(running) => real.running.push(running),
+                Err(error) => real.missing.push((service, format!("{error:#}"))),
+            }
+        }
+        Ok(real)
+    }
+
+    /// The services that are not there, for whatever reason.
+    pub(crate) fn absent(&self) -> impl Iterator<Item = Service> {
+        Service::ALL.into_iter().filter(|service| {
+            self.running
+                .iter()
+                .all(|running| running.service != *service)
+        })
+    }
+
+    /// What the tests have to know to find them.
+    pub(crate) fn environment(&self) -> Vec<(&'static str, OsString)> {
+        let mut env = Vec::new();
+        for Running { service, place, .. } in &self.running {
+            let secret =
+                |name| OsString::from(secrets::read(&place.file(name)).unwrap_or_default());
+            match service {
+                Service::N8n => env.extend([
+                    ("MCP_TEST_N8N_URL", place.url().into()),
+                    ("MCP_TEST_N8N_API_KEY", secret(n8n::API_KEY)),
+                    ("MCP_TEST_N8N_MCP_TOKEN", secret(n8n::MCP_TOKEN)),
+                ]),
+                Service::OpenHands => env.extend([
+                    ("MCP_TEST_OPENHANDS_URL", place.url().into()),
+                    ("MCP_TEST_OPENHANDS_API_KEY", secret(openhands::API_KEY)),
+                ]),
+                Service::Docker => env.push(("MCP_TEST_DOCKER_HOST", docker::host(place).into())),
+            }
+        }
+        env
+    }
+
+    /// Keeps them up until Ctrl-C and writes down how to reach them.
+    pub(crate) fn keep(&self, layout: &Layout) -> anyhow::Result<()> {
+        let mut script = format!(
+            "export MCP_TEST_BIN_DIR='{}'\n",
+            layout.binaries(false).display()
+        );
+        for (name, value) in self.environment() {
+            writeln!(script, "export {name}='{}'", value.display())?;
+        }
+        let file = layout.backends().join("test/env");
+        secrets::write(&file, &script)?;
+        line("\nthe services stay up until Ctrl-C; in another terminal:");
+        line(format_args!(
+            "  source {} && cargo test --package tests",
+            layout.shown(&file)
+        ));
+        layout.stop.wait();
+        Ok(())
+    }
+}
+
+impl Drop for Real {
+    fn drop(&mut self) {
+        self.running
+            .iter_mut()
+            .for_each(|running| running.process.ask_to_end());
+    }
+}
+
+fn start(layout: &Layout, service: Service) -> anyhow::Result<Running> {
+    if let Some(obstacle) = service.obstacle(layout) {
+        anyhow::bail!(obstacle);
+    }
+    service.install(layout)?;
+    let place = Place::take(layout, service, Purpose::Test)?;
+    place.clear()?;
+    let process = service.start(layout, &place)?;
+    Ok(Running {
+        service,
+        process,
+        place,
+    })
+}
