@@ -1,10 +1,22 @@
-//! The edges in: what a server needs to be reached.
-mod product;
-mod secret;
-pub use product::{Product, Service};
-pub use secret::Secret;
+//! The edges in: everything that a server needs to be reached, and the `main` of every server.
+//!
+//! A server is a [`Product`]: a name, a port, its options, its service and its tools. [`run`] is
+//! its whole `main`: it reads the command line, starts the log, and serves HTTP or stdio until it
+//! is told to stop. The protocol itself is `mcp-core`'s.
 
-/// The `main` of every server.
-pub fn run<P: Product>() -> std::process::ExitCode {
-    std::process::ExitCode::SUCCESS
-}
+mod clock;
+mod http;
+mod log;
+mod options;
+mod probe;
+mod product;
+mod run;
+mod secret;
+mod stdio;
+
+pub use http::{Guard, Limits, Listener};
+pub use options::{Command, Options};
+pub use probe::watch;
+pub use product::{Product, Service};
+pub use run::{assemble, command, run};
+pub use secret::Secret;

@@ -24,6 +24,18 @@ pub(super) struct Reply<'a> {
 }
 
 impl Answer {
+    /// The body as one line. Results of services may be spread over several lines; inside of JSON a
+    /// line break can only be white space.
+    pub fn into_line(self) -> Option<Vec<u8>> {
+        let mut line = self.body?;
+        for byte in &mut line {
+            if matches!(byte, b'\n' | b'\r') {
+                *byte = b' ';
+            }
+        }
+        Some(line)
+    }
+
     pub(super) fn accepted() -> Self {
         Self {
             status: 202,

@@ -2,6 +2,7 @@
 
 mod answer;
 mod catalogue;
+mod connection;
 mod initialize;
 mod legacy;
 mod modern;
@@ -24,6 +25,7 @@ use crate::tool::{BoundTool, Call, Definition};
 pub use answer::Answer;
 use answer::Reply;
 use catalogue::Catalogue;
+pub use connection::Connection;
 
 /// The most messages that one batch may hold.
 pub const MAX_BATCH: usize = 50;
@@ -63,8 +65,10 @@ pub struct Server {
 pub struct Incoming<'a> {
     /// The bytes of a line or a body.
     pub frame: &'a [u8],
-    /// Headers, or what was negotiated.
+    /// What the headers say.
     pub hints: Hints<'a>,
+    /// The connection or session that the frame came on, where there is one.
+    pub connection: Option<&'a Connection>,
     /// The way back to the caller.
     pub call: Call,
 }
@@ -126,27 +130,36 @@ impl Server {
 
     /// Answers one frame: a message or a batch.
     pub async fn handle(&self, incoming: Incoming<'_>) -> Answer {
-        let Incoming { frame, hints, call } = incoming;
-        match Frame::decode(frame) {
-            Ok(Frame::Single(message)) => {
-                let reply = self.message(Ok(message), &hints, &call, false).await;
-                reply.map_or_else(Answer::accepted, Answer::single)
-            }
-            Ok(Frame::Batch(messages)) => self.batch(messages, &hints, &call).await,
-            Err(error) => {
-                let refused = self.message(Err(error), &hints, &call, false).await;
-                refused.map_or_else(Answer::accepted, Answer::single)
-            }
-        }
+        let Incoming {
+            frame,
+            mut hints,
+            connection,
+            call,
+        } = incoming;
+        hints.negotiated = hints
+            .negotiated
+            .or_else(|| connection.and_then(Connection::negotiated));
+        let source = Source {
+            hints: &hints,
+            connection,
+            call: &call,
+        };
+        let message = match Frame::decode(frame) {
+            Ok(Frame::Batch(messages)) => return self.batch(messages, &source).await,
+            Ok(Frame::Single(message)) => Ok(message),
+            Err(error) => Err(error),
+        };
+        self.message(message, &source, false)
+            .await
+            .map_or_else(Answer::accepted, Answer::single)
     }
 
     async fn batch<'a>(
         &self,
         messages: Vec<Result<Message<'a>, DecodeError<'a>>>,
-        hints: &Hints<'_>,
-        call: &Call,
+        source: &Source<'_>,
     ) -> Answer {
-        let era = Era::of_unreadable(hints);
+        let era = Era::of_unreadable(source.hints);
         let refusal = if !era.allows_batch() {
             Some(format!("{} has no batches", era.revision()))
         } else if messages.len() > MAX_BATCH {
@@ -167,7 +180,7 @@ impl Server {
         let replies = join_all(
             messages
                 .into_iter()
-                .map(|message| self.message(message, hints, call, true)),
+                .map(|message| self.message(message, source, true)),
         );
         Answer::batch(replies.await.into_iter().flatten())
     }
@@ -176,44 +189,41 @@ impl Server {
     async fn message<'a>(
         &self,
         message: Result<Message<'a>, DecodeError<'a>>,
-        hints: &Hints<'_>,
-        call: &Call,
+        source: &Source<'_>,
         in_batch: bool,
     ) -> Option<Reply<'a>> {
         let started = self.clock.uptime();
         let reply = match message {
-            Ok(Message::Request(request)) => self.request(request, hints, call, in_batch).await,
+            Ok(Message::Request(request)) => self.request(request, source, in_batch).await?,
             Ok(Message::Notification(notification)) => {
-                return self.notification(&notification, hints);
+                notified(&notification, source);
+                return None;
             }
             // We ask clients nothing, so an answer is nobody's.
             Ok(Message::Response(_)) => return None,
-            Err(error) => self.refuse(error.id, Era::of_unreadable(hints), &error.fault.into()),
+            Err(error) => self.refuse(
+                error.id,
+                Era::of_unreadable(source.hints),
+                &error.fault.into(),
+            ),
         };
         self.health
             .record(reply.succeeded, self.clock.uptime().saturating_sub(started));
         Some(reply)
     }
 
-    /// Notifications are never answered; `initialized` and `notifications/initialized` are the same
-    /// (seed 003), and what is unknown is ignored, as JSON-RPC demands.
-    fn notification<'a>(
-        &self,
-        notification: &Notification<'_>,
-        _: &Hints<'_>,
-    ) -> Option<Reply<'a>> {
-        tracing::trace!(method = %notification.method, "notification");
-        None
-    }
-
+    /// Answers one request; `None` if the client cancelled it, for it then waits for no answer.
     async fn request<'a>(
         &self,
         request: Request<'a>,
-        hints: &Hints<'_>,
-        call: &Call,
+        source: &Source<'_>,
         in_batch: bool,
-    ) -> Reply<'a> {
-        let era = Era::decide(hints, &request.method, request.params);
+    ) -> Option<Reply<'a>> {
+        let era = Era::decide(source.hints, &request.method, request.params);
+        let call = source.call.child();
+        let in_flight = source
+            .connection
+            .map(|connection| connection.enter(request.id, call.token()));
         let outcome = match era {
             Era::Modern if in_batch => {
                 let detail = format!("{} has no batches", era.revision());
@@ -222,21 +232,29 @@ impl Server {
                     field: None,
                 })
             }
-            Era::Modern => self.modern(&request, hints, call).await,
-            Era::Plain | Era::Handshake(_) => self.classic(&request, era, call, in_batch).await,
+            Era::Modern => self.modern(&request, source.hints, &call).await,
+            Era::Plain | Era::Handshake(_) => self.classic(&request, era, &call, in_batch).await,
         };
-        match outcome {
-            Ok(result) => Reply {
-                succeeded: !result.is_error,
-                negotiated: result.negotiated,
-                response: Response {
-                    id: Some(request.id),
-                    outcome: Ok(result.json),
-                },
-                status: 200,
-            },
-            Err(error) => self.refuse(Some(request.id), era, &error),
+        if in_flight.is_some() && call.is_cancelled() {
+            return None;
         }
+        Some(match outcome {
+            Ok(result) => {
+                if let (Some(connection), Some(revision)) = (source.connection, result.negotiated) {
+                    connection.negotiate(revision);
+                }
+                Reply {
+                    succeeded: !result.is_error,
+                    negotiated: result.negotiated,
+                    response: Response {
+                        id: Some(request.id),
+                        outcome: Ok(result.json),
+                    },
+                    status: 200,
+                }
+            }
+            Err(error) => self.refuse(Some(request.id), era, &error),
+        })
     }
 
     /// The methods of the plain and the handshake era.
@@ -286,6 +304,24 @@ impl Server {
             succeeded: false,
             negotiated: None,
         }
+    }
+}
+
+/// Where a message came from.
+struct Source<'a> {
+    hints: &'a Hints<'a>,
+    connection: Option<&'a Connection>,
+    call: &'a Call,
+}
+
+/// Notifications are never answered. `initialized` and `notifications/initialized` are the same
+/// (seed 003), and what is unknown is ignored, as JSON-RPC demands.
+fn notified(notification: &Notification<'_>, source: &Source<'_>) {
+    tracing::trace!(method = %notification.method, "notification");
+    if let ("notifications/cancelled", Some(connection)) =
+        (&*notification.method, source.connection)
+    {
+        connection.cancel(notification.params);
     }
 }
 

@@ -1,5 +1,7 @@
 //! `tools/list` and `tools/call`.
 
+use std::time::Duration;
+
 use serde::Deserialize;
 use serde_json::json;
 use serde_json::value::RawValue;
@@ -10,6 +12,9 @@ use crate::error::{BadParam, Error};
 use crate::jsonrpc::Json;
 use crate::revision::Revision;
 use crate::tool::{ArgumentError, Call, Content, Definition, ToolError, ToolErrorKind, ToolResult};
+
+/// How long a tool may work on after its caller has given up.
+const CLEAN_UP: Duration = Duration::from_secs(2);
 
 /// The parameters of `tools/call` and `mcp.callTool`; the arguments stay unread.
 pub(super) struct CallParams<'a> {
@@ -141,12 +146,17 @@ impl Server {
             .start(arguments, call)
             .map_err(|error| Failure::Arguments(bad_param(definition, error)))?;
         let limit = self.settings.call_timeout;
+        let name = &definition.name;
         let result = tokio::select! {
             biased;
             result = running => result,
             () = self.clock.sleep(limit) => Err(ToolError::new(
                 ToolErrorKind::Timeout,
-                format!("{} did not finish within {} s; it may still take effect.", definition.name, limit.as_secs()),
+                format!("{name} did not finish within {} s; it may still take effect.", limit.as_secs()),
+            )),
+            () = self.given_up(call) => Err(ToolError::new(
+                ToolErrorKind::Cancelled,
+                format!("{name} was cancelled; it may still take effect."),
             )),
         };
         result.map_err(|error| {
@@ -158,6 +168,12 @@ impl Server {
             );
             Failure::Tool(error)
         })
+    }
+
+    /// Completes when the caller has given up and the tool had its time to clean up.
+    async fn given_up(&self, call: &Call) {
+        call.cancelled().await;
+        self.clock.sleep(CLEAN_UP).await;
     }
 
     fn tool_not_found(&self, name: &str) -> Error {

@@ -42,6 +42,20 @@ impl Call {
         }
     }
 
+    /// A call that can be given up without this one, but is given up with it.
+    #[must_use]
+    pub fn child(&self) -> Self {
+        Self {
+            cancelled: self.cancelled.child_token(),
+            ..self.clone()
+        }
+    }
+
+    /// What gives the call up.
+    pub(crate) fn token(&self) -> CancellationToken {
+        self.cancelled.clone()
+    }
+
     /// The same call, asked to report its progress under `token`.
     #[must_use]
     pub fn with_progress(&self, token: Box<RawValue>) -> Self {

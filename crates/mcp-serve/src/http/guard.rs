@@ -1,0 +1,228 @@
+//! Who may come in: decided by the headers alone, before anything is allocated for the request.
+
+use http::header::{AUTHORIZATION, HOST, HeaderMap, HeaderName, ORIGIN};
+use mcp_core::error::Error;
+use subtle::ConstantTimeEq as _;
+
+/// The checks in front of every path.
+///
+/// Foreign `Host` and `Origin` are refused because a web page can make a browser call a loopback
+/// address (DNS rebinding; specification, "Transports", security warning).
+pub struct Guard {
+    token: Option<String>,
+    /// Lower case, without port, IPv6 without brackets.
+    hosts: Vec<String>,
+    any_host: bool,
+}
+
+impl Guard {
+    /// Lets in who carries `token`, if there is one, and calls the server by a loopback name or one
+    /// of `hosts`; the host `*` allows all names.
+    pub fn new(token: Option<String>, hosts: &[String]) -> Self {
+        let any_host = hosts.iter().any(|host| host == "*");
+        let hosts = hosts
+            .iter()
+            .map(|host| bare(host).to_ascii_lowercase())
+            .collect();
+        Self {
+            token,
+            hosts,
+            any_host,
+        }
+    }
+
+    /// # Errors
+    /// `Forbidden` for a foreign `Host` or `Origin`, `Unauthorized` for a missing or wrong token.
+    pub(super) fn check(&self, headers: &HeaderMap) -> Result<(), Error> {
+        self.check_names(headers)?;
+        self.check_token(headers)
+    }
+
+    /// The part of the check that also holds for what needs no token.
+    pub(super) fn check_names(&self, headers: &HeaderMap) -> Result<(), Error> {
+        let host = only(headers, &HOST)?
+            .ok_or_else(|| Error::Forbidden("the Host header is missing".into()))?;
+        if !self.knows(host) {
+            return Err(Error::Forbidden(
+                "this Host is not allowed here; add it with --allowed-hosts".into(),
+            ));
+        }
+        // Only browsers send an origin; `null` is a page that hides its own.
+        let Some(origin) = only(headers, &ORIGIN)? else {
+            return Ok(());
+        };
+        let authority = origin
+            .strip_prefix("http://")
+            .or_else(|| origin.strip_prefix("https://"));
+        if authority.is_some_and(|authority| self.knows(authority)) {
+            return Ok(());
+        }
+        Err(Error::Forbidden(
+            "this Origin is not allowed here; add its host with --allowed-hosts".into(),
+        ))
+    }
+
+    fn check_token(&self, headers: &HeaderMap) -> Result<(), Error> {
+        let Some(token) = &self.token else {
+            return Ok(());
+        };
+        let given = headers
+            .get(AUTHORIZATION)
+            .map(http::HeaderValue::as_bytes)
+            .unwrap_or_default();
+        let (scheme, given) = given.split_at_checked("Bearer ".len()).unwrap_or_default();
+        let is_bearer = scheme.eq_ignore_ascii_case(b"Bearer ");
+        // Compared in constant time, so that the time tells nothing about the token.
+        if is_bearer && bool::from(given.trim_ascii().ct_eq(token.as_bytes())) {
+            return Ok(());
+        }
+        Err(Error::Unauthorized)
+    }
+
+    fn knows(&self, authority: &str) -> bool {
+        let host = bare(authority);
+        self.any_host
+            || is_loopback(host)
+            || self
+                .hosts
+                .iter()
+                .any(|known| known.eq_ignore_ascii_case(host))
+    }
+}
+
+/// The value of a header that must not stand twice.
+fn only<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Result<Option<&'a str>, Error> {
+    let mut values = headers.get_all(name).iter();
+    let first = values.next();
+    if values.next().is_some() {
+        return Err(Error::Forbidden(format!("the {name} header stands twice")));
+    }
+    let text = first.map(|value| value.to_str());
+    text.transpose()
+        .map_err(|_| Error::Forbidden(format!("the {name} header is not ASCII")))
+}
+
+/// `name:port` or `[v6]:port` without its port and brackets.
+fn bare(authority: &str) -> &str {
+    if let Some(v6) = authority.strip_prefix('[') {
+        return v6.split(']').next().unwrap_or_default();
+    }
+    match authority.rsplit_once(':') {
+        Some((name, port)) if !name.contains(':') && port.bytes().all(|b| b.is_ascii_digit()) => {
+            name
+        }
+        _ => authority,
+    }
+}
+
+fn is_loopback(host: &str) -> bool {
+    host.eq_ignore_ascii_case("localhost")
+        || host
+            .parse::<std::net::IpAddr>()
+            .is_ok_and(|address| address.is_loopback())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(fields: &[(&'static str, &str)], expected: Result<(), &str>) {
+        let guard = Guard::new(
+            Some("s3cret".into()),
+            &["n8n-mcp".into(), "Agents.example".into()],
+        );
+        let mut headers = HeaderMap::new();
+        for (name, value) in fields {
+            headers.append(*name, value.parse().unwrap());
+        }
+        let found = guard.check(&headers).map_err(|error| error.kind());
+        assert_eq!(found, expected, "{fields:?}");
+    }
+
+    #[test]
+    fn loopback_and_allowed_names_come_in() {
+        let token = ("authorization", "Bearer s3cret");
+        for host in [
+            "localhost",
+            "localhost:3456",
+            "127.0.0.1:1",
+            "[::1]:3456",
+            "LOCALHOST",
+            "n8n-mcp:3456",
+            "agents.example",
+        ] {
+            check(&[("host", host), token], Ok(()));
+            check(
+                &[("host", host), ("origin", &format!("http://{host}")), token],
+                Ok(()),
+            );
+        }
+        check(
+            &[("host", "localhost"), ("authorization", "bearer s3cret ")],
+            Ok(()),
+        );
+    }
+
+    #[test]
+    fn foreign_names_do_not() {
+        let token = ("authorization", "Bearer s3cret");
+        for host in [
+            "evil.com",
+            "localhost.evil.com",
+            "127.0.0.1.evil.com",
+            "",
+            "localhost:x",
+            "0.0.0.0",
+        ] {
+            check(&[("host", host), token], Err("forbidden"));
+        }
+        for origin in [
+            "null",
+            "http://evil.com",
+            "file://localhost",
+            "localhost",
+            "http://localhost.evil.com",
+            "http://localhost:1@evil.com",
+        ] {
+            check(
+                &[("host", "localhost"), ("origin", origin), token],
+                Err("forbidden"),
+            );
+        }
+        check(&[token], Err("forbidden"));
+        check(
+            &[("host", "localhost"), ("host", "localhost"), token],
+            Err("forbidden"),
+        );
+        let twice = ("origin", "http://localhost");
+        check(
+            &[("host", "localhost"), twice, twice, token],
+            Err("forbidden"),
+        );
+    }
+
+    #[test]
+    fn a_token_must_be_whole_and_right() {
+        let host = ("host", "localhost");
+        check(&[host], Err("unauthorized"));
+        for wrong in [
+            "",
+            "Bearer",
+            "Bearer ",
+            "Bearer s3cre",
+            "Bearer s3crett",
+            "Basic s3cret",
+            "s3cret",
+        ] {
+            check(&[host, ("authorization", wrong)], Err("unauthorized"));
+        }
+        check(
+            &[
+                host,
+                ("authorization", &format!("Bearer {}", "x".repeat(100_000))),
+            ],
+            Err("unauthorized"),
+        );
+    }
+}

@@ -1,0 +1,153 @@
+//! The accept loop: connections come in here and are ended here.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use mcp_core::server::Server;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use super::endpoint::Endpoint;
+use super::stall::Stall;
+use super::{Guard, Limits};
+
+/// Headers of one request, in bytes; more is answered with 431.
+const MAX_HEAD: usize = 32 * 1024;
+/// Header fields of one request.
+const MAX_FIELDS: usize = 64;
+
+/// An open port, not yet served.
+pub struct Listener {
+    socket: TcpListener,
+    address: SocketAddr,
+    endpoint: Arc<Endpoint>,
+    limits: Limits,
+}
+
+impl Listener {
+    /// Opens the port.
+    ///
+    /// # Errors
+    /// When the port is taken or the address is not this machine's.
+    pub async fn bind(
+        address: SocketAddr,
+        server: Arc<Server>,
+        guard: Guard,
+        limits: Limits,
+    ) -> anyhow::Result<Self> {
+        let socket = TcpListener::bind(address)
+            .await
+            .with_context(|| match address.port() {
+                0 => format!("cannot listen on {address}"),
+                port => format!(
+                    "cannot listen on {address} (is port {port} in use? --port chooses another)"
+                ),
+            })?;
+        let address = socket.local_addr()?;
+        let endpoint = Arc::new(Endpoint::new(server, guard, limits, address));
+        Ok(Self {
+            socket,
+            address,
+            endpoint,
+            limits,
+        })
+    }
+
+    /// Where it listens: the real port where 0 was asked for.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Serves until `stop`, then lets what is in flight finish for a while.
+    pub async fn serve(self, stop: CancellationToken) {
+        let connections = TaskTracker::new();
+        let room = Arc::new(Semaphore::new(self.limits.connections));
+        loop {
+            let accepted = tokio::select! {
+                biased;
+                () = stop.cancelled() => break,
+                accepted = accept(&self.socket, &room) => accepted,
+            };
+            match accepted {
+                Ok((stream, permit)) => {
+                    let connection = self.connection(stream, permit, stop.clone());
+                    connections.spawn(connection);
+                }
+                Err(error) => {
+                    // Most likely out of file descriptors: a pause lets some be closed.
+                    tracing::warn!(%error, "cannot accept a connection");
+                    tokio::time::sleep(Duration::from_millis(100)).await;
+                }
+            }
+        }
+        drop(self.socket);
+        connections.close();
+        if tokio::time::timeout(self.limits.drain, connections.wait())
+            .await
+            .is_err()
+        {
+            tracing::warn!(
+                left = connections.len(),
+                "not all requests finished in time"
+            );
+        }
+    }
+
+    fn connection(
+        &self,
+        stream: TcpStream,
+        permit: OwnedSemaphorePermit,
+        stop: CancellationToken,
+    ) -> impl Future<Output = ()> + Send + 'static {
+        let endpoint = Arc::clone(&self.endpoint);
+        let limits = self.limits;
+        async move {
+            // Answers are small; waiting for more to send costs 40 ms each.
+            let _ = stream.set_nodelay(true);
+            let io = TokioIo::new(Stall::new(stream, limits.write_stall));
+            let service = service_fn(move |request| {
+                let endpoint = Arc::clone(&endpoint);
+                async move { Ok::<_, std::convert::Infallible>(endpoint.answer(request).await) }
+            });
+            let connection = http1::Builder::new()
+                .timer(TokioTimer::new())
+                .header_read_timeout(limits.head)
+                .max_headers(MAX_FIELDS)
+                .max_buf_size(MAX_HEAD)
+                .pipeline_flush(true)
+                .serve_connection(io, service);
+            let mut connection = std::pin::pin!(connection);
+            let ended = tokio::select! {
+                ended = connection.as_mut() => ended,
+                () = stop.cancelled() => {
+                    connection.as_mut().graceful_shutdown();
+                    connection.await
+                }
+            };
+            if let Err(error) = ended {
+                tracing::debug!(%error, "a connection broke");
+            }
+            drop(permit);
+        }
+    }
+}
+
+async fn accept(
+    socket: &TcpListener,
+    room: &Arc<Semaphore>,
+) -> io::Result<(TcpStream, OwnedSemaphorePermit)> {
+    let permit = Arc::clone(room)
+        .acquire_owned()
+        .await
+        .map_err(io::Error::other)?;
+    let (stream, _) = socket.accept().await?;
+    Ok((stream, permit))
+}

@@ -1,0 +1,54 @@
+//! HTTP: a listener that slow, broken and hostile clients cannot hurt.
+//!
+//! [`Listener`] accepts connections and ends them, `stall` and hyper's timers give slow ones up,
+//! [`Guard`] decides who may come in before anything is read, `endpoint` knows the paths, `body`
+//! reads requests, `reply` and `stream` write answers.
+
+mod body;
+mod endpoint;
+mod guard;
+mod listener;
+mod reply;
+mod stall;
+mod stream;
+
+use std::time::Duration;
+
+pub use guard::Guard;
+pub use listener::Listener;
+
+/// What one listener allows.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Bytes of a request body.
+    pub body: usize,
+    /// Connections at the same time; more wait in the kernel's queue.
+    pub connections: usize,
+    /// Requests that are worked on at the same time; more are answered with 503.
+    pub in_flight: usize,
+    /// Until the head of a request is complete, also on an idle connection.
+    pub head: Duration,
+    /// Between two pieces of a request body.
+    pub body_idle: Duration,
+    /// Until a client that does not read has taken another byte.
+    pub write_stall: Duration,
+    /// Between two comments on a stream that is otherwise silent.
+    pub keep_alive: Duration,
+    /// How long requests in flight may take after the stop signal.
+    pub drain: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            body: 4 * 1024 * 1024,
+            connections: 1024,
+            in_flight: 512,
+            head: Duration::from_secs(10),
+            body_idle: Duration::from_secs(10),
+            write_stall: Duration::from_secs(30),
+            keep_alive: Duration::from_secs(15),
+            drain: Duration::from_secs(10),
+        }
+    }
+}

@@ -1,0 +1,125 @@
+//! Answers as HTTP responses.
+
+use std::convert::Infallible;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use http::header::{ALLOW, CONTENT_TYPE, HeaderName, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
+use http::{Response, StatusCode};
+use http_body_util::Full;
+use hyper::body::{Body, Frame, SizeHint};
+use mcp_core::era::Era;
+use mcp_core::error::{Error, Profile};
+use serde_json::Value;
+
+use super::stream::EventStream;
+
+/// A response body: all of it at once, or a stream of events.
+pub(super) enum Reply {
+    Whole(Full<Bytes>),
+    Events(Box<EventStream>),
+}
+
+impl Body for Reply {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        match self.get_mut() {
+            Self::Whole(body) => Pin::new(body).poll_frame(cx),
+            Self::Events(events) => events
+                .poll_event(cx)
+                .map(|event| event.map(|event| Ok(Frame::data(event)))),
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        match self {
+            Self::Whole(body) => body.is_end_stream(),
+            Self::Events(events) => events.is_over(),
+        }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match self {
+            Self::Whole(body) => body.size_hint(),
+            Self::Events(_) => SizeHint::default(),
+        }
+    }
+}
+
+const JSON: HeaderValue = HeaderValue::from_static("application/json");
+
+pub(super) fn json(status: StatusCode, body: impl Into<Bytes>) -> Response<Reply> {
+    let mut response = Response::new(Reply::Whole(Full::new(body.into())));
+    *response.status_mut() = status;
+    response.headers_mut().insert(CONTENT_TYPE, JSON);
+    response
+}
+
+pub(super) fn empty(status: StatusCode) -> Response<Reply> {
+    let mut response = Response::new(Reply::Whole(Full::new(Bytes::new())));
+    *response.status_mut() = status;
+    response
+}
+
+pub(super) fn events(events: EventStream) -> Response<Reply> {
+    let mut response = Response::new(Reply::Events(Box::new(events)));
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
+    headers.insert(
+        http::header::CACHE_CONTROL,
+        HeaderValue::from_static("no-cache"),
+    );
+    // Tells nginx not to hold events back.
+    headers.insert(
+        HeaderName::from_static("x-accel-buffering"),
+        HeaderValue::from_static("no"),
+    );
+    response
+}
+
+/// A request that was refused before its body was read: a JSON-RPC error without an id, under an
+/// HTTP status that says the same.
+pub(super) fn refused(error: &Error, era: Era, profile: Profile) -> Response<Reply> {
+    let status = match error {
+        Error::Unauthorized => StatusCode::UNAUTHORIZED,
+        Error::Forbidden(_) => StatusCode::FORBIDDEN,
+        Error::TooLarge(_) => StatusCode::PAYLOAD_TOO_LARGE,
+        Error::RateLimited => StatusCode::TOO_MANY_REQUESTS,
+        _ => StatusCode::BAD_REQUEST,
+    };
+    let mut body = Vec::new();
+    let outcome = Err(error.render(era, profile));
+    mcp_core::jsonrpc::Response { id: None, outcome }.write(&mut body);
+    let mut response = json(status, body);
+    if matches!(error, Error::Unauthorized) {
+        response
+            .headers_mut()
+            .insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+    }
+    response
+}
+
+/// 503, for a server that is at its limit.
+pub(super) fn busy() -> Response<Reply> {
+    let body = serde_json::json!({"error": "the server is at its limit of requests, try again"});
+    let mut response = json(StatusCode::SERVICE_UNAVAILABLE, body.to_string());
+    response
+        .headers_mut()
+        .insert(RETRY_AFTER, HeaderValue::from_static("1"));
+    response
+}
+
+/// 405, with a body that helps whoever looks at the endpoint with a browser or a bare `curl`.
+pub(super) fn method_not_allowed(help: &Value) -> Response<Reply> {
+    let mut response = json(StatusCode::METHOD_NOT_ALLOWED, format!("{help:#}\n"));
+    response
+        .headers_mut()
+        .insert(ALLOW, HeaderValue::from_static("POST"));
+    response
+}

@@ -1,0 +1,181 @@
+//! A reply as a stream of server-sent events: for requests whose call has something to say before
+//! its result (specification, "Streamable HTTP").
+
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use bytes::Bytes;
+use mcp_core::server::Answer;
+use mcp_core::tool::Peer;
+use tokio::sync::mpsc;
+use tokio::time::{Instant, Interval};
+
+/// Notifications that wait for a client that does not read; more are dropped.
+const QUEUE: usize = 64;
+
+/// A request that is being answered.
+///
+/// In the plain and the handshake era a client that goes away does not cancel its request, so what
+/// is dropped half done is finished without a reader.
+pub(super) struct Work(Option<Pin<Box<dyn Future<Output = Answer> + Send>>>);
+
+impl Work {
+    pub(super) fn new(work: impl Future<Output = Answer> + Send + 'static) -> Self {
+        Self(Some(Box::pin(work)))
+    }
+
+    fn is_done(&self) -> bool {
+        self.0.is_none()
+    }
+}
+
+impl Future for Work {
+    type Output = Answer;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Answer> {
+        let Some(work) = &mut self.0 else {
+            return Poll::Pending;
+        };
+        let answer = ready!(work.as_mut().poll(cx));
+        self.0 = None;
+        Poll::Ready(answer)
+    }
+}
+
+impl Drop for Work {
+    fn drop(&mut self) {
+        if let (Some(work), Ok(runtime)) = (self.0.take(), tokio::runtime::Handle::try_current()) {
+            runtime.spawn(work);
+        }
+    }
+}
+
+/// The way back to the client while its request is being answered.
+pub(super) struct Outbox(mpsc::Sender<String>);
+
+impl Outbox {
+    pub(super) fn new() -> (Self, mpsc::Receiver<String>) {
+        let (sender, receiver) = mpsc::channel(QUEUE);
+        (Self(sender), receiver)
+    }
+}
+
+impl Peer for Outbox {
+    fn notify(&self, message: String) {
+        let _ = self.0.try_send(message);
+    }
+}
+
+/// The events of one reply: what the call says, then its answer.
+pub(super) struct EventStream {
+    work: Work,
+    messages: mpsc::Receiver<String>,
+    keep_alive: Interval,
+    first: Option<Bytes>,
+}
+
+impl EventStream {
+    /// Starts with `first`, goes on with `messages` and ends with the answer of `work`.
+    pub(super) fn new(
+        first: Option<String>,
+        messages: mpsc::Receiver<String>,
+        work: Work,
+        keep_alive: Duration,
+    ) -> Self {
+        let keep_alive = tokio::time::interval_at(Instant::now() + keep_alive, keep_alive);
+        let first = first.map(|message| {
+            let mut event = Vec::new();
+            write(&mut event, message.as_bytes());
+            event.into()
+        });
+        Self {
+            work,
+            messages,
+            keep_alive,
+            first,
+        }
+    }
+
+    pub(super) fn is_over(&self) -> bool {
+        self.work.is_done() && self.first.is_none()
+    }
+
+    /// The next piece: everything that is ready, in one.
+    pub(super) fn poll_event(&mut self, cx: &mut Context<'_>) -> Poll<Option<Bytes>> {
+        if let Some(first) = self.first.take() {
+            return Poll::Ready(Some(first));
+        }
+        if self.work.is_done() {
+            return Poll::Ready(None);
+        }
+        let mut piece = Vec::new();
+        let answer = Pin::new(&mut self.work).poll(cx);
+        // After the work was polled: what it said just now goes out before its answer.
+        while let Poll::Ready(Some(message)) = self.messages.poll_recv(cx) {
+            write(&mut piece, message.as_bytes());
+        }
+        if let Poll::Ready(answer) = answer {
+            if let Some(line) = answer.into_line() {
+                write(&mut piece, &line);
+            }
+        } else if piece.is_empty() && self.keep_alive.poll_tick(cx).is_ready() {
+            piece.extend_from_slice(b":\n\n");
+        }
+        match (piece.is_empty(), self.work.is_done()) {
+            (false, _) => Poll::Ready(Some(piece.into())),
+            (true, true) => Poll::Ready(None),
+            (true, false) => Poll::Pending,
+        }
+    }
+}
+
+/// One event. The message is one line: its line breaks were white space.
+fn write(piece: &mut Vec<u8>, message: &[u8]) {
+    piece.extend_from_slice(b"event: message\ndata: ");
+    piece.extend_from_slice(message);
+    piece.extend_from_slice(b"\n\n");
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::poll_fn;
+    use std::sync::Arc;
+
+    use super::*;
+
+    fn answer(body: &str) -> Answer {
+        Answer {
+            status: 200,
+            body: Some(body.as_bytes().to_vec()),
+            negotiated: None,
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn messages_come_before_the_answer_and_silence_is_filled() {
+        let (outbox, messages) = Outbox::new();
+        let work = Work::new(async move {
+            let outbox: Arc<dyn Peer> = Arc::new(outbox);
+            outbox.notify("{\"n\":1}".into());
+            tokio::time::sleep(Duration::from_secs(20)).await;
+            outbox.notify("{\"n\":2}".into());
+            answer("{\"result\":\n1}")
+        });
+        let mut stream = EventStream::new(None, messages, work, Duration::from_secs(15));
+        let mut pieces = Vec::new();
+        while let Some(piece) = poll_fn(|cx| stream.poll_event(cx)).await {
+            pieces.push(String::from_utf8(piece.to_vec()).unwrap());
+        }
+        assert_eq!(
+            pieces,
+            [
+                "event: message\ndata: {\"n\":1}\n\n",
+                ":\n\n",
+                "event: message\ndata: {\"n\":2}\n\nevent: message\ndata: {\"result\": 1}\n\n",
+            ]
+        );
+        assert!(stream.is_over());
+    }
+}

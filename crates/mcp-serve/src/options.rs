@@ -1,0 +1,119 @@
+//! What can be configured about every server. Every flag has an environment variable.
+
+use std::net::IpAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, Parser, ValueEnum};
+use mcp_core::error::Profile;
+
+/// The command line of a server: what all have, and what this one has.
+#[derive(Parser)]
+pub struct Command<O: Args> {
+    /// What every server has.
+    #[command(flatten)]
+    pub common: Options,
+    /// What this one has.
+    #[command(flatten, next_help_heading = "Service")]
+    pub product: O,
+}
+
+/// The options that all servers share.
+#[derive(Args)]
+pub struct Options {
+    /// Serve one client over stdin and stdout instead of HTTP.
+    #[arg(long, env = "MCP_STDIO", value_parser = clap::builder::FalseyValueParser::new())]
+    pub stdio: bool,
+
+    /// Address to listen on. Other machines can reach the server only if this is changed, and then
+    /// a token is required.
+    #[arg(
+        long,
+        env = "MCP_BIND",
+        value_name = "ADDRESS",
+        default_value = "127.0.0.1"
+    )]
+    pub bind: IpAddr,
+
+    /// Port to listen on; 0 takes a free one [default: the server's own].
+    #[arg(long, env = "MCP_PORT")]
+    pub port: Option<u16>,
+
+    /// Bearer token that every HTTP request must carry.
+    #[arg(long, env = "MCP_TOKEN", hide_env_values = true)]
+    pub token: Option<String>,
+
+    /// File that holds the token.
+    #[arg(long, env = "MCP_TOKEN_FILE", value_name = "FILE")]
+    pub token_file: Option<PathBuf>,
+
+    /// Serve other machines without a token. Whoever reaches the port controls the service.
+    #[arg(long, env = "MCP_INSECURE_NO_AUTH", value_parser = clap::builder::FalseyValueParser::new())]
+    pub insecure_no_auth: bool,
+
+    /// Host names, beside the loopback ones, by which clients and web pages may call this server.
+    #[arg(
+        long,
+        env = "MCP_ALLOWED_HOSTS",
+        value_name = "HOST",
+        value_delimiter = ','
+    )]
+    pub allowed_hosts: Vec<String>,
+
+    /// Offer only the tools that change nothing.
+    #[arg(long, env = "MCP_READ_ONLY", value_parser = clap::builder::FalseyValueParser::new())]
+    pub read_only: bool,
+
+    /// Seconds after which a tool call is given up.
+    #[arg(long, env = "MCP_CALL_TIMEOUT", value_name = "SECONDS", default_value_t = 30,
+          value_parser = clap::value_parser!(u64).range(1..=600))]
+    pub call_timeout: u64,
+
+    /// Largest request body in bytes.
+    #[arg(long, env = "MCP_BODY_LIMIT", value_name = "BYTES", default_value_t = 4 * 1024 * 1024)]
+    pub body_limit: usize,
+
+    /// Error numbers for clients that do no handshake.
+    #[arg(
+        long,
+        env = "MCP_ERROR_PROFILE",
+        value_name = "PROFILE",
+        default_value = "spec"
+    )]
+    pub error_profile: ErrorProfile,
+
+    /// What to log: error, warn, info, debug, trace, or a filter such as mcp_serve=debug.
+    #[arg(long, env = "MCP_LOG", value_name = "FILTER", default_value = "info")]
+    pub log: String,
+
+    /// Write the tool definitions as JSON and exit. The service is not asked.
+    #[arg(long)]
+    pub print_tools: bool,
+}
+
+/// How the plain era numbers its errors.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub enum ErrorProfile {
+    /// JSON-RPC's own numbers.
+    Spec,
+    /// -32000 to -32004, as CODEFLUSS has them.
+    Codefluss,
+    /// -32001 to -32012.
+    Extended,
+}
+
+impl From<ErrorProfile> for Profile {
+    fn from(profile: ErrorProfile) -> Self {
+        match profile {
+            ErrorProfile::Spec => Self::Spec,
+            ErrorProfile::Codefluss => Self::Codefluss,
+            ErrorProfile::Extended => Self::Extended,
+        }
+    }
+}
+
+impl Options {
+    pub(crate) fn call_timeout(&self) -> Duration {
+        Duration::from_secs(self.call_timeout)
+    }
+}

@@ -1,0 +1,165 @@
+//! From the command line to the last answer.
+
+use std::io::Write as _;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use anyhow::Context as _;
+use clap::{CommandFactory as _, FromArgMatches as _};
+use mcp_core::server::{Identity, Server, Settings};
+use mcp_core::tool::{Detail, Toolset};
+use tokio::signal::unix::{SignalKind, signal};
+use tokio_util::sync::CancellationToken;
+
+use crate::clock::SystemClock;
+use crate::http::{Guard, Limits, Listener};
+use crate::{Command, Options, Product, Secret, log, probe, stdio};
+
+/// The `main` of every server.
+pub fn run<P: Product>() -> ExitCode {
+    let matches = command::<P>().get_matches();
+    let command = match Command::<P::Options>::from_arg_matches(&matches) {
+        Ok(command) => command,
+        Err(error) => error.exit(),
+    };
+    match serve::<P>(command) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            // The log may not have been started.
+            let _ = writeln!(std::io::stderr(), "{}: {error:#}", P::NAME);
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// The command line, for `--help` and for the configuration table of the README.
+pub fn command<P: Product>() -> clap::Command {
+    Command::<P::Options>::command()
+        .name(P::NAME)
+        .version(env!("CARGO_PKG_VERSION"))
+        .about(P::DESCRIPTION)
+        .mut_arg("port", |arg| {
+            arg.help(format!(
+                "Port to listen on; 0 takes a free one [default: {}]",
+                P::PORT
+            ))
+        })
+}
+
+/// A server with its service: what `run` serves and what tests talk to.
+pub fn assemble<P: Product>(options: &Options, service: &Arc<P::Service>) -> Arc<Server> {
+    let identity = Identity {
+        name: P::NAME.to_owned(),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        description: P::DESCRIPTION.to_owned(),
+    };
+    let settings = Settings {
+        profile: options.error_profile.into(),
+        call_timeout: options.call_timeout(),
+    };
+    let tools = tools::<P>(options).bind(service);
+    Arc::new(Server::new(
+        identity,
+        settings,
+        tools,
+        Arc::new(SystemClock::start()),
+    ))
+}
+
+fn tools<P: Product>(options: &Options) -> Toolset<P::Service> {
+    if options.read_only {
+        P::tools().read_only()
+    } else {
+        P::tools()
+    }
+}
+
+fn serve<P: Product>(command: Command<P::Options>) -> anyhow::Result<()> {
+    let Command {
+        common: options,
+        product,
+    } = command;
+    if options.print_tools {
+        return print_tools(&tools::<P>(&options));
+    }
+    log::start(&options.log)?;
+    let runtime = tokio::runtime::Runtime::new().context("cannot start the runtime")?;
+    let served = runtime.block_on(async {
+        let service = Arc::new(P::connect(product)?);
+        let server = assemble::<P>(&options, &service);
+        let watch = tokio::spawn(probe::watch(Arc::clone(&server), service));
+        let stop = stop_signal()?;
+        let served = if options.stdio {
+            stdio::serve(server, options.body_limit, stop).await
+        } else {
+            http::<P>(server, &options, stop).await
+        };
+        watch.abort();
+        served
+    });
+    // A blocking read of stdin cannot be interrupted; nothing waits for it.
+    runtime.shutdown_background();
+    served
+}
+
+async fn http<P: Product>(
+    server: Arc<Server>,
+    options: &Options,
+    stop: CancellationToken,
+) -> anyhow::Result<()> {
+    let token = Secret::new(options.token.clone(), options.token_file.clone());
+    let token = token
+        .get()
+        .context("cannot read the file named by --token-file")?;
+    if token.is_none() && !options.bind.is_loopback() && !options.insecure_no_auth {
+        anyhow::bail!(
+            "--bind {} lets other machines in: set a token (--token, MCP_TOKEN), or say --insecure-no-auth",
+            options.bind
+        );
+    }
+    let guard = Guard::new(token, &options.allowed_hosts);
+    let limits = Limits {
+        body: options.body_limit,
+        ..Limits::default()
+    };
+    let address = (options.bind, options.port.unwrap_or(P::PORT)).into();
+    let listener = Listener::bind(address, server, guard, limits).await?;
+    tracing::info!("{} listens on http://{}/mcp", P::NAME, listener.address());
+    listener.serve(stop).await;
+    Ok(())
+}
+
+fn print_tools<S: Send + Sync + 'static>(tools: &Toolset<S>) -> anyhow::Result<()> {
+    let tools: Vec<_> = tools
+        .definitions()
+        .iter()
+        .map(|tool| tool.render(Detail::Full))
+        .collect();
+    let mut stdout = std::io::stdout().lock();
+    serde_json::to_writer_pretty(&mut stdout, &tools)?;
+    writeln!(stdout)?;
+    Ok(())
+}
+
+/// Cancelled by the first SIGTERM, SIGINT or SIGHUP; the second one ends the process at once.
+fn stop_signal() -> anyhow::Result<CancellationToken> {
+    let stop = CancellationToken::new();
+    for kind in [
+        SignalKind::terminate(),
+        SignalKind::interrupt(),
+        SignalKind::hangup(),
+    ] {
+        let mut signals = signal(kind).context("cannot listen for signals")?;
+        let stop = stop.clone();
+        tokio::spawn(async move {
+            while signals.recv().await.is_some() {
+                if stop.is_cancelled() {
+                    std::process::exit(1);
+                }
+                tracing::info!("stopping");
+                stop.cancel();
+            }
+        });
+    }
+    Ok(stop)
+}

@@ -1,0 +1,205 @@
+//! One client over stdin and stdout: a message a line, and nothing else on stdout.
+//!
+//! A thread reads, a thread writes, and calls run beside each other. What can be answered at once
+//! is answered without a task of its own; the rest becomes one, so that a slow call blocks no
+//! other.
+
+use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::FutureExt as _;
+use mcp_core::era::Hints;
+use mcp_core::server::{Answer, Connection, Incoming, Server};
+use mcp_core::tool::{Call, Peer};
+use tokio::runtime::Handle;
+use tokio::sync::{Semaphore, mpsc, oneshot};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+/// Requests that are worked on at the same time; more wait in the pipe.
+const IN_FLIGHT: usize = 512;
+/// Answers and notifications that wait for a client that does not read.
+const QUEUE: usize = 1024;
+/// Size of the buffers of both directions, in bytes.
+const BUFFER: usize = 64 * 1024;
+/// After the end of the input, calls in flight have this long to finish …
+const DRAIN: Duration = Duration::from_millis(700);
+/// … and then this long to clean up.
+const CLEAN_UP: Duration = Duration::from_millis(200);
+
+/// Serves until the end of the input, a broken pipe or `stop`.
+///
+/// # Errors
+/// When the threads cannot be started.
+pub(crate) async fn serve(
+    server: Arc<Server>,
+    line_limit: usize,
+    stop: CancellationToken,
+) -> anyhow::Result<()> {
+    let (lines, queue) = mpsc::channel(QUEUE);
+    let broken = stop.clone();
+    let (written, all_written) = oneshot::channel();
+    std::thread::Builder::new()
+        .name("stdout".into())
+        .spawn(move || {
+            if let Err(error) = write(queue) {
+                tracing::info!(%error, "the client reads no more");
+                broken.cancel();
+            }
+            let _ = written.send(());
+        })?;
+
+    let client = Arc::new(Client {
+        server,
+        connection: Connection::default(),
+        lines,
+        calls: TaskTracker::new(),
+        give_up: CancellationToken::new(),
+        in_flight: Arc::new(Semaphore::new(IN_FLIGHT)),
+    });
+    let (calls, give_up) = (client.calls.clone(), client.give_up.clone());
+    let (read, all_read) = oneshot::channel();
+    let runtime = Handle::current();
+    std::thread::Builder::new()
+        .name("stdin".into())
+        .spawn(move || {
+            if let Err(error) = client.read(line_limit, &runtime) {
+                tracing::info!(%error, "the client cannot be read");
+            }
+            let _ = read.send(());
+        })?;
+
+    tokio::select! {
+        _ = all_read => {}
+        () = stop.cancelled() => {}
+    }
+    calls.close();
+    if tokio::time::timeout(DRAIN, calls.wait()).await.is_err() {
+        give_up.cancel();
+        let _ = tokio::time::timeout(CLEAN_UP, calls.wait()).await;
+    }
+    // The queue ends with its last sender; after a stop, the reader still holds one.
+    let _ = tokio::time::timeout(CLEAN_UP, all_written).await;
+    Ok(())
+}
+
+struct Client {
+    server: Arc<Server>,
+    connection: Connection,
+    lines: mpsc::Sender<Vec<u8>>,
+    calls: TaskTracker,
+    give_up: CancellationToken,
+    in_flight: Arc<Semaphore>,
+}
+
+impl Client {
+    fn read(self: Arc<Self>, limit: usize, runtime: &Handle) -> io::Result<()> {
+        // What is polled here once may make timers, which need to know their runtime.
+        let _entered = runtime.enter();
+        let mut input = BufReader::with_capacity(BUFFER, io::stdin());
+        loop {
+            let mut line = Vec::new();
+            let read = input
+                .by_ref()
+                .take(limit as u64 + 1)
+                .read_until(b'\n', &mut line)?;
+            if read == 0 {
+                return Ok(());
+            }
+            if read > limit && !line.ends_with(b"\n") {
+                input.skip_until(b'\n')?;
+                self.send(too_long(limit));
+                continue;
+            }
+            if !line.trim_ascii().is_empty() {
+                self.take(line, runtime);
+            }
+        }
+    }
+
+    /// Answers a line, here if that takes no waiting.
+    fn take(self: &Arc<Self>, line: Vec<u8>, runtime: &Handle) {
+        let Ok(permit) = runtime.block_on(Arc::clone(&self.in_flight).acquire_owned()) else {
+            return;
+        };
+        let client = Arc::clone(self);
+        let mut answer = Box::pin(async move {
+            let peer: Arc<dyn Peer> = Arc::new(Outbox(client.lines.clone()));
+            let answer = client
+                .server
+                .handle(Incoming {
+                    frame: &line,
+                    hints: Hints::default(),
+                    connection: Some(&client.connection),
+                    call: Call::new(client.give_up.child_token(), Some(peer)),
+                })
+                .await;
+            drop(permit);
+            answer
+        });
+        // Polling it again in a task registers that task's waker.
+        match pin!(&mut answer).now_or_never() {
+            Some(answer) => self.answer(answer),
+            None => {
+                let client = Arc::clone(self);
+                self.calls.spawn(async move {
+                    let answer = answer.await;
+                    if let Some(line) = answer.into_line() {
+                        let _ = client.lines.send(line).await;
+                    }
+                });
+            }
+        }
+    }
+
+    fn answer(&self, answer: Answer) {
+        if let Some(line) = answer.into_line() {
+            self.send(line);
+        }
+    }
+
+    fn send(&self, line: Vec<u8>) {
+        // Waits while the client does not read: then it is asked for no more lines either.
+        let _ = self.lines.blocking_send(line);
+    }
+}
+
+/// Notifications of running calls. They are dropped rather than waited for.
+struct Outbox(mpsc::Sender<Vec<u8>>);
+
+impl Peer for Outbox {
+    fn notify(&self, message: String) {
+        let _ = self.0.try_send(message.into_bytes());
+    }
+}
+
+/// Writes every line of the queue and flushes whenever the queue is empty.
+fn write(mut queue: mpsc::Receiver<Vec<u8>>) -> io::Result<()> {
+    let mut output = io::BufWriter::with_capacity(BUFFER, io::stdout().lock());
+    while let Some(line) = queue.blocking_recv() {
+        let mut next = Some(line);
+        while let Some(line) = next {
+            output.write_all(&line)?;
+            output.write_all(b"\n")?;
+            next = queue.try_recv().ok();
+        }
+        output.flush()?;
+    }
+    Ok(())
+}
+
+fn too_long(limit: usize) -> Vec<u8> {
+    use mcp_core::era::Era;
+    use mcp_core::error::{Error, Profile};
+    use mcp_core::jsonrpc::Response;
+    let error = Error::TooLarge(limit).render(Era::Plain, Profile::Spec);
+    let mut line = Vec::new();
+    Response {
+        id: None,
+        outcome: Err(error),
+    }
+    .write(&mut line);
+    line
+}
