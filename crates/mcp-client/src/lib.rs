@@ -23,7 +23,7 @@
 //! * [`Builder`] sets what a client does by default and where the server's own messages go
 //!   ([`FromServer`]).
 //! * [`Error`] tells "never sent" from "sent, outcome unknown" from "refused".
-//! * [`tls::client_config`] is the TLS configuration of every outgoing connection of the workspace.
+//! * [`tls`] is the one place where TLS is set up, for every outgoing connection of the workspace.
 //!
 //! Results, arguments and ids are relayed byte for byte (`RawValue`); nothing waits without a
 //! timeout and nothing is read without a cap. A request whose future is dropped is cancelled at the

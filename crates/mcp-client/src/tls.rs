@@ -6,20 +6,31 @@ use rustls::{ClientConfig, RootCertStore};
 
 use crate::Error;
 
-/// The TLS configuration of every outgoing connection: *ring*, TLS 1.2 and 1.3, the certificates
-/// that this machine trusts (or those that `SSL_CERT_FILE` / `SSL_CERT_DIR` name, which is how a
-/// private CA is added).
+/// The TLS configuration of a connection to a URL with this scheme: [`client_config`] for `https`;
+/// for anything else one that trusts nobody and costs nothing.
 ///
-/// For `reqwest`, which has no TLS of its own in this workspace:
+/// `reqwest` has no cryptography of its own in this workspace. It must be given this one even where
+/// it only ever speaks `http`, or it panics when a client is built:
 ///
-/// ```ignore
-/// let tls = mcp_client::tls::client_config()?;
+/// ```text
+/// let tls = mcp_client::tls::config_for(url.scheme())?;
 /// let client = reqwest::Client::builder().tls_backend_preconfigured(tls).build()?;
 /// ```
 ///
+/// # Errors
+/// Those of [`client_config`].
+pub fn config_for(scheme: &str) -> Result<ClientConfig, Error> {
+    if scheme.eq_ignore_ascii_case("https") {
+        return client_config();
+    }
+    trusting(RootCertStore::empty())
+}
+
+/// TLS 1.2 and 1.3 by *ring*, trusting the certificates that this machine trusts, or those that
+/// `SSL_CERT_FILE` and `SSL_CERT_DIR` name: this is how a private CA is added.
+///
 /// Reads files: call it once at start. A machine without certificates gets a configuration that
-/// trusts nobody, so that `http` URLs go on working; an `https` one then fails to connect, and the
-/// log says why.
+/// trusts nobody; connections then fail, and the log says why.
 ///
 /// # Errors
 /// [`Error::Invalid`] when *ring* does not support the protocol versions, which it does.

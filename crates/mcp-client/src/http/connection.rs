@@ -11,7 +11,6 @@ use hyper_rustls::HttpsConnector;
 use hyper_util::client::legacy::{self, Client, connect::HttpConnector};
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use mcp_core::jsonrpc::{self, Message};
-use rustls::RootCertStore;
 
 use super::endpoint::Endpoint;
 use super::session::Headers;
@@ -35,10 +34,7 @@ impl Connection {
     pub(super) fn new(mut endpoint: Endpoint) -> Result<Self, Error> {
         let tls = match endpoint.tls.take() {
             Some(config) => config,
-            None if endpoint.url.scheme() == Some(&http::uri::Scheme::HTTPS) => {
-                tls::client_config()?
-            }
-            None => tls::trusting(RootCertStore::empty())?,
+            None => tls::config_for(endpoint.url.scheme_str().unwrap_or_default())?,
         };
         let mut connector = HttpConnector::new();
         connector.enforce_http(false);
