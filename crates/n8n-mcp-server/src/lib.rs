@@ -1,1 +1,63 @@
-//! MCP server for n8n: list workflows and really run them.
+//! MCP server for [n8n](https://n8n.io): lists workflows and really runs them.
+//!
+//! n8n's public API cannot run a workflow by its id. So [`run_workflow`](tools) reads the workflow,
+//! finds a trigger that is open ([`trigger`], [`plan`]) and starts it the way that trigger is
+//! started ([`run`]): through its production URL, or through n8n's built-in MCP server. Either way
+//! the answer holds the id of the execution in n8n, which is the only state there is.
+//!
+//! * [`api`] — n8n's public REST API, as far as it is used here.
+//! * [`trigger`], [`plan`] — pure: from a workflow to the one request that starts it.
+//! * [`run`] — the request, finding its execution, waiting for the end.
+//! * [`tools`] — what the server offers, one file per tool.
+
+mod api;
+mod id;
+mod options;
+mod plan;
+mod run;
+mod tools;
+mod trigger;
+
+use mcp_core::tool::{ToolError, Toolset};
+use mcp_serve::{Product, Service};
+
+use crate::api::Api;
+use crate::run::{BuiltinMcp, Hooks};
+
+pub use crate::options::Options;
+
+/// The server, for `mcp_serve::run`.
+pub struct N8nServer;
+
+/// One n8n: its API, its production URLs and its built-in MCP server.
+pub struct N8n {
+    api: Api,
+    hooks: Hooks,
+    mcp: BuiltinMcp,
+}
+
+impl Product for N8nServer {
+    const NAME: &'static str = "n8n-mcp-server";
+    const DESCRIPTION: &'static str = "MCP server for n8n: list workflows and really run them";
+    const PORT: u16 = 3456;
+    type Options = Options;
+    type Service = N8n;
+
+    fn tools() -> Toolset<N8n> {
+        Toolset::new()
+            .with::<tools::ListWorkflows>()
+            .with::<tools::GetWorkflow>()
+            .with::<tools::RunWorkflow>()
+            .with::<tools::GetExecution>()
+    }
+
+    fn connect(options: Options) -> anyhow::Result<N8n> {
+        options.connect()
+    }
+}
+
+impl Service for N8n {
+    async fn probe(&self) -> Result<(), ToolError> {
+        self.api.probe().await
+    }
+}

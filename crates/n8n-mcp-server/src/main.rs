@@ -1,1 +1,7 @@
-fn main() {}
+//! `n8n-mcp-server`: n8n workflows as MCP tools.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    mcp_serve::run::<n8n_mcp_server::N8nServer>()
+}

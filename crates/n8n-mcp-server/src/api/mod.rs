@@ -1,0 +1,109 @@
+//! n8n's public REST API (`/api/v1`), as far as the tools use it.
+
+mod execution;
+mod failure;
+mod http;
+mod workflow;
+
+use std::time::Duration;
+
+use mcp_core::tool::ToolError;
+use mcp_serve::Secret;
+use reqwest::header::HeaderValue;
+use reqwest::{Client, Method, Url};
+use serde::de::DeserializeOwned;
+use tokio::time::timeout;
+
+pub(crate) use execution::{Execution, Listing, Status};
+pub(crate) use failure::Failure;
+pub(crate) use http::{client, read_capped, shown, under};
+use workflow::Workflows;
+pub(crate) use workflow::{Definition, Filter, Node, Workflow, WorkflowRow};
+
+/// What one request may take. n8n answers in milliseconds; a busy one in a few seconds.
+const TIMEOUT: Duration = Duration::from_secs(10);
+/// What the probe may take: it only asks whether a call would be served.
+const PROBE_TIMEOUT: Duration = Duration::from_secs(4);
+/// The largest answer that is read. A page of workflows or one large execution fits.
+const MAX_BODY: usize = 16 * 1024 * 1024;
+
+/// A client of one n8n.
+pub(crate) struct Api {
+    http: Client,
+    base: Url,
+    key: Secret,
+    /// The base without credentials, for messages.
+    address: String,
+}
+
+impl Api {
+    pub(crate) fn new(base: Url, key: Secret) -> anyhow::Result<Self> {
+        Ok(Self {
+            http: client(&base)?,
+            address: shown(&base),
+            base,
+            key,
+        })
+    }
+
+    /// Asks for the smallest thing that needs the key.
+    pub(crate) async fn probe(&self) -> Result<(), ToolError> {
+        let request = self.get::<Workflows>(&["workflows"], &[("limit", "1")]);
+        match timeout(PROBE_TIMEOUT, request).await {
+            Ok(Ok(_)) => Ok(()),
+            Ok(Err(failure)) => Err(self.explain(failure)),
+            Err(_) => Err(self.explain(Failure::Slow(PROBE_TIMEOUT))),
+        }
+    }
+
+    /// The failure in words for the model, with the address for the operator.
+    pub(crate) fn explain(&self, failure: Failure) -> ToolError {
+        failure.explain(&self.address)
+    }
+
+    async fn get<T: DeserializeOwned>(
+        &self,
+        path: &[&str],
+        query: &[(&str, &str)],
+    ) -> Result<T, Failure> {
+        self.send(Method::GET, path, query).await
+    }
+
+    async fn send<T: DeserializeOwned>(
+        &self,
+        method: Method,
+        path: &[&str],
+        query: &[(&str, &str)],
+    ) -> Result<T, Failure> {
+        let mut url = under(&self.base, ["api", "v1"].iter().chain(path));
+        if !query.is_empty() {
+            url.query_pairs_mut().extend_pairs(query);
+        }
+        let request = self
+            .http
+            .request(method, url)
+            .header("X-N8N-API-KEY", self.key()?);
+        let exchange = async {
+            let response = request.send().await.map_err(Failure::of_sending)?;
+            let (status, headers) = (response.status(), response.headers().clone());
+            let body = read_capped(response, MAX_BODY).await?;
+            Ok((status, headers, body))
+        };
+        let (status, headers, body) = timeout(TIMEOUT, exchange)
+            .await
+            .map_err(|_| Failure::Slow(TIMEOUT))??;
+        if status.is_success() {
+            serde_json::from_slice(&body).map_err(Failure::Unreadable)
+        } else {
+            Err(Failure::refused(status, &headers, &body))
+        }
+    }
+
+    fn key(&self) -> Result<HeaderValue, Failure> {
+        let key = self.key.get().map_err(Failure::KeyFile)?;
+        let mut key =
+            HeaderValue::try_from(key.ok_or(Failure::NoKey)?).map_err(|_| Failure::OddKey)?;
+        key.set_sensitive(true);
+        Ok(key)
+    }
+}

@@ -1,0 +1,188 @@
+//! Workflows, as the API returns them.
+
+use mcp_core::tool::ToolError;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use serde_json::{Map, Value};
+
+use super::{Api, Failure};
+use crate::id::Id;
+
+/// A page of `GET /workflows`.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Workflows {
+    pub(crate) data: Vec<WorkflowRow>,
+    #[serde(default)]
+    pub(crate) next_cursor: Option<String>,
+}
+
+/// A workflow in a list. n8n sends all of its nodes; they are skipped while reading.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct WorkflowRow {
+    pub(crate) id: String,
+    pub(crate) name: String,
+    #[serde(default)]
+    pub(crate) active: bool,
+    #[serde(default)]
+    pub(crate) is_archived: bool,
+    #[serde(default)]
+    pub(crate) tags: Vec<Tag>,
+}
+
+/// A tag.
+#[derive(Deserialize)]
+pub(crate) struct Tag {
+    pub(crate) name: String,
+}
+
+/// A workflow.
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Workflow {
+    pub(crate) id: String,
+    pub(crate) name: String,
+    #[serde(default)]
+    pub(crate) description: Option<String>,
+    #[serde(default)]
+    pub(crate) active: bool,
+    #[serde(default)]
+    pub(crate) is_archived: bool,
+    #[serde(default)]
+    pub(crate) tags: Vec<Tag>,
+    #[serde(default)]
+    pub(crate) nodes: Vec<Node>,
+    #[serde(default)]
+    pub(crate) connections: Map<String, Value>,
+    #[serde(default)]
+    pub(crate) settings: Map<String, Value>,
+    /// Output that was pinned to nodes in the editor; by name of the node.
+    #[serde(default)]
+    pub(crate) pin_data: Option<Map<String, Value>>,
+    /// What runs in production (n8n 2); `nodes` may hold later changes.
+    #[serde(default)]
+    pub(crate) active_version: Option<Version>,
+}
+
+/// A published version of a workflow.
+#[derive(Default, Deserialize)]
+pub(crate) struct Version {
+    #[serde(default)]
+    pub(crate) nodes: Vec<Node>,
+}
+
+/// A node.
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Node {
+    pub(crate) name: String,
+    #[serde(rename = "type")]
+    pub(crate) kind: String,
+    #[serde(default)]
+    pub(crate) disabled: bool,
+    #[serde(default)]
+    pub(crate) webhook_id: Option<String>,
+    #[serde(default)]
+    pub(crate) parameters: Map<String, Value>,
+}
+
+/// The parts of a workflow that define it, byte for byte as n8n wrote them.
+///
+/// Pinned data, who owns it and its published copy are not among them.
+#[derive(Deserialize)]
+pub(crate) struct Definition {
+    pub(crate) name: String,
+    pub(crate) nodes: Box<RawValue>,
+    pub(crate) connections: Box<RawValue>,
+    #[serde(default)]
+    pub(crate) settings: Option<Box<RawValue>>,
+}
+
+/// Which workflows a list holds.
+#[derive(Default)]
+pub(crate) struct Filter {
+    /// Names of tags, all of which the workflow has.
+    pub(crate) tags: Vec<String>,
+    pub(crate) active: Option<bool>,
+    pub(crate) limit: u32,
+    pub(crate) cursor: Option<String>,
+}
+
+impl Workflow {
+    /// The nodes that production triggers start.
+    pub(crate) fn live_nodes(&self) -> &[Node] {
+        match &self.active_version {
+            Some(version) if self.active => &version.nodes,
+            _ => &self.nodes,
+        }
+    }
+
+    /// True if n8n's built-in MCP server may act on it.
+    pub(crate) fn available_in_mcp(&self) -> bool {
+        self.settings.get("availableInMCP") == Some(&Value::Bool(true))
+    }
+}
+
+impl Api {
+    /// One page of workflows.
+    pub(crate) async fn workflows(&self, filter: &Filter) -> Result<Workflows, ToolError> {
+        let (limit, tags) = (filter.limit.to_string(), filter.tags.join(","));
+        let mut query = vec![("limit", limit.as_str()), ("excludePinnedData", "true")];
+        if !tags.is_empty() {
+            query.push(("tags", &tags));
+        }
+        if let Some(active) = filter.active {
+            query.push(("active", if active { "true" } else { "false" }));
+        }
+        if let Some(cursor) = &filter.cursor {
+            query.push(("cursor", cursor));
+        }
+        let page = self.get(&["workflows"], &query).await;
+        page.map_err(|failure| {
+            if filter.cursor.is_some() && failure.is_bad_request() {
+                ToolError::invalid_argument(
+                    "`cursor` is not one that n8n handed out. Pass the `next_cursor` of the page \
+                     before, or none for the first page.",
+                )
+            } else {
+                self.explain(failure)
+            }
+        })
+    }
+
+    /// A workflow.
+    pub(crate) async fn workflow(&self, id: &Id) -> Result<Workflow, ToolError> {
+        let workflow = self.get(&["workflows", id.as_str()], &[]).await;
+        workflow.map_err(|failure| self.explain_workflow(failure, id))
+    }
+
+    /// A workflow, typed and as it is.
+    pub(crate) async fn workflow_with_definition(
+        &self,
+        id: &Id,
+    ) -> Result<(Workflow, Definition), ToolError> {
+        let raw: Result<Box<RawValue>, Failure> = self.get(&["workflows", id.as_str()], &[]).await;
+        let raw = raw.map_err(|failure| self.explain_workflow(failure, id))?;
+        let read = || {
+            Ok((
+                serde_json::from_str(raw.get())?,
+                serde_json::from_str(raw.get())?,
+            ))
+        };
+        read().map_err(|error: serde_json::Error| {
+            ToolError::upstream("n8n described the workflow in a way that is not understood.")
+                .caused_by(error)
+        })
+    }
+
+    fn explain_workflow(&self, failure: Failure, id: &Id) -> ToolError {
+        if failure.is_missing() {
+            ToolError::not_found(format!(
+                "n8n has no workflow {id}. list_workflows shows those that it has."
+            ))
+        } else {
+            self.explain(failure)
+        }
+    }
+}

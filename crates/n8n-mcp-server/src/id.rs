@@ -1,0 +1,79 @@
+//! Ids that n8n hands out and that callers bring back.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::{Deserialize, Deserializer, de};
+
+/// Longer than any id of n8n.
+const MAX_LEN: usize = 64;
+
+/// The id of a workflow or an execution: 1 to 64 letters, digits, `_` and `-`.
+///
+/// It becomes a segment of a path, so nothing else gets through.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Id(String);
+
+impl Id {
+    /// The text.
+    pub(crate) fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl TryFrom<String> for Id {
+    type Error = &'static str;
+
+    fn try_from(text: String) -> Result<Self, Self::Error> {
+        let legal = |c: u8| c.is_ascii_alphanumeric() || c == b'_' || c == b'-';
+        if (1..=MAX_LEN).contains(&text.len()) && text.bytes().all(legal) {
+            Ok(Self(text))
+        } else {
+            Err("not an id: ids have 1 to 64 letters, digits, `_` and `-`")
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Id {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        Self::try_from(text).map_err(de::Error::custom)
+    }
+}
+
+impl fmt::Display for Id {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl JsonSchema for Id {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        "Id".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({"type": "string", "pattern": "^[A-Za-z0-9_-]{1,64}$"})
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_ids_get_through() {
+        for good in ["1", "qpV29wYOxKvr20R4", "a_b-c", &"x".repeat(64)] {
+            assert_eq!(Id::try_from(good.to_owned()).unwrap().as_str(), good);
+        }
+        let long = "x".repeat(65);
+        for bad in ["", "../1", "1/2", "1%2f", "1?a=b", "ä", "1 2", "1\n", &long] {
+            assert!(Id::try_from(bad.to_owned()).is_err(), "{bad:?}");
+        }
+    }
+}

@@ -1,0 +1,89 @@
+//! What can be configured.
+
+use std::path::PathBuf;
+
+use anyhow::{Context as _, bail};
+use mcp_serve::Secret;
+use reqwest::Url;
+
+use crate::N8n;
+use crate::api::Api;
+use crate::run::{BuiltinMcp, Hooks};
+
+/// Options of `n8n-mcp-server`.
+#[derive(clap::Args)]
+#[command(next_help_heading = "n8n")]
+pub struct Options {
+    /// Address of n8n, with the path prefix if it has one.
+    #[arg(
+        long,
+        env = "N8N_URL",
+        value_name = "URL",
+        default_value = "http://127.0.0.1:5678"
+    )]
+    n8n_url: String,
+    /// API key of n8n (Settings > n8n API).
+    #[arg(long, env = "N8N_API_KEY", value_name = "KEY", hide_env_values = true)]
+    n8n_api_key: Option<String>,
+    /// File that holds the API key; may be written later.
+    #[arg(long, env = "N8N_API_KEY_FILE", value_name = "FILE")]
+    n8n_api_key_file: Option<PathBuf>,
+    /// Token of n8n's built-in MCP server (Settings > MCP access): opens more triggers.
+    #[arg(
+        long,
+        env = "N8N_MCP_TOKEN",
+        value_name = "TOKEN",
+        hide_env_values = true
+    )]
+    n8n_mcp_token: Option<String>,
+    /// File that holds that token; may be written later.
+    #[arg(long, env = "N8N_MCP_TOKEN_FILE", value_name = "FILE")]
+    n8n_mcp_token_file: Option<PathBuf>,
+    /// Address of production webhooks, where it is not that of n8n.
+    #[arg(long, env = "N8N_WEBHOOK_URL", value_name = "URL")]
+    n8n_webhook_url: Option<String>,
+}
+
+impl Options {
+    pub(crate) fn connect(self) -> anyhow::Result<N8n> {
+        let base = base_url(&self.n8n_url, "N8N_URL")?;
+        let hooks = match self.n8n_webhook_url.as_deref().map(str::trim) {
+            None | Some("") => base.clone(),
+            Some(url) => base_url(url, "N8N_WEBHOOK_URL")?,
+        };
+        let key = Secret::new(self.n8n_api_key, self.n8n_api_key_file);
+        let token = Secret::new(self.n8n_mcp_token, self.n8n_mcp_token_file);
+        Ok(N8n {
+            mcp: BuiltinMcp::new(&base, token),
+            hooks: Hooks::new(hooks)?,
+            api: Api::new(base, key)?,
+        })
+    }
+}
+
+/// The address that a path is appended to.
+fn base_url(text: &str, option: &str) -> anyhow::Result<Url> {
+    let mut url = Url::parse(text.trim())
+        .with_context(|| format!("{option} is not a URL like http://127.0.0.1:5678"))?;
+    if !matches!(url.scheme(), "http" | "https") || !url.has_host() {
+        bail!("{option} must start with http:// or https://");
+    }
+    url.set_query(None);
+    url.set_fragment(None);
+    Ok(url)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_web_addresses_are_taken() {
+        let url = base_url(" https://n8n.example/prefix/?x#y ", "N8N_URL").unwrap();
+        assert_eq!(url.as_str(), "https://n8n.example/prefix/");
+        for bad in ["", "localhost:5678", "ftp://host", "n8n", "http://"] {
+            let error = base_url(bad, "N8N_URL").unwrap_err().to_string();
+            assert!(error.starts_with("N8N_URL "), "{bad:?}: {error}");
+        }
+    }
+}

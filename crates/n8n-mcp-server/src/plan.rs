@@ -1,0 +1,308 @@
+//! From a workflow and its caller's wishes to the one request that starts it. Nothing is sent here.
+
+use mcp_core::tool::{ToolError, ToolErrorKind};
+use reqwest::Method;
+use serde_json::{Map, Value, json};
+
+use crate::api::Workflow;
+use crate::trigger::{Kind, Mode, Site, Trigger, Way, Webhook, triggers};
+
+/// What the caller wants to happen.
+pub(crate) struct Wish<'a> {
+    /// What the trigger is to receive.
+    pub(crate) parameters: Map<String, Value>,
+    /// The name of the trigger node; chosen here where absent.
+    pub(crate) trigger: Option<&'a str>,
+    /// Unique; the trigger keeps it, so that the execution is found again by it.
+    pub(crate) request_id: &'a str,
+}
+
+/// The one request that starts the workflow.
+#[derive(Debug, PartialEq)]
+pub(crate) enum Start {
+    Url(UrlStart),
+    Mcp(McpStart),
+}
+
+/// A request to a production URL.
+#[derive(Debug, PartialEq)]
+pub(crate) struct UrlStart {
+    /// A webhook, or else a chat.
+    pub(crate) kind: Kind,
+    pub(crate) method: Method,
+    /// Segments below n8n's address.
+    pub(crate) path: Vec<String>,
+    pub(crate) query: Vec<(String, String)>,
+    pub(crate) body: Option<Value>,
+    /// The reply tells how the run ended.
+    pub(crate) replies_late: bool,
+}
+
+/// A call of `execute_workflow` of n8n's built-in MCP server.
+#[derive(Debug, PartialEq)]
+pub(crate) struct McpStart {
+    pub(crate) trigger: String,
+    pub(crate) mode: Mode,
+    pub(crate) inputs: Inputs,
+}
+
+/// What that server hands to the trigger.
+#[derive(Debug, PartialEq)]
+pub(crate) enum Inputs {
+    None,
+    Webhook(Value),
+    Chat(String),
+    Form(Value),
+}
+
+/// Chooses the trigger and the way, and fills in the parameters.
+///
+/// A URL goes before n8n's MCP server, and of those that only that server starts, those that take
+/// parameters go first. Where two are equal the caller has to choose.
+pub(crate) fn plan(
+    workflow: &Workflow,
+    wish: Wish<'_>,
+    mcp_configured: bool,
+) -> Result<(String, Start), ToolError> {
+    let name = &workflow.name;
+    if workflow.is_archived {
+        return Err(conflict(format!(
+            "Workflow \"{name}\" is archived. Unarchive and activate it in n8n."
+        )));
+    }
+    let site = Site {
+        active: workflow.active,
+        available_in_mcp: workflow.available_in_mcp(),
+        mcp_configured,
+    };
+    let all = triggers(workflow);
+    if all.is_empty() {
+        return Err(conflict(format!(
+            "Workflow \"{name}\" has no trigger that is not disabled. Add a Webhook trigger in n8n."
+        )));
+    }
+    let (trigger, way) = match wish.trigger {
+        Some(wanted) => named(&all, wanted, site)?,
+        None => best(&all, name, site)?,
+    };
+    let start = fill(trigger, way, wish)?;
+    Ok((trigger.node.name.clone(), start))
+}
+
+fn named<'a>(
+    all: &'a [Trigger<'_>],
+    wanted: &str,
+    site: Site,
+) -> Result<(&'a Trigger<'a>, Way), ToolError> {
+    let trigger = all.iter().find(|trigger| trigger.node.name == wanted);
+    let trigger = trigger.ok_or_else(|| {
+        ToolError::invalid_argument(format!(
+            "The workflow has no trigger {wanted:?}. `trigger` is one of: {}.",
+            names(all.iter())
+        ))
+    })?;
+    let way = trigger
+        .way(site)
+        .map_err(|reason| conflict(closed(trigger, &reason)))?;
+    Ok((trigger, way))
+}
+
+fn best<'a>(
+    all: &'a [Trigger<'_>],
+    name: &str,
+    site: Site,
+) -> Result<(&'a Trigger<'a>, Way), ToolError> {
+    let (mut open, mut reasons) = (Vec::new(), String::new());
+    for trigger in all {
+        match trigger.way(site) {
+            Ok(way) => open.push((rank(trigger, &way), trigger, way)),
+            Err(reason) => {
+                reasons.push(' ');
+                reasons.push_str(&closed(trigger, &reason));
+            }
+        }
+    }
+    // Stable, so equals stay in the order of the workflow.
+    open.sort_by_key(|(rank, ..)| *rank);
+    let mut open = open.into_iter();
+    let Some((first, trigger, way)) = open.next() else {
+        return Err(conflict(format!(
+            "Workflow \"{name}\" cannot be started from here.{reasons}"
+        )));
+    };
+    let equals: Vec<_> = open.take_while(|(rank, ..)| *rank == first).collect();
+    if equals.is_empty() {
+        return Ok((trigger, way));
+    }
+    let names = names(std::iter::once(trigger).chain(equals.iter().map(|(_, equal, _)| *equal)));
+    Err(ToolError::invalid_argument(format!(
+        "Workflow \"{name}\" can be started in several ways. Pass `trigger`, one of: {names}."
+    )))
+}
+
+/// Smaller is better.
+fn rank(trigger: &Trigger<'_>, way: &Way) -> (bool, Kind) {
+    (matches!(way, Way::Mcp(_)), trigger.kind)
+}
+
+fn fill(trigger: &Trigger<'_>, way: Way, wish: Wish<'_>) -> Result<Start, ToolError> {
+    let Wish {
+        parameters,
+        request_id,
+        ..
+    } = wish;
+    match way {
+        Way::Webhook(webhook) => call_webhook(webhook, parameters).map(Start::Url),
+        Way::Chat(id) => call_chat(id, parameters, request_id).map(Start::Url),
+        Way::Mcp(mode) => Ok(Start::Mcp(McpStart {
+            trigger: trigger.node.name.clone(),
+            mode,
+            inputs: inputs(trigger, parameters, request_id)?,
+        })),
+    }
+}
+
+fn call_webhook(
+    webhook: Webhook,
+    mut parameters: Map<String, Value>,
+) -> Result<UrlStart, ToolError> {
+    let mut path = vec!["webhook".to_owned()];
+    for segment in webhook.path {
+        path.push(match segment.strip_prefix(':') {
+            Some(name) => path_parameter(name, parameters.remove(name))?,
+            None => segment,
+        });
+    }
+    let in_query = !takes_body(&webhook.method);
+    Ok(UrlStart {
+        kind: Kind::Webhook,
+        path,
+        query: if in_query {
+            query(&parameters).collect()
+        } else {
+            Vec::new()
+        },
+        body: (!in_query).then_some(Value::Object(parameters)),
+        method: webhook.method,
+        replies_late: webhook.replies_late,
+    })
+}
+
+fn path_parameter(name: &str, value: Option<Value>) -> Result<String, ToolError> {
+    let text = value.as_ref().map(as_text).unwrap_or_default();
+    // n8n splits at slashes, and the others would leave out the segment.
+    if text.is_empty() || text == "." || text == ".." || text.contains('/') {
+        return Err(ToolError::invalid_argument(format!(
+            "`parameters.{name}` is part of the webhook's path: pass a value without slashes."
+        )));
+    }
+    Ok(text)
+}
+
+fn call_chat(
+    id: String,
+    mut parameters: Map<String, Value>,
+    request_id: &str,
+) -> Result<UrlStart, ToolError> {
+    let text = chat_text(&mut parameters)?;
+    let mut body = parameters;
+    body.insert("action".into(), "sendMessage".into());
+    body.insert("chatInput".into(), text.into());
+    // A conversation of its own, unless the caller continues one.
+    body.entry("sessionId").or_insert_with(|| request_id.into());
+    // The chat trigger keeps the body, not the headers.
+    let metadata = body.entry("metadata").or_insert_with(|| json!({}));
+    match metadata {
+        Value::Object(metadata) => metadata.insert("mcpRequestId".into(), request_id.into()),
+        _ => {
+            return Err(ToolError::invalid_argument(
+                "`parameters.metadata` of a chat must be an object.",
+            ));
+        }
+    };
+    Ok(UrlStart {
+        kind: Kind::Chat,
+        method: Method::POST,
+        path: vec!["webhook".into(), id, "chat".into()],
+        query: Vec::new(),
+        body: Some(Value::Object(body)),
+        replies_late: true,
+    })
+}
+
+/// What is said in the chat: `chatInput`, or the only parameter if that is a text.
+fn chat_text(parameters: &mut Map<String, Value>) -> Result<String, ToolError> {
+    let key = match parameters.keys().next() {
+        Some(only) if parameters.len() == 1 => only.clone(),
+        _ => "chatInput".to_owned(),
+    };
+    match parameters.remove(&key) {
+        Some(Value::String(text)) => Ok(text),
+        _ => Err(ToolError::invalid_argument(
+            "The trigger is a chat: pass its message as `parameters.chatInput`.",
+        )),
+    }
+}
+
+fn inputs(
+    trigger: &Trigger<'_>,
+    mut parameters: Map<String, Value>,
+    request_id: &str,
+) -> Result<Inputs, ToolError> {
+    match trigger.kind {
+        Kind::Webhook => {
+            let webhook = trigger.webhook().map_err(conflict)?;
+            let headers = json!({ "x-mcp-request-id": request_id });
+            let method = webhook.method.as_str();
+            Ok(Inputs::Webhook(if takes_body(&webhook.method) {
+                json!({"method": method, "headers": headers, "body": parameters})
+            } else {
+                let query: Map<_, _> = query(&parameters).map(|(k, v)| (k, v.into())).collect();
+                json!({"method": method, "headers": headers, "query": query})
+            }))
+        }
+        Kind::Chat => chat_text(&mut parameters).map(Inputs::Chat),
+        Kind::Form => Ok(Inputs::Form(Value::Object(parameters))),
+        _ if parameters.is_empty() => Ok(Inputs::None),
+        kind => Err(ToolError::invalid_argument(format!(
+            "Trigger `{}` ({}) takes no parameters. Leave `parameters` out.",
+            trigger.node.name,
+            kind.as_str()
+        ))),
+    }
+}
+
+fn takes_body(method: &Method) -> bool {
+    matches!(*method, Method::POST | Method::PUT | Method::PATCH)
+}
+
+fn query(parameters: &Map<String, Value>) -> impl Iterator<Item = (String, String)> {
+    let given = parameters.iter().filter(|(_, value)| !value.is_null());
+    given.map(|(name, value)| (name.clone(), as_text(value)))
+}
+
+/// Texts as they are, everything else as JSON.
+fn as_text(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    }
+}
+
+fn closed(trigger: &Trigger<'_>, reason: &str) -> String {
+    format!(
+        "Trigger `{}` ({}): {reason}.",
+        trigger.node.name,
+        trigger.kind.as_str()
+    )
+}
+
+fn names<'a>(triggers: impl Iterator<Item = &'a Trigger<'a>>) -> String {
+    let names =
+        triggers.map(|trigger| format!("`{}` ({})", trigger.node.name, trigger.kind.as_str()));
+    names.collect::<Vec<_>>().join(", ")
+}
+
+fn conflict(message: impl Into<String>) -> ToolError {
+    ToolError::new(ToolErrorKind::Conflict, message)
+}

@@ -1,0 +1,191 @@
+//! Keeping an eye on one run: its bound, its caller, its execution.
+
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use mcp_core::tool::{Call, ToolError, ToolErrorKind};
+use tokio::time::{Instant, sleep};
+
+use super::hooks::Hook;
+use super::outcome::Run;
+use super::{LOOK_FOR, Order, find};
+use crate::N8n;
+use crate::api::{Execution, Failure, Listing};
+use crate::id::Id;
+
+const FIRST_PAUSE: Duration = Duration::from_millis(100);
+const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+
+const RUNNING_FIRST: [Listing; 2] = [Listing::Running, Listing::EndedOrWaiting];
+const ENDED_FIRST: [Listing; 2] = [Listing::EndedOrWaiting, Listing::Running];
+
+/// One run under way.
+pub(super) struct Watch<'a> {
+    pub(super) n8n: &'a N8n,
+    pub(super) request_id: &'a str,
+    pub(super) workflow: Id,
+    call: &'a Call,
+    begun: Instant,
+    wait: Duration,
+    /// Known as soon as the execution was found.
+    execution: OnceLock<Id>,
+}
+
+impl<'a> Watch<'a> {
+    /// The bound counts from here.
+    pub(super) fn new(n8n: &'a N8n, order: &Order, request_id: &'a str, call: &'a Call) -> Self {
+        Self {
+            n8n,
+            request_id,
+            workflow: order.workflow.clone(),
+            call,
+            begun: Instant::now(),
+            wait: order.wait,
+            execution: OnceLock::new(),
+        }
+    }
+
+    /// What is left until the bound.
+    pub(super) fn left(&self) -> Duration {
+        (self.begun + self.wait).saturating_duration_since(Instant::now())
+    }
+
+    pub(super) fn known(&self) -> Option<Id> {
+        self.execution.get().cloned()
+    }
+
+    pub(super) fn remember(&self, id: &Id) {
+        // Known already: it is the same one.
+        let _ = self.execution.set(id.clone());
+    }
+
+    /// Looks for the execution until it is there, or it should have been for a while.
+    pub(super) async fn find(&self, hook: &mut Hook) -> Result<Option<Execution>, ToolError> {
+        let mut give_up = Instant::now() + LOOK_FOR;
+        let mut pause = FIRST_PAUSE;
+        loop {
+            let replied = hook.answer().is_some();
+            if !replied {
+                give_up = Instant::now().max(self.begun + self.wait) + LOOK_FOR;
+            }
+            let listings = if replied { ENDED_FIRST } else { RUNNING_FIRST };
+            let found = find::find(&self.n8n.api, &self.workflow, self.request_id, listings).await;
+            match found {
+                Ok(Some(execution)) => {
+                    self.remember(&execution.id);
+                    return Ok(Some(execution));
+                }
+                Ok(None) if Instant::now() >= give_up => return Ok(None),
+                Err(failure) if Instant::now() >= give_up => return Err(self.lost(failure)),
+                Ok(None) | Err(_) => {}
+            }
+            self.progress();
+            hook.wait_or(sleep(pause)).await?;
+            pause = longer(pause);
+        }
+    }
+
+    /// Looks once.
+    pub(super) async fn find_once(&self) -> Option<Execution> {
+        find::find(
+            &self.n8n.api,
+            &self.workflow,
+            self.request_id,
+            RUNNING_FIRST,
+        )
+        .await
+        .ok()
+        .flatten()
+    }
+
+    /// Looks until it is there.
+    pub(super) async fn find_patiently(&self) -> Option<Execution> {
+        loop {
+            if let Some(execution) = self.find_once().await {
+                return Some(execution);
+            }
+            sleep(FIRST_PAUSE).await;
+        }
+    }
+
+    /// [Follows](Self::follow) an execution of which only the id is known.
+    pub(super) async fn follow_id(&self, id: &Id) -> Option<Run> {
+        match self.n8n.api.execution(id, true).await {
+            Ok(Some(execution)) => self.follow(execution).await,
+            Ok(None) => None,
+            Err(failure) => Some(self.unfollowed(id, failure)),
+        }
+    }
+
+    /// Waits for the end of the execution, within the bound; `None` once n8n has dropped it.
+    ///
+    /// A poll that fails is not the end of the run: the next may succeed.
+    pub(super) async fn follow(&self, mut execution: Execution) -> Option<Run> {
+        let mut pause = FIRST_PAUSE;
+        let mut trouble = None;
+        while !execution.status.has_ended() && !execution.waits_for_somebody() {
+            let left = self.left();
+            if left.is_zero() {
+                return Some(match trouble {
+                    Some(failure) => self.unfollowed(&execution.id, failure),
+                    None => Run::of(execution),
+                });
+            }
+            self.progress();
+            sleep(pause.min(left)).await;
+            pause = longer(pause);
+            match self.n8n.api.execution(&execution.id, false).await {
+                Ok(Some(now)) => (execution, trouble) = (now, None),
+                Ok(None) => return None,
+                Err(failure) => trouble = Some(failure),
+            }
+        }
+        if execution.data.is_none() && execution.status.has_ended() {
+            execution = match self.n8n.api.execution(&execution.id, true).await {
+                Ok(Some(now)) => now,
+                Ok(None) => return None,
+                Err(failure) => {
+                    let text = self.n8n.api.explain(failure).to_string();
+                    return Some(
+                        Run::of(execution).noting(format!("Its output is missing: {text}")),
+                    );
+                }
+            };
+        }
+        Some(Run::of(execution))
+    }
+
+    fn progress(&self) {
+        let message = match self.execution.get() {
+            Some(id) => format!("Execution {id} is running"),
+            None => format!("Workflow {} was started", self.workflow),
+        };
+        let total = self.wait.as_secs_f64();
+        self.call.progress(
+            self.begun.elapsed().as_secs_f64().min(total),
+            Some(total),
+            &message,
+        );
+    }
+
+    fn unfollowed(&self, id: &Id, failure: Failure) -> Run {
+        let text = self.n8n.api.explain(failure).to_string();
+        Run::running(Some(id)).noting(format!("It was running when last seen. {text}"))
+    }
+
+    fn lost(&self, failure: Failure) -> ToolError {
+        let cause = self.n8n.api.explain(failure);
+        ToolError::new(
+            ToolErrorKind::Unavailable,
+            format!(
+                "The workflow was started, but its execution cannot be followed. {cause} Do not \
+                 run it again before looking into n8n."
+            ),
+        )
+        .caused_by(cause)
+    }
+}
+
+fn longer(pause: Duration) -> Duration {
+    (pause * 3 / 2).min(LONGEST_PAUSE)
+}

@@ -1,0 +1,236 @@
+//! `get_workflow`
+
+use mcp_core::tool::{Call, Effect, Tool, ToolError};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+use serde_json::{Map, Value};
+
+use crate::N8n;
+use crate::api::{Definition, Node, Workflow};
+use crate::id::Id;
+use crate::trigger::{Kind, Site, Trigger, Way, triggers};
+
+/// One workflow: its nodes, how they are connected, and how each trigger can be run.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct GetWorkflow {
+    /// From list_workflows.
+    workflow_id: Id,
+    /// The whole definition, as n8n has it, instead of the summary of nodes.
+    #[serde(default)]
+    full: bool,
+}
+
+/// A workflow.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct Details {
+    id: String,
+    name: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    description: Option<String>,
+    active: bool,
+    #[serde(skip_serializing_if = "is_false")]
+    archived: bool,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    tags: Vec<String>,
+    triggers: Vec<TriggerRow>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    nodes: Vec<NodeRow>,
+    /// `from -> to`, with output and kind where they are not the first and `main`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    connections: Vec<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    settings: Option<Map<String, Value>>,
+    /// Nodes whose output is pinned in the editor; it is not shown.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pinned: Vec<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    definition: Option<Whole>,
+}
+
+#[derive(Serialize, JsonSchema)]
+struct NodeRow {
+    name: String,
+    r#type: String,
+    #[serde(skip_serializing_if = "is_false")]
+    disabled: bool,
+}
+
+#[derive(Serialize, JsonSchema)]
+struct TriggerRow {
+    node: String,
+    kind: Kind,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    method: Option<String>,
+    /// Below `/webhook/`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    path: Option<String>,
+    /// run_workflow can start it.
+    runnable: bool,
+    /// Why not, and what would help.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reason: Option<String>,
+}
+
+#[derive(Serialize, JsonSchema)]
+struct Whole {
+    name: String,
+    nodes: Box<RawValue>,
+    connections: Box<RawValue>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    settings: Option<Box<RawValue>>,
+}
+
+impl Tool for GetWorkflow {
+    const NAME: &'static str = "get_workflow";
+    const EFFECT: Effect = Effect::ReadOnly;
+    type Service = N8n;
+    type Output = Details;
+
+    async fn call(self, n8n: &N8n, _: &Call) -> Result<Details, ToolError> {
+        let mcp = n8n.mcp.is_configured();
+        if self.full {
+            let (workflow, definition) =
+                n8n.api.workflow_with_definition(&self.workflow_id).await?;
+            let definition = Some(Whole::from(definition));
+            return Ok(Details {
+                definition,
+                ..about(&workflow, mcp)
+            });
+        }
+        let workflow = n8n.api.workflow(&self.workflow_id).await?;
+        Ok(Details {
+            nodes: workflow.nodes.iter().map(NodeRow::from).collect(),
+            connections: connections(&workflow.connections),
+            settings: Some(workflow.settings.clone()).filter(|settings| !settings.is_empty()),
+            ..about(&workflow, mcp)
+        })
+    }
+}
+
+/// What summary and whole have in common.
+fn about(workflow: &Workflow, mcp_configured: bool) -> Details {
+    let site = Site {
+        active: workflow.active,
+        available_in_mcp: workflow.available_in_mcp(),
+        mcp_configured,
+    };
+    let pinned = workflow
+        .pin_data
+        .iter()
+        .flatten()
+        .map(|(node, _)| node.clone());
+    Details {
+        id: workflow.id.clone(),
+        name: workflow.name.clone(),
+        description: workflow.description.clone(),
+        active: workflow.active,
+        archived: workflow.is_archived,
+        tags: workflow.tags.iter().map(|tag| tag.name.clone()).collect(),
+        triggers: triggers(workflow)
+            .iter()
+            .map(|trigger| row(trigger, site))
+            .collect(),
+        nodes: Vec::new(),
+        connections: Vec::new(),
+        settings: None,
+        pinned: pinned.collect(),
+        definition: None,
+    }
+}
+
+fn row(trigger: &Trigger<'_>, site: Site) -> TriggerRow {
+    let way = trigger.way(site);
+    let webhook = match &way {
+        Ok(Way::Webhook(webhook)) => Some(webhook.clone()),
+        _ if trigger.kind == Kind::Webhook => trigger.webhook().ok(),
+        _ => None,
+    };
+    TriggerRow {
+        node: trigger.node.name.clone(),
+        kind: trigger.kind,
+        method: webhook.as_ref().map(|webhook| webhook.method.to_string()),
+        path: webhook.map(|webhook| webhook.path.join("/")),
+        runnable: way.is_ok(),
+        reason: way.err(),
+    }
+}
+
+/// `{"A": {"main": [[{"node": "B", "type": "main", "index": 0}]]}}` as `A -> B`.
+fn connections(all: &Map<String, Value>) -> Vec<String> {
+    let mut lines = Vec::new();
+    for (from, kinds) in all {
+        for (kind, outputs) in kinds.as_object().into_iter().flatten() {
+            for (output, targets) in outputs.as_array().into_iter().flatten().enumerate() {
+                for target in targets.as_array().into_iter().flatten() {
+                    let to = target.get("node").and_then(Value::as_str).unwrap_or("?");
+                    let output = if output == 0 {
+                        String::new()
+                    } else {
+                        format!("[{output}]")
+                    };
+                    let kind = if kind == "main" {
+                        "->".to_owned()
+                    } else {
+                        format!("-{kind}->")
+                    };
+                    lines.push(format!("{from}{output} {kind} {to}"));
+                }
+            }
+        }
+    }
+    lines
+}
+
+impl From<&Node> for NodeRow {
+    fn from(node: &Node) -> Self {
+        Self {
+            name: node.name.clone(),
+            r#type: node.kind.clone(),
+            disabled: node.disabled,
+        }
+    }
+}
+
+impl From<Definition> for Whole {
+    fn from(definition: Definition) -> Self {
+        let Definition {
+            name,
+            nodes,
+            connections,
+            settings,
+        } = definition;
+        Self {
+            name,
+            nodes,
+            connections,
+            settings,
+        }
+    }
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde wants a reference")]
+fn is_false(value: &bool) -> bool {
+    !value
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn connections_are_one_line_each() {
+        let all = json!({
+            "IF": {"main": [[{"node": "A", "type": "main", "index": 0}], null, [{"node": "B"}]]},
+            "Model": {"ai_languageModel": [[{"node": "Agent"}]]},
+        });
+        let lines = connections(all.as_object().unwrap());
+        assert_eq!(
+            lines,
+            ["IF -> A", "IF[2] -> B", "Model -ai_languageModel-> Agent"]
+        );
+    }
+}

@@ -1,0 +1,99 @@
+//! `list_workflows`
+
+use mcp_core::tool::{Bounded, Call, Effect, Tool, ToolError};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::N8n;
+use crate::api::{Filter, WorkflowRow};
+
+const DEFAULT_LIMIT: u32 = 100;
+/// Longer than any cursor of n8n.
+const MAX_CURSOR: usize = 1_000;
+
+/// Lists n8n workflows, without archived ones.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ListWorkflows {
+    /// Only those with all of these tags (names).
+    #[serde(default)]
+    tags: Vec<String>,
+    /// Only active or only inactive ones.
+    active: Option<bool>,
+    /// Page size; default 100.
+    limit: Option<Bounded<1, 250>>,
+    /// `next_cursor` of the page before.
+    cursor: Option<String>,
+}
+
+/// A page of workflows.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct Page {
+    workflows: Vec<Row>,
+    /// Absent on the last page.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    next_cursor: Option<String>,
+}
+
+#[derive(Serialize, JsonSchema)]
+struct Row {
+    id: String,
+    name: String,
+    active: bool,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    tags: Vec<String>,
+}
+
+impl Tool for ListWorkflows {
+    const NAME: &'static str = "list_workflows";
+    const EFFECT: Effect = Effect::ReadOnly;
+    type Service = N8n;
+    type Output = Page;
+
+    async fn call(self, n8n: &N8n, _: &Call) -> Result<Page, ToolError> {
+        let page = n8n.api.workflows(&self.filter()?).await?;
+        let rows = page.data.into_iter().filter(|row| !row.is_archived);
+        Ok(Page {
+            workflows: rows.map(Row::from).collect(),
+            next_cursor: page.next_cursor,
+        })
+    }
+}
+
+impl ListWorkflows {
+    fn filter(self) -> Result<Filter, ToolError> {
+        // n8n takes the names in one text, separated by commas, and ignores blank ones.
+        let unusable = |tag: &&String| tag.contains(',') || tag.trim().is_empty();
+        if let Some(tag) = self.tags.iter().find(unusable) {
+            return Err(ToolError::invalid_argument(format!(
+                "`tags` holds {tag:?}: n8n cannot look for a tag that is blank or has a comma."
+            )));
+        }
+        if self
+            .cursor
+            .as_ref()
+            .is_some_and(|cursor| cursor.len() > MAX_CURSOR)
+        {
+            return Err(ToolError::invalid_argument(
+                "`cursor` is longer than any cursor of n8n.",
+            ));
+        }
+        Ok(Filter {
+            tags: self.tags,
+            active: self.active,
+            limit: self.limit.map_or(DEFAULT_LIMIT, Bounded::get),
+            cursor: self.cursor,
+        })
+    }
+}
+
+impl From<WorkflowRow> for Row {
+    fn from(row: WorkflowRow) -> Self {
+        Self {
+            id: row.id,
+            name: row.name,
+            active: row.active,
+            tags: row.tags.into_iter().map(|tag| tag.name).collect(),
+        }
+    }
+}

@@ -1,0 +1,50 @@
+//! `run_workflow`
+
+use std::time::Duration;
+
+use mcp_core::tool::{Bounded, Call, Effect, Tool, ToolError};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+use crate::N8n;
+use crate::id::Id;
+use crate::run::{Order, Run, run};
+
+/// Below what clients and servers commonly allow a call: 30 s.
+const DEFAULT_WAIT: u32 = 20;
+
+/// Runs an n8n workflow once and waits for its end; `running` and `waiting` are followed with
+/// get_execution.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct RunWorkflow {
+    /// From list_workflows.
+    workflow_id: Id,
+    /// What the trigger receives: a webhook's body, query and path parameters; form fields; a
+    /// chat's `chatInput`.
+    #[serde(default)]
+    parameters: Option<Map<String, Value>>,
+    /// Name of the trigger node, where there are several.
+    trigger: Option<String>,
+    /// Default 20; then the run goes on and `running` is returned.
+    wait_seconds: Option<Bounded<0, 25>>,
+}
+
+impl Tool for RunWorkflow {
+    const NAME: &'static str = "run_workflow";
+    const EFFECT: Effect = Effect::Additive;
+    type Service = N8n;
+    type Output = Run;
+
+    async fn call(self, n8n: &N8n, call: &Call) -> Result<Run, ToolError> {
+        let wait = self.wait_seconds.map_or(DEFAULT_WAIT, Bounded::get);
+        let order = Order {
+            workflow: self.workflow_id,
+            parameters: self.parameters.unwrap_or_default(),
+            trigger: self.trigger,
+            wait: Duration::from_secs(wait.into()),
+        };
+        run(n8n, order, call).await
+    }
+}
