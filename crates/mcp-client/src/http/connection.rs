@@ -69,24 +69,63 @@ impl Connection {
         }
     }
 
-    /// Sends one request; a status outside 2xx is an error. Redirects are not followed: they would
-    /// carry the headers, and with them the token, to whomever the server names.
-    pub(super) async fn send(
+    /// Sends a message.
+    pub(super) async fn post(
         &self,
-        method: Method,
-        message: Option<String>,
+        message: String,
         session: &Headers,
     ) -> Result<Response<Incoming>, Error> {
-        let mut request = Request::new(Full::from(message.unwrap_or_default()));
-        *request.method_mut() = method;
-        *request.uri_mut() = self.endpoint.url.clone();
+        let mut request = self.request(Method::POST, session);
+        *request.body_mut() = Full::from(message);
         let headers = request.headers_mut();
-        headers.clone_from(&self.endpoint.headers);
         let json = HeaderValue::from_static("application/json");
         headers.insert(header::CONTENT_TYPE, json);
         let both = HeaderValue::from_static("application/json, text/event-stream");
         headers.insert(header::ACCEPT, both);
-        session.add_to(headers);
+        self.send(request, session).await
+    }
+
+    /// Asks for what came after an event, on a new stream.
+    pub(super) async fn resume(
+        &self,
+        last_event: &[u8],
+        session: &Headers,
+    ) -> Result<Response<Incoming>, Error> {
+        let mut request = self.request(Method::GET, session);
+        let headers = request.headers_mut();
+        headers.insert(
+            header::ACCEPT,
+            HeaderValue::from_static("text/event-stream"),
+        );
+        let last_event = HeaderValue::from_bytes(last_event)
+            .map_err(|_| self.broken("it names its events with control characters"))?;
+        headers.insert("last-event-id", last_event);
+        self.send(request, session).await
+    }
+
+    /// Ends a session.
+    pub(super) async fn delete(&self, session: &Headers) -> Result<(), Error> {
+        self.send(self.request(Method::DELETE, session), session)
+            .await
+            .map(drop)
+    }
+
+    fn request(&self, method: Method, session: &Headers) -> Request<Full<Bytes>> {
+        let mut request = Request::new(Full::default());
+        *request.method_mut() = method;
+        *request.uri_mut() = self.endpoint.url.clone();
+        request.headers_mut().clone_from(&self.endpoint.headers);
+        session.add_to(request.headers_mut());
+        request
+    }
+
+    /// A status outside 2xx is an error. Redirects are not followed: they would carry the headers,
+    /// and with them the token, to whomever the server names.
+    async fn send(
+        &self,
+        request: Request<Full<Bytes>>,
+        session: &Headers,
+    ) -> Result<Response<Incoming>, Error> {
         let response = self
             .client
             .request(request)

@@ -1,5 +1,7 @@
 //! One request and everything that comes back for it.
 
+use std::time::Duration;
+
 use bytes::Bytes;
 use http::{HeaderMap, Response, StatusCode, header};
 use http_body_util::BodyExt;
@@ -12,6 +14,11 @@ use super::sse::Parser;
 use super::{DETACHED, Http};
 use crate::incoming;
 use crate::{Error, Progress, RpcError};
+
+/// How long to wait before asking for the rest of a stream, unless the server says.
+const RETRY: Duration = Duration::from_secs(1);
+/// And the least, whatever the server says.
+const MIN_RETRY: Duration = Duration::from_millis(50);
 
 /// A request that waits for its answer.
 pub(super) struct Exchange<'a> {
@@ -53,20 +60,59 @@ impl<'a> Exchange<'a> {
             .unwrap_or_else(|| Err(connection.broken("its answer is to another request")))
     }
 
+    /// Follows the streams on which the answer may come: a server may end one early and expects us
+    /// to ask for the rest.
     async fn stream(&self, mut body: Incoming) -> Answer {
+        let mut parser = Parser::new(self.http.0.connection.max_message());
+        loop {
+            let cut = match self.follow(&mut body, &mut parser).await {
+                Ok(Some(answer)) => {
+                    drain(body);
+                    return answer;
+                }
+                Ok(None) => self
+                    .http
+                    .0
+                    .connection
+                    .closed("the stream ended before the answer"),
+                Err(error @ Error::Closed { .. }) => error,
+                Err(error) => return Err(error),
+            };
+            body = self.resume(&mut parser, cut).await?;
+        }
+    }
+
+    async fn follow(
+        &self,
+        body: &mut Incoming,
+        parser: &mut Parser,
+    ) -> Result<Option<Answer>, Error> {
         let connection = &self.http.0.connection;
-        let mut parser = Parser::new(connection.max_message());
         while let Some(frame) = body.frame().await {
             let frame = frame.map_err(|error| connection.cut_off(&error))?;
             let Ok(data) = frame.into_data() else {
                 continue;
             };
-            if let Some(answer) = self.feed(&mut parser, &data)? {
-                drain(body);
-                return answer;
+            if let Some(answer) = self.feed(parser, &data)? {
+                return Ok(Some(answer));
             }
         }
-        Err(connection.closed("the stream ended before the answer"))
+        Ok(None)
+    }
+
+    /// The rest of a stream that named its last event; `cut` if it did not, or has no rest.
+    async fn resume(&self, parser: &mut Parser, cut: Error) -> Result<Incoming, Error> {
+        parser.restart();
+        let Some(last) = parser.last_id() else {
+            return Err(cut);
+        };
+        tokio::time::sleep(parser.retry().unwrap_or(RETRY).max(MIN_RETRY)).await;
+        let session = self.http.0.session.headers();
+        match self.http.0.connection.resume(last, &session).await {
+            Ok(response) if is_stream(response.headers()) => Ok(response.into_body()),
+            // Whatever it says now, the request itself was sent.
+            Ok(_) | Err(_) => Err(cut),
+        }
     }
 
     fn feed(&self, parser: &mut Parser, data: &Bytes) -> Result<Option<Answer>, Error> {

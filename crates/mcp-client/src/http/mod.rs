@@ -9,7 +9,7 @@ mod sse;
 use std::sync::Arc;
 use std::time::Duration;
 
-use http::{Method, StatusCode};
+use http::StatusCode;
 use serde_json::value::RawValue;
 use tokio::sync::mpsc;
 
@@ -56,9 +56,7 @@ impl Http {
         let exchange = Exchange::new(self, request.id, progress);
         let session = self.0.session.headers();
         let connection = &self.0.connection;
-        let response = connection
-            .send(Method::POST, Some(request.body), &session)
-            .await?;
+        let response = connection.post(request.body, &session).await?;
         if opens_session {
             self.0.session.open(response.headers());
         }
@@ -67,11 +65,7 @@ impl Http {
 
     pub(crate) async fn send(&self, message: String) -> Result<(), Error> {
         let session = self.0.session.headers();
-        let connection = &self.0.connection;
-        connection
-            .send(Method::POST, Some(message), &session)
-            .await
-            .map(drop)
+        self.0.connection.post(message, &session).await.map(drop)
     }
 
     /// Closing the stream is all that a server without a handshake understands; one with a handshake
@@ -98,12 +92,12 @@ impl Http {
         if session.id.is_none() {
             return;
         }
-        let delete = self.0.connection.send(Method::DELETE, None, &session);
+        let delete = self.0.connection.delete(&session);
         match tokio::time::timeout(DETACHED, delete).await {
             Ok(Err(Error::Http { status, .. }))
                 if status == StatusCode::METHOD_NOT_ALLOWED.as_u16() => {}
             Ok(Err(error)) => tracing::debug!(%error, "session not ended"),
-            Ok(Ok(_)) | Err(_) => {}
+            Ok(Ok(())) | Err(_) => {}
         }
     }
 

@@ -60,6 +60,15 @@ impl Parser {
         self.retry
     }
 
+    /// Forgets the event that was cut off, for a stream that goes on where the last one ended.
+    pub(super) fn restart(&mut self) {
+        *self = Self {
+            last_id: self.last_id.take(),
+            retry: self.retry,
+            ..Self::new(self.limit)
+        };
+    }
+
     /// Takes the next bytes, wherever they were cut, and returns the events that they complete.
     pub(super) fn feed(&mut self, mut bytes: &[u8]) -> Result<Vec<Event>, TooLong> {
         let mut events = Vec::new();
