@@ -1,0 +1,154 @@
+//! Events of a conversation: always by kind and newest first, because others are huge (the system
+//! prompt alone is 20 KB).
+
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value};
+
+use super::failure::Failure;
+use super::http::AgentServer;
+use crate::task_id::TaskId;
+
+/// Kinds of events.
+pub(crate) mod kind {
+    pub(crate) const ACTION: &str = "ActionEvent";
+    pub(crate) const OBSERVATION: &str = "ObservationEvent";
+    pub(crate) const RUN_ERROR: &str = "ConversationErrorEvent";
+    pub(crate) const TOOL_ERROR: &str = "AgentErrorEvent";
+    pub(crate) const INTERRUPT: &str = "InterruptEvent";
+    pub(crate) const PAUSE: &str = "PauseEvent";
+    pub(crate) const MESSAGE: &str = "MessageEvent";
+}
+
+/// Observations looked through for the newest output of a command.
+const RECENT: &str = "5";
+
+/// Something that the agent did.
+#[derive(Debug, Clone, Deserialize)]
+pub(crate) struct Action {
+    pub(crate) tool_name: String,
+    /// In the model's words, or `tool: {arguments}` where it found none.
+    pub(crate) summary: Option<String>,
+    /// What the agent said while it did it.
+    #[serde(default)]
+    pub(crate) thought: Vec<Text>,
+    /// The arguments; none where they made no sense.
+    pub(crate) action: Option<Map<String, Value>>,
+}
+
+/// A piece of text.
+#[derive(Debug, Clone, Deserialize)]
+pub(crate) struct Text {
+    /// None where it is a picture.
+    #[serde(default)]
+    pub(crate) text: String,
+}
+
+/// Why a run ended as an error.
+#[derive(Debug, Clone, Deserialize)]
+pub(crate) struct RunError {
+    /// Such as `MaxIterationsReached`.
+    pub(crate) code: String,
+    pub(crate) classification: Option<Classification>,
+}
+
+/// The agent server's own judgement of an error.
+#[derive(Debug, Clone, Deserialize)]
+pub(crate) struct Classification {
+    /// Such as `auth` or `transient`.
+    pub(crate) kind: String,
+}
+
+/// An event with the time at which it happened; times of one server compare as text.
+#[derive(Debug, Deserialize)]
+struct Timed {
+    timestamp: String,
+}
+
+#[derive(Deserialize)]
+struct Page<T> {
+    items: Vec<T>,
+}
+
+impl AgentServer {
+    /// How many events of `kind` there are, of those that `source` caused where it is given.
+    pub(crate) async fn count_events(
+        &self,
+        id: TaskId,
+        kind: &str,
+        source: Option<&str>,
+    ) -> Result<u64, Failure> {
+        let path = ["api", "conversations", &id.to_string(), "events", "count"];
+        let mut query = vec![("kind", kind)];
+        query.extend(source.map(|source| ("source", source)));
+        let answer = self.get(&path, &query).send();
+        answer.await.map_err(|failure| failure.about(id))
+    }
+
+    /// The newest event of `kind`.
+    pub(crate) async fn last_event<T: DeserializeOwned>(
+        &self,
+        id: TaskId,
+        kind: &str,
+    ) -> Result<Option<T>, Failure> {
+        let page = self.recent_events(id, kind, "1").await?;
+        Ok(page.into_iter().next())
+    }
+
+    /// When the newest event of `kind` happened.
+    pub(crate) async fn last_time(
+        &self,
+        id: TaskId,
+        kind: &str,
+    ) -> Result<Option<String>, Failure> {
+        let event: Option<Timed> = self.last_event(id, kind).await?;
+        Ok(event.map(|event| event.timestamp))
+    }
+
+    /// When the agent server last came back from a restart in the middle of a step.
+    pub(crate) async fn last_restart(&self, id: TaskId) -> Result<Option<String>, Failure> {
+        #[derive(Deserialize)]
+        struct Event {
+            timestamp: String,
+            error: String,
+        }
+        let event: Option<Event> = self.last_event(id, kind::TOOL_ERROR).await?;
+        // Other errors of tools are told to the model, which goes on.
+        let event = event.filter(|event| event.error.starts_with("A restart occurred"));
+        Ok(event.map(|event| event.timestamp))
+    }
+
+    /// What the newest command printed.
+    pub(crate) async fn last_output(&self, id: TaskId) -> Result<Option<String>, Failure> {
+        #[derive(Deserialize)]
+        struct Event {
+            observation: Observation,
+        }
+        #[derive(Deserialize)]
+        struct Observation {
+            kind: String,
+            #[serde(default)]
+            content: Vec<Text>,
+        }
+        let events: Vec<Event> = self.recent_events(id, kind::OBSERVATION, RECENT).await?;
+        let mut observations = events.into_iter().map(|event| event.observation);
+        let newest = observations.find(|observation| observation.kind == "TerminalObservation");
+        Ok(newest.map(|observation| observation.content.into_iter().map(|c| c.text).collect()))
+    }
+
+    async fn recent_events<T: DeserializeOwned>(
+        &self,
+        id: TaskId,
+        kind: &str,
+        limit: &str,
+    ) -> Result<Vec<T>, Failure> {
+        let path = ["api", "conversations", &id.to_string(), "events", "search"];
+        let query = [
+            ("kind", kind),
+            ("sort_order", "TIMESTAMP_DESC"),
+            ("limit", limit),
+        ];
+        let page = self.get(&path, &query).send::<Page<T>>().await;
+        Ok(page.map_err(|failure| failure.about(id))?.items)
+    }
+}

@@ -1,0 +1,204 @@
+//! One request to the agent server: its key, its deadline, its bounded answer.
+
+use std::time::Duration;
+
+use anyhow::{Context as _, ensure};
+use mcp_serve::Secret;
+use reqwest::header::HeaderValue;
+use reqwest::{Client, Method, RequestBuilder, Response, Url, redirect};
+use serde::de::DeserializeOwned;
+
+use super::failure::{Failure, Fault, Refusal};
+
+/// The header that carries the key.
+const KEY_HEADER: &str = "X-Session-API-Key";
+/// A loopback or LAN peer that does not accept a connection in this time is down.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
+/// The agent server closes idle connections after 5 s; ours go first, so that no request meets a
+/// closing one.
+const IDLE_TIMEOUT: Duration = Duration::from_secs(4);
+/// For everything that only reads: such calls take milliseconds.
+pub(super) const READ_TIMEOUT: Duration = Duration::from_secs(5);
+/// The largest answer seen is a conversation with some hundred model calls, below 1 MB.
+const MAX_BODY: usize = 8 * 1024 * 1024;
+
+/// The agent server: where it is and how to be let in.
+pub(crate) struct AgentServer {
+    http: Client,
+    base: Url,
+    key: Secret,
+}
+
+impl AgentServer {
+    /// Does not connect.
+    ///
+    /// # Errors
+    /// When `base` is not an address that can be used.
+    pub(crate) fn new(base: Url, key: Secret) -> anyhow::Result<Self> {
+        ensure!(
+            matches!(base.scheme(), "http" | "https") && base.has_host(),
+            "OPENHANDS_URL must look like http://127.0.0.1:8000"
+        );
+        ensure!(
+            base.username().is_empty() && base.password().is_none(),
+            "OPENHANDS_URL must not hold a password: the key belongs into OPENHANDS_API_KEY"
+        );
+        let mut http = Client::builder()
+            .connect_timeout(CONNECT_TIMEOUT)
+            .pool_idle_timeout(IDLE_TIMEOUT)
+            .tls_backend_preconfigured(mcp_client::tls::client_config()?)
+            // The key goes to the configured address and nowhere else.
+            .redirect(redirect::Policy::none());
+        if is_loopback(&base) {
+            // A proxy cannot reach this machine's own loopback.
+            http = http.no_proxy();
+        }
+        let http = http.build().context("cannot set up HTTP")?;
+        Ok(Self { http, base, key })
+    }
+
+    /// A request to `path`, whose segments are escaped, as are the pairs of `query`.
+    fn request(&self, method: Method, path: &[&str], query: &[(&str, &str)]) -> Request<'_> {
+        let mut url = self.base.clone();
+        if let Ok(mut segments) = url.path_segments_mut() {
+            segments.pop_if_empty().extend(path);
+        }
+        if !query.is_empty() {
+            url.query_pairs_mut().extend_pairs(query);
+        }
+        Request {
+            server: self,
+            builder: self.http.request(method, url),
+            timeout: READ_TIMEOUT,
+        }
+    }
+
+    /// A `GET` of `path`.
+    pub(super) fn get(&self, path: &[&str], query: &[(&str, &str)]) -> Request<'_> {
+        self.request(Method::GET, path, query)
+    }
+
+    /// A `POST` to `path`.
+    pub(super) fn post(&self, path: &[&str], query: &[(&str, &str)]) -> Request<'_> {
+        self.request(Method::POST, path, query)
+    }
+
+    fn failure(&self, fault: Fault) -> Failure {
+        Failure::new(self.base.origin().ascii_serialization(), fault)
+    }
+
+    fn key(&self) -> Result<Option<HeaderValue>, Fault> {
+        let Some(key) = self.key.get().map_err(Fault::Key)? else {
+            return Ok(None);
+        };
+        let mut header = HeaderValue::from_str(&key).map_err(|_| {
+            let reason = "the key holds characters that no header can carry";
+            Fault::Key(std::io::Error::other(reason))
+        })?;
+        header.set_sensitive(true);
+        Ok(Some(header))
+    }
+}
+
+fn is_loopback(url: &Url) -> bool {
+    let host = url.host_str().unwrap_or_default();
+    host == "localhost" || host == "[::1]" || host.starts_with("127.")
+}
+
+/// A request that is being put together.
+#[must_use]
+pub(super) struct Request<'a> {
+    server: &'a AgentServer,
+    builder: RequestBuilder,
+    timeout: Duration,
+}
+
+impl Request<'_> {
+    /// Adds a body.
+    pub(super) fn body(mut self, change: impl FnOnce(RequestBuilder) -> RequestBuilder) -> Self {
+        self.builder = change(self.builder);
+        self
+    }
+
+    /// Gives up after `timeout`, from the connection to the last byte.
+    pub(super) fn within(mut self, timeout: Duration) -> Self {
+        self.timeout = timeout;
+        self
+    }
+
+    /// Sends it with the key and reads the answer as JSON.
+    pub(super) async fn send<T: DeserializeOwned>(self) -> Result<T, Failure> {
+        let server = self.server;
+        let answer = async {
+            let key = server.key()?;
+            let keyed = key.is_some();
+            let builder = match key {
+                Some(key) => self.builder.header(KEY_HEADER, key),
+                None => self.builder,
+            };
+            exchange(builder, self.timeout, keyed).await
+        };
+        answer.await.map_err(|fault| server.failure(fault))
+    }
+
+    /// Sends it without the key: for what the agent server tells everybody.
+    pub(super) async fn send_open<T: DeserializeOwned>(self) -> Result<T, Failure> {
+        let answer = exchange(self.builder, self.timeout, true).await;
+        answer.map_err(|fault| self.server.failure(fault))
+    }
+}
+
+async fn exchange<T: DeserializeOwned>(
+    builder: RequestBuilder,
+    timeout: Duration,
+    keyed: bool,
+) -> Result<T, Fault> {
+    let broken = |error: reqwest::Error| {
+        if error.is_timeout() && !error.is_connect() {
+            Fault::Slow(timeout)
+        } else {
+            // Without the address: it is named in the message, without its path.
+            Fault::Unreachable(error.without_url())
+        }
+    };
+    let mut response = builder.timeout(timeout).send().await.map_err(broken)?;
+    let status = response.status();
+    let body = read(&mut response).await?.map_err(broken)?;
+    if !status.is_success() {
+        return Err(Fault::Refused(Refusal::of(status, keyed, &body)));
+    }
+    serde_json::from_slice(&body).map_err(Fault::Unreadable)
+}
+
+/// The body, unless it is too large.
+async fn read(response: &mut Response) -> Result<reqwest::Result<Vec<u8>>, Fault> {
+    let mut body = Vec::new();
+    loop {
+        match response.chunk().await {
+            Ok(Some(chunk)) if body.len() + chunk.len() > MAX_BODY => return Err(Fault::TooLarge),
+            Ok(Some(chunk)) => body.extend_from_slice(&chunk),
+            Ok(None) => return Ok(Ok(body)),
+            Err(error) => return Ok(Err(error)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use mcp_core::tool::{ToolError, ToolErrorKind};
+    use serde_json::Value;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn an_answer_that_never_comes() {
+        // The system takes the connection, and nobody reads from it.
+        let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://{}", silent.local_addr().unwrap());
+        let server = AgentServer::new(url.parse().unwrap(), Secret::new(None, None)).unwrap();
+        let request = server.get(&["x"], &[]).within(Duration::from_millis(50));
+        let failure = request.send::<Value>().await.unwrap_err();
+        assert!(failure.is_transient() && failure.is_ambiguous());
+        assert_eq!(ToolError::from(failure).kind(), ToolErrorKind::Timeout);
+    }
+}

@@ -1,0 +1,16 @@
+//! The REST API of the OpenHands agent server, as far as it is used here.
+//!
+//! Every call has a deadline and reads a bounded body; every failure is a [`Failure`], which becomes
+//! a `ToolError` in one place.
+
+mod conversations;
+mod events;
+mod failure;
+mod files;
+mod http;
+mod profiles;
+
+pub(crate) use conversations::{Conversation, Execution, NewConversation};
+pub(crate) use events::{Action, RunError, kind};
+pub(crate) use failure::Failure;
+pub(crate) use http::AgentServer;

@@ -1,0 +1,99 @@
+//! Waiting for a task to end, with a word to the caller about every step.
+
+use std::time::Duration;
+
+use mcp_core::tool::{Call, ToolError, ToolErrorKind};
+use tokio::time::{Instant, sleep_until, timeout_at};
+
+use crate::OpenHands;
+use crate::api::Failure;
+use crate::task::Task;
+use crate::task_id::TaskId;
+
+/// Between two looks at a task.
+const POLL: Duration = Duration::from_millis(500);
+
+/// What was seen of a task until the wait was over.
+pub(crate) struct Seen {
+    /// The newest look that succeeded.
+    pub(crate) task: Option<Task>,
+    /// Why the last look failed.
+    pub(crate) failure: Option<Failure>,
+}
+
+impl OpenHands {
+    /// Follows a task until it settles, but not beyond `until`. An agent server that is away for a
+    /// while is waited for: its tasks survive its restarts.
+    ///
+    /// # Errors
+    /// When the caller gave up; the task is then stopped.
+    pub(crate) async fn follow(
+        &self,
+        id: TaskId,
+        until: Instant,
+        call: &Call,
+    ) -> Result<Seen, ToolError> {
+        tokio::select! {
+            biased;
+            () = call.cancelled() => Err(self.abandon(id).await),
+            seen = self.watch(id, until, call) => Ok(seen),
+        }
+    }
+
+    async fn watch(&self, id: TaskId, until: Instant, call: &Call) -> Seen {
+        let mut seen = Seen {
+            task: None,
+            failure: None,
+        };
+        call.progress(0.0, None, "The task was started.");
+        loop {
+            let look = Task::read(&self.server, id, seen.task.as_ref());
+            match timeout_at(until, look).await {
+                Ok(Ok(task)) => {
+                    report(&task, call);
+                    let settled = task.status().is_settled();
+                    seen = Seen {
+                        task: Some(task),
+                        failure: None,
+                    };
+                    if settled {
+                        return seen;
+                    }
+                }
+                Ok(Err(failure)) => {
+                    tracing::debug!(task = %id, ?failure, "cannot look at the task");
+                    let transient = failure.is_transient();
+                    seen.failure = Some(failure);
+                    if !transient {
+                        return seen;
+                    }
+                }
+                Err(_) => return seen,
+            }
+            let next = Instant::now() + POLL;
+            if next >= until {
+                return seen;
+            }
+            sleep_until(next).await;
+        }
+    }
+
+    /// The caller gave up: so does the agent, as far as it can be reached.
+    async fn abandon(&self, id: TaskId) -> ToolError {
+        match self.server.interrupt(id).await {
+            Ok(()) => tracing::info!(task = %id, "task stopped, the caller gave up"),
+            Err(failure) => tracing::warn!(task = %id, ?failure, "cannot stop the task"),
+        }
+        let message = format!("The call was cancelled, and so was task {id}.");
+        ToolError::new(ToolErrorKind::Cancelled, message)
+    }
+}
+
+fn report(task: &Task, call: &Call) {
+    if let Some(action) = task.last_action() {
+        // A count of steps has few digits.
+        #[expect(clippy::cast_precision_loss, reason = "far below 2^52")]
+        let steps = task.steps as f64;
+        call.progress(steps, None, &format!("Step {}: {action}", task.steps));
+    }
+}

@@ -1,0 +1,48 @@
+//! What can be configured.
+
+use std::path::PathBuf;
+
+use reqwest::Url;
+
+/// Where the agent server is and how tasks are started on it.
+#[derive(clap::Args)]
+#[command(next_help_heading = "OpenHands")]
+// clap names the group after the struct, and the options of the edges have a struct of that name.
+#[group(id = "openhands")]
+pub struct Options {
+    /// Address of the OpenHands agent server
+    #[arg(
+        long,
+        env = "OPENHANDS_URL",
+        default_value = "http://127.0.0.1:8000",
+        value_name = "URL"
+    )]
+    pub(crate) openhands_url: Url,
+
+    /// Key of the agent server (one of its OH_SESSION_API_KEYS); none where it runs without
+    #[arg(
+        long,
+        env = "OPENHANDS_API_KEY",
+        hide_env_values = true,
+        value_name = "KEY"
+    )]
+    pub(crate) openhands_api_key: Option<String>,
+
+    /// File that holds the key; it may be written or changed later
+    #[arg(long, env = "OPENHANDS_API_KEY_FILE", value_name = "FILE")]
+    pub(crate) openhands_api_key_file: Option<PathBuf>,
+
+    /// Directory on the agent server in which every task gets a directory of its own; a relative
+    /// one is under the agent server's home directory
+    #[arg(
+        long,
+        env = "OPENHANDS_WORKSPACE_ROOT",
+        default_value = "mcp-tasks",
+        value_name = "DIR"
+    )]
+    pub(crate) openhands_workspace_root: String,
+
+    /// Agent profile that works on tasks; by default the one that is active on the agent server
+    #[arg(long, env = "OPENHANDS_AGENT_PROFILE", value_name = "NAME")]
+    pub(crate) openhands_agent_profile: Option<String>,
+}

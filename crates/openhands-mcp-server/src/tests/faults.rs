@@ -1,0 +1,185 @@
+//! An agent server that is down, slow, strict, broken or not one at all.
+
+use mcp_core::tool::{ToolError, ToolErrorKind as Kind};
+use mcp_serve::{Product as _, Service as _};
+use serde_json::json;
+
+use super::fake::{Fake, Reply};
+use super::{ID, KEY, call, keyless, openhands, options};
+use crate::{OpenHands, OpenHandsServer};
+
+/// What every tool says when the agent server answers everything with `reply`.
+async fn all_say(reply: fn() -> Reply) -> Vec<ToolError> {
+    let fake = Fake::start(move |_, _| reply()).await;
+    every_tool(&fake.url).await
+}
+
+async fn every_tool(url: &str) -> Vec<ToolError> {
+    let mut errors = Vec::new();
+    for tool in OpenHandsServer::tools().definitions() {
+        let arguments = match tool.name.as_str() {
+            "run_task" => json!({"task": "t"}),
+            _ => json!({"task_id": ID}),
+        };
+        errors.push(
+            call(openhands(url), &tool.name, arguments)
+                .await
+                .unwrap_err(),
+        );
+    }
+    errors.push(openhands(url).probe().await.unwrap_err());
+    errors
+}
+
+#[track_caller]
+fn each(errors: &[ToolError], kind: Kind, part: &str) {
+    for error in errors {
+        assert_eq!(error.kind(), kind, "{error}");
+        assert!(error.message().contains(part), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn nobody_there() {
+    // Bound and dropped: nobody listens there now.
+    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", free.local_addr().unwrap());
+    drop(free);
+    let errors = every_tool(&url).await;
+    each(
+        &errors,
+        Kind::Unavailable,
+        &format!("{url} does not answer"),
+    );
+}
+
+#[tokio::test]
+async fn hangs_up() {
+    each(
+        &all_say(|| Reply::Hangup).await,
+        Kind::Unavailable,
+        "does not answer",
+    );
+}
+
+#[tokio::test]
+async fn broken_inside() {
+    each(
+        &all_say(|| Reply::Json(500, json!({"detail": "boom in /srv/x.py"}))).await,
+        Kind::Unavailable,
+        "internal problem (HTTP 500)",
+    );
+    each(
+        &all_say(|| Reply::Html(502)).await,
+        Kind::Unavailable,
+        "HTTP 502",
+    );
+}
+
+#[tokio::test]
+async fn another_program() {
+    let part = "not as an agent server";
+    each(&all_say(|| Reply::Html(200)).await, Kind::Upstream, part);
+    each(&all_say(|| Reply::Html(404)).await, Kind::Upstream, part);
+    each(
+        &all_say(|| Reply::Json(200, json!([]))).await,
+        Kind::Upstream,
+        part,
+    );
+    each(
+        &all_say(|| Reply::Json(405, json!({}))).await,
+        Kind::Upstream,
+        part,
+    );
+    each(&all_say(|| Reply::Large).await, Kind::Upstream, "too large");
+}
+
+#[tokio::test]
+async fn the_key_follows_no_redirect() {
+    let thief = Fake::start(|_, _| Reply::Real).await;
+    let to = thief.url.clone();
+    let fake = Fake::start(move |_, _| Reply::Redirect(to.clone())).await;
+    each(
+        &every_tool(&fake.url).await,
+        Kind::Upstream,
+        "not as an agent server",
+    );
+    assert!(thief.seen("").is_empty());
+}
+
+fn locked(head: &str, key: &str) -> Reply {
+    if head.contains(&format!("x-session-api-key: {key}")) {
+        return Reply::Real;
+    }
+    Reply::Json(401, json!({"detail": "Unauthorized"}))
+}
+
+#[tokio::test]
+async fn a_key_that_is_missing_or_wrong() {
+    let fake = Fake::start(|seen, _| match seen.target.as_str() {
+        "GET /health" => Reply::Real,
+        _ => locked(&seen.head, "another"),
+    })
+    .await;
+    let error = openhands(&fake.url).probe().await.unwrap_err();
+    each(&[error], Kind::Unauthorized, "refuses the key");
+    let error = keyless(&fake.url, None).probe().await.unwrap_err();
+    each(&[error], Kind::Unauthorized, "set OPENHANDS_API_KEY");
+    // What everybody is told needs no key, and so does not get it.
+    assert!(
+        fake.seen("GET /health")
+            .iter()
+            .all(|seen| !seen.head.contains(KEY))
+    );
+}
+
+#[tokio::test]
+async fn a_key_file_that_comes_later() {
+    let fake = Fake::start(|seen, _| match seen.target.as_str() {
+        "GET /health" => Reply::Real,
+        _ => locked(&seen.head, "second"),
+    })
+    .await;
+    let file = std::env::temp_dir().join(format!("openhands-key-{}", std::process::id()));
+    let service = keyless(&fake.url, Some(file.clone()));
+    let error = service.probe().await.unwrap_err();
+    each(&[error], Kind::Unauthorized, "cannot be read (yet)");
+    std::fs::write(&file, "first\n").unwrap();
+    let error = service.probe().await.unwrap_err();
+    each(&[error], Kind::Unauthorized, "refuses the key");
+    std::fs::write(&file, "second\n").unwrap();
+    service.probe().await.unwrap();
+    std::fs::remove_file(&file).unwrap();
+}
+
+#[tokio::test]
+async fn a_task_that_does_not_exist() {
+    let fake = Fake::start(|_, _| Reply::Json(404, json!({"detail": "Not Found"}))).await;
+    for tool in ["get_task_status", "get_task_result", "cancel_task"] {
+        let error = call(openhands(&fake.url), tool, json!({"task_id": ID})).await;
+        each(
+            &[error.unwrap_err()],
+            Kind::NotFound,
+            &format!("no task {ID}"),
+        );
+    }
+    assert!(fake.seen("POST").is_empty());
+}
+
+#[test]
+fn options_that_cannot_be_used() {
+    let refused = |change: fn(&mut crate::Options)| {
+        let mut options = options("http://127.0.0.1:1");
+        change(&mut options);
+        OpenHands::new(options).err().unwrap().to_string()
+    };
+    let refused_url = refused(|o| o.openhands_url = "ftp://example.test".parse().unwrap());
+    assert!(refused_url.contains("OPENHANDS_URL"), "{refused_url}");
+    let refused_url = refused(|o| o.openhands_url = "http://a:b@127.0.0.1".parse().unwrap());
+    assert!(refused_url.contains("password") && !refused_url.contains("a:b"));
+    let refused_root = refused(|o| o.openhands_workspace_root = "../x".into());
+    assert!(
+        refused_root.contains("OPENHANDS_WORKSPACE_ROOT"),
+        "{refused_root}"
+    );
+}

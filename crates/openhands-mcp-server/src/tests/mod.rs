@@ -1,0 +1,74 @@
+//! Faults of the agent server and bad input, through the tools.
+
+mod arguments;
+mod fake;
+mod faults;
+mod running;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use mcp_core::tool::{Call, ToolError, ToolResult};
+use mcp_serve::Product as _;
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+use crate::{OpenHands, OpenHandsServer, Options};
+
+const KEY: &str = "key-that-nobody-may-see";
+/// A task id.
+const ID: &str = "82183f0e-7464-499a-a27d-37531b07889f";
+
+fn options(url: &str) -> Options {
+    Options {
+        openhands_url: url.parse().unwrap(),
+        openhands_api_key: Some(KEY.into()),
+        openhands_api_key_file: None,
+        openhands_workspace_root: "mcp-tasks".into(),
+        openhands_agent_profile: None,
+    }
+}
+
+fn keyless(url: &str, file: Option<PathBuf>) -> OpenHands {
+    let options = Options {
+        openhands_api_key: None,
+        openhands_api_key_file: file,
+        ..options(url)
+    };
+    OpenHands::new(options).unwrap()
+}
+
+fn openhands(url: &str) -> OpenHands {
+    OpenHands::new(options(url)).unwrap()
+}
+
+/// Calls a tool as the dispatch does. Arguments that do not fit are `field: reason`.
+async fn try_call(
+    service: OpenHands,
+    name: &str,
+    arguments: Value,
+    call: &Call,
+) -> Result<Result<Value, ToolError>, String> {
+    let tools = OpenHandsServer::tools().bind(&Arc::new(service));
+    let (_, tool) = tools
+        .into_iter()
+        .find(|(tool, _)| tool.name == name)
+        .unwrap();
+    let arguments = RawValue::from_string(arguments.to_string()).unwrap();
+    let running = tool.start(&arguments, call);
+    let running = running.map_err(|error| format!("{}: {}", error.field, error.reason))?;
+    Ok(running.await.map(|result| match result {
+        ToolResult::Structured(json) => serde_json::from_str(json.as_str()).unwrap(),
+        ToolResult::Content(_) => panic!("unstructured"),
+    }))
+}
+
+async fn call(service: OpenHands, name: &str, arguments: Value) -> Result<Value, ToolError> {
+    let answer = try_call(service, name, arguments, &Call::default()).await;
+    let answer = answer.unwrap();
+    if let Err(error) = &answer {
+        let told = format!("{} {}", error.message(), error.causes());
+        assert!(!told.contains(KEY), "{told}");
+    }
+    answer
+}
