@@ -1,0 +1,218 @@
+//! The protocol documents: Markdown files whose request/response pairs are executed, over HTTP,
+//! over stdio and in memory.
+//!
+//! A document starts with `server: BINARY ARGS…`. A block ` ```json request ` is sent; the block
+//! ` ```json response ` after it must match what comes back, and ` ```json no response ` in place
+//! of it says that nothing does. A request may be any text, also broken JSON.
+//!
+//! In a response, `"..."` matches anything, and a last `"..."` of an array any rest. An object may
+//! hold more than is written down: what a document promises is what it shows.
+
+use std::path::Path;
+
+use fixture::Fixture;
+use mcp_core::era::Hints;
+use mcp_core::server::{Connection, Incoming};
+use mcp_core::tool::Call;
+use serde_json::Value;
+use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
+
+use crate::harness::{Server, binary};
+
+/// One request and what is promised about the answer.
+struct Pair {
+    line: usize,
+    request: String,
+    /// `None`: no answer.
+    response: Option<Value>,
+}
+
+struct Document {
+    name: String,
+    args: Vec<String>,
+    pairs: Vec<Pair>,
+}
+
+fn documents() -> Vec<Document> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("documents");
+    let mut paths: Vec<_> = std::fs::read_dir(folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .collect();
+    paths.sort();
+    paths.iter().map(|path| Document::parse(path)).collect()
+}
+
+impl Document {
+    fn parse(path: &Path) -> Self {
+        let name = path.file_name().unwrap().to_string_lossy().into_owned();
+        let text = std::fs::read_to_string(path).unwrap();
+        let server = text
+            .lines()
+            .find_map(|line| line.strip_prefix("server: "))
+            .expect("a server: line");
+        let mut words = server.split_whitespace().map(str::to_owned);
+        assert_eq!(
+            words.next().as_deref(),
+            Some(<Fixture as mcp_serve::Product>::NAME),
+            "{name}"
+        );
+
+        let mut pairs: Vec<Pair> = Vec::new();
+        let mut lines = text.lines().enumerate();
+        while let Some((at, line)) = lines.next() {
+            let Some(kind) = line.strip_prefix("```json ") else {
+                continue;
+            };
+            let block: Vec<&str> = lines
+                .by_ref()
+                .map(|(_, line)| line)
+                .take_while(|line| *line != "```")
+                .collect();
+            let block = block.join("\n");
+            let last = pairs.last_mut();
+            match (kind, last) {
+                ("request", _) => pairs.push(Pair {
+                    line: at + 1,
+                    request: block,
+                    response: None,
+                }),
+                ("response", Some(pair)) => {
+                    let value = serde_json::from_str(&block)
+                        .unwrap_or_else(|e| panic!("{name}:{}: {e}", at + 1));
+                    pair.response = Some(value);
+                }
+                ("no response", Some(_)) => {}
+                (other, _) => panic!("{name}:{}: unknown block {other:?}", at + 1),
+            }
+        }
+        assert!(!pairs.is_empty(), "{name} has no pairs");
+        Self {
+            name,
+            args: words.collect(),
+            pairs,
+        }
+    }
+
+    #[track_caller]
+    fn check(&self, over: &str, pair: &Pair, answer: Option<&str>) {
+        let place = format!("{}:{} over {over}", self.name, pair.line);
+        match (&pair.response, answer) {
+            (None, None) => {}
+            (None, Some(answer)) => panic!("{place}: answered {answer}"),
+            (Some(_), None) => panic!("{place}: no answer"),
+            (Some(expected), Some(answer)) => {
+                let found: Value = serde_json::from_str(answer)
+                    .unwrap_or_else(|e| panic!("{place}: {e}: {answer}"));
+                if let Err(difference) = matches(expected, &found, "$") {
+                    panic!("{place}: {difference}\nexpected {expected:#}\nfound {found:#}");
+                }
+            }
+        }
+    }
+}
+
+/// Whether `found` keeps the promise of `expected`; else where it does not.
+fn matches(expected: &Value, found: &Value, path: &str) -> Result<(), String> {
+    match (expected, found) {
+        (Value::String(any), _) if any == "..." => Ok(()),
+        (Value::Object(expected), Value::Object(found)) => {
+            expected.iter().try_for_each(|(key, value)| {
+                let found = found
+                    .get(key)
+                    .ok_or_else(|| format!("{path}.{key} is missing"))?;
+                matches(value, found, &format!("{path}.{key}"))
+            })
+        }
+        (Value::Array(expected), Value::Array(found)) => {
+            let open = expected.last().is_some_and(|last| last == "...");
+            let shown = &expected[..expected.len() - usize::from(open)];
+            if found.len() < shown.len() || (!open && found.len() > shown.len()) {
+                return Err(format!("{path} has {} items", found.len()));
+            }
+            shown
+                .iter()
+                .zip(found)
+                .enumerate()
+                .try_for_each(|(at, (expected, found))| {
+                    matches(expected, found, &format!("{path}[{at}]"))
+                })
+        }
+        _ if expected == found => Ok(()),
+        _ => Err(format!("{path} is {found}")),
+    }
+}
+
+#[tokio::test]
+async fn over_http() {
+    for document in documents() {
+        let args: Vec<&str> = document.args.iter().map(String::as_str).collect();
+        let server = Server::with_args("mcp-conformance", &args, &[]).await;
+        for pair in &document.pairs {
+            let reply = server.post(pair.request.clone()).await;
+            assert_eq!(
+                reply.status,
+                if pair.response.is_some() { 200 } else { 202 },
+                "{}:{}",
+                document.name,
+                pair.line
+            );
+            document.check(
+                "HTTP",
+                pair,
+                Some(reply.body.as_str()).filter(|body| !body.is_empty()),
+            );
+        }
+    }
+}
+
+#[tokio::test]
+async fn over_stdio() {
+    for document in documents() {
+        let mut child = tokio::process::Command::new(binary("mcp-conformance"))
+            .arg("--stdio")
+            .args(&document.args)
+            .stdin(std::process::Stdio::piped())
+            .stdout(std::process::Stdio::piped())
+            .stderr(std::process::Stdio::null())
+            .kill_on_drop(true)
+            .spawn()
+            .unwrap();
+        let mut stdin = child.stdin.take().unwrap();
+        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        for pair in &document.pairs {
+            let line = format!("{}\n", pair.request.replace('\n', " "));
+            stdin.write_all(line.as_bytes()).await.unwrap();
+            if pair.response.is_some() {
+                let answer = lines.next_line().await.unwrap();
+                document.check("stdio", pair, answer.as_deref());
+            }
+        }
+        // An answer to what wants none would be left over.
+        drop(stdin);
+        assert_eq!(lines.next_line().await.unwrap(), None, "{}", document.name);
+        assert!(child.wait().await.unwrap().success());
+    }
+}
+
+#[tokio::test]
+async fn in_memory() {
+    for document in documents() {
+        let args =
+            std::iter::once("mcp-conformance").chain(document.args.iter().map(String::as_str));
+        let server = crate::harness::in_memory(args);
+        let connection = Connection::default();
+        for pair in &document.pairs {
+            let answer = server
+                .handle(Incoming {
+                    frame: pair.request.as_bytes(),
+                    hints: Hints::default(),
+                    connection: Some(&connection),
+                    call: Call::default(),
+                })
+                .await;
+            let body = answer.body.map(|body| String::from_utf8(body).unwrap());
+            document.check("memory", pair, body.as_deref());
+        }
+    }
+}

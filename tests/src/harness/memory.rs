@@ -1,0 +1,14 @@
+//! The fixture server without a transport.
+
+use std::sync::Arc;
+
+use clap::Parser as _;
+use fixture::{Fixture, NoOptions, NoService};
+use mcp_core::server::Server;
+use mcp_serve::{Command, assemble};
+
+/// The fixture as its command line configures it.
+pub(crate) fn in_memory<'a>(args: impl Iterator<Item = &'a str>) -> Arc<Server> {
+    let command = Command::<NoOptions>::parse_from(args);
+    assemble::<Fixture>(&command.common, &Arc::new(NoService))
+}

@@ -1,0 +1,19 @@
+//! What the tests stand on: servers as processes, real services, and fakes for faults that real
+//! services cannot be made to show.
+
+#![expect(
+    dead_code,
+    unused_imports,
+    reason = "each part of the suite uses a part of it"
+)]
+
+mod binaries;
+mod fake;
+mod memory;
+pub(crate) mod real;
+mod server;
+
+pub(crate) use binaries::binary;
+pub(crate) use fake::{Fake, Request, Response};
+pub(crate) use memory::in_memory;
+pub(crate) use server::{Reply, Server, stdio, web};

@@ -1,0 +1,45 @@
+//! The real services, which `cargo xtask test` starts.
+//!
+//! Each is `None` where it is not there; `cargo xtask test` says why and counts it.
+
+/// A real n8n.
+pub(crate) struct N8n {
+    pub(crate) url: String,
+    pub(crate) api_key: String,
+    /// Of its built-in MCP server.
+    pub(crate) mcp_token: String,
+}
+
+/// A real OpenHands agent server whose model is scripted by the prompt.
+pub(crate) struct OpenHands {
+    pub(crate) url: String,
+    pub(crate) api_key: String,
+}
+
+pub(crate) fn n8n() -> Option<N8n> {
+    Some(N8n {
+        url: variable("MCP_TEST_N8N_URL")?,
+        api_key: variable("MCP_TEST_N8N_API_KEY")?,
+        mcp_token: variable("MCP_TEST_N8N_MCP_TOKEN")?,
+    })
+}
+
+pub(crate) fn openhands() -> Option<OpenHands> {
+    Some(OpenHands {
+        url: variable("MCP_TEST_OPENHANDS_URL")?,
+        api_key: variable("MCP_TEST_OPENHANDS_API_KEY")?,
+    })
+}
+
+/// `DOCKER_HOST` of a real engine with the image `busybox:test`.
+pub(crate) fn docker() -> Option<String> {
+    variable("MCP_TEST_DOCKER_HOST")
+}
+
+fn variable(name: &str) -> Option<String> {
+    let value = std::env::var(name).ok().filter(|value| !value.is_empty());
+    if value.is_none() {
+        eprintln!("skipped: {name} is not set");
+    }
+    value
+}

@@ -1,0 +1,222 @@
+//! A server of the workspace as its users run it: a process.
+
+use std::process::Stdio;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use mcp_client::{Client, ClientInfo, Command, Endpoint};
+use serde_json::{Value, json};
+use tokio::io::{AsyncBufReadExt as _, BufReader};
+use tokio::process::Child;
+
+use super::binary;
+
+/// A server that listens on a free port of loopback. Ends with the test.
+pub(crate) struct Server {
+    /// `http://127.0.0.1:PORT/mcp`.
+    pub(crate) url: String,
+    child: Child,
+    log: Arc<Mutex<String>>,
+}
+
+/// What came back over HTTP.
+#[derive(Debug)]
+pub(crate) struct Reply {
+    pub(crate) status: u16,
+    pub(crate) headers: http::HeaderMap,
+    pub(crate) body: String,
+}
+
+impl Reply {
+    #[track_caller]
+    pub(crate) fn json(&self) -> Value {
+        serde_json::from_str(&self.body).unwrap_or_else(|error| panic!("{error}: {self:?}"))
+    }
+}
+
+impl Server {
+    /// Starts `name` with an environment that holds `env` and nothing else of ours.
+    pub(crate) async fn start(name: &str, env: &[(&str, &str)]) -> Self {
+        Self::with_args(name, &[], env).await
+    }
+
+    pub(crate) async fn with_args(name: &str, args: &[&str], env: &[(&str, &str)]) -> Self {
+        let mut child = tokio::process::Command::new(binary(name))
+            .args(["--port", "0"])
+            .args(args)
+            .env_clear()
+            .envs(env.iter().copied())
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .kill_on_drop(true)
+            .spawn()
+            .unwrap_or_else(|error| panic!("{name}: {error}"));
+        let log = Arc::new(Mutex::new(String::new()));
+        let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
+        let url = loop {
+            let line = lines.next_line().await.unwrap();
+            let line = line.unwrap_or_else(|| panic!("{name} ended: {}", log.lock().unwrap()));
+            log.lock().unwrap().push_str(&format!("{line}\n"));
+            if let Some((_, url)) = line.split_once("listens on ") {
+                break url.trim().to_owned();
+            }
+        };
+        let kept = Arc::clone(&log);
+        tokio::spawn(async move {
+            while let Ok(Some(line)) = lines.next_line().await {
+                kept.lock().unwrap().push_str(&format!("{line}\n"));
+            }
+        });
+        Self { url, child, log }
+    }
+
+    /// Everything that it has logged so far.
+    pub(crate) fn log(&self) -> String {
+        self.log.lock().unwrap().clone()
+    }
+
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id().expect("it runs")
+    }
+
+    /// Ends it as `kill -9` would.
+    pub(crate) async fn kill(mut self) {
+        self.child.kill().await.unwrap();
+    }
+
+    /// Waits until it has ended by itself; its exit code.
+    pub(crate) async fn ended(&mut self) -> Option<i32> {
+        let ended = tokio::time::timeout(Duration::from_secs(20), self.child.wait());
+        ended.await.expect("it does not end").unwrap().code()
+    }
+
+    /// One POST, as `curl -H 'Content-Type: application/json' -d BODY` would do it.
+    pub(crate) async fn post(&self, body: impl Into<reqwest::Body>) -> Reply {
+        self.post_with(&[], body).await
+    }
+
+    pub(crate) async fn post_with(
+        &self,
+        headers: &[(&str, &str)],
+        body: impl Into<reqwest::Body>,
+    ) -> Reply {
+        let mut request = web().post(&self.url).body(body);
+        if !headers
+            .iter()
+            .any(|(name, _)| name.eq_ignore_ascii_case("content-type"))
+        {
+            request = request.header("content-type", "application/json");
+        }
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        reply(request).await
+    }
+
+    /// A request of another method or path.
+    pub(crate) async fn request(
+        &self,
+        method: &str,
+        path: &str,
+        headers: &[(&str, &str)],
+    ) -> Reply {
+        let url = self.url.replace("/mcp", path);
+        let mut request = web().request(method.parse().unwrap(), url);
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        reply(request).await
+    }
+
+    /// The `result` of one plain request.
+    #[track_caller]
+    pub(crate) fn result(
+        &self,
+        method: &str,
+        params: Value,
+    ) -> impl Future<Output = Value> + use<'_> {
+        let body =
+            json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).to_string();
+        async move {
+            let reply = self.post(body).await.json();
+            reply
+                .get("result")
+                .cloned()
+                .unwrap_or_else(|| panic!("no result: {reply}"))
+        }
+    }
+
+    /// The `error` of one plain request.
+    pub(crate) async fn error(&self, method: &str, params: Value) -> Value {
+        let body =
+            json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).to_string();
+        let reply = self.post(body).await.json();
+        reply
+            .get("error")
+            .cloned()
+            .unwrap_or_else(|| panic!("no error: {reply}"))
+    }
+
+    /// The raw result of a tool (`mcp.callTool`).
+    pub(crate) async fn call(&self, tool: &str, arguments: Value) -> Value {
+        self.result(
+            "mcp.callTool",
+            json!({"name": tool, "arguments": arguments}),
+        )
+        .await
+    }
+
+    /// Waits until `mcp.getServerInfo` says `status`.
+    pub(crate) async fn until(&self, status: &str) {
+        let waited = tokio::time::timeout(Duration::from_secs(30), async {
+            while self.result("mcp.getServerInfo", json!({})).await["status"] != status {
+                tokio::time::sleep(Duration::from_millis(50)).await;
+            }
+        });
+        assert!(waited.await.is_ok(), "never {status}: {}", self.log());
+    }
+
+    /// An MCP client after its handshake.
+    pub(crate) async fn client(&self) -> Client {
+        let client = Client::http(Endpoint::new(&self.url).unwrap()).unwrap();
+        client
+            .initialize(&ClientInfo::new("tests", "1"))
+            .await
+            .unwrap();
+        client
+    }
+}
+
+/// The same server over stdio: an MCP client after its handshake.
+pub(crate) async fn stdio(name: &str, env: &[(&str, &str)]) -> Client {
+    let path = binary(name);
+    let mut command = Command::new(path.to_str().unwrap()).arg("--stdio");
+    for (name, value) in env {
+        command = command.env(name, value);
+    }
+    let client = Client::stdio(command).unwrap();
+    client
+        .initialize(&ClientInfo::new("tests", "1"))
+        .await
+        .unwrap();
+    client
+}
+
+/// An HTTP client for plain URLs.
+pub(crate) fn web() -> reqwest::Client {
+    let tls = mcp_client::tls::config_for("http").unwrap();
+    reqwest::Client::builder()
+        .tls_backend_preconfigured(tls)
+        .build()
+        .unwrap()
+}
+
+async fn reply(request: reqwest::RequestBuilder) -> Reply {
+    let response = request.send().await.unwrap();
+    Reply {
+        status: response.status().as_u16(),
+        headers: response.headers().clone(),
+        body: response.text().await.unwrap(),
+    }
+}

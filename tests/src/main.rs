@@ -1,0 +1,14 @@
+//! The tests of the workspace, in one binary.
+//!
+//! `cargo xtask test` runs them against real services; alone, `cargo test -p tests` runs those that
+//! need none.
+
+#![expect(
+    clippy::expect_used,
+    clippy::panic,
+    clippy::unwrap_used,
+    reason = "that is how a test fails"
+)]
+
+mod documents;
+mod harness;
