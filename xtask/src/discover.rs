@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::path::Path;
 
 use crate::layout::Layout;
-use crate::services::{Place, Purpose, Service, docker, n8n, openhands};
+use crate::services::{Place, Service, docker, n8n, openhands};
 
 /// The origin of a service.
 #[derive(Debug)]
@@ -13,79 +13,77 @@ pub(crate) enum Source {
     Configured(String),
     /// Answering at its default address.
     Found(String),
-    /// To be started by us.
-    Local(Place),
+    /// To be started by us in its place, at this address.
+    Local(String),
     /// Nowhere, with what to do about it.
     Missing(String),
 }
 
 impl Source {
     /// Looks in the environment, then at the default address, then at what can be started.
-    pub(crate) fn find(layout: &Layout, service: Service, local: bool) -> Self {
+    pub(crate) fn find(layout: &Layout, service: Service, place: &Place, local: bool) -> Self {
         if let Some(address) = configured(service) {
             return Self::Configured(address);
         }
-        // Before looking around: what a killed run left at the default address is not the user's.
-        let place = if local {
-            Some(Place::take(layout, service, Purpose::RunAll))
-        } else {
-            None
-        };
-        if let Some(address) = found(service) {
+        let address = default_address(service);
+        if answers(service, &address) {
             return Self::Found(address);
         }
-        match (service.obstacle(layout), place) {
-            (_, None) => Self::Missing(format!(
-                "nothing answers at its default address ({}), and --no-local was given",
-                default_address(service)
-            )),
-            (Some(obstacle), _) => Self::Missing(obstacle),
-            (None, Some(Err(error))) => Self::Missing(format!("{error:#}")),
-            (None, Some(Ok(place))) => Self::Local(place),
+        if !local {
+            return Self::Missing(format!(
+                "nothing answers at {address}, its default address, and --no-local was given"
+            ));
+        }
+        match service.obstacle(layout) {
+            Some(obstacle) => Self::Missing(obstacle),
+            None if service == Service::Docker => Self::Local(docker::host(place)),
+            None => Self::Local(place.url()),
         }
     }
 
     /// What the server has to know to find it: variables to set.
-    pub(crate) fn environment(&self, service: Service) -> Vec<(&'static str, OsString)> {
-        match (self, service) {
-            (Self::Local(place), Service::N8n) => vec![
-                ("N8N_URL", place.url().into()),
-                ("N8N_API_KEY_FILE", place.file(n8n::API_KEY).into()),
-                ("N8N_MCP_TOKEN_FILE", place.file(n8n::MCP_TOKEN).into()),
+    pub(crate) fn environment(
+        &self,
+        service: Service,
+        place: &Place,
+    ) -> Vec<(&'static str, OsString)> {
+        let Self::Local(address) = self else {
+            return Vec::new();
+        };
+        let file = |name| place.file(name).into_os_string();
+        match service {
+            Service::N8n => vec![
+                ("N8N_URL", address.into()),
+                ("N8N_API_KEY_FILE", file(n8n::API_KEY)),
+                ("N8N_MCP_TOKEN_FILE", file(n8n::MCP_TOKEN)),
             ],
-            (Self::Local(place), Service::OpenHands) => {
-                vec![
-                    ("OPENHANDS_URL", place.url().into()),
-                    (
-                        "OPENHANDS_API_KEY_FILE",
-                        place.file(openhands::API_KEY).into(),
-                    ),
-                ]
-            }
-            (Self::Local(place), Service::Docker) => {
-                vec![("DOCKER_HOST", docker::host(place).into())]
-            }
-            _ => Vec::new(),
+            Service::OpenHands => vec![
+                ("OPENHANDS_URL", address.into()),
+                ("OPENHANDS_API_KEY_FILE", file(openhands::API_KEY)),
+                ("OPENHANDS_WORKSPACE_ROOT", file(openhands::WORKSPACE)),
+            ],
+            Service::Docker => vec![("DOCKER_HOST", address.into())],
         }
     }
 
     /// Variables that speak of another service than this one.
-    pub(crate) fn misleading(&self) -> &'static [&'static str] {
-        match self {
-            Self::Local(_) => &["N8N_API_KEY", "N8N_MCP_TOKEN", "OPENHANDS_API_KEY"],
+    pub(crate) fn misleading(&self, service: Service) -> &'static [&'static str] {
+        match (self, service) {
+            (Self::Local(_), Service::N8n) => &["N8N_API_KEY", "N8N_MCP_TOKEN", "N8N_WEBHOOK_URL"],
+            (Self::Local(_), Service::OpenHands) => {
+                &["OPENHANDS_API_KEY", "OPENHANDS_AGENT_PROFILE"]
+            }
+            (Self::Local(_), Service::Docker) => &["DOCKER_CONTEXT", "DOCKER_TLS_VERIFY"],
             _ => &[],
         }
     }
 
     /// The address and the origin, for the table.
-    pub(crate) fn shown(&self, service: Service) -> String {
+    pub(crate) fn shown(&self) -> String {
         match self {
             Self::Configured(address) => format!("{address} (as configured)"),
             Self::Found(address) => format!("{address} (found there)"),
-            Self::Local(place) if service == Service::Docker => {
-                format!("{} (local)", docker::host(place))
-            }
-            Self::Local(place) => format!("{} (local)", place.url()),
+            Self::Local(address) => format!("{address} (local)"),
             Self::Missing(_) => "none".to_owned(),
         }
     }
@@ -122,14 +120,12 @@ fn configured(service: Service) -> Option<String> {
     })
 }
 
-fn found(service: Service) -> Option<String> {
-    let address = default_address(service);
-    let answers = match service {
-        Service::N8n => n8n::answers(&address),
-        Service::OpenHands => openhands::answers(&address),
+fn answers(service: Service, address: &str) -> bool {
+    match service {
+        Service::N8n => n8n::answers(address),
+        Service::OpenHands => openhands::answers(address),
         Service::Docker => docker::answers(Path::new(docker::DEFAULT_SOCKET)),
-    };
-    answers.then_some(address)
+    }
 }
 
 fn default_address(service: Service) -> String {

@@ -48,18 +48,28 @@ fn run() -> anyhow::Result<ExitCode> {
             return Ok(ExitCode::from(2));
         }
     };
-    let layout = Layout::find(Stop::on_signals()?)?;
+    let stop = Stop::on_signals()?;
+    let result = Layout::find(stop.clone()).and_then(|layout| perform(&chore, &layout));
+    // Whatever broke off after Ctrl-C broke off because of it.
+    if stop.requested() && result.is_err() {
+        Ok(ExitCode::from(130))
+    } else {
+        result
+    }
+}
+
+fn perform(chore: &Chore, layout: &Layout) -> anyhow::Result<ExitCode> {
     match chore {
         Chore::Help => {
             console::line(args::HELP);
             Ok(ExitCode::SUCCESS)
         }
-        Chore::RunAll(options) => run_all::run(&layout, &options),
-        Chore::Test(options) => test::run(&layout, options),
-        Chore::Check => chores::check(&layout),
-        Chore::Codegen => chores::codegen(&layout),
+        Chore::RunAll(options) => run_all::run(layout, options),
+        Chore::Test(options) => test::run(layout, *options),
+        Chore::Check => chores::check(layout),
+        Chore::Codegen => chores::codegen(layout),
         Chore::ScriptedLlm { port } => {
-            scripted_llm::run(port, &layout.stop).map(|()| ExitCode::SUCCESS)
+            scripted_llm::run(*port, &layout.stop).map(|()| ExitCode::SUCCESS)
         }
     }
 }

@@ -1,9 +1,12 @@
 //! `cargo xtask run-all`: from nothing to servers that answer, and back to nothing.
 
+use std::fmt::Display;
 use std::process::ExitCode;
 use std::sync::mpsc;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
+
+use anyhow::bail;
 
 use crate::args::RunAll;
 use crate::chores;
@@ -12,17 +15,28 @@ use crate::discover::Source;
 use crate::layout::Layout;
 use crate::process::Process;
 use crate::servers;
-use crate::services::Service;
+use crate::services::{Place, Purpose, Service};
 use crate::table;
 
 /// How long a server may take to notice that its service is there.
 const NOTICE: Duration = Duration::from_secs(20);
+
+/// How often it is asked meanwhile.
+const ASK_EVERY: Duration = Duration::from_millis(500);
 
 struct Part {
     service: Service,
     source: Source,
     server: Option<Process>,
     backend: Option<Process>,
+    // After the processes: they have to be gone when the place is given back.
+    place: Place,
+}
+
+impl Part {
+    fn say(&self, text: impl Display) {
+        say(self.service.name(), text);
+    }
 }
 
 /// Runs until Ctrl-C.
@@ -35,7 +49,7 @@ pub(crate) fn run(layout: &Layout, options: &RunAll) -> anyhow::Result<ExitCode>
     announce(layout, &parts);
     let result = bring_up(layout, options, &mut parts);
     if result.is_ok() && !layout.stop.requested() {
-        report(&parts);
+        report(layout, &parts);
         watch(layout, &mut parts);
     }
     stop_all(parts);
@@ -45,104 +59,89 @@ pub(crate) fn run(layout: &Layout, options: &RunAll) -> anyhow::Result<ExitCode>
 fn find_parts(layout: &Layout, options: &RunAll) -> Vec<Part> {
     let mut parts = Vec::new();
     for &service in &options.services {
-        if !servers::port_is_free(service) {
-            let (server, port) = (service.server(), service.port());
-            say(
-                service.name(),
-                format_args!(
-                    "port {port} is in use, so {server} is left out; end what listens there and start again"
-                ),
-            );
-            continue;
+        match find_part(layout, service, options.local) {
+            Ok(part) => parts.push(part),
+            Err(error) => say(service.name(), format_args!("left out: {error:#}")),
         }
-        let source = Source::find(layout, service, options.local);
-        parts.push(Part {
-            service,
-            source,
-            server: None,
-            backend: None,
-        });
     }
     parts
 }
 
+fn find_part(layout: &Layout, service: Service, local: bool) -> anyhow::Result<Part> {
+    // Before looking around: what a killed run left running is not the user's.
+    let place = Place::take(layout, service, Purpose::RunAll)?;
+    if !servers::port_is_free(service) {
+        let (port, server) = (service.port(), service.server());
+        bail!("port {port} is in use, and {server} needs it; end what listens there");
+    }
+    let source = Source::find(layout, service, &place, local);
+    Ok(Part {
+        service,
+        source,
+        server: None,
+        backend: None,
+        place,
+    })
+}
+
 /// Says what is used, what is missing, and what will be fetched and how large that is.
 fn announce(layout: &Layout, parts: &[Part]) {
-    for Part {
-        service, source, ..
-    } in parts
-    {
-        let name = service.name();
-        match source {
-            Source::Configured(_) | Source::Found(_) => {
-                say(name, format_args!("using {}", source.shown(*service)))
+    for part in parts {
+        let shown = part.source.shown();
+        match (&part.source, part.service.to_fetch(layout)) {
+            (Source::Configured(_) | Source::Found(_), _) => {
+                part.say(format_args!("using {shown}"));
             }
-            Source::Local(_) => match service.to_fetch(layout) {
-                Some(what) => say(name, format_args!("will fetch {what}, once")),
-                None => say(
-                    name,
-                    format_args!("will start {}, fetched earlier", source.shown(*service)),
-                ),
-            },
-            Source::Missing(_) => {}
+            (Source::Local(_), Some(what)) => part.say(format_args!("will fetch {what}, once")),
+            (Source::Local(_), None) => part.say(format_args!("will start {shown}")),
+            (Source::Missing(_), _) => {}
         }
-        if let Some(advice) = source.advice(*service) {
-            say(name, advice);
+        if let Some(advice) = part.source.advice(part.service) {
+            part.say(advice);
         }
     }
 }
 
 /// Builds and starts the servers while the local services are fetched and started.
 fn bring_up(layout: &Layout, options: &RunAll, parts: &mut [Part]) -> anyhow::Result<()> {
-    let (ready, started) = mpsc::channel();
-    thread::scope(|scope| {
-        for (
-            index,
-            Part {
-                service, source, ..
-            },
-        ) in parts.iter().enumerate()
-        {
-            if let Source::Local(place) = source {
-                let ready = ready.clone();
+    let (report, started) = mpsc::channel();
+    let (running, backends) = thread::scope(|scope| {
+        for (index, part) in parts.iter().enumerate() {
+            if matches!(part.source, Source::Local(_)) {
+                let report = report.clone();
                 scope.spawn(move || {
-                    let process = service
-                        .install(layout)
-                        .and_then(|()| service.start(layout, place));
-                    ready.send((index, process))
+                    let process = part.service.install(layout);
+                    let process = process.and_then(|()| part.service.start(layout, &part.place));
+                    // Nobody listens any more when the servers could not be started.
+                    let _ = report.send((index, process));
                 });
             }
         }
-        drop(ready);
-        let servers =
-            build(layout, options, parts).and_then(|()| start_servers(layout, options, parts));
-        if servers.is_err() {
+        drop(report);
+        let servers = build(layout, options, parts)
+            .and_then(|()| start_servers(layout, options, parts))
             // The services are of no use alone.
-            layout.stop.request();
-        }
-        let running = servers?;
+            .inspect_err(|_| layout.stop.request())?;
         let mut backends = Vec::new();
         for (index, process) in started {
-            let name = parts[index].service.name();
             match process {
                 Ok(process) => {
-                    say(name, "ready");
+                    parts[index].say("ready");
                     backends.push((index, process));
                 }
                 Err(_) if layout.stop.requested() => {}
-                Err(error) => say(name, format_args!("not started: {error:#}")),
+                Err(error) => parts[index].say(format_args!("not started: {error:#}")),
             }
         }
-        Ok((running, backends))
-    })
-    .map(|(running, backends)| {
-        for (index, server) in running {
-            parts[index].server = Some(server);
-        }
-        for (index, backend) in backends {
-            parts[index].backend = Some(backend);
-        }
-    })
+        anyhow::Ok((servers, backends))
+    })?;
+    for (part, server) in parts.iter_mut().zip(running) {
+        part.server = Some(server);
+    }
+    for (index, backend) in backends {
+        parts[index].backend = Some(backend);
+    }
+    Ok(())
 }
 
 fn build(layout: &Layout, options: &RunAll, parts: &[Part]) -> anyhow::Result<()> {
@@ -157,7 +156,7 @@ fn build(layout: &Layout, options: &RunAll, parts: &[Part]) -> anyhow::Result<()
     if chores::cargo(layout, &args, &[])? {
         Ok(())
     } else {
-        anyhow::bail!("the servers do not build")
+        bail!("the servers do not build")
     }
 }
 
@@ -165,76 +164,76 @@ fn start_servers(
     layout: &Layout,
     options: &RunAll,
     parts: &[Part],
-) -> anyhow::Result<Vec<(usize, Process)>> {
-    let mut running = Vec::new();
-    for (
-        index,
-        Part {
-            service, source, ..
-        },
-    ) in parts.iter().enumerate()
-    {
-        let env = source.environment(*service);
-        running.push((
-            index,
-            servers::start(layout, *service, options.release, env, source.misleading())?,
-        ));
-    }
+) -> anyhow::Result<Vec<Process>> {
+    let start = |part: &Part| {
+        servers::start(
+            layout,
+            part.service,
+            options.release,
+            &part.source,
+            &part.place,
+        )
+    };
+    let running = parts
+        .iter()
+        .map(start)
+        .collect::<anyhow::Result<Vec<_>>>()?;
     for part in parts {
-        let up = layout.stop.wait_until(Duration::from_secs(5), || {
-            servers::status(part.service).is_some()
-        });
-        let (server, url) = (part.service.server(), servers::url(part.service));
-        if up {
-            say(
-                part.service.name(),
-                format_args!("{server} answers on {url}"),
-            );
+        let up = || servers::status(part.service).is_some();
+        let answers = layout.stop.wait_until(Duration::from_secs(5), up);
+        let verb = if answers {
+            "answers"
         } else {
-            say(
-                part.service.name(),
-                format_args!("{server} does not answer on {url}"),
-            );
-        }
+            "does not answer"
+        };
+        let (server, url) = (part.service.server(), servers::url(part.service));
+        part.say(format_args!("{server} {verb} on {url}"));
     }
     Ok(running)
 }
 
-fn report(parts: &[Part]) {
+fn report(layout: &Layout, parts: &[Part]) {
+    let states: Vec<_> = parts
+        .iter()
+        .map(|part| settled_status(layout, part))
+        .collect();
     let mut rows = vec![["server", "URL", "service", "state"].map(str::to_owned)];
-    let mut example = None;
-    for part in parts {
-        let state = settled_status(part);
-        if state == "online" || example.is_none() {
-            example = example
-                .filter(|(_, online)| *online)
-                .or(Some((part.service, state == "online")));
-        }
-        rows.push([
-            part.service.server().to_owned(),
-            servers::url(part.service),
-            part.source.shown(part.service),
-            state,
-        ]);
+    for (part, state) in parts.iter().zip(&states) {
+        let (server, url) = (part.service.server().to_owned(), servers::url(part.service));
+        let state = state.clone().unwrap_or_else(|| "not running".to_owned());
+        rows.push([server, url, part.source.shown(), state]);
     }
     line(format_args!("\n{}", table::render(&rows)));
-    if let Some((service, _)) = example {
-        line(format_args!("{}\n", servers::curl(service)));
+
+    let online = states
+        .iter()
+        .position(|state| state.as_deref() == Some("online"));
+    match online.or_else(|| states.iter().position(Option::is_some)) {
+        Some(best) => line(format_args!("{}\n", servers::curl(parts[best].service))),
+        None => line("no server answers; the lines above say why\n"),
     }
     line("Ctrl-C stops what was started here.\n");
 }
 
 /// The server's state; a service that has just come up is given time to be noticed.
-fn settled_status(part: &Part) -> String {
-    let expected =
-        part.backend.is_some() || matches!(part.source, Source::Configured(_) | Source::Found(_));
-    let limit = if expected { NOTICE } else { Duration::ZERO };
-    let mut status = None;
-    crate::stop::Stop::default().wait_until(limit, || {
-        status = servers::status(part.service);
+fn settled_status(layout: &Layout, part: &Part) -> Option<String> {
+    let there = matches!(part.source, Source::Configured(_) | Source::Found(_));
+    let limit = if there || part.backend.is_some() {
+        NOTICE
+    } else {
+        Duration::ZERO
+    };
+    let mut status = servers::status(part.service);
+    let mut next = Instant::now() + ASK_EVERY;
+    layout.stop.wait_until(limit, || {
+        // Not at every look: the server counts its requests.
+        if Instant::now() >= next {
+            status = servers::status(part.service);
+            next = Instant::now() + ASK_EVERY;
+        }
         status.as_deref() == Some("online")
     });
-    status.unwrap_or_else(|| "not running".to_owned())
+    status
 }
 
 /// Until Ctrl-C; says so when something ends on its own.

@@ -1,18 +1,17 @@
 //! Our servers as programs: one per service, each on its own port.
 
-use std::ffi::OsString;
 use std::net::{Ipv4Addr, TcpListener};
 use std::time::Duration;
 
-use anyhow::Context;
 use serde_json::json;
 use ureq::http::Method;
 
 use crate::console;
+use crate::discover::Source;
 use crate::http::Client;
 use crate::layout::Layout;
-use crate::process::{Process, Program};
-use crate::services::Service;
+use crate::process::{GRACE, Process, Program};
+use crate::services::{Place, Service};
 
 /// The address of the server's endpoint.
 pub(crate) fn url(service: Service) -> String {
@@ -29,20 +28,18 @@ pub(crate) fn start(
     layout: &Layout,
     service: Service,
     release: bool,
-    env: Vec<(&'static str, OsString)>,
-    without: &[&str],
+    source: &Source,
+    place: &Place,
 ) -> anyhow::Result<Process> {
     let binary = layout.binaries(release).join(service.server());
-    let mut program = Program::new(binary)?
+    let pid_file = place.server_pid_path();
+    let mut program = Program::guarded(binary, GRACE, Some(&pid_file))?
         .args(["--bind", "127.0.0.1", "--port", &service.port().to_string()])
         .piped();
-    for name in without {
+    for name in source.misleading(service) {
         program = program.env_remove(name);
     }
-    let mut process = program
-        .envs(env)
-        .spawn()
-        .with_context(|| format!("could not start {}", service.server()))?;
+    let mut process = program.envs(source.environment(service, place)).spawn()?;
     process
         .outputs()
         .for_each(|output| console::follow(service.name(), output));

@@ -153,14 +153,11 @@ impl Place {
             port,
             _lock: lock,
         };
-        if place
-            .pid_file()
-            .stop_leftover(&layout.stop, Duration::from_secs(25))
-        {
-            console::say(
-                service.name(),
-                "ended the one that a killed run had left behind",
-            );
+        for file in [place.server_pid_path(), place.pid_path()] {
+            let grace = Duration::from_secs(25);
+            if PidFile::at(file).stop_leftover(&layout.stop, grace) {
+                console::say(service.name(), "ended what a killed run had left running");
+            }
         }
         place.port = free_port(port)?;
         Ok(place)
@@ -182,9 +179,9 @@ impl Place {
         self.dir.with_extension("pid")
     }
 
-    /// The running service as an earlier run noted it.
-    pub(crate) fn pid_file(&self) -> PidFile {
-        PidFile::at(self.pid_path())
+    /// Where the running server in front of it is noted.
+    pub(crate) fn server_pid_path(&self) -> PathBuf {
+        self.dir.with_extension("server-pid")
     }
 
     /// A file in its folder.

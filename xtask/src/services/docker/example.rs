@@ -64,6 +64,8 @@ pub(super) fn provide(layout: &Layout, place: &Place) -> anyhow::Result<()> {
             "--detach",
             "--name",
             CONTAINER,
+            "--restart",
+            "unless-stopped",
             "--stop-timeout",
             "1",
             IMAGE,
