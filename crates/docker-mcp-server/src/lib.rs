@@ -1,1 +1,72 @@
 //! MCP server for Docker containers.
+//!
+//! A call comes in as the arguments of one of the `tools`; every name in them is a
+//! [`name::ContainerName`], which cannot change a URL path. The tool asks the `engine`, which
+//! knows where Docker listens and puts its failures into words. What comes back is cleaned and
+//! redacted (`redact`) before it goes out, and bounded: a container decides what its log and its
+//! labels say, and how much of it.
+//!
+//! Only this crate talks to Docker.
+
+mod clean;
+mod engine;
+mod log;
+pub mod name;
+mod options;
+mod redact;
+mod tools;
+mod when;
+
+use std::time::Duration;
+
+use mcp_core::tool::{ToolError, Toolset};
+
+pub use engine::Engine;
+pub use options::Options;
+
+use redact::Redactor;
+
+/// The Docker server, as [`mcp_serve::run`] takes it.
+pub struct DockerServer;
+
+/// What the tools work on: an engine, and what may be shown of it.
+pub struct Docker {
+    engine: Engine,
+    redact: bool,
+}
+
+impl mcp_serve::Product for DockerServer {
+    const NAME: &'static str = "docker-mcp-server";
+    const DESCRIPTION: &'static str =
+        "Docker containers: list, inspect, start, stop, restart, and read their logs";
+    const PORT: u16 = 3458;
+    type Options = Options;
+    type Service = Docker;
+
+    fn tools() -> Toolset<Docker> {
+        tools::all()
+    }
+
+    fn connect(options: Options) -> anyhow::Result<Docker> {
+        let engine = Engine::new(engine::Target::of(&options)?, options.timeout());
+        tracing::info!("the Docker Engine is expected at {}", engine.target());
+        Ok(Docker {
+            engine,
+            redact: !options.show_secrets,
+        })
+    }
+}
+
+impl mcp_serve::Service for Docker {
+    async fn probe(&self) -> Result<(), ToolError> {
+        let version = self.engine.version(Duration::from_secs(3)).await?;
+        tracing::debug!("Docker Engine {version}");
+        Ok(())
+    }
+}
+
+impl Docker {
+    fn redactor(&self) -> Redactor {
+        Redactor::new(self.redact)
+    }
+}

@@ -1,0 +1,293 @@
+//! The one place where the client's errors become something that a caller can act on.
+
+use std::error::Error as StdError;
+use std::io;
+use std::time::Duration;
+
+use bollard::errors::Error;
+use mcp_core::tool::{ToolError, ToolErrorKind};
+
+use super::Target;
+use crate::redact::Redactor;
+
+/// The longest text of the engine that an error repeats, in characters.
+const MAX_SAID: usize = 300;
+
+/// Why the engine did not do what it was asked.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    /// It was not asked: there was no connection.
+    Unreachable(Obstacle, Error),
+    /// It said no.
+    Answered {
+        /// HTTP status.
+        status: u16,
+        /// Its reason in one line, fit to be shown; empty where it gave none that is.
+        message: String,
+    },
+    /// Nothing came within this time.
+    Deadline(Duration),
+    /// The reply broke off or is no engine's.
+    Unreadable(Box<dyn StdError + Send + Sync>),
+    /// The reply has more bytes than this.
+    TooLarge(usize),
+}
+
+/// What is in the way of a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Obstacle {
+    NoSocket,
+    Permission,
+    NobodyListens,
+    Tls,
+    Other,
+}
+
+/// What the engine was asked for: an error after a change was asked for leaves open whether it
+/// happens.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Asked<'a> {
+    /// To tell something.
+    Read,
+    /// To do something (an infinitive) to a container.
+    Change(&'static str, &'a str),
+}
+
+impl Failure {
+    /// The failure as a tool's error. A container that does not exist is the business of who knows
+    /// which ones do.
+    pub(crate) fn explain(self, target: &Target, asked: Asked<'_>) -> ToolError {
+        match self {
+            Self::Unreachable(obstacle, source) => {
+                let kind = match obstacle {
+                    Obstacle::Permission => ToolErrorKind::Unauthorized,
+                    _ => ToolErrorKind::Unavailable,
+                };
+                ToolError::new(kind, obstacle.advice(target)).caused_by(source)
+            }
+            Self::Answered { status, message } => refusal(status, &message),
+            Self::Deadline(limit) => {
+                let seconds = limit.as_secs();
+                let text = match asked {
+                    Asked::Read => format!(
+                        "The Docker Engine at {target} did not answer within {seconds} s. It may \
+                         be busy: try again later."
+                    ),
+                    Asked::Change(action, container) => format!(
+                        "The Docker Engine did not confirm within {seconds} s that it would \
+                         {action} `{container}`. {}",
+                        uncertain()
+                    ),
+                };
+                ToolError::new(ToolErrorKind::Timeout, text)
+            }
+            Self::Unreadable(source) => {
+                let text = match asked {
+                    Asked::Read => format!(
+                        "What answers at {target} broke off or is no Docker Engine. Check \
+                         DOCKER_HOST, or try again."
+                    ),
+                    Asked::Change(action, container) => format!(
+                        "The connection broke while the Docker Engine was asked to {action} \
+                         `{container}`. {}",
+                        uncertain()
+                    ),
+                };
+                ToolError::upstream(text).caused_by(source)
+            }
+            Self::TooLarge(limit) => ToolError::upstream(format!(
+                "The Docker Engine's answer has more than {} MiB, which is the limit.",
+                limit >> 20
+            )),
+        }
+    }
+
+    /// Whether the engine said that there is no such container.
+    pub(crate) fn is_no_such_container(&self) -> bool {
+        matches!(self, Self::Answered { status: 404, message }
+            if message.to_ascii_lowercase().contains("no such container"))
+    }
+}
+
+fn uncertain() -> &'static str {
+    "It may still happen: check with get_container before repeating."
+}
+
+fn refusal(status: u16, message: &str) -> ToolError {
+    let said = match message {
+        "" => format!("HTTP status {status}"),
+        message => message.to_owned(),
+    };
+    if message.starts_with("Multiple IDs found") {
+        return ToolError::invalid_argument(
+            "Several container ids begin like this: give more of the id, or the name.",
+        );
+    }
+    if message.contains("HTTP request to an HTTPS server") {
+        return ToolError::unavailable(
+            "The Docker Engine expects TLS: set DOCKER_TLS_VERIFY=1 and DOCKER_CERT_PATH.",
+        );
+    }
+    let (kind, text) = match status {
+        401 | 403 => (
+            ToolErrorKind::Unauthorized,
+            "The Docker Engine does not allow this",
+        ),
+        404 => (
+            ToolErrorKind::NotFound,
+            "The Docker Engine does not know this",
+        ),
+        409 => (
+            ToolErrorKind::Conflict,
+            "The container's state does not allow this",
+        ),
+        500.. => (ToolErrorKind::Upstream, "The Docker Engine failed"),
+        _ => (ToolErrorKind::Upstream, "The Docker Engine refused"),
+    };
+    ToolError::new(kind, format!("{text}: {said}."))
+}
+
+impl Obstacle {
+    fn advice(self, target: &Target) -> String {
+        match self {
+            Self::NoSocket => format!(
+                "There is no Docker Engine at {target}: the socket does not exist. Start the \
+                 engine, or set DOCKER_HOST to where it listens."
+            ),
+            Self::Permission => format!(
+                "This server may not open the Docker socket {target}: permission denied. Add its \
+                 user to the `docker` group and start it again."
+            ),
+            Self::NobodyListens => format!(
+                "No Docker Engine listens at {target}. Start the engine, or set DOCKER_HOST to \
+                 where it listens."
+            ),
+            Self::Tls => format!(
+                "The TLS connection to the Docker Engine at {target} failed. Check ca.pem, \
+                 cert.pem and key.pem in DOCKER_CERT_PATH, and that the engine uses TLS."
+            ),
+            Self::Other => format!(
+                "The Docker Engine at {target} cannot be reached. Is it running, and is \
+                 DOCKER_HOST right?"
+            ),
+        }
+    }
+
+    fn of(error: &Error) -> Option<Self> {
+        match error {
+            Error::SocketNotFoundError(_) => return Some(Self::NoSocket),
+            Error::CertPathError { .. }
+            | Error::CertParseError { .. }
+            | Error::CertMultipleKeys { .. }
+            | Error::NoNativeCertsError { .. }
+            | Error::LoadNativeCertsErrors { .. } => return Some(Self::Tls),
+            Error::UnsupportedURISchemeError { .. } => return Some(Self::Other),
+            Error::HyperLegacyError { err } if err.is_connect() => {}
+            _ => return None,
+        }
+        let mut cause = error.source();
+        while let Some(error) = cause {
+            if let Some(obstacle) = Self::of_cause(error) {
+                return Some(obstacle);
+            }
+            cause = error.source();
+        }
+        Some(Self::Other)
+    }
+
+    fn of_cause(error: &(dyn StdError + 'static)) -> Option<Self> {
+        if error.is::<rustls::Error>() {
+            return Some(Self::Tls);
+        }
+        let error = error.downcast_ref::<io::Error>()?;
+        if error
+            .get_ref()
+            .is_some_and(|inner| inner.is::<rustls::Error>())
+        {
+            return Some(Self::Tls);
+        }
+        match error.kind() {
+            io::ErrorKind::NotFound => Some(Self::NoSocket),
+            io::ErrorKind::PermissionDenied => Some(Self::Permission),
+            io::ErrorKind::ConnectionRefused => Some(Self::NobodyListens),
+            _ => None,
+        }
+    }
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        if let Some(obstacle) = Obstacle::of(&error) {
+            return Self::Unreachable(obstacle, error);
+        }
+        match error {
+            Error::DockerResponseServerError {
+                status_code,
+                message,
+            } => Self::Answered {
+                status: status_code,
+                message: said(&message),
+            },
+            error => Self::Unreadable(error.into()),
+        }
+    }
+}
+
+/// The engine's reason as one line that can be shown. What is no plain text (a proxy's page, JSON
+/// of something else) says nothing to a caller.
+fn said(message: &str) -> String {
+    let line = message.trim().lines().next().unwrap_or_default();
+    if line.starts_with(['<', '{', '[']) {
+        return String::new();
+    }
+    let line = Redactor::new(true).text(line);
+    let line = line.trim_end_matches('.');
+    match line.char_indices().nth(MAX_SAID) {
+        Some((end, _)) => format!("{}…", &line[..end]),
+        None => line.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn answered(status: u16, message: &str) -> ToolError {
+        let failure = Failure::from(Error::DockerResponseServerError {
+            status_code: status,
+            message: message.to_owned(),
+        });
+        failure.explain(&Target::Unix("/run/x.sock".into()), Asked::Read)
+    }
+
+    #[test]
+    fn statuses_have_kinds_and_reasons() {
+        let error = answered(409, "cannot start a paused container, try unpause instead");
+        assert_eq!(error.kind(), ToolErrorKind::Conflict);
+        assert!(error.message().contains("try unpause instead"));
+        assert_eq!(answered(500, "boom").kind(), ToolErrorKind::Upstream);
+        let error = answered(500, "Multiple IDs found with provided prefix: a");
+        assert_eq!(error.kind(), ToolErrorKind::InvalidArgument);
+    }
+
+    #[test]
+    fn pages_and_secrets_are_not_repeated() {
+        let error = answered(502, "<html><body>/srv/app/secret.py</body></html>");
+        assert_eq!(
+            error.message(),
+            "The Docker Engine failed: HTTP status 502."
+        );
+        let error = answered(500, "exec: \"run --password=hunter2\": not found");
+        assert!(!error.message().contains("hunter2"), "{error}");
+        assert!(answered(500, &"x".repeat(10_000)).message().len() < 400);
+    }
+
+    #[test]
+    fn an_unconfirmed_change_is_called_uncertain() {
+        let target = Target::Tcp("h:1".into());
+        let error = Failure::Deadline(Duration::from_secs(20))
+            .explain(&target, Asked::Change("stop", "web"));
+        assert_eq!(error.kind(), ToolErrorKind::Timeout);
+        assert!(error.message().contains("may still happen"));
+    }
+}

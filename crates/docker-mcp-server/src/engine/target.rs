@@ -1,0 +1,216 @@
+//! Where the engine listens: read from the options, opened when it is first needed.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, bail};
+use bollard::errors::Error;
+use bollard::{API_DEFAULT_VERSION, Docker};
+
+use super::context;
+use crate::options::Options;
+
+/// The engine's client has one time limit for all requests, up to the reply's head. Ours are
+/// shorter, per request, and cover the body; its own only has to be out of their way.
+const NO_LIMIT: u64 = 24 * 60 * 60;
+
+#[cfg(unix)]
+const DEFAULT_HOST: &str = "unix:///var/run/docker.sock";
+#[cfg(windows)]
+const DEFAULT_HOST: &str = "npipe:////./pipe/docker_engine";
+
+/// The address of an engine. Its `Display` is the address in the form of `DOCKER_HOST`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Target {
+    /// A Unix socket.
+    Unix(String),
+    /// A Windows named pipe.
+    Pipe(String),
+    /// `host:port` without encryption.
+    Tcp(String),
+    /// `host:port` with TLS, both sides showing a certificate.
+    Tls(String, Certificates),
+}
+
+/// The files of a TLS endpoint, named as the docker CLI names them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Certificates {
+    ca: PathBuf,
+    cert: PathBuf,
+    key: PathBuf,
+}
+
+impl Target {
+    /// The engine that the options name, in the order of the docker CLI: host, context, the current
+    /// context of its configuration, the usual socket.
+    pub(crate) fn of(options: &Options) -> anyhow::Result<Self> {
+        let given = |text: &Option<String>| text.clone().filter(|text| !text.is_empty());
+        let config = options.config_dir();
+        if let Some(host) = given(&options.docker_host) {
+            let certificates = options.docker_tls_verify.then(|| {
+                let dir = options.docker_cert_path.clone().or(config);
+                Certificates::within(&dir.unwrap_or_default())
+            });
+            return Self::parse(&host, certificates).context("DOCKER_HOST");
+        }
+        let Some(config) = config else {
+            return Self::parse(DEFAULT_HOST, None);
+        };
+        let context = match given(&options.docker_context) {
+            Some(name) => Some(name),
+            None => context::current(&config)?,
+        };
+        // `default` is the CLI's word for "no context".
+        let Some(name) = context.filter(|name| name != "default") else {
+            return Self::parse(DEFAULT_HOST, None);
+        };
+        let endpoint = context::endpoint(&config, &name)?;
+        Self::parse(&endpoint.host, endpoint.certificates)
+            .with_context(|| format!("docker context {name:?}"))
+    }
+
+    /// Reads an address in the form of `DOCKER_HOST`.
+    fn parse(host: &str, certificates: Option<Certificates>) -> anyhow::Result<Self> {
+        let Some((scheme, address)) = host.split_once("://") else {
+            bail!("{host:?} is no address; write unix:///path or tcp://host:port");
+        };
+        match scheme {
+            "unix" if !address.is_empty() => Ok(Self::Unix(address.to_owned())),
+            "npipe" if cfg!(windows) => Ok(Self::Pipe(address.to_owned())),
+            "npipe" => bail!("named pipes exist on Windows only; use unix:///path"),
+            "tcp" | "http" | "https" => {
+                let encrypted = certificates.is_some() || scheme == "https";
+                let address = tcp_address(address, if encrypted { 2376 } else { 2375 })?;
+                match certificates {
+                    Some(certificates) => Ok(Self::Tls(address, certificates)),
+                    None if encrypted => bail!(
+                        "https:// needs certificates: set DOCKER_TLS_VERIFY=1 and DOCKER_CERT_PATH"
+                    ),
+                    None => Ok(Self::Tcp(address)),
+                }
+            }
+            "ssh" => bail!(
+                "ssh:// is not supported; forward the socket with \
+                 `ssh -L /tmp/docker.sock:/var/run/docker.sock host` and use unix:///tmp/docker.sock"
+            ),
+            _ => bail!("{scheme}:// is not supported; use unix:///path or tcp://host:port"),
+        }
+    }
+
+    /// Makes the client. It opens a connection per request, so it lives through a restart of the
+    /// engine.
+    pub(super) fn connect(&self) -> Result<Docker, Error> {
+        match self {
+            Self::Unix(path) => Docker::connect_with_unix(path, NO_LIMIT, API_DEFAULT_VERSION),
+            Self::Tcp(address) => Docker::connect_with_http(address, NO_LIMIT, API_DEFAULT_VERSION),
+            Self::Tls(address, files) => {
+                install_crypto();
+                let Certificates { ca, cert, key } = files;
+                for file in [ca, cert, key] {
+                    // The client reads two of them during the handshake, where a missing one would
+                    // look like a fault of the engine.
+                    std::fs::File::open(file).map_err(|_| Error::CertPathError {
+                        path: file.to_owned(),
+                    })?;
+                }
+                Docker::connect_with_ssl(address, key, cert, ca, NO_LIMIT, API_DEFAULT_VERSION)
+            }
+            #[cfg(windows)]
+            Self::Pipe(path) => {
+                Docker::connect_with_named_pipe(path, NO_LIMIT, API_DEFAULT_VERSION)
+            }
+            #[cfg(not(windows))]
+            Self::Pipe(path) => Err(Error::UnsupportedURISchemeError { uri: path.clone() }),
+        }
+    }
+}
+
+impl Certificates {
+    pub(super) fn within(dir: &Path) -> Self {
+        Self {
+            ca: dir.join("ca.pem"),
+            cert: dir.join("cert.pem"),
+            key: dir.join("key.pem"),
+        }
+    }
+}
+
+impl fmt::Display for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unix(path) => write!(f, "unix://{path}"),
+            Self::Pipe(path) => write!(f, "npipe://{path}"),
+            Self::Tcp(address) | Self::Tls(address, _) => write!(f, "tcp://{address}"),
+        }
+    }
+}
+
+/// `host` or `host:port`, which will be pasted into URLs.
+fn tcp_address(address: &str, port: u16) -> anyhow::Result<String> {
+    let address = address.strip_suffix('/').unwrap_or(address);
+    let legal = |c: char| c.is_ascii_alphanumeric() || "-._:[]".contains(c);
+    if address.is_empty() || !address.chars().all(legal) {
+        bail!("the address after :// must be host:port and nothing else");
+    }
+    let has_port = address
+        .rsplit_once(':')
+        .is_some_and(|(_, port)| port.parse::<u16>().is_ok());
+    Ok(if has_port {
+        address.to_owned()
+    } else {
+        format!("{address}:{port}")
+    })
+}
+
+/// Chooses the TLS implementation for the process, which the client otherwise guesses from how it
+/// was built.
+fn install_crypto() {
+    // An error means that it is installed already.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(host: &str) -> Result<String, String> {
+        Target::parse(host, None)
+            .map(|target| target.to_string())
+            .map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn addresses_are_read_as_the_cli_reads_them() {
+        let same = [
+            "unix:///run/x.sock",
+            "tcp://127.0.0.1:2375",
+            "tcp://[::1]:99",
+        ];
+        for host in same {
+            assert_eq!(parse(host).as_deref(), Ok(host));
+        }
+        assert_eq!(parse("tcp://box").as_deref(), Ok("tcp://box:2375"));
+        assert_eq!(parse("http://box:1/").as_deref(), Ok("tcp://box:1"));
+        let files = Certificates::within(Path::new("/c"));
+        let target = Target::parse("tcp://box", Some(files)).unwrap();
+        assert!(matches!(&target, Target::Tls(..)));
+        assert_eq!(target.to_string(), "tcp://box:2376");
+    }
+
+    #[test]
+    fn other_addresses_are_refused_with_a_way_out() {
+        let cases = [
+            ("/var/run/docker.sock", "unix:///path"),
+            ("ssh://me@host", "forward the socket"),
+            ("https://host", "DOCKER_CERT_PATH"),
+            ("tcp://host:1/path", "nothing else"),
+            ("tcp://u:p@host", "nothing else"),
+            ("fd://", "not supported"),
+            ("unix://", "not supported"),
+        ];
+        for (host, expected) in cases {
+            let error = parse(host).unwrap_err();
+            assert!(error.contains(expected), "{host}: {error}");
+        }
+    }
+}

@@ -1,0 +1,61 @@
+//! Container logs: from the engine's frames to the last lines that fit an answer.
+
+mod frames;
+mod tail;
+
+use std::time::Duration;
+
+use futures_util::StreamExt;
+
+use self::frames::Frames;
+use self::tail::Tail;
+use crate::engine::{Engine, Failure, LogQuery};
+use crate::name::ContainerName;
+
+/// The end of a log.
+pub(crate) struct Log {
+    /// Oldest first, with line feeds between. Neither cleaned nor redacted.
+    pub(crate) text: String,
+    /// There are older lines that were asked for and left out.
+    pub(crate) cut: bool,
+    /// The time was up before the engine had sent the newest lines.
+    pub(crate) incomplete: bool,
+}
+
+/// Reads the last `lines` lines of a log, of at most `bytes` bytes in all, within `limit`. Memory
+/// stays flat however long the log is.
+pub(crate) async fn read(
+    engine: &Engine,
+    container: &ContainerName,
+    mut query: LogQuery,
+    tty: bool,
+    bytes: usize,
+    limit: Duration,
+) -> Result<Log, Failure> {
+    let lines = query.tail as usize;
+    // One more than wanted tells whether there are older ones.
+    query.tail += 1;
+    let mut reply = engine.logs(container, &query)?;
+    let mut frames = Frames::new(tty);
+    let mut tail = Tail::new(lines, bytes, query.timestamps);
+    let collect = async {
+        while let Some(piece) = reply.next().await {
+            frames.push(&piece?, |frame| tail.push(frame))?;
+        }
+        Ok::<(), Failure>(())
+    };
+    let incomplete = match tokio::time::timeout(limit, collect).await {
+        Ok(done) => {
+            done?;
+            false
+        }
+        Err(_) if tail.is_empty() => return Err(Failure::Deadline(limit)),
+        Err(_) => true,
+    };
+    let (text, cut) = tail.finish();
+    Ok(Log {
+        text,
+        cut,
+        incomplete,
+    })
+}

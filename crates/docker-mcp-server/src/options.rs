@@ -1,0 +1,62 @@
+//! What can be configured beside what every server has.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::builder::FalseyValueParser;
+
+/// Which engine, how long to wait for it, and what to hide of its containers.
+#[derive(Clone, Debug, clap::Args)]
+pub struct Options {
+    /// Docker Engine to use: unix:///path, tcp://host:port or, on Windows, npipe:////./pipe/name.
+    ///
+    /// Without it, the current docker context decides, and without one the socket at the usual
+    /// place.
+    #[arg(long, env = "DOCKER_HOST", value_name = "URL")]
+    pub docker_host: Option<String>,
+
+    /// Docker context to take the engine's address from; --docker-host goes before it.
+    #[arg(long, env = "DOCKER_CONTEXT", value_name = "NAME")]
+    pub docker_context: Option<String>,
+
+    /// Use TLS for a tcp:// address.
+    #[arg(long, env = "DOCKER_TLS_VERIFY", value_parser = FalseyValueParser::new())]
+    pub docker_tls_verify: bool,
+
+    /// Directory of ca.pem, cert.pem and key.pem for TLS [default: the docker configuration's].
+    #[arg(long, env = "DOCKER_CERT_PATH", value_name = "DIR")]
+    pub docker_cert_path: Option<PathBuf>,
+
+    /// Directory of the docker configuration, with its contexts [default: ~/.docker].
+    #[arg(long, env = "DOCKER_CONFIG", value_name = "DIR")]
+    pub docker_config: Option<PathBuf>,
+
+    /// Seconds to wait for one answer of the engine; stopping waits for the container beside.
+    #[arg(
+        long,
+        env = "DOCKER_CLIENT_TIMEOUT",
+        value_name = "SECONDS",
+        default_value_t = 10,
+        value_parser = clap::value_parser!(u64).range(1..=600)
+    )]
+    pub docker_timeout: u64,
+
+    /// Show environment values, labels, command lines and log lines that look like secrets.
+    #[arg(long, env = "DOCKER_MCP_SHOW_SECRETS", value_parser = FalseyValueParser::new())]
+    pub show_secrets: bool,
+}
+
+impl Options {
+    /// How long one request to the engine may take.
+    pub(crate) fn timeout(&self) -> Duration {
+        Duration::from_secs(self.docker_timeout)
+    }
+
+    /// The directory of the docker configuration, where one can be known.
+    pub(crate) fn config_dir(&self) -> Option<PathBuf> {
+        let given = self.docker_config.clone();
+        given
+            .filter(|dir| !dir.as_os_str().is_empty())
+            .or_else(|| std::env::home_dir().map(|home| home.join(".docker")))
+    }
+}

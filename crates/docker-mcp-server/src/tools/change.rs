@@ -1,0 +1,175 @@
+//! What start, stop and restart have in common: how a container was, how it is, and whether it
+//! stays that way.
+
+use std::time::Duration;
+
+use mcp_core::tool::{ToolError, ToolErrorKind};
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use super::exit;
+use crate::Docker;
+use crate::engine::{Details, LogQuery, own};
+use crate::log;
+use crate::name::ContainerName;
+
+/// When a started container is looked at, counted from one look to the next: one that has nothing
+/// to run, or nothing that works, has mostly ended by then.
+const LOOKS: [Duration; 3] = [
+    Duration::from_millis(50),
+    Duration::from_millis(250),
+    Duration::from_millis(700),
+];
+/// How much of the log explains an early end.
+const LAST_LINES: u32 = 10;
+const LAST_BYTES: usize = 2_000;
+
+/// A container before and after a change.
+#[derive(Serialize, JsonSchema)]
+pub(super) struct Change {
+    container: String,
+    /// State before.
+    before: String,
+    /// State now.
+    after: String,
+    changed: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    exit_code: Option<i64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    note: Option<String>,
+    /// Its last lines, where it ended at once.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    log: Option<String>,
+}
+
+impl Change {
+    /// `container` is as it was.
+    pub(super) fn none(container: &Details) -> Self {
+        Self::between(container, container)
+    }
+
+    /// From `before` to `after`, with nothing said about it yet.
+    pub(super) fn between(before: &Details, after: &Details) -> Self {
+        let (was, is) = (&before.state, &after.state);
+        Self {
+            container: after.display_name().to_owned(),
+            before: was.status.clone(),
+            after: is.status.clone(),
+            changed: was.status != is.status || was.started_at != is.started_at,
+            exit_code: None,
+            note: None,
+            log: None,
+        }
+    }
+
+    /// `container` was stopped and, as it was created to be, removed.
+    pub(super) fn removed(container: &Details) -> Self {
+        Self {
+            after: "removed".to_owned(),
+            changed: true,
+            ..Self::none(container)
+        }
+    }
+
+    /// Adds what the caller should know.
+    pub(super) fn with_note(mut self, note: String) -> Self {
+        self.note = Some(note);
+        self
+    }
+
+    /// Adds the exit code of the last run.
+    pub(super) fn with_exit_code(mut self, code: i64) -> Self {
+        self.exit_code = Some(code);
+        self
+    }
+}
+
+/// The identifier by which a container is changed: its id, since a name may go to another one
+/// between two requests.
+///
+/// # Errors
+/// When the engine's id is none.
+pub(super) fn id(container: &Details) -> Result<ContainerName, ToolError> {
+    ContainerName::new(&container.id)
+        .map_err(|_| ToolError::upstream("The Docker Engine reports a container without an id."))
+}
+
+/// Refuses to stop the container that this server runs in.
+///
+/// # Errors
+/// When `container` is that one.
+pub(super) fn refuse_own(container: &Details) -> Result<(), ToolError> {
+    if own::is_own(&container.id) {
+        return Err(ToolError::new(
+            ToolErrorKind::Forbidden,
+            format!(
+                "`{}` is the container that this server runs in; stop it from outside.",
+                container.display_name()
+            ),
+        ));
+    }
+    Ok(())
+}
+
+/// Looks at a container that was just started until it has ended or has run for a second, and says
+/// so when it has ended.
+pub(super) async fn settle(docker: &Docker, before: &Details) -> Result<Change, ToolError> {
+    let id = id(before)?;
+    let mut seen: Option<Details> = None;
+    for pause in LOOKS {
+        tokio::time::sleep(pause).await;
+        let now = match docker.engine.try_inspect(&id).await {
+            Ok(details) => details,
+            Err(failure) if failure.is_no_such_container() => {
+                let note = "It ended at once and was removed, as it was created to be (--rm).";
+                return Ok(Change::removed(before).with_note(note.to_owned()));
+            }
+            Err(failure) => return Err(docker.engine.explain(failure)),
+        };
+        // A crash loop may be running at the instant of looking, but not in the same run.
+        let runs = now.state.is_alive() && now.state.status != "restarting";
+        let same_run = seen.is_none_or(|seen| seen.state.started_at == now.state.started_at);
+        if !runs || !same_run {
+            let change = Change::between(before, &now);
+            return Ok(early_end(docker, change, &now).await);
+        }
+        seen = Some(now);
+    }
+    Ok(Change::between(before, seen.as_ref().unwrap_or(before)))
+}
+
+async fn early_end(docker: &Docker, change: Change, after: &Details) -> Change {
+    let state = &after.state;
+    let meaning = exit::meaning(state.exit_code, state.oom_killed);
+    let code = state.exit_code;
+    let next = match (code, &*state.status) {
+        (_, "restarting" | "running") => {
+            "Its restart policy starts it again and again: stop it, or mend the cause."
+        }
+        (0, _) => "It may be a job that is done.",
+        _ => "get_container_logs shows more.",
+    };
+    let log = last_lines(docker, after).await;
+    Change { log, ..change }
+        .with_exit_code(code)
+        .with_note(format!(
+            "It ended at once with exit code {code} ({meaning}). {next}"
+        ))
+}
+
+/// The end of the log; `None` where there is none. What explains an error must not become one.
+async fn last_lines(docker: &Docker, container: &Details) -> Option<String> {
+    let query = LogQuery {
+        stdout: true,
+        stderr: true,
+        since: 0,
+        tail: LAST_LINES,
+        timestamps: false,
+    };
+    let (id, tty) = (id(container).ok()?, container.config.tty);
+    let limit = Duration::from_secs(2);
+    let read = log::read(&docker.engine, &id, query, tty, LAST_BYTES, limit);
+    let log = read.await.ok()?;
+    let text = docker.redactor().text(&log.text);
+    (!text.trim().is_empty()).then_some(text)
+}

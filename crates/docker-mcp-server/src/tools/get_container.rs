@@ -1,0 +1,311 @@
+//! `get_container`.
+
+use std::collections::BTreeMap;
+
+use mcp_core::tool::{Call, Effect, Tool, ToolError};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{exit, ports, short_id};
+use crate::Docker;
+use crate::engine::{Details, Health, HostConfig, Mount, State};
+use crate::name::ContainerName;
+use crate::redact::Redactor;
+
+/// Longest single text that is shown (a value, a label, a command), in characters.
+const MAX_TEXT: usize = 400;
+/// Most bytes of environment, and of labels, that are shown.
+const MAX_LIST: usize = 4_000;
+/// Most mounts and networks that are shown.
+const MAX_ITEMS: usize = 20;
+
+/// Inspect one container: state, health, command, environment, mounts, networks, limits.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct GetContainer {
+    /// Name or id.
+    container: ContainerName,
+}
+
+#[derive(Serialize, JsonSchema)]
+pub(super) struct Container {
+    id: String,
+    name: String,
+    image: String,
+    created: String,
+    state: StateView,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    health: Option<HealthView>,
+    command: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    working_dir: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    user: String,
+    env: Vec<String>,
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    labels: BTreeMap<String, String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    compose_project: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    compose_service: Option<String>,
+    mounts: Vec<String>,
+    ports: Vec<String>,
+    /// Name to IP address.
+    networks: BTreeMap<String, String>,
+    restart_policy: String,
+    limits: Limits,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    privileged: bool,
+    log_driver: String,
+    /// Values hidden as `***`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    redacted: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    note: Option<String>,
+}
+
+#[derive(Serialize, JsonSchema)]
+struct StateView {
+    status: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    started_at: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    finished_at: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    exit_code: Option<i64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    exit_meaning: Option<String>,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    oom_killed: bool,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    error: String,
+    restart_count: i64,
+}
+
+#[derive(Serialize, JsonSchema)]
+struct HealthView {
+    status: String,
+    failing_streak: i64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    last_probe: Option<ProbeView>,
+}
+
+#[derive(Serialize, JsonSchema)]
+struct ProbeView {
+    at: String,
+    exit_code: i64,
+    output: String,
+}
+
+#[derive(Serialize, JsonSchema)]
+struct Limits {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    memory_bytes: Option<i64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cpus: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pids: Option<i64>,
+}
+
+impl Tool for GetContainer {
+    const NAME: &'static str = "get_container";
+    const EFFECT: Effect = Effect::ReadOnly;
+    type Service = Docker;
+    type Output = Container;
+
+    async fn call(self, docker: &Docker, _: &Call) -> Result<Container, ToolError> {
+        let details = docker.engine.inspect(&self.container).await?;
+        Ok(Container::new(&details, docker.redactor()))
+    }
+}
+
+impl Container {
+    fn new(details: &Details, mut redactor: Redactor) -> Self {
+        let config = &details.config;
+        let (env, more_env) = env(&config.env, &mut redactor);
+        let (labels, more_labels) = labels(&config.labels, &mut redactor);
+        let words = std::iter::once(&*details.path).chain(details.args.iter().map(String::as_str));
+        let command = clipped(&redactor.command(words));
+        let text = &mut |text: &str| clipped(&redactor.text(text));
+        let label = |key: &str| config.labels.get(key);
+        Self {
+            id: short_id(&details.id).to_owned(),
+            name: text(details.display_name()),
+            image: text(&config.image),
+            created: details.created.clone(),
+            state: StateView::new(details, text),
+            health: details
+                .state
+                .health
+                .as_ref()
+                .and_then(|health| HealthView::new(health, text)),
+            command,
+            working_dir: text(&config.working_dir),
+            user: text(&config.user),
+            env,
+            labels,
+            compose_project: label("com.docker.compose.project").map(|name| text(name)),
+            compose_service: label("com.docker.compose.service").map(|name| text(name)),
+            mounts: details
+                .mounts
+                .iter()
+                .take(MAX_ITEMS)
+                .map(|at| mount(at, text))
+                .collect(),
+            ports: published_ports(details),
+            networks: networks(details, text),
+            restart_policy: restart_policy(&details.host_config),
+            limits: Limits::of(&details.host_config),
+            privileged: details.host_config.privileged,
+            log_driver: text(&details.host_config.log_config.driver),
+            redacted: redactor.hidden(),
+            note: left_out(more_env, more_labels),
+        }
+    }
+}
+
+impl StateView {
+    fn new(details: &Details, text: &mut impl FnMut(&str) -> String) -> Self {
+        let state = &details.state;
+        let ended = has_ended(state);
+        // The year 1 is the engine's way to say "never".
+        let time = |at: &String| (!at.is_empty() && !at.starts_with("0001-")).then(|| at.clone());
+        Self {
+            status: text(&state.status),
+            started_at: time(&state.started_at),
+            finished_at: time(&state.finished_at),
+            exit_code: ended.then_some(state.exit_code),
+            exit_meaning: ended
+                .then(|| exit::meaning(state.exit_code, state.oom_killed).into_owned()),
+            oom_killed: state.oom_killed,
+            error: text(&state.error),
+            restart_count: details.restart_count,
+        }
+    }
+}
+
+/// Whether the exit code says something: a container that was never run has 0, unless it could not
+/// be started.
+fn has_ended(state: &State) -> bool {
+    let never_run = state.status == "created" && state.exit_code == 0;
+    !never_run && !matches!(&*state.status, "running" | "paused")
+}
+
+impl HealthView {
+    fn new(health: &Health, text: &mut impl FnMut(&str) -> String) -> Option<Self> {
+        // Podman's way to say that there is no check.
+        if matches!(&*health.status, "" | "none") {
+            return None;
+        }
+        let last_probe = health.log.last().map(|probe| ProbeView {
+            at: probe.end.clone(),
+            exit_code: probe.exit_code,
+            output: text(probe.output.trim()),
+        });
+        Some(Self {
+            status: text(&health.status),
+            failing_streak: health.failing_streak,
+            last_probe,
+        })
+    }
+}
+
+impl Limits {
+    fn of(host: &HostConfig) -> Self {
+        let set = |limit: i64| (limit > 0).then_some(limit);
+        Self {
+            memory_bytes: set(host.memory),
+            cpus: set(host.nano_cpus).map(|cpus| cpus as f64 / 1e9),
+            pids: set(host.pids_limit),
+        }
+    }
+}
+
+/// The variables that fit, and how many do not.
+fn env(env: &[String], redactor: &mut Redactor) -> (Vec<String>, usize) {
+    let mut room = MAX_LIST;
+    let mut shown = Vec::new();
+    for variable in env {
+        let variable = clipped(&redactor.assignment(variable));
+        let Some(left) = room.checked_sub(variable.len()) else {
+            break;
+        };
+        room = left;
+        shown.push(variable);
+    }
+    let more = env.len() - shown.len();
+    (shown, more)
+}
+
+/// The labels that fit, and how many do not. Compose's own are bookkeeping.
+fn labels(
+    labels: &BTreeMap<String, String>,
+    redactor: &mut Redactor,
+) -> (BTreeMap<String, String>, usize) {
+    let mut room = MAX_LIST;
+    let mut shown = BTreeMap::new();
+    let mut more = 0;
+    for (key, value) in labels {
+        if key.starts_with("com.docker.compose.") {
+            continue;
+        }
+        let value = clipped(&redactor.value(key, value));
+        let key = clipped(&redactor.text(key));
+        match room.checked_sub(key.len() + value.len()) {
+            Some(left) => {
+                room = left;
+                shown.insert(key, value);
+            }
+            None => more += 1,
+        }
+    }
+    (shown, more)
+}
+
+fn left_out(env: usize, labels: usize) -> Option<String> {
+    (env + labels > 0).then(|| format!("Left out for length: {env} variables and {labels} labels."))
+}
+
+/// `/srv/data -> /data (bind, ro)`.
+fn mount(mount: &Mount, text: &mut impl FnMut(&str) -> String) -> String {
+    let source = if mount.name.is_empty() {
+        &mount.source
+    } else {
+        &mount.name
+    };
+    let mode = if mount.writable { "rw" } else { "ro" };
+    let line = format!("{source} -> {} ({}, {mode})", mount.destination, mount.kind);
+    text(&line)
+}
+
+/// Where it is published, or while it does not run, where it will be.
+fn published_ports(details: &Details) -> Vec<String> {
+    let now = ports::of_bindings(&details.network_settings.ports);
+    if now.is_empty() {
+        return ports::of_bindings(&details.host_config.port_bindings);
+    }
+    now
+}
+
+fn networks(details: &Details, text: &mut impl FnMut(&str) -> String) -> BTreeMap<String, String> {
+    let networks = details.network_settings.networks.iter().take(MAX_ITEMS);
+    let shown = networks.map(|(name, network)| (text(name), text(&network.ip_address)));
+    shown.collect()
+}
+
+/// `no`, `always`, `on-failure:3`.
+fn restart_policy(host: &HostConfig) -> String {
+    let policy = &host.restart_policy;
+    match (&*policy.name, policy.maximum_retry_count) {
+        ("", _) => "no".to_owned(),
+        (name, 1..) => format!("{name}:{}", policy.maximum_retry_count),
+        (name, _) => name.to_owned(),
+    }
+}
+
+fn clipped(text: &str) -> String {
+    match text.char_indices().nth(MAX_TEXT) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.to_owned(),
+    }
+}

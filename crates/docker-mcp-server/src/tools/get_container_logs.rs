@@ -1,0 +1,182 @@
+//! `get_container_logs`.
+
+use std::time::SystemTime;
+
+use mcp_core::tool::{Bounded, Call, Effect, Tool, ToolError, ToolErrorKind};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::Docker;
+use crate::engine::{Asked, Failure, LogQuery};
+use crate::log::{self, Log};
+use crate::name::ContainerName;
+use crate::when::Since;
+
+/// Lines without `tail`.
+const DEFAULT_TAIL: u32 = 100;
+/// Most bytes of log in an answer, counted as JSON.
+const MAX_BYTES: usize = 16_000;
+
+/// Read the newest lines of a container's log.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct GetContainerLogs {
+    /// Name or id.
+    container: ContainerName,
+    /// Lines (default 100).
+    tail: Option<Bounded<1, 5000>>,
+    /// Only newer than an age (`10m`, `2h`) or an RFC 3339 time.
+    since: Option<Since>,
+    /// Begin lines with their time.
+    #[serde(default)]
+    timestamps: bool,
+    /// Default: both.
+    stream: Option<Stream>,
+}
+
+#[derive(Clone, Copy, Deserialize, JsonSchema, PartialEq)]
+#[serde(rename_all = "lowercase")]
+enum Stream {
+    Stdout,
+    Stderr,
+    Both,
+}
+
+#[derive(Serialize, JsonSchema)]
+pub(super) struct ContainerLog {
+    container: String,
+    /// Oldest line first.
+    log: String,
+    lines: usize,
+    /// Older lines were left out.
+    truncated: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    note: Option<String>,
+    /// Values hidden as `***`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    redacted: Option<u32>,
+}
+
+impl Tool for GetContainerLogs {
+    const NAME: &'static str = "get_container_logs";
+    const EFFECT: Effect = Effect::ReadOnly;
+    type Service = Docker;
+    type Output = ContainerLog;
+
+    async fn call(self, docker: &Docker, _: &Call) -> Result<ContainerLog, ToolError> {
+        let engine = &docker.engine;
+        let details = engine.inspect(&self.container).await?;
+        if details.host_config.log_config.driver == "none" {
+            return Err(unreadable(&self.container));
+        }
+        let query = self.query();
+        let tail = query.tail;
+        let tty = details.config.tty;
+        // What is redacted gets shorter, so a little more than fits is kept.
+        let read = log::read(
+            engine,
+            &self.container,
+            query,
+            tty,
+            2 * MAX_BYTES,
+            engine.timeout(),
+        );
+        let log = match read.await {
+            Ok(log) => log,
+            Err(Failure::Answered { message, .. }) if message.contains("support reading") => {
+                return Err(unreadable(&self.container));
+            }
+            Err(failure) => {
+                return Err(engine
+                    .explain_about(failure, &self.container, Asked::Read)
+                    .await);
+            }
+        };
+        let mut redactor = docker.redactor();
+        let text = redactor.text(&log.text);
+        let shown = newest(&text, MAX_BYTES);
+        let over_limit = shown.len() < text.len();
+        Ok(ContainerLog {
+            container: details.display_name().to_owned(),
+            log: shown.to_owned(),
+            lines: shown.lines().count(),
+            truncated: log.cut || over_limit,
+            note: self.note(&log, shown, tail, tty),
+            redacted: redactor.hidden(),
+        })
+    }
+}
+
+impl GetContainerLogs {
+    fn query(&self) -> LogQuery {
+        let stream = self.stream.unwrap_or(Stream::Both);
+        LogQuery {
+            stdout: stream != Stream::Stderr,
+            stderr: stream != Stream::Stdout,
+            since: self
+                .since
+                .map_or(0, |since| since.unix_seconds(SystemTime::now())),
+            tail: self.tail.map_or(DEFAULT_TAIL, Bounded::get),
+            timestamps: self.timestamps,
+        }
+    }
+
+    fn note(&self, log: &Log, shown: &str, tail: u32, tty: bool) -> Option<String> {
+        let text = if log.incomplete {
+            "The engine was too slow to send it all, so the newest lines are missing: ask for a \
+             smaller `tail` or a later `since`."
+                .to_owned()
+        } else if shown.len() < log.text.len() && shown.lines().count() < tail as usize {
+            format!(
+                "Older lines do not fit in {} KB: use `since`, or `stream` to read one stream.",
+                MAX_BYTES / 1000
+            )
+        } else if log.cut {
+            "There are older lines: ask for more with `tail`.".to_owned()
+        } else if tty && self.stream == Some(Stream::Stderr) {
+            "The container has a terminal, so its stderr is part of stdout.".to_owned()
+        } else {
+            return None;
+        };
+        Some(text)
+    }
+}
+
+/// The newest lines of `text` that have at most `limit` bytes as a JSON string.
+fn newest(text: &str, limit: usize) -> &str {
+    let mut room = limit;
+    let mut start = text.len();
+    for line in text.split_inclusive('\n').rev() {
+        let size = serde_json::to_string(line).map_or(usize::MAX, |json| json.len() - 2);
+        let Some(left) = room.checked_sub(size) else {
+            break;
+        };
+        room = left;
+        start -= line.len();
+    }
+    &text[start..]
+}
+
+fn unreadable(container: &ContainerName) -> ToolError {
+    ToolError::new(
+        ToolErrorKind::Conflict,
+        format!(
+            "The log of `{container}` cannot be read: its log driver keeps nothing that the \
+             engine could read back. Recreate it with the log driver `json-file` or `local`."
+        ),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_newest_lines_fit_as_json() {
+        assert_eq!(newest("one\ntwo\nthree", 100), "one\ntwo\nthree");
+        assert_eq!(newest("one\ntwo\nthree", 10), "two\nthree");
+        // A quote has two bytes in JSON.
+        assert_eq!(newest("a\n\"\"\"\"\nb", 9), "b");
+        assert_eq!(newest("", 10), "");
+    }
+}

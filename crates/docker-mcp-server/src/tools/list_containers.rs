@@ -1,0 +1,236 @@
+//! `list_containers`.
+
+use mcp_core::tool::{Bounded, Call, Effect, Tool, ToolError};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{ports, short_id};
+use crate::Docker;
+use crate::engine::Summary;
+use crate::redact::Redactor;
+use crate::when::rfc3339;
+
+/// Rows without `limit`, and the bytes that they may have: an answer has them twice, as structure
+/// and as text, and stays below 16 KB.
+const DEFAULT_ROWS: usize = 50;
+const DEFAULT_BYTES: usize = 6_500;
+/// The bytes that rows may have with `limit`.
+const MAX_BYTES: usize = 128 << 10;
+/// Longest name of an image that is shown, in characters.
+const MAX_TEXT: usize = 200;
+
+/// List containers, newest first. Default: running ones.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ListContainers {
+    /// Also stopped ones.
+    #[serde(default)]
+    all: bool,
+    /// Only names that contain this.
+    name: Option<String>,
+    /// Most rows (default 50).
+    limit: Option<Bounded<1, 500>>,
+}
+
+#[derive(Serialize, JsonSchema)]
+pub(super) struct Containers {
+    containers: Vec<Row>,
+    /// How many match, where not all are listed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    total: Option<usize>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    omitted: Option<usize>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    note: Option<String>,
+}
+
+#[derive(Serialize, JsonSchema)]
+struct Row {
+    id: String,
+    name: String,
+    image: String,
+    state: String,
+    status: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    health: Option<&'static str>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    ports: Vec<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    compose_project: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    compose_service: Option<String>,
+    created: String,
+}
+
+impl Tool for ListContainers {
+    const NAME: &'static str = "list_containers";
+    const EFFECT: Effect = Effect::ReadOnly;
+    type Service = Docker;
+    type Output = Containers;
+
+    async fn call(self, docker: &Docker, _: &Call) -> Result<Containers, ToolError> {
+        let listed = docker.engine.list(self.all).await?;
+        Ok(self.select(listed, docker.redactor()))
+    }
+}
+
+impl ListContainers {
+    fn select(&self, mut listed: Vec<Summary>, mut redactor: Redactor) -> Containers {
+        if let Some(part) = &self.name {
+            let part = part.trim_start_matches('/').to_lowercase();
+            listed.retain(|container| name(container).to_lowercase().contains(&part));
+        }
+        // The engine's order is nearly this one; equal times must not change places between calls.
+        listed.sort_by(|a, b| b.created.cmp(&a.created).then_with(|| a.id.cmp(&b.id)));
+        let (rows, bytes) = match self.limit {
+            Some(limit) => (limit.get() as usize, MAX_BYTES),
+            None => (DEFAULT_ROWS, DEFAULT_BYTES),
+        };
+        let mut room = bytes;
+        let mut containers = Vec::new();
+        for container in listed.iter().take(rows) {
+            let row = Row::new(container, &mut redactor);
+            let size = serde_json::to_string(&row).map_or(usize::MAX, |json| json.len());
+            let Some(left) = room.checked_sub(size) else {
+                break;
+            };
+            room = left;
+            containers.push(row);
+        }
+        let omitted = listed.len() - containers.len();
+        Containers {
+            total: (omitted > 0).then_some(listed.len()),
+            omitted: (omitted > 0).then_some(omitted),
+            note: self.note(omitted, containers.is_empty()),
+            containers,
+        }
+    }
+
+    fn note(&self, omitted: usize, empty: bool) -> Option<String> {
+        if omitted > 0 {
+            let text =
+                "Not all are listed: give `limit` for more rows, or `name` to narrow it down.";
+            return Some(text.to_owned());
+        }
+        (empty && !self.all)
+            .then(|| "None is running; all: true lists stopped ones too.".to_owned())
+    }
+}
+
+impl Row {
+    fn new(container: &Summary, redactor: &mut Redactor) -> Self {
+        let mut text = |text: &str| clipped(&redactor.text(text));
+        let label = |key: &str| container.labels.get(key);
+        Self {
+            id: short_id(&container.id).to_owned(),
+            name: text(name(container)),
+            image: text(&container.image),
+            state: text(&container.state),
+            status: text(&container.status),
+            health: health(&container.status),
+            ports: ports::of_summary(&container.ports),
+            compose_project: label("com.docker.compose.project").map(|name| text(name)),
+            compose_service: label("com.docker.compose.service").map(|name| text(name)),
+            created: rfc3339(container.created),
+        }
+    }
+}
+
+/// Its first name; containers that others link to have more.
+fn name(container: &Summary) -> &str {
+    let own = container
+        .names
+        .iter()
+        .find(|name| name.matches('/').count() <= 1);
+    own.or(container.names.first())
+        .map_or("", |name| name.trim_start_matches('/'))
+}
+
+/// The list tells health only within its text for people.
+fn health(status: &str) -> Option<&'static str> {
+    let known = ["unhealthy", "healthy", "starting"];
+    let shown = status.split_once('(')?.1;
+    known
+        .into_iter()
+        .find(|word| shown.trim_end_matches(')').ends_with(word))
+}
+
+fn clipped(text: &str) -> String {
+    match text.char_indices().nth(MAX_TEXT) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn containers(count: i64) -> Vec<Summary> {
+        let one = |number| Summary {
+            id: format!("{number:064x}"),
+            names: vec![format!("/shop-service-{number}")],
+            image: "registry.example.com/team/service:1.2.3".into(),
+            created: 1_700_000_000 + number / 2,
+            state: "running".into(),
+            status: "Up 5 minutes (healthy)".into(),
+            ..Summary::default()
+        };
+        (0..count).map(one).collect()
+    }
+
+    fn list(arguments: &str, listed: Vec<Summary>) -> Containers {
+        let tool: ListContainers = serde_json::from_str(arguments).unwrap();
+        tool.select(listed, Redactor::new(true))
+    }
+
+    #[test]
+    fn a_default_answer_is_small_and_says_how_to_get_the_rest() {
+        let listed = list("{}", containers(200));
+        let json = serde_json::to_string(&listed).unwrap();
+        let twin = serde_json::to_string(&json).unwrap();
+        assert!(
+            json.len() + twin.len() < 16_000,
+            "{}",
+            json.len() + twin.len()
+        );
+        assert_eq!(listed.total, Some(200));
+        assert_eq!(listed.omitted, Some(200 - listed.containers.len()));
+        assert!(listed.containers.len() > 20 && listed.note.unwrap().contains("limit"));
+    }
+
+    #[test]
+    fn limit_and_name_select() {
+        assert_eq!(
+            list(r#"{"limit":500}"#, containers(200)).containers.len(),
+            200
+        );
+        let found = list(r#"{"name":"/SERVICE-19"}"#, containers(200));
+        assert_eq!(found.containers.len(), 11);
+        assert!(found.total.is_none() && found.note.is_none());
+        assert!(list("{}", Vec::new()).note.unwrap().contains("all: true"));
+    }
+
+    #[test]
+    fn the_order_is_stable_and_newest_first() {
+        let mut turned = containers(10);
+        turned.reverse();
+        let ids = |listed: Containers| {
+            listed
+                .containers
+                .into_iter()
+                .map(|row| row.id)
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(ids(list("{}", turned)), ids(list("{}", containers(10))));
+    }
+
+    #[test]
+    fn health_is_read_from_the_status() {
+        assert_eq!(health("Up 2 hours (healthy)"), Some("healthy"));
+        assert_eq!(health("Up 2 hours (unhealthy)"), Some("unhealthy"));
+        assert_eq!(health("Up 1 second (health: starting)"), Some("starting"));
+        assert_eq!(health("Exited (3) 2 hours ago"), None);
+        assert_eq!(health("Up 2 hours (Paused)"), None);
+    }
+}

@@ -1,0 +1,31 @@
+//! The tools, one file each.
+
+mod change;
+mod exit;
+mod get_container;
+mod get_container_logs;
+mod list_containers;
+mod ports;
+mod restart_container;
+mod start_container;
+mod stop_container;
+
+use mcp_core::tool::Toolset;
+
+use crate::Docker;
+
+/// All tools, in the order in which they are listed.
+pub(crate) fn all() -> Toolset<Docker> {
+    Toolset::new()
+        .with::<list_containers::ListContainers>()
+        .with::<get_container::GetContainer>()
+        .with::<start_container::StartContainer>()
+        .with::<stop_container::StopContainer>()
+        .with::<restart_container::RestartContainer>()
+        .with::<get_container_logs::GetContainerLogs>()
+}
+
+/// The first 12 characters of an id, which is how Docker shows it.
+fn short_id(id: &str) -> &str {
+    id.get(..12).unwrap_or(id)
+}

@@ -1,0 +1,75 @@
+//! `stop_container`.
+
+use mcp_core::tool::{Bounded, Call, Effect, Tool, ToolError};
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use super::change::{self, Change};
+use crate::Docker;
+use crate::engine::{Asked, Details};
+use crate::name::ContainerName;
+
+/// The engine's own default, in seconds.
+const DEFAULT_GRACE: u32 = 10;
+
+/// Stop a container: SIGTERM, then SIGKILL. What it had not saved is lost.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct StopContainer {
+    /// Name or id.
+    container: ContainerName,
+    /// Before SIGKILL (default: the container's, mostly 10).
+    timeout_seconds: Option<Bounded<0, 600>>,
+}
+
+impl Tool for StopContainer {
+    const NAME: &'static str = "stop_container";
+    // Work in progress and what is in memory are gone, and whoever used the service notices.
+    const EFFECT: Effect = Effect::Destructive;
+    type Service = Docker;
+    type Output = Change;
+
+    async fn call(self, docker: &Docker, _: &Call) -> Result<Change, ToolError> {
+        let engine = &docker.engine;
+        let before = engine.inspect(&self.container).await?;
+        change::refuse_own(&before)?;
+        if !before.state.is_alive() {
+            return Ok(Change::none(&before).with_note("It was not running.".to_owned()));
+        }
+        let grace = grace(self.timeout_seconds, &before);
+        let id = change::id(&before)?;
+        if let Err(failure) = engine.stop(&id, grace).await {
+            let asked = Asked::Change("stop", self.container.as_str());
+            return Err(engine.explain_about(failure, &self.container, asked).await);
+        }
+        match engine.try_inspect(&id).await {
+            Ok(after) => Ok(stopped(&before, &after, grace)),
+            Err(failure) if failure.is_no_such_container() => Ok(Change::removed(&before)),
+            Err(failure) => Err(engine.explain(failure)),
+        }
+    }
+}
+
+/// Seconds between SIGTERM and SIGKILL: as asked for, or as the container was created.
+pub(super) fn grace<const MIN: u32, const MAX: u32>(
+    asked: Option<Bounded<MIN, MAX>>,
+    container: &Details,
+) -> u32 {
+    let own = container.config.stop_timeout.unwrap_or(DEFAULT_GRACE);
+    asked.map_or(own, Bounded::get)
+}
+
+fn stopped(before: &Details, after: &Details, grace: u32) -> Change {
+    let code = after.state.exit_code;
+    let change = Change::between(before, after).with_exit_code(code);
+    if after.state.is_alive() {
+        return change.with_note("It was stopped and runs again: something restarted it.".into());
+    }
+    if code == 137 && !after.state.oom_killed {
+        return change.with_note(format!(
+            "It did not end within {grace} s and was killed; a longer timeout_seconds may let it \
+             end by itself."
+        ));
+    }
+    change
+}
