@@ -13,6 +13,8 @@ use crate::run::{BuiltinMcp, Hooks};
 /// Options of `n8n-mcp-server`.
 #[derive(clap::Args)]
 #[command(next_help_heading = "n8n")]
+// clap names the group after the struct, and the options of the edges have a struct of that name.
+#[group(id = "n8n")]
 pub struct Options {
     /// Address of n8n, with the path prefix if it has one.
     #[arg(

@@ -17,7 +17,7 @@ pub(crate) enum Kind {
     Schedule,
     Manual,
     SubWorkflow,
-    /// Something that happens in another service.
+    // Something that happens in another service.
     Event,
 }
 

@@ -20,10 +20,8 @@ pub(crate) fn client(base: &Url) -> anyhow::Result<Client> {
         .pool_idle_timeout(IDLE_TIMEOUT)
         // A redirected POST becomes a GET or a second POST: neither is what was asked.
         .redirect(redirect::Policy::none())
-        .retry(retry::never());
-    if base.scheme() == "https" {
-        builder = builder.tls_backend_preconfigured(mcp_client::tls::client_config()?);
-    }
+        .retry(retry::never())
+        .tls_backend_preconfigured(mcp_client::tls::config_for(base.scheme())?);
     // A proxy cannot reach this machine's own loopback.
     let loopback = match base.host_str() {
         Some(host) => host == "localhost" || host.starts_with("127.") || host == "[::1]",

@@ -118,6 +118,14 @@ impl Workflow {
         }
     }
 
+    /// True if its settings tell n8n not to keep the executions that succeed.
+    pub(crate) fn forgets_runs(&self) -> bool {
+        self.settings
+            .get("saveDataSuccessExecution")
+            .and_then(Value::as_str)
+            == Some("none")
+    }
+
     /// True if n8n's built-in MCP server may act on it.
     pub(crate) fn available_in_mcp(&self) -> bool {
         self.settings.get("availableInMCP") == Some(&Value::Bool(true))

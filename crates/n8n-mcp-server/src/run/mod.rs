@@ -52,8 +52,11 @@ pub(crate) struct Order {
 /// Runs a workflow and waits for its end, the bound or the caller's patience.
 pub(crate) async fn run(n8n: &N8n, order: Order, call: &Call) -> Result<Run, ToolError> {
     let request_id = Uuid::new_v4().to_string();
-    let watch = Watch::new(n8n, &order, &request_id, call);
+    let mut watch = Watch::new(n8n, &order, &request_id, call);
     let workflow = n8n.api.workflow(&order.workflow).await?;
+    if workflow.forgets_runs() {
+        watch.expect_no_execution();
+    }
     let wish = Wish {
         parameters: order.parameters,
         trigger: order.trigger.as_deref(),

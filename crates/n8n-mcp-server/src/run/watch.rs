@@ -27,6 +27,8 @@ pub(super) struct Watch<'a> {
     call: &'a Call,
     begun: Instant,
     wait: Duration,
+    /// How long after the reply the execution may take to show up.
+    look_for: Duration,
     /// Known as soon as the execution was found.
     execution: OnceLock<Id>,
 }
@@ -41,8 +43,14 @@ impl<'a> Watch<'a> {
             call,
             begun: Instant::now(),
             wait: order.wait,
+            look_for: LOOK_FOR,
             execution: OnceLock::new(),
         }
+    }
+
+    /// n8n is told to keep no execution: one look after the end of the run will do.
+    pub(super) fn expect_no_execution(&mut self) {
+        self.look_for = Duration::ZERO;
     }
 
     /// What is left until the bound.
@@ -61,12 +69,12 @@ impl<'a> Watch<'a> {
 
     /// Looks for the execution until it is there, or it should have been for a while.
     pub(super) async fn find(&self, hook: &mut Hook) -> Result<Option<Execution>, ToolError> {
-        let mut give_up = Instant::now() + LOOK_FOR;
+        let mut give_up = Instant::now() + self.look_for;
         let mut pause = FIRST_PAUSE;
         loop {
             let replied = hook.answer().is_some();
             if !replied {
-                give_up = Instant::now().max(self.begun + self.wait) + LOOK_FOR;
+                give_up = Instant::now().max(self.begun + self.wait) + self.look_for;
             }
             let listings = if replied { ENDED_FIRST } else { RUNNING_FIRST };
             let found = find::find(&self.n8n.api, &self.workflow, self.request_id, listings).await;
