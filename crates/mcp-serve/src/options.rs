@@ -20,6 +20,7 @@ pub struct Command<O: Args> {
 
 /// The options that all servers share.
 #[derive(Args)]
+#[group(skip)]
 pub struct Options {
     /// Serve one client over stdin and stdout instead of HTTP.
     #[arg(long, env = "MCP_STDIO", value_parser = clap::builder::FalseyValueParser::new())]
