@@ -1,0 +1,13 @@
+//! The client against servers that do what real ones do, and worse.
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "a test fails by panicking"
+)]
+
+mod http;
+mod http_faults;
+mod server;
+mod stdio;
+mod stdio_end;
+mod tls;

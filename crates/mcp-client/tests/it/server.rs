@@ -1,0 +1,199 @@
+//! An HTTP server on loopback that answers as a test says.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use bytes::Bytes;
+use futures_util::{StreamExt, stream};
+use http::{HeaderMap, Method, Request, Response};
+use http_body_util::combinators::UnsyncBoxBody;
+use http_body_util::{BodyExt, Full, StreamBody};
+use hyper::body::{Frame, Incoming};
+use hyper::service::service_fn;
+use hyper_util::rt::TokioIo;
+use mcp_client::{Client, Endpoint};
+use serde_json::Value;
+use tokio::net::TcpListener;
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
+
+pub(crate) type Reply = Response<UnsyncBoxBody<Bytes, Infallible>>;
+
+/// What the server was sent.
+pub(crate) struct Received {
+    pub(crate) method: Method,
+    pub(crate) headers: HeaderMap,
+    pub(crate) body: String,
+}
+
+impl Received {
+    pub(crate) fn json(&self) -> Value {
+        serde_json::from_str(&self.body).unwrap_or_default()
+    }
+
+    /// The JSON-RPC method; empty for responses and for GET and DELETE.
+    pub(crate) fn rpc(&self) -> String {
+        self.json()["method"]
+            .as_str()
+            .unwrap_or_default()
+            .to_owned()
+    }
+
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
+        self.headers.get(name).map(|value| value.to_str().unwrap())
+    }
+}
+
+pub(crate) struct Server {
+    pub(crate) url: String,
+    pub(crate) connections: Arc<AtomicUsize>,
+    log: mpsc::UnboundedReceiver<Received>,
+    _tasks: JoinSet<()>,
+}
+
+impl Server {
+    pub(crate) async fn start(answer: impl Fn(&Received) -> Reply + Send + Sync + 'static) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}/mcp", listener.local_addr().unwrap());
+        let (sender, log) = mpsc::unbounded_channel();
+        let connections = Arc::new(AtomicUsize::new(0));
+        let (answer, count) = (Arc::new(answer), connections.clone());
+        let mut tasks = JoinSet::new();
+        tasks.spawn(async move {
+            let mut open = JoinSet::new();
+            while let Ok((socket, _)) = listener.accept().await {
+                count.fetch_add(1, Ordering::Relaxed);
+                let (answer, sender) = (answer.clone(), sender.clone());
+                let service = service_fn(move |request: Request<Incoming>| {
+                    let (answer, sender) = (answer.clone(), sender.clone());
+                    async move {
+                        let (head, body) = request.into_parts();
+                        let body = body.collect().await.unwrap().to_bytes();
+                        let received = Received {
+                            method: head.method,
+                            headers: head.headers,
+                            body: String::from_utf8(body.to_vec()).unwrap(),
+                        };
+                        let reply = answer(&received);
+                        let _ = sender.send(received);
+                        Ok::<_, Infallible>(reply)
+                    }
+                });
+                open.spawn(async move {
+                    let http = hyper::server::conn::http1::Builder::new();
+                    let _ = http.serve_connection(TokioIo::new(socket), service).await;
+                });
+            }
+        });
+        Self {
+            url,
+            connections,
+            log,
+            _tasks: tasks,
+        }
+    }
+
+    pub(crate) fn endpoint(&self) -> Endpoint {
+        Endpoint::new(&self.url).unwrap()
+    }
+
+    pub(crate) fn client(&self) -> Client {
+        Client::http(self.endpoint()).unwrap()
+    }
+
+    /// The next request; waits for it.
+    pub(crate) async fn next(&mut self) -> Received {
+        self.log.recv().await.unwrap()
+    }
+
+    /// The next request whose body holds `text`.
+    pub(crate) async fn next_with(&mut self, text: &str) -> Received {
+        loop {
+            let received = self.next().await;
+            if received.body.contains(text) {
+                return received;
+            }
+        }
+    }
+
+    pub(crate) fn nothing_received(&mut self) -> bool {
+        self.log.try_recv().is_err()
+    }
+}
+
+pub(crate) fn reply(status: u16, kind: &str, body: impl Into<Bytes>) -> Reply {
+    Response::builder()
+        .status(status)
+        .header("content-type", kind)
+        .body(Full::new(body.into()).boxed_unsync())
+        .unwrap()
+}
+
+pub(crate) fn json(body: impl Into<Bytes>) -> Reply {
+    reply(200, "application/json", body)
+}
+
+/// A success with this text as `result`.
+pub(crate) fn result(request: &Received, result: &str) -> Reply {
+    json(answer(request, result))
+}
+
+pub(crate) fn answer(request: &Received, result: &str) -> String {
+    let id = &request.json()["id"];
+    format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{result}}}"#)
+}
+
+/// A stream of these pieces that then ends.
+pub(crate) fn events<const N: usize>(pieces: [String; N]) -> Reply {
+    streaming(pieces, false)
+}
+
+/// A stream of these pieces that then stays open.
+pub(crate) fn open_events<const N: usize>(pieces: [String; N]) -> Reply {
+    streaming(pieces, true)
+}
+
+fn streaming<const N: usize>(pieces: [String; N], open: bool) -> Reply {
+    let pieces = stream::iter(pieces).map(|piece| Ok(Frame::data(Bytes::from(piece))));
+    let body = match open {
+        true => StreamBody::new(pieces.chain(stream::pending())).boxed_unsync(),
+        false => StreamBody::new(pieces).boxed_unsync(),
+    };
+    Response::builder()
+        .header("content-type", "text/event-stream; charset=utf-8")
+        .body(body)
+        .unwrap()
+}
+
+pub(crate) fn event(data: impl std::fmt::Display) -> String {
+    format!("event: message\ndata: {data}\n\n")
+}
+
+pub(crate) fn accepted() -> Reply {
+    reply(202, "text/plain", "")
+}
+
+/// Never answers.
+pub(crate) fn silence() -> Reply {
+    open_events([])
+}
+
+/// Answers the handshake, with a session `s1`, and leaves the rest to `then`.
+pub(crate) fn with_session(
+    then: impl Fn(&Received) -> Reply + Send + Sync + 'static,
+) -> impl Fn(&Received) -> Reply + Send + Sync + 'static {
+    move |request| match request.rpc().as_str() {
+        "initialize" => {
+            let mut reply = result(request, HELLO);
+            reply
+                .headers_mut()
+                .insert("mcp-session-id", "s1".parse().unwrap());
+            reply
+        }
+        method if method.starts_with("notifications/") => accepted(),
+        _ => then(request),
+    }
+}
+
+pub(crate) const HELLO: &str = r#"{"protocolVersion":"2025-06-18","capabilities":{"tools":{}},"serverInfo":{"name":"fake","version":"1"},"instructions":"be kind"}"#;

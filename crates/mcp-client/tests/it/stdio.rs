@@ -1,0 +1,180 @@
+//! A child that speaks, written in `sh`.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use mcp_client::{Client, ClientInfo, Command, Error, FromServer, Options};
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
+use tokio::sync::mpsc;
+
+/// A server whose whole behaviour is a shell script.
+pub(crate) fn sh(script: &str) -> Command {
+    Command::new("/bin/sh").args(["-c", script])
+}
+
+pub(crate) fn client(script: &str) -> Client {
+    Client::stdio(sh(script)).unwrap()
+}
+
+fn parse(raw: &RawValue) -> Value {
+    serde_json::from_str(raw.get()).unwrap()
+}
+
+#[tokio::test]
+async fn the_handshake_and_a_call() {
+    let client = client(
+        r#"
+        read -r hello
+        case "$hello" in *'"initialize"'*) ;; *) exit 1 ;; esac
+        echo '{"result":{"protocolVersion":"2025-11-25","capabilities":{},"serverInfo":{"name":"sh"}},"jsonrpc":"2.0","id":1}'
+        read -r note
+        case "$note" in *'"notifications/initialized"'*) ;; *) exit 2 ;; esac
+        read -r call
+        printf '{"jsonrpc":"2.0","id":2,"result":{"content":[],"structuredContent":%s}}\n' "$call"
+        "#,
+    );
+    let info = client
+        .initialize(&ClientInfo::new("test", "1"))
+        .await
+        .unwrap();
+    assert_eq!(info.server_info.get(), r#"{"name":"sh"}"#);
+    let arguments = RawValue::from_string("{\"a\":\n1e400}".to_owned()).unwrap();
+    let result = client.call_tool("t", &arguments).await.unwrap();
+    assert_eq!(
+        result.structured_content.unwrap().get(),
+        r#"{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"t","arguments":{"a": 1e400}}}"#
+    );
+}
+
+#[tokio::test]
+async fn noise_is_skipped() {
+    let client = client(
+        r#"
+        echo 'Welcome to the server!'
+        echo
+        echo '[1, 2]'
+        echo '{"jsonrpc":"2.0","id":77,"result":"for nobody"}'
+        echo 'to the log' >&2
+        read -r request
+        echo '{"jsonrpc":"2.0","id":1,"result":"ok"}'
+        read -r rest
+        "#,
+    );
+    assert_eq!(client.request("m", &()).await.unwrap().get(), r#""ok""#);
+}
+
+#[tokio::test]
+async fn answers_may_come_in_any_order_and_as_a_batch() {
+    let client = Arc::new(client(
+        r#"
+        read -r one; read -r two; read -r three
+        echo '{"jsonrpc":"2.0","id":3,"result":3}'
+        echo '[{"jsonrpc":"2.0","id":1,"result":1},{"jsonrpc":"2.0","id":2,"error":{"code":-1,"message":"no"}}]'
+        read -r rest
+        "#,
+    ));
+    let (one, two, three) = tokio::join!(
+        client.request("m", &()),
+        client.request("m", &()),
+        client.request("m", &()),
+    );
+    assert_eq!(one.unwrap().get(), "1");
+    assert_eq!(two.unwrap_err().rpc().unwrap().code, -1);
+    assert_eq!(three.unwrap().get(), "3");
+}
+
+#[tokio::test]
+async fn the_environment_is_what_was_declared() {
+    // Cargo sets CARGO_PKG_NAME for this test: a variable of ours that a child must not see.
+    assert!(std::env::var_os("CARGO_PKG_NAME").is_some());
+    let script = r#"
+        read -r request
+        printf '{"jsonrpc":"2.0","id":1,"result":{"ours":"%s","declared":"%s","path":"%s","directory":"%s"}}\n' \
+            "$CARGO_PKG_NAME" "$DECLARED" "${PATH:+set}" "$(pwd)"
+    "#;
+    let command = sh(script).env("DECLARED", "yes").directory("/");
+    let client = Client::stdio(command).unwrap();
+    assert_eq!(
+        parse(&client.request("m", &()).await.unwrap()),
+        json!({"ours": "", "declared": "yes", "path": "set", "directory": "/"})
+    );
+}
+
+#[tokio::test]
+async fn the_server_may_ask_and_report() {
+    let (inbox, mut messages) = mpsc::channel(8);
+    let command = sh(r#"
+        read -r request
+        echo '{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":1,"progress":0.5}}'
+        echo '{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":9,"progress":0.5}}'
+        echo '{"jsonrpc":"2.0","id":"p","method":"ping"}'
+        read -r pong
+        echo '{"jsonrpc":"2.0","id":"q","method":"roots/list"}'
+        read -r roots
+        printf '{"jsonrpc":"2.0","id":1,"result":[%s,%s]}\n' "$pong" "$roots"
+        read -r rest
+        "#);
+    let client = Client::builder().inbox(inbox).stdio(command).unwrap();
+    let (reports, mut progress) = mpsc::channel(8);
+    let answer = async {
+        let options = Options::default().progress(reports);
+        client.request_with("m", &(), options).await.unwrap()
+    };
+    let respond = async {
+        let stray = messages.recv().await.unwrap();
+        assert!(
+            matches!(stray, FromServer::Notification { .. }),
+            "{stray:?}"
+        );
+        let FromServer::Request { id, method, .. } = messages.recv().await.unwrap() else {
+            panic!("not a request")
+        };
+        assert_eq!(method, "roots/list");
+        client
+            .respond(&id, Ok(json!({"roots": []}).into()))
+            .await
+            .unwrap();
+    };
+    let (answer, ()) = tokio::join!(answer, respond);
+    assert_eq!(
+        parse(&answer),
+        json!([
+            {"jsonrpc": "2.0", "id": "p", "result": {}},
+            {"jsonrpc": "2.0", "id": "q", "result": {"roots": []}},
+        ])
+    );
+    assert_eq!(progress.recv().await.unwrap().progress, 0.5);
+}
+
+#[tokio::test]
+async fn without_an_inbox_requests_are_refused() {
+    let client = client(
+        r#"
+        read -r request
+        echo '{"jsonrpc":"2.0","id":"q","method":"roots/list"}'
+        read -r refusal
+        printf '{"jsonrpc":"2.0","id":1,"result":%s}\n' "$refusal"
+        read -r rest
+        "#,
+    );
+    let refusal = parse(&client.request("m", &()).await.unwrap());
+    assert_eq!(refusal["error"]["code"], -32601);
+}
+
+#[tokio::test]
+async fn who_gives_up_tells_the_child() {
+    let client = client(
+        r#"
+        read -r slow; read -r cancelled; read -r request
+        printf '{"jsonrpc":"2.0","id":1,"result":"too late"}\n{"jsonrpc":"2.0","id":2,"result":%s}\n' "$cancelled"
+        read -r rest
+        "#,
+    );
+    let options = Options::default().timeout(Duration::from_millis(50));
+    let error = client.request_with("slow", &(), options).await.unwrap_err();
+    assert!(matches!(error, Error::Timeout { .. }), "{error:?}");
+    let cancelled = parse(&client.request("m", &()).await.unwrap());
+    assert_eq!(cancelled["method"], "notifications/cancelled");
+    assert_eq!(cancelled["params"]["requestId"], 1);
+}

@@ -1,0 +1,99 @@
+//! HTTPS with a private CA, by this client and by `reqwest`.
+
+use std::sync::Arc;
+
+use mcp_client::{Client, Endpoint, Error, tls};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
+use rustls::{RootCertStore, ServerConfig};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpListener;
+use tokio_rustls::TlsAcceptor;
+
+/// For `localhost` and 127.0.0.1, until 2126; made with OpenSSL for this test only.
+const CA: &[u8] = include_bytes!("tls/ca.der");
+const CERTIFICATE: &[u8] = include_bytes!("tls/server.der");
+const KEY: &[u8] = include_bytes!("tls/server.key.der");
+
+/// Answers every request with the result 1, and closes.
+async fn serve() -> String {
+    let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(KEY));
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let config = ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_no_client_auth()
+        .with_single_cert(vec![CertificateDer::from(CERTIFICATE)], key)
+        .unwrap();
+    let acceptor = TlsAcceptor::from(Arc::new(config));
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("https://{}/mcp", listener.local_addr().unwrap());
+    tokio::spawn(async move {
+        while let Ok((socket, _)) = listener.accept().await {
+            // A client that does not trust us hangs up here.
+            let Ok(mut socket) = acceptor.accept(socket).await else {
+                continue;
+            };
+            let mut request = [0; 4096];
+            let _ = socket.read(&mut request).await;
+            let body = r#"{"jsonrpc":"2.0","id":1,"result":1}"#;
+            let head = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\nconnection: close\r\n";
+            let reply = format!("{head}content-length: {}\r\n\r\n{body}", body.len());
+            let _ = socket.write_all(reply.as_bytes()).await;
+            let _ = socket.shutdown().await;
+        }
+    });
+    url
+}
+
+fn private_ca() -> rustls::ClientConfig {
+    let mut roots = RootCertStore::empty();
+    roots.add(CertificateDer::from(CA)).unwrap();
+    tls::trusting(roots).unwrap()
+}
+
+#[tokio::test]
+async fn a_private_ca_is_trusted_when_it_is_given() {
+    let endpoint = Endpoint::new(&serve().await).unwrap().tls(private_ca());
+    let client = Client::http(endpoint).unwrap();
+    assert_eq!(client.request("m", &()).await.unwrap().get(), "1");
+}
+
+#[tokio::test]
+async fn a_stranger_is_not() {
+    let client = Client::http(Endpoint::new(&serve().await).unwrap()).unwrap();
+    let error = client.request("m", &()).await.unwrap_err();
+    assert!(matches!(error, Error::Unreachable { .. }), "{error:?}");
+}
+
+#[tokio::test]
+async fn reqwest_takes_the_same_configuration() {
+    let url = serve().await;
+    let client = |tls| {
+        reqwest::Client::builder()
+            .no_proxy()
+            .tls_backend_preconfigured(tls)
+            .build()
+    };
+    let trusting = client(private_ca()).unwrap();
+    let text = trusting
+        .post(&url)
+        .body("{}")
+        .send()
+        .await
+        .unwrap()
+        .text()
+        .await
+        .unwrap();
+    assert!(text.contains(r#""result":1"#), "{text}");
+    let stranger = client(tls::config_for("https").unwrap()).unwrap();
+    assert!(
+        stranger
+            .post(&url)
+            .body("{}")
+            .send()
+            .await
+            .unwrap_err()
+            .is_connect()
+    );
+    client(tls::config_for("http").unwrap()).unwrap();
+}
