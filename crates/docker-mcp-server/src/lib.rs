@@ -22,7 +22,7 @@ use std::time::Duration;
 use mcp_core::tool::{ToolError, Toolset};
 
 pub use engine::Engine;
-pub use options::Options;
+pub use options::DockerOptions;
 
 use redact::Redactor;
 
@@ -40,14 +40,14 @@ impl mcp_serve::Product for DockerServer {
     const DESCRIPTION: &'static str =
         "Docker containers: list, inspect, start, stop, restart, and read their logs";
     const PORT: u16 = 3458;
-    type Options = Options;
+    type Options = DockerOptions;
     type Service = Docker;
 
     fn tools() -> Toolset<Docker> {
         tools::all()
     }
 
-    fn connect(options: Options) -> anyhow::Result<Docker> {
+    fn connect(options: DockerOptions) -> anyhow::Result<Docker> {
         let engine = Engine::new(engine::Target::of(&options)?, options.timeout());
         tracing::info!("the Docker Engine is expected at {}", engine.target());
         Ok(Docker {

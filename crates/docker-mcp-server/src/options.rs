@@ -7,7 +7,7 @@ use clap::builder::FalseyValueParser;
 
 /// Which engine, how long to wait for it, and what to hide of its containers.
 #[derive(Clone, Debug, clap::Args)]
-pub struct Options {
+pub struct DockerOptions {
     /// Docker Engine to use: unix:///path, tcp://host:port or, on Windows, npipe:////./pipe/name.
     ///
     /// Without it, the current docker context decides, and without one the socket at the usual
@@ -46,7 +46,7 @@ pub struct Options {
     pub show_secrets: bool,
 }
 
-impl Options {
+impl DockerOptions {
     /// How long one request to the engine may take.
     pub(crate) fn timeout(&self) -> Duration {
         Duration::from_secs(self.docker_timeout)

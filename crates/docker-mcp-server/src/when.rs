@@ -22,7 +22,7 @@ pub(crate) enum Since {
 
 impl Since {
     fn parse(text: &str) -> Option<Self> {
-        if let Some(seconds) = parse_rfc3339(text) {
+        if let Some(seconds) = unix_seconds(text) {
             return Some(Self::At(seconds));
         }
         let number = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
@@ -95,7 +95,7 @@ pub(crate) fn rfc3339(seconds: i64) -> String {
 }
 
 /// Unix seconds of an RFC 3339 time; a fraction of a second is dropped.
-fn parse_rfc3339(text: &str) -> Option<i64> {
+pub(crate) fn unix_seconds(text: &str) -> Option<i64> {
     let number = |from: usize, to: usize| digits(text.get(from..to)?).map(i64::from);
     let mark = |at: usize, marks: &str| text.get(at..=at).filter(|mark| marks.contains(*mark));
     mark(4, "-")?;
@@ -190,7 +190,7 @@ mod tests {
         assert_eq!(rfc3339(0), "1970-01-01T00:00:00Z");
         assert_eq!(rfc3339(1_795_246_517), "2026-11-21T07:35:17Z");
         for seconds in [951_782_399, 951_782_400, 951_868_800, 4_107_542_400, -1] {
-            assert_eq!(parse_rfc3339(&rfc3339(seconds)), Some(seconds));
+            assert_eq!(unix_seconds(&rfc3339(seconds)), Some(seconds));
         }
     }
 }

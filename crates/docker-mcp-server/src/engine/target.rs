@@ -8,7 +8,7 @@ use bollard::errors::Error;
 use bollard::{API_DEFAULT_VERSION, Docker};
 
 use super::context;
-use crate::options::Options;
+use crate::options::DockerOptions;
 
 /// The engine's client has one time limit for all requests, up to the reply's head. Ours are
 /// shorter, per request, and cover the body; its own only has to be out of their way.
@@ -43,7 +43,7 @@ pub(crate) struct Certificates {
 impl Target {
     /// The engine that the options name, in the order of the docker CLI: host, context, the current
     /// context of its configuration, the usual socket.
-    pub(crate) fn of(options: &Options) -> anyhow::Result<Self> {
+    pub(crate) fn of(options: &DockerOptions) -> anyhow::Result<Self> {
         let given = |text: &Option<String>| text.clone().filter(|text| !text.is_empty());
         let config = options.config_dir();
         if let Some(host) = given(&options.docker_host) {

@@ -16,8 +16,10 @@ use crate::name::ContainerName;
 pub(crate) struct Log {
     /// Oldest first, with line feeds between. Neither cleaned nor redacted.
     pub(crate) text: String,
-    /// There are older lines that were asked for and left out.
+    /// There are older lines than were asked for.
     pub(crate) cut: bool,
+    /// There are older lines that were asked for and do not fit.
+    pub(crate) overflowed: bool,
     /// The time was up before the engine had sent the newest lines.
     pub(crate) incomplete: bool,
 }
@@ -52,10 +54,8 @@ pub(crate) async fn read(
         Err(_) if tail.is_empty() => return Err(Failure::Deadline(limit)),
         Err(_) => true,
     };
-    let (text, cut) = tail.finish();
     Ok(Log {
-        text,
-        cut,
         incomplete,
+        ..tail.finish()
     })
 }

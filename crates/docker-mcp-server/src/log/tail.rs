@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 
+use super::Log;
 use super::frames::Part;
 
 /// Longest line that is kept, in bytes; of a longer one its beginning.
@@ -14,7 +15,10 @@ pub(super) struct Tail {
     max_lines: usize,
     max_bytes: usize,
     timestamps: bool,
+    /// Older lines were left out, because there are more than were asked for.
     cut: bool,
+    /// Older lines were left out, because they have too many bytes.
+    overflowed: bool,
     /// Lines that have not ended yet, one per stream.
     open: [Line; 3],
 }
@@ -37,6 +41,7 @@ impl Tail {
             max_bytes,
             timestamps,
             cut: false,
+            overflowed: false,
             open: Default::default(),
         }
     }
@@ -68,8 +73,8 @@ impl Tail {
         self.lines.is_empty() && self.open.iter().all(Line::is_empty)
     }
 
-    /// The lines, and whether older ones were left out.
-    pub(super) fn finish(mut self) -> (String, bool) {
+    /// The lines.
+    pub(super) fn finish(mut self) -> Log {
         for source in 0..self.open.len() {
             if !self.open[source].is_empty() {
                 self.end_line(source);
@@ -80,19 +85,31 @@ impl Tail {
             .iter()
             .map(|line| String::from_utf8_lossy(line))
             .collect();
-        (lines.join("\n"), self.cut)
+        Log {
+            text: lines.join("\n"),
+            cut: self.cut,
+            overflowed: self.overflowed,
+            incomplete: false,
+        }
     }
 
     fn end_line(&mut self, source: usize) {
         let line = std::mem::take(&mut self.open[source]).end();
         self.bytes += line.len() + 1;
         self.lines.push_back(line);
-        while self.lines.len() > self.max_lines || self.bytes > self.max_bytes {
+        loop {
+            match (
+                self.lines.len() > self.max_lines,
+                self.bytes > self.max_bytes,
+            ) {
+                (true, _) => self.cut = true,
+                (_, true) => self.overflowed = true,
+                _ => break,
+            }
             let Some(oldest) = self.lines.pop_front() else {
                 break;
             };
             self.bytes -= oldest.len() + 1;
-            self.cut = true;
         }
     }
 }
@@ -131,12 +148,7 @@ fn without_timestamp(record: &[u8]) -> &[u8] {
 mod tests {
     use super::*;
 
-    fn tail(
-        max_lines: usize,
-        max_bytes: usize,
-        timestamps: bool,
-        parts: &[(usize, &str)],
-    ) -> (String, bool) {
+    fn tail(max_lines: usize, max_bytes: usize, timestamps: bool, parts: &[(usize, &str)]) -> Log {
         let mut tail = Tail::new(max_lines, max_bytes, timestamps);
         for (source, text) in parts {
             tail.push(Part {
@@ -151,17 +163,24 @@ mod tests {
     #[test]
     fn parts_become_lines_per_stream() {
         let parts = [(1, "out "), (2, "err\n"), (1, "put\nlast")];
-        assert_eq!(
-            tail(9, 99, false, &parts),
-            ("err\nout put\nlast".into(), false)
-        );
+        let log = tail(9, 99, false, &parts);
+        assert_eq!(log.text, "err\nout put\nlast");
+        assert!(!log.cut && !log.overflowed);
     }
 
     #[test]
     fn the_oldest_lines_go_first() {
         let parts = [(1, "one\ntwo\nthree\n")];
-        assert_eq!(tail(2, 99, false, &parts), ("two\nthree".into(), true));
-        assert_eq!(tail(9, 10, false, &parts), ("two\nthree".into(), true));
+        let many = tail(2, 99, false, &parts);
+        assert_eq!(
+            (&*many.text, many.cut, many.overflowed),
+            ("two\nthree", true, false)
+        );
+        let long = tail(9, 10, false, &parts);
+        assert_eq!(
+            (&*long.text, long.cut, long.overflowed),
+            ("two\nthree", false, true)
+        );
     }
 
     #[test]
@@ -171,7 +190,7 @@ mod tests {
             format!("{stamp}{}", "a".repeat(16_000)),
             format!("{stamp}bb\n"),
         );
-        let (text, _) = tail(9, 9_999, true, &[(1, &first), (1, &second)]);
+        let Log { text, .. } = tail(9, 9_999, true, &[(1, &first), (1, &second)]);
         assert!(text.starts_with(stamp) && !text[40..].contains("2026"));
         assert!(text.ends_with("… (11937 more bytes)"), "{}", &text[4_090..]);
     }
@@ -184,6 +203,6 @@ mod tests {
             at_start: true,
             bytes: b"a\xffb\n",
         });
-        assert_eq!(tail.finish().0, "a\u{fffd}b");
+        assert_eq!(tail.finish().text, "a\u{fffd}b");
     }
 }

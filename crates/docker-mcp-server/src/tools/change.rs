@@ -12,6 +12,7 @@ use crate::Docker;
 use crate::engine::{Details, LogQuery, own};
 use crate::log;
 use crate::name::ContainerName;
+use crate::when;
 
 /// When a started container is looked at, counted from one look to the next: one that has nothing
 /// to run, or nothing that works, has mostly ended by then.
@@ -162,7 +163,8 @@ async fn last_lines(docker: &Docker, container: &Details) -> Option<String> {
     let query = LogQuery {
         stdout: true,
         stderr: true,
-        since: 0,
+        // Only of this run.
+        since: when::unix_seconds(&container.state.started_at).unwrap_or(0),
         tail: LAST_LINES,
         timestamps: false,
     };

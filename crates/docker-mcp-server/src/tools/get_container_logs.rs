@@ -30,15 +30,16 @@ pub(super) struct GetContainerLogs {
     /// Begin lines with their time.
     #[serde(default)]
     timestamps: bool,
-    /// Default: both.
-    stream: Option<Stream>,
+    #[serde(default)]
+    stream: Stream,
 }
 
-#[derive(Clone, Copy, Deserialize, JsonSchema, PartialEq)]
+#[derive(Clone, Copy, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "lowercase")]
 enum Stream {
     Stdout,
     Stderr,
+    #[default]
     Both,
 }
 
@@ -70,7 +71,6 @@ impl Tool for GetContainerLogs {
             return Err(unreadable(&self.container));
         }
         let query = self.query();
-        let tail = query.tail;
         let tty = details.config.tty;
         // What is redacted gets shorter, so a little more than fits is kept.
         let read = log::read(
@@ -95,13 +95,13 @@ impl Tool for GetContainerLogs {
         let mut redactor = docker.redactor();
         let text = redactor.text(&log.text);
         let shown = newest(&text, MAX_BYTES);
-        let over_limit = shown.len() < text.len();
+        let too_long = log.overflowed || shown.len() < text.len();
         Ok(ContainerLog {
             container: details.display_name().to_owned(),
             log: shown.to_owned(),
             lines: shown.lines().count(),
-            truncated: log.cut || over_limit,
-            note: self.note(&log, shown, tail, tty),
+            truncated: log.cut || too_long,
+            note: self.note(&log, too_long, tty),
             redacted: redactor.hidden(),
         })
     }
@@ -109,10 +109,9 @@ impl Tool for GetContainerLogs {
 
 impl GetContainerLogs {
     fn query(&self) -> LogQuery {
-        let stream = self.stream.unwrap_or(Stream::Both);
         LogQuery {
-            stdout: stream != Stream::Stderr,
-            stderr: stream != Stream::Stdout,
+            stdout: self.stream != Stream::Stderr,
+            stderr: self.stream != Stream::Stdout,
             since: self
                 .since
                 .map_or(0, |since| since.unix_seconds(SystemTime::now())),
@@ -121,19 +120,19 @@ impl GetContainerLogs {
         }
     }
 
-    fn note(&self, log: &Log, shown: &str, tail: u32, tty: bool) -> Option<String> {
+    fn note(&self, log: &Log, too_long: bool, tty: bool) -> Option<String> {
         let text = if log.incomplete {
             "The engine was too slow to send it all, so the newest lines are missing: ask for a \
              smaller `tail` or a later `since`."
                 .to_owned()
-        } else if shown.len() < log.text.len() && shown.lines().count() < tail as usize {
+        } else if too_long {
             format!(
                 "Older lines do not fit in {} KB: use `since`, or `stream` to read one stream.",
                 MAX_BYTES / 1000
             )
         } else if log.cut {
             "There are older lines: ask for more with `tail`.".to_owned()
-        } else if tty && self.stream == Some(Stream::Stderr) {
+        } else if tty && self.stream == Stream::Stderr {
             "The container has a terminal, so its stderr is part of stdout.".to_owned()
         } else {
             return None;
