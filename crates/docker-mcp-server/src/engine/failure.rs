@@ -200,11 +200,10 @@ impl Obstacle {
             return Some(Self::Tls);
         }
         let error = error.downcast_ref::<io::Error>()?;
-        if error
-            .get_ref()
-            .is_some_and(|inner| inner.is::<rustls::Error>())
-        {
-            return Some(Self::Tls);
+        // An I/O error's `source` is the source of what it wraps, so the wrapped one is looked at
+        // here.
+        if let Some(obstacle) = error.get_ref().and_then(|inner| Self::of_cause(inner)) {
+            return Some(obstacle);
         }
         match error.kind() {
             io::ErrorKind::NotFound => Some(Self::NoSocket),
