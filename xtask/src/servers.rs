@@ -1,6 +1,7 @@
 //! Our servers as programs: one per service, each on its own port.
 
 use std::net::{Ipv4Addr, TcpListener};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use serde_json::json;
@@ -11,6 +12,7 @@ use crate::discover::Source;
 use crate::http::Client;
 use crate::layout::Layout;
 use crate::process::{GRACE, Process, Program};
+use crate::secrets;
 use crate::services::{Place, Service};
 
 /// The address of the server's endpoint.
@@ -52,7 +54,7 @@ pub(crate) fn status(service: Service) -> Option<String> {
         &format!("http://127.0.0.1:{}", service.port()),
         Duration::from_secs(5),
     );
-    if let Some(token) = token() {
+    if let Some(token) = Token::named().read() {
         client = client.with("authorization", format!("Bearer {token}"));
     }
     let question = json!({ "jsonrpc": "2.0", "id": 1, "method": "mcp.getServerInfo" });
@@ -63,20 +65,38 @@ pub(crate) fn status(service: Service) -> Option<String> {
 /// A line for the terminal that lists the server's tools.
 pub(crate) fn curl(service: Service) -> String {
     // The shell of the reader has to know the token; it is not printed.
-    let token = if token().is_some() {
-        " -H \"Authorization: Bearer $MCP_TOKEN\""
-    } else {
-        ""
+    let token = match Token::named() {
+        Token::None => "",
+        Token::Value(_) => " -H \"Authorization: Bearer $MCP_TOKEN\"",
+        Token::File(_) => " -H \"Authorization: Bearer $(cat \"$MCP_TOKEN_FILE\")\"",
     };
     let body = r#"{"jsonrpc":"2.0","id":1,"method":"tools/list"}"#;
-    format!(
-        "curl -s {}{token} -H 'Content-Type: application/json' -d '{body}'",
-        url(service)
-    )
+    let url = url(service);
+    format!("curl -s {url}{token} -H 'Content-Type: application/json' -d '{body}'")
 }
 
-fn token() -> Option<String> {
-    std::env::var("MCP_TOKEN")
-        .ok()
-        .filter(|token| !token.is_empty())
+/// The token that the servers ask for, as the environment tells them.
+enum Token {
+    None,
+    Value(String),
+    File(PathBuf),
+}
+
+impl Token {
+    fn named() -> Self {
+        let var = |name| std::env::var(name).ok().filter(|value| !value.is_empty());
+        match (var("MCP_TOKEN"), var("MCP_TOKEN_FILE")) {
+            (Some(token), _) => Self::Value(token),
+            (None, Some(file)) => Self::File(file.into()),
+            (None, None) => Self::None,
+        }
+    }
+
+    fn read(self) -> Option<String> {
+        match self {
+            Self::None => None,
+            Self::Value(token) => Some(token),
+            Self::File(file) => secrets::read(&file),
+        }
+    }
 }

@@ -112,9 +112,10 @@ impl Run<'_> {
     /// The servers as programs, against the services that are there.
     fn whole_programs(&mut self, real: &Real) -> anyhow::Result<()> {
         let mut args = vec!["test", "--package", "tests", "--no-fail-fast", "--"];
+        // The tests that need a service lie in a module `real` under the one of its name.
         let absent: Vec<_> = real
             .absent()
-            .map(|service| format!("real_{}", service.name()))
+            .map(|service| format!("{}::real", service.name()))
             .collect();
         args.extend(absent.iter().flat_map(|module| ["--skip", module.as_str()]));
         let mut env = real.environment();

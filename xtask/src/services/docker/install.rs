@@ -8,7 +8,7 @@ use std::process::Command;
 
 use anyhow::{Context, bail};
 
-use crate::console::{Heartbeat, say};
+use crate::console::Heartbeat;
 use crate::layout::{Layout, create_dir, on_path, path_with};
 use crate::process::Program;
 use crate::services::last_line;
@@ -104,10 +104,8 @@ pub(crate) fn install(layout: &Layout) -> anyhow::Result<()> {
             run("updating the list of Debian's packages", "apt-get", &["update".into()])?;
             run("fetching Debian's packages", "apt-get", &download)?;
         }
-        say("docker", "unpacking");
-        for archive in fs::read_dir(&archives)?.flatten() {
-            run("unpacking one package", "dpkg", &["-x".into(), archive.path().into(), engine.clone().into()])?;
-        }
+        let unpack = "for archive in *.deb; do dpkg -x \"$archive\" \"$0\" || exit 1; done";
+        run("unpacking them", "sh", &["-c".into(), unpack.into(), engine.clone().into()])?;
         fs::remove_dir_all(&archives)?;
         link_iptables(&engine)
     })

@@ -92,13 +92,14 @@ impl Npm<'_> {
     fn run(&self, step: &str, dir: &Path, args: &[&str]) -> anyhow::Result<()> {
         let node = node(self.layout);
         let path = path_with([node.join("bin")])?;
-        let env: [(&str, OsString); 6] = [
+        let env: [(&str, OsString); 7] = [
             ("PATH", path),
             ("npm_config_nodedir", node.into()),
             ("npm_config_audit", "false".into()),
             ("npm_config_fund", "false".into()),
             ("npm_config_update_notifier", "false".into()),
             // Without a network this gives up in seconds, not in minutes.
+            ("npm_config_fetch_retry_mintimeout", "1000".into()),
             ("npm_config_fetch_retry_maxtimeout", "5000".into()),
         ];
         Program::new("npm")?
@@ -112,21 +113,21 @@ impl Npm<'_> {
 
     fn failure(&self, step: &str) -> String {
         let log = fs::read_to_string(&self.log).unwrap_or_default();
-        if [
+        let no_network = [
             "ENOTFOUND",
             "EAI_AGAIN",
             "ECONNREFUSED",
             "ETIMEDOUT",
             "ENETUNREACH",
-        ]
-        .iter()
-        .any(|code| log.contains(code))
-        {
+        ];
+        if no_network.iter().any(|code| log.contains(code)) {
             return format!("{step}: no network, npm could not reach its registry");
         }
+        // What comes first is the cause; the rest tells where npm keeps its own log.
+        let cause = log.lines().find_map(|line| line.strip_prefix("npm error "));
+        let cause = cause.map_or_else(|| last_line(&self.log), str::to_owned);
         format!(
-            "{step}: {} (all of it: {})",
-            last_line(&self.log),
+            "{step}: {cause} (all of it: {})",
             self.layout.shown(&self.log)
         )
     }

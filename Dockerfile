@@ -1,0 +1,17 @@
+# One image for each server:  docker build --build-arg SERVER=n8n-mcp-server .
+# It holds the program and the root certificates, nothing else: no shell, no libraries.
+FROM rust:1.95-alpine AS build
+RUN apk add --no-cache build-base ca-certificates
+WORKDIR /src
+COPY . .
+# The toolchain of the image, not the one of rust-toolchain.toml with its extra components.
+ENV RUSTUP_TOOLCHAIN=1.95.0
+ARG SERVER
+RUN cargo build --release --locked --package "$SERVER" \
+ && cp "target/release/$SERVER" /server
+
+FROM scratch
+COPY --from=build /etc/ssl/certs/ca-certificates.crt /etc/ssl/certs/
+COPY --from=build /server /server
+USER 65532:65532
+ENTRYPOINT ["/server"]
