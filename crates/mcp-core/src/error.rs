@@ -26,6 +26,10 @@ pub enum Error {
     MethodNotFound(String),
     /// Parameters of a method, or arguments of a tool, that do not fit.
     InvalidParams(BadParam),
+    /// A request of the modern era without the `_meta` that each must carry (2026-07-28, "`_meta`").
+    Malformed(BadParam),
+    /// The request needs these capabilities, and the client has not declared them (2026-07-28).
+    MissingCapability(Box<Value>),
     /// No such tool.
     ToolNotFound {
         /// The name that was asked for.
@@ -61,7 +65,7 @@ pub struct BadParam {
     /// What is wrong with it.
     pub reason: String,
     /// What it should have been, as JSON Schema, where that is known.
-    pub schema: Option<Value>,
+    pub schema: Option<Box<Value>>,
 }
 
 impl BadParam {
@@ -112,7 +116,8 @@ impl Error {
             Self::Parse(_) => "parse_error",
             Self::InvalidRequest { .. } => "invalid_request",
             Self::MethodNotFound(_) => "method_not_found",
-            Self::InvalidParams(_) => "invalid_params",
+            Self::InvalidParams(_) | Self::Malformed(_) => "invalid_params",
+            Self::MissingCapability(_) => "missing_client_capability",
             Self::ToolNotFound { .. } | Self::LegacyToolNotFound(_) => "tool_not_found",
             Self::ToolFailed(error) => error.kind().as_str(),
             Self::Internal => "internal",
@@ -153,7 +158,8 @@ impl Error {
             (Self::Parse(_), _) => PARSE_ERROR,
             (Self::InvalidRequest { .. }, _) => INVALID_REQUEST,
             (Self::MethodNotFound(_), _) => METHOD_NOT_FOUND,
-            (Self::InvalidParams(_), Spec | Codefluss) => INVALID_PARAMS,
+            (Self::InvalidParams(_), Spec | Codefluss) | (Self::Malformed(_), _) => INVALID_PARAMS,
+            (Self::MissingCapability(_), _) => -32021,
             (Self::InvalidParams(_), Extended) => -32001,
             (Self::ToolNotFound { .. }, Spec | Codefluss) => INVALID_PARAMS,
             (Self::ToolNotFound { .. }, Extended) => -32007,
@@ -186,7 +192,8 @@ impl Error {
             Self::Parse(detail) => ("Parse error", Some(detail.clone())),
             Self::InvalidRequest { detail, .. } => ("Invalid Request", Some(detail.clone())),
             Self::MethodNotFound(method) => ("Method not found", Some(method.clone())),
-            Self::InvalidParams(bad) => ("Invalid params", Some(bad.line())),
+            Self::InvalidParams(bad) | Self::Malformed(bad) => ("Invalid params", Some(bad.line())),
+            Self::MissingCapability(_) => ("Missing required client capability", None),
             Self::ToolNotFound { name, .. } => ("Tool not found", Some(name.clone())),
             Self::LegacyToolNotFound(name) => {
                 ("", Some(format!("Internal error: Tool not found: {name}")))
@@ -218,7 +225,10 @@ impl Error {
                 }
             }
             Self::MethodNotFound(method) => data["method"] = json!(method),
-            Self::InvalidParams(bad) => {
+            Self::MissingCapability(required) => {
+                data["requiredCapabilities"] = (**required).clone()
+            }
+            Self::InvalidParams(bad) | Self::Malformed(bad) => {
                 data["field"] = json!(bad.field);
                 let reason = if profile == Profile::Codefluss {
                     "error"
@@ -227,7 +237,7 @@ impl Error {
                 };
                 data[reason] = json!(bad.reason);
                 if let (Some(schema), Profile::Extended) = (&bad.schema, profile) {
-                    data["schema"] = schema.clone();
+                    data["schema"] = (**schema).clone();
                 }
             }
             Self::ToolNotFound { name, available } => {
@@ -258,6 +268,8 @@ impl Error {
             Self::MethodNotFound(_) => 404,
             Self::Parse(_)
             | Self::InvalidRequest { .. }
+            | Self::Malformed(_)
+            | Self::MissingCapability(_)
             | Self::UnsupportedVersion(_)
             | Self::HeaderMismatch(_) => 400,
             _ => 200,

@@ -89,6 +89,11 @@ fn serve<P: Product>(command: Command<P::Options>) -> anyhow::Result<()> {
         let server = assemble::<P>(&options, &service);
         let watch = tokio::spawn(probe::watch(Arc::clone(&server), service));
         let stop = stop_signal()?;
+        let (open, stopped) = (Arc::clone(&server), stop.clone());
+        tokio::spawn(async move {
+            stopped.cancelled().await;
+            open.close();
+        });
         let served = if options.stdio {
             stdio::serve(server, options.body_limit, stop).await
         } else {

@@ -40,6 +40,7 @@ pub(crate) async fn serve(
 ) -> anyhow::Result<()> {
     let (lines, queue) = mpsc::channel(QUEUE);
     let broken = stop.clone();
+    let open = Arc::clone(&server);
     let (written, all_written) = oneshot::channel();
     std::thread::Builder::new()
         .name("stdout".into())
@@ -75,6 +76,7 @@ pub(crate) async fn serve(
         _ = all_read => {}
         () = stop.cancelled() => {}
     }
+    open.close();
     calls.close();
     if tokio::time::timeout(DRAIN, calls.wait()).await.is_err() {
         give_up.cancel();

@@ -17,6 +17,8 @@ pub(super) struct Catalogue {
     basic: Json,
     annotated: Json,
     full: Json,
+    /// The list of [`Self::full`] without its braces, for results that add to it.
+    pub(super) tools_member: Json,
 }
 
 impl Catalogue {
@@ -34,6 +36,8 @@ impl Catalogue {
             basic: list(Detail::Basic),
             annotated: list(Detail::Annotated),
             full: list(Detail::Full),
+            tools_member: Json::Owned(format!(r#""tools":{}"#, Value::Array(render(Detail::Full))))
+                .shared(),
             tools,
             by_name,
         }

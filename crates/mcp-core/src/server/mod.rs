@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
 
 use crate::clock::Clock;
 use crate::era::{Era, Hints};
@@ -59,6 +60,9 @@ pub struct Server {
     clock: Arc<dyn Clock>,
     /// Why the service cannot be used at the moment; `None` while it can.
     degraded: Mutex<Option<String>>,
+    /// The `_meta` of every modern result: who answers.
+    modern_meta: String,
+    closing: CancellationToken,
 }
 
 /// One incoming frame with what its transport knows about it.
@@ -81,7 +85,10 @@ impl Server {
         tools: Vec<(Definition, Arc<dyn BoundTool>)>,
         clock: Arc<dyn Clock>,
     ) -> Self {
+        let info = json!({"name": identity.name, "version": identity.version, "description": identity.description});
         Self {
+            modern_meta: format!(r#""_meta":{{"io.modelcontextprotocol/serverInfo":{info}}}"#),
+            closing: CancellationToken::new(),
             identity,
             settings,
             catalogue: Catalogue::new(tools),
@@ -126,6 +133,11 @@ impl Server {
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .clone()
+    }
+
+    /// Ends what would stay open for ever. Requests are still answered.
+    pub fn close(&self) {
+        self.closing.cancel();
     }
 
     /// Answers one frame: a message or a batch.

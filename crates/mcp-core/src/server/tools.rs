@@ -81,22 +81,26 @@ impl<'a> CallParams<'a> {
 
 impl Server {
     pub(super) fn list_tools(&self, params: Option<&RawValue>, era: Era) -> Result<Outcome, Error> {
+        self.check_cursor(params)?;
+        Ok(self.catalogue.list(era).into())
+    }
+
+    /// The list is one page, so no cursor of ours is ever in the hands of a client.
+    pub(super) fn check_cursor(&self, params: Option<&RawValue>) -> Result<(), Error> {
         #[derive(Deserialize)]
         struct Params<'a> {
             #[serde(borrow)]
             cursor: Option<&'a RawValue>,
         }
-        // The list is one page, so no cursor of ours is ever in the hands of a client.
-        let cursor = params
-            .and_then(|params| serde_json::from_str::<Params<'_>>(params.get()).ok())
-            .and_then(|params| params.cursor);
-        if cursor.is_some() {
+        let params =
+            params.and_then(|params| serde_json::from_str::<Params<'_>>(params.get()).ok());
+        if params.is_some_and(|params| params.cursor.is_some()) {
             return Err(Error::InvalidParams(BadParam::new(
                 "cursor",
                 "is not one that was handed out",
             )));
         }
-        Ok(self.catalogue.list(era).into())
+        Ok(())
     }
 
     pub(super) async fn call_tool(
@@ -192,7 +196,7 @@ fn bad_param(definition: &Definition, error: ArgumentError) -> BadParam {
     BadParam {
         field: error.field,
         reason: error.reason,
-        schema: property.cloned(),
+        schema: property.cloned().map(Box::new),
     }
 }
 

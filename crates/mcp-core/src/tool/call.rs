@@ -101,6 +101,13 @@ impl Call {
         }
         peer.notify(notification("notifications/progress", &params));
     }
+
+    /// Sends an encoded notification; false if this call has no way back to its caller.
+    pub(crate) fn notify(&self, message: String) -> bool {
+        let Some(peer) = &self.peer else { return false };
+        peer.notify(message);
+        true
+    }
 }
 
 fn notification(method: &str, params: &Value) -> String {

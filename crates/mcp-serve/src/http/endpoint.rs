@@ -5,8 +5,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::Poll;
 
-use bytes::Bytes;
-use http::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName};
+use http::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use http::{Method, Request, Response, StatusCode};
 use hyper::body::Incoming as RequestBody;
 use mcp_core::era::{Era, Hints};
@@ -94,11 +93,23 @@ impl Endpoint {
         let (outbox, mut messages) = Outbox::new();
         let peer = accepts.events.then(|| Arc::new(outbox) as Arc<dyn Peer>);
         let server = Arc::clone(&self.server);
-        let mut work = Work::new(async move {
-            let answer = handle(&server, &head.headers, &body, peer).await;
+        let cancel = CancellationToken::new();
+        let call = Call::new(cancel.clone(), peer);
+        // A subscription is a request that only waits: what bounds those is the connections.
+        let permit = (head.headers.get(MCP_METHOD) != Some(&LISTEN)).then_some(permit);
+        let work = async move {
+            let answer = server
+                .handle(Incoming {
+                    frame: &body,
+                    hints: hints(&head.headers),
+                    connection: None,
+                    call,
+                })
+                .await;
             drop(permit);
             answer
-        });
+        };
+        let mut work = Work::new(work, (era == Era::Modern).then_some(cancel));
         if !accepts.json {
             return reply::events(EventStream::new(
                 None,
@@ -146,23 +157,6 @@ impl Endpoint {
     }
 }
 
-async fn handle(
-    server: &Server,
-    headers: &HeaderMap,
-    body: &Bytes,
-    peer: Option<Arc<dyn Peer>>,
-) -> Answer {
-    let call = Call::new(CancellationToken::new(), peer);
-    server
-        .handle(Incoming {
-            frame: body,
-            hints: hints(headers),
-            connection: None,
-            call,
-        })
-        .await
-}
-
 enum First {
     Answer(Answer),
     Message(String),
@@ -203,6 +197,7 @@ fn hints(headers: &HeaderMap) -> Hints<'_> {
 
 const PROTOCOL_VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
 const MCP_METHOD: HeaderName = HeaderName::from_static("mcp-method");
+const LISTEN: HeaderValue = HeaderValue::from_static("subscriptions/listen");
 const MCP_NAME: HeaderName = HeaderName::from_static("mcp-name");
 
 /// A missing type is forgiven, a wrong one is not: forms and plain text are what a foreign page can

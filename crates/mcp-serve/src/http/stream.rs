@@ -11,23 +11,34 @@ use mcp_core::server::Answer;
 use mcp_core::tool::Peer;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, Interval};
+use tokio_util::sync::CancellationToken;
 
 /// Notifications that wait for a client that does not read; more are dropped.
 const QUEUE: usize = 64;
 
 /// A request that is being answered.
 ///
-/// In the plain and the handshake era a client that goes away does not cancel its request, so what
-/// is dropped half done is finished without a reader.
-pub(super) struct Work(Option<Pin<Box<dyn Future<Output = Answer> + Send>>>);
+/// A client that goes away cancels its request in the modern era, and does not before it. Either
+/// way the work goes on without a reader, to its end or until it has cleaned up.
+pub(super) struct Work {
+    work: Option<Pin<Box<dyn Future<Output = Answer> + Send>>>,
+    cancel: Option<CancellationToken>,
+}
 
 impl Work {
-    pub(super) fn new(work: impl Future<Output = Answer> + Send + 'static) -> Self {
-        Self(Some(Box::pin(work)))
+    /// `cancel` is what to cancel when the client goes away.
+    pub(super) fn new(
+        work: impl Future<Output = Answer> + Send + 'static,
+        cancel: Option<CancellationToken>,
+    ) -> Self {
+        Self {
+            work: Some(Box::pin(work)),
+            cancel,
+        }
     }
 
     fn is_done(&self) -> bool {
-        self.0.is_none()
+        self.work.is_none()
     }
 }
 
@@ -35,18 +46,22 @@ impl Future for Work {
     type Output = Answer;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Answer> {
-        let Some(work) = &mut self.0 else {
+        let Some(work) = &mut self.work else {
             return Poll::Pending;
         };
         let answer = ready!(work.as_mut().poll(cx));
-        self.0 = None;
+        self.work = None;
         Poll::Ready(answer)
     }
 }
 
 impl Drop for Work {
     fn drop(&mut self) {
-        if let (Some(work), Ok(runtime)) = (self.0.take(), tokio::runtime::Handle::try_current()) {
+        let Some(work) = self.work.take() else { return };
+        if let Some(cancel) = &self.cancel {
+            cancel.cancel();
+        }
+        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
             runtime.spawn(work);
         }
     }
@@ -156,13 +171,16 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn messages_come_before_the_answer_and_silence_is_filled() {
         let (outbox, messages) = Outbox::new();
-        let work = Work::new(async move {
-            let outbox: Arc<dyn Peer> = Arc::new(outbox);
-            outbox.notify("{\"n\":1}".into());
-            tokio::time::sleep(Duration::from_secs(20)).await;
-            outbox.notify("{\"n\":2}".into());
-            answer("{\"result\":\n1}")
-        });
+        let work = Work::new(
+            async move {
+                let outbox: Arc<dyn Peer> = Arc::new(outbox);
+                outbox.notify("{\"n\":1}".into());
+                tokio::time::sleep(Duration::from_secs(20)).await;
+                outbox.notify("{\"n\":2}".into());
+                answer("{\"result\":\n1}")
+            },
+            None,
+        );
         let mut stream = EventStream::new(None, messages, work, Duration::from_secs(15));
         let mut pieces = Vec::new();
         while let Some(piece) = poll_fn(|cx| stream.poll_event(cx)).await {

@@ -1,0 +1,102 @@
+//! What every modern request says about itself in `_meta` (2026-07-28, "`_meta`").
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use crate::era::Hints;
+use crate::error::{BadParam, Error};
+use crate::revision::MODERN;
+
+const VERSION: &str = "_meta[\"io.modelcontextprotocol/protocolVersion\"]";
+const CAPABILITIES: &str = "_meta[\"io.modelcontextprotocol/clientCapabilities\"]";
+const LOG_LEVEL: &str = "_meta[\"io.modelcontextprotocol/logLevel\"]";
+
+/// The levels of RFC 5424 as the specification names them, least severe first.
+const LEVELS: [&str; 8] = [
+    "debug",
+    "info",
+    "notice",
+    "warning",
+    "error",
+    "critical",
+    "alert",
+    "emergency",
+];
+
+#[derive(Deserialize)]
+struct Params<'a> {
+    #[serde(borrow, rename = "_meta")]
+    meta: Option<&'a RawValue>,
+}
+
+#[derive(Deserialize)]
+struct Meta<'a> {
+    #[serde(borrow, rename = "io.modelcontextprotocol/protocolVersion")]
+    version: Option<&'a RawValue>,
+    #[serde(borrow, rename = "io.modelcontextprotocol/clientCapabilities")]
+    capabilities: Option<&'a RawValue>,
+    #[serde(borrow, rename = "io.modelcontextprotocol/logLevel")]
+    log_level: Option<&'a RawValue>,
+}
+
+/// Checks the fields that every request must carry, and the version against its header.
+pub(super) fn check(params: Option<&RawValue>, hints: &Hints<'_>) -> Result<(), Error> {
+    let malformed = |field: &str, reason: &str| Error::Malformed(BadParam::new(field, reason));
+    let meta = params
+        .filter(|params| params.get().starts_with('{'))
+        .map(|params| {
+            serde_json::from_str::<Params<'_>>(params.get())
+                .map_err(|error| malformed("params", &error.to_string()))
+        });
+    let meta = meta.transpose()?.and_then(|params| params.meta);
+    let meta = match meta {
+        Some(meta) if meta.get().starts_with('{') => {
+            serde_json::from_str::<Meta<'_>>(meta.get())
+                .map_err(|error| malformed("_meta", &error.to_string()))?
+        }
+        Some(_) => return Err(malformed("_meta", "must be an object")),
+        // A client of a version that we do not know may not know our `_meta` either: telling it
+        // the versions helps more than telling it a field.
+        None => {
+            return Err(unknown_header(hints).unwrap_or_else(|| malformed("_meta", "is required")));
+        }
+    };
+    let version = meta
+        .version
+        .ok_or_else(|| malformed(VERSION, "is required"))?;
+    let version: String =
+        serde_json::from_str(version.get()).map_err(|_| malformed(VERSION, "must be a string"))?;
+    if hints.has_headers && hints.protocol_version != Some(&version) {
+        let header = hints.protocol_version.unwrap_or("absent");
+        return Err(Error::HeaderMismatch(format!(
+            "MCP-Protocol-Version is {header:?} but the body says {version:?}"
+        )));
+    }
+    if version != MODERN {
+        return Err(Error::UnsupportedVersion(version));
+    }
+    let capabilities = meta
+        .capabilities
+        .ok_or_else(|| malformed(CAPABILITIES, "is required"))?;
+    if !capabilities.get().starts_with('{') {
+        return Err(malformed(CAPABILITIES, "must be an object"));
+    }
+    if let Some(level) = meta.log_level {
+        let known = serde_json::from_str::<String>(level.get())
+            .is_ok_and(|level| LEVELS.contains(&&*level));
+        if !known {
+            return Err(Error::InvalidParams(BadParam::new(
+                LOG_LEVEL,
+                format!("must be one of {LEVELS:?}"),
+            )));
+        }
+    }
+    Ok(())
+}
+
+fn unknown_header(hints: &Hints<'_>) -> Option<Error> {
+    let version = hints
+        .protocol_version
+        .filter(|version| *version != MODERN)?;
+    Some(Error::UnsupportedVersion(version.to_owned()))
+}
