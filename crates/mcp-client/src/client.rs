@@ -62,16 +62,17 @@ impl Builder {
     /// A client of the server behind a URL. Connects when there is something to send.
     ///
     /// # Errors
-    /// [`Error::Invalid`] when the machine has no root certificates for an `https` URL.
+    /// Those of [`tls::client_config`](crate::tls::client_config).
     pub fn http(self, endpoint: Endpoint) -> Result<Client, Error> {
         let http = Http::new(endpoint, self.inbox)?;
         Ok(Client::over(Transport::Http(http), self.timeout))
     }
 
-    /// A client of a server that is started now. Must be called inside a Tokio runtime.
+    /// A client of a server that is started now.
     ///
     /// # Errors
-    /// [`Error::Unreachable`] when the program cannot be started.
+    /// [`Error::Unreachable`] when the program cannot be started; [`Error::Invalid`] outside of a
+    /// Tokio runtime.
     pub fn stdio(self, command: Command) -> Result<Client, Error> {
         let stdio = Stdio::spawn(command, self.inbox)?;
         Ok(Client::over(Transport::Stdio(stdio), self.timeout))

@@ -46,8 +46,10 @@ pub struct ServerInfo {
     /// The revision both sides speak from now on, for example `2025-11-25`.
     pub protocol_version: String,
     /// The server's `capabilities`.
+    #[serde(default)]
     pub capabilities: Box<RawValue>,
     /// The server's `serverInfo`: name, version and more.
+    #[serde(default)]
     pub server_info: Box<RawValue>,
     /// How the server wants to be used, for the model.
     #[serde(default)]

@@ -11,6 +11,7 @@ mod writer;
 use std::sync::Arc;
 
 use serde_json::value::RawValue;
+use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 use tokio::task::AbortHandle;
 use tokio_util::sync::CancellationToken;
@@ -38,6 +39,8 @@ pub(crate) struct Stdio {
 
 impl Stdio {
     pub(crate) fn spawn(command: Command, inbox: Inbox) -> Result<Self, Error> {
+        let runtime = Handle::try_current()
+            .map_err(|_| Error::Invalid("a child needs a Tokio runtime".to_owned()))?;
         let peer = command.name();
         let pending = Arc::new(Pending::new(peer.clone()));
         let (writer, queue) = mpsc::channel(QUEUE);
@@ -58,7 +61,7 @@ impl Stdio {
             max_message: command.max_message,
         };
         let life = supervise::supervise(child, reader, queue, stop.clone(), ended.clone());
-        let supervisor = tokio::spawn(life).abort_handle();
+        let supervisor = runtime.spawn(life).abort_handle();
         Ok(Self {
             peer,
             pending,

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use mcp_core::jsonrpc::{Frame, Message, Notification, ResponseIn};
+use mcp_core::jsonrpc::{Fault, Frame, Message, Notification, ResponseIn};
 use tokio::io::{AsyncRead, BufReader};
 use tokio::sync::mpsc;
 
@@ -17,6 +17,8 @@ const BUFFER: usize = 64 << 10;
 const MAX_LOG_LINE: usize = 4 << 10;
 /// Bytes that we show of a line that is no message.
 const SHOWN: usize = 120;
+/// Such lines that the log shows of one child: one that floods us must not flood the log.
+const WARNINGS: u32 = 20;
 
 /// Sorts the messages of a child.
 pub(super) struct Reader {
@@ -32,9 +34,18 @@ impl Reader {
     pub(super) async fn read(&self, stdout: impl AsyncRead + Unpin) -> Option<String> {
         let mut stdout = BufReader::with_capacity(BUFFER, stdout);
         let mut line = Vec::new();
+        let mut noise = 0;
         loop {
             match lines::next(&mut stdout, &mut line, self.max_message).await {
-                Ok(Line::Whole) => self.take(line.trim_ascii()),
+                Ok(Line::Whole) => {
+                    if let Err(fault) = self.take(line.trim_ascii())
+                        && noise < WARNINGS
+                    {
+                        noise += 1;
+                        let shown = String::from_utf8_lossy(&line[..line.len().min(SHOWN)]);
+                        tracing::warn!(peer = %self.peer, %fault, line = ?shown, "not a message");
+                    }
+                }
                 Ok(Line::Part) => {
                     return Some(format!(
                         "it wrote a line of more than {} bytes",
@@ -47,19 +58,16 @@ impl Reader {
         }
     }
 
-    fn take(&self, line: &[u8]) {
+    /// Many servers greet on stdout. That is wrong, but harmless: the caller goes on.
+    fn take(&self, line: &[u8]) -> Result<(), Fault> {
         if line.is_empty() {
-            return;
+            return Ok(());
         }
-        match Frame::decode(line) {
-            Ok(Frame::Single(message)) => self.sort(message),
-            Ok(Frame::Batch(items)) => items.into_iter().flatten().for_each(|item| self.sort(item)),
-            // Many servers greet on stdout. That is wrong, but harmless.
-            Err(error) => {
-                let shown = String::from_utf8_lossy(&line[..line.len().min(SHOWN)]);
-                tracing::warn!(peer = %self.peer, fault = %error.fault, line = ?shown, "not a message");
-            }
+        match Frame::decode(line).map_err(|error| error.fault)? {
+            Frame::Single(message) => self.sort(message),
+            Frame::Batch(items) => items.into_iter().flatten().for_each(|item| self.sort(item)),
         }
+        Ok(())
     }
 
     fn sort(&self, message: Message<'_>) {

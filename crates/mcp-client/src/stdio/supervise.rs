@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tokio::process::Child;
 use tokio::sync::mpsc;
-use tokio::task::{JoinHandle, JoinSet};
+use tokio::task::JoinHandle;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
@@ -34,17 +34,15 @@ pub(super) async fn supervise(
         return pending.close("it has no standard streams".to_owned());
     };
 
-    let mut tasks = JoinSet::new();
-    tasks.spawn(writer::write(stdin, queue, stop.clone()));
-    tasks.spawn(reader::log(peer.clone(), stderr));
-    let mut reading = AbortOnDrop(tokio::spawn(async move { reader.read(stdout).await }));
+    let _writing = Task::spawn(writer::write(stdin, queue, stop.clone()));
+    let mut logging = Task::spawn(reader::log(peer.clone(), stderr));
+    let mut reading = Task::spawn(async move { reader.read(stdout).await });
 
     tokio::select! {
         status = process.wait() => {
             let reason = exit(status);
-            // Whoever still holds the pipe is of its group, or has left it on purpose.
             drop(process);
-            let _ = timeout(LAST_WORDS, &mut reading.0).await;
+            last_words(&mut reading, &mut logging).await;
             pending.close(reason);
         }
         fault = &mut reading.0 => {
@@ -58,11 +56,13 @@ pub(super) async fn supervise(
             pending.close(reason);
             stop.cancel();
             let _ = process.end().await;
+            drop(process);
+            let _ = timeout(LAST_WORDS, &mut logging.0).await;
         }
         () = stop.cancelled() => {
             let status = process.end().await;
             drop(process);
-            let _ = timeout(LAST_WORDS, &mut reading.0).await;
+            last_words(&mut reading, &mut logging).await;
             tracing::debug!(peer = %peer, end = exit(status), "child ended");
             pending.close("it was closed".to_owned());
         }
@@ -76,9 +76,23 @@ fn exit(status: io::Result<ExitStatus>) -> String {
     }
 }
 
-struct AbortOnDrop<T>(JoinHandle<T>);
+/// Reads what an ended child has left in its pipes. Whoever still holds them has left its group on
+/// purpose, and is not waited for.
+async fn last_words(reading: &mut Task<Option<String>>, logging: &mut Task<()>) {
+    let both = async { tokio::join!(&mut reading.0, &mut logging.0) };
+    let _ = timeout(LAST_WORDS, both).await;
+}
 
-impl<T> Drop for AbortOnDrop<T> {
+/// A task that ends when it is dropped.
+struct Task<T>(JoinHandle<T>);
+
+impl<T: Send + 'static> Task<T> {
+    fn spawn(work: impl Future<Output = T> + Send + 'static) -> Self {
+        Self(tokio::spawn(work))
+    }
+}
+
+impl<T> Drop for Task<T> {
     fn drop(&mut self) {
         self.0.abort();
     }

@@ -95,7 +95,11 @@ async fn the_environment_is_what_was_declared() {
         printf '{"jsonrpc":"2.0","id":1,"result":["%s","%s","%s"]}\n' "$DECLARED" "$(pwd)" "$names"
     "#;
     let command = sh(script).env("DECLARED", "yes").directory("/");
-    let answer = Client::stdio(command).unwrap().request("m", &()).await.unwrap();
+    let answer = Client::stdio(command)
+        .unwrap()
+        .request("m", &())
+        .await
+        .unwrap();
     let [declared, directory, names]: [String; 3] = serde_json::from_str(answer.get()).unwrap();
     assert_eq!((declared.as_str(), directory.as_str()), ("yes", "/"));
     let known: Vec<&str> = KNOWN.split_whitespace().collect();
