@@ -8,6 +8,7 @@ mod clock;
 mod http;
 mod log;
 mod options;
+mod print;
 mod probe;
 mod product;
 mod run;

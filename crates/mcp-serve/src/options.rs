@@ -7,15 +7,15 @@ use std::time::Duration;
 use clap::{Args, Parser, ValueEnum};
 use mcp_core::error::Profile;
 
-/// The command line of a server: what all have, and what this one has.
+/// The command line of a server: what this one has, and what all have.
 #[derive(Parser)]
 pub struct Command<O: Args> {
-    /// What every server has.
-    #[command(flatten)]
-    pub common: Options,
-    /// What this one has.
+    /// What this one has; first, because that is what has to be set.
     #[command(flatten, next_help_heading = "Service")]
     pub product: O,
+    /// What every server has.
+    #[command(flatten, next_help_heading = "Server")]
+    pub common: Options,
 }
 
 /// The options that all servers share.
@@ -26,8 +26,7 @@ pub struct Options {
     #[arg(long, env = "MCP_STDIO", value_parser = clap::builder::FalseyValueParser::new())]
     pub stdio: bool,
 
-    /// Address to listen on. Other machines can reach the server only if this is changed, and then
-    /// a token is required.
+    /// Address to listen on. Any but a loopback address lets other machines in and needs a token.
     #[arg(
         long,
         env = "MCP_BIND",
@@ -36,23 +35,24 @@ pub struct Options {
     )]
     pub bind: IpAddr,
 
-    /// Port to listen on; 0 takes a free one [default: the server's own].
+    /// Port to listen on; 0 takes a free one.
     #[arg(long, env = "MCP_PORT")]
     pub port: Option<u16>,
 
-    /// Bearer token that every HTTP request must carry.
-    #[arg(long, env = "MCP_TOKEN", hide_env_values = true)]
+    /// Bearer token that every message over HTTP must carry.
+    #[arg(long, env = "MCP_TOKEN")]
     pub token: Option<String>,
 
     /// File that holds the token.
     #[arg(long, env = "MCP_TOKEN_FILE", value_name = "FILE")]
     pub token_file: Option<PathBuf>,
 
-    /// Serve other machines without a token. Whoever reaches the port controls the service.
+    /// Let other machines in without a token. Whoever reaches the port controls the service.
     #[arg(long, env = "MCP_INSECURE_NO_AUTH", value_parser = clap::builder::FalseyValueParser::new())]
     pub insecure_no_auth: bool,
 
-    /// Host names, beside the loopback ones, by which clients and web pages may call this server.
+    /// Host names, beside localhost, by which clients and web pages may call this server; several
+    /// with commas.
     #[arg(
         long,
         env = "MCP_ALLOWED_HOSTS",
@@ -70,11 +70,11 @@ pub struct Options {
           value_parser = clap::value_parser!(u64).range(1..=600))]
     pub call_timeout: u64,
 
-    /// Largest request body in bytes.
+    /// Largest message in bytes.
     #[arg(long, env = "MCP_BODY_LIMIT", value_name = "BYTES", default_value_t = 4 * 1024 * 1024)]
     pub body_limit: usize,
 
-    /// Error numbers for clients that do no handshake.
+    /// Error numbers for clients that call without a handshake.
     #[arg(
         long,
         env = "MCP_ERROR_PROFILE",
@@ -83,13 +83,18 @@ pub struct Options {
     )]
     pub error_profile: ErrorProfile,
 
-    /// What to log: error, warn, info, debug, trace, or a filter such as mcp_serve=debug.
+    /// What to log to stderr: error, warn, info, debug or trace, or a filter such as
+    /// mcp_serve=debug.
     #[arg(long, env = "MCP_LOG", value_name = "FILTER", default_value = "info")]
     pub log: String,
 
-    /// Write the tool definitions as JSON and exit. The service is not asked.
+    /// Write the tool definitions as JSON and exit; the service is not asked.
     #[arg(long)]
     pub print_tools: bool,
+
+    /// Write these options as JSON and exit: where the README's tables come from.
+    #[arg(long, hide = true)]
+    pub print_options: bool,
 }
 
 /// How the plain era numbers its errors.

@@ -7,13 +7,13 @@ use std::sync::Arc;
 use anyhow::Context as _;
 use clap::{CommandFactory as _, FromArgMatches as _};
 use mcp_core::server::{Identity, Server, Settings};
-use mcp_core::tool::{Detail, Toolset};
+use mcp_core::tool::Toolset;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
 use crate::clock::SystemClock;
 use crate::http::{Guard, Limits, Listener};
-use crate::{Command, Options, Product, Secret, log, probe, stdio};
+use crate::{Command, Options, Product, Secret, log, print, probe, stdio};
 
 /// The `main` of every server.
 pub fn run<P: Product>() -> ExitCode {
@@ -32,18 +32,23 @@ pub fn run<P: Product>() -> ExitCode {
     }
 }
 
-/// The command line, for `--help` and for the configuration table of the README.
+/// The command line: what is parsed, what `--help` shows and what the README's tables hold.
 pub fn command<P: Product>() -> clap::Command {
+    let name = P::NAME;
+    let about = P::DESCRIPTION.trim_end_matches('.');
+    let port = P::PORT;
     Command::<P::Options>::command()
-        .name(P::NAME)
+        .name(name)
         .version(env!("CARGO_PKG_VERSION"))
-        .about(P::DESCRIPTION)
-        .mut_arg("port", |arg| {
-            arg.help(format!(
-                "Port to listen on; 0 takes a free one [default: {}]",
-                P::PORT
-            ))
-        })
+        .about(about)
+        .long_about(format!(
+            "{about}\n\nAn MCP server. It answers POST /mcp on 127.0.0.1:{port}, or with --stdio the one client \
+             that started it. Every option can also be set by the environment variable named with it; \
+             the command line goes first."
+        ))
+        .mut_arg("port", |arg| arg.default_value(port.to_string()))
+        // Some of the values are secrets.
+        .mut_args(|arg| arg.hide_env_values(true))
 }
 
 /// A server with its service: what `run` serves and what tests talk to.
@@ -80,7 +85,10 @@ fn serve<P: Product>(command: Command<P::Options>) -> anyhow::Result<()> {
         product,
     } = command;
     if options.print_tools {
-        return print_tools(&tools::<P>(&options));
+        return print::tools(&tools::<P>(&options));
+    }
+    if options.print_options {
+        return print::options(self::command::<P>());
     }
     log::start(&options.log)?;
     let runtime = tokio::runtime::Runtime::new().context("cannot start the runtime")?;
@@ -131,18 +139,6 @@ async fn http<P: Product>(
     let listener = Listener::bind(address, server, guard, limits).await?;
     tracing::info!("{} listens on http://{}/mcp", P::NAME, listener.address());
     listener.serve(stop).await;
-    Ok(())
-}
-
-fn print_tools<S: Send + Sync + 'static>(tools: &Toolset<S>) -> anyhow::Result<()> {
-    let tools: Vec<_> = tools
-        .definitions()
-        .iter()
-        .map(|tool| tool.render(Detail::Full))
-        .collect();
-    let mut stdout = std::io::stdout().lock();
-    serde_json::to_writer_pretty(&mut stdout, &tools)?;
-    writeln!(stdout)?;
     Ok(())
 }
 

@@ -1,0 +1,55 @@
+//! What a server tells about itself instead of serving: JSON on stdout, from the one declaration
+//! that it also works by.
+
+use std::io::Write as _;
+
+use clap::{Arg, Command, builder::StyledStr};
+use mcp_core::tool::{Detail, Toolset};
+use serde_json::{Value, json};
+
+/// The tools as `tools/list` shows them.
+pub(crate) fn tools<S: Send + Sync + 'static>(tools: &Toolset<S>) -> anyhow::Result<()> {
+    let definitions = tools.definitions();
+    write(
+        definitions
+            .iter()
+            .map(|tool| tool.render(Detail::Full))
+            .collect(),
+    )
+}
+
+/// The options that `--help` shows, except those that exist only on the command line.
+pub(crate) fn options(mut command: Command) -> anyhow::Result<()> {
+    // Without it the arguments have neither their headings nor their defaults.
+    command.build();
+    let configurable = |arg: &&Arg| !arg.is_hide_set() && arg.get_env().is_some();
+    write(
+        command
+            .get_arguments()
+            .filter(configurable)
+            .map(option)
+            .collect(),
+    )
+}
+
+/// One option; `value` and `default` are `null` where there is none.
+fn option(arg: &Arg) -> Value {
+    let takes_value = arg.get_action().takes_values();
+    let value = arg.get_value_names().and_then(|names| names.first());
+    let default = arg.get_default_values().first();
+    json!({
+        "flag": arg.get_long().map(|long| format!("--{long}")),
+        "value": value.filter(|_| takes_value).map(|name| name.as_str()),
+        "env": arg.get_env().map(|env| env.to_string_lossy()),
+        "default": default.filter(|_| takes_value).map(|value| value.to_string_lossy()),
+        "help": arg.get_help().map(StyledStr::to_string),
+        "heading": arg.get_help_heading(),
+    })
+}
+
+fn write(list: Vec<Value>) -> anyhow::Result<()> {
+    let mut stdout = std::io::stdout().lock();
+    serde_json::to_writer_pretty(&mut stdout, &list)?;
+    writeln!(stdout)?;
+    Ok(())
+}
