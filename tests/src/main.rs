@@ -12,3 +12,4 @@
 
 mod documents;
 mod harness;
+mod n8n;

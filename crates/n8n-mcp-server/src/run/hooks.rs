@@ -11,6 +11,7 @@ use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::outcome::{Run, RunStatus};
+use super::{ACTIVATION, ACTIVATION_PAUSE};
 use crate::api::{Failure, client, read_capped, under};
 use crate::id::Id;
 use crate::plan::UrlStart;
@@ -19,9 +20,6 @@ use crate::plan::UrlStart;
 const REQUEST_ID: &str = "x-mcp-request-id";
 /// The largest reply that is read. It only counts where n8n keeps no execution.
 const MAX_REPLY: usize = 4 * 1024 * 1024;
-/// n8n answers 404 for a moment after it has activated a workflow.
-const ACTIVATION: Duration = Duration::from_secs(2);
-const ACTIVATION_PAUSE: Duration = Duration::from_millis(200);
 
 /// The production URLs of one n8n.
 pub(crate) struct Hooks {
@@ -40,6 +38,8 @@ pub(super) struct Hook {
 /// What came of it.
 pub(super) enum Answer {
     Reply(Reply),
+    /// Nothing within the time it was given. That is no failure: the run goes on.
+    Late,
     /// The connection failed after the request was sent.
     Lost(#[expect(dead_code, reason = "for the log")] Failure),
 }
@@ -61,12 +61,19 @@ impl Hooks {
     }
 
     /// Sends the request; the reply may take up to `within`.
-    pub(super) fn send(&self, start: UrlStart, request_id: &str, within: Duration) -> Hook {
+    pub(super) fn send(
+        &self,
+        workflow: &Id,
+        start: UrlStart,
+        request_id: &str,
+        within: Duration,
+    ) -> Hook {
+        let workflow = workflow.clone();
         let request_id = request_id.to_owned();
         let replies_late = start.replies_late;
         let (http, url) = (self.http.clone(), under(&self.base, &start.path));
         let sending = tokio::spawn(async move {
-            timeout(within, exchange(&http, url, &start, &request_id))
+            timeout(within, exchange(&http, url, &workflow, &start, &request_id))
                 .await
                 .unwrap_or(Err(Failure::Slow(within)))
         });
@@ -82,6 +89,7 @@ impl Hooks {
 async fn exchange(
     http: &Client,
     mut url: Url,
+    workflow: &Id,
     start: &UrlStart,
     request_id: &str,
 ) -> Result<Reply, Failure> {
@@ -103,7 +111,7 @@ async fn exchange(
             Err(Failure::TooLarge(_)) => Vec::new(),
             body => body?,
         };
-        let unregistered = is_unregistered(start, status, &body);
+        let unregistered = is_unregistered(workflow, start, status, &body);
         if !unregistered || Instant::now() >= known_by {
             return Ok(Reply {
                 status,
@@ -115,9 +123,10 @@ async fn exchange(
     }
 }
 
-/// True for n8n's own "no such webhook", which names the one that was asked for. A workflow that
-/// passes on somebody else's does not get there.
-fn is_unregistered(start: &UrlStart, status: StatusCode, body: &[u8]) -> bool {
+/// True for what n8n itself says before a new activation has reached all of its parts: each of
+/// these is said before anything is started. They name what was asked for, so that a workflow that
+/// passes on somebody else's 404 is not taken for it.
+fn is_unregistered(workflow: &Id, start: &UrlStart, status: StatusCode, body: &[u8]) -> bool {
     #[derive(Deserialize)]
     struct Body {
         message: String,
@@ -125,9 +134,22 @@ fn is_unregistered(start: &UrlStart, status: StatusCode, body: &[u8]) -> bool {
     let [_, path @ ..] = start.path.as_slice() else {
         return false;
     };
-    let asked = format!("\"{} {}\" is not registered", start.method, path.join("/"));
+    let Ok(Body { message }) = serde_json::from_slice(body) else {
+        return false;
+    };
+    let method = &start.method;
+    let unknown = format!(
+        "The requested webhook \"{method} {}\" is not registered",
+        path.join("/")
+    );
+    let unpublished = format!("version not found for workflow with id \"{workflow}\"");
+    // Registered between n8n's two looks: it refuses the method and proposes the same one.
+    let just_now =
+        format!("not registered for {method} requests. Did you mean to make a {method} ");
     status == StatusCode::NOT_FOUND
-        && serde_json::from_slice::<Body>(body).is_ok_and(|body| body.message.contains(&asked))
+        && [unknown, unpublished, just_now]
+            .iter()
+            .any(|said| message.contains(said))
 }
 
 impl Hook {
@@ -238,6 +260,7 @@ fn settle(sent: Result<Reply, Failure>) -> Result<Answer, ToolError> {
              their own, set N8N_WEBHOOK_URL.",
         )
         .caused_by(error)),
+        Err(Failure::Slow(_)) => Ok(Answer::Late),
         Err(failure) => Ok(Answer::Lost(failure)),
     }
 }
@@ -269,17 +292,23 @@ mod tests {
             body: None,
             replies_late: true,
         };
+        let workflow = Id::try_from("w1".to_owned()).unwrap();
         let check = |status: u16, message: &str| {
             let body = serde_json::json!({"code": 404, "message": message}).to_string();
-            is_unregistered(
-                &start,
-                StatusCode::from_u16(status).unwrap(),
-                body.as_bytes(),
-            )
+            let status = StatusCode::from_u16(status).unwrap();
+            is_unregistered(&workflow, &start, status, body.as_bytes())
         };
         assert!(check(
             404,
             "The requested webhook \"POST a/b\" is not registered."
+        ));
+        assert!(check(
+            404,
+            "Published version not found for workflow with id \"w1\""
+        ));
+        assert!(check(
+            404,
+            "This webhook is not registered for POST requests. Did you mean to make a POST request?"
         ));
         assert!(!check(
             200,
@@ -291,8 +320,17 @@ mod tests {
         ));
         assert!(!check(
             404,
-            "This webhook is not registered for GET requests."
+            "Active version not found for workflow with id \"w2\""
         ));
-        assert!(!is_unregistered(&start, StatusCode::NOT_FOUND, b"<html>"));
+        assert!(!check(
+            404,
+            "This webhook is not registered for POST requests. Did you mean to make a GET request?"
+        ));
+        assert!(!is_unregistered(
+            &workflow,
+            &start,
+            StatusCode::NOT_FOUND,
+            b"<html>"
+        ));
     }
 }

@@ -36,6 +36,9 @@ use watch::Watch;
 const PATIENCE: Duration = Duration::from_secs(2);
 /// How long after the reply, or after the bound, the execution may take to show up.
 const LOOK_FOR: Duration = Duration::from_secs(3);
+/// n8n refuses an activated workflow for a moment, until all of its parts know of it.
+const ACTIVATION: Duration = Duration::from_secs(2);
+const ACTIVATION_PAUSE: Duration = Duration::from_millis(200);
 /// What stopping a run may take once the caller has given up: the caller waits for it.
 const STOP_WITHIN: Duration = Duration::from_millis(1_800);
 
@@ -101,10 +104,9 @@ fn way(start: &Start) -> Way {
 }
 
 async fn by_url(watch: &Watch<'_>, start: UrlStart) -> Result<Run, ToolError> {
-    let mut hook = watch
-        .n8n
-        .hooks
-        .send(start, watch.request_id, watch.left() + LOOK_FOR);
+    let within = watch.left() + LOOK_FOR;
+    let hooks = &watch.n8n.hooks;
+    let mut hook = hooks.send(&watch.workflow, start, watch.request_id, within);
     hook.wait(watch.left().min(PATIENCE)).await?;
     match watch.find(&mut hook).await? {
         Some(execution) => Ok(match watch.follow(execution).await {
@@ -139,8 +141,8 @@ async fn by_mcp(watch: &Watch<'_>, start: McpStart) -> Result<Run, ToolError> {
     };
     let Some(id) = id else {
         return Ok(Run::running(None).noting(
-            "n8n did not name the execution in time; it is the newest one of this workflow. Do not \
-             run it again before looking into n8n.",
+            "n8n's MCP server did not name the execution. If the workflow was started, it is the \
+             newest one; look into n8n before running it again.",
         ));
     };
     watch.remember(&id);

@@ -1,21 +1,11 @@
-//! From a workflow and its caller's wishes to the one request that starts it. Nothing is sent here.
+//! The caller's parameters, in the form that the trigger takes.
 
-use mcp_core::tool::{ToolError, ToolErrorKind};
+use mcp_core::tool::ToolError;
 use reqwest::Method;
 use serde_json::{Map, Value, json};
 
-use crate::api::Workflow;
-use crate::trigger::{Kind, Mode, Site, Trigger, Way, Webhook, triggers};
-
-/// What the caller wants to happen.
-pub(crate) struct Wish<'a> {
-    /// What the trigger is to receive.
-    pub(crate) parameters: Map<String, Value>,
-    /// The name of the trigger node; chosen here where absent.
-    pub(crate) trigger: Option<&'a str>,
-    /// Unique; the trigger keeps it, so that the execution is found again by it.
-    pub(crate) request_id: &'a str,
-}
+use super::{Wish, conflict};
+use crate::trigger::{Kind, Mode, Trigger, Way, Webhook};
 
 /// The one request that starts the workflow.
 #[derive(Debug, PartialEq)]
@@ -55,97 +45,8 @@ pub(crate) enum Inputs {
     Form(Value),
 }
 
-/// Chooses the trigger and the way, and fills in the parameters.
-///
-/// A URL goes before n8n's MCP server, and of those that only that server starts, those that take
-/// parameters go first. Where two are equal the caller has to choose.
-pub(crate) fn plan(
-    workflow: &Workflow,
-    wish: Wish<'_>,
-    mcp_configured: bool,
-) -> Result<(String, Start), ToolError> {
-    let name = &workflow.name;
-    if workflow.is_archived {
-        return Err(conflict(format!(
-            "Workflow \"{name}\" is archived. Unarchive and activate it in n8n."
-        )));
-    }
-    let site = Site {
-        active: workflow.active,
-        available_in_mcp: workflow.available_in_mcp(),
-        mcp_configured,
-    };
-    let all = triggers(workflow);
-    if all.is_empty() {
-        return Err(conflict(format!(
-            "Workflow \"{name}\" has no trigger that is not disabled. Add a Webhook trigger in n8n."
-        )));
-    }
-    let (trigger, way) = match wish.trigger {
-        Some(wanted) => named(&all, wanted, site)?,
-        None => best(&all, name, site)?,
-    };
-    let start = fill(trigger, way, wish)?;
-    Ok((trigger.node.name.clone(), start))
-}
-
-fn named<'a>(
-    all: &'a [Trigger<'_>],
-    wanted: &str,
-    site: Site,
-) -> Result<(&'a Trigger<'a>, Way), ToolError> {
-    let trigger = all.iter().find(|trigger| trigger.node.name == wanted);
-    let trigger = trigger.ok_or_else(|| {
-        ToolError::invalid_argument(format!(
-            "The workflow has no trigger {wanted:?}. `trigger` is one of: {}.",
-            names(all.iter())
-        ))
-    })?;
-    let way = trigger
-        .way(site)
-        .map_err(|reason| conflict(closed(trigger, &reason)))?;
-    Ok((trigger, way))
-}
-
-fn best<'a>(
-    all: &'a [Trigger<'_>],
-    name: &str,
-    site: Site,
-) -> Result<(&'a Trigger<'a>, Way), ToolError> {
-    let (mut open, mut reasons) = (Vec::new(), String::new());
-    for trigger in all {
-        match trigger.way(site) {
-            Ok(way) => open.push((rank(trigger, &way), trigger, way)),
-            Err(reason) => {
-                reasons.push(' ');
-                reasons.push_str(&closed(trigger, &reason));
-            }
-        }
-    }
-    // Stable, so equals stay in the order of the workflow.
-    open.sort_by_key(|(rank, ..)| *rank);
-    let mut open = open.into_iter();
-    let Some((first, trigger, way)) = open.next() else {
-        return Err(conflict(format!(
-            "Workflow \"{name}\" cannot be started from here.{reasons}"
-        )));
-    };
-    let equals: Vec<_> = open.take_while(|(rank, ..)| *rank == first).collect();
-    if equals.is_empty() {
-        return Ok((trigger, way));
-    }
-    let names = names(std::iter::once(trigger).chain(equals.iter().map(|(_, equal, _)| *equal)));
-    Err(ToolError::invalid_argument(format!(
-        "Workflow \"{name}\" can be started in several ways. Pass `trigger`, one of: {names}."
-    )))
-}
-
-/// Smaller is better.
-fn rank(trigger: &Trigger<'_>, way: &Way) -> (bool, Kind) {
-    (matches!(way, Way::Mcp(_)), trigger.kind)
-}
-
-fn fill(trigger: &Trigger<'_>, way: Way, wish: Wish<'_>) -> Result<Start, ToolError> {
+/// The request that goes this way, with the parameters in it.
+pub(super) fn fill(trigger: &Trigger<'_>, way: Way, wish: Wish<'_>) -> Result<Start, ToolError> {
     let Wish {
         parameters,
         request_id,
@@ -189,11 +90,12 @@ fn call_webhook(
 }
 
 fn path_parameter(name: &str, value: Option<Value>) -> Result<String, ToolError> {
-    let text = value.as_ref().map(as_text).unwrap_or_default();
+    let plain = value.filter(|value| value.is_string() || value.is_number() || value.is_boolean());
+    let text = plain.as_ref().map(as_text).unwrap_or_default();
     // n8n splits at slashes, and the others would leave out the segment.
     if text.is_empty() || text == "." || text == ".." || text.contains('/') {
         return Err(ToolError::invalid_argument(format!(
-            "`parameters.{name}` is part of the webhook's path: pass a value without slashes."
+            "`parameters.{name}` is part of the webhook's path: pass a text or number without slashes."
         )));
     }
     Ok(text)
@@ -287,22 +189,4 @@ fn as_text(value: &Value) -> String {
         Value::String(text) => text.clone(),
         other => other.to_string(),
     }
-}
-
-fn closed(trigger: &Trigger<'_>, reason: &str) -> String {
-    format!(
-        "Trigger `{}` ({}): {reason}.",
-        trigger.node.name,
-        trigger.kind.as_str()
-    )
-}
-
-fn names<'a>(triggers: impl Iterator<Item = &'a Trigger<'a>>) -> String {
-    let names =
-        triggers.map(|trigger| format!("`{}` ({})", trigger.node.name, trigger.kind.as_str()));
-    names.collect::<Vec<_>>().join(", ")
-}
-
-fn conflict(message: impl Into<String>) -> ToolError {
-    ToolError::new(ToolErrorKind::Conflict, message)
 }

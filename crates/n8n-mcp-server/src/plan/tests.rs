@@ -1,0 +1,161 @@
+use serde_json::json;
+
+use super::*;
+
+/// An active workflow with these nodes: (name, kind, parameters).
+fn workflow(nodes: &[(&str, &str, Value)]) -> Workflow {
+    let nodes: Vec<_> = nodes
+        .iter()
+        .map(|(name, kind, parameters)| {
+            json!({"name": name, "type": kind, "webhookId": "wid", "parameters": parameters})
+        })
+        .collect();
+    let workflow = json!({
+        "id": "w", "name": "W", "active": true, "nodes": nodes,
+        "settings": {"availableInMCP": true},
+    });
+    serde_json::from_value(workflow).unwrap()
+}
+
+fn try_plan(
+    workflow: &Workflow,
+    parameters: Value,
+    trigger: Option<&str>,
+    mcp: bool,
+) -> Result<(String, Start), ToolError> {
+    let Value::Object(parameters) = parameters else {
+        panic!("an object");
+    };
+    let wish = Wish {
+        parameters,
+        trigger,
+        request_id: "rid",
+    };
+    plan(workflow, wish, mcp)
+}
+
+fn url(start: Start) -> UrlStart {
+    match start {
+        Start::Url(start) => start,
+        Start::Mcp(start) => panic!("{start:?}"),
+    }
+}
+
+#[test]
+fn a_webhook_gets_body_query_and_path() {
+    let post = workflow(&[("H", "x.webhook", json!({"path": "a", "httpMethod": "POST"}))]);
+    let start = url(try_plan(&post, json!({"n": 1}), None, false).unwrap().1);
+    assert_eq!(start.path, ["webhook", "a"]);
+    assert_eq!((start.body, start.query), (Some(json!({"n": 1})), vec![]));
+
+    let get = workflow(&[("H", "x.webhook", json!({"path": "a/:id"}))]);
+    let parameters = json!({"id": 7, "q": "x y", "deep": [1], "none": null});
+    let start = url(try_plan(&get, parameters, None, false).unwrap().1);
+    assert_eq!(start.path, ["webhook", "wid", "a", "7"]);
+    let mut sent = start.query;
+    sent.sort();
+    let query = [("deep", "[1]"), ("q", "x y")].map(|(k, v)| (k.into(), v.into()));
+    assert_eq!((start.body, sent), (None, query.to_vec()));
+    for bad in [
+        json!({}),
+        json!({"id": ".."}),
+        json!({"id": "a/b"}),
+        json!({"id": ""}),
+        json!({"id": null}),
+        json!({"id": [1]}),
+    ] {
+        let error = try_plan(&get, bad, None, false).unwrap_err();
+        assert_eq!(error.kind(), ToolErrorKind::InvalidArgument);
+    }
+}
+
+#[test]
+fn a_chat_gets_its_text_and_keeps_our_id() {
+    let chat = workflow(&[("C", "x.chatTrigger", json!({"public": true}))]);
+    let start = url(try_plan(&chat, json!({"message": "hi"}), None, false)
+        .unwrap()
+        .1);
+    assert_eq!(start.path, ["webhook", "wid", "chat"]);
+    let expected = json!({
+        "action": "sendMessage", "chatInput": "hi", "sessionId": "rid",
+        "metadata": {"mcpRequestId": "rid"},
+    });
+    assert_eq!(start.body, Some(expected));
+    let more = json!({"chatInput": "hi", "sessionId": "s", "metadata": {"a": 1}});
+    let body = url(try_plan(&chat, more, None, false).unwrap().1)
+        .body
+        .unwrap();
+    assert_eq!(body["sessionId"], "s");
+    assert_eq!(body["metadata"], json!({"a": 1, "mcpRequestId": "rid"}));
+    assert!(try_plan(&chat, json!({"a": "x", "b": "y"}), None, false).is_err());
+    assert!(try_plan(&chat, json!({}), None, false).is_err());
+}
+
+#[test]
+fn a_url_goes_first_and_equals_are_asked_about() {
+    let hook = |path: &str| json!({"path": path, "httpMethod": "POST"});
+    let mixed = workflow(&[
+        ("M", "x.manualTrigger", json!({})),
+        ("S", "x.scheduleTrigger", json!({})),
+        ("H", "x.webhook", hook("a")),
+    ]);
+    assert_eq!(try_plan(&mixed, json!({}), None, true).unwrap().0, "H");
+    assert_eq!(try_plan(&mixed, json!({}), Some("S"), true).unwrap().0, "S");
+    let error = try_plan(&mixed, json!({}), Some("S"), false).unwrap_err();
+    assert_eq!(error.kind(), ToolErrorKind::Conflict);
+    let two = workflow(&[("A", "x.webhook", hook("a")), ("B", "x.webhook", hook("b"))]);
+    let error = try_plan(&two, json!({}), None, true).unwrap_err();
+    assert!(
+        error.message().contains("`A` (webhook), `B` (webhook)"),
+        "{error}"
+    );
+}
+
+#[test]
+fn the_mcp_server_gets_what_the_trigger_takes() {
+    let inputs = |kind: &str, node: Value, parameters: Value| {
+        let workflow = workflow(&[("T", kind, node)]);
+        match try_plan(&workflow, parameters, None, true).map(|(_, start)| start) {
+            Ok(Start::Mcp(start)) => Ok(start.inputs),
+            Ok(Start::Url(start)) => panic!("{start:?}"),
+            Err(error) => Err(error.kind()),
+        }
+    };
+    let secured = json!({"path": "a", "httpMethod": "POST", "authentication": "basicAuth"});
+    let headers = json!({"x-mcp-request-id": "rid"});
+    assert_eq!(
+        inputs("x.webhook", secured, json!({"n": 1})),
+        Ok(Inputs::Webhook(
+            json!({"method": "POST", "headers": headers, "body": {"n": 1}})
+        ))
+    );
+    assert_eq!(
+        inputs(
+            "x.webhook",
+            json!({"path": "a", "authentication": "jwtAuth"}),
+            json!({"n": 1})
+        ),
+        Ok(Inputs::Webhook(
+            json!({"method": "GET", "headers": headers, "query": {"n": "1"}})
+        ))
+    );
+    let form = inputs("x.formTrigger", json!({}), json!({"f": 1}));
+    assert_eq!(form, Ok(Inputs::Form(json!({"f": 1}))));
+    assert_eq!(
+        inputs("x.scheduleTrigger", json!({}), json!({})),
+        Ok(Inputs::None)
+    );
+    let unwanted = inputs("x.scheduleTrigger", json!({}), json!({"n": 1}));
+    assert_eq!(unwanted, Err(ToolErrorKind::InvalidArgument));
+}
+
+#[test]
+fn nothing_is_started_where_nothing_can_be() {
+    let mut archived = workflow(&[("H", "x.webhook", json!({"path": "a"}))]);
+    archived.is_archived = true;
+    let without = workflow(&[("S", "n8n-nodes-base.set", json!({}))]);
+    for workflow in [archived, without] {
+        let error = try_plan(&workflow, json!({}), None, true).unwrap_err();
+        assert_eq!(error.kind(), ToolErrorKind::Conflict);
+    }
+}
