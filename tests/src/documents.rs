@@ -9,6 +9,7 @@
 //! hold more than is written down: what a document promises is what it shows.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use fixture::Fixture;
 use mcp_core::era::Hints;
@@ -201,13 +202,13 @@ async fn in_memory() {
         let args =
             std::iter::once("mcp-conformance").chain(document.args.iter().map(String::as_str));
         let server = crate::harness::in_memory(args);
-        let connection = Connection::default();
+        let connection = Arc::new(Connection::default());
         for pair in &document.pairs {
             let answer = server
                 .handle(Incoming {
                     frame: pair.request.as_bytes(),
                     hints: Hints::default(),
-                    connection: Some(&connection),
+                    connection: Some(Arc::clone(&connection)),
                     call: Call::default(),
                 })
                 .await;

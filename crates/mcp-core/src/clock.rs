@@ -9,6 +9,9 @@ pub trait Clock: Send + Sync {
     /// Time since the server started.
     fn uptime(&self) -> Duration;
 
+    /// Time since 1970-01-01, for what must be understood by another process.
+    fn unix_time(&self) -> Duration;
+
     /// Completes after `duration`.
     fn sleep(&self, duration: Duration) -> Pin<Box<dyn Future<Output = ()> + Send>>;
 }

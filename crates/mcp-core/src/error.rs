@@ -37,6 +37,10 @@ pub enum Error {
         /// The names that there are.
         available: Vec<String>,
     },
+    /// No such resource.
+    ResourceNotFound(String),
+    /// No such prompt.
+    PromptNotFound(String),
     /// No such tool, in the words of seed 001: its `mcp.callTool` calls that an internal error.
     LegacyToolNotFound(String),
     /// A tool failed where the dialect has no `isError` result (seed 001).
@@ -45,6 +49,8 @@ pub enum Error {
     Internal,
     /// No valid credentials.
     Unauthorized,
+    /// The session of the request has ended, expired, or never was.
+    SessionNotFound,
     /// Valid credentials, a foreign `Host` or `Origin`, or a policy of ours.
     Forbidden(String),
     /// Too many requests.
@@ -104,6 +110,7 @@ pub enum Profile {
 mod app {
     pub(super) const UNAUTHORIZED: i32 = 40100;
     pub(super) const FORBIDDEN: i32 = 40300;
+    pub(super) const SESSION_NOT_FOUND: i32 = 40400;
     pub(super) const TOO_LARGE: i32 = 41300;
     pub(super) const RATE_LIMITED: i32 = 42900;
     pub(super) const TIMEOUT: i32 = 50400;
@@ -119,9 +126,12 @@ impl Error {
             Self::InvalidParams(_) | Self::Malformed(_) => "invalid_params",
             Self::MissingCapability(_) => "missing_client_capability",
             Self::ToolNotFound { .. } | Self::LegacyToolNotFound(_) => "tool_not_found",
+            Self::ResourceNotFound(_) => "resource_not_found",
+            Self::PromptNotFound(_) => "prompt_not_found",
             Self::ToolFailed(error) => error.kind().as_str(),
             Self::Internal => "internal",
             Self::Unauthorized => "unauthorized",
+            Self::SessionNotFound => "session_not_found",
             Self::Forbidden(_) => "forbidden",
             Self::RateLimited => "rate_limited",
             Self::TooLarge(_) => "too_large",
@@ -146,13 +156,13 @@ impl Error {
         };
         let data = Some(self.data(profile));
         ErrorObject {
-            code: self.code(profile),
+            code: self.code(era, profile),
             message,
             data,
         }
     }
 
-    fn code(&self, profile: Profile) -> i32 {
+    fn code(&self, era: Era, profile: Profile) -> i32 {
         use Profile::{Codefluss, Extended, Spec};
         match (self, profile) {
             (Self::Parse(_), _) => PARSE_ERROR,
@@ -164,6 +174,14 @@ impl Error {
             (Self::ToolNotFound { .. }, Spec | Codefluss) => INVALID_PARAMS,
             (Self::ToolNotFound { .. }, Extended) => -32007,
             (Self::LegacyToolNotFound(_), _) => INTERNAL_ERROR,
+            // The number of the handshake era, which the modern era forbids.
+            (Self::ResourceNotFound(_), Spec) if matches!(era, Era::Handshake(_)) => -32002,
+            (Self::ResourceNotFound(_), Spec) => INVALID_PARAMS,
+            (Self::ResourceNotFound(_), Codefluss) => -32003,
+            (Self::ResourceNotFound(_), Extended) => -32006,
+            (Self::PromptNotFound(_), Spec | Codefluss) => INVALID_PARAMS,
+            (Self::PromptNotFound(_), Extended) => -32008,
+            (Self::ToolFailed(_), _) if era != Era::Plain => INTERNAL_ERROR,
             (Self::ToolFailed(error), _) => match (error.kind(), profile) {
                 (ToolErrorKind::Timeout, Extended) => -32012,
                 (ToolErrorKind::Timeout, Spec | Codefluss) => app::TIMEOUT,
@@ -174,6 +192,7 @@ impl Error {
             (Self::Unauthorized, Spec) => app::UNAUTHORIZED,
             (Self::Unauthorized, Codefluss) => -32001,
             (Self::Unauthorized, Extended) => -32009,
+            (Self::SessionNotFound, _) => app::SESSION_NOT_FOUND,
             (Self::Forbidden(_), Spec) => app::FORBIDDEN,
             (Self::Forbidden(_), Codefluss) => -32002,
             (Self::Forbidden(_), Extended) => -32010,
@@ -195,12 +214,15 @@ impl Error {
             Self::InvalidParams(bad) | Self::Malformed(bad) => ("Invalid params", Some(bad.line())),
             Self::MissingCapability(_) => ("Missing required client capability", None),
             Self::ToolNotFound { name, .. } => ("Tool not found", Some(name.clone())),
+            Self::ResourceNotFound(uri) => ("Resource not found", Some(uri.clone())),
+            Self::PromptNotFound(name) => ("Prompt not found", Some(name.clone())),
             Self::LegacyToolNotFound(name) => {
                 ("", Some(format!("Internal error: Tool not found: {name}")))
             }
             Self::ToolFailed(error) => ("", Some(error.message().to_owned())),
             Self::Internal => ("Internal error", None),
             Self::Unauthorized => ("Authentication failed", None),
+            Self::SessionNotFound => ("Session not found", Some("initialize again".to_owned())),
             Self::Forbidden(detail) => ("Forbidden", Some(detail.clone())),
             Self::RateLimited => ("Rate limit exceeded", None),
             Self::TooLarge(limit) => (
@@ -251,9 +273,12 @@ impl Error {
                 data["requested"] = json!(requested);
                 data["supported"] = json!(supported);
             }
+            Self::ResourceNotFound(uri) => data["uri"] = json!(uri),
+            Self::PromptNotFound(name) => data["promptName"] = json!(name),
             Self::LegacyToolNotFound(name) => data["toolName"] = json!(name),
             Self::ToolFailed(_)
             | Self::Internal
+            | Self::SessionNotFound
             | Self::Forbidden(_)
             | Self::RateLimited
             | Self::HeaderMismatch(_) => {}

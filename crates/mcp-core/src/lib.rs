@@ -3,6 +3,7 @@
 //! * [`jsonrpc`]: bytes to message and back; ids, arguments and results pass byte for byte.
 //! * [`era`]: to which of the three dialects a request belongs, decided for each by itself.
 //! * [`tool`]: how a tool is declared; everything that is known about it follows from there.
+//! * [`resource`] and [`prompt`]: the same for resources and prompts.
 //! * [`server`]: dispatch, one frame in, one answer out.
 //! * [`error`]: one enum of kinds; a number is a rendering of a kind in a dialect.
 //!
@@ -14,6 +15,9 @@ pub mod era;
 pub mod error;
 pub mod health;
 pub mod jsonrpc;
+pub mod prompt;
+pub mod resource;
 pub mod revision;
 pub mod server;
+pub mod sign;
 pub mod tool;

@@ -2,7 +2,7 @@
 
 use std::future::Future;
 use std::pin::Pin;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use mcp_core::clock::Clock;
 
@@ -18,6 +18,12 @@ impl SystemClock {
 impl Clock for SystemClock {
     fn uptime(&self) -> Duration {
         self.0.elapsed()
+    }
+
+    fn unix_time(&self) -> Duration {
+        SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .unwrap_or_default()
     }
 
     fn sleep(&self, duration: Duration) -> Pin<Box<dyn Future<Output = ()> + Send>> {

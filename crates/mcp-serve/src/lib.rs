@@ -6,6 +6,7 @@
 
 mod clock;
 mod http;
+mod key;
 mod log;
 mod options;
 mod print;
@@ -16,6 +17,7 @@ mod secret;
 mod stdio;
 
 pub use http::{Guard, Limits, Listener};
+pub use key::Key;
 pub use options::{Command, Options};
 pub use probe::watch;
 pub use product::{Product, Service};

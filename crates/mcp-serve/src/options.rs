@@ -61,6 +61,16 @@ pub struct Options {
     )]
     pub allowed_hosts: Vec<String>,
 
+    /// Secret that signs session ids; servers that share it share sessions. By default it is kept
+    /// in a file of this user's, so that sessions survive a restart.
+    #[arg(
+        long,
+        env = "MCP_SESSION_KEY",
+        value_name = "SECRET",
+        hide_env_values = true
+    )]
+    pub session_key: Option<String>,
+
     /// Offer only the tools that change nothing.
     #[arg(long, env = "MCP_READ_ONLY", value_parser = clap::builder::FalseyValueParser::new())]
     pub read_only: bool,

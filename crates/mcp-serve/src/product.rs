@@ -2,6 +2,9 @@
 
 use std::future::Future;
 
+use mcp_core::prompt::PromptSet;
+use mcp_core::resource::ResourceSet;
+use mcp_core::server::Changes;
 use mcp_core::tool::{ToolError, Toolset};
 
 /// One server of the workspace: its name, its options, its service and its tools.
@@ -22,6 +25,16 @@ pub trait Product: 'static {
     /// The tools, without a service: `--print-tools` needs none.
     fn tools() -> Toolset<Self::Service>;
 
+    /// The resources, without a service.
+    fn resources() -> ResourceSet<Self::Service> {
+        ResourceSet::new()
+    }
+
+    /// The prompts, without a service.
+    fn prompts() -> PromptSet<Self::Service> {
+        PromptSet::new()
+    }
+
     /// Makes the service from its options. Does not talk to it: a server starts whatever state its
     /// service is in.
     ///
@@ -37,4 +50,12 @@ pub trait Service: Send + Sync + 'static {
     /// # Errors
     /// The reason why it would not, in words for the operator and the model.
     fn probe(&self) -> impl Future<Output = Result<(), ToolError>> + Send;
+
+    /// Where the service announces that lists or resources have changed; `None` if they never do.
+    fn changes(&self) -> Option<Changes> {
+        None
+    }
+
+    /// True if calls send log messages to the client.
+    const LOGS: bool = false;
 }

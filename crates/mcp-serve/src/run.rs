@@ -6,14 +6,15 @@ use std::sync::Arc;
 
 use anyhow::Context as _;
 use clap::{CommandFactory as _, FromArgMatches as _};
-use mcp_core::server::{Identity, Server, Settings};
+use mcp_core::server::{Identity, Offer, Server, Settings};
 use mcp_core::tool::Toolset;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
 use crate::clock::SystemClock;
 use crate::http::{Guard, Limits, Listener};
-use crate::{Command, Options, Product, Secret, log, print, probe, stdio};
+use crate::key::Key;
+use crate::{Command, Options, Product, Secret, Service, log, print, probe, stdio};
 
 /// The `main` of every server.
 pub fn run<P: Product>() -> ExitCode {
@@ -52,7 +53,11 @@ pub fn command<P: Product>() -> clap::Command {
 }
 
 /// A server with its service: what `run` serves and what tests talk to.
-pub fn assemble<P: Product>(options: &Options, service: &Arc<P::Service>) -> Arc<Server> {
+pub fn assemble<P: Product>(
+    options: &Options,
+    key: &Key,
+    service: &Arc<P::Service>,
+) -> Arc<Server> {
     let identity = Identity {
         name: P::NAME.to_owned(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -61,12 +66,19 @@ pub fn assemble<P: Product>(options: &Options, service: &Arc<P::Service>) -> Arc
     let settings = Settings {
         profile: options.error_profile.into(),
         call_timeout: options.call_timeout(),
+        signer: key.signer(),
     };
-    let tools = tools::<P>(options).bind(service);
+    let offer = Offer {
+        tools: tools::<P>(options).bind(service),
+        resources: P::resources().bind(service),
+        prompts: P::prompts().bind(service),
+        logging: P::Service::LOGS,
+        changes: service.changes(),
+    };
     Arc::new(Server::new(
         identity,
         settings,
-        tools,
+        offer,
         Arc::new(SystemClock::start()),
     ))
 }
@@ -94,7 +106,8 @@ fn serve<P: Product>(command: Command<P::Options>) -> anyhow::Result<()> {
     let runtime = tokio::runtime::Runtime::new().context("cannot start the runtime")?;
     let served = runtime.block_on(async {
         let service = Arc::new(P::connect(product)?);
-        let server = assemble::<P>(&options, &service);
+        let key = Key::load(P::NAME, &options)?;
+        let server = assemble::<P>(&options, &key, &service);
         let watch = tokio::spawn(probe::watch(Arc::clone(&server), service));
         let stop = stop_signal()?;
         let (open, stopped) = (Arc::clone(&server), stop.clone());
@@ -105,7 +118,7 @@ fn serve<P: Product>(command: Command<P::Options>) -> anyhow::Result<()> {
         let served = if options.stdio {
             stdio::serve(server, options.body_limit, stop).await
         } else {
-            http::<P>(server, &options, stop).await
+            http::<P>(server, &options, &key, stop).await
         };
         watch.abort();
         served
@@ -118,6 +131,7 @@ fn serve<P: Product>(command: Command<P::Options>) -> anyhow::Result<()> {
 async fn http<P: Product>(
     server: Arc<Server>,
     options: &Options,
+    key: &Key,
     stop: CancellationToken,
 ) -> anyhow::Result<()> {
     let token = Secret::new(options.token.clone(), options.token_file.clone());
@@ -136,7 +150,7 @@ async fn http<P: Product>(
         ..Limits::default()
     };
     let address = (options.bind, options.port.unwrap_or(P::PORT)).into();
-    let listener = Listener::bind(address, server, guard, limits).await?;
+    let listener = Listener::bind(address, server, guard, key.signer(), limits).await?;
     tracing::info!("{} listens on http://{}/mcp", P::NAME, listener.address());
     listener.serve(stop).await;
     Ok(())

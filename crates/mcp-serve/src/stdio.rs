@@ -54,13 +54,18 @@ pub(crate) async fn serve(
 
     let client = Arc::new(Client {
         server,
-        connection: Connection::default(),
+        connection: Arc::new(Connection::default()),
         lines,
         calls: TaskTracker::new(),
         give_up: CancellationToken::new(),
         in_flight: Arc::new(Semaphore::new(IN_FLIGHT)),
     });
     let (calls, give_up) = (client.calls.clone(), client.give_up.clone());
+    let watcher = Arc::clone(&client);
+    let watch = tokio::spawn(async move {
+        let outbox = Outbox(watcher.lines.clone());
+        watcher.server.watch(&watcher.connection, &outbox).await;
+    });
     let (read, all_read) = oneshot::channel();
     let runtime = Handle::current();
     std::thread::Builder::new()
@@ -82,6 +87,7 @@ pub(crate) async fn serve(
         give_up.cancel();
         let _ = tokio::time::timeout(CLEAN_UP, calls.wait()).await;
     }
+    watch.abort();
     // The queue ends with its last sender; after a stop, the reader still holds one.
     let _ = tokio::time::timeout(CLEAN_UP, all_written).await;
     Ok(())
@@ -89,7 +95,7 @@ pub(crate) async fn serve(
 
 struct Client {
     server: Arc<Server>,
-    connection: Connection,
+    connection: Arc<Connection>,
     lines: mpsc::Sender<Vec<u8>>,
     calls: TaskTracker,
     give_up: CancellationToken,
@@ -134,7 +140,7 @@ impl Client {
                 .handle(Incoming {
                     frame: &line,
                     hints: Hints::default(),
-                    connection: Some(&client.connection),
+                    connection: Some(Arc::clone(&client.connection)),
                     call: Call::new(client.give_up.child_token(), Some(peer)),
                 })
                 .await;

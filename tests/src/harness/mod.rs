@@ -8,12 +8,16 @@
 )]
 
 mod binaries;
+mod dialect;
 mod fake;
 mod memory;
 pub(crate) mod real;
 mod server;
+mod wire;
 
 pub(crate) use binaries::binary;
+pub(crate) use dialect::Dialect;
 pub(crate) use fake::{Fake, Request, Response};
 pub(crate) use memory::in_memory;
 pub(crate) use server::{Reply, Server, stdio, web};
+pub(crate) use wire::{Wire, post};

@@ -1,7 +1,7 @@
 //! What goes back over the transport.
 
+use super::Agreed;
 use crate::jsonrpc::Response;
-use crate::revision::Revision;
 
 /// The answer to one frame.
 #[derive(Debug)]
@@ -12,7 +12,7 @@ pub struct Answer {
     /// answer.
     pub body: Option<Vec<u8>>,
     /// What `initialize` agreed on, for the transport to remember.
-    pub negotiated: Option<Revision>,
+    pub agreed: Option<Agreed>,
 }
 
 /// The answer to one message.
@@ -20,7 +20,7 @@ pub(super) struct Reply<'a> {
     pub(super) response: Response<'a>,
     pub(super) status: u16,
     pub(super) succeeded: bool,
-    pub(super) negotiated: Option<Revision>,
+    pub(super) agreed: Option<Agreed>,
 }
 
 impl Answer {
@@ -36,11 +36,16 @@ impl Answer {
         Some(line)
     }
 
+    /// The end of a stream that answers nothing.
+    pub fn nothing() -> Self {
+        Self::accepted()
+    }
+
     pub(super) fn accepted() -> Self {
         Self {
             status: 202,
             body: None,
-            negotiated: None,
+            agreed: None,
         }
     }
 
@@ -51,7 +56,7 @@ impl Answer {
         Self {
             status: reply.status,
             body: Some(body),
-            negotiated: reply.negotiated,
+            agreed: reply.agreed,
         }
     }
 
@@ -68,7 +73,7 @@ impl Answer {
         Self {
             status: 200,
             body: Some(body),
-            negotiated: None,
+            agreed: None,
         }
     }
 }

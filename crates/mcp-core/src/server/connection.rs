@@ -1,42 +1,127 @@
-//! What a server remembers about a peer that stays: the requests that it may still cancel.
+//! What a server remembers about a peer that stays: the requests that it may still cancel, and the
+//! questions that it was asked.
 
-use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
+use std::collections::{HashMap, HashSet};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
+use serde_json::{Value, json};
+use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
-use crate::jsonrpc::Id;
+use crate::jsonrpc::{Id, ResponseIn};
 use crate::revision::Revision;
+use crate::tool::{Capabilities, Level};
 
-/// One stdio connection or one session: the negotiated revision and the requests in flight.
+/// One stdio connection, or one session over HTTP.
 #[derive(Default)]
 pub struct Connection {
-    negotiated: Mutex<Option<Revision>>,
-    in_flight: Mutex<HashMap<String, CancellationToken>>,
+    state: Mutex<State>,
+    next_question: AtomicU64,
 }
 
+#[derive(Default)]
+struct State {
+    agreed: Option<Agreed>,
+    log_level: Option<Level>,
+    subscriptions: HashSet<String>,
+    in_flight: HashMap<String, CancellationToken>,
+    questions: HashMap<String, oneshot::Sender<Result<Value, String>>>,
+    /// Ends the stream that is told of changes.
+    watching: Option<CancellationToken>,
+}
+
+/// What `initialize` agreed on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Agreed {
+    /// The revision that both speak.
+    pub revision: Revision,
+    /// What the client can be asked for.
+    pub capabilities: Capabilities,
+}
+
+/// The most resources that one connection may subscribe to.
+const MAX_SUBSCRIPTIONS: usize = 1000;
+
 impl Connection {
-    /// What `initialize` agreed on, once it did.
-    pub fn negotiated(&self) -> Option<Revision> {
-        *self
-            .negotiated
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+    /// A connection that has agreed on something already.
+    pub fn resumed(agreed: Agreed) -> Self {
+        let state = State {
+            agreed: Some(agreed),
+            ..State::default()
+        };
+        Self {
+            state: Mutex::new(state),
+            next_question: AtomicU64::new(0),
+        }
     }
 
-    pub(super) fn negotiate(&self, revision: Revision) {
-        *self
-            .negotiated
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner) = Some(revision);
+    /// What `initialize` agreed on, once it did.
+    pub fn agreed(&self) -> Option<Agreed> {
+        self.state().agreed
+    }
+
+    /// True if nothing would be lost with this object: what was agreed on is known elsewhere.
+    pub fn is_idle(&self) -> bool {
+        let state = self.state();
+        state.log_level.is_none()
+            && state.subscriptions.is_empty()
+            && state.in_flight.is_empty()
+            && state.questions.is_empty()
+    }
+
+    /// Starts to watch in place of whoever watched before: one message goes to one stream.
+    pub fn take_over(&self) -> CancellationToken {
+        let token = CancellationToken::new();
+        if let Some(before) = self.state().watching.replace(token.clone()) {
+            before.cancel();
+        }
+        token
+    }
+
+    pub(crate) fn capabilities(&self) -> Capabilities {
+        self.agreed()
+            .map(|agreed| agreed.capabilities)
+            .unwrap_or_default()
+    }
+
+    pub(super) fn agree(&self, agreed: Agreed) {
+        self.state().agreed = Some(agreed);
+    }
+
+    /// Until the client says otherwise, it is told what is normal and worse.
+    pub(super) fn log_level(&self) -> Level {
+        self.state().log_level.unwrap_or(Level::Info)
+    }
+
+    pub(super) fn set_log_level(&self, level: Level) {
+        self.state().log_level = Some(level);
+    }
+
+    /// False if there are too many.
+    pub(super) fn subscribe(&self, uri: &str) -> bool {
+        let subscriptions = &mut self.state().subscriptions;
+        if subscriptions.len() >= MAX_SUBSCRIPTIONS {
+            return false;
+        }
+        subscriptions.insert(uri.to_owned());
+        true
+    }
+
+    pub(super) fn unsubscribe(&self, uri: &str) {
+        self.state().subscriptions.remove(uri);
+    }
+
+    pub(super) fn is_subscribed(&self, uri: &str) -> bool {
+        self.state().subscriptions.contains(uri)
     }
 
     /// Notes that `id` can be cancelled through `token` until the guard is dropped.
     pub(super) fn enter(&self, id: Id<'_>, token: CancellationToken) -> InFlight<'_> {
         let id = id.as_json().to_owned();
-        self.with_in_flight(|in_flight| in_flight.insert(id.clone(), token));
+        self.state().in_flight.insert(id.clone(), token);
         InFlight {
             connection: self,
             id,
@@ -51,28 +136,71 @@ impl Connection {
             #[serde(borrow, rename = "requestId")]
             request_id: &'a RawValue,
         }
-        let Some(params) =
-            params.and_then(|params| serde_json::from_str::<Params<'_>>(params.get()).ok())
-        else {
-            return;
-        };
-        if let Some(token) =
-            self.with_in_flight(|in_flight| in_flight.remove(params.request_id.get()))
-        {
+        let params =
+            params.and_then(|params| serde_json::from_str::<Params<'_>>(params.get()).ok());
+        let token =
+            params.and_then(|params| self.state().in_flight.remove(params.request_id.get()));
+        if let Some(token) = token {
             token.cancel();
         }
     }
 
-    fn with_in_flight<T>(
+    /// Asks the client and waits for its answer.
+    ///
+    /// # Errors
+    /// What the client says instead of an answer.
+    pub(crate) async fn ask(
         &self,
-        change: impl FnOnce(&mut HashMap<String, CancellationToken>) -> T,
-    ) -> T {
-        change(
-            &mut self
-                .in_flight
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner),
-        )
+        send: impl FnOnce(String) -> bool,
+        method: &str,
+        params: &Value,
+    ) -> Result<Value, String> {
+        let id = format!(
+            "server-{}",
+            self.next_question.fetch_add(1, Ordering::Relaxed)
+        );
+        let (answer, answered) = oneshot::channel();
+        self.state().questions.insert(json!(id).to_string(), answer);
+        let _open = Question {
+            connection: self,
+            id: json!(id).to_string(),
+        };
+        let question = json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params});
+        if !send(question.to_string()) {
+            return Err("The client cannot be asked while it waits for plain JSON.".to_owned());
+        }
+        answered
+            .await
+            .unwrap_or_else(|_| Err("The client is gone.".to_owned()))
+    }
+
+    /// Hands an answer of the client to whoever asked. One that nobody waits for is dropped.
+    pub(super) fn answered(&self, response: &ResponseIn<'_>) {
+        let Some(id) = &response.id else { return };
+        let Some(question) = self.state().questions.remove(id.as_json()) else {
+            return;
+        };
+        let outcome = match response.outcome {
+            Ok(result) => serde_json::from_str(result.get())
+                .map_err(|_| "The client's answer cannot be read.".to_owned()),
+            Err(error) => Err(refusal(error)),
+        };
+        let _ = question.send(outcome);
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn refusal(error: &RawValue) -> String {
+    #[derive(Deserialize)]
+    struct Refusal {
+        message: String,
+    }
+    match serde_json::from_str::<Refusal>(error.get()) {
+        Ok(refusal) => format!("The client refused: {}", refusal.message),
+        Err(_) => "The client refused.".to_owned(),
     }
 }
 
@@ -84,7 +212,18 @@ pub(super) struct InFlight<'a> {
 
 impl Drop for InFlight<'_> {
     fn drop(&mut self) {
-        self.connection
-            .with_in_flight(|in_flight| in_flight.remove(&self.id));
+        self.connection.state().in_flight.remove(&self.id);
+    }
+}
+
+/// A question that waits for its answer.
+struct Question<'a> {
+    connection: &'a Connection,
+    id: String,
+}
+
+impl Drop for Question<'_> {
+    fn drop(&mut self) {
+        self.connection.state().questions.remove(&self.id);
     }
 }

@@ -4,16 +4,18 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
-use super::{Outcome, Server};
+use super::{Agreed, Outcome, Server};
 use crate::error::{BadParam, Error};
-use crate::jsonrpc::Json;
 use crate::revision::Revision;
+use crate::tool::Capabilities;
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Params {
     /// The only one that we need; the rest is optional because the seeds leave it out.
     protocol_version: Option<Value>,
+    #[serde(default)]
+    capabilities: Value,
 }
 
 impl Server {
@@ -22,19 +24,34 @@ impl Server {
         let wrong = |reason| Error::InvalidParams(BadParam::new("protocolVersion", reason));
         let params: Option<Params> =
             params.and_then(|params| serde_json::from_str(params.get()).ok());
-        let asked = params.and_then(|params| params.protocol_version);
-        let asked = asked.ok_or_else(|| wrong("Required field missing"))?;
+        let (asked, declared) = match params {
+            Some(Params {
+                protocol_version: Some(asked),
+                capabilities,
+            }) => (asked, capabilities),
+            _ => return Err(wrong("Required field missing")),
+        };
         let asked = asked.as_str().ok_or_else(|| wrong("must be a string"))?;
         let revision = Revision::parse(asked).unwrap_or(Revision::LATEST);
+        let mut capabilities = self.offer.capabilities();
+        if revision < Revision::V2025_03_26 {
+            // Completion had no capability of its own yet.
+            capabilities
+                .as_object_mut()
+                .map(|members| members.shift_remove("completions"));
+        }
         let result = json!({
             "protocolVersion": revision.as_str(),
-            "capabilities": {"tools": {}},
+            "capabilities": capabilities,
             "serverInfo": self.server_info(revision),
         });
+        let agreed = Agreed {
+            revision,
+            capabilities: Capabilities::read(&declared),
+        };
         Ok(Outcome {
-            json: Json::from(result),
-            is_error: false,
-            negotiated: Some(revision),
+            agreed: Some(agreed),
+            ..Outcome::from(result)
         })
     }
 

@@ -2,17 +2,23 @@
 
 mod answer;
 mod catalogue;
+mod completion;
 mod connection;
 mod initialize;
 mod legacy;
+mod logging;
 mod modern;
+mod offer;
+mod prompts;
+mod resources;
 mod tools;
+mod watch;
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use tokio_util::sync::CancellationToken;
 
 use crate::clock::Clock;
@@ -20,13 +26,14 @@ use crate::era::{Era, Hints};
 use crate::error::{Error, Profile};
 use crate::health::Health;
 use crate::jsonrpc::{DecodeError, Frame, Id, Json, Message, Notification, Request, Response};
-use crate::revision::Revision;
-use crate::tool::{BoundTool, Call, Definition};
+use crate::sign::Signer;
+use crate::tool::{Call, Inputs};
 
 pub use answer::Answer;
 use answer::Reply;
 use catalogue::Catalogue;
-pub use connection::Connection;
+pub use connection::{Agreed, Connection};
+pub use offer::{Change, Changes, Offer};
 
 /// The most messages that one batch may hold.
 pub const MAX_BATCH: usize = 50;
@@ -43,12 +50,14 @@ pub struct Identity {
 }
 
 /// What can be set about dispatch.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone)]
 pub struct Settings {
     /// How the plain era numbers its errors.
     pub profile: Profile,
     /// After this long a tool call is given up.
     pub call_timeout: Duration,
+    /// Signs what travels through clients.
+    pub signer: Signer,
 }
 
 /// A server without its edges: it knows the protocol and its tools, and no transport.
@@ -56,6 +65,8 @@ pub struct Server {
     identity: Identity,
     settings: Settings,
     catalogue: Catalogue,
+    /// What is offered beside the tools, which the catalogue holds.
+    offer: Offer,
     health: Health,
     clock: Arc<dyn Clock>,
     /// Why the service cannot be used at the moment; `None` while it can.
@@ -72,17 +83,17 @@ pub struct Incoming<'a> {
     /// What the headers say.
     pub hints: Hints<'a>,
     /// The connection or session that the frame came on, where there is one.
-    pub connection: Option<&'a Connection>,
+    pub connection: Option<Arc<Connection>>,
     /// The way back to the caller.
     pub call: Call,
 }
 
 impl Server {
-    /// A server with `tools`, which starts as degraded until its service was seen.
+    /// A server that offers `offer` and is degraded until its service was seen.
     pub fn new(
         identity: Identity,
         settings: Settings,
-        tools: Vec<(Definition, Arc<dyn BoundTool>)>,
+        mut offer: Offer,
         clock: Arc<dyn Clock>,
     ) -> Self {
         let info = json!({"name": identity.name, "version": identity.version, "description": identity.description});
@@ -91,7 +102,8 @@ impl Server {
             closing: CancellationToken::new(),
             identity,
             settings,
-            catalogue: Catalogue::new(tools),
+            catalogue: Catalogue::new(std::mem::take(&mut offer.tools)),
+            offer,
             health: Health::default(),
             clock,
             degraded: Mutex::new(Some("the service was not asked yet".to_owned())),
@@ -148,12 +160,13 @@ impl Server {
             connection,
             call,
         } = incoming;
-        hints.negotiated = hints
-            .negotiated
-            .or_else(|| connection.and_then(Connection::negotiated));
+        let agreed = connection
+            .as_ref()
+            .and_then(|connection| connection.agreed());
+        hints.negotiated = hints.negotiated.or(agreed.map(|agreed| agreed.revision));
         let source = Source {
             hints: &hints,
-            connection,
+            connection: connection.as_ref(),
             call: &call,
         };
         let message = match Frame::decode(frame) {
@@ -211,8 +224,12 @@ impl Server {
                 notified(&notification, source);
                 return None;
             }
-            // We ask clients nothing, so an answer is nobody's.
-            Ok(Message::Response(_)) => return None,
+            Ok(Message::Response(response)) => {
+                if let Some(connection) = source.connection {
+                    connection.answered(&response);
+                }
+                return None;
+            }
             Err(error) => self.refuse(
                 error.id,
                 Era::of_unreadable(source.hints),
@@ -244,20 +261,23 @@ impl Server {
                     field: None,
                 })
             }
-            Era::Modern => self.modern(&request, source.hints, &call).await,
-            Era::Plain | Era::Handshake(_) => self.classic(&request, era, &call, in_batch).await,
+            Era::Modern => self.modern(&request, source.hints, call.clone()).await,
+            Era::Plain | Era::Handshake(_) => {
+                self.classic(&request, era, source.connection, &call, in_batch)
+                    .await
+            }
         };
         if in_flight.is_some() && call.is_cancelled() {
             return None;
         }
         Some(match outcome {
             Ok(result) => {
-                if let (Some(connection), Some(revision)) = (source.connection, result.negotiated) {
-                    connection.negotiate(revision);
+                if let (Some(connection), Some(agreed)) = (source.connection, result.agreed) {
+                    connection.agree(agreed);
                 }
                 Reply {
                     succeeded: !result.is_error,
-                    negotiated: result.negotiated,
+                    agreed: result.agreed,
                     response: Response {
                         id: Some(request.id),
                         outcome: Ok(result.json),
@@ -274,10 +294,19 @@ impl Server {
         &self,
         request: &Request<'_>,
         era: Era,
+        connection: Option<&Arc<Connection>>,
         call: &Call,
         in_batch: bool,
     ) -> Result<Outcome, Error> {
         let params = request.params;
+        let call = &match (era, connection) {
+            (Era::Handshake(_), Some(connection)) => call
+                .clone()
+                .with_inputs(Inputs::Connection(Arc::clone(connection)))
+                .with_log_level(Some(connection.log_level())),
+            _ => call.clone(),
+        };
+        let connection = connection.map(|connection| &**connection);
         match &*request.method {
             "initialize" if in_batch => {
                 let detail = "initialize must not be part of a batch".to_owned();
@@ -290,15 +319,31 @@ impl Server {
             "ping" => Ok(json!({}).into()),
             "tools/list" => self.list_tools(params, era),
             "tools/call" => self.call_tool(params, era, call).await,
-            // Clients ask for these whatever was declared (seed 003).
-            "resources/list" => Ok(json!({"resources": []}).into()),
-            "resources/templates/list" => Ok(json!({"resourceTemplates": []}).into()),
-            "prompts/list" => Ok(json!({"prompts": []}).into()),
+            // Clients ask for these lists whatever was declared (seed 003).
+            "resources/list" => self.page(params, || self.resource_list(false)),
+            "resources/templates/list" => self.page(params, || self.resource_list(true)),
+            "prompts/list" => self.page(params, || self.prompt_list()),
+            "resources/read" => self.read_resource(params, call).await,
+            "resources/subscribe" => self.subscribe(params, connection, true),
+            "resources/unsubscribe" => self.subscribe(params, connection, false),
+            "prompts/get" => self.get_prompt(params, call).await,
+            "completion/complete" => self.completion(params).await,
+            "logging/setLevel" => self.set_log_level(params, connection),
             "mcp.listTools" => Ok(self.legacy_list_tools().into()),
             "mcp.callTool" => self.legacy_call_tool(params, call).await,
             "mcp.getServerInfo" => Ok(self.legacy_server_info().into()),
             unknown => Err(Error::MethodNotFound(unknown.to_owned())),
         }
+    }
+
+    /// A list that is one page.
+    fn page(
+        &self,
+        params: Option<&serde_json::value::RawValue>,
+        list: impl FnOnce() -> Value,
+    ) -> Result<Outcome, Error> {
+        self.check_cursor(params)?;
+        Ok(list().into())
     }
 
     fn refuse<'a>(&self, id: Option<Id<'a>>, era: Era, error: &Error) -> Reply<'a> {
@@ -314,7 +359,7 @@ impl Server {
             response: Response { id, outcome },
             status,
             succeeded: false,
-            negotiated: None,
+            agreed: None,
         }
     }
 }
@@ -322,7 +367,7 @@ impl Server {
 /// Where a message came from.
 struct Source<'a> {
     hints: &'a Hints<'a>,
-    connection: Option<&'a Connection>,
+    connection: Option<&'a Arc<Connection>>,
     call: &'a Call,
 }
 
@@ -342,8 +387,19 @@ struct Outcome {
     json: Json,
     /// A tool said that it failed.
     is_error: bool,
-    /// `initialize` agreed on this.
-    negotiated: Option<Revision>,
+    /// What `initialize` agreed on.
+    agreed: Option<Agreed>,
+    /// There is no result yet: the client must answer these first.
+    questions: Option<Map<String, Value>>,
+}
+
+impl Outcome {
+    fn asking(questions: Map<String, Value>) -> Self {
+        Self {
+            questions: Some(questions),
+            ..Json::Owned(String::new()).into()
+        }
+    }
 }
 
 impl From<Json> for Outcome {
@@ -351,7 +407,8 @@ impl From<Json> for Outcome {
         Self {
             json,
             is_error: false,
-            negotiated: None,
+            agreed: None,
+            questions: None,
         }
     }
 }

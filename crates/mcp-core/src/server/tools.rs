@@ -1,5 +1,7 @@
 //! `tools/list` and `tools/call`.
 
+use std::borrow::Cow;
+use std::future::Future;
 use std::time::Duration;
 
 use serde::Deserialize;
@@ -11,7 +13,12 @@ use crate::era::Era;
 use crate::error::{BadParam, Error};
 use crate::jsonrpc::Json;
 use crate::revision::Revision;
-use crate::tool::{ArgumentError, Call, Content, Definition, ToolError, ToolErrorKind, ToolResult};
+use crate::tool::{
+    ArgumentError, Call, Content, Definition, Special, ToolError, ToolErrorKind, ToolResult,
+};
+
+/// How often a call that asks a person is given its time again.
+const EXTENSIONS: usize = 20;
 
 /// How long a tool may work on after its caller has given up.
 const CLEAN_UP: Duration = Duration::from_secs(2);
@@ -79,6 +86,18 @@ impl<'a> CallParams<'a> {
     }
 }
 
+impl CallParams<'_> {
+    /// The arguments; absent ones are an empty object.
+    pub(super) fn arguments(&self) -> Result<Cow<'_, RawValue>, Error> {
+        match self.arguments {
+            Some(arguments) => Ok(Cow::Borrowed(arguments)),
+            None => RawValue::from_string("{}".to_owned())
+                .map(Cow::Owned)
+                .map_err(|_| Error::Internal),
+        }
+    }
+}
+
 impl Server {
     pub(super) fn list_tools(&self, params: Option<&RawValue>, era: Era) -> Result<Outcome, Error> {
         self.check_cursor(params)?;
@@ -118,11 +137,13 @@ impl Server {
                 &format!("Invalid arguments for {}: {}", params.name, bad.line()),
             )),
             Err(Failure::Arguments(bad)) => Err(Error::InvalidParams(bad)),
+            Err(Failure::Tool(error)) if era == Era::Modern && error.is_special() => {
+                Self::interrupted(error)
+            }
             Err(Failure::Tool(error)) => Ok(failed(error.message())),
         }
     }
 
-    /// Runs a tool to its end, its timeout or the caller's patience.
     pub(super) async fn run_tool(
         &self,
         params: &CallParams<'_>,
@@ -137,41 +158,70 @@ impl Server {
             }
             None => call,
         };
-        let empty;
-        let arguments = match params.arguments {
-            Some(arguments) => arguments,
-            None => {
-                empty =
-                    serde_json::value::to_raw_value(&json!({})).map_err(|_| Failure::Unknown)?;
-                &empty
-            }
-        };
+        let arguments = params.arguments().map_err(|_| Failure::Unknown)?;
         let running = tool
-            .start(arguments, call)
+            .start(&arguments, call)
             .map_err(|error| Failure::Arguments(bad_param(definition, error)))?;
-        let limit = self.settings.call_timeout;
-        let name = &definition.name;
+        self.within_limits(&definition.name, call, running)
+            .await
+            .map_err(Failure::Tool)
+    }
+
+    /// Runs `work` to its end, its timeout or the caller's patience.
+    pub(super) async fn within_limits<T>(
+        &self,
+        name: &str,
+        call: &Call,
+        work: impl Future<Output = Result<T, ToolError>>,
+    ) -> Result<T, ToolError> {
         let result = tokio::select! {
             biased;
-            result = running => result,
-            () = self.clock.sleep(limit) => Err(ToolError::new(
+            result = work => result,
+            () = self.out_of_time(call) => Err(ToolError::new(
                 ToolErrorKind::Timeout,
-                format!("{name} did not finish within {} s; it may still take effect.", limit.as_secs()),
+                format!(
+                    "{name} did not finish within {} s; it may still take effect.",
+                    self.settings.call_timeout.as_secs()
+                ),
             )),
             () = self.given_up(call) => Err(ToolError::new(
                 ToolErrorKind::Cancelled,
                 format!("{name} was cancelled; it may still take effect."),
             )),
         };
-        result.map_err(|error| {
+        if let Err(error) = &result
+            && !error.is_special()
+        {
             tracing::warn!(
-                tool = definition.name,
+                name,
                 kind = error.kind().as_str(),
                 cause = error.causes(),
                 "{error}"
             );
-            Failure::Tool(error)
-        })
+        }
+        result
+    }
+
+    /// What becomes of work that ended with an error that is not its own.
+    pub(super) fn interrupted(mut error: ToolError) -> Result<Outcome, Error> {
+        match error.take_special() {
+            Some(Special::InputRequired(questions)) => Ok(Outcome::asking(questions)),
+            Some(Special::MissingCapability(missing)) => {
+                Err(Error::MissingCapability(Box::new(missing)))
+            }
+            None => Err(Error::ToolFailed(error)),
+        }
+    }
+
+    /// Completes when the call has used up its time. A person who is asked has more of it.
+    async fn out_of_time(&self, call: &Call) {
+        self.clock.sleep(self.settings.call_timeout).await;
+        for _ in 0..EXTENSIONS {
+            if !call.is_asking() {
+                return;
+            }
+            self.clock.sleep(self.settings.call_timeout).await;
+        }
     }
 
     /// Completes when the caller has given up and the tool had its time to clean up.
@@ -226,8 +276,7 @@ fn render(result: &ToolResult, era: Era) -> Result<Json, Error> {
 fn failed(message: &str) -> Outcome {
     let result = json!({"content": [Content::text(message)], "isError": true});
     Outcome {
-        json: Json::from(result),
         is_error: true,
-        negotiated: None,
+        ..Outcome::from(result)
     }
 }

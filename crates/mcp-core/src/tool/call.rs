@@ -1,11 +1,14 @@
 //! The call that a tool is answering, seen from inside the tool.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
+
+use super::ask::{self, Inputs};
+use super::{Capabilities, InputRequest, Level, ToolError};
 
 /// Where messages to the caller go while its call is still being answered.
 ///
@@ -23,6 +26,11 @@ pub struct Call {
     cancelled: CancellationToken,
     peer: Option<Arc<dyn Peer>>,
     progress: Option<Arc<Progress>>,
+    /// Messages that are less severe are not wanted; `None`: none are.
+    log_level: Option<Level>,
+    inputs: Inputs,
+    /// The call waits for a person, who may take longer than a service.
+    is_asking: Arc<AtomicBool>,
 }
 
 /// The `progressToken` of the request and how far the caller was told we are.
@@ -38,7 +46,7 @@ impl Call {
         Self {
             cancelled,
             peer,
-            progress: None,
+            ..Self::default()
         }
     }
 
@@ -100,6 +108,66 @@ impl Call {
             params["total"] = json!(total);
         }
         peer.notify(notification("notifications/progress", &params));
+    }
+
+    /// Sends a log message to the client, if it asked for messages of this severity.
+    pub fn log(&self, level: Level, logger: &str, data: &Value) {
+        if self.log_level.is_some_and(|wanted| level >= wanted) {
+            let params = json!({"level": level, "logger": logger, "data": data});
+            self.notify(notification("notifications/message", &params));
+        }
+    }
+
+    /// What the client says that it can be asked for.
+    pub fn capabilities(&self) -> Capabilities {
+        self.inputs.capabilities()
+    }
+
+    /// Asks the client one question; `key` names it among the questions of this call.
+    ///
+    /// # Errors
+    /// When the client cannot be asked for that, or does not answer. Also, in the modern era, to end
+    /// this round: pass every error on.
+    pub async fn ask(&self, key: &str, request: InputRequest) -> Result<Value, ToolError> {
+        let mut answers = self.ask_all(vec![(key, request)]).await?;
+        Ok(answers.pop().unwrap_or_default())
+    }
+
+    /// Asks several questions at once; the answers come in the order of the questions.
+    ///
+    /// # Errors
+    /// As [`Call::ask`].
+    pub async fn ask_all(
+        &self,
+        requests: Vec<(&str, InputRequest)>,
+    ) -> Result<Vec<Value>, ToolError> {
+        self.inputs.check(&requests)?;
+        match &self.inputs {
+            Inputs::Rounds { answers, .. } => Inputs::answered(answers, &requests),
+            Inputs::Connection(connection) => {
+                self.is_asking.store(true, Ordering::Relaxed);
+                let asked = requests.into_iter().map(|(_, request)| {
+                    ask::over(connection, |message| self.notify(message), request)
+                });
+                let answers = futures_util::future::try_join_all(asked).await;
+                self.is_asking.store(false, Ordering::Relaxed);
+                answers
+            }
+            Inputs::Nobody => Ok(Vec::new()),
+        }
+    }
+
+    /// True while a person is being waited for.
+    pub(crate) fn is_asking(&self) -> bool {
+        self.is_asking.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn with_inputs(self, inputs: Inputs) -> Self {
+        Self { inputs, ..self }
+    }
+
+    pub(crate) fn with_log_level(self, log_level: Option<Level>) -> Self {
+        Self { log_level, ..self }
     }
 
     /// Sends an encoded notification; false if this call has no way back to its caller.

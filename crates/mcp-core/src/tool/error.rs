@@ -3,6 +3,8 @@
 use std::error::Error;
 use std::fmt;
 
+use serde_json::{Map, Value};
+
 /// A failed call, for its three audiences: the peer gets the [kind](ToolErrorKind), the model the
 /// message (`isError: true`), the operator the source (in the log).
 ///
@@ -13,6 +15,17 @@ pub struct ToolError {
     kind: ToolErrorKind,
     message: String,
     source: Option<Box<dyn Error + Send + Sync>>,
+    special: Option<Box<Special>>,
+}
+
+/// An error that is none of the tool's: the dispatch makes something else of it.
+#[derive(Debug)]
+pub(crate) enum Special {
+    /// The answers to these are missing: the call is tried again with them (2026-07-28, "Multi
+    /// Round-Trip Requests"). Keys and requests.
+    InputRequired(Map<String, Value>),
+    /// The client did not declare these capabilities.
+    MissingCapability(Value),
 }
 
 /// Stable names of the ways in which a call fails.
@@ -62,7 +75,24 @@ impl ToolError {
             kind,
             message: message.into(),
             source: None,
+            special: None,
         }
+    }
+
+    pub(crate) fn special(message: &str, special: Special) -> Self {
+        let special = Some(Box::new(special));
+        Self {
+            special,
+            ..Self::new(ToolErrorKind::InvalidArgument, message)
+        }
+    }
+
+    pub(crate) fn is_special(&self) -> bool {
+        self.special.is_some()
+    }
+
+    pub(crate) fn take_special(&mut self) -> Option<Special> {
+        self.special.take().map(|special| *special)
     }
 
     /// [`ToolErrorKind::InvalidArgument`]; the message names the argument.

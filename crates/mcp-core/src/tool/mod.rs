@@ -38,10 +38,13 @@
 //! Everything else follows from that declaration: validation, every list in every dialect, the
 //! annotations, `--read-only`, the README tables and the snapshots of the public surface.
 
+mod arguments;
+mod ask;
 mod call;
 mod definition;
 mod effect;
 mod error;
+mod log;
 mod output;
 pub mod schema;
 mod toolset;
@@ -51,13 +54,19 @@ use std::future::Future;
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 
+pub use arguments::ArgumentError;
+pub(crate) use arguments::parse_arguments;
+pub(crate) use ask::Inputs;
+pub use ask::{Capabilities, InputRequest};
 pub use call::{Call, Peer};
 pub use definition::{Definition, Detail};
 pub use effect::Effect;
+pub(crate) use error::Special;
 pub use error::{ToolError, ToolErrorKind};
+pub use log::Level;
 pub use output::{Content, Output, ToolResult};
 pub use schema::Bounded;
-pub use toolset::{ArgumentError, BoundTool, Running, Toolset};
+pub use toolset::{BoundTool, Running, Toolset};
 
 /// One tool. The implementing struct is its arguments.
 ///

@@ -65,7 +65,7 @@ impl<const MIN: u32, const MAX: u32> JsonSchema for Bounded<MIN, MAX> {
 }
 
 /// Description and input schema of a tool's arguments.
-pub(super) fn input<T: JsonSchema>() -> (String, Value) {
+pub(crate) fn input<T: JsonSchema>() -> (String, Value) {
     let mut schema = generate::<T>(SchemaSettings::draft2020_12());
     let description = match schema.remove("description") {
         Some(Value::String(text)) => text,

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use serde_json::value::RawValue;
 
+use super::arguments::{ArgumentError, parse_arguments};
 use super::{Call, Definition, Effect, Output, Tool, ToolError, ToolResult};
 
 /// The tools that work on a service of type `S`, in the order in which they are listed.
@@ -16,15 +17,6 @@ pub struct Toolset<S> {
 struct Declared<S> {
     definition: Definition,
     bind: fn(Arc<S>) -> Arc<dyn BoundTool>,
-}
-
-/// Arguments that do not fit the tool's schema.
-#[derive(Debug)]
-pub struct ArgumentError {
-    /// Path of the field at fault, as `a.b[0]`; empty where it is the arguments as a whole.
-    pub field: String,
-    /// What is wrong with it.
-    pub reason: String,
 }
 
 /// A running tool call.
@@ -106,7 +98,7 @@ impl<T: Tool> BoundTool for Bound<T> {
         arguments: &RawValue,
         call: &'a Call,
     ) -> Result<Running<'a>, ArgumentError> {
-        let tool = parse::<T>(arguments)?;
+        let tool = parse_arguments::<T>(arguments)?;
         Ok(Box::pin(async move {
             let output = tool.call(&self.service, call).await?;
             output.into_result().map_err(|error| {
@@ -114,44 +106,6 @@ impl<T: Tool> BoundTool for Bound<T> {
             })
         }))
     }
-}
-
-fn parse<T: Tool>(arguments: &RawValue) -> Result<T, ArgumentError> {
-    // A serde struct would read an array as its fields in order.
-    if !arguments.get().starts_with('{') {
-        return Err(ArgumentError {
-            field: String::new(),
-            reason: "arguments must be a JSON object".into(),
-        });
-    }
-    // The path of the field costs time, so only a failure pays for it.
-    serde_json::from_str(arguments.get()).or_else(|_| {
-        let mut deserializer = serde_json::Deserializer::from_str(arguments.get());
-        serde_path_to_error::deserialize(&mut deserializer).map_err(|error| {
-            let path = error.path().to_string();
-            ArgumentError {
-                field: field(path, error.inner()),
-                reason: reason(error.inner()),
-            }
-        })
-    })
-}
-
-/// The field at fault: the path, or the field that the message names where the fault is the
-/// enclosing object's.
-fn field(path: String, error: &serde_json::Error) -> String {
-    if path != "." {
-        return path;
-    }
-    let text = error.to_string();
-    text.split('`').nth(1).unwrap_or_default().to_owned()
-}
-
-/// The message without its position: the model wrote an object, not lines and columns.
-fn reason(error: &serde_json::Error) -> String {
-    let text = error.to_string();
-    text.rfind(" at line ")
-        .map_or(text.clone(), |end| text[..end].to_owned())
 }
 
 #[cfg(test)]
@@ -164,13 +118,7 @@ mod tests {
     /// Counts.
     #[derive(Debug, Deserialize, JsonSchema)]
     #[serde(deny_unknown_fields)]
-    struct Count {
-        #[expect(dead_code, reason = "only parsed")]
-        step: u8,
-        #[expect(dead_code, reason = "only parsed")]
-        #[serde(default)]
-        tags: Vec<String>,
-    }
+    struct Count {}
 
     impl Tool for Count {
         const NAME: &'static str = "count";
@@ -180,43 +128,6 @@ mod tests {
         async fn call(self, (): &(), _: &Call) -> Result<ToolResult, ToolError> {
             Ok(ToolResult::Content(Vec::new()))
         }
-    }
-
-    #[track_caller]
-    fn check(arguments: &str, field: &str, reason: &str) {
-        let raw = RawValue::from_string(arguments.to_owned()).unwrap();
-        let error = parse::<Count>(&raw).unwrap_err();
-        assert_eq!(
-            (error.field.as_str(), error.reason.as_str()),
-            (field, reason),
-            "{arguments}"
-        );
-    }
-
-    #[test]
-    fn a_bad_argument_is_named() {
-        check("[1]", "", "arguments must be a JSON object");
-        check("{}", "step", "missing field `step`");
-        check(
-            r#"{"step":1,"x":2}"#,
-            "x",
-            "unknown field `x`, expected `step` or `tags`",
-        );
-        check(
-            r#"{"step":"1"}"#,
-            "step",
-            "invalid type: string \"1\", expected u8",
-        );
-        check(
-            r#"{"step":1,"tags":["a",2]}"#,
-            "tags[1]",
-            "invalid type: integer `2`, expected a string",
-        );
-        check(
-            r#"{"step":300}"#,
-            "step",
-            "invalid value: integer `300`, expected u8",
-        );
     }
 
     #[test]

@@ -11,6 +11,7 @@ use hyper::body::Incoming as RequestBody;
 use mcp_core::era::{Era, Hints};
 use mcp_core::error::Error;
 use mcp_core::server::{Answer, Incoming, Server};
+use mcp_core::sign::Signer;
 use mcp_core::tool::{Call, Peer};
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
@@ -18,12 +19,14 @@ use tokio_util::sync::CancellationToken;
 
 use super::body::{self, Refused};
 use super::reply::{self, Reply};
+use super::session::{Session, Sessions};
 use super::stream::{EventStream, Outbox, Work};
 use super::{Guard, Limits};
 
 pub(super) struct Endpoint {
     server: Arc<Server>,
     guard: Guard,
+    sessions: Arc<Sessions>,
     limits: Limits,
     address: SocketAddr,
     in_flight: Arc<Semaphore>,
@@ -33,13 +36,16 @@ impl Endpoint {
     pub(super) fn new(
         server: Arc<Server>,
         guard: Guard,
+        signer: Signer,
         limits: Limits,
         address: SocketAddr,
     ) -> Self {
         let in_flight = Arc::new(Semaphore::new(limits.in_flight));
+        let sessions = Arc::new(Sessions::new(signer));
         Self {
             server,
             guard,
+            sessions,
             limits,
             address,
             in_flight,
@@ -48,9 +54,10 @@ impl Endpoint {
 
     pub(super) async fn answer(&self, request: Request<RequestBody>) -> Response<Reply> {
         let headers = request.headers();
-        let era = Era::of_unreadable(&hints(headers));
-        let profile = self.server.profile();
-        let is_public = !matches!(request.uri().path(), "/mcp") || request.method() != Method::POST;
+        // What tells nothing of the service needs no token: what this is, and whether it lives.
+        let has_session = headers.contains_key(SESSION);
+        let is_public =
+            request.uri().path() != "/mcp" || (request.method() != Method::POST && !has_session);
         let checked = if is_public {
             self.guard.check_names(headers)
         } else {
@@ -58,10 +65,14 @@ impl Endpoint {
         };
         if let Err(error) = checked {
             tracing::debug!(kind = error.kind(), "refused");
-            return reply::refused(&error, era, profile);
+            return self.refused(headers, &error);
         }
         match (request.method(), request.uri().path()) {
             (&Method::POST, "/mcp") => self.post(request).await,
+            (&Method::GET, "/mcp") if has_session && Accepts::of(headers).events => {
+                self.watch(headers)
+            }
+            (&Method::DELETE, "/mcp") if has_session => self.end(headers),
             (_, "/mcp") => reply::method_not_allowed(&self.help()),
             (&Method::GET, "/healthz") => reply::json(StatusCode::OK, r#"{"status":"ok"}"#),
             (&Method::GET, "/readyz") => self.ready(),
@@ -71,63 +82,135 @@ impl Endpoint {
 
     async fn post(&self, request: Request<RequestBody>) -> Response<Reply> {
         let (head, body) = request.into_parts();
-        let era = Era::of_unreadable(&hints(&head.headers));
-        let profile = self.server.profile();
+        let headers = &head.headers;
         let Ok(permit) = Arc::clone(&self.in_flight).try_acquire_owned() else {
             return reply::busy();
         };
-        if !is_json(&head.headers) {
+        if !is_json(headers) {
             let body = json!({"error": "send the message as Content-Type: application/json"});
             return reply::json(StatusCode::UNSUPPORTED_MEDIA_TYPE, body.to_string());
         }
+        let is_modern = Era::of_unreadable(&hints(headers)) == Era::Modern;
+        // The modern era has no sessions and ignores their ids.
+        let session = match session_id(headers) {
+            Some(id) if !is_modern => match self.sessions.open(id, self.guard.principal()) {
+                Some(session) => Some(session),
+                None => return self.refused(headers, &Error::SessionNotFound),
+            },
+            _ => None,
+        };
         let body = match body::read(body, self.limits.body, self.limits.body_idle).await {
             Ok(body) => body,
             Err(Refused::TooLarge) => {
-                return reply::refused(&Error::TooLarge(self.limits.body), era, profile);
+                return self.refused(headers, &Error::TooLarge(self.limits.body));
             }
             Err(Refused::TooSlow | Refused::Broken) => {
                 return reply::empty(StatusCode::REQUEST_TIMEOUT);
             }
         };
-        let accepts = Accepts::of(&head.headers);
+        let accepts = Accepts::of(headers);
         let (outbox, mut messages) = Outbox::new();
         let peer = accepts.events.then(|| Arc::new(outbox) as Arc<dyn Peer>);
         let server = Arc::clone(&self.server);
         let cancel = CancellationToken::new();
         let call = Call::new(cancel.clone(), peer);
         // A subscription is a request that only waits: what bounds those is the connections.
-        let permit = (head.headers.get(MCP_METHOD) != Some(&LISTEN)).then_some(permit);
+        let permit = (headers.get(MCP_METHOD) != Some(&LISTEN)).then_some(permit);
         let work = async move {
+            let connection = session
+                .as_ref()
+                .map(|session| Arc::clone(&session.connection));
+            let hints = hints(&head.headers);
             let answer = server
                 .handle(Incoming {
                     frame: &body,
-                    hints: hints(&head.headers),
-                    connection: None,
+                    hints,
+                    connection,
                     call,
                 })
                 .await;
             drop(permit);
             answer
         };
-        let mut work = Work::new(work, (era == Era::Modern).then_some(cancel));
-        if !accepts.json {
-            return reply::events(EventStream::new(
-                None,
+        let mut work = Work::new(work, is_modern.then_some(cancel));
+        let stream = |first, messages, work| {
+            reply::events(EventStream::new(
+                first,
                 messages,
                 work,
                 self.limits.keep_alive,
-            ));
+            ))
+        };
+        if !accepts.json {
+            return stream(None, messages, work);
         }
         // A call that says something before its answer turns the reply into a stream.
         match first(&mut work, &mut messages).await {
-            First::Answer(answer) => plain(answer),
-            First::Message(message) => reply::events(EventStream::new(
-                Some(message),
-                messages,
-                work,
-                self.limits.keep_alive,
-            )),
+            First::Answer(answer) => self.plain(answer),
+            First::Message(message) => stream(Some(message), messages, work),
         }
+    }
+
+    fn plain(&self, answer: Answer) -> Response<Reply> {
+        let status = StatusCode::from_u16(answer.status).unwrap_or(StatusCode::OK);
+        let mut response = match answer.body {
+            Some(body) => reply::json(status, body),
+            None => reply::empty(status),
+        };
+        let session = answer
+            .agreed
+            .and_then(|agreed| self.sessions.mint(agreed, self.guard.principal()));
+        if let Some(id) = session.and_then(|id| HeaderValue::try_from(id).ok()) {
+            response.headers_mut().insert(SESSION, id);
+        }
+        response
+    }
+
+    /// The stream on which a session is told of changes.
+    fn watch(&self, headers: &HeaderMap) -> Response<Reply> {
+        let Some(session) = self.session(headers) else {
+            return self.refused(headers, &Error::SessionNotFound);
+        };
+        let (outbox, messages) = Outbox::new();
+        let server = Arc::clone(&self.server);
+        let over = session.connection.take_over();
+        let left = over.clone();
+        let work = async move {
+            tokio::select! {
+                () = server.watch(&session.connection, &outbox) => {}
+                () = over.cancelled() => {}
+            }
+            Answer::nothing()
+        };
+        let work = Work::new(work, Some(left));
+        reply::events(EventStream::new(
+            None,
+            messages,
+            work,
+            self.limits.keep_alive,
+        ))
+    }
+
+    fn end(&self, headers: &HeaderMap) -> Response<Reply> {
+        let ended =
+            session_id(headers).is_some_and(|id| self.sessions.end(id, self.guard.principal()));
+        if ended {
+            reply::empty(StatusCode::NO_CONTENT)
+        } else {
+            self.refused(headers, &Error::SessionNotFound)
+        }
+    }
+
+    fn session(&self, headers: &HeaderMap) -> Option<Session> {
+        session_id(headers).and_then(|id| self.sessions.open(id, self.guard.principal()))
+    }
+
+    fn refused(&self, headers: &HeaderMap, error: &Error) -> Response<Reply> {
+        reply::refused(
+            error,
+            Era::of_unreadable(&hints(headers)),
+            self.server.profile(),
+        )
     }
 
     fn ready(&self) -> Response<Reply> {
@@ -176,12 +259,11 @@ async fn first(work: &mut Work, messages: &mut tokio::sync::mpsc::Receiver<Strin
     .await
 }
 
-fn plain(answer: Answer) -> Response<Reply> {
-    let status = StatusCode::from_u16(answer.status).unwrap_or(StatusCode::OK);
-    match answer.body {
-        Some(body) => reply::json(status, body),
-        None => reply::empty(status),
-    }
+fn session_id(headers: &HeaderMap) -> Option<&str> {
+    // One that is not ASCII is no id of ours.
+    headers
+        .get(SESSION)
+        .map(|id| id.to_str().unwrap_or_default())
 }
 
 fn hints(headers: &HeaderMap) -> Hints<'_> {
@@ -196,6 +278,7 @@ fn hints(headers: &HeaderMap) -> Hints<'_> {
 }
 
 const PROTOCOL_VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
+const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
 const MCP_METHOD: HeaderName = HeaderName::from_static("mcp-method");
 const LISTEN: HeaderValue = HeaderValue::from_static("subscriptions/listen");
 const MCP_NAME: HeaderName = HeaderName::from_static("mcp-name");

@@ -31,6 +31,12 @@ impl Guard {
         }
     }
 
+    /// Whom a request that was let in comes from. Sessions belong to whom they were made for, so a
+    /// new token ends those of the old one.
+    pub(super) fn principal(&self) -> &str {
+        self.token.as_deref().unwrap_or_default()
+    }
+
     /// # Errors
     /// `Forbidden` for a foreign `Host` or `Origin`, `Unauthorized` for a missing or wrong token.
     pub(super) fn check(&self, headers: &HeaderMap) -> Result<(), Error> {

@@ -10,6 +10,7 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use mcp_core::server::Server;
+use mcp_core::sign::Signer;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
@@ -41,6 +42,7 @@ impl Listener {
         address: SocketAddr,
         server: Arc<Server>,
         guard: Guard,
+        signer: Signer,
         limits: Limits,
     ) -> anyhow::Result<Self> {
         let socket = TcpListener::bind(address)
@@ -52,7 +54,7 @@ impl Listener {
                 ),
             })?;
         let address = socket.local_addr()?;
-        let endpoint = Arc::new(Endpoint::new(server, guard, limits, address));
+        let endpoint = Arc::new(Endpoint::new(server, guard, signer, limits, address));
         Ok(Self {
             socket,
             address,

@@ -9,6 +9,7 @@ mod endpoint;
 mod guard;
 mod listener;
 mod reply;
+mod session;
 mod stall;
 mod stream;
 

@@ -88,6 +88,7 @@ pub(super) fn events(events: EventStream) -> Response<Reply> {
 pub(super) fn refused(error: &Error, era: Era, profile: Profile) -> Response<Reply> {
     let status = match error {
         Error::Unauthorized => StatusCode::UNAUTHORIZED,
+        Error::SessionNotFound => StatusCode::NOT_FOUND,
         Error::Forbidden(_) => StatusCode::FORBIDDEN,
         Error::TooLarge(_) => StatusCode::PAYLOAD_TOO_LARGE,
         Error::RateLimited => StatusCode::TOO_MANY_REQUESTS,

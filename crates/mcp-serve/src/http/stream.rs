@@ -164,7 +164,7 @@ mod tests {
         Answer {
             status: 200,
             body: Some(body.as_bytes().to_vec()),
-            negotiated: None,
+            agreed: None,
         }
     }
 

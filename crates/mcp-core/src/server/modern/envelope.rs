@@ -2,26 +2,24 @@
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
+use serde_json::{Map, Value};
 
 use crate::era::Hints;
 use crate::error::{BadParam, Error};
 use crate::revision::MODERN;
+use crate::tool::{Capabilities, Level};
 
 const VERSION: &str = "_meta[\"io.modelcontextprotocol/protocolVersion\"]";
 const CAPABILITIES: &str = "_meta[\"io.modelcontextprotocol/clientCapabilities\"]";
 const LOG_LEVEL: &str = "_meta[\"io.modelcontextprotocol/logLevel\"]";
 
-/// The levels of RFC 5424 as the specification names them, least severe first.
-const LEVELS: [&str; 8] = [
-    "debug",
-    "info",
-    "notice",
-    "warning",
-    "error",
-    "critical",
-    "alert",
-    "emergency",
-];
+/// What a request says about itself, checked.
+pub(super) struct Envelope {
+    /// What the client can be asked for.
+    pub(super) capabilities: Capabilities,
+    /// The least severe log message that it wants; `None`: none.
+    pub(super) log_level: Option<Level>,
+}
 
 #[derive(Deserialize)]
 struct Params<'a> {
@@ -39,8 +37,8 @@ struct Meta<'a> {
     log_level: Option<&'a RawValue>,
 }
 
-/// Checks the fields that every request must carry, and the version against its header.
-pub(super) fn check(params: Option<&RawValue>, hints: &Hints<'_>) -> Result<(), Error> {
+/// Reads the fields that every request must carry, and checks the version against its header.
+pub(super) fn read(params: Option<&RawValue>, hints: &Hints<'_>) -> Result<Envelope, Error> {
     let malformed = |field: &str, reason: &str| Error::Malformed(BadParam::new(field, reason));
     let meta = params
         .filter(|params| params.get().starts_with('{'))
@@ -78,20 +76,18 @@ pub(super) fn check(params: Option<&RawValue>, hints: &Hints<'_>) -> Result<(), 
     let capabilities = meta
         .capabilities
         .ok_or_else(|| malformed(CAPABILITIES, "is required"))?;
-    if !capabilities.get().starts_with('{') {
-        return Err(malformed(CAPABILITIES, "must be an object"));
-    }
-    if let Some(level) = meta.log_level {
-        let known = serde_json::from_str::<String>(level.get())
-            .is_ok_and(|level| LEVELS.contains(&&*level));
-        if !known {
-            return Err(Error::InvalidParams(BadParam::new(
-                LOG_LEVEL,
-                format!("must be one of {LEVELS:?}"),
-            )));
-        }
-    }
-    Ok(())
+    let declared: Map<String, Value> = serde_json::from_str(capabilities.get())
+        .map_err(|_| malformed(CAPABILITIES, "must be an object"))?;
+    let level = meta
+        .log_level
+        .map(|level| serde_json::from_str(level.get()));
+    let log_level = level
+        .transpose()
+        .map_err(|error| Error::InvalidParams(BadParam::new(LOG_LEVEL, error.to_string())))?;
+    Ok(Envelope {
+        capabilities: Capabilities::read(&Value::Object(declared)),
+        log_level,
+    })
 }
 
 fn unknown_header(hints: &Hints<'_>) -> Option<Error> {

@@ -2,9 +2,10 @@
 
 mod envelope;
 mod headers;
+mod rounds;
 mod subscriptions;
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::{Outcome, Server};
 use crate::era::{Era, Hints};
@@ -12,8 +13,8 @@ use crate::error::{Error, supported_versions};
 use crate::jsonrpc::{Json, Request};
 use crate::tool::Call;
 
-/// How long a list may be cached, in milliseconds. Lists are fixed while the server runs; the bound
-/// is what a client sees late after an upgrade.
+/// How long a list may be cached, in milliseconds, where changes are announced or never happen. It
+/// bounds what a client sees late after an upgrade.
 const LIST_TTL: u32 = 300_000;
 
 impl Server {
@@ -22,24 +23,55 @@ impl Server {
         &self,
         request: &Request<'_>,
         hints: &Hints<'_>,
-        call: &Call,
+        call: Call,
     ) -> Result<Outcome, Error> {
-        envelope::check(request.params, hints)?;
+        let envelope = envelope::read(request.params, hints)?;
         headers::check(request, hints)?;
+        let call = call.with_log_level(envelope.log_level);
+        let params = request.params;
         match &*request.method {
             "server/discover" => Ok(self.discover().into()),
             "tools/list" => {
-                self.check_cursor(request.params)?;
+                self.check_cursor(params)?;
                 Ok(self.cacheable(self.catalogue.tools_member.as_str()).into())
             }
-            "tools/call" => {
-                let outcome = self.call_tool(request.params, Era::Modern, call).await?;
-                Ok(Outcome {
-                    json: self.complete(&outcome.json),
-                    ..outcome
+            "tools/call" | "resources/read" | "prompts/get" => {
+                let round = self.round(request, envelope.capabilities)?;
+                let call = call.with_inputs(round.inputs());
+                let outcome = match &*request.method {
+                    "tools/call" => self.call_tool(params, Era::Modern, &call).await,
+                    "resources/read" => self.read_resource(params, &call).await,
+                    _ => self.get_prompt(params, &call).await,
+                }?;
+                Ok(match outcome.questions {
+                    Some(questions) => self.input_required(&round, questions).into(),
+                    // What a resource holds changes without notice, so it is stale at once.
+                    None if &*request.method == "resources/read" => self
+                        .decorate(r#""ttlMs":0,"cacheScope":"private","#, &outcome.json)
+                        .into(),
+                    None => Outcome {
+                        json: self.decorate("", &outcome.json),
+                        ..outcome
+                    },
                 })
             }
-            "subscriptions/listen" => self.listen(request, call).await,
+            "resources/list" if !self.offer.resources.is_empty() => {
+                self.check_cursor(params)?;
+                Ok(self.cacheable_value(self.resource_list(false)).into())
+            }
+            "resources/templates/list" if !self.offer.resources.is_empty() => {
+                self.check_cursor(params)?;
+                Ok(self.cacheable_value(self.resource_list(true)).into())
+            }
+            "prompts/list" if !self.offer.prompts.is_empty() => {
+                self.check_cursor(params)?;
+                Ok(self.cacheable_value(self.prompt_list()).into())
+            }
+            "completion/complete" => {
+                let outcome = self.completion(params).await?;
+                Ok(self.decorate("", &outcome.json).into())
+            }
+            "subscriptions/listen" => self.listen(request, &call).await,
             unknown => Err(Error::MethodNotFound(unknown.to_owned())),
         }
     }
@@ -47,9 +79,17 @@ impl Server {
     /// `server/discover` (2026-07-28, "Discovery").
     fn discover(&self) -> Json {
         let versions = json!(supported_versions());
+        let capabilities = self.offer.capabilities();
         self.cacheable(&format!(
-            r#""supportedVersions":{versions},"capabilities":{{"tools":{{}}}}"#
+            r#""supportedVersions":{versions},"capabilities":{capabilities}"#
         ))
+    }
+
+    fn cacheable_value(&self, list: Value) -> Json {
+        self.decorate(
+            &format!(r#""ttlMs":{LIST_TTL},"cacheScope":"public","#),
+            &Json::from(list),
+        )
     }
 
     /// A complete result out of `members`, with the hints for caches.
@@ -60,12 +100,12 @@ impl Server {
         ))
     }
 
-    /// The result `json`, said to be complete.
-    fn complete(&self, json: &Json) -> Json {
-        let members = json.as_str().strip_prefix('{').unwrap_or_default();
-        let comma = if members == "}" { "" } else { "," };
+    /// The result `json` with `members`, said to be complete.
+    fn decorate(&self, members: &str, json: &Json) -> Json {
+        let rest = json.as_str().strip_prefix('{').unwrap_or("}");
+        let comma = if rest == "}" { "" } else { "," };
         Json::Owned(format!(
-            r#"{{"resultType":"complete",{}{comma}{members}"#,
+            r#"{{"resultType":"complete",{members}{}{comma}{rest}"#,
             self.modern_meta
         ))
     }

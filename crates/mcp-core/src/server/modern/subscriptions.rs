@@ -1,41 +1,142 @@
 //! `subscriptions/listen`: a request that stays open and tells of changes (2026-07-28,
 //! "Subscriptions").
 
-use serde_json::json;
+use std::collections::HashSet;
 
-use super::super::{Outcome, Server};
-use crate::error::Error;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use serde_json::{Map, Value, json};
+use tokio::sync::broadcast::error::RecvError;
+
+use super::super::{Change, Outcome, Server};
+use crate::error::{BadParam, Error};
 use crate::jsonrpc::{Json, Request};
 use crate::tool::Call;
 
+/// What the client wants to hear.
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Filter {
+    tools_list_changed: bool,
+    prompts_list_changed: bool,
+    resources_list_changed: bool,
+    resource_subscriptions: HashSet<String>,
+}
+
+impl Filter {
+    fn read(params: Option<&RawValue>) -> Result<Self, Error> {
+        #[derive(Deserialize)]
+        struct Params {
+            notifications: Filter,
+        }
+        let params: Result<Params, _> = serde_json::from_str(params.map_or("{}", RawValue::get));
+        let wrong = |error: serde_json::Error| BadParam::new("notifications", error.to_string());
+        params
+            .map(|params| params.notifications)
+            .map_err(|error| Error::InvalidParams(wrong(error)))
+    }
+
+    fn wants(&self, change: &Change) -> bool {
+        match change {
+            Change::Tools => self.tools_list_changed,
+            Change::Prompts => self.prompts_list_changed,
+            Change::Resources => self.resources_list_changed,
+            Change::Resource(uri) => self.resource_subscriptions.contains(uri),
+        }
+    }
+}
+
 impl Server {
-    /// Acknowledges, waits, and answers when the server stops. A client that leaves ends the wait
-    /// through its call.
+    /// Acknowledges, tells of changes, and answers when the server stops. A client that leaves ends
+    /// the wait through its call.
     pub(super) async fn listen(
         &self,
         request: &Request<'_>,
         call: &Call,
     ) -> Result<Outcome, Error> {
+        let filter = Filter::read(request.params)?;
+        // Subscribed before the acknowledgement, so that nothing is missed after it.
+        let mut changes = self.offer.changes.as_ref().map(|changes| changes.listen());
         let id = request.id.as_json();
-        // Nothing here changes while the server runs, so no kind of notification is agreed to.
-        let acknowledged = format!(
-            r#"{{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{{"_meta":{{"io.modelcontextprotocol/subscriptionId":{id}}},"notifications":{}}}}}"#,
-            json!({})
-        );
-        if !call.notify(acknowledged) {
+        let send = |method: &str, params: Value| call.notify(tagged(method, params, id));
+        let acknowledged = json!({"notifications": self.honoured(&filter)});
+        if !send("notifications/subscriptions/acknowledged", acknowledged) {
             let detail = "subscriptions/listen needs Accept: text/event-stream".to_owned();
             return Err(Error::InvalidRequest {
                 detail,
                 field: None,
             });
         }
-        tokio::select! {
-            () = call.cancelled() => {}
-            () = self.closing.cancelled() => {}
+        loop {
+            let change = async {
+                match &mut changes {
+                    Some(changes) => changes.recv().await,
+                    None => std::future::pending().await,
+                }
+            };
+            let change = tokio::select! {
+                () = call.cancelled() => break,
+                () = self.closing.cancelled() => break,
+                change = change => change,
+            };
+            match change {
+                Ok(change) if filter.wants(&change) => _ = send(change.method(), change.params()),
+                Ok(_) => {}
+                // Which changes were missed is not known, so a client must take all as changed.
+                Err(RecvError::Lagged(_)) => {
+                    for change in [Change::Tools, Change::Prompts, Change::Resources] {
+                        if filter.wants(&change) {
+                            send(change.method(), change.params());
+                        }
+                    }
+                }
+                Err(RecvError::Closed) => changes = None,
+            }
         }
-        Ok(Json::Owned(format!(
-            r#"{{"resultType":"complete","_meta":{{"io.modelcontextprotocol/subscriptionId":{id}}}}}"#
-        ))
-        .into())
+        let meta = format!(r#"{{"io.modelcontextprotocol/subscriptionId":{id}}}"#);
+        Ok(Json::Owned(format!(r#"{{"resultType":"complete","_meta":{meta}}}"#)).into())
     }
+
+    /// The part of the filter that can ever be served.
+    fn honoured(&self, filter: &Filter) -> Value {
+        let mut honoured = Map::new();
+        if self.offer.changes.is_none() {
+            return Value::Object(honoured);
+        }
+        let has_resources = !self.offer.resources.is_empty();
+        let kinds = [
+            ("toolsListChanged", filter.tools_list_changed),
+            (
+                "promptsListChanged",
+                filter.prompts_list_changed && !self.offer.prompts.is_empty(),
+            ),
+            (
+                "resourcesListChanged",
+                filter.resources_list_changed && has_resources,
+            ),
+        ];
+        honoured.extend(
+            kinds
+                .into_iter()
+                .filter(|(_, wanted)| *wanted)
+                .map(|(kind, _)| (kind.to_owned(), json!(true))),
+        );
+        if has_resources && !filter.resource_subscriptions.is_empty() {
+            honoured.insert(
+                "resourceSubscriptions".to_owned(),
+                json!(filter.resource_subscriptions),
+            );
+        }
+        Value::Object(honoured)
+    }
+}
+
+/// A notification that says to which subscription it belongs; `id` is JSON text.
+fn tagged(method: &str, params: Value, id: &str) -> String {
+    let params = params.to_string();
+    let rest = params.strip_prefix('{').unwrap_or("}");
+    let comma = if rest == "}" { "" } else { "," };
+    format!(
+        r#"{{"jsonrpc":"2.0","method":"{method}","params":{{"_meta":{{"io.modelcontextprotocol/subscriptionId":{id}}}{comma}{rest}}}"#
+    )
 }

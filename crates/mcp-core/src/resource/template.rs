@@ -1,0 +1,95 @@
+//! URI templates with one variable per path segment.
+
+use serde_json::{Map, Value};
+
+/// The names of the variables in `template`, in order.
+pub(super) fn variables(template: &str) -> Vec<&str> {
+    template
+        .split('{')
+        .skip(1)
+        .filter_map(|rest| rest.split_once('}').map(|(name, _)| name))
+        .collect()
+}
+
+/// The variables that turn `template` into `uri`; `None` if it does not match.
+///
+/// A variable matches one or more characters, never a slash. Only level 1 of RFC 6570 is spoken, so
+/// that matching is linear and cannot be made slow by a hostile URI.
+pub(super) fn matches(template: &str, uri: &str) -> Option<Map<String, Value>> {
+    let mut found = Map::new();
+    let (mut template, mut uri) = (template, uri);
+    while let Some((literal, rest)) = template.split_once('{') {
+        uri = uri.strip_prefix(literal)?;
+        let (name, after) = rest.split_once('}')?;
+        let next = after.split('{').next().unwrap_or_default();
+        let end = match next.chars().next() {
+            Some(first) => uri.find(first)?,
+            None => uri.len(),
+        };
+        let value = uri.get(..end)?;
+        if value.is_empty() || value.contains('/') {
+            return None;
+        }
+        found.insert(name.to_owned(), Value::String(percent_decoded(value)?));
+        (template, uri) = (after, uri.get(end..)?);
+    }
+    (template == uri).then_some(found)
+}
+
+fn percent_decoded(value: &str) -> Option<String> {
+    let mut bytes = Vec::with_capacity(value.len());
+    let mut rest = value.as_bytes();
+    while let Some((&byte, after)) = rest.split_first() {
+        if byte != b'%' {
+            bytes.push(byte);
+            rest = after;
+            continue;
+        }
+        let (digits, after) = after.split_at_checked(2)?;
+        bytes.push(u8::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()?);
+        rest = after;
+    }
+    String::from_utf8(bytes).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(template: &str, uri: &str, expected: Option<Value>) {
+        assert_eq!(
+            matches(template, uri).map(Value::Object),
+            expected,
+            "{template} {uri}"
+        );
+    }
+
+    #[test]
+    fn a_variable_is_one_segment() {
+        use serde_json::json;
+        check(
+            "test://template/{id}/data",
+            "test://template/123/data",
+            Some(json!({"id": "123"})),
+        );
+        check(
+            "d://{a}/{b}",
+            "d://x/y%20z",
+            Some(json!({"a": "x", "b": "y z"})),
+        );
+        check("d://c", "d://c", Some(json!({})));
+        check("d://c", "d://c/", None);
+        check("d://{a}", "d://x/y", None);
+        check("d://{a}", "d://", None);
+        check("d://{a}/logs", "d://x/stats", None);
+        check("d://{a}", "d://%zz", None);
+        check("d://{a}", "d://%ff", None);
+    }
+
+    #[test]
+    fn variables_are_listed_in_order() {
+        assert_eq!(variables("d://{a}/x/{b}"), ["a", "b"]);
+        assert!(variables("d://a").is_empty());
+    }
+}

@@ -1,0 +1,109 @@
+//! `resources/*`.
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+
+use super::{Connection, Outcome, Server};
+use crate::error::{BadParam, Error};
+use crate::resource::{Contents, ResourceDefinition};
+use crate::tool::{Call, ToolErrorKind};
+
+impl Server {
+    /// The `resources` or `resourceTemplates` member of a list.
+    pub(super) fn resource_list(&self, templates: bool) -> Value {
+        let listed = self.offer.resources.iter().map(|(resource, _)| resource);
+        let listed: Vec<Value> = listed
+            .filter(|resource| resource.is_template() == templates)
+            .map(definition)
+            .collect();
+        if templates {
+            json!({"resourceTemplates": listed})
+        } else {
+            json!({"resources": listed})
+        }
+    }
+
+    pub(super) async fn read_resource(
+        &self,
+        params: Option<&RawValue>,
+        call: &Call,
+    ) -> Result<Outcome, Error> {
+        let uri = uri(params)?;
+        let unknown = || Error::ResourceNotFound(uri.clone());
+        let reading = self
+            .offer
+            .resources
+            .iter()
+            .find_map(|(definition, resource)| {
+                resource
+                    .read(&uri, call)
+                    .map(|reading| (definition, reading))
+            });
+        let (definition, reading) = reading.ok_or_else(unknown)?;
+        let contents = match self.within_limits(definition.name, call, reading).await {
+            Ok(contents) => contents,
+            Err(error) if error.kind() == ToolErrorKind::NotFound => return Err(unknown()),
+            Err(error) => return Self::interrupted(error),
+        };
+        let mut item = json!({"uri": uri, "mimeType": definition.mime_type});
+        match contents {
+            Contents::Text(text) => item["text"] = json!(text),
+            Contents::Blob(bytes) => item["blob"] = json!(STANDARD.encode(bytes)),
+        }
+        Ok(json!({"contents": [item]}).into())
+    }
+
+    /// `resources/subscribe` and `resources/unsubscribe`. A client without a connection could not be
+    /// told, but is not refused: seed 004 subscribes over plain requests.
+    pub(super) fn subscribe(
+        &self,
+        params: Option<&RawValue>,
+        connection: Option<&Connection>,
+        wanted: bool,
+    ) -> Result<Outcome, Error> {
+        let uri = uri(params)?;
+        if let Some(connection) = connection {
+            if !wanted {
+                connection.unsubscribe(&uri);
+            } else if !connection.subscribe(&uri) {
+                return Err(Error::InvalidParams(BadParam::new(
+                    "uri",
+                    "is one subscription too many",
+                )));
+            }
+        }
+        Ok(json!({}).into())
+    }
+}
+
+fn definition(resource: &ResourceDefinition) -> Value {
+    let uri = if resource.is_template() {
+        "uriTemplate"
+    } else {
+        "uri"
+    };
+    json!({
+        uri: resource.uri,
+        "name": resource.name,
+        "description": resource.description,
+        "mimeType": resource.mime_type,
+    })
+}
+
+fn uri(params: Option<&RawValue>) -> Result<String, Error> {
+    #[derive(Deserialize)]
+    struct Params {
+        uri: Option<Value>,
+    }
+    let wrong = |reason| Error::InvalidParams(BadParam::new("uri", reason));
+    let params = params.and_then(|params| serde_json::from_str::<Params>(params.get()).ok());
+    match params.and_then(|params| params.uri) {
+        Some(Value::String(uri)) => Ok(uri),
+        Some(_) => Err(wrong("must be a string")),
+        None => Err(wrong("Required field missing")),
+    }
+}

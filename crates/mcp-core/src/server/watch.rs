@@ -1,0 +1,47 @@
+//! Telling clients of the handshake era about changes, for as long as their connection lives.
+
+use tokio::sync::broadcast::error::RecvError;
+
+use super::{Change, Connection, Server};
+use crate::tool::Peer;
+
+impl Server {
+    /// Sends `peer` what it should know until the server closes: changes of lists, and of the
+    /// resources that the connection subscribed to. Nothing before `initialize`.
+    pub async fn watch(&self, connection: &Connection, peer: &dyn Peer) {
+        let Some(changes) = &self.offer.changes else {
+            return self.closing.cancelled().await;
+        };
+        let mut changes = changes.listen();
+        loop {
+            let change = tokio::select! {
+                () = self.closing.cancelled() => return,
+                change = changes.recv() => change,
+            };
+            match change {
+                Ok(change) => {
+                    let wanted = match &change {
+                        Change::Resource(uri) => connection.is_subscribed(uri),
+                        _ => connection.agreed().is_some(),
+                    };
+                    if wanted {
+                        peer.notify(notification(&change));
+                    }
+                }
+                // Which changes were missed is not known, so a client must take all as changed.
+                Err(RecvError::Lagged(_)) if connection.agreed().is_some() => {
+                    for change in [Change::Tools, Change::Prompts, Change::Resources] {
+                        peer.notify(notification(&change));
+                    }
+                }
+                Err(RecvError::Lagged(_)) => {}
+                Err(RecvError::Closed) => return self.closing.cancelled().await,
+            }
+        }
+    }
+}
+
+fn notification(change: &Change) -> String {
+    serde_json::json!({"jsonrpc": "2.0", "method": change.method(), "params": change.params()})
+        .to_string()
+}

@@ -1,0 +1,213 @@
+//! Sessions of the handshake era (specification, "Session Management").
+//!
+//! A session id is no key into a table but a signed description of the session: what `initialize`
+//! agreed on, when, and for whom. So a session survives a restart of the server and is known to
+//! every replica with the same key, and an `initialize` that nobody uses costs nothing.
+//!
+//! Only what lives is kept: requests in flight, open questions, subscriptions, revocations.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use mcp_core::revision::Revision;
+use mcp_core::server::{Agreed, Connection};
+use mcp_core::sign::Signer;
+use mcp_core::tool::Capabilities;
+
+/// After this long a client must initialize again.
+const LIFETIME: Duration = Duration::from_secs(7 * 24 * 3600);
+/// Sessions with something alive at the same time; the oldest make room.
+const MAX_LIVE: usize = 10_000;
+/// Ended sessions that are remembered until they would have expired; the oldest make room.
+const MAX_REVOKED: usize = 100_000;
+
+pub(super) struct Sessions {
+    signer: Signer,
+    live: Mutex<Live>,
+}
+
+#[derive(Default)]
+struct Live {
+    connections: HashMap<String, Arc<Connection>>,
+    order: VecDeque<String>,
+    revoked: HashMap<String, ()>,
+    revoked_order: VecDeque<String>,
+}
+
+/// A session that a request belongs to. Forgets what it no longer needs when it is dropped.
+pub(super) struct Session {
+    sessions: Arc<Sessions>,
+    id: String,
+    pub(super) connection: Arc<Connection>,
+}
+
+impl Sessions {
+    pub(super) fn new(signer: Signer) -> Self {
+        Self {
+            signer,
+            live: Mutex::default(),
+        }
+    }
+
+    /// The id of a new session of `principal`.
+    pub(super) fn mint(&self, agreed: Agreed, principal: &str) -> Option<String> {
+        let mut payload = Vec::with_capacity(26);
+        let revision = Revision::ALL
+            .iter()
+            .position(|revision| *revision == agreed.revision)?;
+        let Capabilities {
+            elicitation,
+            sampling,
+            roots,
+        } = agreed.capabilities;
+        payload.push(u8::try_from(revision).ok()?);
+        payload.push(u8::from(elicitation) | u8::from(sampling) << 1 | u8::from(roots) << 2);
+        payload.extend_from_slice(&now().to_le_bytes());
+        let mut random = [0; 16];
+        getrandom::fill(&mut random).ok()?;
+        payload.extend_from_slice(&random);
+        Some(self.signer.seal(&purpose(principal), &payload))
+    }
+
+    /// The session with this id, if it is one of `principal`'s and has not ended. The same answer
+    /// for all others, so that an id tells nothing to whom it does not belong.
+    pub(super) fn open(self: &Arc<Self>, id: &str, principal: &str) -> Option<Session> {
+        let agreed = self.read(id, principal)?;
+        let mut live = self.live();
+        if live.revoked.contains_key(id) {
+            return None;
+        }
+        let connection = match live.connections.get(id) {
+            Some(connection) => Arc::clone(connection),
+            None => {
+                let connection = Arc::new(Connection::resumed(agreed));
+                live.connections
+                    .insert(id.to_owned(), Arc::clone(&connection));
+                live.order.push_back(id.to_owned());
+                connection
+            }
+        };
+        if live.connections.len() > MAX_LIVE
+            && let Some(oldest) = live.order.pop_front()
+        {
+            live.connections.remove(&oldest);
+        }
+        drop(live);
+        Some(Session {
+            sessions: Arc::clone(self),
+            id: id.to_owned(),
+            connection,
+        })
+    }
+
+    /// Ends a session; false if there is none to end.
+    pub(super) fn end(&self, id: &str, principal: &str) -> bool {
+        if self.read(id, principal).is_none() {
+            return false;
+        }
+        let mut live = self.live();
+        if let Some(connection) = live.connections.remove(id) {
+            // Its stream ends.
+            connection.take_over().cancel();
+        }
+        if live.revoked.insert(id.to_owned(), ()).is_some() {
+            return false;
+        }
+        live.revoked_order.push_back(id.to_owned());
+        if live.revoked.len() > MAX_REVOKED
+            && let Some(oldest) = live.revoked_order.pop_front()
+        {
+            live.revoked.remove(&oldest);
+        }
+        true
+    }
+
+    fn read(&self, id: &str, principal: &str) -> Option<Agreed> {
+        let payload = self.signer.open(&purpose(principal), id)?;
+        let (&[revision, capabilities], rest) = payload.split_first_chunk()?;
+        let (issued, _) = rest.split_first_chunk()?;
+        let age = now().checked_sub(u64::from_le_bytes(*issued))?;
+        let capabilities = Capabilities {
+            elicitation: capabilities & 1 != 0,
+            sampling: capabilities & 2 != 0,
+            roots: capabilities & 4 != 0,
+        };
+        let revision = *Revision::ALL.get(usize::from(revision))?;
+        (age <= LIFETIME.as_secs()).then_some(Agreed {
+            revision,
+            capabilities,
+        })
+    }
+
+    fn live(&self) -> MutexGuard<'_, Live> {
+        self.live.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        let mut live = self.sessions.live();
+        // Held by the table and by us: nobody else works on it.
+        if Arc::strong_count(&self.connection) <= 2 && self.connection.is_idle() {
+            live.connections.remove(&self.id);
+            live.order.retain(|id| *id != self.id);
+        }
+    }
+}
+
+fn purpose(principal: &str) -> String {
+    format!("session of {principal}")
+}
+
+/// Seconds since 1970.
+fn now() -> u64 {
+    SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default()
+        .as_secs()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const AGREED: Agreed = Agreed {
+        revision: Revision::V2025_06_18,
+        capabilities: Capabilities {
+            elicitation: true,
+            sampling: false,
+            roots: true,
+        },
+    };
+
+    fn sessions(key: u8) -> Arc<Sessions> {
+        Arc::new(Sessions::new(Signer::new([key; 32])))
+    }
+
+    #[test]
+    fn a_session_survives_its_server_and_belongs_to_its_principal() {
+        let id = sessions(1).mint(AGREED, "alice").unwrap();
+        assert!(id.bytes().all(|byte| (0x21..=0x7e).contains(&byte)));
+        let replica = sessions(1);
+        assert_eq!(
+            replica.open(&id, "alice").unwrap().connection.agreed(),
+            Some(AGREED)
+        );
+        assert!(replica.open(&id, "bob").is_none());
+        assert!(sessions(2).open(&id, "alice").is_none());
+    }
+
+    #[test]
+    fn what_is_idle_is_not_kept_and_what_has_ended_stays_ended() {
+        let sessions = sessions(1);
+        let id = sessions.mint(AGREED, "").unwrap();
+        let session = sessions.open(&id, "").unwrap();
+        assert_eq!(sessions.live().connections.len(), 1);
+        drop(session);
+        assert!(sessions.live().connections.is_empty());
+        assert!(sessions.end(&id, ""));
+        assert!(!sessions.end(&id, ""));
+        assert!(sessions.open(&id, "").is_none());
+    }
+}

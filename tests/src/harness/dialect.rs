@@ -1,0 +1,90 @@
+//! The ways in which one and the same request can be said.
+
+use super::{Reply, Server};
+
+/// One way: the era, and for a handshake the revision that its header names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Dialect {
+    Plain,
+    Handshake(&'static str),
+    Modern,
+}
+
+const MODERN: &str = "2026-07-28";
+const META: &str = r#""_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}"#;
+
+impl Dialect {
+    pub(crate) const ALL: [Self; 6] = [
+        Self::Plain,
+        Self::Handshake("2024-11-05"),
+        Self::Handshake("2025-03-26"),
+        Self::Handshake("2025-06-18"),
+        Self::Handshake("2025-11-25"),
+        Self::Modern,
+    ];
+
+    /// Whether it has what `revision` introduced.
+    pub(crate) fn knows(self, revision: &str) -> bool {
+        match self {
+            Self::Plain => "2025-03-26" >= revision,
+            Self::Handshake(spoken) => spoken >= revision,
+            Self::Modern => true,
+        }
+    }
+
+    /// The HTTP status of a message that is none.
+    pub(crate) fn malformed(self) -> u16 {
+        if self == Self::Plain { 200 } else { 400 }
+    }
+
+    /// What every request of the dialect carries, whatever its body is.
+    pub(crate) fn version(self) -> Vec<(&'static str, &'static str)> {
+        match self {
+            Self::Plain => Vec::new(),
+            Self::Handshake(revision) => vec![("mcp-protocol-version", revision)],
+            Self::Modern => vec![("mcp-protocol-version", MODERN)],
+        }
+    }
+
+    /// The request as JSON text; `members` are those of its `params`, as they stand on the wire.
+    pub(crate) fn request(self, id: &str, method: &str, members: &str) -> String {
+        let params = match (self, members) {
+            (Self::Modern, "") => META.to_owned(),
+            (Self::Modern, members) => format!("{META},{members}"),
+            (_, members) => members.to_owned(),
+        };
+        format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"{method}","params":{{{params}}}}}"#)
+    }
+}
+
+impl Server {
+    /// Sends one well-formed request; `name` is that of the tool in it, where there is one.
+    pub(crate) async fn ask(
+        &self,
+        dialect: Dialect,
+        method: &str,
+        name: &str,
+        members: &str,
+    ) -> Reply {
+        let mut headers = dialect.version();
+        if dialect == Dialect::Modern {
+            headers.push(("mcp-method", method));
+            if !name.is_empty() {
+                headers.push(("mcp-name", name));
+            }
+        }
+        let body = dialect.request("1", method, members);
+        self.post_with(&headers, body).await
+    }
+
+    /// `tools/call` with these arguments, as they stand on the wire.
+    pub(crate) async fn tool(&self, dialect: Dialect, tool: &str, arguments: &str) -> Reply {
+        let members = format!(r#""name":"{tool}","arguments":{arguments}"#);
+        self.ask(dialect, "tools/call", tool, &members).await
+    }
+
+    /// Sends any body as a message of the dialect.
+    pub(crate) async fn say(&self, dialect: Dialect, body: impl Into<reqwest::Body>) -> Reply {
+        self.post_with(&dialect.version(), body).await
+    }
+}
