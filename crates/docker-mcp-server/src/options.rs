@@ -7,15 +7,14 @@ use clap::builder::FalseyValueParser;
 
 /// Which engine, how long to wait for it, and what to hide of its containers.
 #[derive(Clone, Debug, clap::Args)]
+#[command(next_help_heading = "Docker")]
 pub struct DockerOptions {
-    /// Docker Engine to use: unix:///path, tcp://host:port or, on Windows, npipe:////./pipe/name.
-    ///
-    /// Without it, the current docker context decides, and without one the socket at the usual
-    /// place.
+    /// Docker Engine to use: unix:///path, tcp://host:port or, on Windows, npipe:////./pipe/name
+    /// [default: that of the current docker context, else the usual socket].
     #[arg(long, env = "DOCKER_HOST", value_name = "URL")]
     pub docker_host: Option<String>,
 
-    /// Docker context to take the engine's address from; --docker-host goes before it.
+    /// Docker context that knows the engine's address; --docker-host goes before it.
     #[arg(long, env = "DOCKER_CONTEXT", value_name = "NAME")]
     pub docker_context: Option<String>,
 
@@ -31,7 +30,7 @@ pub struct DockerOptions {
     #[arg(long, env = "DOCKER_CONFIG", value_name = "DIR")]
     pub docker_config: Option<PathBuf>,
 
-    /// Seconds to wait for one answer of the engine; stopping waits for the container beside.
+    /// Seconds to wait for an answer of the engine; a stop waits for its container on top.
     #[arg(
         long,
         env = "DOCKER_CLIENT_TIMEOUT",

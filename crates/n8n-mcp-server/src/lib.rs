@@ -38,7 +38,7 @@ pub struct N8n {
 
 impl Product for N8nServer {
     const NAME: &'static str = "n8n-mcp-server";
-    const DESCRIPTION: &'static str = "MCP server for n8n: list workflows and really run them";
+    const DESCRIPTION: &'static str = "n8n workflows: list, inspect and really run them";
     const PORT: u16 = 3456;
     type Options = Options;
     type Service = N8n;

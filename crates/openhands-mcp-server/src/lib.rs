@@ -37,7 +37,7 @@ pub struct OpenHandsServer;
 impl Product for OpenHandsServer {
     const NAME: &'static str = "openhands-mcp-server";
     const DESCRIPTION: &'static str =
-        "Hands coding tasks to OpenHands agents and returns their results.";
+        "OpenHands tasks: hand coding work to an agent and get the result";
     const PORT: u16 = 3457;
     type Options = Options;
     type Service = OpenHands;

@@ -30,6 +30,7 @@ pub(super) struct GetContainerLogs {
     /// Begin lines with their time.
     #[serde(default)]
     timestamps: bool,
+    /// Which of the two streams.
     #[serde(default)]
     stream: Stream,
 }
