@@ -9,6 +9,7 @@
 
 mod build;
 mod decode;
+mod frame;
 mod id;
 mod json;
 mod message;
@@ -18,9 +19,10 @@ pub use build::{
     method_not_found, parse_error, response,
 };
 pub use decode::{DecodeError, Fault, decode};
+pub use frame::Frame;
 pub use id::Id;
 pub use json::Json;
-pub use message::{Frame, Message, Notification, Request, ResponseIn, is_request};
+pub use message::{Message, Notification, Request, ResponseIn, is_request};
 
 /// Invalid JSON was received.
 pub const PARSE_ERROR: i32 = -32700;
