@@ -21,6 +21,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
 use crate::identity::PidFile;
+use crate::sweep::{MARK, sweep};
 
 enum Event {
     Stop,
@@ -37,10 +38,16 @@ pub(crate) fn run(mut args: impl Iterator<Item = OsString>) -> anyhow::Result<Ex
         .to_str()
         .and_then(|text| text.parse().ok())
         .context("the grace is not a number of seconds")?;
+    // Unique, and known to a later run when there is a pid file.
+    let mark = match pid_file == "-" {
+        true => OsString::from(std::process::id().to_string()),
+        false => pid_file.clone(),
+    };
     let pid_file = (pid_file != "-").then(|| PidFile::at(PathBuf::from(pid_file)));
 
     let mut child = Command::new(&program)
         .args(args)
+        .env(MARK, &mark)
         .stdin(Stdio::null())
         .process_group(0)
         .spawn()
@@ -66,8 +73,9 @@ pub(crate) fn run(mut args: impl Iterator<Item = OsString>) -> anyhow::Result<Ex
     thread::spawn(move || events.send(Event::Exited(child.wait())));
 
     let status = supervise(group, Duration::from_secs(grace), &received);
-    // The leader is gone; what it left behind in its group goes with it.
+    // The leader is gone; what it left behind goes with it, in its group or out of it.
     let _ = killpg(group, Signal::SIGKILL);
+    sweep(&mark);
     if let Some(file) = &pid_file {
         file.remove();
     }

@@ -12,6 +12,7 @@ use nix::sys::signal::{Signal, killpg};
 use nix::unistd::Pid;
 
 use crate::stop::Stop;
+use crate::sweep::sweep;
 
 /// The leader of a process group that an earlier run may have left behind.
 #[derive(Debug)]
@@ -41,21 +42,22 @@ impl PidFile {
         (start_time(pid)? == started).then_some(pid)
     }
 
-    /// Ends what an earlier, killed run left behind; true when there was something.
+    /// Ends what an earlier, killed run left behind; true when that still ran.
     pub(crate) fn stop_leftover(&self, stop: &Stop, grace: Duration) -> bool {
-        let Some(group) = self.running() else {
-            self.remove();
-            return false;
-        };
-        for signal in [Signal::SIGTERM, Signal::SIGKILL] {
-            // The leader leads its own group: the guard started it so.
-            let _ = killpg(group, signal);
-            if stop.wait_until(grace, || self.running().is_none()) {
-                break;
+        let leftover = self.running();
+        if let Some(group) = leftover {
+            for signal in [Signal::SIGTERM, Signal::SIGKILL] {
+                // The leader leads its own group: the guard started it so.
+                let _ = killpg(group, signal);
+                if stop.wait_until(grace, || self.running().is_none()) {
+                    break;
+                }
             }
         }
+        // The guard marked its child with the path of this file.
+        sweep(self.0.as_os_str());
         self.remove();
-        true
+        leftover.is_some()
     }
 }
 

@@ -15,6 +15,7 @@ mod secrets;
 mod servers;
 mod services;
 mod stop;
+mod sweep;
 mod table;
 mod tally;
 mod test;

@@ -19,7 +19,7 @@ use crate::tally::Tally;
 use real::Real;
 
 /// The look at the format.
-pub(crate) const FMT: [&str; 3] = ["fmt", "--all", "--check"];
+pub(crate) const FMT: [&str; 6] = ["fmt", "--all", "--", "--check", "--color", "never"];
 
 /// The look at the lints.
 pub(crate) const CLIPPY: [&str; 6] = [

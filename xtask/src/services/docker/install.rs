@@ -6,7 +6,7 @@ use std::os::unix::fs::{MetadataExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use anyhow::{Context, bail};
+use anyhow::{anyhow, bail};
 
 use crate::console::Heartbeat;
 use crate::layout::{Layout, create_dir, on_path, path_with};
@@ -87,7 +87,7 @@ pub(crate) fn install(layout: &Layout) -> anyhow::Result<()> {
                 .dir(&archives)
                 .log_to(&log)?
                 .run(&layout.stop, &mut Heartbeat::start("docker", step))
-                .with_context(|| format!("{step}: {} (all of it: {})", last_line(&log), layout.shown(&log)))
+                .map_err(|_| anyhow!(failure(layout, step, &log)))
         };
         let mut packages = missing_packages();
         if packages.is_empty() {
@@ -109,6 +109,21 @@ pub(crate) fn install(layout: &Layout) -> anyhow::Result<()> {
         fs::remove_dir_all(&archives)?;
         link_iptables(&engine)
     })
+}
+
+fn failure(layout: &Layout, step: &str, log: &Path) -> String {
+    let text = fs::read_to_string(log).unwrap_or_default();
+    if ["resolving", "Could not resolve", "Could not connect"]
+        .iter()
+        .any(|sign| text.contains(sign))
+    {
+        return format!("{step}: no network, apt-get could not reach Debian's archive");
+    }
+    format!(
+        "{step}: {} (all of it: {})",
+        last_line(log),
+        layout.shown(log)
+    )
 }
 
 /// What `apt-get install` would add to this machine. The packages themselves are

@@ -14,9 +14,8 @@ pub(crate) fn clear(dir: &Path) -> anyhow::Result<()> {
     if !dir.exists() {
         return Ok(());
     }
-    for shim in shims(dir) {
-        // Its container is its child's child and ends with the mount below.
-        let _ = kill(shim, Signal::SIGTERM);
+    for pid in shims(dir).into_iter().chain(containers(dir)) {
+        let _ = kill(pid, Signal::SIGKILL);
     }
     for mount in mounts(dir) {
         let _ = Command::new("umount")
@@ -49,6 +48,24 @@ fn is_shim(pid: i32, dir: &Path) -> bool {
         .next()
         .is_some_and(|program| program.windows(15).any(|part| part == b"containerd-shim"));
     is_shim && args.any(|arg| Path::new(std::ffi::OsStr::from_bytes(arg)).starts_with(dir))
+}
+
+/// The first process of each container, which the others end with. The runtime's notes may
+/// be old: a process counts only while it still lives in the control group of its container.
+fn containers(dir: &Path) -> Vec<Pid> {
+    let Ok(notes) = fs::read_dir(dir.join("exec/runtime-runc/moby")) else {
+        return Vec::new();
+    };
+    let first_process = |container: fs::DirEntry| {
+        let state = fs::read(container.path().join("state.json")).ok()?;
+        let state: serde_json::Value = serde_json::from_slice(&state).ok()?;
+        let pid = i32::try_from(state["init_process_pid"].as_i64()?).ok()?;
+        let groups = fs::read_to_string(format!("/proc/{pid}/cgroup")).ok()?;
+        groups
+            .contains(container.file_name().to_str()?)
+            .then(|| Pid::from_raw(pid))
+    };
+    notes.flatten().filter_map(first_process).collect()
 }
 
 /// The mounts inside the folder, the innermost first.

@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use anyhow::Context;
+use anyhow::anyhow;
 
 use crate::console::Heartbeat;
 use crate::layout::{Layout, create_dir, on_path, path_with};
@@ -108,7 +108,7 @@ impl Npm<'_> {
             .dir(dir)
             .log_to(&self.log)?
             .run(&self.layout.stop, &mut Heartbeat::start("n8n", step))
-            .with_context(|| self.failure(step))
+            .map_err(|_| anyhow!(self.failure(step)))
     }
 
     fn failure(&self, step: &str) -> String {

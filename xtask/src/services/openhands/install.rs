@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use anyhow::Context;
+use anyhow::{Context, anyhow};
 
 use crate::console::Heartbeat;
 use crate::layout::{Layout, on_path};
@@ -55,7 +55,7 @@ pub(crate) fn install(layout: &Layout) -> anyhow::Result<()> {
                 .dir(&dir)
                 .log_to(&log)?
                 .run(&layout.stop, &mut Heartbeat::start("openhands", step))
-                .with_context(|| failure(layout, step, &log))
+                .map_err(|_| anyhow!(failure(layout, step, &log)))
         };
         run("making a Python environment", &base, &["-m", "venv", "."])?;
         fs::write(dir.join("requirements.txt"), REQUIREMENTS)?;
