@@ -12,6 +12,9 @@ use self::tail::Tail;
 use crate::engine::{Engine, Failure, LogQuery};
 use crate::name::ContainerName;
 
+/// Records among which the lines of one stream are looked for.
+const ONE_STREAM: u32 = 10_000;
+
 /// The end of a log.
 pub(crate) struct Log {
     /// Oldest first, with line feeds between. Neither cleaned nor redacted.
@@ -35,8 +38,13 @@ pub(crate) async fn read(
     limit: Duration,
 ) -> Result<Log, Failure> {
     let lines = query.tail as usize;
-    // One more than wanted tells whether there are older ones.
-    query.tail += 1;
+    query.tail = if query.stdout && query.stderr {
+        // One more than wanted tells whether there are older ones.
+        query.tail + 1
+    } else {
+        // The engine counts the records of both streams before it picks the one.
+        query.tail.saturating_mul(2).max(ONE_STREAM)
+    };
     let mut reply = engine.logs(container, &query)?;
     let mut frames = Frames::new(tty);
     let mut tail = Tail::new(lines, bytes, query.timestamps);

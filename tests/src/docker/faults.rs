@@ -1,0 +1,244 @@
+//! An engine that is down, slow, broken or none.
+
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpListener;
+
+use super::{SERVER, fail, succeed};
+use crate::harness::{Fake, Request, Response, Server, real};
+
+async fn in_front_of(host: &str) -> Server {
+    Server::start(
+        SERVER,
+        &[("DOCKER_HOST", host), ("DOCKER_CLIENT_TIMEOUT", "1")],
+    )
+    .await
+}
+
+async fn with_fake(
+    answer: impl Fn(&Request) -> Response + Send + Sync + 'static,
+) -> (Fake, Server) {
+    let fake = Fake::start(answer).await;
+    let server = in_front_of(&fake.url.replace("http://", "tcp://")).await;
+    (fake, server)
+}
+
+/// An engine that answers every request with these bytes, and with no more.
+async fn bytes(reply: &'static [u8], then_close: bool) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let host = format!("tcp://{}", listener.local_addr().unwrap());
+    tokio::spawn(async move {
+        while let Ok((mut stream, _)) = listener.accept().await {
+            tokio::spawn(async move {
+                let mut request = [0; 4096];
+                let _ = stream.read(&mut request).await;
+                let _ = stream.write_all(reply).await;
+                if !then_close {
+                    std::future::pending::<()>().await;
+                }
+            });
+        }
+    });
+    host
+}
+
+const RUNNING: &str = "ab12ab12ab12ab12ab12ab12ab12ab12ab12ab12ab12ab12ab12ab12ab12ab12";
+
+fn running() -> Value {
+    json!({"Id": RUNNING, "Name": "/web", "State": {"Status": "running"}})
+}
+
+#[tokio::test]
+async fn an_engine_that_is_down_is_named_and_comes_back() {
+    let dir = std::env::temp_dir().join(format!("mcp-{}", uuid::Uuid::new_v4().simple()));
+    std::fs::create_dir(&dir).unwrap();
+    let socket = dir.join("docker.sock");
+    let server = in_front_of(&format!("unix://{}", socket.display())).await;
+    server.until("degraded").await;
+    let message = fail(&server, "list_containers", json!({})).await;
+    assert!(
+        message.contains("docker.sock") && message.contains("Start the engine"),
+        "{message}"
+    );
+    if let Some(host) = real::docker() {
+        // The engine "starts".
+        std::os::unix::fs::symlink(host.strip_prefix("unix://").unwrap(), &socket).unwrap();
+        server.until("online").await;
+        succeed(&server, "list_containers", json!({})).await;
+        // And is gone again.
+        std::fs::remove_file(&socket).unwrap();
+        let message = fail(&server, "list_containers", json!({})).await;
+        assert!(message.contains("Start the engine"), "{message}");
+    }
+    std::fs::remove_dir_all(&dir).unwrap();
+}
+
+#[tokio::test]
+async fn a_port_where_nobody_listens_is_named() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let host = format!("tcp://{}", listener.local_addr().unwrap());
+    drop(listener);
+    let server = in_front_of(&host).await;
+    let message = fail(&server, "list_containers", json!({})).await;
+    assert!(
+        message.contains(&host) && message.contains("DOCKER_HOST"),
+        "{message}"
+    );
+}
+
+#[tokio::test]
+async fn errors_of_the_engine_are_told_without_their_page() {
+    let cases: [(Response, &str); 4] = [
+        (
+            Response::json(500, &json!({"message": "disk full"})),
+            "disk full",
+        ),
+        (Response::html(502), "HTTP status 502"),
+        (Response::html(200), "no Docker Engine"),
+        (
+            Response::json(403, &json!({"message": "denied by plugin"})),
+            "does not allow",
+        ),
+    ];
+    for (response, expected) in cases {
+        let (_fake, server) = with_fake(move |_| response.clone()).await;
+        for (tool, arguments) in [
+            ("list_containers", json!({})),
+            ("get_container", json!({"container": "web"})),
+            ("stop_container", json!({"container": "web"})),
+        ] {
+            let message = fail(&server, tool, arguments).await;
+            assert!(message.contains(expected), "{message}");
+            assert!(
+                !message.contains("SECRET-BODY") && !message.contains('<'),
+                "{message}"
+            );
+        }
+        server.until("degraded").await;
+    }
+}
+
+#[tokio::test]
+async fn a_reply_that_breaks_off_is_no_answer() {
+    let cut = b"HTTP/1.1 200 OK\r\nContent-Length: 5000\r\n\r\n[{\"Id\":\"abc\"";
+    for reply in [
+        &cut[..],
+        b"",
+        b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\n[{]",
+        b"SSH-2.0-x\r\n",
+    ] {
+        let server = in_front_of(&bytes(reply, true).await).await;
+        let message = fail(&server, "list_containers", json!({})).await;
+        assert!(
+            message.contains("broke off or is no Docker Engine"),
+            "{message}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_slow_engine_is_given_up() {
+    let begin = Instant::now();
+    // No head, and a body that does not go on.
+    let head = b"HTTP/1.1 200 OK\r\nContent-Length: 5000\r\n\r\n[";
+    for reply in [&b""[..], head] {
+        let server = in_front_of(&bytes(reply, false).await).await;
+        let message = fail(&server, "list_containers", json!({})).await;
+        assert!(message.contains("did not answer within 1 s"), "{message}");
+    }
+    assert!(begin.elapsed() < Duration::from_secs(20));
+}
+
+#[tokio::test]
+async fn a_reply_without_end_is_not_kept() {
+    let (_fake, server) =
+        with_fake(|_| Response::Http(200, "application/json", vec![b' '; 50 << 20].into())).await;
+    let message = fail(&server, "get_container", json!({"container": "web"})).await;
+    assert!(message.contains("more than 4 MiB"), "{message}");
+}
+
+#[tokio::test]
+async fn an_unconfirmed_stop_is_called_uncertain_and_not_repeated() {
+    let (fake, server) = with_fake(|request| match request.method.as_str() {
+        "POST" => Response::Hang,
+        _ => Response::json(200, &running()),
+    })
+    .await;
+    let arguments = json!({"container": "web", "timeout_seconds": 0});
+    let message = fail(&server, "stop_container", arguments).await;
+    assert!(
+        message.contains("may still happen") && message.contains("get_container"),
+        "{message}"
+    );
+    let posts = fake
+        .requests()
+        .into_iter()
+        .filter(|request| request.method == "POST");
+    assert_eq!(
+        posts.map(|request| request.target).collect::<Vec<_>>(),
+        [format!("/containers/{RUNNING}/stop?t=0")]
+    );
+}
+
+#[tokio::test]
+async fn a_container_that_vanishes_meanwhile_is_not_found() {
+    let (_fake, server) = with_fake(|request| match request.method.as_str() {
+        "POST" => Response::json(404, &json!({"message": "No such container: web"})),
+        _ if request.target.starts_with("/containers/json") => Response::json(200, &json!([])),
+        _ => Response::json(200, &running()),
+    })
+    .await;
+    let message = fail(&server, "restart_container", json!({"container": "web"})).await;
+    assert!(message.contains("There is no container `web`"), "{message}");
+}
+
+#[tokio::test]
+async fn options_that_cannot_work_are_refused_at_the_start() {
+    for (variable, value, expected) in [
+        ("DOCKER_HOST", "ssh://me@host", "forward the socket"),
+        ("DOCKER_HOST", "/var/run/docker.sock", "unix:///path"),
+        (
+            "DOCKER_CONTEXT",
+            "no-such-context",
+            "there is no docker context",
+        ),
+        ("DOCKER_CLIENT_TIMEOUT", "0", "docker-timeout"),
+    ] {
+        let output = tokio::process::Command::new(crate::harness::binary(SERVER))
+            .env_clear()
+            .env("DOCKER_CONFIG", "/nonexistent")
+            .env(variable, value)
+            .output()
+            .await
+            .unwrap();
+        let text = String::from_utf8_lossy(&output.stderr);
+        assert!(!output.status.success() && output.stdout.is_empty());
+        assert!(text.contains(expected), "{text}");
+    }
+}
+
+#[tokio::test]
+async fn a_docker_context_leads_to_its_engine() {
+    let fake = Fake::start(|_| Response::json(200, &json!([]))).await;
+    let config = std::env::temp_dir().join(format!("mcp-{}", uuid::Uuid::new_v4().simple()));
+    let meta = config.join("contexts/meta/0123");
+    std::fs::create_dir_all(&meta).unwrap();
+    std::fs::write(
+        config.join("config.json"),
+        r#"{"currentContext": "lab", "auths": {}}"#,
+    )
+    .unwrap();
+    let host = fake.url.replace("http://", "tcp://");
+    let endpoint = json!({"Name": "lab", "Metadata": {}, "Endpoints": {"docker": {"Host": host, "SkipTLSVerify": false}}});
+    std::fs::write(meta.join("meta.json"), endpoint.to_string()).unwrap();
+    let server = Server::start(SERVER, &[("DOCKER_CONFIG", config.to_str().unwrap())]).await;
+    succeed(&server, "list_containers", json!({})).await;
+    assert!(
+        fake.requests()
+            .iter()
+            .any(|request| request.target.starts_with("/containers/json"))
+    );
+    std::fs::remove_dir_all(&config).unwrap();
+}

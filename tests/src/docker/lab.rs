@@ -1,0 +1,130 @@
+//! Containers for one test, on the real engine. They are removed with it, also when it fails.
+
+use bollard::Docker;
+use bollard::models::ContainerCreateBody;
+use bollard::query_parameters::{
+    CreateContainerOptionsBuilder, RemoveContainerOptionsBuilder, StartContainerOptions,
+};
+use serde_json::{Value, json};
+
+use super::SERVER;
+use crate::harness::{Server, real};
+
+/// A real engine, a server in front of it, and the containers of one test.
+pub(super) struct Lab {
+    pub(super) docker: Docker,
+    pub(super) host: String,
+    pub(super) server: Server,
+    prefix: String,
+    created: Vec<String>,
+}
+
+impl Lab {
+    /// `None` where there is no engine.
+    pub(super) async fn open() -> Option<Self> {
+        let host = real::docker()?;
+        let server = Server::start(SERVER, &[("DOCKER_HOST", &host)]).await;
+        Some(Self {
+            docker: Docker::connect_with_host(&host).unwrap(),
+            host,
+            server,
+            prefix: format!(
+                "mcp-test-{}",
+                &uuid::Uuid::new_v4().simple().to_string()[..8]
+            ),
+            created: Vec::new(),
+        })
+    }
+
+    /// The name of the container that this test calls `name`.
+    pub(super) fn name(&self, name: &str) -> String {
+        format!("{}-{name}", self.prefix)
+    }
+
+    /// Creates a container; `more` is merged into the engine's own request body.
+    pub(super) async fn create(&mut self, name: &str, command: &[&str], more: Value) -> String {
+        let full = self.name(name);
+        let mut body = json!({
+            "Image": "busybox:test",
+            "Cmd": command,
+            "Labels": {"mcp-test": self.prefix},
+            "HostConfig": {},
+        });
+        merge(&mut body, more);
+        let body: ContainerCreateBody = serde_json::from_value(body).unwrap();
+        let options = CreateContainerOptionsBuilder::new().name(&full).build();
+        self.docker
+            .create_container(Some(options), body)
+            .await
+            .unwrap();
+        self.created.push(full.clone());
+        full
+    }
+
+    /// Creates a container and starts it.
+    pub(super) async fn run(&mut self, name: &str, command: &[&str], more: Value) -> String {
+        let name = self.create(name, command, more).await;
+        let start = self
+            .docker
+            .start_container(&name, None::<StartContainerOptions>);
+        start.await.unwrap();
+        name
+    }
+
+    /// Runs a container to its end.
+    pub(super) async fn finish(&mut self, name: &str, command: &[&str], more: Value) -> String {
+        let name = self.run(name, command, more).await;
+        self.until(&name, "exited").await;
+        name
+    }
+
+    /// Waits until the engine reports the state `wanted`.
+    pub(super) async fn until(&self, name: &str, wanted: &str) {
+        for _ in 0..600 {
+            if self.state(name).await == wanted {
+                return;
+            }
+            tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+        }
+        panic!("{name} never became {wanted}");
+    }
+
+    /// The state as the engine itself reports it.
+    pub(super) async fn state(&self, name: &str) -> String {
+        let details = self.docker.inspect_container(name, None).await.unwrap();
+        details.state.unwrap().status.unwrap().to_string()
+    }
+}
+
+impl Drop for Lab {
+    fn drop(&mut self) {
+        let (docker, created) = (self.docker.clone(), std::mem::take(&mut self.created));
+        // A destructor cannot wait within the test's own runtime.
+        let removal = std::thread::spawn(move || {
+            let runtime = tokio::runtime::Builder::new_current_thread()
+                .enable_all()
+                .build();
+            runtime.unwrap().block_on(async {
+                for name in created {
+                    let options = RemoveContainerOptionsBuilder::new()
+                        .force(true)
+                        .v(true)
+                        .build();
+                    let _ = docker.remove_container(&name, Some(options)).await;
+                }
+            });
+        });
+        let _ = removal.join();
+    }
+}
+
+fn merge(into: &mut Value, from: Value) {
+    match (into, from) {
+        (Value::Object(into), Value::Object(from)) => {
+            for (key, value) in from {
+                merge(into.entry(key).or_insert(Value::Null), value);
+            }
+        }
+        (into, from) => *into = from,
+    }
+}

@@ -1,0 +1,220 @@
+//! `list_containers` and `get_container`.
+
+use serde_json::{Value, json};
+
+use super::lab::Lab;
+use super::{SERVER, fail, succeed};
+use crate::harness::{Fake, Response, Server, stdio};
+
+#[tokio::test]
+async fn containers_are_listed() {
+    let Some(mut lab) = Lab::open().await else {
+        return;
+    };
+    let more = json!({
+        "Labels": {"com.docker.compose.project": "shop", "com.docker.compose.service": "web"},
+        "ExposedPorts": {"80/tcp": {}, "81/tcp": {}},
+        "HostConfig": {"PortBindings": {"80/tcp": [{"HostIp": "127.0.0.1", "HostPort": ""}]}},
+    });
+    let up = lab.run("up", &["sleep", "600"], more).await;
+    let down = lab.create("down", &["true"], json!({})).await;
+
+    let prefix = lab.name("");
+    let list = |arguments: Value| {
+        let mut arguments = arguments;
+        arguments["name"] = json!(prefix);
+        succeed(&lab.server, "list_containers", arguments)
+    };
+    let running = list(json!({})).await;
+    let rows = running["containers"].as_array().unwrap();
+    assert_eq!(rows.len(), 1, "{running}");
+    let row = &rows[0];
+    assert_eq!(row["name"], json!(up));
+    assert_eq!(
+        (&row["state"], &row["image"]),
+        (&json!("running"), &json!("busybox:test"))
+    );
+    assert_eq!(row["compose_project"], "shop");
+    assert_eq!(row["compose_service"], "web");
+    let port = row["ports"][0].as_str().unwrap();
+    assert!(
+        port.starts_with("127.0.0.1:") && port.ends_with("->80/tcp"),
+        "{port}"
+    );
+    assert_eq!(row["id"].as_str().unwrap().len(), 12);
+
+    let all = list(json!({"all": true})).await;
+    let names: Vec<_> = all["containers"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|row| &row["name"])
+        .collect();
+    assert!(
+        names.contains(&&json!(up)) && names.contains(&&json!(down)),
+        "{names:?}"
+    );
+    assert_eq!(all, list(json!({"all": true})).await, "the order changes");
+    let one = list(json!({"all": true, "limit": 1})).await;
+    assert_eq!((&one["total"], &one["omitted"]), (&json!(2), &json!(1)));
+}
+
+#[tokio::test]
+async fn a_container_is_shown_in_full() {
+    let Some(mut lab) = Lab::open().await else {
+        return;
+    };
+    let more = json!({
+        "Env": ["MODE=test"],
+        "WorkingDir": "/tmp",
+        "User": "1000",
+        "Healthcheck": {"Test": ["CMD", "sh", "-c", "echo not yet; exit 1"], "Interval": 100_000_000, "Retries": 1},
+        "HostConfig": {
+            "Memory": 64 << 20, "NanoCpus": 500_000_000, "PidsLimit": 50,
+            "RestartPolicy": {"Name": "on-failure", "MaximumRetryCount": 3},
+            "Tmpfs": {"/scratch": ""}, "Mounts": [{"Type": "bind", "Source": "/etc", "Target": "/data", "ReadOnly": true}],
+        },
+    });
+    let name = lab.run("full", &["sleep", "600"], more).await;
+    let get = || succeed(&lab.server, "get_container", json!({"container": name}));
+    let mut shown = get().await;
+    for _ in 0..200 {
+        if shown["health"]["status"] == "unhealthy" {
+            break;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+        shown = get().await;
+    }
+    assert_eq!(shown["name"], json!(name));
+    assert_eq!(shown["state"]["status"], "running");
+    assert!(shown["state"].get("exit_code").is_none());
+    assert_eq!(shown["health"]["last_probe"]["output"], "not yet");
+    assert_eq!(shown["health"]["last_probe"]["exit_code"], 1);
+    assert_eq!(shown["command"], "sleep 600");
+    assert!(
+        shown["env"]
+            .as_array()
+            .unwrap()
+            .contains(&json!("MODE=test"))
+    );
+    assert_eq!(
+        (&shown["working_dir"], &shown["user"]),
+        (&json!("/tmp"), &json!("1000"))
+    );
+    assert_eq!(shown["restart_policy"], "on-failure:3");
+    assert_eq!(
+        shown["limits"],
+        json!({"memory_bytes": 64 << 20, "cpus": 0.5, "pids": 50})
+    );
+    assert_eq!(shown["mounts"], json!(["/etc -> /data (bind, ro)"]));
+    assert!(shown["networks"]["bridge"].is_string());
+    assert!(shown.to_string().len() < 2_500, "{shown}");
+}
+
+#[tokio::test]
+async fn exit_codes_are_explained() {
+    let Some(mut lab) = Lab::open().await else {
+        return;
+    };
+    let name = lab.finish("over", &["sh", "-c", "exit 3"], json!({})).await;
+    let shown = succeed(&lab.server, "get_container", json!({"container": name})).await;
+    assert_eq!(shown["state"]["exit_code"], 3);
+    assert_eq!(
+        shown["state"]["exit_meaning"],
+        "the application's own error"
+    );
+    assert!(shown["state"]["finished_at"].is_string());
+}
+
+#[tokio::test]
+async fn stdio_serves_the_same_with_structure() {
+    let Some(mut lab) = Lab::open().await else {
+        return;
+    };
+    let name = lab.run("stdio", &["sleep", "600"], json!({})).await;
+    let client = stdio(SERVER, &[("DOCKER_HOST", &lab.host)]).await;
+    assert_eq!(client.list_tools().await.unwrap().len(), 6);
+    let result = client
+        .call_tool("list_containers", &json!({"name": name}))
+        .await
+        .unwrap();
+    let structured: Value = serde_json::from_str(result.structured_content.unwrap().get()).unwrap();
+    assert_eq!(structured["containers"][0]["name"], json!(name));
+    let stopped = json!({"container": name, "timeout_seconds": 0});
+    assert!(
+        !client
+            .call_tool("stop_container", &stopped)
+            .await
+            .unwrap()
+            .is_error
+    );
+    assert_eq!(lab.state(&name).await, "exited");
+    client.close().await;
+}
+
+/// A fake engine that knows `list` and one container, `web`.
+async fn fake(list: Value) -> (Fake, Server) {
+    let fake = Fake::start(move |request| match request.target.as_str() {
+        "/version" => Response::json(200, &json!({"Version": "99", "ApiVersion": "1.99"})),
+        path if path.starts_with("/containers/json") => Response::json(200, &list),
+        _ => Response::json(404, &json!({"message": "No such container: x"})),
+    })
+    .await;
+    let host = fake.url.replace("http://", "tcp://");
+    let server = Server::start(SERVER, &[("DOCKER_HOST", &host)]).await;
+    (fake, server)
+}
+
+#[tokio::test]
+async fn two_hundred_containers_fit_in_16_kb() {
+    let row = |number: i64| {
+        json!({
+            "Id": format!("{number:064x}"), "Names": [format!("/shop-a-rather-long-service-name-{number}")],
+            "Image": "registry.example.com/team/service:1.2.3", "Created": 1_700_000_000 + number,
+            "State": "running", "Status": "Up 5 minutes (healthy)",
+            "Labels": {"com.docker.compose.project": "shop", "com.docker.compose.service": "service"},
+            "Ports": [{"IP": "0.0.0.0", "PrivatePort": 80, "PublicPort": 8000 + number, "Type": "tcp"}],
+        })
+    };
+    let (_fake, server) = fake((0..200).map(row).collect()).await;
+    let client = server.client().await;
+    let answer = client
+        .call_tool("list_containers", &json!({}))
+        .await
+        .unwrap();
+    assert!(
+        answer.raw.get().len() < 16_000,
+        "{}",
+        answer.raw.get().len()
+    );
+    let listed: Value = serde_json::from_str(&answer.text()).unwrap();
+    let rows = listed["containers"].as_array().unwrap().len();
+    assert!(
+        rows >= 15 && listed["omitted"] == json!(200 - rows),
+        "{listed}"
+    );
+    assert!(listed["note"].as_str().unwrap().contains("limit"));
+    let all = succeed(&server, "list_containers", json!({"limit": 500})).await;
+    assert_eq!(all["containers"].as_array().unwrap().len(), 200);
+}
+
+#[tokio::test]
+async fn an_engine_of_the_future_does_not_break_the_list() {
+    let list = json!([
+        {"Id": "a".repeat(64), "Names": ["/hibernator"], "State": "hibernating", "Status": "Zzz", "Created": 2,
+         "Ports": null, "Labels": null, "Health": {"Status": "sleepy"}, "More": [1, {"x": null}]},
+        {"Id": "b".repeat(64), "Names": {"what": "is this"}, "Created": "yesterday"},
+        {"Id": "c".repeat(64), "Names": ["/old"], "State": "running", "Created": 1},
+    ]);
+    let (_fake, server) = fake(list).await;
+    let listed = succeed(&server, "list_containers", json!({})).await;
+    let states: Vec<_> = listed["containers"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|row| &row["state"])
+        .collect();
+    assert_eq!(states, ["hibernating", "running", "unknown"], "{listed}");
+    let message = fail(&server, "get_container", json!({"container": "hibernatro"})).await;
+    assert!(message.contains("`hibernator`"), "{message}");
+}
