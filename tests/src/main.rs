@@ -10,6 +10,7 @@
     reason = "that is how a test fails"
 )]
 
+mod docker;
 mod documents;
 mod harness;
 mod n8n;
