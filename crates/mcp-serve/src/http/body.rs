@@ -1,10 +1,10 @@
 //! Reads a request body: bounded in size and in patience.
 
-use std::time::Duration;
-
 use bytes::{Bytes, BytesMut};
 use http_body_util::BodyExt as _;
 use hyper::body::{Body as _, Incoming};
+
+use super::Limits;
 
 /// Why a body was not read to its end.
 #[derive(Debug)]
@@ -13,28 +13,32 @@ pub(super) enum Refused {
     TooLarge,
     /// Nothing more came: 408.
     TooSlow,
-    /// The connection broke; nobody will read an answer.
+    /// The connection broke, or the pieces are none of HTTP: 400, if anybody reads it.
     Broken,
 }
 
-/// Reads at most `limit` bytes; a declared length above it is refused before anything is read.
-pub(super) async fn read(
-    mut body: Incoming,
-    limit: usize,
-    idle: Duration,
-) -> Result<Bytes, Refused> {
-    if body.size_hint().lower() > limit as u64 {
+/// Reads at most what `limits` allow; a declared length above that is refused before anything is
+/// read.
+pub(super) async fn read(body: Incoming, limits: &Limits) -> Result<Bytes, Refused> {
+    // Beside the pause between two pieces: a byte now and then is no progress.
+    tokio::time::timeout(limits.body_whole, whole(body, limits))
+        .await
+        .unwrap_or(Err(Refused::TooSlow))
+}
+
+async fn whole(mut body: Incoming, limits: &Limits) -> Result<Bytes, Refused> {
+    if body.size_hint().lower() > limits.body as u64 {
         return Err(Refused::TooLarge);
     }
     let mut whole = BytesMut::new();
-    while let Some(frame) = tokio::time::timeout(idle, body.frame())
+    while let Some(frame) = tokio::time::timeout(limits.body_idle, body.frame())
         .await
         .map_err(|_| Refused::TooSlow)?
     {
         let Ok(data) = frame.map_err(|_| Refused::Broken)?.into_data() else {
             continue;
         };
-        if whole.len() + data.len() > limit {
+        if whole.len() + data.len() > limits.body {
             return Err(Refused::TooLarge);
         }
         // A small body is one piece and needs no copy.

@@ -5,19 +5,23 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::Poll;
 
-use http::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
+use http::header::{CONNECTION, HeaderMap, HeaderValue};
 use http::{Method, Request, Response, StatusCode};
 use hyper::body::Incoming as RequestBody;
-use mcp_core::era::{Era, Hints};
+use mcp_core::era::Era;
 use mcp_core::error::Error;
-use mcp_core::server::{Answer, Incoming, Server};
+use mcp_core::server::{Agreed, Answer, Incoming, Server};
 use mcp_core::sign::Signer;
 use mcp_core::tool::{Call, Peer};
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
+use tokio::sync::mpsc::Receiver;
 use tokio_util::sync::CancellationToken;
 
 use super::body::{self, Refused};
+use super::headers::{
+    Accepts, SESSION, check_unambiguous, hints, is_chunked, is_json, is_subscription, session_id,
+};
 use super::reply::{self, Reply};
 use super::session::{Session, Sessions};
 use super::stream::{EventStream, Outbox, Work};
@@ -59,16 +63,26 @@ impl Endpoint {
         let is_public =
             request.uri().path() != "/mcp" || (request.method() != Method::POST && !has_session);
         let checked = if is_public {
-            self.guard.check_names(headers)
+            self.guard.check_names(request.uri(), headers)
         } else {
-            self.guard.check(headers)
+            self.guard.check(request.uri(), headers)
         };
-        if let Err(error) = checked {
+        if let Err(error) = checked.and_then(|()| check_unambiguous(headers)) {
             tracing::debug!(kind = error.kind(), "refused");
             return self.refused(headers, &error);
         }
         match (request.method(), request.uri().path()) {
-            (&Method::POST, "/mcp") => self.post(request).await,
+            (&Method::POST, "/mcp") => {
+                let is_chunked = is_chunked(headers);
+                let mut response = self.post(request).await;
+                if is_chunked {
+                    // Whoever stands between may have believed a Content-Length beside it, and then
+                    // sees the next request elsewhere than we do (RFC 9112, 6.3). So there is none.
+                    let close = HeaderValue::from_static("close");
+                    response.headers_mut().insert(CONNECTION, close);
+                }
+                response
+            }
             (&Method::GET, "/mcp") if has_session && Accepts::of(headers).events => {
                 self.watch(headers)
             }
@@ -83,9 +97,10 @@ impl Endpoint {
     async fn post(&self, request: Request<RequestBody>) -> Response<Reply> {
         let (head, body) = request.into_parts();
         let headers = &head.headers;
-        let Ok(permit) = Arc::clone(&self.in_flight).try_acquire_owned() else {
+        // Nothing is read for whom nothing will be done.
+        if self.in_flight.available_permits() == 0 {
             return reply::busy();
-        };
+        }
         if !is_json(headers) {
             let body = json!({"error": "send the message as Content-Type: application/json"});
             return reply::json(StatusCode::UNSUPPORTED_MEDIA_TYPE, body.to_string());
@@ -99,14 +114,17 @@ impl Endpoint {
             },
             _ => None,
         };
-        let body = match body::read(body, self.limits.body, self.limits.body_idle).await {
+        let body = match body::read(body, &self.limits).await {
             Ok(body) => body,
             Err(Refused::TooLarge) => {
                 return self.refused(headers, &Error::TooLarge(self.limits.body));
             }
-            Err(Refused::TooSlow | Refused::Broken) => {
-                return reply::empty(StatusCode::REQUEST_TIMEOUT);
-            }
+            Err(Refused::TooSlow) => return reply::empty(StatusCode::REQUEST_TIMEOUT),
+            Err(Refused::Broken) => return reply::empty(StatusCode::BAD_REQUEST),
+        };
+        // Only now: a body that trickles in keeps nobody out.
+        let Ok(permit) = Arc::clone(&self.in_flight).try_acquire_owned() else {
+            return reply::busy();
         };
         let accepts = Accepts::of(headers);
         let (outbox, mut messages) = Outbox::new();
@@ -115,7 +133,7 @@ impl Endpoint {
         let cancel = CancellationToken::new();
         let call = Call::new(cancel.clone(), peer);
         // A subscription is a request that only waits: what bounds those is the connections.
-        let permit = (headers.get(MCP_METHOD) != Some(&LISTEN)).then_some(permit);
+        let permit = (!is_subscription(headers)).then_some(permit);
         let work = async move {
             let connection = session
                 .as_ref()
@@ -141,25 +159,34 @@ impl Endpoint {
                 self.limits.keep_alive,
             ))
         };
-        if !accepts.json {
-            return stream(None, messages, work);
-        }
-        // A call that says something before its answer turns the reply into a stream.
-        match first(&mut work, &mut messages).await {
-            First::Answer(answer) => self.plain(answer),
-            First::Message(message) => stream(Some(message), messages, work),
+        match first(&mut work, &mut messages, accepts.json).await {
+            First::Answer(answer) if accepts.json || answer.status != 200 => self.plain(answer),
+            First::Answer(answer) => {
+                let agreed = answer.agreed;
+                self.with_session(stream(answer.into_line(), messages, work), agreed)
+            }
+            // A call that says something before its answer turns the reply into a stream.
+            First::Message(message) => stream(Some(message.into_bytes()), messages, work),
+            First::Nothing => stream(None, messages, work),
         }
     }
 
     fn plain(&self, answer: Answer) -> Response<Reply> {
         let status = StatusCode::from_u16(answer.status).unwrap_or(StatusCode::OK);
-        let mut response = match answer.body {
+        let response = match answer.body {
             Some(body) => reply::json(status, body),
             None => reply::empty(status),
         };
-        let session = answer
-            .agreed
-            .and_then(|agreed| self.sessions.mint(agreed, self.guard.principal()));
+        self.with_session(response, answer.agreed)
+    }
+
+    /// Adds the id of the session that an `initialize` has agreed on.
+    fn with_session(
+        &self,
+        mut response: Response<Reply>,
+        agreed: Option<Agreed>,
+    ) -> Response<Reply> {
+        let session = agreed.and_then(|agreed| self.sessions.mint(agreed, self.guard.principal()));
         if let Some(id) = session.and_then(|id| HeaderValue::try_from(id).ok()) {
             response.headers_mut().insert(SESSION, id);
         }
@@ -240,12 +267,17 @@ impl Endpoint {
     }
 }
 
+/// What comes first of a request that is being answered.
 enum First {
     Answer(Answer),
     Message(String),
+    /// Neither came at once.
+    Nothing,
 }
 
-async fn first(work: &mut Work, messages: &mut tokio::sync::mpsc::Receiver<String>) -> First {
+/// Waits for it only if `may_wait`: a client that reads nothing but events is shown soon that there
+/// will be some.
+async fn first(work: &mut Work, messages: &mut Receiver<String>, may_wait: bool) -> First {
     std::future::poll_fn(|cx| {
         if let Poll::Ready(answer) = Pin::new(&mut *work).poll(cx) {
             // What was said in the same breath as the answer is not worth a stream.
@@ -253,68 +285,9 @@ async fn first(work: &mut Work, messages: &mut tokio::sync::mpsc::Receiver<Strin
         }
         match messages.poll_recv(cx) {
             Poll::Ready(Some(message)) => Poll::Ready(First::Message(message)),
-            _ => Poll::Pending,
+            _ if may_wait => Poll::Pending,
+            _ => Poll::Ready(First::Nothing),
         }
     })
     .await
-}
-
-fn session_id(headers: &HeaderMap) -> Option<&str> {
-    // One that is not ASCII is no id of ours.
-    headers
-        .get(SESSION)
-        .map(|id| id.to_str().unwrap_or_default())
-}
-
-fn hints(headers: &HeaderMap) -> Hints<'_> {
-    let get = |name: &HeaderName| headers.get(name).and_then(|value| value.to_str().ok());
-    Hints {
-        protocol_version: get(&PROTOCOL_VERSION),
-        method: get(&MCP_METHOD),
-        name: get(&MCP_NAME),
-        negotiated: None,
-        has_headers: true,
-    }
-}
-
-const PROTOCOL_VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
-const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
-const MCP_METHOD: HeaderName = HeaderName::from_static("mcp-method");
-const LISTEN: HeaderValue = HeaderValue::from_static("subscriptions/listen");
-const MCP_NAME: HeaderName = HeaderName::from_static("mcp-name");
-
-/// A missing type is forgiven, a wrong one is not: forms and plain text are what a foreign page can
-/// send without asking.
-fn is_json(headers: &HeaderMap) -> bool {
-    let Some(value) = headers.get(CONTENT_TYPE) else {
-        return true;
-    };
-    let Ok(value) = value.to_str() else {
-        return false;
-    };
-    let media = value.split(';').next().unwrap_or_default().trim();
-    media.eq_ignore_ascii_case("application/json")
-}
-
-/// What the client can read. Whoever does not say can read JSON.
-struct Accepts {
-    json: bool,
-    events: bool,
-}
-
-impl Accepts {
-    fn of(headers: &HeaderMap) -> Self {
-        let mut listed = headers
-            .get_all(ACCEPT)
-            .iter()
-            .filter_map(|value| value.to_str().ok());
-        let text = listed
-            .by_ref()
-            .collect::<Vec<_>>()
-            .join(",")
-            .to_ascii_lowercase();
-        let events = text.contains("text/event-stream");
-        let json = !events || text.contains("json") || text.contains("*/*");
-        Self { json, events }
-    }
 }

@@ -1,5 +1,6 @@
 //! Who may come in: decided by the headers alone, before anything is allocated for the request.
 
+use http::Uri;
 use http::header::{AUTHORIZATION, HOST, HeaderMap, HeaderName, ORIGIN};
 use mcp_core::error::Error;
 use subtle::ConstantTimeEq as _;
@@ -39,16 +40,18 @@ impl Guard {
 
     /// # Errors
     /// `Forbidden` for a foreign `Host` or `Origin`, `Unauthorized` for a missing or wrong token.
-    pub(super) fn check(&self, headers: &HeaderMap) -> Result<(), Error> {
-        self.check_names(headers)?;
+    pub(super) fn check(&self, target: &Uri, headers: &HeaderMap) -> Result<(), Error> {
+        self.check_names(target, headers)?;
         self.check_token(headers)
     }
 
     /// The part of the check that also holds for what needs no token.
-    pub(super) fn check_names(&self, headers: &HeaderMap) -> Result<(), Error> {
+    pub(super) fn check_names(&self, target: &Uri, headers: &HeaderMap) -> Result<(), Error> {
         let host = only(headers, &HOST)?
             .ok_or_else(|| Error::Forbidden("the Host header is missing".into()))?;
-        if !self.knows(host) {
+        // A target that is a whole URL goes before the header (RFC 9112, 3.2.2).
+        let is_known = |authority: &http::uri::Authority| self.knows(authority.as_str());
+        if !self.knows(host) || !target.authority().is_none_or(is_known) {
             return Err(Error::Forbidden(
                 "this Host is not allowed here; add it with --allowed-hosts".into(),
             ));
@@ -72,10 +75,12 @@ impl Guard {
         let Some(token) = &self.token else {
             return Ok(());
         };
-        let given = headers
-            .get(AUTHORIZATION)
-            .map(http::HeaderValue::as_bytes)
-            .unwrap_or_default();
+        let mut fields = headers.get_all(AUTHORIZATION).iter();
+        // Of two, nobody knows which one the client means.
+        let (Some(given), None) = (fields.next(), fields.next()) else {
+            return Err(Error::Unauthorized);
+        };
+        let given = given.as_bytes();
         let (scheme, given) = given.split_at_checked("Bearer ".len()).unwrap_or_default();
         let is_bearer = scheme.eq_ignore_ascii_case(b"Bearer ");
         // Compared in constant time, so that the time tells nothing about the token.
@@ -108,16 +113,21 @@ fn only<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Result<Option<&'a str>
         .map_err(|_| Error::Forbidden(format!("the {name} header is not ASCII")))
 }
 
-/// `name:port` or `[v6]:port` without its port and brackets.
+/// `name:port` or `[v6]:port` without its port and brackets. What has another form stays as it is,
+/// which is nobody's name.
 fn bare(authority: &str) -> &str {
-    if let Some(v6) = authority.strip_prefix('[') {
-        return v6.split(']').next().unwrap_or_default();
-    }
-    match authority.rsplit_once(':') {
-        Some((name, port)) if !name.contains(':') && port.bytes().all(|b| b.is_ascii_digit()) => {
-            name
-        }
+    let without_port = match authority.rsplit_once(':') {
+        Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => name,
         _ => authority,
+    };
+    let v6 = without_port
+        .strip_prefix('[')
+        .and_then(|rest| rest.strip_suffix(']'));
+    match v6 {
+        Some(v6) => v6,
+        // The last part of an address without brackets is no port.
+        None if without_port.contains(':') => authority,
+        None => without_port,
     }
 }
 
@@ -142,7 +152,8 @@ mod tests {
         for (name, value) in fields {
             headers.append(*name, value.parse().unwrap());
         }
-        let found = guard.check(&headers).map_err(|error| error.kind());
+        let target = Uri::from_static("/mcp");
+        let found = guard.check(&target, &headers).map_err(|error| error.kind());
         assert_eq!(found, expected, "{fields:?}");
     }
 

@@ -7,6 +7,7 @@
 mod body;
 mod endpoint;
 mod guard;
+mod headers;
 mod listener;
 mod reply;
 mod session;
@@ -31,6 +32,8 @@ pub struct Limits {
     pub head: Duration,
     /// Between two pieces of a request body.
     pub body_idle: Duration,
+    /// Until a request body is complete.
+    pub body_whole: Duration,
     /// Until a client that does not read has taken another byte.
     pub write_stall: Duration,
     /// Between two comments on a stream that is otherwise silent.
@@ -47,6 +50,7 @@ impl Default for Limits {
             in_flight: 512,
             head: Duration::from_secs(10),
             body_idle: Duration::from_secs(10),
+            body_whole: Duration::from_secs(60),
             write_stall: Duration::from_secs(30),
             keep_alive: Duration::from_secs(15),
             drain: Duration::from_secs(10),

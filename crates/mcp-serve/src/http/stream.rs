@@ -94,7 +94,7 @@ pub(super) struct EventStream {
 impl EventStream {
     /// Starts with `first`, goes on with `messages` and ends with the answer of `work`.
     pub(super) fn new(
-        first: Option<String>,
+        first: Option<Vec<u8>>,
         messages: mpsc::Receiver<String>,
         work: Work,
         keep_alive: Duration,
@@ -102,7 +102,7 @@ impl EventStream {
         let keep_alive = tokio::time::interval_at(Instant::now() + keep_alive, keep_alive);
         let first = first.map(|message| {
             let mut event = Vec::new();
-            write(&mut event, message.as_bytes());
+            write(&mut event, &message);
             event.into()
         });
         Self {
