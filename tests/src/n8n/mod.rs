@@ -1,6 +1,7 @@
 //! `n8n-mcp-server`: against a real n8n, and against one that misbehaves.
 
 mod faults;
+mod older;
 mod reading;
 mod real;
 mod site;

@@ -81,6 +81,12 @@ async fn workflows_are_listed_and_described() {
     for workflow in [&live, &draft] {
         site.delete(workflow).await;
     }
+    site.api(
+        "DELETE",
+        &format!("/tags/{}", made["id"].as_str().unwrap()),
+        None,
+    )
+    .await;
 }
 
 #[tokio::test]

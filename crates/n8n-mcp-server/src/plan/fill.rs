@@ -33,6 +33,9 @@ pub(crate) struct UrlStart {
 pub(crate) struct McpStart {
     pub(crate) trigger: String,
     pub(crate) mode: Mode,
+    /// n8n 1 takes this trigger. It cannot be told which: it is the first of those that it can
+    /// start, of an active workflow.
+    pub(crate) is_default: bool,
     pub(crate) inputs: Inputs,
 }
 
@@ -46,7 +49,12 @@ pub(crate) enum Inputs {
 }
 
 /// The request that goes this way, with the parameters in it.
-pub(super) fn fill(trigger: &Trigger<'_>, way: Way, wish: Wish<'_>) -> Result<Start, ToolError> {
+pub(super) fn fill(
+    trigger: &Trigger<'_>,
+    is_first: bool,
+    way: Way,
+    wish: Wish<'_>,
+) -> Result<Start, ToolError> {
     let Wish {
         parameters,
         request_id,
@@ -58,6 +66,7 @@ pub(super) fn fill(trigger: &Trigger<'_>, way: Way, wish: Wish<'_>) -> Result<St
         Way::Mcp(mode) => Ok(Start::Mcp(McpStart {
             trigger: trigger.node.name.clone(),
             mode,
+            is_default: mode == Mode::Production && is_first,
             inputs: inputs(trigger, parameters, request_id)?,
         })),
     }

@@ -53,7 +53,15 @@ pub(crate) fn plan(
         Some(wanted) => named(&all, wanted, site)?,
         None => best(&all, name, site)?,
     };
-    let start = fill(trigger, way, wish)?;
+    let starts_from_outside = |trigger: &&Trigger<'_>| {
+        matches!(
+            trigger.kind,
+            Kind::Webhook | Kind::Chat | Kind::Form | Kind::Schedule
+        )
+    };
+    let first = all.iter().find(starts_from_outside);
+    let is_first = first.is_some_and(|first| first.node.name == trigger.node.name);
+    let start = fill(trigger, is_first, way, wish)?;
     Ok((trigger.node.name.clone(), start))
 }
 

@@ -159,3 +159,18 @@ fn nothing_is_started_where_nothing_can_be() {
         assert_eq!(error.kind(), ToolErrorKind::Conflict);
     }
 }
+
+#[test]
+fn what_an_older_n8n_would_start_is_known() {
+    let all = workflow(&[
+        ("M", "x.manualTrigger", json!({})),
+        ("S", "x.scheduleTrigger", json!({})),
+        ("F", "x.formTrigger", json!({})),
+    ]);
+    for (name, expected) in [("M", false), ("S", true), ("F", false)] {
+        match try_plan(&all, json!({}), Some(name), true).unwrap().1 {
+            Start::Mcp(start) => assert_eq!(start.is_default, expected, "{name}"),
+            Start::Url(start) => panic!("{start:?}"),
+        }
+    }
+}

@@ -98,6 +98,7 @@ mod tests {
         let mut start = McpStart {
             trigger: "T".into(),
             mode: Mode::Production,
+            is_default: true,
             inputs: Inputs::Chat("hi".into()),
         };
         assert_eq!(

@@ -81,6 +81,13 @@ impl BuiltinMcp {
             Ok(generation) => *generation,
             Err(error) => return Err(self.explain(error)),
         };
+        if generation == Generation::Waiting && !start.is_default {
+            return Err(ToolError::new(
+                ToolErrorKind::Conflict,
+                "The MCP server of this n8n starts only the first trigger of an active workflow. \
+                 Activate it in n8n and give it a Webhook trigger, or update n8n.",
+            ));
+        }
         let arguments = generation.arguments(workflow, start);
         let timeout = match generation {
             Generation::Starting => TIMEOUT,

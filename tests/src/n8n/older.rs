@@ -1,0 +1,138 @@
+//! Against fakes of n8n's built-in MCP server: the older generation, and one that refuses.
+
+use serde_json::{Value, json};
+
+use super::{SERVER, done, refused};
+use crate::harness::{Fake, Request, Response, Server};
+
+/// A workflow that only the MCP server starts: a schedule, then a form.
+fn workflow() -> Value {
+    json!({"id": "w", "name": "W", "active": true, "connections": {},
+    "settings": {"availableInMCP": true}, "nodes": [
+        {"name": "Schedule", "type": "n8n-nodes-base.scheduleTrigger", "parameters": {}},
+        {"name": "Form", "type": "n8n-nodes-base.formTrigger", "parameters": {}},
+    ]})
+}
+
+fn execution() -> Value {
+    let item = json!([{"data": {"main": [[{"json": {"result": "old"}}]]}}]);
+    let result = json!({"lastNodeExecuted": "Set", "runData": {"Set": item}});
+    json!({"id": "7", "status": "success", "data": {"resultData": result}})
+}
+
+/// An n8n whose MCP server answers as `mcp` says.
+async fn fake(mcp: impl Fn(&Value) -> Response + Send + Sync + 'static) -> (Fake, Server) {
+    let fake = Fake::start(move |request| match request.target.split('?').next() {
+        Some("/api/v1/workflows/w") => Response::json(200, &workflow()),
+        Some("/api/v1/executions/7") => Response::json(200, &execution()),
+        Some("/mcp-server/http") => mcp(&message(request)),
+        _ => Response::json(200, &json!({"data": [], "nextCursor": null})),
+    })
+    .await;
+    let env = [
+        ("N8N_URL", fake.url.as_str()),
+        ("N8N_API_KEY", "k"),
+        ("N8N_MCP_TOKEN", "SECRET"),
+    ];
+    let server = Server::start(SERVER, &env).await;
+    (fake, server)
+}
+
+fn message(request: &Request) -> Value {
+    serde_json::from_slice(&request.body).unwrap_or_default()
+}
+
+/// n8n 1: no `executionMode`, and the answer comes at the end of the run.
+fn older(message: &Value) -> Response {
+    let result = match message["method"].as_str() {
+        Some("initialize") => json!({
+            "protocolVersion": "2025-03-26", "capabilities": {"tools": {}},
+            "serverInfo": {"name": "n8n MCP Server", "version": "1.0.0"},
+        }),
+        Some("tools/list") => {
+            let schema = json!({"type": "object", "properties": {"workflowId": {}, "inputs": {}}});
+            json!({"tools": [{"name": "execute_workflow", "inputSchema": schema}]})
+        }
+        Some("tools/call") => {
+            assert_eq!(message["params"]["arguments"], json!({"workflowId": "w"}));
+            let structured = json!({"success": true, "executionId": "7", "result": {}});
+            json!({"content": [{"type": "text", "text": structured.to_string()}], "structuredContent": structured})
+        }
+        _ => return Response::Http(202, "text/plain", bytes::Bytes::new()),
+    };
+    Response::json(
+        200,
+        &json!({"jsonrpc": "2.0", "id": message["id"], "result": result}),
+    )
+}
+
+#[tokio::test]
+async fn the_older_generation_starts_its_first_trigger_and_no_other() {
+    let (fake, server) = fake(older).await;
+    let client = server.client().await;
+    let arguments = json!({"workflow_id": "w", "trigger": "Schedule"});
+    let ran = done(&client, "run_workflow", arguments).await;
+    let expected = json!({
+        "execution_id": "7", "status": "completed", "output": {"result": "old"},
+        "trigger": "Schedule", "way": "mcp_production",
+    });
+    assert_eq!(ran, expected);
+    let arguments = json!({"workflow_id": "w", "trigger": "Form"});
+    let message = refused(&client, "run_workflow", arguments).await;
+    assert!(message.contains("only the first trigger"), "{message}");
+    let calls = fake.requests();
+    let calls = calls.iter().filter(|request| starts(request));
+    assert_eq!(calls.count(), 1);
+}
+
+fn starts(request: &Request) -> bool {
+    message(request)["method"] == "tools/call"
+}
+
+#[tokio::test]
+async fn a_refusing_mcp_server_has_its_words() {
+    let disabled = Response::json(404, &json!({"message": "MCP access is disabled SECRET"}));
+    for (answer, part) in [
+        (
+            Response::json(401, &json!({"message": "Unauthorized"})),
+            "N8N_MCP_TOKEN",
+        ),
+        (disabled, "Enable it in n8n"),
+        (Response::html(200), "not understood"),
+    ] {
+        let (_fake, server) = fake(move |_| answer.clone()).await;
+        let arguments = json!({"workflow_id": "w", "trigger": "Schedule"});
+        let message = refused(&server.client().await, "run_workflow", arguments).await;
+        assert!(
+            message.contains(part) && !message.contains("SECRET"),
+            "{message}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_start_whose_answer_is_lost_is_not_repeated() {
+    let (fake, server) = fake(|message| match message["method"].as_str() {
+        Some("tools/call") => Response::html(502),
+        _ => older(message),
+    })
+    .await;
+    let arguments = json!({"workflow_id": "w", "trigger": "Schedule"});
+    let ran = done(&server.client().await, "run_workflow", arguments).await;
+    assert_eq!(ran["status"], "running", "{ran}");
+    assert_eq!(ran.get("execution_id"), None);
+    assert!(
+        ran["note"]
+            .as_str()
+            .unwrap()
+            .contains("before running it again"),
+        "{ran}"
+    );
+    assert_eq!(
+        fake.requests()
+            .iter()
+            .filter(|request| starts(request))
+            .count(),
+        1
+    );
+}
