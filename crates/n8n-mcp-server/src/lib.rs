@@ -1,14 +1,14 @@
 //! MCP server for [n8n](https://n8n.io): lists workflows and really runs them.
 //!
-//! n8n's public API cannot run a workflow by its id. So [`run_workflow`](tools) reads the workflow,
-//! finds a trigger that is open ([`trigger`], [`plan`]) and starts it the way that trigger is
-//! started ([`run`]): through its production URL, or through n8n's built-in MCP server. Either way
+//! n8n's public API cannot run a workflow by its id. So `run_workflow` reads the workflow,
+//! finds a trigger that is open (`trigger`, `plan`) and starts it the way that trigger is
+//! started (`run`): through its production URL, or through n8n's built-in MCP server. Either way
 //! the answer holds the id of the execution in n8n, which is the only state there is.
 //!
-//! * [`api`] — n8n's public REST API, as far as it is used here.
-//! * [`trigger`], [`plan`] — pure: from a workflow to the one request that starts it.
-//! * [`run`] — the request, finding its execution, waiting for the end.
-//! * [`tools`] — what the server offers, one file per tool.
+//! * `api` — n8n's public REST API, as far as it is used here.
+//! * `trigger`, `plan` — pure: from a workflow to the one request that starts it.
+//! * `run` — the request, finding its execution, waiting for the end.
+//! * `tools` — what the server offers, one file per tool.
 
 mod api;
 mod id;
