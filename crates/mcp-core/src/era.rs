@@ -5,9 +5,6 @@ use serde_json::value::RawValue;
 
 use crate::revision::{MODERN, Revision};
 
-/// Prefix of the `_meta` keys that the specification reserves (2026-07-28).
-pub const META_PREFIX: &str = "io.modelcontextprotocol/";
-
 /// The three dialects on one endpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Era {
@@ -95,12 +92,17 @@ fn names_version(params: Option<&RawValue>) -> bool {
         #[serde(borrow, rename = "io.modelcontextprotocol/protocolVersion")]
         version: Option<&'a RawValue>,
     }
-    let Some(params) = params.filter(|params| params.get().contains(META_PREFIX)) else {
+    // Without looking closer for most requests. A writer may escape the slash of the key, or all.
+    let may_be = |text: &str| {
+        text.starts_with('{') && (text.contains("modelcontextprotocol") || text.contains("\\u"))
+    };
+    let Some(params) = params.filter(|params| may_be(params.get())) else {
         return false;
     };
     let meta = serde_json::from_str::<Params<'_>>(params.get())
         .ok()
-        .and_then(|params| params.meta);
+        .and_then(|params| params.meta)
+        .filter(|meta| meta.get().starts_with('{'));
     meta.and_then(|meta| serde_json::from_str::<Meta<'_>>(meta.get()).ok())
         .is_some_and(|meta| meta.version.is_some())
 }
@@ -159,7 +161,26 @@ mod tests {
             None,
             Era::Modern,
         );
-        // The name in a value decides nothing.
+        check(
+            none,
+            "tools/list",
+            Some(r#"{"_meta":{"io.modelcontextprotocol\/protocolVersion":"2026-07-28"}}"#),
+            Era::Modern,
+        );
+        check(
+            none,
+            "tools/list",
+            Some(r#"{"_meta":{"\u0069o.\u006dodelcontextprotocol/protocolVersion":1}}"#),
+            Era::Modern,
+        );
+        // The name in a value decides nothing, nor does a position.
+        check(none, "tools/list", Some(&format!("[{META}]")), Era::Plain);
+        check(
+            none,
+            "tools/list",
+            Some(r#"{"_meta":["io.modelcontextprotocol/protocolVersion"]}"#),
+            Era::Plain,
+        );
         check(
             none,
             "tools/call",

@@ -1,5 +1,7 @@
 //! What the protocol peer is told when a request fails.
 
+use std::time::Duration;
+
 use serde_json::{Value, json};
 
 use crate::era::Era;
@@ -53,8 +55,8 @@ pub enum Error {
     SessionNotFound,
     /// Valid credentials, a foreign `Host` or `Origin`, or a policy of ours.
     Forbidden(String),
-    /// Too many requests.
-    RateLimited,
+    /// Too many requests; how long to wait before the next.
+    RateLimited(Duration),
     /// The body is larger than this many bytes.
     TooLarge(usize),
     /// The version asked for is not spoken here (2026-07-28).
@@ -86,10 +88,13 @@ impl BadParam {
 
     /// One line that names the field, unless the reason does already.
     pub fn line(&self) -> String {
-        if self.field.is_empty() || self.reason.contains(&self.field) {
-            return self.reason.clone();
-        }
-        format!("{}: {}", self.field, self.reason)
+        clipped(
+            if self.field.is_empty() || self.reason.contains(&self.field) {
+                self.reason.clone()
+            } else {
+                format!("{}: {}", self.field, self.reason)
+            },
+        )
     }
 }
 
@@ -133,7 +138,7 @@ impl Error {
             Self::Unauthorized => "unauthorized",
             Self::SessionNotFound => "session_not_found",
             Self::Forbidden(_) => "forbidden",
-            Self::RateLimited => "rate_limited",
+            Self::RateLimited(_) => "rate_limited",
             Self::TooLarge(_) => "too_large",
             Self::UnsupportedVersion(_) => "unsupported_version",
             Self::HeaderMismatch(_) => "header_mismatch",
@@ -154,11 +159,20 @@ impl Error {
             (_, Some(detail)) if title.is_empty() => detail,
             _ => title.to_owned(),
         };
-        let data = Some(self.data(profile));
+        let mut data = self.data(profile);
+        for value in data
+            .as_object_mut()
+            .into_iter()
+            .flat_map(|data| data.values_mut())
+        {
+            if let Value::String(text) = value {
+                *text = clipped(std::mem::take(text));
+            }
+        }
         ErrorObject {
             code: self.code(era, profile),
-            message,
-            data,
+            message: clipped(message),
+            data: Some(data),
         }
     }
 
@@ -196,9 +210,9 @@ impl Error {
             (Self::Forbidden(_), Spec) => app::FORBIDDEN,
             (Self::Forbidden(_), Codefluss) => -32002,
             (Self::Forbidden(_), Extended) => -32010,
-            (Self::RateLimited, Spec) => app::RATE_LIMITED,
-            (Self::RateLimited, Codefluss) => -32000,
-            (Self::RateLimited, Extended) => -32011,
+            (Self::RateLimited(_), Spec) => app::RATE_LIMITED,
+            (Self::RateLimited(_), Codefluss) => -32000,
+            (Self::RateLimited(_), Extended) => -32011,
             (Self::TooLarge(_), _) => app::TOO_LARGE,
             (Self::UnsupportedVersion(_), _) => -32022,
             (Self::HeaderMismatch(_), _) => -32020,
@@ -224,7 +238,7 @@ impl Error {
             Self::Unauthorized => ("Authentication failed", None),
             Self::SessionNotFound => ("Session not found", Some("initialize again".to_owned())),
             Self::Forbidden(detail) => ("Forbidden", Some(detail.clone())),
-            Self::RateLimited => ("Rate limit exceeded", None),
+            Self::RateLimited(_) => ("Rate limit exceeded", None),
             Self::TooLarge(limit) => (
                 "Request too large",
                 Some(format!("the limit is {limit} bytes")),
@@ -280,7 +294,7 @@ impl Error {
             | Self::Internal
             | Self::SessionNotFound
             | Self::Forbidden(_)
-            | Self::RateLimited
+            | Self::RateLimited(_)
             | Self::HeaderMismatch(_) => {}
         }
         data
@@ -300,6 +314,18 @@ impl Error {
             _ => 200,
         }
     }
+}
+
+/// Bytes of what a peer said when it is repeated to it: enough to know it by.
+const MAX_QUOTE: usize = 1000;
+
+/// A request of megabytes must not be answered with megabytes.
+fn clipped(mut text: String) -> String {
+    if text.len() > MAX_QUOTE {
+        text.truncate(text.floor_char_boundary(MAX_QUOTE));
+        text.push('…');
+    }
+    text
 }
 
 /// Every version that `MCP-Protocol-Version` may name, newest first.

@@ -26,6 +26,15 @@ pub struct HealthMetrics {
     pub average_response_time: f64,
 }
 
+impl HealthMetrics {
+    /// Seconds spent on all requests.
+    pub fn total_time(&self) -> f64 {
+        #[expect(clippy::cast_precision_loss, reason = "a sum of averages")]
+        let total = self.total_requests as f64;
+        self.average_response_time * total
+    }
+}
+
 impl Health {
     /// Counts one answered request.
     pub fn record(&self, succeeded: bool, took: Duration) {

@@ -15,6 +15,7 @@ mod product;
 mod run;
 mod secret;
 mod stdio;
+mod tokens;
 
 pub use http::{Guard, Limits, Listener};
 pub use key::Key;
@@ -23,3 +24,4 @@ pub use probe::watch;
 pub use product::{Product, Service};
 pub use run::{assemble, command, run};
 pub use secret::Secret;
+pub use tokens::Tokens;

@@ -43,7 +43,7 @@ pub struct Options {
     #[arg(long, env = "MCP_TOKEN")]
     pub token: Option<String>,
 
-    /// File that holds the token.
+    /// File with the token, or with one `NAME TOKEN` a line.
     #[arg(long, env = "MCP_TOKEN_FILE", value_name = "FILE")]
     pub token_file: Option<PathBuf>,
 
@@ -83,6 +83,12 @@ pub struct Options {
     /// Largest message in bytes.
     #[arg(long, env = "MCP_BODY_LIMIT", value_name = "BYTES", default_value_t = 4 * 1024 * 1024)]
     pub body_limit: usize,
+
+    /// Requests per second that one client may make; more are answered with 429. Without it there
+    /// is no limit.
+    #[arg(long, env = "MCP_RATE_LIMIT", value_name = "REQUESTS",
+          value_parser = clap::value_parser!(u32).range(1..))]
+    pub rate_limit: Option<u32>,
 
     /// Error numbers for clients that call without a handshake.
     #[arg(

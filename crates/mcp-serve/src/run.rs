@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 use crate::clock::SystemClock;
 use crate::http::{Guard, Limits, Listener};
 use crate::key::Key;
-use crate::{Command, Options, Product, Secret, Service, log, print, probe, stdio};
+use crate::{Command, Options, Product, Secret, Service, Tokens, log, print, probe, stdio};
 
 /// The `main` of every server.
 pub fn run<P: Product>() -> ExitCode {
@@ -138,15 +138,17 @@ async fn http<P: Product>(
     let token = token
         .get()
         .context("cannot read the file named by --token-file")?;
-    if token.is_none() && !options.bind.is_loopback() && !options.insecure_no_auth {
+    let tokens = Tokens::parse(&token.unwrap_or_default())?;
+    if tokens.is_empty() && !options.bind.is_loopback() && !options.insecure_no_auth {
         anyhow::bail!(
             "--bind {} lets other machines in: set a token (--token, MCP_TOKEN), or say --insecure-no-auth",
             options.bind
         );
     }
-    let guard = Guard::new(token, &options.allowed_hosts);
+    let guard = Guard::new(tokens, &options.allowed_hosts);
     let limits = Limits {
         body: options.body_limit,
+        rate: options.rate_limit,
         ..Limits::default()
     };
     let address = (options.bind, options.port.unwrap_or(P::PORT)).into();

@@ -213,7 +213,11 @@ impl Server {
         let status = match era {
             // Seed 000: the body tells, HTTP only says that there is one.
             Era::Plain => 200,
-            Era::Handshake(_) if matches!(error, Error::Parse(_)) => 400,
+            Era::Handshake(_)
+                if matches!(error, Error::Parse(_) | Error::InvalidRequest { .. }) =>
+            {
+                400
+            }
             Era::Handshake(_) => 200,
             Era::Modern => error.modern_status(),
         };

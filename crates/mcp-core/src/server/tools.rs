@@ -11,7 +11,7 @@ use serde_json::value::RawValue;
 use super::{Outcome, Server};
 use crate::era::Era;
 use crate::error::{BadParam, Error};
-use crate::jsonrpc::Json;
+use crate::jsonrpc::{Id, Json};
 use crate::revision::Revision;
 use crate::tool::{
     ArgumentError, Call, Content, Definition, Special, ToolError, ToolErrorKind, ToolResult,
@@ -77,7 +77,10 @@ impl<'a> CallParams<'a> {
         let meta = params
             .meta
             .and_then(|meta| serde_json::from_str::<Meta<'_>>(meta.get()).ok());
-        let progress_token = meta.and_then(|meta| meta.progress_token);
+        // A token is what an id is: a string or an integer.
+        let progress_token = meta
+            .and_then(|meta| meta.progress_token)
+            .filter(|token| Id::new(token).is_some());
         Ok(Self {
             name,
             arguments,

@@ -102,12 +102,19 @@ impl Call {
         {
             return;
         }
-        let mut params =
-            json!({"progressToken": progress.token, "progress": done, "message": message});
+        let mut params = json!({"progress": done, "message": message});
         if let Some(total) = total {
             params["total"] = json!(total);
         }
-        peer.notify(notification("notifications/progress", &params));
+        // The token goes back as it came: as a `Value`, a long number would be another one.
+        let params = params.to_string().replacen(
+            '{',
+            &format!(r#"{{"progressToken":{},"#, progress.token),
+            1,
+        );
+        peer.notify(format!(
+            r#"{{"jsonrpc":"2.0","method":"notifications/progress","params":{params}}}"#
+        ));
     }
 
     /// Sends a log message to the client, if it asked for messages of this severity.

@@ -1,9 +1,10 @@
 //! The paths of a server, and what happens to a `POST /mcp`.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::Poll;
+use std::time::Instant;
 
 use http::header::{CONNECTION, HeaderMap, HeaderValue};
 use http::{Method, Request, Response, StatusCode};
@@ -22,6 +23,8 @@ use super::body::{self, Refused};
 use super::headers::{
     Accepts, SESSION, check_unambiguous, hints, is_chunked, is_json, is_subscription, session_id,
 };
+use super::metrics;
+use super::rate::RateLimit;
 use super::reply::{self, Reply};
 use super::session::{Session, Sessions};
 use super::stream::{EventStream, Outbox, Work};
@@ -31,6 +34,7 @@ pub(super) struct Endpoint {
     server: Arc<Server>,
     guard: Guard,
     sessions: Arc<Sessions>,
+    rate: Option<RateLimit>,
     limits: Limits,
     address: SocketAddr,
     in_flight: Arc<Semaphore>,
@@ -50,31 +54,45 @@ impl Endpoint {
             server,
             guard,
             sessions,
+            rate: limits.rate.map(RateLimit::new),
             limits,
             address,
             in_flight,
         }
     }
 
-    pub(super) async fn answer(&self, request: Request<RequestBody>) -> Response<Reply> {
+    pub(super) async fn answer(
+        &self,
+        request: Request<RequestBody>,
+        peer: IpAddr,
+    ) -> Response<Reply> {
         let headers = request.headers();
         // What tells nothing of the service needs no token: what this is, and whether it lives.
-        let has_session = headers.contains_key(SESSION);
-        let is_public =
-            request.uri().path() != "/mcp" || (request.method() != Method::POST && !has_session);
+        let is_public = match request.uri().path() {
+            "/mcp" => request.method() != Method::POST && !headers.contains_key(SESSION),
+            path => path != "/metrics",
+        };
         let checked = if is_public {
-            self.guard.check_names(request.uri(), headers)
+            self.guard.check_names(request.uri(), headers).map(|()| "")
         } else {
             self.guard.check(request.uri(), headers)
         };
-        if let Err(error) = checked.and_then(|()| check_unambiguous(headers)) {
-            tracing::debug!(kind = error.kind(), "refused");
-            return self.refused(headers, &error);
-        }
+        let admitted = checked.and_then(|principal| {
+            check_unambiguous(headers)?;
+            self.admit(principal, peer)?;
+            Ok(principal)
+        });
+        let principal = match admitted {
+            Ok(principal) => principal,
+            Err(error) => {
+                tracing::debug!(kind = error.kind(), "refused");
+                return self.refused(headers, &error);
+            }
+        };
         match (request.method(), request.uri().path()) {
             (&Method::POST, "/mcp") => {
                 let is_chunked = is_chunked(headers);
-                let mut response = self.post(request).await;
+                let mut response = self.post(request, principal).await;
                 if is_chunked {
                     // Whoever stands between may have believed a Content-Length beside it, and then
                     // sees the next request elsewhere than we do (RFC 9112, 6.3). So there is none.
@@ -83,18 +101,46 @@ impl Endpoint {
                 }
                 response
             }
-            (&Method::GET, "/mcp") if has_session && Accepts::of(headers).events => {
-                self.watch(headers)
+            (&Method::GET, "/mcp")
+                if headers.contains_key(SESSION) && Accepts::of(headers).events =>
+            {
+                self.watch(headers, principal)
             }
-            (&Method::DELETE, "/mcp") if has_session => self.end(headers),
+            (&Method::DELETE, "/mcp") if headers.contains_key(SESSION) => {
+                self.end(headers, principal)
+            }
             (_, "/mcp") => reply::method_not_allowed(&self.help()),
             (&Method::GET, "/healthz") => reply::json(StatusCode::OK, r#"{"status":"ok"}"#),
             (&Method::GET, "/readyz") => self.ready(),
+            (&Method::GET, "/metrics") => {
+                let in_flight = self
+                    .limits
+                    .in_flight
+                    .saturating_sub(self.in_flight.available_permits());
+                reply::text(metrics::render(&self.server, in_flight))
+            }
             _ => reply::json(StatusCode::NOT_FOUND, format!("{:#}\n", self.help())),
         }
     }
 
-    async fn post(&self, request: Request<RequestBody>) -> Response<Reply> {
+    /// Counts a request against the rate of its client: of a token where there are tokens, else of
+    /// an address.
+    fn admit(&self, principal: &str, peer: IpAddr) -> Result<(), Error> {
+        let Some(rate) = &self.rate else {
+            return Ok(());
+        };
+        let address;
+        let client = if principal.is_empty() {
+            address = peer.to_string();
+            &address
+        } else {
+            principal
+        };
+        rate.admit(client, Instant::now())
+            .map_err(Error::RateLimited)
+    }
+
+    async fn post(&self, request: Request<RequestBody>, principal: &str) -> Response<Reply> {
         let (head, body) = request.into_parts();
         let headers = &head.headers;
         // Nothing is read for whom nothing will be done.
@@ -108,7 +154,7 @@ impl Endpoint {
         let is_modern = Era::of_unreadable(&hints(headers)) == Era::Modern;
         // The modern era has no sessions and ignores their ids.
         let session = match session_id(headers) {
-            Some(id) if !is_modern => match self.sessions.open(id, self.guard.principal()) {
+            Some(id) if !is_modern => match self.sessions.open(id, principal) {
                 Some(session) => Some(session),
                 None => return self.refused(headers, &Error::SessionNotFound),
             },
@@ -160,10 +206,16 @@ impl Endpoint {
             ))
         };
         match first(&mut work, &mut messages, accepts.json).await {
-            First::Answer(answer) if accepts.json || answer.status != 200 => self.plain(answer),
+            First::Answer(answer) if accepts.json || answer.status != 200 => {
+                self.plain(answer, principal)
+            }
             First::Answer(answer) => {
                 let agreed = answer.agreed;
-                self.with_session(stream(answer.into_line(), messages, work), agreed)
+                self.with_session(
+                    stream(answer.into_line(), messages, work),
+                    agreed,
+                    principal,
+                )
             }
             // A call that says something before its answer turns the reply into a stream.
             First::Message(message) => stream(Some(message.into_bytes()), messages, work),
@@ -171,13 +223,13 @@ impl Endpoint {
         }
     }
 
-    fn plain(&self, answer: Answer) -> Response<Reply> {
+    fn plain(&self, answer: Answer, principal: &str) -> Response<Reply> {
         let status = StatusCode::from_u16(answer.status).unwrap_or(StatusCode::OK);
         let response = match answer.body {
             Some(body) => reply::json(status, body),
             None => reply::empty(status),
         };
-        self.with_session(response, answer.agreed)
+        self.with_session(response, answer.agreed, principal)
     }
 
     /// Adds the id of the session that an `initialize` has agreed on.
@@ -185,8 +237,9 @@ impl Endpoint {
         &self,
         mut response: Response<Reply>,
         agreed: Option<Agreed>,
+        principal: &str,
     ) -> Response<Reply> {
-        let session = agreed.and_then(|agreed| self.sessions.mint(agreed, self.guard.principal()));
+        let session = agreed.and_then(|agreed| self.sessions.mint(agreed, principal));
         if let Some(id) = session.and_then(|id| HeaderValue::try_from(id).ok()) {
             response.headers_mut().insert(SESSION, id);
         }
@@ -194,8 +247,8 @@ impl Endpoint {
     }
 
     /// The stream on which a session is told of changes.
-    fn watch(&self, headers: &HeaderMap) -> Response<Reply> {
-        let Some(session) = self.session(headers) else {
+    fn watch(&self, headers: &HeaderMap, principal: &str) -> Response<Reply> {
+        let Some(session) = self.session(headers, principal) else {
             return self.refused(headers, &Error::SessionNotFound);
         };
         let (outbox, messages) = Outbox::new();
@@ -218,9 +271,8 @@ impl Endpoint {
         ))
     }
 
-    fn end(&self, headers: &HeaderMap) -> Response<Reply> {
-        let ended =
-            session_id(headers).is_some_and(|id| self.sessions.end(id, self.guard.principal()));
+    fn end(&self, headers: &HeaderMap, principal: &str) -> Response<Reply> {
+        let ended = session_id(headers).is_some_and(|id| self.sessions.end(id, principal));
         if ended {
             reply::empty(StatusCode::NO_CONTENT)
         } else {
@@ -228,8 +280,8 @@ impl Endpoint {
         }
     }
 
-    fn session(&self, headers: &HeaderMap) -> Option<Session> {
-        session_id(headers).and_then(|id| self.sessions.open(id, self.guard.principal()))
+    fn session(&self, headers: &HeaderMap, principal: &str) -> Option<Session> {
+        session_id(headers).and_then(|id| self.sessions.open(id, principal))
     }
 
     fn refused(&self, headers: &HeaderMap, error: &Error) -> Response<Reply> {

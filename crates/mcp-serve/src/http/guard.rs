@@ -3,44 +3,42 @@
 use http::Uri;
 use http::header::{AUTHORIZATION, HOST, HeaderMap, HeaderName, ORIGIN};
 use mcp_core::error::Error;
-use subtle::ConstantTimeEq as _;
+
+use crate::Tokens;
 
 /// The checks in front of every path.
 ///
 /// Foreign `Host` and `Origin` are refused because a web page can make a browser call a loopback
 /// address (DNS rebinding; specification, "Transports", security warning).
 pub struct Guard {
-    token: Option<String>,
+    tokens: Tokens,
     /// Lower case, without port, IPv6 without brackets.
     hosts: Vec<String>,
     any_host: bool,
 }
 
 impl Guard {
-    /// Lets in who carries `token`, if there is one, and calls the server by a loopback name or one
+    /// Lets in who carries one of `tokens`, if there are any, and calls the server by a loopback name or one
     /// of `hosts`; the host `*` allows all names.
-    pub fn new(token: Option<String>, hosts: &[String]) -> Self {
+    pub fn new(tokens: Tokens, hosts: &[String]) -> Self {
         let any_host = hosts.iter().any(|host| host == "*");
         let hosts = hosts
             .iter()
             .map(|host| bare(host).to_ascii_lowercase())
             .collect();
         Self {
-            token,
+            tokens,
             hosts,
             any_host,
         }
     }
 
-    /// Whom a request that was let in comes from. Sessions belong to whom they were made for, so a
-    /// new token ends those of the old one.
-    pub(super) fn principal(&self) -> &str {
-        self.token.as_deref().unwrap_or_default()
-    }
-
+    /// Lets a request in, and says whom it comes from: the name of its token, or nobody where no
+    /// token is asked for.
+    ///
     /// # Errors
     /// `Forbidden` for a foreign `Host` or `Origin`, `Unauthorized` for a missing or wrong token.
-    pub(super) fn check(&self, target: &Uri, headers: &HeaderMap) -> Result<(), Error> {
+    pub(super) fn check(&self, target: &Uri, headers: &HeaderMap) -> Result<&str, Error> {
         self.check_names(target, headers)?;
         self.check_token(headers)
     }
@@ -71,10 +69,10 @@ impl Guard {
         ))
     }
 
-    fn check_token(&self, headers: &HeaderMap) -> Result<(), Error> {
-        let Some(token) = &self.token else {
-            return Ok(());
-        };
+    fn check_token(&self, headers: &HeaderMap) -> Result<&str, Error> {
+        if self.tokens.is_empty() {
+            return Ok("");
+        }
         let mut fields = headers.get_all(AUTHORIZATION).iter();
         // Of two, nobody knows which one the client means.
         let (Some(given), None) = (fields.next(), fields.next()) else {
@@ -83,11 +81,8 @@ impl Guard {
         let given = given.as_bytes();
         let (scheme, given) = given.split_at_checked("Bearer ".len()).unwrap_or_default();
         let is_bearer = scheme.eq_ignore_ascii_case(b"Bearer ");
-        // Compared in constant time, so that the time tells nothing about the token.
-        if is_bearer && bool::from(given.trim_ascii().ct_eq(token.as_bytes())) {
-            return Ok(());
-        }
-        Err(Error::Unauthorized)
+        let owner = self.tokens.owner(given.trim_ascii());
+        owner.filter(|_| is_bearer).ok_or(Error::Unauthorized)
     }
 
     fn knows(&self, authority: &str) -> bool {
@@ -145,7 +140,7 @@ mod tests {
     #[track_caller]
     fn check(fields: &[(&'static str, &str)], expected: Result<(), &str>) {
         let guard = Guard::new(
-            Some("s3cret".into()),
+            Tokens::parse("s3cret").unwrap(),
             &["n8n-mcp".into(), "Agents.example".into()],
         );
         let mut headers = HeaderMap::new();
@@ -153,7 +148,10 @@ mod tests {
             headers.append(*name, value.parse().unwrap());
         }
         let target = Uri::from_static("/mcp");
-        let found = guard.check(&target, &headers).map_err(|error| error.kind());
+        let found = guard
+            .check(&target, &headers)
+            .map(drop)
+            .map_err(|error| error.kind());
         assert_eq!(found, expected, "{fields:?}");
     }
 

@@ -79,8 +79,8 @@ impl Listener {
                 accepted = accept(&self.socket, &room) => accepted,
             };
             match accepted {
-                Ok((stream, permit)) => {
-                    let connection = self.connection(stream, permit, stop.clone());
+                Ok((stream, peer, permit)) => {
+                    let connection = self.connection(stream, peer, permit, stop.clone());
                     connections.spawn(connection);
                 }
                 Err(error) => {
@@ -106,6 +106,7 @@ impl Listener {
     fn connection(
         &self,
         stream: TcpStream,
+        peer: SocketAddr,
         permit: OwnedSemaphorePermit,
         stop: CancellationToken,
     ) -> impl Future<Output = ()> + Send + 'static {
@@ -117,7 +118,9 @@ impl Listener {
             let io = TokioIo::new(Stall::new(stream, limits.write_stall));
             let service = service_fn(move |request| {
                 let endpoint = Arc::clone(&endpoint);
-                async move { Ok::<_, std::convert::Infallible>(endpoint.answer(request).await) }
+                async move {
+                    Ok::<_, std::convert::Infallible>(endpoint.answer(request, peer.ip()).await)
+                }
             });
             let connection = http1::Builder::new()
                 .timer(TokioTimer::new())
@@ -145,11 +148,11 @@ impl Listener {
 async fn accept(
     socket: &TcpListener,
     room: &Arc<Semaphore>,
-) -> io::Result<(TcpStream, OwnedSemaphorePermit)> {
+) -> io::Result<(TcpStream, SocketAddr, OwnedSemaphorePermit)> {
     let permit = Arc::clone(room)
         .acquire_owned()
         .await
         .map_err(io::Error::other)?;
-    let (stream, _) = socket.accept().await?;
-    Ok((stream, permit))
+    let (stream, peer) = socket.accept().await?;
+    Ok((stream, peer, permit))
 }

@@ -9,6 +9,8 @@ mod endpoint;
 mod guard;
 mod headers;
 mod listener;
+mod metrics;
+mod rate;
 mod reply;
 mod session;
 mod stall;
@@ -28,6 +30,8 @@ pub struct Limits {
     pub connections: usize,
     /// Requests that are worked on at the same time; more are answered with 503.
     pub in_flight: usize,
+    /// Requests per second of one client; more are answered with 429. `None`: as many as it likes.
+    pub rate: Option<u32>,
     /// Until the head of a request is complete, also on an idle connection.
     pub head: Duration,
     /// Between two pieces of a request body.
@@ -48,6 +52,7 @@ impl Default for Limits {
             body: 4 * 1024 * 1024,
             connections: 1024,
             in_flight: 512,
+            rate: None,
             head: Duration::from_secs(10),
             body_idle: Duration::from_secs(10),
             body_whole: Duration::from_secs(60),

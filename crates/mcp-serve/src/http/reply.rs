@@ -61,6 +61,13 @@ pub(super) fn json(status: StatusCode, body: impl Into<Bytes>) -> Response<Reply
     response
 }
 
+pub(super) fn text(body: String) -> Response<Reply> {
+    let mut response = json(StatusCode::OK, body);
+    let kind = HeaderValue::from_static("text/plain; version=0.0.4");
+    response.headers_mut().insert(CONTENT_TYPE, kind);
+    response
+}
+
 pub(super) fn empty(status: StatusCode) -> Response<Reply> {
     let mut response = Response::new(Reply::Whole(Full::new(Bytes::new())));
     *response.status_mut() = status;
@@ -91,7 +98,7 @@ pub(super) fn refused(error: &Error, era: Era, profile: Profile) -> Response<Rep
         Error::SessionNotFound => StatusCode::NOT_FOUND,
         Error::Forbidden(_) => StatusCode::FORBIDDEN,
         Error::TooLarge(_) => StatusCode::PAYLOAD_TOO_LARGE,
-        Error::RateLimited => StatusCode::TOO_MANY_REQUESTS,
+        Error::RateLimited(_) => StatusCode::TOO_MANY_REQUESTS,
         _ => StatusCode::BAD_REQUEST,
     };
     let mut body = Vec::new();
@@ -102,6 +109,11 @@ pub(super) fn refused(error: &Error, era: Era, profile: Profile) -> Response<Rep
         response
             .headers_mut()
             .insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+    }
+    if let Error::RateLimited(wait) = error {
+        response
+            .headers_mut()
+            .insert(RETRY_AFTER, HeaderValue::from(wait.as_secs() + 1));
     }
     response
 }

@@ -1,0 +1,99 @@
+//! Requests per second, for each client by itself.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// Clients that are remembered; beyond that, those that have not called for longest are forgotten.
+const MAX_CLIENTS: usize = 10_000;
+
+/// A token bucket for every client: it holds one second's worth of requests and refills steadily.
+pub(super) struct RateLimit {
+    per_second: f64,
+    buckets: Mutex<HashMap<String, Bucket>>,
+}
+
+struct Bucket {
+    tokens: f64,
+    filled: Instant,
+}
+
+impl RateLimit {
+    /// Lets each client through `per_second` times a second.
+    pub(super) fn new(per_second: u32) -> Self {
+        Self {
+            per_second: f64::from(per_second),
+            buckets: Mutex::default(),
+        }
+    }
+
+    /// Counts one request of `client` at `now`.
+    ///
+    /// # Errors
+    /// How long it should wait: it has used up its requests.
+    pub(super) fn admit(&self, client: &str, now: Instant) -> Result<(), Duration> {
+        let mut buckets = self.buckets.lock().unwrap_or_else(PoisonError::into_inner);
+        if buckets.len() >= MAX_CLIENTS && !buckets.contains_key(client) {
+            // A full bucket is as good as none.
+            let full = Duration::from_secs(1);
+            buckets.retain(|_, bucket| now.saturating_duration_since(bucket.filled) < full);
+            if buckets.len() >= MAX_CLIENTS {
+                return Err(full);
+            }
+        }
+        let bucket = match buckets.get_mut(client) {
+            Some(bucket) => bucket,
+            None => {
+                let full = Bucket {
+                    tokens: self.per_second,
+                    filled: now,
+                };
+                buckets.entry(client.to_owned()).or_insert(full)
+            }
+        };
+        let passed = now.saturating_duration_since(bucket.filled).as_secs_f64();
+        bucket.tokens = (bucket.tokens + passed * self.per_second).min(self.per_second);
+        bucket.filled = now;
+        if bucket.tokens < 1.0 {
+            return Err(Duration::from_secs_f64(
+                (1.0 - bucket.tokens) / self.per_second,
+            ));
+        }
+        bucket.tokens -= 1.0;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_client_has_its_own_second() {
+        let limit = RateLimit::new(2);
+        let start = Instant::now();
+        let at = |millis| start + Duration::from_millis(millis);
+        assert!(limit.admit("a", at(0)).is_ok());
+        assert!(limit.admit("a", at(0)).is_ok());
+        assert_eq!(limit.admit("a", at(0)), Err(Duration::from_millis(500)));
+        assert!(limit.admit("b", at(0)).is_ok());
+        assert!(limit.admit("a", at(500)).is_ok());
+        assert!(limit.admit("a", at(500)).is_err());
+    }
+
+    #[test]
+    fn the_table_is_bounded() {
+        let limit = RateLimit::new(1);
+        let start = Instant::now();
+        for client in 0..MAX_CLIENTS {
+            assert!(limit.admit(&client.to_string(), start).is_ok());
+        }
+        assert!(limit.admit("one more", start).is_err());
+        assert!(
+            limit
+                .admit("one more", start + Duration::from_secs(1))
+                .is_ok()
+        );
+        assert_eq!(limit.buckets.lock().unwrap().len(), 1);
+    }
+}
