@@ -66,7 +66,7 @@ async fn a_container_is_shown_in_full() {
     };
     let more = json!({
         "Env": ["MODE=test"],
-        "WorkingDir": "/tmp",
+        "WorkingDir": "/srv",
         "User": "1000",
         "Healthcheck": {"Test": ["CMD", "sh", "-c", "echo not yet; exit 1"], "Interval": 100_000_000, "Retries": 1},
         "HostConfig": {
@@ -99,7 +99,7 @@ async fn a_container_is_shown_in_full() {
     );
     assert_eq!(
         (&shown["working_dir"], &shown["user"]),
-        (&json!("/tmp"), &json!("1000"))
+        (&json!("/srv"), &json!("1000"))
     );
     assert_eq!(shown["restart_policy"], "on-failure:3");
     assert_eq!(

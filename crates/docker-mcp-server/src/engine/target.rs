@@ -91,7 +91,8 @@ impl Target {
             }
             "ssh" => bail!(
                 "ssh:// is not supported; forward the socket with \
-                 `ssh -L /tmp/docker.sock:/var/run/docker.sock host` and use unix:///tmp/docker.sock"
+                 `ssh -L /path/of/your/docker.sock:/var/run/docker.sock host` and use \
+                 unix:///path/of/your/docker.sock"
             ),
             _ => bail!("{scheme}:// is not supported; use unix:///path or tcp://host:port"),
         }

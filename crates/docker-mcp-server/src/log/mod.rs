@@ -12,8 +12,8 @@ use self::tail::Tail;
 use crate::engine::{Engine, Failure, LogQuery};
 use crate::name::ContainerName;
 
-/// Records among which the lines of one stream are looked for.
-const ONE_STREAM: u32 = 10_000;
+/// Records of both streams among which the lines of one are looked for, at least.
+pub(crate) const ONE_STREAM: u32 = 10_000;
 
 /// The end of a log.
 pub(crate) struct Log {

@@ -133,6 +133,11 @@ impl GetContainerLogs {
             )
         } else if log.cut {
             "There are older lines: ask for more with `tail`.".to_owned()
+        } else if self.stream != Stream::Both && log.text.is_empty() && !tty {
+            format!(
+                "It wrote nothing to this stream, as far as the newest {} lines of both show.",
+                log::ONE_STREAM
+            )
         } else if tty && self.stream == Stream::Stderr {
             "The container has a terminal, so its stderr is part of stdout.".to_owned()
         } else {
