@@ -14,3 +14,4 @@ mod docker;
 mod documents;
 mod harness;
 mod n8n;
+mod openhands;

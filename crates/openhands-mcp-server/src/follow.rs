@@ -47,15 +47,9 @@ impl OpenHands {
         };
         call.progress(0.0, None, "The task was started.");
         loop {
-            let look = Task::read(&self.server, id, seen.task.as_ref());
-            match timeout_at(until, look).await {
-                Ok(Ok(task)) => {
-                    report(&task, call);
-                    let settled = task.status().is_settled();
-                    seen = Seen {
-                        task: Some(task),
-                        failure: None,
-                    };
+            match timeout_at(until, self.look(id, &mut seen.task, call)).await {
+                Ok(Ok(settled)) => {
+                    seen.failure = None;
                     if settled {
                         return seen;
                     }
@@ -78,6 +72,24 @@ impl OpenHands {
         }
     }
 
+    /// Looks once and tells the caller what is new; true once the task has settled.
+    async fn look(
+        &self,
+        id: TaskId,
+        task: &mut Option<Task>,
+        call: &Call,
+    ) -> Result<bool, Failure> {
+        let task = match task {
+            Some(task) => {
+                task.look_again(&self.server).await?;
+                task
+            }
+            None => task.insert(Task::read(&self.server, id).await?),
+        };
+        report(task, call);
+        Ok(task.status().is_settled())
+    }
+
     /// The caller gave up: so does the agent, as far as it can be reached.
     async fn abandon(&self, id: TaskId) -> ToolError {
         match self.server.interrupt(id).await {
@@ -90,10 +102,13 @@ impl OpenHands {
 }
 
 fn report(task: &Task, call: &Call) {
-    if let Some(action) = task.last_action() {
-        // A count of steps has few digits.
-        #[expect(clippy::cast_precision_loss, reason = "far below 2^52")]
-        let steps = task.steps as f64;
-        call.progress(steps, None, &format!("Step {}: {action}", task.steps));
+    let first = task.steps - task.news.len() as u64;
+    for (step, action) in (first + 1..).zip(&task.news) {
+        #[expect(
+            clippy::cast_precision_loss,
+            reason = "a count of steps is far below 2^52"
+        )]
+        let done = step as f64;
+        call.progress(done, None, &format!("Step {step}: {action}"));
     }
 }

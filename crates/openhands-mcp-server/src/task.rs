@@ -21,6 +21,8 @@ pub(crate) struct Task {
     /// Actions that the agent has taken.
     pub(crate) steps: u64,
     last_action: Option<Action>,
+    /// What was done since the last look, each in one line.
+    pub(crate) news: Vec<String>,
 }
 
 /// What a task has brought so far.
@@ -32,31 +34,40 @@ pub(crate) struct Outcome {
 }
 
 impl Task {
-    /// Reads the task; less of it where it has got no further since `earlier`.
-    pub(crate) async fn read(
-        server: &AgentServer,
-        id: TaskId,
-        earlier: Option<&Self>,
-    ) -> Result<Self, Failure> {
+    /// Looks at the task for the first time.
+    pub(crate) async fn read(server: &AgentServer, id: TaskId) -> Result<Self, Failure> {
         let conversation = server.conversation(id).await?;
-        // Of a run under way only the events are up to date.
-        let steps = server.count_events(id, kind::ACTION, None).await?;
-        let last_action = match earlier.filter(|task| task.steps == steps) {
-            Some(task) => task.last_action.clone(),
-            None => server.last_event(id, kind::ACTION).await?,
-        };
-        let evidence = Evidence {
-            execution: conversation.execution_status,
-            worked: steps > 0 || has_spoken(server, id, &conversation).await?,
-            max_iterations: conversation.max_iterations,
-            stop: stop(server, id, conversation.execution_status).await?,
+        let last_action: Option<Action> = server.last_event(id, kind::ACTION).await?;
+        let steps = match &last_action {
+            Some(action) => server.count_before(id, action).await? + 1,
+            None => 0,
         };
         Ok(Self {
             id,
-            verdict: Verdict::of(&evidence),
+            verdict: judge(server, id, conversation, steps).await?,
             steps,
+            news: last_action.iter().map(describe).collect(),
             last_action,
         })
+    }
+
+    /// Looks at it again.
+    pub(crate) async fn look_again(&mut self, server: &AgentServer) -> Result<(), Failure> {
+        let conversation = server.conversation(self.id).await?;
+        self.news.clear();
+        loop {
+            let actions = server
+                .actions_after(self.id, self.last_action.as_ref())
+                .await?;
+            self.news.extend(actions.iter().map(describe));
+            self.steps += actions.len() as u64;
+            match actions.into_iter().next_back() {
+                Some(last) => self.last_action = Some(last),
+                None => break,
+            }
+        }
+        self.verdict = judge(server, self.id, conversation, self.steps).await?;
+        Ok(())
     }
 
     /// What the task is doing.
@@ -90,17 +101,27 @@ impl Task {
     }
 }
 
-/// Only asked where it decides: an agent that answers without acting takes no steps.
-async fn has_spoken(
+async fn judge(
     server: &AgentServer,
     id: TaskId,
-    conversation: &Conversation,
-) -> Result<bool, Failure> {
-    if conversation.execution_status != Execution::Idle {
-        return Ok(false);
+    mut conversation: Conversation,
+    steps: u64,
+) -> Result<Verdict, Failure> {
+    let mut worked = steps > 0;
+    if conversation.execution_status == Execution::Idle {
+        // An agent that answers without acting takes no steps.
+        worked = worked || server.count_messages(id).await? > 0;
+        // What it did may be younger than the state: it is idle if it still is.
+        if worked {
+            conversation = server.conversation(id).await?;
+        }
     }
-    let messages = server.count_events(id, kind::MESSAGE, Some("agent"));
-    Ok(messages.await? > 0)
+    Ok(Verdict::of(&Evidence {
+        execution: conversation.execution_status,
+        worked,
+        max_iterations: conversation.max_iterations,
+        stop: stop(server, id, conversation.execution_status).await?,
+    }))
 }
 
 /// How the run came to stand still, where the state alone does not say it.
@@ -111,8 +132,10 @@ async fn stop(
 ) -> Result<Option<Stop>, Failure> {
     match execution {
         Execution::Error => {
-            let broke = server.last_time(id, kind::RUN_ERROR).await?;
-            let lost = server.last_restart(id).await?;
+            let (broke, lost) = tokio::try_join!(
+                server.last_time(id, kind::RUN_ERROR),
+                server.last_restart(id),
+            )?;
             if lost > broke {
                 return Ok(Some(Stop::Restart));
             }
@@ -120,8 +143,10 @@ async fn stop(
             Ok(error.map(Stop::Broke))
         }
         Execution::Paused => {
-            let interrupted = server.last_time(id, kind::INTERRUPT).await?;
-            let paused = server.last_time(id, kind::PAUSE).await?;
+            let (interrupted, paused) = tokio::try_join!(
+                server.last_time(id, kind::INTERRUPT),
+                server.last_time(id, kind::PAUSE),
+            )?;
             Ok((interrupted > paused).then_some(Stop::Interrupt))
         }
         _ => Ok(None),
@@ -155,7 +180,9 @@ mod tests {
     use super::*;
 
     #[track_caller]
-    fn check(action: Value, line: &str) {
+    fn check(mut action: Value, line: &str) {
+        action["id"] = json!("a");
+        action["timestamp"] = json!("2026-11-21T08:04:38.844052");
         assert_eq!(describe(&serde_json::from_value(action).unwrap()), line);
     }
 

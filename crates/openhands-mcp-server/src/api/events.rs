@@ -1,5 +1,5 @@
-//! Events of a conversation: always by kind and newest first, because others are huge (the system
-//! prompt alone is 20 KB).
+//! Events of a conversation: always by kind and a few at a time, because others are huge (the
+//! system prompt alone is 20 KB).
 
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -22,10 +22,14 @@ pub(crate) mod kind {
 
 /// Observations looked through for the newest output of a command.
 const RECENT: &str = "5";
+/// Actions read at once; one may hold a whole file.
+const PAGE: &str = "20";
 
 /// Something that the agent did.
 #[derive(Debug, Clone, Deserialize)]
 pub(crate) struct Action {
+    id: String,
+    timestamp: String,
     pub(crate) tool_name: String,
     /// In the model's words, or `tool: {arguments}` where it found none.
     pub(crate) summary: Option<String>,
@@ -71,17 +75,21 @@ struct Page<T> {
 }
 
 impl AgentServer {
-    /// How many events of `kind` there are, of those that `source` caused where it is given.
-    pub(crate) async fn count_events(
-        &self,
-        id: TaskId,
-        kind: &str,
-        source: Option<&str>,
-    ) -> Result<u64, Failure> {
+    /// How often the agent has answered without doing anything.
+    pub(crate) async fn count_messages(&self, id: TaskId) -> Result<u64, Failure> {
+        self.count(id, &[("kind", kind::MESSAGE), ("source", "agent")])
+            .await
+    }
+
+    /// How many actions came before `action`.
+    pub(crate) async fn count_before(&self, id: TaskId, action: &Action) -> Result<u64, Failure> {
+        let before = ("timestamp__lt", action.timestamp.as_str());
+        self.count(id, &[("kind", kind::ACTION), before]).await
+    }
+
+    async fn count(&self, id: TaskId, query: &[(&str, &str)]) -> Result<u64, Failure> {
         let path = ["api", "conversations", &id.to_string(), "events", "count"];
-        let mut query = vec![("kind", kind)];
-        query.extend(source.map(|source| ("source", source)));
-        let answer = self.get(&path, &query).send();
+        let answer = self.get(&path, query).send();
         answer.await.map_err(|failure| failure.about(id))
     }
 
@@ -93,6 +101,29 @@ impl AgentServer {
     ) -> Result<Option<T>, Failure> {
         let page = self.recent_events(id, kind, "1").await?;
         Ok(page.into_iter().next())
+    }
+
+    /// The actions after `last`, oldest first; where there are many, the first of them.
+    pub(crate) async fn actions_after(
+        &self,
+        id: TaskId,
+        last: Option<&Action>,
+    ) -> Result<Vec<Action>, Failure> {
+        let mut query = vec![
+            ("kind", kind::ACTION),
+            ("sort_order", "TIMESTAMP"),
+            ("limit", PAGE),
+        ];
+        query.extend(last.map(|last| ("timestamp__gte", last.timestamp.as_str())));
+        let mut actions: Vec<Action> = self.search(id, &query).await?;
+        // Those of the same moment come again.
+        if let Some(known) = actions
+            .iter()
+            .position(|action| Some(&action.id) == last.map(|l| &l.id))
+        {
+            actions.drain(..=known);
+        }
+        Ok(actions)
     }
 
     /// When the newest event of `kind` happened.
@@ -142,13 +173,21 @@ impl AgentServer {
         kind: &str,
         limit: &str,
     ) -> Result<Vec<T>, Failure> {
-        let path = ["api", "conversations", &id.to_string(), "events", "search"];
         let query = [
             ("kind", kind),
             ("sort_order", "TIMESTAMP_DESC"),
             ("limit", limit),
         ];
-        let page = self.get(&path, &query).send::<Page<T>>().await;
+        self.search(id, &query).await
+    }
+
+    async fn search<T: DeserializeOwned>(
+        &self,
+        id: TaskId,
+        query: &[(&str, &str)],
+    ) -> Result<Vec<T>, Failure> {
+        let path = ["api", "conversations", &id.to_string(), "events", "search"];
+        let page = self.get(&path, query).send::<Page<T>>().await;
         Ok(page.map_err(|failure| failure.about(id))?.items)
     }
 }

@@ -46,7 +46,7 @@ impl AgentServer {
         let mut http = Client::builder()
             .connect_timeout(CONNECT_TIMEOUT)
             .pool_idle_timeout(IDLE_TIMEOUT)
-            .tls_backend_preconfigured(mcp_client::tls::client_config()?)
+            .tls_backend_preconfigured(mcp_client::tls::config_for(base.scheme())?)
             // The key goes to the configured address and nowhere else.
             .redirect(redirect::Policy::none());
         if is_loopback(&base) {

@@ -240,7 +240,29 @@ async fn what_has_ended_is_not_stopped() {
     assert_eq!(answer["status"], "finished");
     assert_eq!(
         answer["message"],
-        "It had already ended; nothing was changed."
+        "It was not running any more; nothing was changed."
     );
     assert!(fake.seen("POST").is_empty());
+}
+
+#[tokio::test]
+async fn a_stop_that_nobody_confirms_is_said() {
+    let fake = Fake::start(|seen, _| {
+        if seen.target.ends_with("/interrupt") {
+            return Reply::Hangup;
+        }
+        if is_poll(&seen.target) {
+            return running();
+        }
+        Reply::Real
+    })
+    .await;
+    let answer = call(
+        openhands(&fake.url),
+        "cancel_task",
+        json!({"task_id": super::ID}),
+    )
+    .await;
+    let error = answer.unwrap_err();
+    assert!(error.message().contains("has not confirmed"), "{error}");
 }

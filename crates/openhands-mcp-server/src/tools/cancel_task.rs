@@ -5,6 +5,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::OpenHands;
+use crate::api::{Execution, Failure};
 use crate::status::TaskStatus;
 use crate::task::Task;
 use crate::task_id::TaskId;
@@ -34,30 +35,46 @@ impl Tool for CancelTask {
     async fn call(self, service: &OpenHands, _: &Call) -> Result<Cancellation, ToolError> {
         let task_id = self.task_id;
         let server = &service.server;
-        let before = Task::read(server, task_id, None).await?;
-        let said = |status, message| Cancellation {
-            task_id,
-            status,
-            message,
-        };
-        match before.status() {
-            TaskStatus::Running | TaskStatus::Unknown => server.interrupt(task_id).await?,
-            // An interrupt does not end the agent's question.
-            TaskStatus::WaitingForConfirmation => server.refuse(task_id).await?,
-            TaskStatus::Idle | TaskStatus::Paused => {
-                return Ok(said(
-                    before.status(),
-                    "It was not running; nothing was changed.",
-                ));
+        match server.conversation(task_id).await?.execution_status {
+            Execution::Running | Execution::Idle | Execution::Unknown => {
+                server.interrupt(task_id).await.map_err(unconfirmed)?;
             }
-            ended => return Ok(said(ended, "It had already ended; nothing was changed.")),
+            // An interrupt does not end the agent's question.
+            Execution::WaitingForConfirmation => server.refuse(task_id).await?,
+            _ => {
+                return Ok(Cancellation {
+                    task_id,
+                    status: Task::read(server, task_id).await?.status(),
+                    message: "It was not running any more; nothing was changed.",
+                });
+            }
         }
-        let after = Task::read(server, task_id, Some(&before)).await?;
+        let after = Task::read(server, task_id).await?;
         let message = match after.status() {
             TaskStatus::Running => "It was told to stop and is still doing so.",
             TaskStatus::Finished => "It ended before it could be stopped.",
             _ => "It was stopped.",
         };
-        Ok(said(after.status(), message))
+        Ok(Cancellation {
+            task_id,
+            status: after.status(),
+            message,
+        })
     }
+}
+
+/// An agent server that is interrupted in the moment in which a command starts answers nobody for
+/// up to half a minute.
+fn unconfirmed(failure: Failure) -> ToolError {
+    let ambiguous = failure.is_ambiguous();
+    let error = ToolError::from(failure);
+    if !ambiguous {
+        return error;
+    }
+    ToolError::new(
+        error.kind(),
+        "The agent server was told to stop the task but has not confirmed it. Ask get_task_status \
+         in half a minute; if it still runs, call cancel_task again.",
+    )
+    .caused_by(error)
 }

@@ -44,7 +44,7 @@ impl Tool for GetTaskResult {
     type Output = TaskResult;
 
     async fn call(self, service: &OpenHands, _: &Call) -> Result<TaskResult, ToolError> {
-        let task = Task::read(&service.server, self.task_id, None).await?;
+        let task = Task::read(&service.server, self.task_id).await?;
         let outcome = task.outcome(&service.server).await?;
         Ok(TaskResult {
             task_id: task.id,

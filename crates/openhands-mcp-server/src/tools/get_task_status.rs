@@ -41,7 +41,7 @@ impl Tool for GetTaskStatus {
     type Output = TaskState;
 
     async fn call(self, service: &OpenHands, _: &Call) -> Result<TaskState, ToolError> {
-        let task = Task::read(&service.server, self.task_id, None).await?;
+        let task = Task::read(&service.server, self.task_id).await?;
         Ok(TaskState {
             task_id: task.id,
             status: task.status(),

@@ -1,0 +1,63 @@
+//! The OpenHands server in front of a real agent server. Its model follows the prompt as a script:
+//! one directive a line, one turn each.
+
+mod control;
+mod states;
+mod tasks;
+
+use mcp_client::Client;
+use serde_json::{Value, json};
+
+use crate::harness::real::OpenHands;
+use crate::harness::{Server, stdio};
+
+const NAME: &str = "openhands-mcp-server";
+
+/// The environment of a server in front of `real`.
+fn env(real: &OpenHands) -> [(&'static str, &str); 2] {
+    [
+        ("OPENHANDS_URL", &real.url),
+        ("OPENHANDS_API_KEY", &real.api_key),
+    ]
+}
+
+/// The same server over HTTP and over stdio.
+async fn both(real: &OpenHands) -> (Server, [Client; 2]) {
+    let server = Server::start(NAME, &env(real)).await;
+    let clients = [server.client().await, stdio(NAME, &env(real)).await];
+    (server, clients)
+}
+
+/// What a tool returns.
+async fn call(client: &Client, tool: &str, arguments: Value) -> Value {
+    let result = client.call_tool(tool, &arguments).await.unwrap();
+    assert!(!result.is_error, "{}", result.text());
+    let structured = result.structured_content.unwrap();
+    assert_eq!(structured.get(), result.content[0].text.as_ref().unwrap());
+    serde_json::from_str(structured.get()).unwrap()
+}
+
+/// What a tool says that it cannot do.
+async fn refusal(client: &Client, tool: &str, arguments: Value) -> String {
+    let result = client.call_tool(tool, &arguments).await.unwrap();
+    assert!(result.is_error, "{}", result.text());
+    result.text()
+}
+
+/// Asks for the status until it is `status`.
+async fn until(client: &Client, id: &Value, status: &str) -> Value {
+    until_that(client, id, |state| state["status"] == status).await
+}
+
+/// Asks for the status until it is as expected.
+async fn until_that(client: &Client, id: &Value, expected: impl Fn(&Value) -> bool) -> Value {
+    let mut last = Value::Null;
+    for _ in 0..300 {
+        last = call(client, "get_task_status", json!({"task_id": id})).await;
+        if expected(&last) {
+            return last;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+    }
+    panic!("never as expected: {last}");
+}

@@ -1,0 +1,161 @@
+//! The truth about tasks that do not end well, and about services that are not there.
+
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use super::{NAME, both, call, env, refusal, until};
+use crate::harness::real::OpenHands;
+use crate::harness::{Server, real, stdio, web};
+
+/// Starts a conversation as somebody else would; its id.
+async fn start(real: &OpenHands, task: &str, more: Value) -> Value {
+    let settings = web().get(format!("{}/api/settings", real.url));
+    let settings = settings.header("X-Session-API-Key", &real.api_key);
+    let settings: Value = settings.send().await.unwrap().json().await.unwrap();
+    let directory = std::env::temp_dir().join(Uuid::new_v4().to_string());
+    let mut body = json!({
+        "agent_profile_id": settings["active_agent_profile_id"],
+        "workspace": {"working_dir": directory},
+        "autotitle": false,
+        "initial_message": {"role": "user", "content": [{"type": "text", "text": task}]},
+    });
+    body.as_object_mut()
+        .unwrap()
+        .extend(more.as_object().unwrap().clone());
+    let create = web().post(format!("{}/api/conversations", real.url));
+    let create = create
+        .header("X-Session-API-Key", &real.api_key)
+        .json(&body);
+    let created: Value = create.send().await.unwrap().json().await.unwrap();
+    created["id"].clone()
+}
+
+#[tokio::test]
+async fn a_model_that_fails_is_named_and_work_done_is_kept() {
+    let Some(real) = real::openhands() else {
+        return;
+    };
+    let (_server, clients) = both(&real).await;
+    for client in clients {
+        let run = call(
+            &client,
+            "run_task",
+            json!({"task": "RUN: echo so far\nHTTP: 500"}),
+        )
+        .await;
+        assert_eq!(
+            (&run["status"], &run["last_output"]),
+            (&json!("failed"), &json!("so far"))
+        );
+        let error = run["error"].as_str().unwrap();
+        assert!(error.starts_with("The model did not answer"), "{error}");
+        assert!(
+            run["next"].as_str().unwrap().contains("Run the task again"),
+            "{run}"
+        );
+        // What the provider wrote stays there.
+        assert!(!run.to_string().contains("scripted failure"), "{run}");
+    }
+}
+
+#[tokio::test]
+async fn the_iteration_limit_is_named() {
+    let Some(real) = real::openhands() else {
+        return;
+    };
+    let client = stdio(NAME, &env(&real)).await;
+    let task = "RUN: echo 1\nRUN: echo 2\nRUN: echo 3";
+    let id = start(&real, task, json!({"max_iterations": 2})).await;
+    let status = until(&client, &id, "failed").await;
+    let error = status["error"].as_str().unwrap();
+    assert!(error.contains("limit of 2 steps"), "{error}");
+    let result = call(&client, "get_task_result", json!({"task_id": id})).await;
+    assert_eq!(result["last_output"], "2");
+}
+
+#[tokio::test]
+async fn a_question_of_the_agent_is_named_and_can_be_cancelled() {
+    let Some(real) = real::openhands() else {
+        return;
+    };
+    let client = stdio(NAME, &env(&real)).await;
+    let policy = json!({"confirmation_policy": {"kind": "AlwaysConfirm"}});
+    let id = start(&real, "RUN: echo asked", policy).await;
+    let status = until(&client, &id, "waiting_for_confirmation").await;
+    assert_eq!(status["last_action"], "terminal echo asked");
+    let cancelled = call(&client, "cancel_task", json!({"task_id": id})).await;
+    assert_eq!(
+        (&cancelled["status"], &cancelled["message"]),
+        (&json!("idle"), &json!("It was stopped."))
+    );
+    let result = call(&client, "get_task_result", json!({"task_id": id})).await;
+    assert!(
+        result.get("last_output").is_none(),
+        "the command was not run: {result}"
+    );
+}
+
+#[tokio::test]
+async fn an_unknown_task_is_not_found() {
+    let Some(real) = real::openhands() else {
+        return;
+    };
+    let (_server, clients) = both(&real).await;
+    for client in clients {
+        for tool in ["get_task_status", "get_task_result", "cancel_task"] {
+            let id = Uuid::new_v4();
+            let refused = refusal(&client, tool, json!({"task_id": id.to_string()})).await;
+            assert!(
+                refused.starts_with(&format!("There is no task {id} ")),
+                "{refused}"
+            );
+            let refused = refusal(&client, tool, json!({"task_id": "../settings"})).await;
+            assert!(refused.contains("task_id: not a task id"), "{refused}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_wrong_key_degrades_and_a_right_one_in_the_file_heals() {
+    let Some(real) = real::openhands() else {
+        return;
+    };
+    let file = std::env::temp_dir().join(Uuid::new_v4().to_string());
+    std::fs::write(&file, "wrong-key").unwrap();
+    let path = file.to_str().unwrap();
+    let env = [
+        ("OPENHANDS_URL", real.url.as_str()),
+        ("OPENHANDS_API_KEY_FILE", path),
+    ];
+    let server = Server::start(NAME, &env).await;
+    server.until("degraded").await;
+    let client = server.client().await;
+    let refused = refusal(&client, "run_task", json!({"task": "SAY: hi"})).await;
+    assert!(refused.contains("refuses the key"), "{refused}");
+    std::fs::write(&file, format!("{}\n", real.api_key)).unwrap();
+    server.until("online").await;
+    let run = call(&client, "run_task", json!({"task": "SAY: hi"})).await;
+    assert_eq!(run["result"], "hi");
+    let log = server.log();
+    assert!(
+        !log.contains("wrong-key") && !log.contains(&real.api_key),
+        "{log}"
+    );
+    std::fs::remove_file(&file).unwrap();
+}
+
+#[tokio::test]
+async fn without_an_agent_server_it_answers_and_says_so() {
+    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", free.local_addr().unwrap());
+    drop(free);
+    let server = Server::start(NAME, &[("OPENHANDS_URL", &url)]).await;
+    server.until("degraded").await;
+    let client = server.client().await;
+    assert_eq!(client.list_tools().await.unwrap().len(), 4);
+    let refused = refusal(&client, "run_task", json!({"task": "t"})).await;
+    assert!(
+        refused.contains(&format!("{url} does not answer")),
+        "{refused}"
+    );
+}

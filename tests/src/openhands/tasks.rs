@@ -1,0 +1,208 @@
+//! A task from its start to its result.
+
+use std::time::{Duration, Instant};
+
+use mcp_client::Options;
+use serde_json::{Value, json};
+use tokio::sync::mpsc;
+use uuid::Uuid;
+
+use super::{NAME, both, call, env, refusal, until, until_that};
+use crate::harness::{Server, real, stdio};
+
+#[tokio::test]
+async fn a_shell_command_is_run_and_its_text_returned() {
+    let Some(real) = real::openhands() else {
+        return;
+    };
+    let (_server, clients) = both(&real).await;
+    for client in clients {
+        let task = "RUN: echo hello-$((40+2))\nFINISH: It said hello.";
+        let run = call(&client, "run_task", json!({"task": task})).await;
+        let id = &run["task_id"];
+        let expected = json!({"task_id": id, "status": "finished", "result": "It said hello.",
+            "last_output": "hello-42", "steps": 2});
+        assert_eq!(run, expected);
+        let result = call(&client, "get_task_result", json!({"task_id": id})).await;
+        let expected = json!({"task_id": id, "status": "finished", "result": "It said hello.",
+            "last_output": "hello-42"});
+        assert_eq!(result, expected);
+    }
+}
+
+#[tokio::test]
+async fn the_agent_finds_the_file_of_the_context() {
+    let Some(real) = real::openhands() else {
+        return;
+    };
+    let (_server, clients) = both(&real).await;
+    for client in clients {
+        let arguments = json!({"task": "RUN: cat 'src/ä b.txt'; ls -A",
+            "context": {"file": "src/ä b.txt", "content": "line 1\nline 2 'quoted' $HOME\n"}});
+        let run = call(&client, "run_task", arguments).await;
+        // A directory of its own: nothing else is there.
+        assert_eq!(
+            run["last_output"], "line 1\nline 2 'quoted' $HOME\nsrc",
+            "{run}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_plain_answer_is_a_result() {
+    let Some(real) = real::openhands() else {
+        return;
+    };
+    let client = stdio(NAME, &env(&real)).await;
+    let run = call(&client, "run_task", json!({"task": "SAY: Nothing to do."})).await;
+    assert_eq!(
+        (&run["status"], &run["result"]),
+        (&json!("finished"), &json!("Nothing to do."))
+    );
+}
+
+#[tokio::test]
+async fn a_long_task_is_running_first_and_finished_later() {
+    let Some(real) = real::openhands() else {
+        return;
+    };
+    let (_server, clients) = both(&real).await;
+    for client in clients {
+        let began = Instant::now();
+        let task = "RUN: echo early\nRUN: sleep 5; echo late";
+        let run = call(
+            &client,
+            "run_task",
+            json!({"task": task, "wait_seconds": 2}),
+        )
+        .await;
+        assert!(
+            began.elapsed() < Duration::from_secs(5),
+            "{:?}",
+            began.elapsed()
+        );
+        assert_eq!(run["status"], "running", "{run}");
+        let id = &run["task_id"];
+        let second = until_that(&client, id, |state| state["steps"] == 2).await;
+        assert_eq!(second["last_action"], "terminal sleep 5; echo late");
+        let result = call(&client, "get_task_result", json!({"task_id": id})).await;
+        assert_eq!(
+            (&result["status"], &result["last_output"]),
+            (&json!("running"), &json!("early"))
+        );
+        until(&client, id, "finished").await;
+        let result = call(&client, "get_task_result", json!({"task_id": id})).await;
+        assert_eq!(
+            (&result["result"], &result["last_output"]),
+            (&json!("done"), &json!("late"))
+        );
+    }
+}
+
+#[tokio::test]
+async fn our_restart_loses_nothing() {
+    let Some(real) = real::openhands() else {
+        return;
+    };
+    let server = Server::start(NAME, &env(&real)).await;
+    let client = server.client().await;
+    let task = json!({"task": "RUN: sleep 1; echo survived", "wait_seconds": 0});
+    let run = call(&client, "run_task", task).await;
+    server.kill().await;
+    let server = Server::start(NAME, &env(&real)).await;
+    let client = server.client().await;
+    until(&client, &run["task_id"], "finished").await;
+    let result = call(
+        &client,
+        "get_task_result",
+        json!({"task_id": run["task_id"]}),
+    )
+    .await;
+    assert_eq!(result["last_output"], "survived");
+}
+
+#[tokio::test]
+async fn the_same_key_never_runs_twice() {
+    let Some(real) = real::openhands() else {
+        return;
+    };
+    let (server, clients) = both(&real).await;
+    let key = Uuid::new_v4().to_string();
+    let arguments = json!({"task": "RUN: echo ran >> /tmp/$(basename $PWD); cat /tmp/$(basename $PWD)",
+        "idempotency_key": key});
+    let calls = clients.iter().cycle().take(6);
+    let calls = calls.map(|client| call(client, "run_task", arguments.clone()));
+    let runs: Vec<Value> = futures_util::future::join_all(calls).await;
+    for run in &runs {
+        assert_eq!(
+            (&run["task_id"], &run["last_output"]),
+            (&runs[0]["task_id"], &json!("ran")),
+            "{run}"
+        );
+    }
+    drop(server);
+    let client = stdio(NAME, &env(&real)).await;
+    let later = call(&client, "run_task", arguments.clone()).await;
+    assert_eq!(later["last_output"], "ran");
+    let mut other = arguments;
+    other["task"] = json!("RUN: echo other");
+    let refusal = refusal(&client, "run_task", other).await;
+    assert!(
+        refusal.contains("idempotency_key was used for another task"),
+        "{refusal}"
+    );
+    std::fs::remove_file(format!("/tmp/{}", later["task_id"].as_str().unwrap())).unwrap();
+}
+
+#[tokio::test]
+async fn every_step_is_reported_in_one_line() {
+    let Some(real) = real::openhands() else {
+        return;
+    };
+    let client = stdio(NAME, &env(&real)).await;
+    let (reports, mut reported) = mpsc::channel(100);
+    let arguments = json!({"task": "RUN: sleep 1\nRUN: echo two; sleep 1\nFINISH: three"});
+    let options = Options::default().progress(reports);
+    client
+        .call_tool_with("run_task", &arguments, options)
+        .await
+        .unwrap();
+    let mut lines = Vec::new();
+    while let Ok(report) = reported.try_recv() {
+        lines.push((report.progress, report.message.unwrap()));
+    }
+    assert!(lines.iter().all(|(_, line)| !line.contains('\n')));
+    assert!(
+        lines.windows(2).all(|pair| pair[0].0 < pair[1].0),
+        "{lines:?}"
+    );
+    assert_eq!(lines[0], (0.0, "The task was started.".into()));
+    assert!(
+        lines.contains(&(2.0, "Step 2: terminal echo two; sleep 1".into())),
+        "{lines:?}"
+    );
+}
+
+#[tokio::test]
+async fn an_answer_stays_small_whatever_the_agent_prints() {
+    let Some(real) = real::openhands() else {
+        return;
+    };
+    let server = Server::start(NAME, &env(&real)).await;
+    let task = format!("RUN: seq 1 20000\nFINISH: {}", "long ".repeat(10_000));
+    let run = server.call("run_task", json!({"task": task})).await;
+    let text = run.to_string();
+    assert!(text.len() < 8_000, "{}", text.len());
+    let (result, output) = (
+        &run["result"].as_str().unwrap(),
+        run["last_output"].as_str().unwrap(),
+    );
+    assert!(
+        result.starts_with("long ") && result.contains("[cut: 5000 of "),
+        "{text}"
+    );
+    assert!(
+        output.starts_with("[cut: last 1500 of ") && output.ends_with("20000"),
+        "{text}"
+    );
+}
