@@ -140,6 +140,8 @@ impl Place {
         };
         let dir = layout.backends().join(folder).join(service.name());
         create_dir(&dir)?;
+        // Container runtimes refuse paths with symbolic links in them.
+        let dir = dir.canonicalize()?;
         let lock = File::create(dir.with_extension("lock"))?;
         if lock.try_lock().is_err() {
             bail!(

@@ -21,7 +21,6 @@ pub(crate) struct Real {
 #[derive(Debug)]
 struct Running {
     service: Service,
-    // Before the place: the process has to be gone when the place is given back.
     process: Process,
     place: Place,
 }
@@ -108,6 +107,17 @@ impl Drop for Real {
         self.running
             .iter_mut()
             .for_each(|running| running.process.ask_to_end());
+        for Running {
+            service,
+            process,
+            place,
+        } in self.running.drain(..)
+        {
+            drop(process);
+            if let Err(error) = place.clear() {
+                line(format_args!("{}: {error:#}", service.name()));
+            }
+        }
     }
 }
 

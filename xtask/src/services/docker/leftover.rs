@@ -1,5 +1,6 @@
 //! What an engine leaves behind when it is killed: container processes and mounts.
 
+use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -47,7 +48,7 @@ fn is_shim(pid: i32, dir: &Path) -> bool {
     let is_shim = args
         .next()
         .is_some_and(|program| program.windows(15).any(|part| part == b"containerd-shim"));
-    is_shim && args.any(|arg| Path::new(std::ffi::OsStr::from_bytes(arg)).starts_with(dir))
+    is_shim && args.any(|arg| Path::new(OsStr::from_bytes(arg)).starts_with(dir))
 }
 
 /// The first process of each container, which the others end with. The runtime's notes may
