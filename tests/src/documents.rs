@@ -114,7 +114,7 @@ impl Document {
 }
 
 /// Whether `found` keeps the promise of `expected`; else where it does not.
-fn matches(expected: &Value, found: &Value, path: &str) -> Result<(), String> {
+pub(crate) fn matches(expected: &Value, found: &Value, path: &str) -> Result<(), String> {
     match (expected, found) {
         (Value::String(any), _) if any == "..." => Ok(()),
         (Value::Object(expected), Value::Object(found)) => {

@@ -10,8 +10,13 @@
     reason = "that is how a test fails"
 )]
 
+mod architecture;
+mod committed;
 mod docker;
 mod documents;
 mod harness;
 mod n8n;
 mod openhands;
+mod readme;
+mod surface;
+mod tidy;

@@ -47,7 +47,11 @@ pub fn command<P: Product>() -> clap::Command {
              that started it. Every option can also be set by the environment variable named with it; \
              the command line goes first."
         ))
-        .mut_arg("port", |arg| arg.default_value(port.to_string()))
+        // Not `mut_arg`, which puts its argument last.
+        .mut_args(|arg| match arg.get_id().as_str() {
+            "port" => arg.default_value(port.to_string()),
+            _ => arg,
+        })
         // Some of the values are secrets.
         .mut_args(|arg| arg.hide_env_values(true))
 }

@@ -1,3 +1,5 @@
+//! Plans for workflows of every kind of trigger.
+
 use serde_json::json;
 
 use super::*;

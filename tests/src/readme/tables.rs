@@ -1,0 +1,136 @@
+//! The tables of the README, written from the declarations that the servers work by.
+
+use std::fmt::Write as _;
+
+use serde_json::Value;
+
+use super::{options, page, port};
+use crate::committed;
+use crate::surface::{SERVERS, tools};
+
+#[test]
+fn tables_are_fresh() {
+    let mut page = page();
+    for server in SERVERS {
+        page = replaced(&page, &format!("tools:{server}"), &tool_table(server));
+    }
+    page = replaced(&page, "options", &option_tables());
+    committed::check("README.md", &page);
+}
+
+/// The page with what is between `<!-- name -->` and `<!-- end -->` replaced.
+fn replaced(page: &str, name: &str, table: &str) -> String {
+    let begin = format!("<!-- {name} -->\n");
+    let (before, rest) = page
+        .split_once(&begin)
+        .unwrap_or_else(|| panic!("no {begin}"));
+    let (_, after) = rest.split_once("<!-- end -->").expect("<!-- end -->");
+    format!("{before}{begin}{table}<!-- end -->{after}")
+}
+
+fn tool_table(server: &str) -> String {
+    let mut table = "| Tool | Arguments | What it does | Effect |\n|---|---|---|---|\n".to_owned();
+    for tool in tools(server) {
+        let name = tool["name"].as_str().unwrap();
+        let description = cell(tool["description"].as_str().unwrap());
+        let (arguments, effect) = (
+            arguments(&tool["inputSchema"]),
+            effect(&tool["annotations"]),
+        );
+        let _ = writeln!(
+            table,
+            "| `{name}` | {arguments} | {description} | {effect} |"
+        );
+    }
+    table
+}
+
+fn arguments(schema: &Value) -> String {
+    let required = |name: &String| {
+        let required = schema["required"].as_array();
+        required.is_some_and(|required| required.iter().any(|other| other == name))
+    };
+    let names = schema["properties"].as_object().unwrap().keys();
+    let shown = |name: &String| format!("`{name}`{}", if required(name) { "" } else { "?" });
+    names.map(shown).collect::<Vec<_>>().join(", ")
+}
+
+fn effect(annotations: &Value) -> &'static str {
+    let is = |hint: &str| annotations[hint] == true;
+    if is("readOnlyHint") {
+        "reads"
+    } else if is("destructiveHint") {
+        "may lose data"
+    } else if is("idempotentHint") {
+        "repeatable"
+    } else {
+        "adds"
+    }
+}
+
+/// One table of what all servers have, then one for each server of what only it has.
+fn option_tables() -> String {
+    let of_all = options(SERVERS[0]);
+    let is_common = |option: &&Value| option["heading"] == "Server";
+    let rows: Vec<_> = of_all
+        .iter()
+        .filter(is_common)
+        .map(|option| option_row(option, &default(option)))
+        .collect();
+    let mut text = format!("Every server:\n\n{}", option_table(&rows));
+    for server in SERVERS {
+        let own = options(server);
+        let own: Vec<_> = own
+            .iter()
+            .filter(|option| !is_common(option))
+            .map(|option| option_row(option, &plain_default(option)))
+            .collect();
+        let _ = write!(text, "\n`{server}`:\n\n{}", option_table(&own));
+    }
+    text
+}
+
+fn option_table(rows: &[String]) -> String {
+    format!(
+        "| Variable | Flag | Default | What it is |\n|---|---|---|---|\n{}",
+        rows.concat()
+    )
+}
+
+fn option_row(option: &Value, default: &str) -> String {
+    let flag = option["flag"].as_str().unwrap();
+    let variable = option["env"].as_str().unwrap();
+    let help = cell(option["help"].as_str().unwrap());
+    format!("| `{variable}` | `{flag}` | {default} | {help} |\n")
+}
+
+/// The default of an option that all servers have; the ports differ.
+fn default(option: &Value) -> String {
+    if option["flag"] == "--port" {
+        return SERVERS
+            .map(|server| format!("`{}`", port(server)))
+            .join(", ");
+    }
+    for server in SERVERS {
+        assert!(
+            options(server).contains(option),
+            "{server} has another {}",
+            option["flag"]
+        );
+    }
+    plain_default(option)
+}
+
+fn plain_default(option: &Value) -> String {
+    option["default"]
+        .as_str()
+        .map(|default| format!("`{default}`"))
+        .unwrap_or_default()
+}
+
+/// Text that cannot end a cell or begin a tag.
+fn cell(text: &str) -> String {
+    text.replace('|', "\\|")
+        .replace('<', "&lt;")
+        .replace('\n', " ")
+}

@@ -1,0 +1,97 @@
+//! What the servers publish: their tools, as a snapshot, as hosts need them, and at what price.
+
+mod lint;
+
+use std::process::Command;
+
+use serde_json::{Value, json};
+
+use crate::committed;
+use crate::harness::binary;
+
+/// The servers, in the order of their ports.
+pub(crate) const SERVERS: [&str; 3] = [
+    "n8n-mcp-server",
+    "openhands-mcp-server",
+    "docker-mcp-server",
+];
+
+/// Most tokens of a server's tool list: name, description and input schema are in every turn of
+/// every conversation.
+const MAX_TOKENS: usize = 2_500;
+/// The same with output schemas.
+const MAX_TOKENS_WITH_OUTPUT: usize = 5_000;
+
+/// What a server prints with one flag, in an empty environment and without its service.
+pub(crate) fn printed(server: &str, flag: &str) -> String {
+    let mut command = Command::new(binary(server));
+    let output = command.arg(flag).env_clear().output().unwrap();
+    let complaint = String::from_utf8_lossy(&output.stderr);
+    assert!(
+        output.status.success() && complaint.is_empty(),
+        "{server} {flag}: {complaint}"
+    );
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// The definitions of a server's tools.
+pub(crate) fn tools(server: &str) -> Vec<Value> {
+    serde_json::from_str(&printed(server, "--print-tools")).unwrap()
+}
+
+#[test]
+fn snapshots_are_fresh() {
+    for server in SERVERS {
+        let path = format!("tests/snapshots/{server}.tools.json");
+        committed::check(&path, &printed(server, "--print-tools"));
+    }
+}
+
+#[test]
+fn tools_are_fit_for_every_host() {
+    let mut faults = Vec::new();
+    for server in SERVERS {
+        let tools = tools(server);
+        let mut names: Vec<_> = tools.iter().map(|tool| tool["name"].to_string()).collect();
+        names.sort();
+        names.dedup();
+        if names.len() < tools.len() {
+            faults.push(format!("{server}: two tools have the same name"));
+        }
+        let found = tools.iter().flat_map(lint::faults);
+        faults.extend(found.map(|fault| format!("{server}: {fault}")));
+    }
+    assert!(faults.is_empty(), "\n{}", faults.join("\n"));
+}
+
+#[test]
+fn tools_cost_few_tokens() {
+    for server in SERVERS {
+        let tools = tools(server);
+        for (output, most) in [(false, MAX_TOKENS), (true, MAX_TOKENS_WITH_OUTPUT)] {
+            let tokens = tokens(&tools, output);
+            let what = if output { "with" } else { "without" };
+            eprintln!("{server}: {tokens} tokens {what} output schemas, at most {most}");
+            assert!(
+                tokens <= most,
+                "{server}: {tokens} tokens {what} output schemas"
+            );
+        }
+    }
+}
+
+/// What the list costs, counting four bytes of JSON as a token.
+fn tokens(tools: &[Value], with_output: bool) -> usize {
+    let paid = |tool: &Value| {
+        let mut paid = json!({});
+        for field in ["name", "description", "inputSchema"] {
+            paid[field] = tool[field].clone();
+        }
+        if with_output && !tool["outputSchema"].is_null() {
+            paid["outputSchema"] = tool["outputSchema"].clone();
+        }
+        paid
+    };
+    let list: Vec<_> = tools.iter().map(paid).collect();
+    json!({ "tools": list }).to_string().len().div_ceil(4)
+}

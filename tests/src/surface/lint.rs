@@ -1,0 +1,196 @@
+//! What hosts stumble over in a tool definition. One bad tool can disable all of a server's.
+
+use serde_json::{Map, Value};
+
+/// Cursor drops tools whose name, with the server's in front, is longer than 60.
+const MAX_NAME: usize = 40;
+const MAX_DESCRIPTION: usize = 400;
+/// Refused at the top of a schema by Anthropic's API, among others.
+const NOT_AT_THE_TOP: [&str; 6] = ["$ref", "anyOf", "oneOf", "allOf", "not", "enum"];
+
+/// Everything that is wrong with one tool, a line each.
+pub(super) fn faults(tool: &Value) -> Vec<String> {
+    let name = tool["name"].as_str().unwrap_or_default();
+    let mut lint = Lint::default();
+    let legal = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+    if !(1..=MAX_NAME).contains(&name.len()) || !name.chars().all(legal) {
+        lint.fault("name", "is not 1 to 40 letters, digits, _ or -");
+    }
+    match tool["description"]
+        .as_str()
+        .map(|text| text.chars().count())
+    {
+        Some(1..=MAX_DESCRIPTION) => {}
+        _ => lint.fault("description", "is not 1 to 400 characters long"),
+    }
+    if !tool["annotations"]["readOnlyHint"].is_boolean() {
+        lint.fault("annotations", "do not say whether it only reads");
+    }
+    lint.whole(&tool["inputSchema"], "inputSchema", true);
+    if let Some(output) = tool.get("outputSchema") {
+        lint.whole(output, "outputSchema", false);
+    }
+    let line = |fault| format!("{name}: {fault}");
+    lint.faults.into_iter().map(line).collect()
+}
+
+#[derive(Default)]
+struct Lint {
+    faults: Vec<String>,
+}
+
+impl Lint {
+    fn fault(&mut self, path: &str, what: &str) {
+        self.faults.push(format!("{path} {what}"));
+    }
+
+    /// The schema of all arguments or of the whole result.
+    fn whole(&mut self, schema: &Value, path: &str, is_input: bool) {
+        if schema["type"] != "object" || !schema["properties"].is_object() {
+            self.fault(path, "is not an object with properties");
+        }
+        for key in NOT_AT_THE_TOP {
+            if schema.get(key).is_some() {
+                self.fault(path, &format!("has {key} at the top"));
+            }
+        }
+        self.schema(schema, path, is_input);
+    }
+
+    /// A schema and those inside it. Of an input every property is described.
+    fn schema(&mut self, schema: &Value, path: &str, is_input: bool) {
+        let Value::Object(schema) = schema else {
+            self.fault(path, "is not an object, but a bare boolean or worse");
+            return;
+        };
+        if schema.get("type").is_some_and(|kind| !kind.is_string()) {
+            self.fault(path, "has several types");
+        }
+        if schema.contains_key("$ref") {
+            self.fault(path, "refers to another place");
+        }
+        if schema.get("type").is_some_and(|kind| kind == "array") && !schema.contains_key("items") {
+            self.fault(path, "is an array without items");
+        }
+        if schema.get("default").is_some_and(Value::is_null) {
+            self.fault(path, "is null by default, which is no value of its type");
+        }
+        for (name, property) in members(schema, "properties") {
+            let path = format!("{path}.{name}");
+            let described = property["description"]
+                .as_str()
+                .is_some_and(|text| !text.is_empty());
+            if is_input && !described {
+                self.fault(&path, "has no description");
+            }
+            self.schema(property, &path, is_input);
+        }
+        for required in schema
+            .get("required")
+            .and_then(Value::as_array)
+            .into_iter()
+            .flatten()
+        {
+            if schema["properties"]
+                .get(required.as_str().unwrap_or_default())
+                .is_none()
+            {
+                self.fault(
+                    path,
+                    &format!("requires {required}, which it does not have"),
+                );
+            }
+        }
+        for (name, inner) in members(schema, "$defs") {
+            self.schema(inner, &format!("{path}.$defs.{name}"), is_input);
+        }
+        for key in ["items", "additionalProperties"] {
+            let closed =
+                key == "additionalProperties" && schema.get(key) == Some(&Value::Bool(false));
+            if let (Some(inner), false) = (schema.get(key), closed) {
+                self.schema(inner, &format!("{path}.{key}"), is_input);
+            }
+        }
+        for key in ["anyOf", "oneOf", "allOf"] {
+            for inner in schema
+                .get(key)
+                .and_then(Value::as_array)
+                .into_iter()
+                .flatten()
+            {
+                self.schema(inner, &format!("{path}.{key}"), is_input);
+            }
+        }
+    }
+}
+
+fn members<'a>(
+    schema: &'a Map<String, Value>,
+    key: &str,
+) -> impl Iterator<Item = (&'a String, &'a Value)> {
+    schema
+        .get(key)
+        .and_then(Value::as_object)
+        .into_iter()
+        .flatten()
+}
+
+#[test]
+fn what_hosts_stumble_over_is_found() {
+    use serde_json::json;
+
+    let tool = json!({
+        "name": "docker:list",
+        "description": "",
+        "inputSchema": {
+            "type": "object",
+            "anyOf": [{"type": "null"}],
+            "required": ["missing"],
+            "properties": {
+                "anything": true,
+                "silent": {"type": "string"},
+                "both": {"type": ["string", "null"], "description": "Text or nothing."},
+                "list": {"type": "array", "description": "Of what?"},
+                "far": {"$ref": "#/$defs/Far", "description": "Elsewhere."},
+                "none": {"type": "string", "default": null, "description": "Null."},
+            },
+        },
+        "outputSchema": {"type": "array", "items": {"type": "string"}},
+    });
+    let fine = json!({
+        "name": "list_containers",
+        "description": "Lists containers.",
+        "inputSchema": {
+            "type": "object",
+            "additionalProperties": false,
+            "required": ["names"],
+            "properties": {"names": {"type": "array", "items": {"type": "string"}, "description": "Only these."}},
+        },
+        "outputSchema": {"type": "object", "properties": {"silent": {"type": "string"}}},
+        "annotations": {"readOnlyHint": true},
+    });
+    assert_eq!(faults(&fine), [""; 0]);
+    let found = faults(&tool);
+    for expected in [
+        "name is not",
+        "description is not",
+        "annotations do not say",
+        "inputSchema has anyOf at the top",
+        "inputSchema requires \"missing\"",
+        "inputSchema.anything has no description",
+        "inputSchema.anything is not an object",
+        "inputSchema.silent has no description",
+        "inputSchema.both has several types",
+        "inputSchema.list is an array without items",
+        "inputSchema.far refers",
+        "inputSchema.none is null",
+        "outputSchema is not an object with properties",
+    ] {
+        let line = format!("docker:list: {expected}");
+        assert!(
+            found.iter().any(|fault| fault.starts_with(&line)),
+            "{expected}: {found:#?}"
+        );
+    }
+    assert_eq!(found.len(), 13, "{found:#?}");
+}
