@@ -138,11 +138,16 @@ async fn http<P: Product>(
     key: &Key,
     stop: CancellationToken,
 ) -> anyhow::Result<()> {
-    let token = Secret::new(options.token.clone(), options.token_file.clone());
-    let token = token
+    let secret = Secret::new(options.token.clone(), options.token_file.clone());
+    let token = secret
         .get()
         .context("cannot read the file named by --token-file")?;
     let tokens = Tokens::parse(&token.unwrap_or_default())?;
+    // Whoever names a file wants a lock, even if nothing is in it yet.
+    anyhow::ensure!(
+        !tokens.is_empty() || !secret.is_configured(),
+        "there is no token in what --token or --token-file gives"
+    );
     if tokens.is_empty() && !options.bind.is_loopback() && !options.insecure_no_auth {
         anyhow::bail!(
             "--bind {} lets other machines in: set a token (--token, MCP_TOKEN), or say --insecure-no-auth",

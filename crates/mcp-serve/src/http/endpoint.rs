@@ -66,6 +66,18 @@ impl Endpoint {
         request: Request<RequestBody>,
         peer: IpAddr,
     ) -> Response<Reply> {
+        let is_chunked = is_chunked(request.headers());
+        let mut response = self.route(request, peer).await;
+        if is_chunked {
+            // Whoever stands between may have believed a Content-Length beside it, and then sees
+            // the next request elsewhere than we do (RFC 9112, 6.3). So there is none.
+            let close = HeaderValue::from_static("close");
+            response.headers_mut().insert(CONNECTION, close);
+        }
+        response
+    }
+
+    async fn route(&self, request: Request<RequestBody>, peer: IpAddr) -> Response<Reply> {
         let headers = request.headers();
         // What tells nothing of the service needs no token: what this is, and whether it lives.
         let is_public = match request.uri().path() {
@@ -90,17 +102,7 @@ impl Endpoint {
             }
         };
         match (request.method(), request.uri().path()) {
-            (&Method::POST, "/mcp") => {
-                let is_chunked = is_chunked(headers);
-                let mut response = self.post(request, principal).await;
-                if is_chunked {
-                    // Whoever stands between may have believed a Content-Length beside it, and then
-                    // sees the next request elsewhere than we do (RFC 9112, 6.3). So there is none.
-                    let close = HeaderValue::from_static("close");
-                    response.headers_mut().insert(CONNECTION, close);
-                }
-                response
-            }
+            (&Method::POST, "/mcp") => self.post(request, principal).await,
             (&Method::GET, "/mcp")
                 if headers.contains_key(SESSION) && Accepts::of(headers).events =>
             {

@@ -127,7 +127,8 @@ impl Listener {
                 .header_read_timeout(limits.head)
                 .max_headers(MAX_FIELDS)
                 .max_buf_size(MAX_HEAD)
-                .pipeline_flush(true)
+                // No `pipeline_flush`: it holds an answer back until the next request is there, and the
+                // answer to a head that is none for ever.
                 .serve_connection(io, service);
             let mut connection = std::pin::pin!(connection);
             let ended = tokio::select! {

@@ -1,4 +1,5 @@
-//! Gives up on a peer that does not read.
+//! The stream under a connection: gives up on a peer that does not read, and ends so that a peer
+//! that is still writing can read the last answer.
 
 use std::future::Future as _;
 use std::io;
@@ -16,7 +17,25 @@ pub(super) struct Stall {
     patience: Duration,
     /// Runs while a write waits.
     waiting: Option<Pin<Box<Sleep>>>,
+    end: End,
 }
+
+/// Closing a socket with unread bytes resets the connection, and a reset takes the answer with it
+/// that said why: 413, 431. So what a refused client still sends is read and dropped, for a while.
+enum End {
+    NotYet,
+    /// We have said all; the peer may be talking still.
+    Said,
+    /// It was.
+    Lingering {
+        until: Pin<Box<Sleep>>,
+        left: usize,
+    },
+}
+
+/// How long a peer may go on after our end, and how many bytes.
+const LINGER: Duration = Duration::from_secs(1);
+const LINGER_BYTES: usize = 16 * 1024 * 1024;
 
 impl Stall {
     pub(super) fn new(stream: TcpStream, patience: Duration) -> Self {
@@ -24,6 +43,29 @@ impl Stall {
             stream,
             patience,
             waiting: None,
+            end: End::NotYet,
+        }
+    }
+
+    /// Drops what the peer has sent; done at once if that is nothing.
+    fn linger(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        let mut scrap = [0; 8 * 1024];
+        loop {
+            let mut buffer = ReadBuf::new(&mut scrap);
+            let read = Pin::new(&mut self.stream).poll_read(cx, &mut buffer);
+            let dropped = buffer.filled().len();
+            match (&mut self.end, read) {
+                (End::Lingering { until, .. }, Poll::Pending) => return until.as_mut().poll(cx),
+                (_, Poll::Pending | Poll::Ready(Err(_))) => return Poll::Ready(()),
+                _ if dropped == 0 => return Poll::Ready(()),
+                (End::Lingering { left, .. }, _) if *left < dropped => return Poll::Ready(()),
+                (End::Lingering { left, .. }, _) => *left -= dropped,
+                (End::NotYet | End::Said, _) => {
+                    let until = Box::pin(tokio::time::sleep(LINGER));
+                    let left = LINGER_BYTES;
+                    self.end = End::Lingering { until, left };
+                }
+            }
         }
     }
 
@@ -86,6 +128,10 @@ impl AsyncWrite for Stall {
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_shutdown(cx)
+        if matches!(self.end, End::NotYet) {
+            ready!(Pin::new(&mut self.stream).poll_shutdown(cx))?;
+            self.end = End::Said;
+        }
+        self.linger(cx).map(Ok)
     }
 }
