@@ -41,7 +41,12 @@ impl Era {
     /// Decides for one request or notification.
     pub fn decide(hints: &Hints<'_>, method: &str, params: Option<&RawValue>) -> Self {
         let named = hints.protocol_version.map(Revision::parse);
-        let is_modern = named == Some(None) || hints.method.is_some() || names_version(params);
+        // A client that serves several eras may send `Mcp-Method` with all of them: a version says more.
+        let is_modern = match named {
+            Some(None) => true,
+            Some(Some(_)) => names_version(params),
+            None => hints.method.is_some() || names_version(params),
+        };
         if is_modern {
             return Self::Modern;
         }
@@ -160,6 +165,15 @@ mod tests {
             "tools/list",
             None,
             Era::Modern,
+        );
+        check(
+            Hints {
+                method: Some("tools/list"),
+                ..version("2025-11-25")
+            },
+            "tools/list",
+            None,
+            Era::Handshake(Revision::V2025_11_25),
         );
         check(
             none,

@@ -1,5 +1,7 @@
 //! What a tool returns, and how it becomes a `CallToolResult`.
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
@@ -64,10 +66,33 @@ pub enum Content {
     },
 }
 
+impl ToolResult {
+    /// Plain text and nothing else.
+    pub fn text(text: impl Into<String>) -> Self {
+        Self::Content(vec![Content::text(text)])
+    }
+}
+
 impl Content {
     /// Plain text.
     pub fn text(text: impl Into<String>) -> Self {
         Self::Text { text: text.into() }
+    }
+
+    /// A picture; `mime_type` is for example `image/png`.
+    pub fn image(bytes: &[u8], mime_type: &str) -> Self {
+        Self::Image {
+            data: STANDARD.encode(bytes),
+            mime_type: mime_type.to_owned(),
+        }
+    }
+
+    /// A sound; `mime_type` is for example `audio/wav`.
+    pub fn audio(bytes: &[u8], mime_type: &str) -> Self {
+        Self::Audio {
+            data: STANDARD.encode(bytes),
+            mime_type: mime_type.to_owned(),
+        }
     }
 }
 
