@@ -11,12 +11,15 @@
 )]
 
 mod architecture;
+mod auth;
 mod committed;
 mod docker;
 mod documents;
+mod edges;
 mod harness;
 mod n8n;
 mod openhands;
 mod readme;
+mod stdio;
 mod surface;
 mod tidy;

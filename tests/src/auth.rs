@@ -1,0 +1,326 @@
+//! Who may come in: tokens, hosts, origins, and what keeps a server from standing open.
+
+use std::path::PathBuf;
+use std::process::{Output, Stdio};
+
+use serde_json::{Value, json};
+
+use crate::harness::{Dialect, Reply, Server, Wire, binary, post};
+
+const FIXTURE: &str = "mcp-conformance";
+const TOKEN: &str = "c4nary-7f3a";
+
+async fn guarded() -> Server {
+    Server::start(FIXTURE, &[("MCP_TOKEN", TOKEN)]).await
+}
+
+/// A file of its own with this text.
+fn file(text: &str) -> PathBuf {
+    let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR"));
+    let path = path.join(uuid::Uuid::new_v4().to_string());
+    std::fs::write(&path, text).unwrap();
+    path
+}
+
+/// Starts a server that is expected to end by itself.
+async fn refusal(args: &[&str], env: &[(&str, &str)]) -> Output {
+    let ended = tokio::process::Command::new(binary(FIXTURE))
+        .args(["--port", "0"])
+        .args(args)
+        .env_clear()
+        .envs(env.iter().copied())
+        .stdin(Stdio::null())
+        .kill_on_drop(true)
+        .output();
+    let ended = tokio::time::timeout(std::time::Duration::from_secs(20), ended).await;
+    ended.expect("it serves").unwrap()
+}
+
+async fn ping(server: &Server, authorization: &str) -> Reply {
+    let body = Dialect::Plain.request("1", "ping", "");
+    server
+        .post_with(&[("authorization", authorization)], body)
+        .await
+}
+
+#[tokio::test]
+async fn a_token_comes_from_a_flag_a_variable_or_a_file() {
+    let path = file(&format!("  {TOKEN}\n"));
+    let path = path.to_str().unwrap();
+    let ways: [(&[&str], &[(&str, &str)]); 4] = [
+        (&["--token", TOKEN], &[]),
+        (&[], &[("MCP_TOKEN", TOKEN)]),
+        (&["--token-file", path], &[]),
+        (&[], &[("MCP_TOKEN_FILE", path), ("MCP_TOKEN", "")]),
+    ];
+    for (args, env) in ways {
+        let server = Server::with_args(FIXTURE, args, env).await;
+        let reply = server.post(Dialect::Plain.request("1", "ping", "")).await;
+        assert_eq!(reply.status, 401, "{args:?}");
+        for scheme in ["Bearer", "bearer", "BEARER"] {
+            let reply = ping(&server, &format!("{scheme} {TOKEN}")).await;
+            assert_eq!(reply.status, 200, "{args:?} {scheme}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn all_wrong_tokens_get_the_same_answer() {
+    let server = guarded().await;
+    let long = format!("Bearer {}", "x".repeat(20_000));
+    let lines: [&[u8]; 11] = [
+        b"X-None: 1",
+        b"Authorization:",
+        b"Authorization: Bearer",
+        b"Authorization: Bearer ",
+        b"Authorization: Bearer wrong",
+        b"Authorization: Bearer c4nary-7f3",
+        b"Authorization: Bearer c4nary-7f3aa",
+        b"Authorization: Basic YzRuYXJ5LTdmM2E6",
+        b"Authorization: c4nary-7f3a",
+        b"Authorization: Bearer \xc3\xa4\xff",
+        long.as_bytes(),
+    ];
+    for dialect in Dialect::ALL {
+        let mut answers = Vec::new();
+        for line in lines {
+            let fields: Vec<String> = dialect
+                .version()
+                .iter()
+                .map(|(name, value)| format!("{name}: {value}"))
+                .collect();
+            let mut fields: Vec<&str> = fields.iter().map(String::as_str).collect();
+            fields.push("AUTHORIZATION-LINE");
+            let text = post(&fields, &dialect.request("1", "ping", ""));
+            let (before, after) = text.split_once("AUTHORIZATION-LINE").unwrap();
+            let mut wire = Wire::to(&server.url).await;
+            let line = line.strip_prefix(b"Bearer x").map_or(line.to_vec(), |_| {
+                [b"Authorization: ".as_slice(), line].concat()
+            });
+            wire.send([before.as_bytes(), &line, after.as_bytes()].concat())
+                .await;
+            let reply = wire.reply().await.unwrap();
+            assert_eq!(reply.status, 401, "{}", String::from_utf8_lossy(&line));
+            assert_eq!(reply.headers["www-authenticate"], "Bearer");
+            let body = reply.json();
+            assert_eq!(body["error"]["code"], 40100);
+            assert_eq!(body["id"], Value::Null);
+            answers.push(reply.body);
+        }
+        answers.dedup();
+        assert_eq!(answers.len(), 1, "{answers:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_second_token_beside_a_good_one_is_refused() {
+    let server = guarded().await;
+    let good = format!("Authorization: Bearer {TOKEN}");
+    for fields in [
+        [good.as_str(), "Authorization: Bearer wrong"],
+        ["Authorization: Bearer wrong", good.as_str()],
+    ] {
+        let mut wire = Wire::to(&server.url).await;
+        wire.send(post(&fields, &Dialect::Plain.request("1", "ping", "")))
+            .await;
+        assert_eq!(wire.reply().await.unwrap().status, 401);
+    }
+}
+
+#[tokio::test]
+async fn a_token_too_long_for_any_head_is_not_even_compared() {
+    let server = guarded().await;
+    let field = format!("Authorization: Bearer {}", "x".repeat(100_000));
+    let mut wire = Wire::to(&server.url).await;
+    wire.push(post(&[&field], "{}").as_bytes()).await;
+    assert_eq!(wire.reply().await.unwrap().status, 431);
+    assert_eq!(wire.rest().await, "");
+}
+
+#[tokio::test]
+async fn health_needs_no_token() {
+    let server = guarded().await;
+    for path in ["/healthz", "/readyz"] {
+        assert_eq!(server.request("GET", path, &[]).await.status, 200);
+    }
+}
+
+#[tokio::test]
+async fn an_open_door_needs_a_lock_or_a_word() {
+    for (args, env) in [
+        (&["--bind", "0.0.0.0"][..], &[][..]),
+        (&["--bind", "::"], &[("MCP_TOKEN", " ")]),
+    ] {
+        let ended = refusal(args, env).await;
+        assert_eq!(ended.status.code(), Some(1));
+        let said = String::from_utf8(ended.stderr).unwrap();
+        let said = said.lines().last().unwrap();
+        for word in [args[1], "--token", "MCP_TOKEN", "--insecure-no-auth"] {
+            assert!(said.contains(word), "{said:?} lacks {word}");
+        }
+        assert!(ended.stdout.is_empty());
+    }
+
+    let open = ["--bind", "0.0.0.0", "--insecure-no-auth"];
+    let server = Server::with_args(FIXTURE, &open, &[]).await;
+    let mut wire = Wire::to(&server.url).await;
+    wire.send(post(&[], &Dialect::Plain.request("1", "ping", "")))
+        .await;
+    assert_eq!(wire.reply().await.unwrap().status, 200);
+
+    let locked = ["--bind", "0.0.0.0", "--token", TOKEN];
+    let server = Server::with_args(FIXTURE, &locked, &[]).await;
+    let mut wire = Wire::to(&server.url).await;
+    wire.send(post(&[], &Dialect::Plain.request("1", "ping", "")))
+        .await;
+    assert_eq!(wire.reply().await.unwrap().status, 401);
+}
+
+#[tokio::test]
+async fn a_token_file_that_holds_no_token_is_not_an_open_door() {
+    let empty = file(" \n");
+    for path in [empty.to_str().unwrap(), "/no/such/token"] {
+        let ended = refusal(&["--token-file", path], &[]).await;
+        assert_eq!(ended.status.code(), Some(1), "{path}");
+        let said = String::from_utf8(ended.stderr).unwrap();
+        assert!(said.contains("--token-file"), "{said}");
+    }
+}
+
+#[tokio::test]
+async fn by_default_only_this_machine_comes_in() {
+    let server = Server::start(FIXTURE, &[]).await;
+    assert!(
+        server.url.starts_with("http://127.0.0.1:"),
+        "{}",
+        server.url
+    );
+}
+
+#[tokio::test]
+async fn tokens_are_in_no_log_and_no_help() {
+    let env = [("MCP_TOKEN", TOKEN), ("MCP_LOG", "trace")];
+    let server = Server::start(FIXTURE, &env).await;
+    assert_eq!(ping(&server, &format!("Bearer {TOKEN}")).await.status, 200);
+    assert_eq!(ping(&server, "Bearer wr0ng-t0ken").await.status, 401);
+    let get = [("authorization", "Bearer wr0ng-t0ken")];
+    assert_eq!(server.request("GET", "/mcp", &get).await.status, 405);
+    let log = server.log();
+    assert!(log.contains("refused"), "nothing is logged at trace: {log}");
+    assert!(!log.contains(TOKEN) && !log.contains("wr0ng"), "{log}");
+
+    for args in [&["--help"][..], &["--port", "x"], &["--no-such-flag"]] {
+        let ended = refusal(args, &[("MCP_TOKEN", TOKEN)]).await;
+        let said = String::from_utf8([ended.stdout, ended.stderr].concat()).unwrap();
+        assert!(!said.contains(TOKEN), "{said}");
+    }
+}
+
+/// The status of a `ping` with these `Host` and `Origin` lines.
+async fn knock(server: &Server, fields: &[&str]) -> u16 {
+    let body = Dialect::Plain.request("1", "ping", "");
+    let head = post(fields, &body).replacen("Host: localhost\r\n", "", 1);
+    let mut wire = Wire::to(&server.url).await;
+    wire.send(head).await;
+    wire.reply().await.unwrap().status
+}
+
+#[tokio::test]
+async fn hosts_and_origins() {
+    let server = Server::start(FIXTURE, &[]).await;
+    for host in [
+        "localhost",
+        "LocalHost:1",
+        "127.0.0.1:8080",
+        "127.8.9.1",
+        "[::1]",
+        "[::1]:99",
+    ] {
+        let field = format!("Host: {host}");
+        assert_eq!(knock(&server, &[&field]).await, 200, "{host}");
+        for scheme in ["http", "https"] {
+            let origin = format!("Origin: {scheme}://{host}");
+            assert_eq!(knock(&server, &[&field, &origin]).await, 200, "{origin}");
+        }
+    }
+    for host in [
+        "evil.example",
+        "localhost.evil.example",
+        "127.0.0.1.evil.example",
+        "localhost:80@evil.example",
+        "[::1].evil.example",
+        "[::1]evil.example",
+        "[localhost",
+        "[::2]",
+        "0.0.0.0",
+        "",
+        "localhost localhost",
+        "localhost,evil.example",
+    ] {
+        let field = format!("Host: {host}");
+        assert_eq!(knock(&server, &[&field]).await, 403, "{host:?}");
+        let origin = format!("Origin: http://{host}");
+        let refused = knock(&server, &["Host: localhost", &origin]).await;
+        assert_eq!(refused, 403, "{origin:?}");
+    }
+    for fields in [
+        &[][..],
+        &["Host: localhost", "Host: localhost"],
+        &["Host: localhost", "Host: evil.example"],
+        &["Host: localhost", "Origin: null"],
+        &["Host: localhost", "Origin: file://localhost"],
+        &["Host: localhost", "Origin: localhost"],
+        &[
+            "Host: localhost",
+            "Origin: http://localhost",
+            "Origin: http://localhost",
+        ],
+        &[
+            "Host: localhost",
+            "Origin: http://localhost",
+            "Origin: http://evil.example",
+        ],
+    ] {
+        assert_eq!(knock(&server, fields).await, 403, "{fields:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_target_with_a_host_of_its_own_is_checked_too() {
+    let server = Server::start(FIXTURE, &[]).await;
+    for (host, status) in [("evil.example", 403), ("localhost:1", 200)] {
+        let body = Dialect::Plain.request("1", "ping", "");
+        let text = post(&[], &body).replace("/mcp", &format!("http://{host}/mcp"));
+        let mut wire = Wire::to(&server.url).await;
+        wire.send(text).await;
+        assert_eq!(wire.reply().await.unwrap().status, status, "{host}");
+    }
+}
+
+#[tokio::test]
+async fn further_hosts_are_allowed_by_name() {
+    let env = [("MCP_ALLOWED_HOSTS", "n8n-mcp,Agents.example")];
+    let server = Server::start(FIXTURE, &env).await;
+    for host in ["n8n-mcp:3456", "N8N-MCP", "agents.example", "localhost"] {
+        let fields = [format!("Host: {host}"), format!("Origin: https://{host}")];
+        let fields = fields.each_ref().map(String::as_str);
+        assert_eq!(knock(&server, &fields).await, 200, "{host}");
+    }
+    assert_eq!(knock(&server, &["Host: evil.n8n-mcp"]).await, 403);
+    assert_eq!(
+        knock(&server, &["Host: n8n-mcp", "Origin: null"]).await,
+        403
+    );
+
+    let server = Server::with_args(FIXTURE, &["--allowed-hosts", "*"], &[]).await;
+    assert_eq!(knock(&server, &["Host: evil.example"]).await, 200);
+}
+
+#[tokio::test]
+async fn what_is_refused_is_told_why_in_the_plain_era_too() {
+    let server = guarded().await;
+    let reply = server.post(Dialect::Plain.request("1", "ping", "")).await;
+    let data = &reply.json()["error"]["data"];
+    assert_eq!(data["kind"], json!("unauthorized"));
+    assert_eq!(data["reason"], "Invalid or missing API key");
+}
