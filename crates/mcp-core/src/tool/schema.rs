@@ -151,6 +151,9 @@ fn without_null(mut schema: Map<String, Value>) -> Map<String, Value> {
             schema.insert("type".into(), only);
         }
     }
+    if let Some(Value::Array(values)) = schema.get_mut("enum") {
+        values.retain(|value| !value.is_null());
+    }
     if let Some(Value::Array(members)) = schema.get_mut("anyOf") {
         members.retain(|member| member.get("type").is_none_or(|kind| kind != "null"));
         if let [Value::Object(only)] = members.as_mut_slice() {
@@ -200,6 +203,7 @@ mod tests {
         /// How many.
         limit: Option<Bounded<1, 250>>,
         order: Option<Order>,
+        side: Option<Side>,
         /// Anything.
         input: Option<Map<String, Value>>,
     }
@@ -211,6 +215,13 @@ mod tests {
         Up,
         /// Last to first.
         Down,
+    }
+
+    #[derive(Deserialize, JsonSchema)]
+    #[serde(rename_all = "lowercase")]
+    enum Side {
+        Left,
+        Right,
     }
 
     #[test]
@@ -227,6 +238,7 @@ mod tests {
                     "active": {"type": "boolean", "description": "On or off."},
                     "limit": {"type": "integer", "minimum": 1, "maximum": 250, "description": "How many."},
                     "order": {"type": "string", "enum": ["up", "down"]},
+                    "side": {"type": "string", "enum": ["left", "right"]},
                     "input": {"type": "object", "description": "Anything."},
                 }
             })
