@@ -19,6 +19,7 @@ The chores of this workspace.
       --keep                 afterwards keep the services up until Ctrl-C
   cargo xtask check          format, lints and documentation
   cargo xtask codegen        write the snapshots and the generated parts of the README anew
+  cargo xtask conformance    the official suite of the protocol against the fixture server
   cargo xtask scripted-llm   a model on loopback that does what its prompt says, in lines that
                              begin with RUN: WRITE: SAY: SLEEP: HTTP: FINISH:
       --port N               its port (default: 8001)
@@ -38,6 +39,8 @@ pub(crate) enum Chore {
     Check,
     /// Write generated files.
     Codegen,
+    /// Run the official suite.
+    Conformance,
     /// Serve the scripted model.
     ScriptedLlm {
         /// The port on loopback.
@@ -77,6 +80,7 @@ pub(crate) fn parse(args: impl IntoIterator<Item = String>) -> Result<Chore, Str
         "test" => test(args),
         "check" => nothing_more(args).map(|()| Chore::Check),
         "codegen" => nothing_more(args).map(|()| Chore::Codegen),
+        "conformance" => nothing_more(args).map(|()| Chore::Conformance),
         "scripted-llm" => scripted_llm(args),
         other => Err(format!("there is no chore `{other}`")),
     }

@@ -2,6 +2,7 @@
 
 mod args;
 mod chores;
+mod conformance;
 mod console;
 mod discover;
 mod guard;
@@ -69,6 +70,7 @@ fn perform(chore: &Chore, layout: &Layout) -> anyhow::Result<ExitCode> {
         Chore::Test(options) => test::run(layout, *options),
         Chore::Check => chores::check(layout),
         Chore::Codegen => chores::codegen(layout),
+        Chore::Conformance => conformance::chore(layout),
         Chore::ScriptedLlm { port } => {
             scripted_llm::run(*port, &layout.stop).map(|()| ExitCode::SUCCESS)
         }

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use anyhow::bail;
 
 use crate::args;
+use crate::conformance::{self, Outcome};
 use crate::console::{Heartbeat, line};
 use crate::layout::Layout;
 use crate::process::Program;
@@ -70,6 +71,9 @@ pub(crate) fn run(layout: &Layout, options: args::Test) -> anyhow::Result<ExitCo
     };
     if stages? {
         run.whole_programs(&real)?;
+        if !options.quick {
+            run.conformance(ci)?;
+        }
     }
     for (service, why) in &real.missing {
         line(format_args!("skipped  {}: {why}", service.name()));
@@ -121,6 +125,18 @@ impl Run<'_> {
         let mut env = real.environment();
         env.push(("MCP_TEST_BIN_DIR", self.layout.binaries(false).into()));
         self.stage("servers", &args, env)?;
+        Ok(())
+    }
+
+    /// The official suite, with a line for each of its sets.
+    fn conformance(&mut self, ci: bool) -> anyhow::Result<()> {
+        match conformance::run(self.layout)? {
+            Outcome::Ran(tally) => self.sum += tally,
+            Outcome::Skipped(why) => {
+                line(format_args!("skipped  conformance: {why}"));
+                self.sum.failed += u64::from(ci);
+            }
+        }
         Ok(())
     }
 

@@ -1,0 +1,221 @@
+//! `cargo xtask conformance`: the official suite of the protocol against our fixture server.
+
+mod report;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+
+use crate::chores;
+use crate::console::{Heartbeat, line};
+use crate::layout::{Layout, create_dir, on_path};
+use crate::process::{Process, Program};
+use crate::tally::Tally;
+
+use report::Report;
+
+/// The fixture server: everything that the suite asks a server for.
+const SERVER: &str = "mcp-conformance";
+
+/// The suite is written for a newer Node.js than many machines have; npm has that as a package.
+const NODE: &str = "node@22";
+
+/// Variables with which somebody may have configured our servers on this machine.
+const FOREIGN: [&str; 6] = [
+    "MCP_TOKEN",
+    "MCP_TOKEN_FILE",
+    "MCP_STDIO",
+    "MCP_READ_ONLY",
+    "MCP_RATE_LIMIT",
+    "MCP_ERROR_PROFILE",
+];
+
+/// One run of the suite.
+struct Set {
+    name: &'static str,
+    /// The version of `@modelcontextprotocol/conformance`.
+    version: &'static str,
+    selection: &'static str,
+}
+
+const SETS: [Set; 3] = [
+    Set {
+        name: "2025-11-25",
+        version: "0.2.0-alpha.12",
+        selection: "--requirements 2025-11-25",
+    },
+    Set {
+        name: "2026-07-28",
+        version: "0.2.0-alpha.12",
+        selection: "--requirements 2026-07-28",
+    },
+    Set {
+        name: "0.1.16",
+        version: "0.1.16",
+        selection: "--suite all",
+    },
+];
+
+/// What came of the suite.
+pub(crate) enum Outcome {
+    /// It ran.
+    Ran(Tally),
+    /// It could not be had, and why.
+    Skipped(String),
+}
+
+/// Builds the fixture server and runs all sets.
+pub(crate) fn chore(layout: &Layout) -> anyhow::Result<ExitCode> {
+    let build = ["build", "--package", "tests", "--bin", SERVER];
+    if !chores::cargo(layout, &build, &[])? {
+        return Ok(ExitCode::FAILURE);
+    }
+    Ok(match run(layout)? {
+        Outcome::Ran(tally) => {
+            line(tally);
+            if tally.failed == 0 {
+                ExitCode::SUCCESS
+            } else {
+                ExitCode::FAILURE
+            }
+        }
+        Outcome::Skipped(why) => {
+            line(format_args!("skipped  conformance: {why}"));
+            ExitCode::SUCCESS
+        }
+    })
+}
+
+/// Runs all sets against the built fixture server, with one line for each.
+pub(crate) fn run(layout: &Layout) -> anyhow::Result<Outcome> {
+    if on_path("npx").is_none() {
+        return Ok(Outcome::Skipped("npx is not installed".to_owned()));
+    }
+    let (server, url) = start(layout)?;
+    let mut sum = Tally::default();
+    for set in &SETS {
+        match set.run(layout, &url)? {
+            Outcome::Ran(tally) => sum += tally,
+            skipped @ Outcome::Skipped(_) => return Ok(skipped),
+        }
+    }
+    drop(server);
+    Ok(Outcome::Ran(sum))
+}
+
+/// The fixture server on a free port, and the address of its endpoint.
+fn start(layout: &Layout) -> anyhow::Result<(Process, String)> {
+    let log = layout.fresh_log("conformance-server")?;
+    let mut program = Program::new(layout.binaries(false).join(SERVER))?
+        .args(["--port", "0", "--log", "info"])
+        // Its sessions need not outlive it.
+        .envs([("MCP_SESSION_KEY", SERVER)])
+        .log_to(&log)?;
+    for name in FOREIGN {
+        program = program.env_remove(name);
+    }
+    let mut server = program.spawn()?;
+    let mut port = None;
+    layout.stop.wait_until(Duration::from_secs(10), || {
+        port = fs::read_to_string(&log)
+            .ok()
+            .and_then(|log| listens_on(&log));
+        port.is_some() || server.ended()
+    });
+    let port = port.with_context(|| format!("{SERVER} did not start: {}", layout.shown(&log)))?;
+    // The suite wants a server that is called by the name `localhost`.
+    Ok((server, format!("http://localhost:{port}/mcp")))
+}
+
+/// The port in the line that a server writes once it can be reached.
+fn listens_on(log: &str) -> Option<u16> {
+    let (_, rest) = log.split_once("listens on http://127.0.0.1:")?;
+    let (port, _) = rest.split_once("/mcp")?;
+    port.parse().ok()
+}
+
+impl Set {
+    fn run(&self, layout: &Layout, url: &str) -> anyhow::Result<Outcome> {
+        let log = layout.fresh_log(&format!("conformance-{}", self.name))?;
+        let results = results(layout, self.name)?;
+        let suite = format!("@modelcontextprotocol/conformance@{}", self.version);
+        let command = format!(
+            "conformance server --url {url} {} -o '{}'",
+            self.selection,
+            results.display()
+        );
+        let mut beat = Heartbeat::start("suite", self.name);
+        let status = Program::guarded("npx", Duration::from_secs(5), None)?
+            .args(["-y", "-p", NODE, "-p", &suite, "-c", &command])
+            .envs([
+                (
+                    "npm_config_cache",
+                    layout.backends().join("npm").as_os_str(),
+                ),
+                // Without a network this gives up in seconds, not in minutes.
+                ("npm_config_fetch_retry_mintimeout", "1000".as_ref()),
+                ("npm_config_fetch_retry_maxtimeout", "5000".as_ref()),
+            ])
+            .dir(&layout.root)
+            .log_to(&log)?
+            .spawn()?
+            .wait(&layout.stop, || beat.beat())?;
+        if layout.stop.requested() {
+            bail!("stopped");
+        }
+        let report = Report::read(&results)?;
+        let output = String::from_utf8_lossy(&fs::read(&log)?).into_owned();
+        if report.is_empty() && has_no_network(&output) {
+            let why = "no network, npm could not reach its registry";
+            return Ok(Outcome::Skipped(why.to_owned()));
+        }
+        let tally = report.tally(status.success());
+        let verdict = if tally.failed == 0 { "ok" } else { "FAILED" };
+        line(format_args!("{verdict:<8} {}: {tally}", self.name));
+        report.failures().for_each(line);
+        if tally.failed > 0 {
+            line(format_args!("         all of it: {}", layout.shown(&log)));
+        }
+        Ok(Outcome::Ran(tally))
+    }
+}
+
+/// An empty folder for what the suite writes down.
+fn results(layout: &Layout, name: &str) -> anyhow::Result<PathBuf> {
+    let dir: &Path = &layout.backends().join("conformance").join(name);
+    if dir.exists() {
+        fs::remove_dir_all(dir)?;
+    }
+    create_dir(dir)?;
+    Ok(dir.to_owned())
+}
+
+fn has_no_network(output: &str) -> bool {
+    [
+        "ENOTFOUND",
+        "EAI_AGAIN",
+        "ECONNREFUSED",
+        "ETIMEDOUT",
+        "ENETUNREACH",
+    ]
+    .iter()
+    .any(|code| output.contains(code))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_port_is_read_from_the_log() {
+        let log = "INFO mcp_serve::run: mcp-conformance listens on http://127.0.0.1:40213/mcp\n";
+        assert_eq!(listens_on(log), Some(40213));
+        assert_eq!(
+            listens_on("INFO mcp_serve::run: listens on http://127.0.0.1:40"),
+            None
+        );
+    }
+}
