@@ -88,7 +88,7 @@ fn every_flag_exists() {
         known.extend(words(&help).map(str::to_owned));
     }
     // Of `claude mcp add` and of cargo.
-    known.extend(["--transport", "--release"].map(str::to_owned));
+    known.extend(["--transport", "--header", "--release"].map(str::to_owned));
     let is_flag = |word: &&str| {
         let name = word.strip_prefix("--");
         name.is_some_and(|name| name.starts_with(|c: char| c.is_ascii_lowercase()))
@@ -119,7 +119,11 @@ fn every_variable_exists() {
                 .chars()
                 .all(|c| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_')
     };
-    for variable in words(&page()).filter(is_variable) {
+    let compose = std::fs::read_to_string(root().join("docker-compose.yml")).unwrap();
+    let ours = compose.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
+    let ours = ours.filter(|word| word.starts_with("MCP_"));
+    let page = page();
+    for variable in words(&page).filter(is_variable).chain(ours) {
         // Some come with a number at their end.
         let exists = known.iter().any(|known| known.starts_with(variable));
         assert!(exists, "{variable} does not exist");

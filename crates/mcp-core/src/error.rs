@@ -1,5 +1,7 @@
 //! What the protocol peer is told when a request fails.
 
+mod bad_param;
+
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -11,6 +13,9 @@ use crate::jsonrpc::{
 };
 use crate::revision::{MODERN, Revision};
 use crate::tool::{ToolError, ToolErrorKind};
+
+pub use bad_param::BadParam;
+use bad_param::clipped;
 
 /// A request that failed, by kind. A number is only a rendering of a kind: see [`Error::render`].
 #[derive(Debug)]
@@ -63,39 +68,6 @@ pub enum Error {
     UnsupportedVersion(String),
     /// A header and the body differ (2026-07-28).
     HeaderMismatch(String),
-}
-
-/// The parameter at fault.
-#[derive(Debug, Default)]
-pub struct BadParam {
-    /// Its path; empty where it is the parameters as a whole.
-    pub field: String,
-    /// What is wrong with it.
-    pub reason: String,
-    /// What it should have been, as JSON Schema, where that is known.
-    pub schema: Option<Box<Value>>,
-}
-
-impl BadParam {
-    /// `field` is at fault because of `reason`.
-    pub fn new(field: impl Into<String>, reason: impl Into<String>) -> Self {
-        Self {
-            field: field.into(),
-            reason: reason.into(),
-            schema: None,
-        }
-    }
-
-    /// One line that names the field, unless the reason does already.
-    pub fn line(&self) -> String {
-        clipped(
-            if self.field.is_empty() || self.reason.contains(&self.field) {
-                self.reason.clone()
-            } else {
-                format!("{}: {}", self.field, self.reason)
-            },
-        )
-    }
 }
 
 /// How the plain era numbers its errors. Never reaches the other eras, where some of these numbers
@@ -314,18 +286,6 @@ impl Error {
             _ => 200,
         }
     }
-}
-
-/// Bytes of what a peer said when it is repeated to it: enough to know it by.
-const MAX_QUOTE: usize = 1000;
-
-/// A request of megabytes must not be answered with megabytes.
-fn clipped(mut text: String) -> String {
-    if text.len() > MAX_QUOTE {
-        text.truncate(text.floor_char_boundary(MAX_QUOTE));
-        text.push('…');
-    }
-    text
 }
 
 /// Every version that `MCP-Protocol-Version` may name, newest first.

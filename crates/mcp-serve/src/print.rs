@@ -32,14 +32,17 @@ pub(crate) fn options(mut command: Command) -> anyhow::Result<()> {
     )
 }
 
-/// One option; `value` and `default` are `null` where there is none.
+/// One option; `value` and `default` are `null` where there is none, `values` is empty where they
+/// cannot be counted.
 fn option(arg: &Arg) -> Value {
     let takes_value = arg.get_action().takes_values();
     let value = arg.get_value_names().and_then(|names| names.first());
     let default = arg.get_default_values().first();
+    let values = arg.get_possible_values();
     json!({
         "flag": arg.get_long().map(|long| format!("--{long}")),
         "value": value.filter(|_| takes_value).map(|name| name.as_str()),
+        "values": values.iter().map(|value| value.get_name()).collect::<Vec<_>>(),
         "env": arg.get_env().map(|env| env.to_string_lossy()),
         "default": default.filter(|_| takes_value).map(|value| value.to_string_lossy()),
         "help": arg.get_help().map(StyledStr::to_string),

@@ -100,7 +100,14 @@ fn option_table(rows: &[String]) -> String {
 fn option_row(option: &Value, default: &str) -> String {
     let flag = option["flag"].as_str().unwrap();
     let variable = option["env"].as_str().unwrap();
-    let help = cell(option["help"].as_str().unwrap());
+    let mut help = cell(option["help"].as_str().unwrap());
+    if let Some(values) = option["values"]
+        .as_array()
+        .filter(|values| !values.is_empty())
+    {
+        let values: Vec<_> = values.iter().map(|value| value.as_str().unwrap()).collect();
+        let _ = write!(help, " (`{}`)", values.join("`, `"));
+    }
     format!("| `{variable}` | `{flag}` | {default} | {help} |\n")
 }
 
