@@ -47,13 +47,15 @@ async fn ping(server: &Server, authorization: &str) -> Reply {
 async fn a_token_comes_from_a_flag_a_variable_or_a_file() {
     let path = file(&format!("  {TOKEN}\n"));
     let path = path.to_str().unwrap();
-    let ways: [(&[&str], &[(&str, &str)]); 4] = [
-        (&["--token", TOKEN], &[]),
-        (&[], &[("MCP_TOKEN", TOKEN)]),
-        (&["--token-file", path], &[]),
-        (&[], &[("MCP_TOKEN_FILE", path), ("MCP_TOKEN", "")]),
-    ];
-    for (args, env) in ways {
+    let (flag, file) = (["--token", TOKEN], ["--token-file", path]);
+    let variable = [("MCP_TOKEN", TOKEN)];
+    let variables = [("MCP_TOKEN_FILE", path), ("MCP_TOKEN", "")];
+    for (args, env) in [
+        (&flag[..], &[][..]),
+        (&[], &variable),
+        (&file, &[]),
+        (&[], &variables),
+    ] {
         let server = Server::with_args(FIXTURE, args, env).await;
         let reply = server.post(Dialect::Plain.request("1", "ping", "")).await;
         assert_eq!(reply.status, 401, "{args:?}");

@@ -17,6 +17,7 @@ mod docker;
 mod documents;
 mod edges;
 mod harness;
+mod listener;
 mod n8n;
 mod openhands;
 mod readme;

@@ -370,7 +370,10 @@ async fn results_of_several_lines_are_one_line_too() {
         })
         .await;
     let line = String::from_utf8(answer.into_line().unwrap()).unwrap();
-    assert_eq!(line, r#"{"jsonrpc":"2.0","id":1,"result":{"value":[1, 2,  3]}}"#);
+    assert_eq!(
+        line,
+        r#"{"jsonrpc":"2.0","id":1,"result":{"value":[1, 2,  3]}}"#
+    );
 }
 
 #[tokio::test]

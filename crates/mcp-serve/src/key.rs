@@ -46,7 +46,8 @@ impl Key {
         Ok(Self(key))
     }
 
-    pub(crate) fn signer(&self) -> Signer {
+    /// Signs and checks with this key.
+    pub fn signer(&self) -> Signer {
         Signer::new(self.0)
     }
 }

@@ -15,6 +15,7 @@ use mcp_core::server::{Answer, Connection, Incoming, Server};
 use mcp_core::tool::{Call, Peer};
 use tokio::runtime::Handle;
 use tokio::sync::{Semaphore, mpsc, oneshot};
+use tokio::time::{Instant, timeout_at};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -24,10 +25,13 @@ const IN_FLIGHT: usize = 512;
 const QUEUE: usize = 1024;
 /// Size of the buffers of both directions, in bytes.
 const BUFFER: usize = 64 * 1024;
-/// After the end of the input, calls in flight have this long to finish …
-const DRAIN: Duration = Duration::from_millis(700);
-/// … and then this long to clean up.
-const CLEAN_UP: Duration = Duration::from_millis(200);
+/// From the end of the input to our own, at the most: a second is what hosts wait …
+const END: Duration = Duration::from_millis(900);
+/// … of which this much is for calls that are given up, and this much for the last lines.
+const CLEAN_UP: Duration = Duration::from_millis(150);
+
+/// A line to write; `None` is the end.
+type Line = Option<Vec<u8>>;
 
 /// Serves until the end of the input, a broken pipe or `stop`.
 ///
@@ -61,6 +65,7 @@ pub(crate) async fn serve(
         in_flight: Arc::new(Semaphore::new(IN_FLIGHT)),
     });
     let (calls, give_up) = (client.calls.clone(), client.give_up.clone());
+    let end = client.lines.clone();
     let watcher = Arc::clone(&client);
     let watch = tokio::spawn(async move {
         let outbox = Outbox(watcher.lines.clone());
@@ -83,20 +88,28 @@ pub(crate) async fn serve(
     }
     open.close();
     calls.close();
-    if tokio::time::timeout(DRAIN, calls.wait()).await.is_err() {
+    let until = Instant::now() + END;
+    if timeout_at(until - 2 * CLEAN_UP, calls.wait())
+        .await
+        .is_err()
+    {
         give_up.cancel();
-        let _ = tokio::time::timeout(CLEAN_UP, calls.wait()).await;
+        let _ = timeout_at(until - CLEAN_UP, calls.wait()).await;
     }
     watch.abort();
-    // The queue ends with its last sender; after a stop, the reader still holds one.
-    let _ = tokio::time::timeout(CLEAN_UP, all_written).await;
+    // After a stop the reader still holds on to the queue, which therefore does not end by itself.
+    let _ = timeout_at(until, async {
+        let _ = end.send(None).await;
+        let _ = all_written.await;
+    })
+    .await;
     Ok(())
 }
 
 struct Client {
     server: Arc<Server>,
     connection: Arc<Connection>,
-    lines: mpsc::Sender<Vec<u8>>,
+    lines: mpsc::Sender<Line>,
     calls: TaskTracker,
     give_up: CancellationToken,
     in_flight: Arc<Semaphore>,
@@ -155,7 +168,7 @@ impl Client {
                 self.calls.spawn(async move {
                     let answer = answer.await;
                     if let Some(line) = answer.into_line() {
-                        let _ = client.lines.send(line).await;
+                        let _ = client.lines.send(Some(line)).await;
                     }
                 });
             }
@@ -170,25 +183,28 @@ impl Client {
 
     fn send(&self, line: Vec<u8>) {
         // Waits while the client does not read: then it is asked for no more lines either.
-        let _ = self.lines.blocking_send(line);
+        let _ = self.lines.blocking_send(Some(line));
     }
 }
 
 /// Notifications of running calls. They are dropped rather than waited for.
-struct Outbox(mpsc::Sender<Vec<u8>>);
+struct Outbox(mpsc::Sender<Line>);
 
 impl Peer for Outbox {
     fn notify(&self, message: String) {
-        let _ = self.0.try_send(message.into_bytes());
+        let _ = self.0.try_send(Some(message.into_bytes()));
     }
 }
 
 /// Writes every line of the queue and flushes whenever the queue is empty.
-fn write(mut queue: mpsc::Receiver<Vec<u8>>) -> io::Result<()> {
+fn write(mut queue: mpsc::Receiver<Line>) -> io::Result<()> {
     let mut output = io::BufWriter::with_capacity(BUFFER, io::stdout().lock());
     while let Some(line) = queue.blocking_recv() {
         let mut next = Some(line);
         while let Some(line) = next {
+            let Some(line) = line else {
+                return output.flush();
+            };
             output.write_all(&line)?;
             output.write_all(b"\n")?;
             next = queue.try_recv().ok();

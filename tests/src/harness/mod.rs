@@ -1,8 +1,6 @@
 //! What the tests stand on: servers as processes, real services, and fakes for faults that real
 //! services cannot be made to show.
 
-#![expect(dead_code, reason = "each part of the suite uses a part of it")]
-
 mod binaries;
 mod dialect;
 mod fake;

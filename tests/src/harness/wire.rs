@@ -47,6 +47,18 @@ impl Wire {
         taken
     }
 
+    /// Whether the server says anything within `patience`, the end of the connection included.
+    pub(crate) async fn speaks_within(&mut self, patience: Duration) -> bool {
+        tokio::time::timeout(patience, self.0.fill_buf())
+            .await
+            .is_ok()
+    }
+
+    /// Whether the connection is still open and silent after `pause`.
+    pub(crate) async fn is_open(&mut self, pause: Duration) -> bool {
+        !self.speaks_within(pause).await
+    }
+
     /// Ends the connection with a reset, as a process that dies does.
     pub(crate) fn reset(self) {
         let stream = self.0.into_inner();

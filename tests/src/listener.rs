@@ -1,0 +1,71 @@
+//! What slow, broken and hostile clients can do to a listener: nothing.
+
+mod crowd;
+mod end;
+mod limits;
+mod smuggling;
+
+use std::net::Ipv4Addr;
+
+use mcp_serve::{Guard, Key, Limits, Listener, Tokens};
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+use crate::harness::{Dialect, Wire, in_memory, post};
+
+/// A listener in this process, with the limits of a test.
+struct Listening {
+    url: String,
+    stop: CancellationToken,
+    ended: JoinHandle<()>,
+}
+
+impl Listening {
+    async fn start(limits: Limits) -> Self {
+        let server = in_memory(std::iter::once("mcp-conformance"));
+        let guard = Guard::new(Tokens::default(), &[]);
+        let address = (Ipv4Addr::LOCALHOST, 0).into();
+        let signer = Key::random().unwrap().signer();
+        let listener = Listener::bind(address, server, guard, signer, limits)
+            .await
+            .unwrap();
+        let stop = CancellationToken::new();
+        Self {
+            url: format!("http://{}/mcp", listener.address()),
+            ended: tokio::spawn(listener.serve(stop.clone())),
+            stop,
+        }
+    }
+
+    /// A client that has nothing to hide is served.
+    async fn serves(&self) {
+        let mut wire = Wire::to(&self.url).await;
+        wire.send(ping(1)).await;
+        assert_eq!(wire.reply().await.unwrap().status, 200);
+    }
+}
+
+fn ping(id: u32) -> String {
+    post(&[], &Dialect::Plain.request(&id.to_string(), "ping", ""))
+}
+
+/// A call that reports at once and then every `step` milliseconds, as a stream.
+fn slow(step: u32, steps: u32) -> String {
+    let members = format!(
+        r#""name":"slow","arguments":{{"step":{step},"steps":{steps}}},"_meta":{{"progressToken":1}}"#
+    );
+    let body = Dialect::Plain.request("1", "tools/call", &members);
+    post(&["Accept: application/json, text/event-stream"], &body)
+}
+
+/// Starts a call and waits until it runs.
+async fn start_slow(url: &str, step: u32, steps: u32) -> Wire {
+    let mut wire = Wire::to(url).await;
+    wire.send(slow(step, steps)).await;
+    let (status, headers) = wire.head().await.unwrap();
+    assert_eq!(status, 200);
+    assert_eq!(headers["content-type"], "text/event-stream");
+    let event = String::from_utf8(wire.chunk().await.unwrap()).unwrap();
+    assert!(event.contains("notifications/progress"), "{event}");
+    wire
+}

@@ -1,0 +1,241 @@
+//! Many at once: caps, order, and what is left behind.
+
+use std::time::{Duration, Instant};
+
+use mcp_serve::Limits;
+use serde_json::json;
+
+use super::{Listening, ping, slow, start_slow};
+use crate::harness::{Dialect, Server, Wire, post};
+
+#[tokio::test]
+async fn more_connections_than_allowed_wait_for_room() {
+    let listening = Listening::start(Limits {
+        connections: 2,
+        ..Limits::default()
+    })
+    .await;
+    let mut inside = Vec::new();
+    for _ in 0..2 {
+        let mut wire = Wire::to(&listening.url).await;
+        wire.send(ping(1)).await;
+        assert_eq!(wire.reply().await.unwrap().status, 200);
+        inside.push(wire);
+    }
+    let mut waiting = Wire::to(&listening.url).await;
+    waiting.send(ping(3)).await;
+    assert!(!waiting.speaks_within(Duration::from_millis(200)).await);
+    // Those inside are served meanwhile.
+    inside[0].send(ping(2)).await;
+    assert_eq!(inside[0].reply().await.unwrap().json()["id"], 2);
+    drop(inside.pop());
+    assert_eq!(waiting.reply().await.unwrap().json()["id"], 3);
+}
+
+#[tokio::test]
+async fn more_requests_than_allowed_are_sent_away() {
+    let listening = Listening::start(Limits {
+        in_flight: 2,
+        ..Limits::default()
+    })
+    .await;
+    let one = start_slow(&listening.url, 20, 1000).await;
+    let two = start_slow(&listening.url, 20, 1000).await;
+    let mut wire = Wire::to(&listening.url).await;
+    for id in 0..3 {
+        wire.send(ping(id)).await;
+        let reply = wire.reply().await.unwrap();
+        assert_eq!(reply.status, 503);
+        assert_eq!(reply.headers["retry-after"], "1");
+        assert!(reply.json()["error"].is_object() || reply.json()["error"].is_string());
+    }
+    // Health is no request.
+    wire.send("GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        .await;
+    assert_eq!(wire.reply().await.unwrap().status, 200);
+    drop((one, two));
+}
+
+#[tokio::test]
+async fn a_body_that_does_not_come_takes_no_place() {
+    let listening = Listening::start(Limits {
+        in_flight: 1,
+        ..Limits::default()
+    })
+    .await;
+    let mut slow = Vec::new();
+    for _ in 0..5 {
+        let mut wire = Wire::to(&listening.url).await;
+        wire.send("POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\n{")
+            .await;
+        slow.push(wire);
+    }
+    listening.serves().await;
+    // One that has arrived does.
+    let running = start_slow(&listening.url, 20, 1000).await;
+    let mut wire = Wire::to(&listening.url).await;
+    wire.send(ping(1)).await;
+    assert_eq!(wire.reply().await.unwrap().status, 503);
+    drop((slow, running));
+}
+
+#[tokio::test]
+async fn pipelined_requests_are_answered_in_order() {
+    let listening = Listening::start(Limits::default()).await;
+    let mut wire = Wire::to(&listening.url).await;
+    let slow = slow(20, 2).replace("Accept: application/json, text/event-stream\r\n", "");
+    let all: Vec<String> = (2..=100).map(ping).collect();
+    wire.send(format!("{slow}{}", all.concat())).await;
+    for id in 1..=100 {
+        assert_eq!(wire.reply().await.unwrap().json()["id"], id);
+    }
+}
+
+#[tokio::test]
+async fn an_answer_does_not_wait_for_the_next_request() {
+    let listening = Listening::start(Limits::default()).await;
+    for begun in ["P", "POST /mcp HTTP/1.1\r\nHost: loc", "\r\n"] {
+        let mut wire = Wire::to(&listening.url).await;
+        wire.send(format!("{}{begun}", ping(1))).await;
+        // Far below the patience for the head of the second.
+        let started = Instant::now();
+        assert_eq!(wire.reply().await.unwrap().status, 200);
+        assert!(started.elapsed() < Duration::from_secs(5), "{begun:?}");
+    }
+}
+
+#[tokio::test]
+async fn what_is_refused_leaves_nothing_behind() {
+    const COUNT: usize = 10_000;
+    let server = Server::with_args("mcp-conformance", &["--token", "t0ken"], &[]).await;
+    let auth = "Authorization: Bearer t0ken";
+    let refused = [
+        post(&[auth, "Origin: http://evil.example"], "{}"),
+        post(&[auth], "{}").replacen("Host: localhost", "Host: evil.example", 1),
+        post(&[], "{}"),
+        post(&["Authorization: Bearer wrong"], "{}"),
+        post(&[auth], "{"),
+        post(&[auth], r#"{"jsonrpc":"2.0","id":null,"method":"ping"}"#),
+        post(&[auth, "MCP-Protocol-Version: 1999-01-01"], "{}"),
+        post(&[auth, "Mcp-Session-Id: nobody"], "{}"),
+        post(&[auth, "Content-Type: text/plain"], "{}"),
+        post(
+            &[auth],
+            &Dialect::Plain.request("1", "tools/call", r#""name":"nobody""#),
+        ),
+    ];
+    // Warm-up: buffers and pools grow to their size.
+    knock(&server, &refused, COUNT / 5).await;
+    let before = resident(server.pid());
+    knock(&server, &refused, COUNT).await;
+    let grown = resident(server.pid()).saturating_sub(before);
+    assert!(grown < 2 * 1024, "grown by {grown} KiB");
+}
+
+/// Sends `count` requests that are refused, over a few connections at a time.
+async fn knock(server: &Server, refused: &[String], count: usize) {
+    const AT_ONCE: usize = 100;
+    for _ in 0..count / AT_ONCE {
+        let mut wire = Wire::to(&server.url).await;
+        let requests: String = refused
+            .iter()
+            .cycle()
+            .take(AT_ONCE)
+            .map(String::as_str)
+            .collect();
+        wire.send(requests).await;
+        for _ in 0..AT_ONCE {
+            let reply = wire.reply().await.expect("the connection stays");
+            assert!(reply.body.contains("error"), "{reply:?}");
+        }
+    }
+}
+
+/// Resident memory of a process, in KiB.
+fn resident(pid: u32) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    let kib = line.unwrap().trim().trim_end_matches(" kB");
+    kib.parse().unwrap()
+}
+
+#[tokio::test]
+async fn a_stream_is_about_as_fast_as_a_reply() {
+    const ROUNDS: usize = 60;
+    let server = Server::start("mcp-conformance", &[]).await;
+    let mut medians = Vec::new();
+    for accept in ["Accept: application/json", "Accept: text/event-stream"] {
+        let request = post(&[accept], &Dialect::Plain.request("1", "ping", ""));
+        let mut wire = Wire::to(&server.url).await;
+        let mut times = Vec::new();
+        for _ in 0..ROUNDS {
+            let started = Instant::now();
+            wire.send(&request).await;
+            assert!(wire.reply().await.unwrap().body.contains("result"));
+            times.push(started.elapsed());
+        }
+        times.sort();
+        medians.push(times[ROUNDS / 2]);
+    }
+    // Nagle's algorithm against delayed acknowledgements would cost 40 ms each.
+    let [json, events] = medians[..] else {
+        panic!()
+    };
+    assert!(
+        events < json * 10 || events < Duration::from_millis(20),
+        "{json:?} {events:?}"
+    );
+}
+
+#[tokio::test]
+async fn who_leaves_a_plain_call_does_not_stop_it() {
+    let server = Server::start("mcp-conformance", &[]).await;
+    start_slow(&server.url, 100, 5).await.reset();
+    // Each question counts itself, so one more than those is the call that was left.
+    let mut asked = 0;
+    let finished = tokio::time::timeout(Duration::from_secs(20), async {
+        loop {
+            let info = server.result("mcp.getServerInfo", json!({})).await;
+            let metrics = &info["health_metrics"];
+            assert_eq!(metrics["failed_requests"], 0, "{info}");
+            if metrics["successful_requests"] == asked + 1 {
+                break;
+            }
+            asked += 1;
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    });
+    finished.await.expect("it was not finished");
+}
+
+#[tokio::test]
+async fn who_leaves_a_modern_call_stops_it() {
+    let server = Server::start("mcp-conformance", &[]).await;
+    let members = r#""name":"slow","arguments":{"step":60000,"steps":1}"#;
+    let body = Dialect::Modern.request("1", "tools/call", members);
+    let fields = [
+        "Accept: application/json, text/event-stream",
+        "MCP-Protocol-Version: 2026-07-28",
+        "Mcp-Method: tools/call",
+        "Mcp-Name: slow",
+    ];
+    for fields in [
+        fields,
+        ["Accept: text/event-stream", fields[1], fields[2], fields[3]],
+    ] {
+        let stopped = server.log().matches("Stopped as asked").count();
+        let mut wire = Wire::to(&server.url).await;
+        wire.send(post(&fields, &body)).await;
+        // Nothing tells that it has begun; one that has not is stopped all the same.
+        assert!(
+            !wire.speaks_within(Duration::from_millis(100)).await || fields[0].ends_with("stream")
+        );
+        wire.reset();
+        let seen = tokio::time::timeout(Duration::from_secs(20), async {
+            while server.log().matches("Stopped as asked").count() == stopped {
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+        });
+        assert!(seen.await.is_ok(), "{}", server.log());
+    }
+}

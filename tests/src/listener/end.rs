@@ -1,0 +1,121 @@
+//! The end of a server: what is in flight finishes, what waits is told, nothing is left.
+
+use std::time::{Duration, Instant};
+
+use mcp_serve::Limits;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
+use super::{Listening, ping, start_slow};
+use crate::harness::{Dialect, Server, Wire, post};
+
+const FIXTURE: &str = "mcp-conformance";
+
+fn signal(server: &Server, signal: Signal) {
+    let pid = server.pid().try_into().unwrap();
+    kill(Pid::from_raw(pid), signal).unwrap();
+}
+
+/// Opens a subscription and reads its acknowledgement.
+async fn listen(url: &str) -> Wire {
+    let body = Dialect::Modern.request("1", "subscriptions/listen", r#""notifications":{}"#);
+    let fields = [
+        "Accept: application/json, text/event-stream",
+        "MCP-Protocol-Version: 2026-07-28",
+        "Mcp-Method: subscriptions/listen",
+    ];
+    let mut wire = Wire::to(url).await;
+    wire.send(post(&fields, &body)).await;
+    assert_eq!(wire.head().await.unwrap().0, 200);
+    let event = String::from_utf8(wire.chunk().await.unwrap()).unwrap();
+    assert!(
+        event.contains("notifications/subscriptions/acknowledged"),
+        "{event}"
+    );
+    wire
+}
+
+#[tokio::test]
+async fn what_is_in_flight_finishes_and_what_waits_is_told() {
+    for name in [Signal::SIGTERM, Signal::SIGINT] {
+        let mut server = Server::start(FIXTURE, &[]).await;
+        let (mut calls, mut streams, mut idle) = (Vec::new(), Vec::new(), Vec::new());
+        for _ in 0..20 {
+            calls.push(start_slow(&server.url, 100, 8).await);
+            streams.push(listen(&server.url).await);
+            let mut silent = Wire::to(&server.url).await;
+            idle.push(Wire::to(&server.url).await);
+            silent.send(ping(1)).await;
+            assert_eq!(silent.reply().await.unwrap().status, 200);
+            idle.push(silent);
+        }
+        signal(&server, name);
+        for mut call in calls {
+            let events = call.rest().await;
+            assert!(events.contains(r#"{\"done\":8}"#), "{events}");
+        }
+        for mut stream in streams {
+            let events = stream.rest().await;
+            assert!(events.contains(r#""result":{"#), "{events}");
+            assert!(
+                events.contains("io.modelcontextprotocol/subscriptionId"),
+                "{events}"
+            );
+        }
+        for mut connection in idle {
+            assert_eq!(connection.rest().await, "");
+        }
+        assert_eq!(server.ended().await, Some(0), "{name}");
+    }
+}
+
+#[tokio::test]
+async fn nobody_new_is_let_in_while_it_ends() {
+    let listening = Listening::start(Limits::default()).await;
+    let mut call = start_slow(&listening.url, 50, 10).await;
+    let address = listening.url.replace("http://", "").replace("/mcp", "");
+    listening.stop.cancel();
+    // The port is closed at once, while the call goes on.
+    let closed = tokio::time::timeout(Duration::from_secs(20), async {
+        while tokio::net::TcpStream::connect(&address).await.is_ok() {
+            tokio::task::yield_now().await;
+        }
+    });
+    closed.await.expect("it still listens");
+    assert!(call.rest().await.contains(r#"{\"done\":10}"#));
+    listening.ended.await.unwrap();
+}
+
+#[tokio::test]
+async fn the_end_does_not_wait_for_ever() {
+    let listening = Listening::start(Limits {
+        drain: Duration::from_millis(300),
+        ..Limits::default()
+    })
+    .await;
+    let _call = start_slow(&listening.url, 20, 1000).await;
+    let mut body = Wire::to(&listening.url).await;
+    body.send("POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\n{")
+        .await;
+    let started = Instant::now();
+    listening.stop.cancel();
+    listening.ended.await.unwrap();
+    assert!(started.elapsed() < Duration::from_secs(8));
+}
+
+#[tokio::test]
+async fn a_second_signal_ends_it_at_once() {
+    let mut server = Server::start(FIXTURE, &[]).await;
+    let _call = start_slow(&server.url, 20, 1000).await;
+    signal(&server, Signal::SIGTERM);
+    let told = tokio::time::timeout(Duration::from_secs(20), async {
+        while !server.log().contains("stopping") {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    });
+    told.await.expect("it does not notice");
+    let started = Instant::now();
+    signal(&server, Signal::SIGTERM);
+    assert_eq!(server.ended().await, Some(1));
+    assert!(started.elapsed() < Duration::from_secs(5));
+}

@@ -1,0 +1,91 @@
+//! Requests whose end is a matter of opinion: never is a second one seen in the first.
+
+use std::time::Duration;
+
+use mcp_serve::Limits;
+
+use super::{Listening, ping};
+use crate::harness::Wire;
+
+/// What would be smuggled, and what its answer holds.
+const HIDDEN: &str = "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n";
+const SEEN: &str = r#"{"status":"ok"}"#;
+
+#[tokio::test]
+async fn a_second_request_is_never_seen_in_the_first() {
+    let listening = Listening::start(Limits {
+        head: Duration::from_millis(300),
+        body_idle: Duration::from_millis(300),
+        ..Limits::default()
+    })
+    .await;
+    let hidden = HIDDEN.len();
+    for fields in [
+        // By its length the hidden request is body, by its chunks it is not; and the reverse.
+        format!(
+            "Content-Length: {}\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+            hidden + 5
+        ),
+        format!(
+            "Transfer-Encoding: chunked\r\nContent-Length: {}\r\n\r\n0\r\n\r\n",
+            hidden + 5
+        ),
+        "Content-Length: 0\r\nTransfer-Encoding: chunked\r\n\r\n".to_owned(),
+        format!("Transfer-Encoding: chunked, identity\r\nContent-Length: {hidden}\r\n\r\n"),
+        "Transfer-Encoding: xchunked\r\nContent-Length: 0\r\n\r\n".to_owned(),
+        "Transfer-Encoding : chunked\r\nContent-Length: 0\r\n\r\n0\r\n\r\n".to_owned(),
+        "Transfer-Encoding: chunked\r\nTransfer-Encoding: x\r\n\r\n0\r\n\r\n".to_owned(),
+        // Two lengths, and lengths that are none.
+        format!("Content-Length: 0\r\nContent-Length: {hidden}\r\n\r\n"),
+        format!("Content-Length: {hidden}\r\nContent-Length: 0\r\n\r\n"),
+        format!("Content-Length: 0, {hidden}\r\n\r\n"),
+        "Content-Length: +0\r\n\r\n".to_owned(),
+        "Content-Length: -1\r\n\r\n".to_owned(),
+        "Content-Length: 0x0\r\n\r\n".to_owned(),
+        "Content-Length : 0\r\n\r\n".to_owned(),
+        // A folded line, and a line break that is none.
+        "X: a\r\n Content-Length: 0\r\n\r\n{".to_owned(),
+        "X: a\rContent-Length: 0\r\n\r\n".to_owned(),
+        // Chunk sizes that only some read.
+        "Transfer-Encoding: chunked\r\n\r\n0;a=\"\n\"\r\n\r\n".to_owned(),
+        "Transfer-Encoding: chunked\r\n\r\n0_0\r\n\r\n".to_owned(),
+        "Transfer-Encoding: chunked\r\n\r\nfffffffffffffffff\r\n".to_owned(),
+    ] {
+        for path in ["/mcp", "/healthz-not", "/mcp?x"] {
+            let mut wire = Wire::to(&listening.url).await;
+            let head = format!("POST {path} HTTP/1.1\r\nHost: localhost\r\n{fields}{HIDDEN}");
+            wire.push(head.as_bytes()).await;
+            let answers = wire.rest().await;
+            assert!(!answers.contains(SEEN), "{path} {fields:?}: {answers}");
+            let count = answers.matches("HTTP/1.1 ").count();
+            assert!(count <= 1, "{path} {fields:?}: {answers}");
+        }
+    }
+    listening.serves().await;
+}
+
+#[tokio::test]
+async fn what_has_one_end_may_be_followed() {
+    let listening = Listening::start(Limits::default()).await;
+    let mut wire = Wire::to(&listening.url).await;
+    wire.send(format!("{}{HIDDEN}", ping(1))).await;
+    assert_eq!(wire.reply().await.unwrap().json()["id"], 1);
+    assert_eq!(wire.reply().await.unwrap().body, SEEN);
+}
+
+#[tokio::test]
+async fn a_client_may_ask_before_it_sends() {
+    let listening = Listening::start(Limits::default()).await;
+    let request = ping(1).replace("Content-Length", "Expect: 100-continue\r\nContent-Length");
+    let (head, body) = request.split_once("\r\n\r\n").unwrap();
+    let mut wire = Wire::to(&listening.url).await;
+    wire.send(format!("{head}\r\n\r\n")).await;
+    assert_eq!(wire.head().await.unwrap().0, 100);
+    wire.send(body).await;
+    assert_eq!(wire.reply().await.unwrap().status, 200);
+
+    // Not for a body that would be refused.
+    let mut wire = Wire::to(&listening.url).await;
+    wire.send("POST /mcp HTTP/1.1\r\nHost: localhost\r\nExpect: 100-continue\r\nContent-Length: 99999999\r\n\r\n").await;
+    assert_eq!(wire.reply().await.unwrap().status, 413);
+}
