@@ -23,6 +23,11 @@ pub(crate) use leftover::clear;
 /// The engine gives its containers ten seconds before it ends.
 const GRACE: Duration = Duration::from_secs(25);
 
+/// Starts the engine in a network namespace of its own. There it can neither see nor change
+/// the bridges and packet filters of another engine on this machine, and it has no way out,
+/// which suits tests. Published ports need the loopback interface, which starts switched off.
+const OWN_NETWORK: &str = r#"ip link set lo up; exec dockerd "$0" "$@""#;
+
 /// True when an engine answers on this socket.
 pub(crate) fn answers(socket: &Path) -> bool {
     let ping = || {
@@ -59,11 +64,9 @@ pub(crate) fn start(layout: &Layout, place: &Place) -> anyhow::Result<Process> {
     let own_pid_file = place.file("dockerd.pid");
     let _ = std::fs::remove_file(&own_pid_file);
 
-    // In a network namespace of its own an engine can neither see nor change the bridges and
-    // packet filters of another engine on this machine. It has no way out, which tests want.
     let (program, first) = match place.purpose {
         Purpose::RunAll => ("dockerd", &[][..]),
-        Purpose::Test => ("unshare", &["--net", "dockerd"][..]),
+        Purpose::Test => ("unshare", &["--net", "sh", "-c", OWN_NETWORK][..]),
     };
     let mut process = Program::guarded(program, GRACE, Some(&place.pid_path()))?
         .args(first)
