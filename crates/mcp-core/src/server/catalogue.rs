@@ -8,15 +8,19 @@ use serde_json::{Value, json};
 use crate::era::Era;
 use crate::jsonrpc::Json;
 use crate::revision::Revision;
-use crate::tool::{BoundTool, Definition, Detail};
+use crate::tool::{BoundTool, Definition, Detail, TaskSupport, Mirrored, mirrored};
 
 pub(super) struct Catalogue {
     tools: Vec<(Definition, Arc<dyn BoundTool>)>,
     by_name: HashMap<String, usize>,
+    /// The arguments that clients repeat in headers, of the tools that have any.
+    mirrored: HashMap<String, Vec<Mirrored>>,
     legacy: Json,
     basic: Json,
     annotated: Json,
     full: Json,
+    /// `None` if no tool may run as a task.
+    with_tasks: Option<Json>,
     /// The list of [`Self::full`] without its braces, for results that add to it.
     pub(super) tools_member: Json,
 }
@@ -28,6 +32,17 @@ impl Catalogue {
             .enumerate()
             .map(|(at, (tool, _))| (tool.name.clone(), at));
         let by_name = names.collect();
+        // A tool from elsewhere may be wrong about it: then it has none.
+        let mirrored = tools
+            .iter()
+            .map(|(tool, _)| {
+                (
+                    tool.name.clone(),
+                    mirrored(&tool.input_schema).unwrap_or_default(),
+                )
+            })
+            .filter(|(_, mirrored)| !mirrored.is_empty())
+            .collect();
         let render =
             |detail| -> Vec<Value> { tools.iter().map(|(tool, _)| tool.render(detail)).collect() };
         let list = |detail| Json::from(json!({"tools": render(detail)})).shared();
@@ -36,10 +51,15 @@ impl Catalogue {
             basic: list(Detail::Basic),
             annotated: list(Detail::Annotated),
             full: list(Detail::Full),
+            with_tasks: tools
+                .iter()
+                .any(|(tool, _)| tool.task != TaskSupport::Never)
+                .then(|| list(Detail::Tasks)),
             tools_member: Json::Owned(format!(r#""tools":{}"#, Value::Array(render(Detail::Full))))
                 .shared(),
             tools,
             by_name,
+            mirrored,
         }
     }
 
@@ -50,7 +70,9 @@ impl Catalogue {
 
     /// The result of `tools/list`, with the fields that the era knows.
     pub(super) fn list(&self, era: Era) -> Json {
-        if era.knows(Revision::V2025_06_18) {
+        if let (Era::Handshake(Revision::V2025_11_25), Some(list)) = (era, &self.with_tasks) {
+            list.clone()
+        } else if era.knows(Revision::V2025_06_18) {
             self.full.clone()
         } else if era.knows(Revision::V2025_03_26) {
             self.annotated.clone()
@@ -59,8 +81,23 @@ impl Catalogue {
         }
     }
 
+    /// True if some tool may run as a task.
+    pub(super) fn has_tasks(&self) -> bool {
+        self.with_tasks.is_some()
+    }
+
     pub(super) fn get(&self, name: &str) -> Option<&(Definition, Arc<dyn BoundTool>)> {
         self.by_name.get(name).and_then(|&at| self.tools.get(at))
+    }
+
+    /// True if any tool has arguments that clients repeat in headers.
+    pub(super) fn has_mirrored(&self) -> bool {
+        !self.mirrored.is_empty()
+    }
+
+    /// The arguments of the tool `name` that clients repeat in headers.
+    pub(super) fn mirrored(&self, name: &str) -> &[Mirrored] {
+        self.mirrored.get(name).map_or(&[], Vec::as_slice)
     }
 
     pub(super) fn names(&self) -> Vec<String> {

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{Effect, Output, Tool, schema};
+use super::{Effect, Output, TaskSupport, Tool, mirrored, schema};
 
 /// A tool's published definition; every list in every dialect is rendered from it.
 #[derive(Clone, Debug)]
@@ -13,6 +13,8 @@ pub struct Definition {
     pub description: String,
     /// What a call does to the service.
     pub effect: Effect,
+    /// Whether a call may go on as a task.
+    pub task: TaskSupport,
     /// JSON Schema of the arguments: an object with `properties`.
     pub input_schema: Value,
     /// JSON Schema of `structuredContent`, where the tool returns any.
@@ -30,13 +32,15 @@ pub enum Detail {
     Annotated,
     /// Adds `title` and `outputSchema` (2025-06-18 and later).
     Full,
+    /// Adds `execution`, where a tool may run as a task (2025-11-25 alone).
+    Tasks,
 }
 
 impl Definition {
     /// The definition of `T`.
     ///
     /// # Panics
-    /// When `T` has no doc comment or an illegal name: both are found by the first test.
+    /// When `T` has no doc comment, an illegal name or an illegal header: found by the first test.
     pub fn of<T: Tool>() -> Self {
         let (description, input_schema) = schema::input::<T>();
         let legal = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
@@ -46,10 +50,13 @@ impl Definition {
             "illegal tool name {name:?}"
         );
         assert!(!description.is_empty(), "tool {name} has no doc comment");
+        let headers = mirrored(&input_schema);
+        assert!(headers.is_ok(), "tool {name}: {headers:?}");
         Self {
             name: name.to_owned(),
             description,
             effect: T::EFFECT,
+            task: T::TASK,
             input_schema,
             output_schema: T::Output::schema(),
         }
@@ -68,7 +75,8 @@ impl Definition {
     pub fn render(&self, detail: Detail) -> Value {
         let mut tool = Map::new();
         tool.insert("name".into(), json!(self.name));
-        if detail == Detail::Full {
+        let is_full = matches!(detail, Detail::Full | Detail::Tasks);
+        if is_full {
             tool.insert("title".into(), json!(self.title()));
         }
         tool.insert("description".into(), json!(self.description));
@@ -78,11 +86,15 @@ impl Definition {
             "inputSchema"
         };
         tool.insert(schema.into(), self.input_schema.clone());
-        if let (Detail::Full, Some(output)) = (detail, &self.output_schema) {
+        if let (true, Some(output)) = (is_full, &self.output_schema) {
             tool.insert("outputSchema".into(), output.clone());
         }
-        if matches!(detail, Detail::Annotated | Detail::Full) {
+        if is_full || detail == Detail::Annotated {
             tool.insert("annotations".into(), self.effect.annotations());
+        }
+        if detail == Detail::Tasks && self.task != TaskSupport::Never {
+            let execution = json!({"taskSupport": self.task.as_str()});
+            tool.insert("execution".into(), execution);
         }
         Value::Object(tool)
     }

@@ -9,7 +9,7 @@ use std::time::Instant;
 use http::header::{CONNECTION, HeaderMap, HeaderValue};
 use http::{Method, Request, Response, StatusCode};
 use hyper::body::Incoming as RequestBody;
-use mcp_core::era::Era;
+use mcp_core::era::{Era, Hints};
 use mcp_core::error::Error;
 use mcp_core::server::{Agreed, Answer, Incoming, Server};
 use mcp_core::sign::Signer;
@@ -21,7 +21,8 @@ use tokio_util::sync::CancellationToken;
 
 use super::body::{self, Refused};
 use super::headers::{
-    Accepts, SESSION, check_unambiguous, hints, is_chunked, is_json, is_subscription, session_id,
+    Accepts, SESSION, check_unambiguous, hints, is_chunked, is_json, is_subscription, params,
+    session_id,
 };
 use super::metrics;
 use super::rate::RateLimit;
@@ -186,7 +187,11 @@ impl Endpoint {
             let connection = session
                 .as_ref()
                 .map(|session| Arc::clone(&session.connection));
-            let hints = hints(&head.headers);
+            let params = params(&head.headers);
+            let hints = Hints {
+                params: &params,
+                ..hints(&head.headers)
+            };
             let answer = server
                 .handle(Incoming {
                     frame: &body,

@@ -8,6 +8,8 @@ pub(super) const SESSION: HeaderName = HeaderName::from_static("mcp-session-id")
 const PROTOCOL_VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
 const METHOD: HeaderName = HeaderName::from_static("mcp-method");
 const NAME: HeaderName = HeaderName::from_static("mcp-name");
+/// Header names come in lower case.
+const PARAM_PREFIX: &str = "mcp-param-";
 const LISTEN: HeaderValue = HeaderValue::from_static("subscriptions/listen");
 
 /// What decides about the era.
@@ -16,9 +18,19 @@ pub(super) fn hints(headers: &HeaderMap) -> Hints<'_> {
         protocol_version: text(headers, &PROTOCOL_VERSION),
         method: text(headers, &METHOD),
         name: text(headers, &NAME),
+        params: &[],
         negotiated: None,
         has_headers: true,
     }
+}
+
+/// The headers that repeat arguments of a call.
+pub(super) fn params(headers: &HeaderMap) -> Vec<(&str, &[u8])> {
+    let named = headers.iter().filter_map(|(name, value)| {
+        let name = name.as_str().strip_prefix(PARAM_PREFIX)?;
+        Some((name, value.as_bytes()))
+    });
+    named.collect()
 }
 
 /// Refuses headers that say two things: whoever routes by the one must not be answered by the other.

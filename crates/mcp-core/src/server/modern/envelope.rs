@@ -4,6 +4,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
+use super::super::tasks::EXTENSION;
 use crate::era::Hints;
 use crate::error::{BadParam, Error};
 use crate::revision::MODERN;
@@ -19,6 +20,8 @@ pub(super) struct Envelope {
     pub(super) capabilities: Capabilities,
     /// The least severe log message that it wants; `None`: none.
     pub(super) log_level: Option<Level>,
+    /// It may be answered with a task.
+    pub(super) knows_tasks: bool,
 }
 
 #[derive(Deserialize)]
@@ -84,7 +87,11 @@ pub(super) fn read(params: Option<&RawValue>, hints: &Hints<'_>) -> Result<Envel
     let log_level = level
         .transpose()
         .map_err(|error| Error::InvalidParams(BadParam::new(LOG_LEVEL, error.to_string())))?;
+    let tasks = declared
+        .get("extensions")
+        .and_then(|extensions| extensions.get(EXTENSION));
     Ok(Envelope {
+        knows_tasks: tasks.is_some_and(Value::is_object),
         capabilities: Capabilities::read(&Value::Object(declared)),
         log_level,
     })

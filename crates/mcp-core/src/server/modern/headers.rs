@@ -21,6 +21,7 @@ pub(super) fn check(request: &Request<'_>, hints: &Hints<'_>) -> Result<(), Erro
     let named = match &*request.method {
         "tools/call" | "prompts/get" => Some("name"),
         "resources/read" => Some("uri"),
+        "tasks/get" | "tasks/update" | "tasks/cancel" => Some("taskId"),
         _ => None,
     };
     let Some(member) = named else { return Ok(()) };
@@ -28,6 +29,7 @@ pub(super) fn check(request: &Request<'_>, hints: &Hints<'_>) -> Result<(), Erro
     let Some(value) = string_member(request.params, member) else {
         return Ok(());
     };
+    let decoded = |value| decoded("Mcp-Name", value);
     let header = hints.name.map(decoded).transpose()?;
     equal("Mcp-Name", header.as_deref(), &value)
 }
@@ -45,7 +47,7 @@ fn equal(header: &str, found: Option<&str>, body: &str) -> Result<(), Error> {
 }
 
 /// A header value may be `=?base64?…?=` where it could not be sent as it is.
-fn decoded(value: &str) -> Result<Cow<'_, str>, Error> {
+pub(super) fn decoded<'a>(header: &str, value: &'a str) -> Result<Cow<'a, str>, Error> {
     let value = value.trim_matches([' ', '\t']);
     let Some(coded) = value
         .strip_prefix("=?base64?")
@@ -56,7 +58,7 @@ fn decoded(value: &str) -> Result<Cow<'_, str>, Error> {
     let bytes = STANDARD.decode(coded).ok();
     let text = bytes.and_then(|bytes| String::from_utf8(bytes).ok());
     text.map(Cow::Owned)
-        .ok_or_else(|| Error::HeaderMismatch("Mcp-Name is not valid base64".to_owned()))
+        .ok_or_else(|| Error::HeaderMismatch(format!("{header} is not valid base64")))
 }
 
 fn string_member(params: Option<&RawValue>, member: &str) -> Option<String> {
@@ -66,12 +68,14 @@ fn string_member(params: Option<&RawValue>, member: &str) -> Option<String> {
         name: Option<&'a RawValue>,
         #[serde(borrow)]
         uri: Option<&'a RawValue>,
+        #[serde(borrow, rename = "taskId")]
+        task_id: Option<&'a RawValue>,
     }
     let named: Named<'_> = serde_json::from_str(params?.get()).ok()?;
-    let raw = if member == "name" {
-        named.name
-    } else {
-        named.uri
+    let raw = match member {
+        "name" => named.name,
+        "uri" => named.uri,
+        _ => named.task_id,
     };
     serde_json::from_str(raw?.get()).ok()
 }

@@ -2,12 +2,13 @@
 
 mod envelope;
 mod headers;
+mod params;
 mod rounds;
 mod subscriptions;
 
 use serde_json::{Value, json};
 
-use super::{Outcome, Server};
+use super::{Outcome, Server, tasks};
 use crate::era::{Era, Hints};
 use crate::error::{Error, supported_versions};
 use crate::jsonrpc::{Json, Request};
@@ -27,7 +28,10 @@ impl Server {
     ) -> Result<Outcome, Error> {
         let envelope = envelope::read(request.params, hints)?;
         headers::check(request, hints)?;
-        let call = call.with_log_level(envelope.log_level);
+        self.check_mirrored(request, hints)?;
+        let call = call
+            .with_log_level(envelope.log_level)
+            .with_tasks(envelope.knows_tasks);
         let params = request.params;
         match &*request.method {
             "server/discover" => Ok(self.discover().into()),
@@ -47,10 +51,11 @@ impl Server {
                     Some(questions) => self.input_required(&round, questions).into(),
                     // What a resource holds changes without notice, so it is stale at once.
                     None if &*request.method == "resources/read" => self
-                        .decorate(r#""ttlMs":0,"cacheScope":"private","#, &outcome.json)
+                        .decorate("complete", r#""ttlMs":0,"cacheScope":"private","#, &outcome.json)
                         .into(),
+                    None if outcome.is_task => self.decorate("task", "", &outcome.json).into(),
                     None => Outcome {
-                        json: self.decorate("", &outcome.json),
+                        json: self.decorate("complete", "", &outcome.json),
                         ..outcome
                     },
                 })
@@ -69,7 +74,13 @@ impl Server {
             }
             "completion/complete" => {
                 let outcome = self.completion(params).await?;
-                Ok(self.decorate("", &outcome.json).into())
+                Ok(self.decorate("complete", "", &outcome.json).into())
+            }
+            method @ ("tasks/get" | "tasks/update" | "tasks/cancel")
+                if self.has_tasks(Era::Modern) =>
+            {
+                let outcome = self.task_method(method, params, &call)?;
+                Ok(self.decorate("complete", "", &outcome.json).into())
             }
             "subscriptions/listen" => self.listen(request, &call).await,
             unknown => Err(Error::MethodNotFound(unknown.to_owned())),
@@ -79,7 +90,10 @@ impl Server {
     /// `server/discover` (2026-07-28, "Discovery").
     fn discover(&self) -> Json {
         let versions = json!(supported_versions());
-        let capabilities = self.offer.capabilities();
+        let mut capabilities = self.offer.capabilities();
+        if self.has_tasks(Era::Modern) {
+            capabilities["extensions"] = json!({tasks::EXTENSION: {}});
+        }
         self.cacheable(&format!(
             r#""supportedVersions":{versions},"capabilities":{capabilities}"#
         ))
@@ -87,6 +101,7 @@ impl Server {
 
     fn cacheable_value(&self, list: Value) -> Json {
         self.decorate(
+            "complete",
             &format!(r#""ttlMs":{LIST_TTL},"cacheScope":"public","#),
             &Json::from(list),
         )
@@ -100,12 +115,12 @@ impl Server {
         ))
     }
 
-    /// The result `json` with `members`, said to be complete.
-    fn decorate(&self, members: &str, json: &Json) -> Json {
+    /// The result `json` of the type `kind`, with `members`.
+    fn decorate(&self, kind: &str, members: &str, json: &Json) -> Json {
         let rest = json.as_str().strip_prefix('{').unwrap_or("}");
         let comma = if rest == "}" { "" } else { "," };
         Json::Owned(format!(
-            r#"{{"resultType":"complete",{members}{}{comma}{rest}"#,
+            r#"{{"resultType":"{kind}",{members}{}{comma}{rest}"#,
             self.modern_meta
         ))
     }

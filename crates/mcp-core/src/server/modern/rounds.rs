@@ -95,7 +95,11 @@ impl Server {
             }
             Some(_) => return Err(wrong("requestState", "must be a string")),
         };
-        answers.extend(params.responses.unwrap_or_default());
+        let responses = params.responses.unwrap_or_default();
+        if let Some((key, _)) = responses.iter().find(|(_, answer)| !answer.is_object()) {
+            return Err(wrong(&format!("inputResponses.{key}"), "must be an object"));
+        }
+        answers.extend(responses);
         Ok(Round {
             request: identity,
             answers: Arc::new(answers),
