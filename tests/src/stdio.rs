@@ -370,10 +370,8 @@ async fn results_of_several_lines_are_one_line_too() {
         })
         .await;
     let line = String::from_utf8(answer.into_line().unwrap()).unwrap();
-    assert_eq!(
-        line,
-        r#"{"jsonrpc":"2.0","id":1,"result":{"value":[1, 2,  3]}}"#
-    );
+    let expected = r#"{"jsonrpc":"2.0","id":1,"result":{"value":[1, 2,  3]}}"#;
+    assert_eq!(line, expected);
 }
 
 #[tokio::test]
@@ -384,8 +382,7 @@ async fn twenty_thousand_questions_get_twenty_thousand_answers() {
     let asking = tokio::spawn(async move {
         for id in 0..COUNT {
             let members = format!(r#""name":"echo","arguments":{{"value":{id}}}"#);
-            let mut line = Dialect::Plain.request(&id.to_string(), "tools/call", &members);
-            line.push('\n');
+            let line = Dialect::Plain.request(&id.to_string(), "tools/call", &members) + "\n";
             stdin.write_all(line.as_bytes()).await.unwrap();
         }
         stdin

@@ -66,6 +66,10 @@ impl Lint {
         if schema.get("type").is_some_and(|kind| !kind.is_string()) {
             self.fault(path, "has several types");
         }
+        let choices = schema.get("enum").and_then(Value::as_array);
+        if choices.is_some_and(|choices| !choices.iter().all(Value::is_string)) {
+            self.fault(path, "offers what is not text");
+        }
         if schema.contains_key("$ref") {
             self.fault(path, "refers to another place");
         }
@@ -153,6 +157,7 @@ fn what_hosts_stumble_over_is_found() {
                 "list": {"type": "array", "description": "Of what?"},
                 "far": {"$ref": "#/$defs/Far", "description": "Elsewhere."},
                 "none": {"type": "string", "default": null, "description": "Null."},
+                "one": {"type": "string", "enum": ["a", null], "description": "A or null."},
             },
         },
         "outputSchema": {"type": "array", "items": {"type": "string"}},
@@ -184,6 +189,7 @@ fn what_hosts_stumble_over_is_found() {
         "inputSchema.list is an array without items",
         "inputSchema.far refers",
         "inputSchema.none is null",
+        "inputSchema.one offers what is not text",
         "outputSchema is not an object with properties",
     ] {
         let line = format!("docker:list: {expected}");
@@ -192,5 +198,5 @@ fn what_hosts_stumble_over_is_found() {
             "{expected}: {found:#?}"
         );
     }
-    assert_eq!(found.len(), 13, "{found:#?}");
+    assert_eq!(found.len(), 14, "{found:#?}");
 }
