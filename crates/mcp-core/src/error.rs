@@ -2,6 +2,7 @@
 
 mod bad_param;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -15,7 +16,7 @@ use crate::revision::{MODERN, Revision};
 use crate::tool::{ToolError, ToolErrorKind};
 
 pub use bad_param::BadParam;
-use bad_param::clipped;
+pub(crate) use bad_param::clipped;
 
 /// A request that failed, by kind. A number is only a rendering of a kind: see [`Error::render`].
 #[derive(Debug)]
@@ -52,6 +53,10 @@ pub enum Error {
     LegacyToolNotFound(String),
     /// A tool failed where the dialect has no `isError` result (seed 001).
     ToolFailed(ToolError),
+    /// The tool runs only as a task, or never as one (2025-11-25).
+    TaskSupport(String),
+    /// What a task has ended with.
+    OfTask(Arc<Self>),
     /// A fault of ours; the detail is in the log.
     Internal,
     /// No valid credentials.
@@ -106,6 +111,8 @@ impl Error {
             Self::ResourceNotFound(_) => "resource_not_found",
             Self::PromptNotFound(_) => "prompt_not_found",
             Self::ToolFailed(error) => error.kind().as_str(),
+            Self::TaskSupport(_) => "task_support",
+            Self::OfTask(error) => error.kind(),
             Self::Internal => "internal",
             Self::Unauthorized => "unauthorized",
             Self::SessionNotFound => "session_not_found",
@@ -153,7 +160,8 @@ impl Error {
         match (self, profile) {
             (Self::Parse(_), _) => PARSE_ERROR,
             (Self::InvalidRequest { .. }, _) => INVALID_REQUEST,
-            (Self::MethodNotFound(_), _) => METHOD_NOT_FOUND,
+            (Self::MethodNotFound(_) | Self::TaskSupport(_), _) => METHOD_NOT_FOUND,
+            (Self::OfTask(error), _) => error.code(era, profile),
             (Self::InvalidParams(_), Spec | Codefluss) | (Self::Malformed(_), _) => INVALID_PARAMS,
             (Self::MissingCapability(_), _) => -32021,
             (Self::InvalidParams(_), Extended) => -32001,
@@ -206,6 +214,8 @@ impl Error {
                 ("", Some(format!("Internal error: Tool not found: {name}")))
             }
             Self::ToolFailed(error) => ("", Some(error.message().to_owned())),
+            Self::TaskSupport(detail) => ("Method not found", Some(detail.clone())),
+            Self::OfTask(error) => error.words(),
             Self::Internal => ("Internal error", None),
             Self::Unauthorized => ("Authentication failed", None),
             Self::SessionNotFound => ("Session not found", Some("initialize again".to_owned())),
@@ -262,7 +272,9 @@ impl Error {
             Self::ResourceNotFound(uri) => data["uri"] = json!(uri),
             Self::PromptNotFound(name) => data["promptName"] = json!(name),
             Self::LegacyToolNotFound(name) => data["toolName"] = json!(name),
+            Self::OfTask(error) => return error.data(profile),
             Self::ToolFailed(_)
+            | Self::TaskSupport(_)
             | Self::Internal
             | Self::SessionNotFound
             | Self::Forbidden(_)

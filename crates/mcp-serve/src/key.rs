@@ -52,6 +52,13 @@ impl Key {
     }
 }
 
+/// 128 bits that nobody can guess.
+pub(crate) fn random() -> Option<u128> {
+    let mut bits = [0; 16];
+    getrandom::fill(&mut bits).ok()?;
+    Some(u128::from_ne_bytes(bits))
+}
+
 /// `$XDG_STATE_HOME/SERVER/session.key`.
 fn path(server: &str) -> Option<PathBuf> {
     let state = std::env::var_os("XDG_STATE_HOME")

@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::clock::SystemClock;
 use crate::http::{Guard, Limits, Listener};
-use crate::key::Key;
+use crate::key::{self, Key};
 use crate::{Command, Options, Product, Secret, Service, Tokens, log, print, probe, stdio};
 
 /// The `main` of every server.
@@ -71,6 +71,8 @@ pub fn assemble<P: Product>(
         profile: options.error_profile.into(),
         call_timeout: options.call_timeout(),
         signer: key.signer(),
+        spawn: |work| _ = tokio::spawn(work),
+        random: key::random,
     };
     let offer = Offer {
         tools: tools::<P>(options).bind(service),

@@ -62,6 +62,7 @@ pub(crate) async fn serve(
         lines,
         calls: TaskTracker::new(),
         give_up: CancellationToken::new(),
+        caller: Arc::from("stdio"),
         in_flight: Arc::new(Semaphore::new(IN_FLIGHT)),
     });
     let (calls, give_up) = (client.calls.clone(), client.give_up.clone());
@@ -112,6 +113,8 @@ struct Client {
     lines: mpsc::Sender<Line>,
     calls: TaskTracker,
     give_up: CancellationToken,
+    /// There is only one.
+    caller: Arc<str>,
     in_flight: Arc<Semaphore>,
 }
 
@@ -154,7 +157,8 @@ impl Client {
                     frame: &line,
                     hints: Hints::default(),
                     connection: Some(Arc::clone(&client.connection)),
-                    call: Call::new(client.give_up.child_token(), Some(peer)),
+                    call: Call::new(client.give_up.child_token(), Some(peer))
+                        .of(Some(Arc::clone(&client.caller)), client.give_up.clone()),
                 })
                 .await;
             drop(permit);

@@ -39,7 +39,7 @@ impl BadParam {
 const MAX_QUOTE: usize = 1000;
 
 /// A request of megabytes must not be answered with megabytes.
-pub(super) fn clipped(mut text: String) -> String {
+pub(crate) fn clipped(mut text: String) -> String {
     if text.len() > MAX_QUOTE {
         text.truncate(text.floor_char_boundary(MAX_QUOTE));
         text.push('…');

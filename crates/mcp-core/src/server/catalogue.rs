@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::era::Era;
 use crate::jsonrpc::Json;
 use crate::revision::Revision;
-use crate::tool::{BoundTool, Definition, Detail, TaskSupport, Mirrored, mirrored};
+use crate::tool::{BoundTool, Definition, Detail, Mirrored, TaskSupport, mirrored};
 
 pub(super) struct Catalogue {
     tools: Vec<(Definition, Arc<dyn BoundTool>)>,

@@ -192,6 +192,12 @@ impl Server {
             "prompts/get" => self.get_prompt(params, call).await,
             "completion/complete" => self.completion(params).await,
             "logging/setLevel" => self.set_log_level(params, connection),
+            "tasks/get" if self.has_tasks(era) => self.get_task(params, call),
+            "tasks/result" if self.has_tasks(era) => {
+                self.task_result(params, connection, call).await
+            }
+            "tasks/list" if self.has_tasks(era) => self.list_tasks(params, call),
+            "tasks/cancel" if self.has_tasks(era) => self.cancel_task(params, call),
             "mcp.listTools" => Ok(self.legacy_list_tools().into()),
             "mcp.callTool" => self.legacy_call_tool(params, call).await,
             "mcp.getServerInfo" => Ok(self.legacy_server_info().into()),

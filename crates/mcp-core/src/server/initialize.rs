@@ -5,6 +5,7 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use super::{Agreed, Outcome, Server};
+use crate::era::Era;
 use crate::error::{BadParam, Error};
 use crate::revision::Revision;
 use crate::tool::Capabilities;
@@ -39,6 +40,10 @@ impl Server {
             capabilities
                 .as_object_mut()
                 .map(|members| members.shift_remove("completions"));
+        }
+        if self.has_tasks(Era::Handshake(revision)) {
+            capabilities["tasks"] =
+                json!({"list": {}, "cancel": {}, "requests": {"tools": {"call": {}}}});
         }
         let result = json!({
             "protocolVersion": revision.as_str(),

@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 
 use super::tools::{CallParams, Failure};
 use super::{Outcome, Server};
+use crate::era::Era;
 use crate::error::Error;
 use crate::jsonrpc::Json;
 use crate::tool::{Call, Content, ToolResult};
@@ -23,6 +24,9 @@ impl Server {
         call: &Call,
     ) -> Result<Outcome, Error> {
         let params = CallParams::read(params)?;
+        if let Some((definition, _)) = self.catalogue.get(&params.name) {
+            self.mode(definition, &params, Era::Plain, call)?;
+        }
         match self.run_tool(&params, call).await {
             Ok(ToolResult::Structured(json)) => Ok(json.into()),
             Ok(ToolResult::Content(content)) => Ok(raw(content).into()),

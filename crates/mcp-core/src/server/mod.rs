@@ -12,9 +12,12 @@ mod modern;
 mod offer;
 mod prompts;
 mod resources;
+mod tasks;
 mod tools;
 mod watch;
 
+use std::future::Future;
+use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -33,6 +36,8 @@ pub use answer::Answer;
 use catalogue::Catalogue;
 pub use connection::{Agreed, Connection};
 pub use offer::{Change, Changes, Offer};
+pub(crate) use tasks::Task;
+use tasks::Tasks;
 
 /// The most messages that one batch may hold.
 pub const MAX_BATCH: usize = 50;
@@ -57,7 +62,14 @@ pub struct Settings {
     pub call_timeout: Duration,
     /// Signs what travels through clients.
     pub signer: Signer,
+    /// Runs what outlives its request: the core has no runtime.
+    pub spawn: fn(Background),
+    /// 128 bits that nobody can guess; `None` where there is no randomness.
+    pub random: fn() -> Option<u128>,
 }
+
+/// Work that nobody waits for.
+pub type Background = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// A server without its edges: it knows the protocol and its tools, and no transport.
 pub struct Server {
@@ -66,6 +78,7 @@ pub struct Server {
     catalogue: Catalogue,
     /// What is offered beside the tools, which the catalogue holds.
     offer: Offer,
+    tasks: Arc<Tasks>,
     health: Health,
     clock: Arc<dyn Clock>,
     /// Why the service cannot be used at the moment; `None` while it can.
@@ -103,6 +116,7 @@ impl Server {
             settings,
             catalogue: Catalogue::new(std::mem::take(&mut offer.tools)),
             offer,
+            tasks: Arc::new(Tasks::new()),
             health: Health::default(),
             clock,
             degraded: Mutex::new(Some("the service was not asked yet".to_owned())),
@@ -161,6 +175,8 @@ struct Outcome {
     agreed: Option<Agreed>,
     /// There is no result yet: the client must answer these first.
     questions: Option<Map<String, Value>>,
+    /// The result is a task that stands for it.
+    is_task: bool,
 }
 
 impl Outcome {
@@ -179,6 +195,7 @@ impl From<Json> for Outcome {
             is_error: false,
             agreed: None,
             questions: None,
+            is_task: false,
         }
     }
 }

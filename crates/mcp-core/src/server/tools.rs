@@ -8,6 +8,7 @@ use serde::Deserialize;
 use serde_json::json;
 use serde_json::value::RawValue;
 
+use super::tasks::Mode;
 use super::{Outcome, Server};
 use crate::era::Era;
 use crate::error::{BadParam, Error};
@@ -21,13 +22,15 @@ use crate::tool::{
 const EXTENSIONS: usize = 20;
 
 /// How long a tool may work on after its caller has given up.
-const CLEAN_UP: Duration = Duration::from_secs(2);
+pub(super) const CLEAN_UP: Duration = Duration::from_secs(2);
 
 /// The parameters of `tools/call` and `mcp.callTool`; the arguments stay unread.
 pub(super) struct CallParams<'a> {
     pub(super) name: String,
     arguments: Option<&'a RawValue>,
     progress_token: Option<&'a RawValue>,
+    /// The client asks for a task (2025-11-25).
+    pub(super) task: Option<&'a RawValue>,
 }
 
 /// Why a tool has no result.
@@ -48,6 +51,8 @@ impl<'a> CallParams<'a> {
             name: Option<&'a RawValue>,
             #[serde(borrow)]
             arguments: Option<&'a RawValue>,
+            #[serde(borrow)]
+            task: Option<&'a RawValue>,
             #[serde(borrow, rename = "_meta")]
             meta: Option<&'a RawValue>,
         }
@@ -85,11 +90,20 @@ impl<'a> CallParams<'a> {
             name,
             arguments,
             progress_token,
+            task: params.task,
         })
     }
 }
 
 impl CallParams<'_> {
+    /// `call`, asked to report its progress if the client wants to know.
+    fn progress<'c>(&self, call: &'c Call) -> Cow<'c, Call> {
+        match self.progress_token {
+            Some(token) => Cow::Owned(call.with_progress(token.to_owned())),
+            None => Cow::Borrowed(call),
+        }
+    }
+
     /// The arguments; absent ones are an empty object.
     pub(super) fn arguments(&self) -> Result<Cow<'_, RawValue>, Error> {
         match self.arguments {
@@ -132,18 +146,11 @@ impl Server {
         call: &Call,
     ) -> Result<Outcome, Error> {
         let params = CallParams::read(params)?;
-        match self.run_tool(&params, call).await {
-            Ok(result) => Ok(render(&result, era)?.into()),
-            Err(Failure::Unknown) => Err(self.tool_not_found(&params.name)),
-            // SEP-1303 (2025-11-25): the model can mend its arguments only if it sees the error.
-            Err(Failure::Arguments(bad)) if era.knows(Revision::V2025_11_25) => Ok(failed(
-                &format!("Invalid arguments for {}: {}", params.name, bad.line()),
-            )),
-            Err(Failure::Arguments(bad)) => Err(Error::InvalidParams(bad)),
-            Err(Failure::Tool(error)) if era == Era::Modern && error.is_special() => {
-                Self::interrupted(error)
-            }
-            Err(Failure::Tool(error)) => Ok(failed(error.message())),
+        let found = self.catalogue.get(&params.name);
+        let tool = found.ok_or_else(|| self.tool_not_found(&params.name))?;
+        match self.mode(&tool.0, &params, era, call)? {
+            Mode::Inline => conclude(&params.name, era, self.run_tool(&params, call).await),
+            Mode::Task(ttl) => self.call_as_task(tool, &params, ttl, era, &params.progress(call)),
         }
     }
 
@@ -153,14 +160,7 @@ impl Server {
         call: &Call,
     ) -> Result<ToolResult, Failure> {
         let (definition, tool) = self.catalogue.get(&params.name).ok_or(Failure::Unknown)?;
-        let with_progress;
-        let call = match params.progress_token {
-            Some(token) => {
-                with_progress = call.with_progress(token.to_owned());
-                &with_progress
-            }
-            None => call,
-        };
+        let call = &*params.progress(call);
         let arguments = params.arguments().map_err(|_| Failure::Unknown)?;
         let running = tool
             .start(&arguments, call)
@@ -192,15 +192,8 @@ impl Server {
                 format!("{name} was cancelled; it may still take effect."),
             )),
         };
-        if let Err(error) = &result
-            && !error.is_special()
-        {
-            tracing::warn!(
-                name,
-                kind = error.kind().as_str(),
-                cause = error.causes(),
-                "{error}"
-            );
+        if let Err(error) = &result {
+            note_failure(name, error);
         }
         result
     }
@@ -241,7 +234,37 @@ impl Server {
     }
 }
 
-fn bad_param(definition: &Definition, error: ArgumentError) -> BadParam {
+/// What the request is answered, by what became of the tool.
+pub(super) fn conclude(
+    name: &str,
+    era: Era,
+    result: Result<ToolResult, Failure>,
+) -> Result<Outcome, Error> {
+    match result {
+        Ok(result) => Ok(render(&result, era)?.into()),
+        Err(Failure::Unknown) => Err(Error::Internal),
+        // SEP-1303 (2025-11-25): the model can mend its arguments only if it sees the error.
+        Err(Failure::Arguments(bad)) if era.knows(Revision::V2025_11_25) => Ok(failed(&format!(
+            "Invalid arguments for {name}: {}",
+            bad.line()
+        ))),
+        Err(Failure::Arguments(bad)) => Err(Error::InvalidParams(bad)),
+        Err(Failure::Tool(error)) if era == Era::Modern && error.is_special() => {
+            Server::interrupted(error)
+        }
+        Err(Failure::Tool(error)) => Ok(failed(error.message())),
+    }
+}
+
+/// Tells the operator why a call has failed.
+pub(super) fn note_failure(name: &str, error: &ToolError) {
+    if !error.is_special() {
+        let (kind, cause) = (error.kind().as_str(), error.causes());
+        tracing::warn!(name, kind, cause, "{error}");
+    }
+}
+
+pub(super) fn bad_param(definition: &Definition, error: ArgumentError) -> BadParam {
     let property = definition
         .input_schema
         .get("properties")

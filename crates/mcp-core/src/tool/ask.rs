@@ -11,7 +11,7 @@ use std::sync::Arc;
 use serde_json::{Map, Value, json};
 
 use super::{Special, ToolError, ToolErrorKind};
-use crate::server::Connection;
+use crate::server::{Connection, Task};
 
 /// What a client says that it can be asked for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -69,6 +69,11 @@ impl InputRequest {
         }
     }
 
+    /// The question as a task or a result carries it.
+    pub(crate) fn to_json(&self) -> Value {
+        json!({"method": self.method, "params": self.params})
+    }
+
     /// The method of the question.
     pub fn method(&self) -> &'static str {
         self.method
@@ -100,6 +105,8 @@ pub(crate) enum Inputs {
         capabilities: Capabilities,
         answers: Arc<Map<String, Value>>,
     },
+    /// Through the task that the call goes on as.
+    Task(Arc<Task>),
 }
 
 impl Inputs {
@@ -108,6 +115,15 @@ impl Inputs {
             Self::Nobody => Capabilities::default(),
             Self::Connection(connection) => connection.capabilities(),
             Self::Rounds { capabilities, .. } => *capabilities,
+            Self::Task(task) => task.capabilities(),
+        }
+    }
+
+    /// The answers of earlier rounds.
+    pub(crate) fn answers(&self) -> Option<&Map<String, Value>> {
+        match self {
+            Self::Rounds { answers, .. } => Some(answers),
+            _ => None,
         }
     }
 
@@ -132,19 +148,14 @@ impl Inputs {
 
     /// The answers of earlier rounds, in the order of the questions; else the error that starts the
     /// next round.
-    pub(super) fn answered(
+    pub(crate) fn answered(
         answers: &Map<String, Value>,
         requests: &[(&str, InputRequest)],
     ) -> Result<Vec<Value>, ToolError> {
         let open: Map<String, Value> = requests
             .iter()
             .filter(|(key, _)| !answers.contains_key(*key))
-            .map(|(key, request)| {
-                (
-                    (*key).to_owned(),
-                    json!({"method": request.method, "params": request.params}),
-                )
-            })
+            .map(|(key, request)| ((*key).to_owned(), request.to_json()))
             .collect();
         if open.is_empty() {
             return Ok(requests

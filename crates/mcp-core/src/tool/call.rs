@@ -9,6 +9,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::ask::{self, Inputs};
 use super::{Capabilities, InputRequest, Level, ToolError};
+use crate::server::Task;
 
 /// Where messages to the caller go while its call is still being answered.
 ///
@@ -18,6 +19,10 @@ pub trait Peer: Send + Sync {
     /// Hands over one encoded notification, without a newline. Never blocks: a peer that does not
     /// read loses notifications, not the call.
     fn notify(&self, message: String);
+
+    /// Closes the connection, but not the call: the caller comes back for the rest. Does nothing
+    /// where it could not.
+    fn disconnect(&self) {}
 }
 
 /// The call that a tool is answering: its cancellation and its way back to the caller.
@@ -29,6 +34,12 @@ pub struct Call {
     /// Messages that are less severe are not wanted; `None`: none are.
     log_level: Option<Level>,
     inputs: Inputs,
+    /// Who calls, where that is known; what the call leaves behind is for them alone.
+    caller: Option<Arc<str>>,
+    /// The caller reads no more, which before the modern era gives nothing up.
+    left: CancellationToken,
+    /// The client may be answered with a task (2026-07-28).
+    knows_tasks: bool,
     /// The call waits for a person, who may take longer than a service.
     is_asking: Arc<AtomicBool>,
 }
@@ -47,6 +58,17 @@ impl Call {
             cancelled,
             peer,
             ..Self::default()
+        }
+    }
+
+    /// The same call of `caller`: a name that no other caller has. `left` is cancelled once nobody
+    /// waits for the answer any more.
+    #[must_use]
+    pub fn of(self, caller: Option<Arc<str>>, left: CancellationToken) -> Self {
+        Self {
+            caller,
+            left,
+            ..self
         }
     }
 
@@ -91,6 +113,9 @@ impl Call {
     /// `done` must grow from call to call, as the specification demands; a value that does not is
     /// not sent. `total` is in the same unit, where it is known.
     pub fn progress(&self, done: f64, total: Option<f64>, message: &str) {
+        if let Inputs::Task(task) = &self.inputs {
+            task.say(message);
+        }
         let (Some(peer), Some(progress)) = (&self.peer, &self.progress) else {
             return;
         };
@@ -106,6 +131,7 @@ impl Call {
         if let Some(total) = total {
             params["total"] = json!(total);
         }
+        self.relate(&mut params);
         // The token goes back as it came: as a `Value`, a long number would be another one.
         let params = params.to_string().replacen(
             '{',
@@ -117,10 +143,20 @@ impl Call {
         ));
     }
 
+    /// Lets go of the caller's connection while the call goes on, so that a long wait holds none.
+    /// Only where the caller knows to come back for the rest, in sessions over HTTP from 2025-11-25
+    /// on; elsewhere nothing happens.
+    pub fn disconnect(&self) {
+        if let Some(peer) = &self.peer {
+            peer.disconnect();
+        }
+    }
+
     /// Sends a log message to the client, if it asked for messages of this severity.
     pub fn log(&self, level: Level, logger: &str, data: &Value) {
         if self.log_level.is_some_and(|wanted| level >= wanted) {
-            let params = json!({"level": level, "logger": logger, "data": data});
+            let mut params = json!({"level": level, "logger": logger, "data": data});
+            self.relate(&mut params);
             self.notify(notification("notifications/message", &params));
         }
     }
@@ -160,6 +196,7 @@ impl Call {
                 self.is_asking.store(false, Ordering::Relaxed);
                 answers
             }
+            Inputs::Task(task) => task.ask_all(&requests).await,
             Inputs::Nobody => Ok(Vec::new()),
         }
     }
@@ -167,6 +204,53 @@ impl Call {
     /// True while a person is being waited for.
     pub(crate) fn is_asking(&self) -> bool {
         self.is_asking.load(Ordering::Relaxed)
+    }
+
+    /// This call as `task` goes on with it: for as long as the task is wanted, not the request. In
+    /// the modern era it has no way to its caller but the task.
+    pub(crate) fn in_task(&self, task: &Arc<Task>, keeps_peer: bool) -> Self {
+        Self {
+            cancelled: task.token(),
+            peer: self.peer.clone().filter(|_| keeps_peer),
+            inputs: Inputs::Task(Arc::clone(task)),
+            ..self.clone()
+        }
+    }
+
+    pub(crate) fn inputs(&self) -> &Inputs {
+        &self.inputs
+    }
+
+    pub(crate) fn caller(&self) -> Option<&Arc<str>> {
+        self.caller.as_ref()
+    }
+
+    pub(crate) fn knows_tasks(&self) -> bool {
+        self.knows_tasks
+    }
+
+    pub(crate) fn with_tasks(self, knows_tasks: bool) -> Self {
+        Self {
+            knows_tasks,
+            ..self
+        }
+    }
+
+    /// Completes when nobody waits for the answer any more.
+    pub(crate) async fn left(&self) {
+        self.left.cancelled().await;
+    }
+
+    /// True if a message has a way to the caller.
+    pub(crate) fn can_speak(&self) -> bool {
+        self.peer.is_some()
+    }
+
+    /// Messages of a task say so (2025-11-25, "Related Task Metadata").
+    fn relate(&self, params: &mut Value) {
+        if let Inputs::Task(task) = &self.inputs {
+            params["_meta"] = task.related();
+        }
     }
 
     pub(crate) fn with_inputs(self, inputs: Inputs) -> Self {

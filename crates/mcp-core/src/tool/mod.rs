@@ -48,6 +48,7 @@ mod log;
 mod mirrored;
 mod output;
 pub mod schema;
+mod task;
 mod toolset;
 
 use std::future::Future;
@@ -68,6 +69,7 @@ pub use log::Level;
 pub(crate) use mirrored::{Mirrored, mirrored};
 pub use output::{Content, Output, ToolResult};
 pub use schema::Bounded;
+pub use task::TaskSupport;
 pub use toolset::{BoundTool, Running, Toolset};
 
 /// One tool. The implementing struct is its arguments.
@@ -81,6 +83,8 @@ pub trait Tool: DeserializeOwned + JsonSchema + Send + 'static {
     const NAME: &'static str;
     /// What a call does to the service. Annotations and `--read-only` follow from it.
     const EFFECT: Effect;
+    /// Whether a call may go on as a task after its request was answered.
+    const TASK: TaskSupport = TaskSupport::Never;
     /// What the tool works on.
     type Service: Send + Sync + 'static;
     /// What it returns: a `Serialize + JsonSchema` struct, or a [`ToolResult`] made by hand.

@@ -179,8 +179,19 @@ impl Endpoint {
         let (outbox, mut messages) = Outbox::new();
         let peer = accepts.events.then(|| Arc::new(outbox) as Arc<dyn Peer>);
         let server = Arc::clone(&self.server);
-        let cancel = CancellationToken::new();
-        let call = Call::new(cancel.clone(), peer);
+        let caller = if principal.is_empty() {
+            session_id(headers).filter(|_| session.is_some())
+        } else {
+            Some(principal)
+        };
+        let left = CancellationToken::new();
+        // Before the modern era a client that goes away gives nothing up.
+        let cancelled = if is_modern {
+            left.clone()
+        } else {
+            CancellationToken::new()
+        };
+        let call = Call::new(cancelled, peer).of(caller.map(Arc::from), left.clone());
         // A subscription is a request that only waits: what bounds those is the connections.
         let permit = (!is_subscription(headers)).then_some(permit);
         let work = async move {
@@ -203,7 +214,7 @@ impl Endpoint {
             drop(permit);
             answer
         };
-        let mut work = Work::new(work, is_modern.then_some(cancel));
+        let mut work = Work::new(work, left);
         let stream = |first, messages, work| {
             reply::events(EventStream::new(
                 first,
@@ -269,7 +280,7 @@ impl Endpoint {
             }
             Answer::nothing()
         };
-        let work = Work::new(work, Some(left));
+        let work = Work::new(work, left);
         reply::events(EventStream::new(
             None,
             messages,

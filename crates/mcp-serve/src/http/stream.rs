@@ -22,18 +22,18 @@ const QUEUE: usize = 64;
 /// way the work goes on without a reader, to its end or until it has cleaned up.
 pub(super) struct Work {
     work: Option<Pin<Box<dyn Future<Output = Answer> + Send>>>,
-    cancel: Option<CancellationToken>,
+    left: CancellationToken,
 }
 
 impl Work {
-    /// `cancel` is what to cancel when the client goes away.
+    /// `left` is cancelled when the client goes away.
     pub(super) fn new(
         work: impl Future<Output = Answer> + Send + 'static,
-        cancel: Option<CancellationToken>,
+        left: CancellationToken,
     ) -> Self {
         Self {
             work: Some(Box::pin(work)),
-            cancel,
+            left,
         }
     }
 
@@ -58,9 +58,7 @@ impl Future for Work {
 impl Drop for Work {
     fn drop(&mut self) {
         let Some(work) = self.work.take() else { return };
-        if let Some(cancel) = &self.cancel {
-            cancel.cancel();
-        }
+        self.left.cancel();
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
             runtime.spawn(work);
         }
@@ -179,7 +177,7 @@ mod tests {
                 outbox.notify("{\"n\":2}".into());
                 answer("{\"result\":\n1}")
             },
-            None,
+            CancellationToken::new(),
         );
         let mut stream = EventStream::new(None, messages, work, Duration::from_secs(15));
         let mut pieces = Vec::new();

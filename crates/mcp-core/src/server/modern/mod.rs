@@ -51,7 +51,11 @@ impl Server {
                     Some(questions) => self.input_required(&round, questions).into(),
                     // What a resource holds changes without notice, so it is stale at once.
                     None if &*request.method == "resources/read" => self
-                        .decorate("complete", r#""ttlMs":0,"cacheScope":"private","#, &outcome.json)
+                        .decorate(
+                            "complete",
+                            r#""ttlMs":0,"cacheScope":"private","#,
+                            &outcome.json,
+                        )
                         .into(),
                     None if outcome.is_task => self.decorate("task", "", &outcome.json).into(),
                     None => Outcome {

@@ -1,7 +1,7 @@
 //! `subscriptions/listen`: a request that stays open and tells of changes (2026-07-28,
 //! "Subscriptions").
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -21,6 +21,7 @@ struct Filter {
     prompts_list_changed: bool,
     resources_list_changed: bool,
     resource_subscriptions: HashSet<String>,
+    task_ids: BTreeSet<String>,
 }
 
 impl Filter {
@@ -56,10 +57,18 @@ impl Server {
     ) -> Result<Outcome, Error> {
         let filter = Filter::read(request.params)?;
         // Subscribed before the acknowledgement, so that nothing is missed after it.
+        let mut tasks = self.listen_to_tasks(&filter.task_ids, call)?;
         let mut changes = self.offer.changes.as_ref().map(|changes| changes.listen());
         let id = request.id.as_json();
-        let send = |method: &str, params: Value| call.notify(tagged(method, params, id));
-        let acknowledged = json!({"notifications": self.honoured(&filter)});
+        let send = |method: &str, params: Value| {
+            let params = params.to_string();
+            call.notify(tagged(method, members(&params), id))
+        };
+        let mut honoured = self.honoured(&filter);
+        if !tasks.ids.is_empty() {
+            honoured.insert("taskIds".to_owned(), json!(tasks.ids));
+        }
+        let acknowledged = json!({"notifications": honoured});
         if !send("notifications/subscriptions/acknowledged", acknowledged) {
             let detail = "subscriptions/listen needs Accept: text/event-stream".to_owned();
             return Err(Error::InvalidRequest {
@@ -77,6 +86,10 @@ impl Server {
             let change = tokio::select! {
                 () = call.cancelled() => break,
                 () = self.closing.cancelled() => break,
+                task = tasks.next() => {
+                    call.notify(tagged("notifications/tasks", &task, id));
+                    continue;
+                }
                 change = change => change,
             };
             match change {
@@ -98,10 +111,10 @@ impl Server {
     }
 
     /// The part of the filter that can ever be served.
-    fn honoured(&self, filter: &Filter) -> Value {
+    fn honoured(&self, filter: &Filter) -> Map<String, Value> {
         let mut honoured = Map::new();
         if self.offer.changes.is_none() {
-            return Value::Object(honoured);
+            return honoured;
         }
         let has_resources = !self.offer.resources.is_empty();
         let kinds = [
@@ -127,16 +140,23 @@ impl Server {
                 json!(filter.resource_subscriptions),
             );
         }
-        Value::Object(honoured)
+        honoured
     }
 }
 
-/// A notification that says to which subscription it belongs; `id` is JSON text.
-fn tagged(method: &str, params: Value, id: &str) -> String {
-    let params = params.to_string();
-    let rest = params.strip_prefix('{').unwrap_or("}");
-    let comma = if rest == "}" { "" } else { "," };
+/// A notification that says to which subscription it belongs. `members` are those of its parameters
+/// and `id` is its subscription's, both JSON text.
+fn tagged(method: &str, members: &str, id: &str) -> String {
+    let comma = if members.is_empty() { "" } else { "," };
     format!(
-        r#"{{"jsonrpc":"2.0","method":"{method}","params":{{"_meta":{{"io.modelcontextprotocol/subscriptionId":{id}}}{comma}{rest}}}"#
+        r#"{{"jsonrpc":"2.0","method":"{method}","params":{{"_meta":{{"io.modelcontextprotocol/subscriptionId":{id}}}{comma}{members}}}}}"#
     )
+}
+
+/// What stands between the braces of an object.
+fn members(object: &str) -> &str {
+    let inner = object
+        .strip_prefix('{')
+        .and_then(|rest| rest.strip_suffix('}'));
+    inner.unwrap_or_default()
 }

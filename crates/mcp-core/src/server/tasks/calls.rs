@@ -1,0 +1,147 @@
+//! Which calls become tasks, and how.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::FutureExt as _;
+use serde::Deserialize;
+use serde_json::json;
+use serde_json::value::RawValue;
+
+use super::super::tools::{CallParams, Failure, bad_param, conclude, note_failure};
+use super::super::{Outcome, Server};
+use super::life::{Work, guarded, live};
+use super::{EXTENSION, MAX_TTL, TTL, Task};
+use crate::era::Era;
+use crate::error::{BadParam, Error};
+use crate::revision::Revision;
+use crate::tool::{BoundTool, Call, Definition, TaskSupport};
+
+/// How a call is to be answered.
+pub(in crate::server) enum Mode {
+    /// With its result.
+    Inline,
+    /// With a task that is kept this long.
+    Task(Duration),
+}
+
+impl Server {
+    /// Decides by what the tool declares and the client knows. In the modern era the server decides
+    /// and the client has to have declared the extension; in 2025-11-25 the client asks for a task.
+    pub(in crate::server) fn mode(
+        &self,
+        definition: &Definition,
+        params: &CallParams<'_>,
+        era: Era,
+        call: &Call,
+    ) -> Result<Mode, Error> {
+        let refused = |words| Err(Error::TaskSupport(format!("{} {words}", definition.name)));
+        let asked = match era {
+            Era::Handshake(_) if self.has_tasks(era) => params.task,
+            _ => None,
+        };
+        match (definition.task, asked) {
+            (TaskSupport::Never, None) => Ok(Mode::Inline),
+            (TaskSupport::Never, Some(_)) => refused("does not run as a task"),
+            (_, Some(task)) => Ok(Mode::Task(ttl(task)?)),
+            (_, None) if era == Era::Modern && call.knows_tasks() => Ok(Mode::Task(TTL)),
+            (TaskSupport::Optional, None) => Ok(Mode::Inline),
+            (TaskSupport::Required, None) if era == Era::Modern => Err(undeclared()),
+            (TaskSupport::Required, None) => refused("runs only as a task"),
+        }
+    }
+
+    /// True if some tool may run as a task, in an era that has them.
+    pub(in crate::server) fn has_tasks(&self, era: Era) -> bool {
+        let knows = matches!(era, Era::Modern | Era::Handshake(Revision::V2025_11_25));
+        knows && self.catalogue.has_tasks()
+    }
+
+    /// Starts the call. In the modern era it is a task only if something has to be waited for: what
+    /// is done at once is answered at once, and what the tool asks before it waits for anything is
+    /// asked before there is a task.
+    pub(in crate::server) fn call_as_task(
+        &self,
+        (definition, tool): &(Definition, Arc<dyn BoundTool>),
+        params: &CallParams<'_>,
+        ttl: Duration,
+        era: Era,
+        call: &Call,
+    ) -> Result<Outcome, Error> {
+        let random = (self.settings.random)().ok_or(Error::Internal)?;
+        let task = Arc::new(Task::new(
+            format!("{random:032x}"),
+            call.caller().cloned(),
+            ttl,
+            call.inputs(),
+            &self.closing,
+            Arc::clone(&self.clock),
+        ));
+        self.tasks.keep(&task).map_err(Error::ToolFailed)?;
+        let call = call.in_task(&task, era != Era::Modern);
+        let arguments = params.arguments()?.into_owned();
+        let mut work = work(definition.clone(), Arc::clone(tool), arguments, call, era);
+        if era == Era::Modern {
+            if let Some(outcome) = (&mut work).now_or_never() {
+                self.tasks.forget(&task.id);
+                return outcome;
+            }
+            task.detach();
+            let created = task.created_modern();
+            self.leave(task, work);
+            return Ok(Outcome {
+                is_task: true,
+                ..created.into()
+            });
+        }
+        task.detach();
+        let created = json!({"task": task.handshake()});
+        self.leave(task, work);
+        Ok(created.into())
+    }
+
+    fn leave(&self, task: Arc<Task>, work: Work) {
+        let life = live(Arc::clone(&self.tasks), task, work, Arc::clone(&self.clock));
+        (self.settings.spawn)(Box::pin(life));
+    }
+}
+
+fn work(
+    definition: Definition,
+    tool: Arc<dyn BoundTool>,
+    arguments: Box<RawValue>,
+    call: Call,
+    era: Era,
+) -> Work {
+    guarded(async move {
+        let result = match tool.start(&arguments, &call) {
+            Ok(running) => running.await.map_err(Failure::Tool),
+            Err(error) => Err(Failure::Arguments(bad_param(&definition, error))),
+        };
+        if let Err(Failure::Tool(error)) = &result {
+            note_failure(&definition.name, error);
+        }
+        conclude(&definition.name, era, result)
+    })
+}
+
+/// The time that the client asks for; more than we give is cut.
+fn ttl(task: &RawValue) -> Result<Duration, Error> {
+    #[derive(Deserialize)]
+    struct TaskMetadata {
+        ttl: Option<u64>,
+    }
+    let wrong = |reason: String| Error::InvalidParams(BadParam::new("task", reason));
+    if !task.get().starts_with('{') {
+        return Err(wrong("must be an object".to_owned()));
+    }
+    let task: TaskMetadata =
+        serde_json::from_str(task.get()).map_err(|error| wrong(format!("ttl: {error}")))?;
+    let ttl = task.ttl.map_or(TTL, Duration::from_millis);
+    Ok(ttl.min(MAX_TTL))
+}
+
+/// The client has not said that it knows tasks.
+pub(in crate::server) fn undeclared() -> Error {
+    Error::MissingCapability(Box::new(json!({"extensions": {EXTENSION: {}}})))
+}

@@ -1,0 +1,132 @@
+//! `tasks/get`, `tasks/result`, `tasks/list` and `tasks/cancel` of 2025-11-25.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use futures_util::StreamExt as _;
+use futures_util::stream::FuturesUnordered;
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
+
+use super::super::{Connection, Outcome, Server};
+use super::Task;
+use super::task::End;
+use crate::error::{BadParam, Error};
+use crate::jsonrpc::Json;
+use crate::tool::Call;
+
+impl Server {
+    pub(in crate::server) fn get_task(
+        &self,
+        params: Option<&RawValue>,
+        call: &Call,
+    ) -> Result<Outcome, Error> {
+        Ok(self.task(params, call)?.handshake().into())
+    }
+
+    /// A caller who cannot be told from others has no list.
+    pub(in crate::server) fn list_tasks(
+        &self,
+        params: Option<&RawValue>,
+        call: &Call,
+    ) -> Result<Outcome, Error> {
+        self.check_cursor(params)?;
+        let Some(caller) = call.caller() else {
+            return Err(Error::TaskSupport(
+                "tasks/list needs a session or a token".to_owned(),
+            ));
+        };
+        let tasks = self.tasks.of(caller);
+        let tasks: Vec<Value> = tasks.iter().map(|task| task.handshake()).collect();
+        Ok(json!({"tasks": tasks}).into())
+    }
+
+    pub(in crate::server) fn cancel_task(
+        &self,
+        params: Option<&RawValue>,
+        call: &Call,
+    ) -> Result<Outcome, Error> {
+        let task = self.task(params, call)?;
+        if !task.end(End::Cancelled) {
+            let reason = "names a task that has ended, so that it cannot be cancelled";
+            return Err(Error::InvalidParams(BadParam::new("taskId", reason)));
+        }
+        task.stop.cancel();
+        Ok(task.handshake().into())
+    }
+
+    /// Waits for the end of a task and answers what its call would have been answered. Meanwhile it
+    /// is the way on which the task asks its client.
+    pub(in crate::server) async fn task_result(
+        &self,
+        params: Option<&RawValue>,
+        connection: Option<&Connection>,
+        call: &Call,
+    ) -> Result<Outcome, Error> {
+        let task = self.task(params, call)?;
+        let mut changes = task.changes();
+        let mut asked = HashSet::new();
+        let mut answers = FuturesUnordered::new();
+        let place = self.tasks.waiting.try_acquire();
+        loop {
+            let open = {
+                let state = changes.borrow_and_update();
+                if let Some(end) = &state.end {
+                    return result(&task, end.clone());
+                }
+                state.questions.clone()
+            };
+            if place.is_err() {
+                return Err(Error::RateLimited(super::POLL_INTERVAL));
+            }
+            // A question that nobody can hear waits for a caller who can.
+            if let Some(connection) = connection.filter(|_| call.can_speak()) {
+                let new = open
+                    .into_iter()
+                    .filter(|(key, _)| asked.insert(key.clone()));
+                answers
+                    .extend(new.map(|(key, question)| ask(&task, connection, call, key, question)));
+            }
+            tokio::select! {
+                _ = changes.changed() => {}
+                Some(()) = answers.next(), if !answers.is_empty() => {}
+                // Nobody reads the answer.
+                () = call.cancelled() => return Err(Error::Internal),
+                () = call.left() => return Err(Error::Internal),
+            }
+        }
+    }
+}
+
+async fn ask(task: &Task, connection: &Connection, call: &Call, key: String, question: Value) {
+    let method = question["method"].as_str().unwrap_or_default();
+    let mut params = question["params"].clone();
+    params["_meta"] = task.related();
+    let send = |message| call.notify(message);
+    let answer = connection.ask(send, method, &params).await;
+    task.answer(&key, answer);
+}
+
+/// What the call would have been answered, tied to its task.
+fn result(task: &Arc<Task>, end: End) -> Result<Outcome, Error> {
+    let (json, is_error) = match end {
+        End::Result { json, is_error } => (json, is_error),
+        End::Error(error) => return Err(Error::OfTask(error)),
+        End::Cancelled => {
+            let message = "The task was cancelled; it may still take effect.";
+            let content = json!([{"type": "text", "text": message}]);
+            (json!({"content": content, "isError": true}).into(), true)
+        }
+    };
+    let members = json.as_str().trim_end().strip_suffix('}').unwrap_or("{");
+    let comma = if members.trim_end().ends_with('{') {
+        ""
+    } else {
+        ","
+    };
+    let json = Json::Owned(format!(r#"{members}{comma}"_meta":{}}}"#, task.related()));
+    Ok(Outcome {
+        is_error,
+        ..json.into()
+    })
+}

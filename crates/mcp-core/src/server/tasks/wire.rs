@@ -1,0 +1,101 @@
+//! What is told about a task, in the words of its two specifications.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::POLL_INTERVAL;
+use super::task::{End, State, Task};
+use super::timestamp::timestamp;
+use crate::era::Era;
+use crate::error::Profile;
+use crate::jsonrpc::Json;
+
+impl Task {
+    /// The members of a `DetailedTask` (the extension) without braces: the task, and what its
+    /// status brings along.
+    pub(in crate::server) fn detailed(&self) -> String {
+        let state = self.state();
+        let mut members = self.modern_members(&state);
+        match &state.end {
+            // Spliced in: the result goes out as the tool wrote it.
+            Some(End::Result { json, .. }) => {
+                members.push_str(r#","result":"#);
+                members.push_str(json.as_str());
+            }
+            Some(End::Error(error)) => {
+                let error = error.render(Era::Modern, Profile::Spec);
+                members.push_str(r#","error":"#);
+                members.push_str(&json!(error).to_string());
+            }
+            Some(End::Cancelled) => {}
+            None if state.questions.is_empty() => {}
+            None => {
+                members.push_str(r#","inputRequests":"#);
+                members.push_str(&json!(state.questions).to_string());
+            }
+        }
+        members
+    }
+
+    /// A `CreateTaskResult` (the extension), to be told its kind.
+    pub(super) fn created_modern(&self) -> Json {
+        Json::Owned(format!("{{{}}}", self.modern_members(&self.state())))
+    }
+
+    fn modern_members(&self, state: &State) -> String {
+        let mut task = self.common(state, state.status(false));
+        task["ttlMs"] = millis(self.ttl);
+        task["pollIntervalMs"] = millis(POLL_INTERVAL);
+        let text = task.to_string();
+        text.trim_start_matches('{')
+            .trim_end_matches('}')
+            .to_owned()
+    }
+
+    /// A `Task` of 2025-11-25.
+    pub(super) fn handshake(&self) -> Value {
+        let state = self.state();
+        let mut task = self.common(&state, state.status(true));
+        task["ttl"] = millis(self.ttl);
+        task["pollInterval"] = millis(POLL_INTERVAL);
+        task
+    }
+
+    fn common(&self, state: &State, status: &str) -> Value {
+        let mut task = json!({
+            "taskId": self.id,
+            "status": status,
+            "createdAt": timestamp(self.created),
+            "lastUpdatedAt": timestamp(state.updated),
+        });
+        if let Some(message) = &state.message {
+            task["statusMessage"] = json!(message);
+        }
+        task
+    }
+
+    /// What ties a message of 2025-11-25 to its task.
+    pub(crate) fn related(&self) -> Value {
+        json!({"io.modelcontextprotocol/related-task": {"taskId": self.id}})
+    }
+}
+
+impl State {
+    /// For 2025-11-25 a task whose tool says that it failed has failed; for the extension it is
+    /// complete, with a result that says so.
+    fn status(&self, failed_tool_fails: bool) -> &'static str {
+        match &self.end {
+            Some(End::Result { is_error: true, .. }) if failed_tool_fails => "failed",
+            Some(End::Result { .. }) => "completed",
+            Some(End::Error(_)) => "failed",
+            Some(End::Cancelled) => "cancelled",
+            None if self.questions.is_empty() => "working",
+            None => "input_required",
+        }
+    }
+}
+
+fn millis(duration: Duration) -> Value {
+    json!(u64::try_from(duration.as_millis()).unwrap_or(u64::MAX))
+}
