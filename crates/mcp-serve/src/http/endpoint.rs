@@ -1,9 +1,7 @@
 //! The paths of a server, and what happens to a `POST /mcp`.
 
 use std::net::{IpAddr, SocketAddr};
-use std::pin::Pin;
 use std::sync::Arc;
-use std::task::Poll;
 use std::time::Instant;
 
 use http::header::{CONNECTION, HeaderMap, HeaderValue};
@@ -21,20 +19,22 @@ use tokio_util::sync::CancellationToken;
 
 use super::body::{self, Refused};
 use super::headers::{
-    Accepts, SESSION, check_unambiguous, hints, is_chunked, is_json, is_subscription, params,
-    session_id,
+    Accepts, SESSION, check_unambiguous, hints, is_chunked, is_json, is_subscription,
+    last_event_id, params, session_id,
 };
 use super::metrics;
 use super::rate::RateLimit;
 use super::reply::{self, Reply};
+use super::resume::{Streams, Terms};
 use super::session::{Session, Sessions};
-use super::stream::{EventStream, Outbox, Work};
+use super::stream::{EventStream, First, Outbox, Said, Work};
 use super::{Guard, Limits};
 
 pub(super) struct Endpoint {
     server: Arc<Server>,
     guard: Guard,
     sessions: Arc<Sessions>,
+    streams: Arc<Streams>,
     rate: Option<RateLimit>,
     limits: Limits,
     address: SocketAddr,
@@ -55,6 +55,7 @@ impl Endpoint {
             server,
             guard,
             sessions,
+            streams: Arc::default(),
             rate: limits.rate.map(RateLimit::new),
             limits,
             address,
@@ -178,6 +179,9 @@ impl Endpoint {
         let accepts = Accepts::of(headers);
         let (outbox, mut messages) = Outbox::new();
         let peer = accepts.events.then(|| Arc::new(outbox) as Arc<dyn Peer>);
+        let terms = session
+            .as_ref()
+            .map(|session| session.terms(self.limits.keep_alive));
         let server = Arc::clone(&self.server);
         let caller = if principal.is_empty() {
             session_id(headers).filter(|_| session.is_some())
@@ -215,29 +219,52 @@ impl Endpoint {
             answer
         };
         let mut work = Work::new(work, left);
-        let stream = |first, messages, work| {
-            reply::events(EventStream::new(
-                first,
-                messages,
-                work,
-                self.limits.keep_alive,
-            ))
-        };
-        match first(&mut work, &mut messages, accepts.json).await {
+        match First::of(&mut work, &mut messages, accepts.json).await {
             First::Answer(answer) if accepts.json || answer.status != 200 => {
                 self.plain(answer, principal)
             }
             First::Answer(answer) => {
                 let agreed = answer.agreed;
-                self.with_session(
-                    stream(answer.into_line(), messages, work),
-                    agreed,
-                    principal,
-                )
+                let stream = self.stream(answer.into_line(), messages, work);
+                self.with_session(stream, agreed, principal)
             }
             // A call that says something before its answer turns the reply into a stream.
-            First::Message(message) => stream(Some(message.into_bytes()), messages, work),
-            First::Nothing => stream(None, messages, work),
+            First::Said(said) => self.resumable(terms, Some(said), messages, work),
+            First::Nothing => self.resumable(terms, None, messages, work),
+        }
+    }
+
+    /// A stream that ends with its connection.
+    fn stream(
+        &self,
+        first: Option<Vec<u8>>,
+        messages: Receiver<Said>,
+        work: Work,
+    ) -> Response<Reply> {
+        let keep_alive = self.limits.keep_alive;
+        reply::events(EventStream::new(first, messages, work, keep_alive))
+    }
+
+    /// A stream that can be resumed, where there is a session that it can be resumed in.
+    fn resumable(
+        &self,
+        terms: Option<Terms>,
+        said: Option<Said>,
+        messages: Receiver<Said>,
+        work: Work,
+    ) -> Response<Reply> {
+        match terms.filter(|_| self.streams.has_room()) {
+            Some(terms) => match self.streams.start(terms, said, messages, work) {
+                Some(reading) => reply::resumable(reading),
+                None => reply::busy(),
+            },
+            None => {
+                let first = said.and_then(|said| match said {
+                    Said::Message(message) => Some(message.into_bytes()),
+                    Said::Disconnect => None,
+                });
+                self.stream(first, messages, work)
+            }
         }
     }
 
@@ -264,11 +291,19 @@ impl Endpoint {
         response
     }
 
-    /// The stream on which a session is told of changes.
+    /// The rest of a stream that was interrupted, else the stream on which a session is told of
+    /// changes.
     fn watch(&self, headers: &HeaderMap, principal: &str) -> Response<Reply> {
         let Some(session) = self.session(headers, principal) else {
             return self.refused(headers, &Error::SessionNotFound);
         };
+        let rest = last_event_id(headers).and_then(|last| {
+            self.streams
+                .resume(session.id(), last, self.limits.keep_alive)
+        });
+        if let Some(reading) = rest {
+            return reply::resumable(reading);
+        }
         let (outbox, messages) = Outbox::new();
         let server = Arc::clone(&self.server);
         let over = session.connection.take_over();
@@ -292,6 +327,7 @@ impl Endpoint {
     fn end(&self, headers: &HeaderMap, principal: &str) -> Response<Reply> {
         let ended = session_id(headers).is_some_and(|id| self.sessions.end(id, principal));
         if ended {
+            self.streams.forget(session_id(headers).unwrap_or_default());
             reply::empty(StatusCode::NO_CONTENT)
         } else {
             self.refused(headers, &Error::SessionNotFound)
@@ -335,29 +371,4 @@ impl Endpoint {
             ),
         })
     }
-}
-
-/// What comes first of a request that is being answered.
-enum First {
-    Answer(Answer),
-    Message(String),
-    /// Neither came at once.
-    Nothing,
-}
-
-/// Waits for it only if `may_wait`: a client that reads nothing but events is shown soon that there
-/// will be some.
-async fn first(work: &mut Work, messages: &mut Receiver<String>, may_wait: bool) -> First {
-    std::future::poll_fn(|cx| {
-        if let Poll::Ready(answer) = Pin::new(&mut *work).poll(cx) {
-            // What was said in the same breath as the answer is not worth a stream.
-            return Poll::Ready(First::Answer(answer));
-        }
-        match messages.poll_recv(cx) {
-            Poll::Ready(Some(message)) => Poll::Ready(First::Message(message)),
-            _ if may_wait => Poll::Pending,
-            _ => Poll::Ready(First::Nothing),
-        }
-    })
-    .await
 }

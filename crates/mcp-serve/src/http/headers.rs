@@ -7,6 +7,7 @@ use mcp_core::error::Error;
 pub(super) const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
 const PROTOCOL_VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
 const METHOD: HeaderName = HeaderName::from_static("mcp-method");
+const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 const NAME: HeaderName = HeaderName::from_static("mcp-name");
 /// Header names come in lower case.
 const PARAM_PREFIX: &str = "mcp-param-";
@@ -53,6 +54,11 @@ pub(super) fn check_unambiguous(headers: &HeaderMap) -> Result<(), Error> {
 /// The session that the request belongs to.
 pub(super) fn session_id(headers: &HeaderMap) -> Option<&str> {
     text(headers, &SESSION)
+}
+
+/// The last event that a client has of the stream that it wants the rest of.
+pub(super) fn last_event_id(headers: &HeaderMap) -> Option<&str> {
+    text(headers, &LAST_EVENT_ID)
 }
 
 /// The request says of itself that it only waits.

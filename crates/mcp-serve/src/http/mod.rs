@@ -12,9 +12,11 @@ mod listener;
 mod metrics;
 mod rate;
 mod reply;
+mod resume;
 mod session;
 mod stall;
 mod stream;
+mod transcript;
 
 use std::time::Duration;
 

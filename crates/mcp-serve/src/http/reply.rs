@@ -14,11 +14,14 @@ use mcp_core::error::{Error, Profile};
 use serde_json::Value;
 
 use super::stream::EventStream;
+use super::transcript::Reading;
 
 /// A response body: all of it at once, or a stream of events.
 pub(super) enum Reply {
     Whole(Full<Bytes>),
     Events(Box<EventStream>),
+    /// A stream that can be resumed.
+    Reading(Box<Reading>),
 }
 
 impl Body for Reply {
@@ -34,6 +37,9 @@ impl Body for Reply {
             Self::Events(events) => events
                 .poll_event(cx)
                 .map(|event| event.map(|event| Ok(Frame::data(event)))),
+            Self::Reading(reading) => reading
+                .poll_event(cx)
+                .map(|event| event.map(|event| Ok(Frame::data(event)))),
         }
     }
 
@@ -41,13 +47,14 @@ impl Body for Reply {
         match self {
             Self::Whole(body) => body.is_end_stream(),
             Self::Events(events) => events.is_over(),
+            Self::Reading(reading) => reading.is_over(),
         }
     }
 
     fn size_hint(&self) -> SizeHint {
         match self {
             Self::Whole(body) => body.size_hint(),
-            Self::Events(_) => SizeHint::default(),
+            Self::Events(_) | Self::Reading(_) => SizeHint::default(),
         }
     }
 }
@@ -75,7 +82,15 @@ pub(super) fn empty(status: StatusCode) -> Response<Reply> {
 }
 
 pub(super) fn events(events: EventStream) -> Response<Reply> {
-    let mut response = Response::new(Reply::Events(Box::new(events)));
+    event_stream(Reply::Events(Box::new(events)))
+}
+
+pub(super) fn resumable(reading: Reading) -> Response<Reply> {
+    event_stream(Reply::Reading(Box::new(reading)))
+}
+
+fn event_stream(reply: Reply) -> Response<Reply> {
+    let mut response = Response::new(reply);
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
     headers.insert(

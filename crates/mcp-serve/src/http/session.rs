@@ -15,6 +15,8 @@ use mcp_core::server::{Agreed, Connection};
 use mcp_core::sign::Signer;
 use mcp_core::tool::Capabilities;
 
+use super::resume::Terms;
+
 /// After this long a client must initialize again.
 const LIFETIME: Duration = Duration::from_secs(7 * 24 * 3600);
 /// Sessions with something alive at the same time; the oldest make room.
@@ -142,6 +144,22 @@ impl Sessions {
 
     fn live(&self) -> MutexGuard<'_, Live> {
         self.live.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Session {
+    pub(super) fn id(&self) -> &str {
+        &self.id
+    }
+
+    /// How streams of this session are sent.
+    pub(super) fn terms(&self, keep_alive: Duration) -> Terms {
+        let agreed = self.connection.agreed();
+        Terms {
+            session: self.id.clone(),
+            polls: agreed.is_some_and(|agreed| agreed.revision >= Revision::V2025_11_25),
+            keep_alive,
+        }
     }
 }
 

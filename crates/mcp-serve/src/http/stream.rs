@@ -37,6 +37,11 @@ impl Work {
         }
     }
 
+    /// Tells the work that nobody waits for it any more.
+    pub(super) fn leave(&self) {
+        self.left.cancel();
+    }
+
     fn is_done(&self) -> bool {
         self.work.is_none()
     }
@@ -65,11 +70,19 @@ impl Drop for Work {
     }
 }
 
+/// What a call says before its answer.
+pub(super) enum Said {
+    /// A message to the client, of one line.
+    Message(String),
+    /// That the connection is not needed for a while.
+    Disconnect,
+}
+
 /// The way back to the client while its request is being answered.
-pub(super) struct Outbox(mpsc::Sender<String>);
+pub(super) struct Outbox(mpsc::Sender<Said>);
 
 impl Outbox {
-    pub(super) fn new() -> (Self, mpsc::Receiver<String>) {
+    pub(super) fn new() -> (Self, mpsc::Receiver<Said>) {
         let (sender, receiver) = mpsc::channel(QUEUE);
         (Self(sender), receiver)
     }
@@ -77,14 +90,49 @@ impl Outbox {
 
 impl Peer for Outbox {
     fn notify(&self, message: String) {
-        let _ = self.0.try_send(message);
+        let _ = self.0.try_send(Said::Message(message));
+    }
+
+    fn disconnect(&self) {
+        let _ = self.0.try_send(Said::Disconnect);
+    }
+}
+
+/// What comes first of a request that is being answered.
+pub(super) enum First {
+    Answer(Answer),
+    Said(Said),
+    /// Neither came at once.
+    Nothing,
+}
+
+impl First {
+    /// Waits for it only if `may_wait`: a client that reads nothing but events is shown soon that
+    /// there will be some.
+    pub(super) async fn of(
+        work: &mut Work,
+        messages: &mut mpsc::Receiver<Said>,
+        may_wait: bool,
+    ) -> Self {
+        std::future::poll_fn(|cx| {
+            if let Poll::Ready(answer) = Pin::new(&mut *work).poll(cx) {
+                // What was said in the same breath as the answer is not worth a stream.
+                return Poll::Ready(Self::Answer(answer));
+            }
+            match messages.poll_recv(cx) {
+                Poll::Ready(Some(said)) => Poll::Ready(Self::Said(said)),
+                _ if may_wait => Poll::Pending,
+                _ => Poll::Ready(Self::Nothing),
+            }
+        })
+        .await
     }
 }
 
 /// The events of one reply: what the call says, then its answer.
 pub(super) struct EventStream {
     work: Work,
-    messages: mpsc::Receiver<String>,
+    messages: mpsc::Receiver<Said>,
     keep_alive: Interval,
     first: Option<Bytes>,
 }
@@ -93,7 +141,7 @@ impl EventStream {
     /// Starts with `first`, goes on with `messages` and ends with the answer of `work`.
     pub(super) fn new(
         first: Option<Vec<u8>>,
-        messages: mpsc::Receiver<String>,
+        messages: mpsc::Receiver<Said>,
         work: Work,
         keep_alive: Duration,
     ) -> Self {
@@ -126,8 +174,11 @@ impl EventStream {
         let mut piece = Vec::new();
         let answer = Pin::new(&mut self.work).poll(cx);
         // After the work was polled: what it said just now goes out before its answer.
-        while let Poll::Ready(Some(message)) = self.messages.poll_recv(cx) {
-            write(&mut piece, message.as_bytes());
+        while let Poll::Ready(Some(said)) = self.messages.poll_recv(cx) {
+            // This stream cannot be resumed: the connection stays.
+            if let Said::Message(message) = said {
+                write(&mut piece, message.as_bytes());
+            }
         }
         if let Poll::Ready(answer) = answer {
             if let Some(line) = answer.into_line() {
@@ -145,7 +196,7 @@ impl EventStream {
 }
 
 /// One event. The message is one line: its line breaks were white space.
-fn write(piece: &mut Vec<u8>, message: &[u8]) {
+pub(super) fn write(piece: &mut Vec<u8>, message: &[u8]) {
     piece.extend_from_slice(b"event: message\ndata: ");
     piece.extend_from_slice(message);
     piece.extend_from_slice(b"\n\n");
