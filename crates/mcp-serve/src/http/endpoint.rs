@@ -183,11 +183,8 @@ impl Endpoint {
             .as_ref()
             .map(|session| session.terms(self.limits.keep_alive));
         let server = Arc::clone(&self.server);
-        let caller = if principal.is_empty() {
-            session_id(headers).filter(|_| session.is_some())
-        } else {
-            Some(principal)
-        };
+        let named = Some(principal).filter(|name| !name.is_empty());
+        let caller = named.or(session_id(headers).filter(|_| session.is_some()));
         let left = CancellationToken::new();
         // Before the modern era a client that goes away gives nothing up.
         let cancelled = if is_modern {
