@@ -14,14 +14,14 @@ use tokio_util::sync::CancellationToken;
 use crate::harness::{Dialect, Wire, in_memory, post};
 
 /// A listener in this process, with the limits of a test.
-struct Listening {
-    url: String,
+pub(crate) struct Listening {
+    pub(crate) url: String,
     stop: CancellationToken,
     ended: JoinHandle<()>,
 }
 
 impl Listening {
-    async fn start(limits: Limits) -> Self {
+    pub(crate) async fn start(limits: Limits) -> Self {
         let server = in_memory(std::iter::once("mcp-conformance"));
         let guard = Guard::new(Tokens::default(), &[]);
         let address = (Ipv4Addr::LOCALHOST, 0).into();

@@ -20,6 +20,7 @@ mod harness;
 mod listener;
 mod n8n;
 mod openhands;
+mod properties;
 mod readme;
 mod stdio;
 mod surface;

@@ -1,0 +1,289 @@
+//! The codec reads what it wrote, keeps what it does not understand, and survives everything.
+
+use std::sync::Arc;
+
+use mcp_core::era::Hints;
+use mcp_core::jsonrpc::{self, Frame, Id, Json, Message};
+use mcp_core::server::{Connection, Incoming, Server};
+use mcp_core::tool::Call;
+use proptest::collection::vec;
+use proptest::prelude::*;
+use proptest::test_runner::TestCaseResult;
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+use super::text::{id, space, string, structure, value};
+use super::{for_all, run};
+use crate::harness::in_memory;
+
+fn raw(text: &str) -> Box<RawValue> {
+    RawValue::from_string(text.to_owned()).unwrap()
+}
+
+/// A message with its members in any order, spaced anyhow, among members that nobody knows.
+fn message(members: Vec<(String, String)>) -> impl Strategy<Value = String> {
+    let unknown = ("\"x[a-z]{1,5}\"", value()).prop_map(|member| vec![member]);
+    let unknown = prop_oneof![Just(Vec::new()), unknown];
+    (unknown, vec(space(), 6)).prop_flat_map(move |(unknown, spaces)| {
+        let members = [members.clone(), unknown].concat();
+        Just(members).prop_shuffle().prop_map(move |members| {
+            let [a, b, c, d, e, f] = &spaces[..] else {
+                unreachable!()
+            };
+            let members: Vec<String> = members
+                .iter()
+                .map(|(key, value)| format!("{b}{key}{c}:{d}{value}{e}"))
+                .collect();
+            format!("{a}{{{}}}{f}", members.join(","))
+        })
+    })
+}
+
+fn members(list: &[(&str, &str)]) -> Vec<(String, String)> {
+    list.iter()
+        .map(|(key, value)| (format!("\"{key}\""), (*value).to_owned()))
+        .collect()
+}
+
+fn version() -> (&'static str, &'static str) {
+    ("jsonrpc", "\"2.0\"")
+}
+
+#[test]
+fn a_request_is_read_as_it_was_written() {
+    let written = (id(), string(), proptest::option::of(structure())).prop_flat_map(|parts| {
+        let (id, method, params) = &parts;
+        let mut list = vec![version(), ("id", id), ("method", method)];
+        if let Some(params) = params {
+            list.push(("params", params));
+        }
+        (message(members(&list)), Just(parts))
+    });
+    for_all(500, &written, |(line, (id, method, params))| {
+        // A method must be text; a lone surrogate is none.
+        let Ok(method) = serde_json::from_str::<String>(&method) else {
+            prop_assert!(jsonrpc::decode(line.as_bytes()).is_err());
+            return Ok(());
+        };
+        let Ok(Message::Request(request)) = jsonrpc::decode(line.as_bytes()) else {
+            return Err(TestCaseError::fail("not a request"));
+        };
+        prop_assert_eq!(request.id.as_json(), id);
+        prop_assert_eq!(&*request.method, method);
+        prop_assert_eq!(request.params.map(RawValue::get), params.as_deref());
+        Ok(())
+    });
+}
+
+#[test]
+fn a_response_is_one_line_and_is_read_as_it_was_written() {
+    // A result of ours is one line; one that was spread over several is made one elsewhere.
+    let single = value().prop_map(|value| value.replace(['\n', '\r'], " "));
+    for_all(500, &(id(), single), |(id, result)| {
+        let id = raw(&id);
+        let id = Id::new(&id).unwrap();
+        let line = jsonrpc::encode(&jsonrpc::response(id, Json::Owned(result.clone())));
+        prop_assert_eq!(line.iter().filter(|byte| **byte == b'\n').count(), 1);
+        let Ok(Message::Response(read)) = jsonrpc::decode(&line) else {
+            return Err(TestCaseError::fail("not a response"));
+        };
+        prop_assert_eq!(read.id, Some(id));
+        prop_assert_eq!(read.outcome.unwrap().get(), result.trim());
+        Ok(())
+    });
+}
+
+#[test]
+fn a_batch_holds_what_was_put_into_it() {
+    let items = vec((id(), string()), 1..20);
+    for_all(200, &items, |items| {
+        let texts: Vec<String> = items
+            .iter()
+            .map(|(id, x)| format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"m","params":[{x}]}}"#))
+            .collect();
+        let text = format!(" [{}] ", texts.join(" , "));
+        let Ok(Frame::Batch(read)) = Frame::decode(text.as_bytes()) else {
+            return Err(TestCaseError::fail("not a batch"));
+        };
+        prop_assert_eq!(read.len(), items.len());
+        for (read, (id, x)) in read.into_iter().zip(&items) {
+            let Ok(Message::Request(request)) = read else {
+                return Err(TestCaseError::fail("not a request"));
+            };
+            prop_assert_eq!(request.id.as_json(), id);
+            prop_assert_eq!(request.params.unwrap().get(), format!("[{x}]"));
+        }
+        Ok(())
+    });
+}
+
+/// Whatever comes in, what goes out is nothing or JSON-RPC, in one line.
+fn answers(server: &Arc<Server>, frame: &[u8]) -> TestCaseResult {
+    let answer = run(server.handle(Incoming {
+        frame,
+        hints: Hints::default(),
+        connection: Some(Arc::new(Connection::default())),
+        call: Call::default(),
+    }));
+    let Some(line) = answer.into_line() else {
+        return Ok(());
+    };
+    prop_assert!(!line.contains(&b'\n') && !line.contains(&b'\r'));
+    let text = String::from_utf8(line).unwrap();
+    let raw: &RawValue = serde_json::from_str(&text).unwrap();
+    let items: Vec<&RawValue> = match raw.get().starts_with('[') {
+        true => serde_json::from_str(raw.get()).unwrap(),
+        false => vec![raw],
+    };
+    for item in items {
+        prop_assert!(
+            item.get().starts_with(r#"{"jsonrpc":"2.0","id":"#),
+            "{}",
+            item
+        );
+        let read = jsonrpc::decode(item.get().as_bytes());
+        prop_assert!(
+            matches!(read, Ok(Message::Response(_))) || item.get().contains("\"id\":null")
+        );
+    }
+    Ok(())
+}
+
+#[test]
+fn any_bytes_get_an_answer_or_none() {
+    let server = in_memory(std::iter::once("mcp-conformance"));
+    for_all(1000, &vec(any::<u8>(), 0..200), |bytes| {
+        let _ = jsonrpc::decode(&bytes);
+        answers(&server, &bytes)
+    });
+}
+
+#[test]
+fn any_json_gets_an_answer_or_none() {
+    let server = in_memory(std::iter::once("mcp-conformance"));
+    for_all(500, &value(), |text| answers(&server, text.as_bytes()));
+}
+
+/// Every method that is known here.
+const METHODS: &[&str] = &[
+    "initialize",
+    "ping",
+    "tools/list",
+    "tools/call",
+    "mcp.listTools",
+    "mcp.callTool",
+    "mcp.getServerInfo",
+    "server/discover",
+    "resources/list",
+    "resources/read",
+    "resources/templates/list",
+    "resources/subscribe",
+    "prompts/list",
+    "prompts/get",
+    "completion/complete",
+    "logging/setLevel",
+    "notifications/cancelled",
+];
+
+/// Members that some method looks at.
+const KEYS: &[&str] = &[
+    "name",
+    "arguments",
+    "cursor",
+    "uri",
+    "_meta",
+    "protocolVersion",
+    "capabilities",
+    "requestId",
+    "level",
+    "ref",
+    "argument",
+    "io.modelcontextprotocol/protocolVersion",
+];
+
+#[test]
+fn any_request_gets_an_answer_or_none() {
+    let server = in_memory(std::iter::once("mcp-conformance"));
+    let words = prop_oneof![
+        value(),
+        proptest::sample::select(
+            &[
+                "\"echo\"",
+                "\"2025-06-18\"",
+                "\"2026-07-28\"",
+                "{}",
+                "\"info\""
+            ][..]
+        )
+        .prop_map(str::to_owned),
+    ];
+    let member = (proptest::sample::select(KEYS), words)
+        .prop_map(|(key, value)| format!("\"{key}\":{value}"));
+    let object = vec(member, 0..4).prop_map(|members| format!("{{{}}}", members.join(",")));
+    let params = prop_oneof![
+        structure(),
+        object.clone(),
+        object.prop_map(|meta| format!(r#"{{"name":"echo","_meta":{meta}}}"#)),
+    ];
+    let method = proptest::sample::select(METHODS);
+    for_all(1000, &(id(), method, params), |(id, method, params)| {
+        let text =
+            format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"{method}","params":{params}}}"#);
+        answers(&server, text.as_bytes())
+    });
+}
+
+#[test]
+fn a_damaged_request_gets_an_answer_or_none() {
+    let server = in_memory(std::iter::once("mcp-conformance"));
+    let damage = (any::<prop::sample::Index>(), any::<u8>(), 0..3_usize);
+    let whole = r#"{"jsonrpc":"2.0","id":"ä1","method":"tools/call","params":{"name":"echo","arguments":{"value":[1e5,{"a":null}]}}}"#;
+    for_all(1000, &vec(damage, 1..4), |damages| {
+        let mut bytes = whole.as_bytes().to_vec();
+        for (at, byte, kind) in damages {
+            let at = at.index(bytes.len());
+            match kind {
+                0 => bytes[at] = byte,
+                1 => bytes.insert(at, byte),
+                _ => drop(bytes.remove(at)),
+            }
+        }
+        answers(&server, &bytes)
+    });
+}
+
+#[test]
+fn what_is_echoed_is_what_was_sent() {
+    let server = in_memory(std::iter::once("mcp-conformance"));
+    for_all(300, &value(), |value| {
+        let frame = format!(
+            r#"{{"jsonrpc":"2.0","id":1,"method":"mcp.callTool","params":{{"name":"echo","arguments":{{"value":{value}}}}}}}"#
+        );
+        let answer = run(server.handle(Incoming {
+            frame: frame.as_bytes(),
+            hints: Hints::default(),
+            connection: None,
+            call: Call::default(),
+        }));
+        let body = String::from_utf8(answer.body.unwrap()).unwrap();
+        let expected = format!(r#"{{"jsonrpc":"2.0","id":1,"result":{{"value":{value}}}}}"#);
+        prop_assert_eq!(body, expected);
+        Ok(())
+    });
+}
+
+#[test]
+fn the_texts_of_these_properties_are_json() {
+    for_all(
+        500,
+        &(value(), id(), structure()),
+        |(value, id, structure)| {
+            for text in [&value, &id, &structure] {
+                let read: Result<&RawValue, _> = serde_json::from_str(text);
+                prop_assert!(read.is_ok(), "{}", text);
+            }
+            let _: Result<Value, _> = serde_json::from_str(&value);
+            Ok(())
+        },
+    );
+}

@@ -1,0 +1,94 @@
+//! Headers and body of a modern request must say the same, whatever they say.
+
+use std::sync::Arc;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use mcp_core::era::Hints;
+use mcp_core::server::{Incoming, Server};
+use mcp_core::tool::Call;
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use super::{for_all, run};
+use crate::harness::in_memory;
+
+/// The code that a call of `body` gets with these headers.
+fn code(server: &Arc<Server>, body: &str, method: Option<&str>, header: Option<&str>) -> Value {
+    let meta = json!({
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientCapabilities": {},
+    });
+    let params = json!({"name": body, "arguments": {}, "_meta": meta});
+    let frame = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params});
+    let answer = run(server.handle(Incoming {
+        frame: frame.to_string().as_bytes(),
+        hints: Hints {
+            protocol_version: Some("2026-07-28"),
+            method,
+            name: header,
+            has_headers: true,
+            ..Hints::default()
+        },
+        connection: None,
+        call: Call::default(),
+    }));
+    let body: Value = serde_json::from_slice(&answer.body.unwrap()).unwrap();
+    body["error"]["code"].clone()
+}
+
+/// Names as people and attackers write them.
+fn name() -> BoxedStrategy<String> {
+    prop_oneof![
+        "[a-z_-]{0,12}",
+        "[ -~]{0,12}",
+        any::<String>(),
+        "=\\?base64\\?[A-Za-z0-9+/=]{0,8}\\?=",
+        "[ \t]{0,2}[a-z]{0,3}[ \t]{0,2}",
+    ]
+    // No tool has such a name, so that a call that passes the check fails at the name.
+    .prop_map(|name| format!("{name}."))
+    .boxed()
+}
+
+fn coded(name: &str) -> String {
+    format!("=?base64?{}?=", STANDARD.encode(name))
+}
+
+/// Whether a name may stand in a header as it is.
+fn is_plain(name: &str) -> bool {
+    name.bytes().all(|byte| (0x20..=0x7e).contains(&byte)) && name.trim() == name
+}
+
+#[test]
+fn what_says_the_same_passes() {
+    let server = in_memory(std::iter::once("mcp-conformance"));
+    for_all(300, &name(), |name| {
+        let method = Some("tools/call");
+        prop_assert_eq!(code(&server, &name, method, Some(&coded(&name))), -32602);
+        if is_plain(&name) {
+            prop_assert_eq!(code(&server, &name, method, Some(&name)), -32602);
+        }
+        Ok(())
+    });
+}
+
+#[test]
+fn what_says_something_else_does_not() {
+    let server = in_memory(std::iter::once("mcp-conformance"));
+    for_all(300, &(name(), name()), |(body, other)| {
+        prop_assume!(body != other);
+        let method = Some("tools/call");
+        prop_assert_eq!(code(&server, &body, method, Some(&coded(&other))), -32020);
+        if other.trim() != body {
+            prop_assert_eq!(code(&server, &body, method, Some(&other)), -32020);
+        }
+        prop_assert_eq!(code(&server, &body, method, None), -32020);
+        prop_assert_eq!(
+            code(&server, &body, Some(&other), Some(&coded(&body))),
+            -32020
+        );
+        prop_assert_eq!(code(&server, &body, None, Some(&coded(&body))), -32020);
+        Ok(())
+    });
+}
