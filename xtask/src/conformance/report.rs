@@ -8,9 +8,6 @@ use serde_json::Value;
 
 use crate::tally::Tally;
 
-/// Not counted until our servers offer tasks: scenarios of an extension that no revision requires.
-const NOT_OFFERED: &str = "tasks-";
-
 /// All checks of one run.
 #[derive(Debug, Default)]
 pub(super) struct Report {
@@ -61,10 +58,13 @@ impl Report {
         self.checks.is_empty()
     }
 
-    /// The counted checks; a suite that failed without saying where counts as one failure.
+    /// All checks, required or not; a suite that failed without saying where counts as one failure.
     pub(super) fn tally(&self, succeeded: bool) -> Tally {
         let with = |status: &'static str| {
-            let checks = self.counted().filter(move |check| check.status == status);
+            let checks = self
+                .checks
+                .iter()
+                .filter(move |check| check.status == status);
             checks.count() as u64
         };
         let mut tally = Tally {
@@ -78,10 +78,10 @@ impl Report {
         tally
     }
 
-    /// A line for each counted check that failed, and for each that the suite is not happy with.
+    /// A line for each check that failed, and for each that the suite is not happy with.
     pub(super) fn failures(&self) -> impl Iterator<Item = String> {
         let bad = |check: &&Check| matches!(&*check.status, "FAILURE" | "WARNING");
-        self.counted().filter(bad).map(|check| {
+        self.checks.iter().filter(bad).map(|check| {
             let Check {
                 scenario,
                 id,
@@ -91,11 +91,6 @@ impl Report {
             let status = status.to_lowercase();
             format!("         {status}: {scenario}, {id}: {}", message.trim())
         })
-    }
-
-    fn counted(&self) -> impl Iterator<Item = &Check> {
-        let checks = self.checks.iter();
-        checks.filter(|check| !check.scenario.starts_with(NOT_OFFERED))
     }
 }
 
@@ -125,10 +120,6 @@ mod tests {
                 {"id": "pong", "status": "FAILURE", "errorMessage": "no answer\n"},
                 {"id": "note", "status": "INFO"},
             ]),
-        );
-        report.add(
-            "tasks-lifecycle",
-            &json!([{"id": "task", "status": "FAILURE"}]),
         );
         assert_eq!(report.tally(false).to_string(), "1 passed, 1 failed");
         let failures: Vec<_> = report.failures().collect();

@@ -2,7 +2,8 @@
 //!
 //! `schemars` describes Rust faithfully; hosts want less. VS Code needs `items` on arrays, Gemini
 //! dies on type arrays, Anthropic's API refuses combinators at the top, strict modes demand
-//! `properties`. [`input`] and [`output`] clean up once, for every tool.
+//! `properties`. [`input`] and [`output`] clean up once, for every tool; only a schema that is
+//! written by hand and says so with `$schema` is published as it is.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -88,8 +89,17 @@ pub(super) fn output<T: JsonSchema>() -> Value {
 fn generate<T: JsonSchema>(mut settings: SchemaSettings) -> Map<String, Value> {
     settings.inline_subschemas = true;
     settings.meta_schema = None;
-    let schema = settings.into_generator().into_root_schema_for::<T>();
-    match clean(schema.to_value()) {
+    let mut schema = settings.into_generator().into_root_schema_for::<T>();
+    if schema.get("title").and_then(Value::as_str) == Some(&*T::schema_name()) {
+        schema.remove("title");
+    }
+    // Derived schemas name no dialect. Who writes one by hand and names it means every word.
+    let schema = if schema.get("$schema").is_some() {
+        schema.to_value()
+    } else {
+        clean(schema.to_value())
+    };
+    match schema {
         Value::Object(schema) => schema,
         _ => Map::new(),
     }
@@ -241,6 +251,39 @@ mod tests {
                     "side": {"type": "string", "enum": ["left", "right"]},
                     "input": {"type": "object", "description": "Anything."},
                 }
+            })
+        );
+    }
+
+    struct ByHand;
+
+    impl JsonSchema for ByHand {
+        fn schema_name() -> Cow<'static, str> {
+            "ByHand".into()
+        }
+
+        fn json_schema(_: &mut SchemaGenerator) -> Schema {
+            json_schema!({
+                "$schema": "https://json-schema.org/draft/2020-12/schema",
+                "description": "All of it is meant.",
+                "type": "object",
+                "properties": {"at": {"type": ["string", "null"], "format": "date-time"}},
+                "anyOf": [{"required": ["at"]}],
+            })
+        }
+    }
+
+    #[test]
+    fn a_schema_by_hand_is_published_as_it_is() {
+        let (description, schema) = input::<ByHand>();
+        assert_eq!(description, "All of it is meant.");
+        assert_eq!(
+            schema,
+            json!({
+                "$schema": "https://json-schema.org/draft/2020-12/schema",
+                "type": "object",
+                "properties": {"at": {"type": ["string", "null"], "format": "date-time"}},
+                "anyOf": [{"required": ["at"]}],
             })
         );
     }
