@@ -1,0 +1,177 @@
+"""The checks of the client matrix, and how their outcome is printed: one line for each.
+
+A client is looked at through `Peer`, which hides how its library spells things and nothing else:
+what the library makes of our answers is what is checked.
+"""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+VALUE = {"text": "Grüße ✓ \u2028", "huge": 123456789012345678901234567890, "list": [1, 2.5, None, True, {}]}
+TEXT = "This is the content of the static text resource."
+PNG = "iVBORw0KGgo"
+PROMPT = "Prompt with arguments: arg1='one', arg2='two'"
+
+# The modes of both clients, and the revision that each has to come to.
+ERAS = {"legacy": "2025-11-25", "auto": "2026-07-28", "2026-07-28": "2026-07-28"}
+
+# How long anything may take that has not to be slow.
+LIMIT = 20.0
+
+
+class Failed(Exception):
+    """The server was refused by the library with a protocol error of this code."""
+
+    def __init__(self, code: int) -> None:
+        super().__init__(f"error {code}")
+        self.code = code
+
+
+@dataclass
+class Outcome:
+    """What a tool call came to."""
+
+    is_error: bool
+    structured: Any
+    text: str
+
+
+Progress = Callable[[float, float | None, str | None], Awaitable[None]]
+
+
+class Peer(Protocol):
+    """A connected client."""
+
+    @property
+    def version(self) -> str: ...
+    async def tools(self) -> list[str]: ...
+    async def call(self, name: str, arguments: dict[str, Any], progress: Progress | None = None) -> Outcome: ...
+    async def resources(self) -> list[str]: ...
+    async def read(self, uri: str) -> str: ...
+    async def prompts(self) -> list[str]: ...
+    async def prompt(self, name: str, arguments: dict[str, str]) -> str: ...
+
+
+def same(found: Any, wanted: Any) -> None:
+    if found != wanted:
+        raise AssertionError(f"{found!r} instead of {wanted!r}")
+
+
+def has(many: list[str] | str, one: str) -> None:
+    if one not in many:
+        raise AssertionError(f"no {one!r} in {many!r}")
+
+
+async def refused(work: Awaitable[Any], code: int) -> None:
+    try:
+        found = await work
+    except Failed as failed:
+        same(failed.code, code)
+    else:
+        raise AssertionError(f"{found!r} instead of error {code}")
+
+
+async def negotiate(peer: Peer, version: str) -> None:
+    same(peer.version, version)
+
+
+async def list_tools(peer: Peer, _: str) -> None:
+    tools = await peer.tools()
+    for name in ["echo", "slow", "fail"]:
+        has(tools, name)
+    same(len(tools), len(set(tools)))
+
+
+async def call(peer: Peer, _: str) -> None:
+    outcome = await peer.call("echo", {"value": VALUE})
+    same(outcome.is_error, False)
+    same(outcome.structured, {"value": VALUE})
+
+
+async def error(peer: Peer, _: str) -> None:
+    outcome = await peer.call("fail", {})
+    same((outcome.is_error, outcome.text), (True, "The service failed; try again later."))
+    await refused(peer.call("no_such_tool", {}), -32602)
+
+
+async def progress(peer: Peer, _: str) -> None:
+    seen = []
+
+    async def note(*step: Any) -> None:
+        seen.append(step)
+
+    outcome = await peer.call("slow", {"step": 5, "steps": 5}, note)
+    same(outcome.structured, {"done": 5})
+    same(seen, [(done, 5, f"step {done} of 5") for done in range(1, 6)])
+
+
+async def cancel(peer: Peer, _: str) -> None:
+    begun = asyncio.Event()
+
+    async def note(*_: Any) -> None:
+        begun.set()
+
+    slow = asyncio.create_task(peer.call("slow", {"step": 100, "steps": 300}, note))
+    await asyncio.wait_for(begun.wait(), LIMIT)
+    same(await running(peer), 1)
+    slow.cancel()
+    await asyncio.wait([slow], timeout=LIMIT)
+    same(slow.cancelled(), True)
+    # The server hears of it a moment later, and goes on.
+    until = time.monotonic() + 5
+    while await running(peer) and time.monotonic() < until:
+        await asyncio.sleep(0.02)
+    same(await running(peer), 0)
+
+
+async def running(peer: Peer) -> int:
+    return (await peer.call("count_slow", {})).structured["running"]
+
+
+async def resource(peer: Peer, version: str) -> None:
+    uris = await peer.resources()
+    has(uris, "test://static-text")
+    same(await peer.read("test://static-text"), TEXT)
+    has(await peer.read("test://static-binary"), PNG)
+    has(await peer.read("test://template/42/data"), '"id":"42"')
+    await refused(peer.read("test://nothing"), -32602 if version >= "2026" else -32002)
+
+
+async def prompt(peer: Peer, _: str) -> None:
+    has(await peer.prompts(), "test_prompt_with_arguments")
+    same(await peer.prompt("test_prompt_with_arguments", {"arg1": "one", "arg2": "two"}), PROMPT)
+    await refused(peer.prompt("no_such_prompt", {}), -32602)
+
+
+CHECKS = [negotiate, list_tools, call, error, progress, cancel, resource, prompt]
+
+
+async def run(client: str, connect: Callable[[str, str], AbstractAsyncContextManager[Peer]]) -> None:
+    """Runs every check over both transports in every era, and prints a line for each."""
+    for transport in ["http", "stdio"]:
+        for era, version in ERAS.items():
+            where = f"{client} {transport} {era}"
+            try:
+                async with connect(transport, era) as peer:
+                    for check in CHECKS:
+                        await report(f"{where} {check.__name__}", check(peer, version))
+            except Exception as why:
+                failed(f"{where} connection", why)
+
+
+async def report(where: str, check: Awaitable[None]) -> None:
+    try:
+        await asyncio.wait_for(check, LIMIT)
+    except Exception as why:
+        failed(where, why)
+    else:
+        print(f"ok {where}", flush=True)
+
+
+def failed(where: str, why: Exception) -> None:
+    reason = " ".join(f"{type(why).__name__}: {why}".split())
+    print(f"FAILED {where}: {reason[:500]}", flush=True)
