@@ -160,6 +160,11 @@ impl Server {
             .clone()
     }
 
+    /// Ends the tasks of a caller who never comes back, so that nobody could ask for them.
+    pub fn forget(&self, caller: &str) {
+        self.tasks.leave(caller);
+    }
+
     /// Ends what would stay open for ever. Requests are still answered.
     pub fn close(&self) {
         self.closing.cancel();

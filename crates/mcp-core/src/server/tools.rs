@@ -299,7 +299,7 @@ fn render(result: &ToolResult, era: Era) -> Result<Json, Error> {
 }
 
 /// The result of a tool that failed: what the model reads.
-fn failed(message: &str) -> Outcome {
+pub(super) fn failed(message: &str) -> Outcome {
     let result = json!({"content": [Content::text(message)], "isError": true});
     Outcome {
         is_error: true,

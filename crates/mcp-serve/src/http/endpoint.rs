@@ -4,7 +4,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Instant;
 
-use http::header::{CONNECTION, HeaderMap, HeaderValue};
+use http::header::{HeaderMap, HeaderValue};
 use http::{Method, Request, Response, StatusCode};
 use hyper::body::Incoming as RequestBody;
 use mcp_core::era::{Era, Hints};
@@ -19,8 +19,8 @@ use tokio_util::sync::CancellationToken;
 
 use super::body::{self, Refused};
 use super::headers::{
-    Accepts, SESSION, check_unambiguous, hints, is_chunked, is_json, is_subscription,
-    last_event_id, params, session_id,
+    Accepts, SESSION, check_unambiguous, hints, is_json, is_subscription, last_event_id, params,
+    session_id,
 };
 use super::metrics;
 use super::rate::RateLimit;
@@ -68,18 +68,6 @@ impl Endpoint {
         request: Request<RequestBody>,
         peer: IpAddr,
     ) -> Response<Reply> {
-        let is_chunked = is_chunked(request.headers());
-        let mut response = self.route(request, peer).await;
-        if is_chunked {
-            // Whoever stands between may have believed a Content-Length beside it, and then sees
-            // the next request elsewhere than we do (RFC 9112, 6.3). So there is none.
-            let close = HeaderValue::from_static("close");
-            response.headers_mut().insert(CONNECTION, close);
-        }
-        response
-    }
-
-    async fn route(&self, request: Request<RequestBody>, peer: IpAddr) -> Response<Reply> {
         let headers = request.headers();
         // What tells nothing of the service needs no token: what this is, and whether it lives.
         let is_public = match request.uri().path() {
@@ -322,13 +310,13 @@ impl Endpoint {
     }
 
     fn end(&self, headers: &HeaderMap, principal: &str) -> Response<Reply> {
-        let ended = session_id(headers).is_some_and(|id| self.sessions.end(id, principal));
-        if ended {
-            self.streams.forget(session_id(headers).unwrap_or_default());
-            reply::empty(StatusCode::NO_CONTENT)
-        } else {
-            self.refused(headers, &Error::SessionNotFound)
-        }
+        let ended = session_id(headers).filter(|id| self.sessions.end(id, principal));
+        let Some(id) = ended else {
+            return self.refused(headers, &Error::SessionNotFound);
+        };
+        self.streams.forget(id);
+        self.server.forget(id);
+        reply::empty(StatusCode::NO_CONTENT)
     }
 
     fn session(&self, headers: &HeaderMap, principal: &str) -> Option<Session> {

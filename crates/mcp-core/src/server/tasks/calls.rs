@@ -68,6 +68,7 @@ impl Server {
         era: Era,
         call: &Call,
     ) -> Result<Outcome, Error> {
+        let arguments = params.arguments()?.into_owned();
         let random = (self.settings.random)().ok_or(Error::Internal)?;
         let task = Arc::new(Task::new(
             format!("{random:032x}"),
@@ -79,7 +80,6 @@ impl Server {
         ));
         self.tasks.keep(&task).map_err(Error::ToolFailed)?;
         let call = call.in_task(&task, era != Era::Modern);
-        let arguments = params.arguments()?.into_owned();
         let mut work = work(definition.clone(), Arc::clone(tool), arguments, call, era);
         if era == Era::Modern {
             if let Some(outcome) = (&mut work).now_or_never() {

@@ -69,6 +69,9 @@ impl Server {
         let params = params.map_or("{}", RawValue::get);
         let Params { responses } =
             serde_json::from_str(params).map_err(|error| wrong(error.to_string()))?;
+        if let Some((key, _)) = responses.iter().find(|(_, answer)| !answer.is_object()) {
+            return Err(wrong(format!("{key} must be an object")));
+        }
         if !self.tasks.make_room(params.len()) {
             return Err(wrong(format!("all tasks together keep {MAX_BYTES} bytes")));
         }

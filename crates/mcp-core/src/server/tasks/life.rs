@@ -8,9 +8,9 @@ use std::sync::Arc;
 use futures_util::FutureExt as _;
 
 use super::super::Outcome;
-use super::super::tools::CLEAN_UP;
-use super::Tasks;
+use super::super::tools::{CLEAN_UP, failed};
 use super::task::{End, Task};
+use super::{MAX_RESULT, Tasks};
 use crate::clock::Clock;
 use crate::error::Error;
 use crate::tool::{ToolError, ToolErrorKind};
@@ -54,7 +54,7 @@ async fn ended_in_time(
     let in_time = tokio::select! {
         biased;
         outcome = &mut work => {
-            task.end(End::of(outcome));
+            task.end(End::of(bounded(outcome)));
             tasks.make_room(0);
             return true;
         }
@@ -76,4 +76,15 @@ async fn ended_in_time(
         () = clock.sleep(CLEAN_UP) => {}
     }
     in_time
+}
+
+/// A result that is too large to be kept becomes one that says so.
+fn bounded(outcome: Result<Outcome, Error>) -> Result<Outcome, Error> {
+    match outcome {
+        Ok(Outcome { json, .. }) if json.as_str().len() > MAX_RESULT => Ok(failed(&format!(
+            "The result has {} bytes, but a task keeps at most {MAX_RESULT}; ask for less at once.",
+            json.as_str().len()
+        ))),
+        outcome => outcome,
+    }
 }

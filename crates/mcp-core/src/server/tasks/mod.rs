@@ -44,6 +44,8 @@ const MAX_TTL: Duration = Duration::from_secs(24 * 3600);
 const MAX_TASKS: usize = 1000;
 /// Tasks of one caller that may run at the same time.
 const MAX_RUNNING: usize = 100;
+/// The largest result, in bytes.
+const MAX_RESULT: usize = 8 * 1024 * 1024;
 /// Bytes of results and answers that are kept. The oldest results make room.
 const MAX_BYTES: usize = 64 * 1024 * 1024;
 /// Requests that may wait for the ends of tasks; less than the requests that a transport admits.
@@ -101,6 +103,16 @@ impl Tasks {
         let mut own: Vec<Arc<Task>> = own.cloned().collect();
         own.sort_by(|a, b| (a.created, &a.id).cmp(&(b.created, &b.id)));
         own
+    }
+
+    /// Ends and forgets all tasks of a caller.
+    pub(super) fn leave(&self, caller: &str) {
+        for task in self.of(caller) {
+            task.end(task::End::Cancelled);
+            task.stop.cancel();
+            task.gone.cancel();
+            self.forget(&task.id);
+        }
     }
 
     fn forget(&self, id: &str) {
