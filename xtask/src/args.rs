@@ -20,6 +20,7 @@ The chores of this workspace.
   cargo xtask check          format, lints and documentation
   cargo xtask codegen        write the snapshots and the generated parts of the README anew
   cargo xtask conformance    the official suite of the protocol against the fixture server
+  cargo xtask clients        real clients of others against the fixture server
   cargo xtask scripted-llm   a model on loopback that does what its prompt says, in lines that
                              begin with RUN: WRITE: SAY: SLEEP: HTTP: FINISH:
       --port N               its port (default: 8001)
@@ -41,6 +42,8 @@ pub(crate) enum Chore {
     Codegen,
     /// Run the official suite.
     Conformance,
+    /// Run the clients of others.
+    Clients,
     /// Serve the scripted model.
     ScriptedLlm {
         /// The port on loopback.
@@ -80,6 +83,7 @@ pub(crate) fn parse(args: impl IntoIterator<Item = String>) -> Result<Chore, Str
         "test" => test(args),
         "check" => nothing_more(args).map(|()| Chore::Check),
         "codegen" => nothing_more(args).map(|()| Chore::Codegen),
+        "clients" => nothing_more(args).map(|()| Chore::Clients),
         "conformance" => nothing_more(args).map(|()| Chore::Conformance),
         "scripted-llm" => scripted_llm(args),
         other => Err(format!("there is no chore `{other}`")),

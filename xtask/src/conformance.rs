@@ -7,31 +7,19 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
-use anyhow::{Context, bail};
+use anyhow::bail;
 
-use crate::chores;
 use crate::console::{Heartbeat, line};
+use crate::fixture;
 use crate::layout::{Layout, create_dir, on_path};
-use crate::process::{Process, Program};
+use crate::process::Program;
+use crate::registry;
 use crate::tally::Tally;
 
 use report::Report;
 
-/// The fixture server: everything that the suite asks a server for.
-const SERVER: &str = "mcp-conformance";
-
 /// The suite is written for a newer Node.js than many machines have; npm has that as a package.
 const NODE: &str = "node@22";
-
-/// Variables with which somebody may have configured our servers on this machine.
-const FOREIGN: [&str; 6] = [
-    "MCP_TOKEN",
-    "MCP_TOKEN_FILE",
-    "MCP_STDIO",
-    "MCP_READ_ONLY",
-    "MCP_RATE_LIMIT",
-    "MCP_ERROR_PROFILE",
-];
 
 /// One run of the suite.
 struct Set {
@@ -69,8 +57,7 @@ pub(crate) enum Outcome {
 
 /// Builds the fixture server and runs all sets.
 pub(crate) fn chore(layout: &Layout) -> anyhow::Result<ExitCode> {
-    let build = ["build", "--package", "tests", "--bin", SERVER];
-    if !chores::cargo(layout, &build, &[])? {
+    if !fixture::build(layout)? {
         return Ok(ExitCode::FAILURE);
     }
     Ok(match run(layout)? {
@@ -94,7 +81,9 @@ pub(crate) fn run(layout: &Layout) -> anyhow::Result<Outcome> {
     if on_path("npx").is_none() {
         return Ok(Outcome::Skipped("npx is not installed".to_owned()));
     }
-    let (server, url) = start(layout)?;
+    let (server, port) = fixture::start(layout, "conformance-server")?;
+    // The suite wants a server that is called by the name `localhost`.
+    let url = format!("http://localhost:{port}/mcp");
     let mut sum = Tally::default();
     for set in &SETS {
         match set.run(layout, &url)? {
@@ -104,37 +93,6 @@ pub(crate) fn run(layout: &Layout) -> anyhow::Result<Outcome> {
     }
     drop(server);
     Ok(Outcome::Ran(sum))
-}
-
-/// The fixture server on a free port, and the address of its endpoint.
-fn start(layout: &Layout) -> anyhow::Result<(Process, String)> {
-    let log = layout.fresh_log("conformance-server")?;
-    let mut program = Program::new(layout.binaries(false).join(SERVER))?
-        .args(["--port", "0", "--log", "info"])
-        // Its sessions need not outlive it.
-        .envs([("MCP_SESSION_KEY", SERVER)])
-        .log_to(&log)?;
-    for name in FOREIGN {
-        program = program.env_remove(name);
-    }
-    let mut server = program.spawn()?;
-    let mut port = None;
-    layout.stop.wait_until(Duration::from_secs(10), || {
-        port = fs::read_to_string(&log)
-            .ok()
-            .and_then(|log| listens_on(&log));
-        port.is_some() || server.ended()
-    });
-    let port = port.with_context(|| format!("{SERVER} did not start: {}", layout.shown(&log)))?;
-    // The suite wants a server that is called by the name `localhost`.
-    Ok((server, format!("http://localhost:{port}/mcp")))
-}
-
-/// The port in the line that a server writes once it can be reached.
-fn listens_on(log: &str) -> Option<u16> {
-    let (_, rest) = log.split_once("listens on http://127.0.0.1:")?;
-    let (port, _) = rest.split_once("/mcp")?;
-    port.parse().ok()
 }
 
 impl Set {
@@ -168,7 +126,7 @@ impl Set {
         }
         let report = Report::read(&results)?;
         let output = String::from_utf8_lossy(&fs::read(&log)?).into_owned();
-        if report.is_empty() && has_no_network(&output) {
+        if report.is_empty() && registry::was_out_of_reach(&output) {
             let why = "no network, npm could not reach its registry";
             return Ok(Outcome::Skipped(why.to_owned()));
         }
@@ -191,31 +149,4 @@ fn results(layout: &Layout, name: &str) -> anyhow::Result<PathBuf> {
     }
     create_dir(dir)?;
     Ok(dir.to_owned())
-}
-
-fn has_no_network(output: &str) -> bool {
-    [
-        "ENOTFOUND",
-        "EAI_AGAIN",
-        "ECONNREFUSED",
-        "ETIMEDOUT",
-        "ENETUNREACH",
-    ]
-    .iter()
-    .any(|code| output.contains(code))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_port_is_read_from_the_log() {
-        let log = "INFO mcp_serve::run: mcp-conformance listens on http://127.0.0.1:40213/mcp\n";
-        assert_eq!(listens_on(log), Some(40213));
-        assert_eq!(
-            listens_on("INFO mcp_serve::run: listens on http://127.0.0.1:40"),
-            None
-        );
-    }
 }

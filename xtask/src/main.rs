@@ -2,14 +2,17 @@
 
 mod args;
 mod chores;
+mod clients;
 mod conformance;
 mod console;
 mod discover;
+mod fixture;
 mod guard;
 mod http;
 mod identity;
 mod layout;
 mod process;
+mod registry;
 mod run_all;
 mod scripted_llm;
 mod secrets;
@@ -70,6 +73,7 @@ fn perform(chore: &Chore, layout: &Layout) -> anyhow::Result<ExitCode> {
         Chore::Test(options) => test::run(layout, *options),
         Chore::Check => chores::check(layout),
         Chore::Codegen => chores::codegen(layout),
+        Chore::Clients => clients::chore(layout, test::in_ci()),
         Chore::Conformance => conformance::chore(layout),
         Chore::ScriptedLlm { port } => {
             scripted_llm::run(*port, &layout.stop).map(|()| ExitCode::SUCCESS)

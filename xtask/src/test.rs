@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use anyhow::bail;
 
 use crate::args;
+use crate::clients;
 use crate::conformance::{self, Outcome};
 use crate::console::{Heartbeat, line};
 use crate::layout::Layout;
@@ -47,7 +48,7 @@ const SHOWN_LINES: usize = 200;
 /// Runs all stages; the exit code says whether all of them were good.
 pub(crate) fn run(layout: &Layout, options: args::Test) -> anyhow::Result<ExitCode> {
     let started = Instant::now();
-    let ci = std::env::var("CI").is_ok_and(|ci| ci == "true" || ci == "1");
+    let ci = in_ci();
     let mut run = Run {
         layout,
         sum: Tally::default(),
@@ -73,6 +74,7 @@ pub(crate) fn run(layout: &Layout, options: args::Test) -> anyhow::Result<ExitCo
         run.whole_programs(&real)?;
         if !options.quick {
             run.conformance(ci)?;
+            run.sum += clients::run(layout, ci)?;
         }
     }
     for (service, why) in &real.missing {
@@ -96,6 +98,11 @@ pub(crate) fn run(layout: &Layout, options: args::Test) -> anyhow::Result<ExitCo
     } else {
         ExitCode::FAILURE
     })
+}
+
+/// True where nothing may be skipped.
+pub(crate) fn in_ci() -> bool {
+    std::env::var("CI").is_ok_and(|ci| ci == "true" || ci == "1")
 }
 
 struct Run<'a> {

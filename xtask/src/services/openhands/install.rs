@@ -99,7 +99,7 @@ fn failure(layout: &Layout, step: &str, log: &Path) -> String {
 
 /// A Python that the pinned packages have wheels for. A file of the right name is not
 /// enough: pyenv's shims exist for versions that are not selected, and fail when run.
-fn base_python() -> Option<PathBuf> {
+pub(crate) fn base_python() -> Option<PathBuf> {
     const FITS: &str =
         "import sys, venv, ensurepip; sys.exit(sys.version_info[:2] not in ((3, 12), (3, 13)))";
     let named = ["python3.13", "python3.12", "python3"]
