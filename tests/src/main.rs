@@ -22,6 +22,7 @@ mod n8n;
 mod openhands;
 mod properties;
 mod readme;
+mod resume;
 mod stdio;
 mod surface;
 mod tidy;

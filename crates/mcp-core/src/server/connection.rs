@@ -81,6 +81,18 @@ impl Connection {
         token
     }
 
+    /// Ends what cannot go on without the client: its stream, and calls that wait for its answers.
+    pub fn end(&self) {
+        let (watching, questions) = {
+            let mut state = self.state();
+            (state.watching.take(), std::mem::take(&mut state.questions))
+        };
+        if let Some(watching) = watching {
+            watching.cancel();
+        }
+        drop(questions);
+    }
+
     pub(crate) fn capabilities(&self) -> Capabilities {
         self.agreed()
             .map(|agreed| agreed.capabilities)

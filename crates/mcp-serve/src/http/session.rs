@@ -110,8 +110,7 @@ impl Sessions {
         }
         let mut live = self.live();
         if let Some(connection) = live.connections.remove(id) {
-            // Its stream ends.
-            connection.take_over().cancel();
+            connection.end();
         }
         if live.revoked.insert(id.to_owned(), ()).is_some() {
             return false;
