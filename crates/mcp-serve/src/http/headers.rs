@@ -1,6 +1,6 @@
 //! What the headers of a request say.
 
-use http::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, TRANSFER_ENCODING};
+use http::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use mcp_core::era::Hints;
 use mcp_core::error::Error;
 
@@ -64,11 +64,6 @@ pub(super) fn last_event_id(headers: &HeaderMap) -> Option<&str> {
 /// The request says of itself that it only waits.
 pub(super) fn is_subscription(headers: &HeaderMap) -> bool {
     headers.get(METHOD) == Some(&LISTEN)
-}
-
-/// The body comes in pieces, and only its last piece says how long it is.
-pub(super) fn is_chunked(headers: &HeaderMap) -> bool {
-    headers.contains_key(TRANSFER_ENCODING)
 }
 
 /// A value that is not ASCII is there and equals nothing.
