@@ -25,4 +25,5 @@ mod readme;
 mod resume;
 mod stdio;
 mod surface;
+mod tasks;
 mod tidy;

@@ -1,0 +1,239 @@
+//! A client that writes its messages by hand, over any transport and in both eras.
+
+use std::process::Stdio;
+use std::sync::Arc;
+
+use mcp_core::era::Hints;
+use mcp_core::server::{Connection, Incoming};
+use mcp_core::tool::Call;
+use serde_json::{Value, json};
+use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, Lines};
+use tokio::process::{Child, ChildStdin, ChildStdout};
+use tokio_util::sync::CancellationToken;
+
+use super::{KNOWS_TASKS, PATIENCE};
+use crate::harness::{Server, binary, in_memory};
+
+pub(super) struct Client {
+    pub(super) over: Over,
+    /// In the modern era, what the client says that it can do.
+    capabilities: Option<Value>,
+    next: u64,
+}
+
+pub(super) enum Over {
+    Http {
+        server: Arc<Server>,
+        /// Sent along with every message.
+        headers: Vec<(&'static str, String)>,
+    },
+    Stdio(Box<Line>),
+    Memory {
+        server: Arc<mcp_core::server::Server>,
+        connection: Arc<Connection>,
+        caller: Option<Arc<str>>,
+    },
+}
+
+pub(super) struct Line {
+    _child: Child,
+    stdin: ChildStdin,
+    stdout: Lines<BufReader<ChildStdout>>,
+}
+
+impl Client {
+    /// A client of the modern era that knows tasks.
+    pub(super) fn modern(over: Over) -> Self {
+        Self {
+            over,
+            capabilities: Some(serde_json::from_str(KNOWS_TASKS).unwrap()),
+            next: 0,
+        }
+    }
+
+    /// Says from now on that it can do `capabilities`.
+    pub(super) fn declaring(mut self, capabilities: Value) -> Self {
+        self.capabilities = Some(capabilities);
+        self
+    }
+
+    /// A client of `revision` after its handshake.
+    pub(super) async fn handshake(over: Over, revision: &str) -> Self {
+        let mut client = Self {
+            over,
+            capabilities: None,
+            next: 0,
+        };
+        let params = json!({
+            "protocolVersion": revision,
+            "capabilities": {"elicitation": {}},
+            "clientInfo": {"name": "tests", "version": "1"},
+        });
+        if let Over::Http { server, headers } = &mut client.over {
+            let body = json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params});
+            let given: Vec<_> = borrowed(headers);
+            let reply = server.post_with(&given, body.to_string()).await;
+            let session = reply.headers["mcp-session-id"].to_str().unwrap().to_owned();
+            headers.push(("mcp-session-id", session));
+            headers.push(("mcp-protocol-version", revision.to_owned()));
+        } else {
+            client.ask("initialize", params).await;
+        }
+        client
+    }
+
+    /// Sends a request and waits for its answer. What the server asks meanwhile is lost.
+    pub(super) async fn ask(&mut self, method: &str, params: Value) -> Value {
+        let (id, frame) = self.request(method, params);
+        match &mut self.over {
+            Over::Http { .. } => self.post(&frame).await,
+            Over::Stdio(line) => {
+                line.send(&frame).await;
+                loop {
+                    let message = line.message().await;
+                    if message["id"] == id && message.get("method").is_none() {
+                        return message;
+                    }
+                }
+            }
+            Over::Memory {
+                server,
+                connection,
+                caller,
+            } => {
+                let call = Call::default().of(caller.clone(), CancellationToken::new());
+                let frame = frame.to_string();
+                let incoming = Incoming {
+                    frame: frame.as_bytes(),
+                    hints: Hints::default(),
+                    connection: Some(Arc::clone(connection)),
+                    call,
+                };
+                let answer = server.handle(incoming).await;
+                serde_json::from_slice(&answer.body.unwrap()).unwrap()
+            }
+        }
+    }
+
+    /// The next request, and its id.
+    pub(super) fn request(&mut self, method: &str, mut params: Value) -> (u64, Value) {
+        self.next += 1;
+        if let Some(capabilities) = &self.capabilities {
+            params["_meta"] = json!({
+                "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+                "io.modelcontextprotocol/clientCapabilities": capabilities,
+            });
+        }
+        let frame = json!({"jsonrpc": "2.0", "id": self.next, "method": method, "params": params});
+        (self.next, frame)
+    }
+
+    /// The headers of a message.
+    pub(super) fn headers(&self, frame: &Value) -> Vec<(&str, String)> {
+        let Over::Http { headers, .. } = &self.over else {
+            return Vec::new();
+        };
+        let mut headers = headers.clone();
+        if self.capabilities.is_some() {
+            let method = frame["method"].as_str().unwrap_or_default();
+            headers.push(("mcp-protocol-version", "2026-07-28".to_owned()));
+            headers.push(("mcp-method", method.to_owned()));
+            let params = &frame["params"];
+            let name = params["taskId"].as_str().or(params["name"].as_str());
+            headers.extend(name.map(|name| ("mcp-name", name.to_owned())));
+        }
+        headers
+    }
+
+    async fn post(&self, frame: &Value) -> Value {
+        let Over::Http { server, .. } = &self.over else {
+            panic!("not over HTTP");
+        };
+        let headers = self.headers(frame);
+        let reply = server
+            .post_with(&borrowed(&headers), frame.to_string())
+            .await;
+        serde_json::from_str(&reply.body).unwrap_or_else(|error| panic!("{error}: {reply:?}"))
+    }
+}
+
+impl Over {
+    pub(super) async fn http() -> Self {
+        Self::Http {
+            server: Arc::new(Server::start("mcp-conformance", &[]).await),
+            headers: Vec::new(),
+        }
+    }
+
+    pub(super) fn stdio() -> Self {
+        let mut child = tokio::process::Command::new(binary("mcp-conformance"))
+            .arg("--stdio")
+            .env_clear()
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .kill_on_drop(true)
+            .spawn()
+            .unwrap();
+        Self::Stdio(Box::new(Line {
+            stdin: child.stdin.take().unwrap(),
+            stdout: BufReader::new(child.stdout.take().unwrap()).lines(),
+            _child: child,
+        }))
+    }
+
+    pub(super) fn memory() -> Self {
+        Self::Memory {
+            server: in_memory(std::iter::once("mcp-conformance")),
+            connection: Arc::new(Connection::default()),
+            caller: None,
+        }
+    }
+
+    /// Another caller of the same server; `None` cannot be told from others.
+    pub(super) fn of(&self, caller: Option<&str>) -> Self {
+        match self {
+            Self::Memory { server, .. } => Self::Memory {
+                server: Arc::clone(server),
+                connection: Arc::new(Connection::default()),
+                caller: caller.map(Arc::from),
+            },
+            Self::Http { server, .. } => Self::Http {
+                server: Arc::clone(server),
+                headers: caller
+                    .map(|token| ("authorization", format!("Bearer {token}")))
+                    .into_iter()
+                    .collect(),
+            },
+            Self::Stdio(_) => panic!("there is only one"),
+        }
+    }
+
+    /// What came in over stdio that is no answer.
+    pub(super) fn line(&mut self) -> &mut Line {
+        match self {
+            Self::Stdio(line) => line,
+            _ => panic!("not over stdio"),
+        }
+    }
+}
+
+impl Line {
+    pub(super) async fn send(&mut self, message: &Value) {
+        let line = format!("{message}\n");
+        self.stdin.write_all(line.as_bytes()).await.unwrap();
+    }
+
+    pub(super) async fn message(&mut self) -> Value {
+        let line = tokio::time::timeout(PATIENCE, self.stdout.next_line()).await;
+        let line = line.expect("it says nothing").unwrap().expect("it ended");
+        serde_json::from_str(&line).unwrap()
+    }
+}
+
+pub(super) fn borrowed<'a>(headers: &'a [(&'a str, String)]) -> Vec<(&'a str, &'a str)> {
+    headers
+        .iter()
+        .map(|(name, value)| (*name, value.as_str()))
+        .collect()
+}

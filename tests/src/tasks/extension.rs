@@ -1,0 +1,248 @@
+//! `io.modelcontextprotocol/tasks`.
+
+use serde_json::{Value, json};
+
+use super::client::{Client, Over};
+use super::{accept, text};
+
+#[tokio::test]
+async fn over_http() {
+    lifecycle(&mut Client::modern(Over::http().await)).await;
+}
+
+#[tokio::test]
+async fn over_stdio() {
+    lifecycle(&mut Client::modern(Over::stdio())).await;
+}
+
+async fn lifecycle(client: &mut Client) {
+    finishes(client).await;
+    fails(client).await;
+    is_cancelled(client).await;
+    asks(client).await;
+}
+
+async fn finishes(client: &mut Client) {
+    let created = client
+        .call("slow_compute", json!({"seconds": 1, "label": "sum"}))
+        .await;
+    assert_eq!(created["resultType"], "task");
+    assert_eq!(created["status"], "working");
+    assert_eq!(created["statusMessage"], "0 of 1 s");
+    assert_eq!(created["ttlMs"], 3_600_000);
+    assert!(
+        created["pollIntervalMs"]
+            .as_u64()
+            .is_some_and(|interval| interval > 0)
+    );
+    let id = &created["taskId"];
+    assert_eq!(id.as_str().unwrap().len(), 32);
+    for absent in [
+        "result",
+        "error",
+        "inputRequests",
+        "requestState",
+        "ttl",
+        "pollInterval",
+    ] {
+        assert_eq!(created.get(absent), None);
+    }
+    let ended = client.until(id, "completed").await;
+    assert_eq!(ended["resultType"], "complete");
+    assert_eq!(ended["createdAt"], created["createdAt"]);
+    assert_eq!(text(&ended["result"]), "sum: 1 s");
+    assert_eq!(ended["result"].get("_meta"), None);
+    // Nothing changes any more, and being told to stop is no fault.
+    let acknowledged = client.result("tasks/cancel", json!({"taskId": id})).await;
+    assert_eq!(acknowledged["resultType"], "complete");
+    assert_eq!(
+        client.result("tasks/get", json!({"taskId": id})).await,
+        ended
+    );
+}
+
+/// A tool that fails has a result; a tool that breaks has none.
+async fn fails(client: &mut Client) {
+    let created = client.call("failing_job", json!({})).await;
+    let ended = client.until(&created["taskId"], "completed").await;
+    assert_eq!(ended["result"]["isError"], true);
+    assert_eq!(ended["statusMessage"], text(&ended["result"]));
+
+    let created = client.call("protocol_error_job", json!({})).await;
+    let ended = client.until(&created["taskId"], "failed").await;
+    assert_eq!(ended["error"]["code"], -32603);
+    assert_eq!(ended["statusMessage"], ended["error"]["message"]);
+    assert_eq!(ended.get("result"), None);
+}
+
+async fn is_cancelled(client: &mut Client) {
+    let created = client.call("slow_compute", json!({"seconds": 600})).await;
+    let id = json!({"taskId": created["taskId"]});
+    let acknowledged = client.result("tasks/cancel", id.clone()).await;
+    assert_eq!(acknowledged["resultType"], "complete");
+    assert_eq!(acknowledged.get("taskId"), None);
+    let ended = client.result("tasks/get", id).await;
+    assert_eq!(ended["status"], "cancelled");
+    assert_eq!(ended.get("result"), None);
+}
+
+async fn asks(client: &mut Client) {
+    let created = client.call("multi_input", json!({})).await;
+    let id = &created["taskId"];
+    let asking = client.until(id, "input_required").await;
+    let question = &asking["inputRequests"]["first"];
+    assert_eq!(question["method"], "elicitation/create");
+    assert_eq!(question["params"]["message"], "What is your first name?");
+
+    let update = |responses: Value| json!({"taskId": id, "inputResponses": responses});
+    // One question is answered; an answer that nobody has asked for is ignored.
+    let one = json!({"first": accept(json!({"name": "Ada"})), "middle": {}});
+    client.result("tasks/update", update(one)).await;
+    let asking = client.result("tasks/get", json!({"taskId": id})).await;
+    assert_eq!(asking["status"], "input_required");
+    assert_eq!(asking["inputRequests"].as_object().unwrap().len(), 1);
+    // The first answer stands.
+    let both = json!({
+        "first": accept(json!({"name": "Eve"})),
+        "last": accept(json!({"name": "Lovelace"})),
+    });
+    client.result("tasks/update", update(both)).await;
+    let ended = client.until(id, "completed").await;
+    assert_eq!(text(&ended["result"]), "Hello, Ada Lovelace!");
+    // The answer to a task that has ended is one that nobody has asked for.
+    client
+        .result("tasks/update", update(json!({"last": {}})))
+        .await;
+
+    assert_eq!(
+        client
+            .refused("tasks/update", update(json!({"last": 1})))
+            .await,
+        -32602
+    );
+    assert_eq!(
+        client.refused("tasks/update", json!({"taskId": id})).await,
+        -32602
+    );
+}
+
+/// What a tool asks before it waits for anything is asked before there is a task.
+#[tokio::test]
+async fn questions_come_first_where_they_can() {
+    let mut client = Client::modern(Over::memory());
+    let asked = client.call("test_tool_with_task", json!({})).await;
+    assert_eq!(asked["resultType"], "input_required");
+    assert_eq!(asked.get("taskId"), None);
+    let params = json!({
+        "name": "test_tool_with_task",
+        "arguments": {},
+        "inputResponses": {"user_name": accept(json!({"name": "Ada"}))},
+        "requestState": asked["requestState"],
+    });
+    let created = client.result("tools/call", params).await;
+    assert_eq!(created["resultType"], "task");
+    let ended = client.until(&created["taskId"], "completed").await;
+    assert_eq!(text(&ended["result"]), "Hello, Ada!");
+}
+
+#[tokio::test]
+async fn what_is_done_at_once_is_no_task() {
+    let mut client = Client::modern(Over::memory());
+    let greeted = client.call("greet", json!({"name": "Ada"})).await;
+    assert_eq!(
+        (&greeted["resultType"], text(&greeted)),
+        (&json!("complete"), "Hello, Ada!")
+    );
+    let computed = client.call("slow_compute", json!({"seconds": 0})).await;
+    assert_eq!(computed["resultType"], "complete");
+    let refused = client
+        .call("slow_compute", json!({"seconds": "many"}))
+        .await;
+    assert_eq!(
+        (&refused["resultType"], &refused["isError"]),
+        (&json!("complete"), &json!(true))
+    );
+}
+
+#[tokio::test]
+async fn a_client_that_knows_no_tasks_gets_none() {
+    for over in [Over::http().await, Over::stdio()] {
+        let mut client = Client::modern(over).declaring(json!({}));
+        let computed = client.call("slow_compute", json!({"seconds": 1})).await;
+        assert_eq!(computed["resultType"], "complete");
+        assert_eq!(text(&computed), "slow_compute: 1 s");
+        let required = json!({"name": "failing_job", "arguments": {}});
+        let answer = client.ask("tools/call", required).await;
+        let missing = json!({"extensions": {"io.modelcontextprotocol/tasks": {}}});
+        assert_eq!(answer["error"]["code"], -32021, "{answer}");
+        assert_eq!(answer["error"]["data"]["requiredCapabilities"], missing);
+        for method in ["tasks/get", "tasks/update", "tasks/cancel"] {
+            let params = json!({"taskId": "x", "inputResponses": {}});
+            assert_eq!(client.refused(method, params).await, -32021);
+        }
+    }
+}
+
+/// A task that needs what its client cannot do fails as its request would have failed.
+#[tokio::test]
+async fn a_missing_capability_fails_the_task() {
+    let only_tasks = json!({"extensions": {"io.modelcontextprotocol/tasks": {}}});
+    let mut client = Client::modern(Over::memory()).declaring(only_tasks);
+    let created = client.call("multi_input", json!({})).await;
+    let ended = client.until(&created["taskId"], "failed").await;
+    assert_eq!(ended["error"]["code"], -32021);
+    let missing = json!({"elicitation": {}});
+    assert_eq!(ended["error"]["data"]["requiredCapabilities"], missing);
+}
+
+#[tokio::test]
+async fn ids_methods_and_headers_are_checked() {
+    let mut client = Client::modern(Over::http().await);
+    for id in [json!("0".repeat(32)), json!(""), json!(7), Value::Null] {
+        for method in ["tasks/get", "tasks/cancel"] {
+            assert_eq!(
+                client.refused(method, json!({"taskId": id})).await,
+                -32602,
+                "{id}"
+            );
+        }
+    }
+    assert_eq!(client.refused("tasks/get", json!({})).await, -32602);
+    let discovered = client.result("server/discover", json!({})).await;
+    let extensions = json!({"io.modelcontextprotocol/tasks": {}});
+    assert_eq!(discovered["capabilities"]["extensions"], extensions);
+    assert_eq!(discovered["capabilities"].get("tasks"), None);
+    let listed = client.result("tools/list", json!({})).await;
+    assert!(!listed.to_string().contains("execution"));
+
+    // Both methods went with 2025-11-25.
+    let Over::Http { server, .. } = &client.over else {
+        unreachable!("it was just made so");
+    };
+    let server = server.clone();
+    for method in ["tasks/result", "tasks/list"] {
+        let (_, frame) = client.request(method, json!({"taskId": "x"}));
+        let headers = client.headers(&frame);
+        let reply = server
+            .post_with(&super::client::borrowed(&headers), frame.to_string())
+            .await;
+        assert_eq!(
+            (reply.status, &reply.json()["error"]["code"]),
+            (404, &json!(-32601))
+        );
+    }
+    // Whoever routes by the header must not be answered for another task.
+    let (_, frame) = client.request("tasks/get", json!({"taskId": "x"}));
+    for name in [None, Some("y")] {
+        let mut headers = client.headers(&frame);
+        headers.retain(|(header, _)| *header != "mcp-name");
+        headers.extend(name.map(|name| ("mcp-name", name.to_owned())));
+        let reply = server
+            .post_with(&super::client::borrowed(&headers), frame.to_string())
+            .await;
+        assert_eq!(
+            (reply.status, &reply.json()["error"]["code"]),
+            (400, &json!(-32020))
+        );
+    }
+}
