@@ -190,7 +190,10 @@ impl Kit {
         program: &Path,
         args: &[&str],
     ) -> anyhow::Result<()> {
-        let step = format!("installing {}", self.name);
+        let step = match self.tool {
+            Tool::Cargo => format!("building {}", self.name),
+            _ => format!("installing {}", self.name),
+        };
         Program::new(program)?
             .args(args)
             .envs([
