@@ -3,7 +3,8 @@
 //! * [`jsonrpc`]: bytes to message and back; ids, arguments and results pass byte for byte.
 //! * [`era`]: to which of the three dialects a request belongs, decided for each by itself.
 //! * [`tool`]: how a tool is declared; everything that is known about it follows from there.
-//! * [`resource`] and [`prompt`]: the same for resources and prompts.
+//! * [`resource`], [`prompt`] and [`method`]: the same for resources, prompts and methods of one's
+//!   own.
 //! * [`server`]: dispatch, one frame in, one answer out.
 //! * [`error`]: one enum of kinds; a number is a rendering of a kind in a dialect.
 //!
@@ -15,6 +16,7 @@ pub mod era;
 pub mod error;
 pub mod health;
 pub mod jsonrpc;
+pub mod method;
 pub mod prompt;
 pub mod resource;
 pub mod revision;

@@ -2,10 +2,12 @@
 
 use std::future::Future;
 
+use mcp_core::method::MethodSet;
 use mcp_core::prompt::PromptSet;
 use mcp_core::resource::ResourceSet;
 use mcp_core::server::Changes;
 use mcp_core::tool::{ToolError, Toolset};
+use serde_json::{Map, Value};
 
 /// One server of the workspace: its name, its options, its service and its tools.
 ///
@@ -33,6 +35,16 @@ pub trait Product: 'static {
     /// The prompts, without a service.
     fn prompts() -> PromptSet<Self::Service> {
         PromptSet::new()
+    }
+
+    /// Methods of its own, without a service.
+    fn methods() -> MethodSet<Self::Service> {
+        MethodSet::new()
+    }
+
+    /// Capabilities that the specification does not know, by name.
+    fn experimental() -> Map<String, Value> {
+        Map::new()
     }
 
     /// Makes the service from its options. Does not talk to it: a server starts whatever state its

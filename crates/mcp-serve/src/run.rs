@@ -78,6 +78,8 @@ pub fn assemble<P: Product>(
         tools: tools::<P>(options).bind(service),
         resources: P::resources().bind(service),
         prompts: P::prompts().bind(service),
+        methods: P::methods().bind(service),
+        experimental: P::experimental(),
         logging: P::Service::LOGS,
         changes: service.changes(),
     };

@@ -201,7 +201,7 @@ impl Server {
             "mcp.listTools" => Ok(self.legacy_list_tools().into()),
             "mcp.callTool" => self.legacy_call_tool(params, call).await,
             "mcp.getServerInfo" => Ok(self.legacy_server_info().into()),
-            unknown => Err(Error::MethodNotFound(unknown.to_owned())),
+            custom => self.custom(custom, params, call).await,
         }
     }
 

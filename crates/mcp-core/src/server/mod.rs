@@ -4,6 +4,7 @@ mod answer;
 mod catalogue;
 mod completion;
 mod connection;
+mod custom;
 mod dispatch;
 mod initialize;
 mod legacy;

@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use tokio::sync::broadcast;
 
+use crate::method::BoundMethod;
 use crate::prompt::{BoundPrompt, PromptDefinition};
 use crate::resource::{BoundResource, ResourceDefinition};
 use crate::tool::{BoundTool, Definition};
@@ -21,6 +22,10 @@ pub struct Offer {
     pub resources: Vec<(ResourceDefinition, Arc<dyn BoundResource>)>,
     /// Prompts, in order.
     pub prompts: Vec<(PromptDefinition, Arc<dyn BoundPrompt>)>,
+    /// Methods of the product's own.
+    pub methods: Vec<(&'static str, Arc<dyn BoundMethod>)>,
+    /// Capabilities that the specification does not know, by name (seed 004).
+    pub experimental: Map<String, Value>,
     /// True if calls send log messages to the client.
     pub logging: bool,
     /// Where changes are announced; `None` if nothing ever changes.
@@ -53,6 +58,9 @@ impl Offer {
         }
         if self.logging {
             capabilities["logging"] = json!({});
+        }
+        if !self.experimental.is_empty() {
+            capabilities["experimental"] = json!(self.experimental);
         }
         capabilities
     }

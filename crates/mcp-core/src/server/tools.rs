@@ -289,8 +289,11 @@ fn render(result: &ToolResult, era: Era) -> Result<Json, Error> {
                 r#"{{"content":[{{"type":"text","text":{text}}}]{structured},"isError":false}}"#
             )
         }),
-        ToolResult::Content(content) => serde_json::to_string(content)
-            .map(|content| format!(r#"{{"content":{content},"isError":false}}"#)),
+        ToolResult::Content(content) => {
+            let content: Vec<Content> = content.iter().map(|item| item.lowered(era)).collect();
+            serde_json::to_string(&content)
+                .map(|content| format!(r#"{{"content":{content},"isError":false}}"#))
+        }
     };
     written.map(Json::Owned).map_err(|error| {
         tracing::error!(%error, "a result could not be written");

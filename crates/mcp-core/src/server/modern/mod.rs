@@ -87,7 +87,10 @@ impl Server {
                 Ok(self.decorate("complete", "", &outcome.json).into())
             }
             "subscriptions/listen" => self.listen(request, &call).await,
-            unknown => Err(Error::MethodNotFound(unknown.to_owned())),
+            custom => {
+                let outcome = self.custom(custom, params, &call).await?;
+                Ok(self.decorate("complete", "", &outcome.json).into())
+            }
         }
     }
 

@@ -1,0 +1,149 @@
+//! Unstructured content, and what of it each revision knows.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use crate::era::Era;
+use crate::revision::Revision;
+
+/// One item of unstructured content (specification, `ContentBlock`; seed 004 adds its own types).
+#[derive(Clone, Debug, Serialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum Content {
+    /// Plain text.
+    Text {
+        /// The text.
+        text: String,
+    },
+    /// A picture.
+    #[serde(rename_all = "camelCase")]
+    Image {
+        /// Base64.
+        data: String,
+        /// For example `image/png`.
+        mime_type: String,
+    },
+    /// A sound (2025-03-26 and later).
+    #[serde(rename_all = "camelCase")]
+    Audio {
+        /// Base64.
+        data: String,
+        /// For example `audio/wav`.
+        mime_type: String,
+    },
+    /// A resource, embedded.
+    Resource {
+        /// `uri`, `mimeType` and `text` or `blob`.
+        resource: Value,
+    },
+    /// A resource that the client can read (2025-06-18 and later).
+    ResourceLink {
+        /// Its URI.
+        uri: String,
+        /// A short name.
+        name: String,
+    },
+    /// A type of one's own, such as seed 004's `custom/chart` and `embed`: an object that names its
+    /// `type`. The revisions that close the list of types get it as text.
+    #[serde(untagged)]
+    Custom(Value),
+}
+
+impl Content {
+    /// Plain text.
+    pub fn text(text: impl Into<String>) -> Self {
+        Self::Text { text: text.into() }
+    }
+
+    /// A picture; `mime_type` is for example `image/png`.
+    pub fn image(bytes: &[u8], mime_type: &str) -> Self {
+        let data = STANDARD.encode(bytes);
+        Self::Image {
+            data,
+            mime_type: mime_type.to_owned(),
+        }
+    }
+
+    /// A sound; `mime_type` is for example `audio/wav`.
+    pub fn audio(bytes: &[u8], mime_type: &str) -> Self {
+        let data = STANDARD.encode(bytes);
+        Self::Audio {
+            data,
+            mime_type: mime_type.to_owned(),
+        }
+    }
+
+    /// An item of a type of one's own.
+    pub fn custom(kind: &str, mut members: Value) -> Self {
+        members["type"] = json!(kind);
+        Self::Custom(members)
+    }
+
+    /// The item as a client of `era` can read it: what it does not know becomes text.
+    pub(crate) fn lowered(&self, era: Era) -> Self {
+        match self {
+            Self::Audio { mime_type, data } if !era.knows(Revision::V2025_03_26) => Self::text(
+                format!("[{mime_type}, {} characters of base64]", data.len()),
+            ),
+            Self::ResourceLink { uri, name } if !era.knows(Revision::V2025_06_18) => {
+                Self::text(format!("{name}: {uri}"))
+            }
+            Self::Custom(item) if era.knows(Revision::V2025_06_18) => Self::text(item.to_string()),
+            known => known.clone(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(content: &Content, era: Era, expected: Value) {
+        assert_eq!(json!(content.lowered(era)), expected);
+    }
+
+    #[test]
+    fn each_revision_gets_what_it_knows() {
+        let first = Era::Handshake(Revision::V2024_11_05);
+        let latest = Era::Handshake(Revision::V2025_11_25);
+        let sound = Content::audio(b"abc", "audio/wav");
+        check(
+            &sound,
+            first,
+            json!({"type": "text", "text": "[audio/wav, 4 characters of base64]"}),
+        );
+        check(
+            &sound,
+            latest,
+            json!({"type": "audio", "data": "YWJj", "mimeType": "audio/wav"}),
+        );
+        let link = Content::ResourceLink {
+            uri: "d://c".into(),
+            name: "c".into(),
+        };
+        check(
+            &link,
+            Era::Plain,
+            json!({"type": "text", "text": "c: d://c"}),
+        );
+        check(
+            &link,
+            Era::Modern,
+            json!({"type": "resource_link", "uri": "d://c", "name": "c"}),
+        );
+        let chart = Content::custom("custom/chart", json!({"data": [1]}));
+        check(
+            &chart,
+            Era::Plain,
+            json!({"data": [1], "type": "custom/chart"}),
+        );
+        check(
+            &chart,
+            latest,
+            json!({"type": "text", "text": r#"{"data":[1],"type":"custom/chart"}"#}),
+        );
+    }
+}
