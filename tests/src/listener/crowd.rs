@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use mcp_serve::Limits;
 use serde_json::json;
+use tokio::io::AsyncBufReadExt as _;
 
 use super::{Listening, ping, slow, start_slow};
 use crate::harness::{Dialect, Server, Wire, post};
@@ -241,4 +242,82 @@ async fn who_leaves_a_modern_call_stops_it() {
         });
         assert!(seen.await.is_ok(), "{}", server.log());
     }
+}
+
+#[tokio::test]
+async fn a_client_that_asks_too_often_is_told_when_to_come_back() {
+    let dir = std::path::PathBuf::from(env!("CARGO_TARGET_TMPDIR"));
+    let tokens = dir.join(uuid::Uuid::new_v4().to_string());
+    std::fs::write(&tokens, "busy b-token\ncalm c-token\n").unwrap();
+    let tokens = tokens.to_str().unwrap();
+    let args = ["--token-file", tokens, "--rate-limit", "5"];
+    let server = Server::with_args("mcp-conformance", &args, &[]).await;
+    let ask = async |token: &str| {
+        // What a proxy says about the client is not believed.
+        let address = uuid::Uuid::new_v4().to_string();
+        let body = Dialect::Plain.request("1", "ping", "");
+        let headers = [("authorization", token), ("x-forwarded-for", &address)];
+        server.post_with(&headers, body).await
+    };
+    let mut refused = None;
+    for _ in 0..1000 {
+        let reply = ask("Bearer b-token").await;
+        if reply.status != 200 {
+            refused = Some(reply);
+            break;
+        }
+    }
+    let reply = refused.expect("there is no limit");
+    assert_eq!(reply.status, 429);
+    assert_eq!(reply.headers["retry-after"], "1");
+    let error = &reply.json()["error"];
+    assert_eq!(error["code"], 42900, "{error}");
+    assert_eq!(error["data"]["kind"], "rate_limited");
+    // Others are served, and those who ask whether it lives are told.
+    assert_eq!(ask("Bearer c-token").await.status, 200);
+    for _ in 0..20 {
+        assert_eq!(server.request("GET", "/healthz", &[]).await.status, 200);
+    }
+}
+
+#[tokio::test]
+async fn without_file_descriptors_it_waits_and_serves_on() {
+    // Room for a few connections, far below the cap.
+    let mut server = tokio::process::Command::new("sh")
+        .args(["-c", r#"ulimit -n 40; exec "$0" --port 0"#])
+        .arg(crate::harness::binary("mcp-conformance"))
+        .env_clear()
+        .stdin(std::process::Stdio::null())
+        .stderr(std::process::Stdio::piped())
+        .kill_on_drop(true)
+        .spawn()
+        .unwrap();
+    let mut log = tokio::io::BufReader::new(server.stderr.take().unwrap()).lines();
+    let mut url = String::new();
+    while url.is_empty() {
+        let line = log.next_line().await.unwrap().expect("it ended");
+        if let Some((_, found)) = line.split_once("listens on ") {
+            url = found.trim().to_owned();
+        }
+    }
+    let mut crowd = Vec::new();
+    for _ in 0..100 {
+        crowd.push(Wire::to(&url).await);
+    }
+    let told = tokio::time::timeout(Duration::from_secs(20), async {
+        while let Some(line) = log.next_line().await.unwrap() {
+            if line.contains("cannot accept a connection") {
+                return true;
+            }
+        }
+        false
+    });
+    assert!(
+        told.await.expect("it accepts what it cannot hold"),
+        "it ended"
+    );
+    drop(crowd);
+    let mut wire = Wire::to(&url).await;
+    wire.send(ping(1)).await;
+    assert_eq!(wire.reply().await.unwrap().status, 200);
 }

@@ -81,7 +81,10 @@ impl Endpoint {
         };
         let admitted = checked.and_then(|principal| {
             check_unambiguous(headers)?;
-            self.admit(principal, peer)?;
+            // A busy client must not make its server look dead.
+            if request.uri().path() == "/mcp" {
+                self.admit(principal, peer)?;
+            }
             Ok(principal)
         });
         let principal = match admitted {
