@@ -31,6 +31,7 @@ async fn the_client_of_2025_11_25_says_how_long_up_to_a_day() {
     let over = Over::memory().of(Some("alice"));
     let mut client = Client::handshake(over, "2025-11-25").await;
     for (asked, kept) in [
+        (json!(0), 1),
         (json!(5000), 5),
         (Value::Null, 3600),
         (json!(u64::MAX), 86_400),
@@ -173,6 +174,24 @@ fn write_tokens() -> std::path::PathBuf {
     let path = std::env::temp_dir().join(format!("mcp-tokens-{}", uuid::Uuid::new_v4()));
     std::fs::write(&path, "alice secret-of-alice\nbob secret-of-bob\n").unwrap();
     path
+}
+
+/// A tool that does not listen is left behind, its task is not.
+#[tokio::test(start_paused = true)]
+async fn a_cancelled_task_stays_cancelled() {
+    let mut client = Client::modern(Over::memory());
+    let task = client
+        .call("confirm_delete", json!({"filename": "a.txt"}))
+        .await;
+    let id = json!({"taskId": task["taskId"]});
+    client.until(&task["taskId"], "input_required").await;
+    client.result("tasks/cancel", id.clone()).await;
+    for _ in 0..2 {
+        let found = client.result("tasks/get", id.clone()).await;
+        assert_eq!(found["status"], "cancelled");
+        assert_eq!(found.get("inputRequests"), None);
+        tokio::time::sleep(Duration::from_secs(60)).await;
+    }
 }
 
 /// What nobody can ask for any more is not kept.

@@ -163,7 +163,7 @@ impl Server {
 
     /// Ends the tasks of a caller who never comes back, so that nobody could ask for them.
     pub fn forget(&self, caller: &str) {
-        self.tasks.leave(caller);
+        self.tasks.forget_all(caller);
     }
 
     /// Ends what would stay open for ever. Requests are still answered.

@@ -11,7 +11,7 @@ use serde_json::value::RawValue;
 use super::super::tools::{CallParams, Failure, bad_param, conclude, note_failure};
 use super::super::{Outcome, Server};
 use super::life::{Work, guarded, live};
-use super::{EXTENSION, MAX_TTL, TTL, Task};
+use super::{EXTENSION, MAX_TTL, MIN_TTL, TTL, Task};
 use crate::era::Era;
 use crate::error::{BadParam, Error};
 use crate::revision::Revision;
@@ -81,28 +81,24 @@ impl Server {
         self.tasks.keep(&task).map_err(Error::ToolFailed)?;
         let call = call.in_task(&task, era != Era::Modern);
         let mut work = work(definition.clone(), Arc::clone(tool), arguments, call, era);
-        if era == Era::Modern {
-            if let Some(outcome) = (&mut work).now_or_never() {
-                self.tasks.forget(&task.id);
-                return outcome;
-            }
-            task.detach();
-            let created = task.created_modern();
-            self.leave(task, work);
-            return Ok(Outcome {
-                is_task: true,
-                ..created.into()
-            });
+        if era == Era::Modern
+            && let Some(outcome) = (&mut work).now_or_never()
+        {
+            self.tasks.forget(&task.id);
+            return outcome;
         }
         task.detach();
-        let created = json!({"task": task.handshake()});
-        self.leave(task, work);
-        Ok(created.into())
-    }
-
-    fn leave(&self, task: Arc<Task>, work: Work) {
+        let created = if era == Era::Modern {
+            task.created_modern()
+        } else {
+            json!({"task": task.handshake()}).into()
+        };
         let life = live(Arc::clone(&self.tasks), task, work, Arc::clone(&self.clock));
         (self.settings.spawn)(Box::pin(life));
+        Ok(Outcome {
+            is_task: true,
+            ..created.into()
+        })
     }
 }
 
@@ -125,7 +121,7 @@ fn work(
     })
 }
 
-/// The time that the client asks for; more than we give is cut.
+/// The time that the client asks for, within what we give.
 fn ttl(task: &RawValue) -> Result<Duration, Error> {
     #[derive(Deserialize)]
     struct TaskMetadata {
@@ -138,10 +134,10 @@ fn ttl(task: &RawValue) -> Result<Duration, Error> {
     let task: TaskMetadata =
         serde_json::from_str(task.get()).map_err(|error| wrong(format!("ttl: {error}")))?;
     let ttl = task.ttl.map_or(TTL, Duration::from_millis);
-    Ok(ttl.min(MAX_TTL))
+    Ok(ttl.clamp(MIN_TTL, MAX_TTL))
 }
 
 /// The client has not said that it knows tasks.
-pub(in crate::server) fn undeclared() -> Error {
+pub(super) fn undeclared() -> Error {
     Error::MissingCapability(Box::new(json!({"extensions": {EXTENSION: {}}})))
 }

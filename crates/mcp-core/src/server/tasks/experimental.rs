@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::super::{Connection, Outcome, Server};
 use super::Task;
-use super::task::End;
+use super::end::End;
 use crate::error::{BadParam, Error};
 use crate::jsonrpc::Json;
 use crate::tool::Call;
@@ -47,11 +47,10 @@ impl Server {
         call: &Call,
     ) -> Result<Outcome, Error> {
         let task = self.task(params, call)?;
-        if !task.end(End::Cancelled) {
+        if !task.cancel() {
             let reason = "names a task that has ended, so that it cannot be cancelled";
             return Err(Error::InvalidParams(BadParam::new("taskId", reason)));
         }
-        task.stop.cancel();
         Ok(task.handshake().into())
     }
 

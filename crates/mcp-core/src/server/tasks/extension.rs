@@ -8,7 +8,6 @@ use serde_json::{Map, Value};
 
 use super::super::{Outcome, Server};
 use super::calls::undeclared;
-use super::task::End;
 use super::{MAX_BYTES, Task};
 use crate::error::{BadParam, Error};
 use crate::jsonrpc::Json;
@@ -33,8 +32,7 @@ impl Server {
                 "{}".to_owned()
             }
             _ => {
-                task.end(End::Cancelled);
-                task.stop.cancel();
+                task.cancel();
                 "{}".to_owned()
             }
         };

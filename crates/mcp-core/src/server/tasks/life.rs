@@ -8,12 +8,11 @@ use std::sync::Arc;
 use futures_util::FutureExt as _;
 
 use super::super::Outcome;
-use super::super::tools::{CLEAN_UP, failed};
-use super::task::{End, Task};
-use super::{MAX_RESULT, Tasks};
+use super::super::tools::CLEAN_UP;
+use super::end::End;
+use super::{Task, Tasks};
 use crate::clock::Clock;
 use crate::error::Error;
-use crate::tool::{ToolError, ToolErrorKind};
 
 /// What a call does, and what its request would be answered with.
 pub(super) type Work = Pin<Box<dyn Future<Output = Result<Outcome, Error>> + Send>>;
@@ -54,37 +53,22 @@ async fn ended_in_time(
     let in_time = tokio::select! {
         biased;
         outcome = &mut work => {
-            task.end(End::of(bounded(outcome)));
+            task.end(End::of(outcome));
             tasks.make_room(0);
             return true;
         }
-        () = task.stop.cancelled() => task.end(End::Cancelled),
+        () = task.stop.cancelled() => true,
         () = over => {
-            let reason = "The task took longer than it is kept.";
-            task.end(End::Error(Arc::new(Error::ToolFailed(ToolError::new(
-                ToolErrorKind::Timeout,
-                reason,
-            )))));
+            task.end(End::expired());
             tasks.forget(&task.id);
             false
         }
     };
     // It may stop what it has started; what it says now is not heard.
-    task.stop.cancel();
+    task.cancel();
     tokio::select! {
         _ = work => {}
         () = clock.sleep(CLEAN_UP) => {}
     }
     in_time
-}
-
-/// A result that is too large to be kept becomes one that says so.
-fn bounded(outcome: Result<Outcome, Error>) -> Result<Outcome, Error> {
-    match outcome {
-        Ok(Outcome { json, .. }) if json.as_str().len() > MAX_RESULT => Ok(failed(&format!(
-            "The result has {} bytes, but a task keeps at most {MAX_RESULT}; ask for less at once.",
-            json.as_str().len()
-        ))),
-        outcome => outcome,
-    }
 }

@@ -1,17 +1,20 @@
 //! Tasks: calls that go on after their request was answered. The extension
 //! `io.modelcontextprotocol/tasks` of the modern era, and the experimental tasks of 2025-11-25.
 //!
-//! * [`task`]: what the work of a task, its polls and its listeners share.
+//! * [`task`]: what the work of a task, its polls and its listeners share; [`end`]: its outcome.
 //! * [`life`]: from the first step of the work to the day on which the task is forgotten.
 //! * [`calls`]: which calls become tasks.
 //! * [`extension`] and [`experimental`]: the methods of the two specifications.
+//! * [`asking`]: its questions to its client.
 //! * [`listening`]: telling subscriptions of them.
 //! * [`wire`] and [`timestamp`]: what is told about a task.
 //!
 //! They are kept in memory, for their callers alone, and end with the process: work that must
 //! outlive it needs a handle of its own at the service.
 
+mod asking;
 mod calls;
+mod end;
 mod experimental;
 mod extension;
 mod life;
@@ -37,15 +40,14 @@ pub(super) const EXTENSION: &str = "io.modelcontextprotocol/tasks";
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
 /// A task and its result are kept this long, counted from its creation …
 const TTL: Duration = Duration::from_secs(3600);
-/// … or as long as the client of 2025-11-25 asks for, up to this.
+/// … or as long as the client of 2025-11-25 asks for, within these.
+const MIN_TTL: Duration = Duration::from_secs(1);
 const MAX_TTL: Duration = Duration::from_secs(24 * 3600);
 
 /// Tasks that are kept. The oldest that has ended makes room for a new one.
 const MAX_TASKS: usize = 1000;
 /// Tasks of one caller that may run at the same time.
 const MAX_RUNNING: usize = 100;
-/// The largest result, in bytes.
-const MAX_RESULT: usize = 8 * 1024 * 1024;
 /// Bytes of results and answers that are kept. The oldest results make room.
 const MAX_BYTES: usize = 64 * 1024 * 1024;
 /// Requests that may wait for the ends of tasks; less than the requests that a transport admits.
@@ -106,10 +108,9 @@ impl Tasks {
     }
 
     /// Ends and forgets all tasks of a caller.
-    pub(super) fn leave(&self, caller: &str) {
+    pub(super) fn forget_all(&self, caller: &str) {
         for task in self.of(caller) {
-            task.end(task::End::Cancelled);
-            task.stop.cancel();
+            task.cancel();
             task.gone.cancel();
             self.forget(&task.id);
         }

@@ -5,7 +5,8 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::POLL_INTERVAL;
-use super::task::{End, State, Task};
+use super::end::End;
+use super::task::{State, Task};
 use super::timestamp::timestamp;
 use crate::era::Era;
 use crate::error::Profile;
@@ -48,9 +49,10 @@ impl Task {
         task["ttlMs"] = millis(self.ttl);
         task["pollIntervalMs"] = millis(POLL_INTERVAL);
         let text = task.to_string();
-        text.trim_start_matches('{')
-            .trim_end_matches('}')
-            .to_owned()
+        let members = text
+            .strip_prefix('{')
+            .and_then(|text| text.strip_suffix('}'));
+        members.unwrap_or_default().to_owned()
     }
 
     /// A `Task` of 2025-11-25.
