@@ -27,7 +27,9 @@ struct State {
     agreed: Option<Agreed>,
     log_level: Option<Level>,
     subscriptions: HashSet<String>,
-    in_flight: HashMap<String, CancellationToken>,
+    /// By request id, with the serial number of the request: a client may use an id again too soon.
+    in_flight: HashMap<String, (u64, CancellationToken)>,
+    next_serial: u64,
     questions: HashMap<String, oneshot::Sender<Result<Value, String>>>,
     /// Ends the stream that is told of changes.
     watching: Option<CancellationToken>,
@@ -133,10 +135,15 @@ impl Connection {
     /// Notes that `id` can be cancelled through `token` until the guard is dropped.
     pub(super) fn enter(&self, id: Id<'_>, token: CancellationToken) -> InFlight<'_> {
         let id = id.as_json().to_owned();
-        self.state().in_flight.insert(id.clone(), token);
+        let mut state = self.state();
+        state.next_serial += 1;
+        let serial = state.next_serial;
+        state.in_flight.insert(id.clone(), (serial, token));
+        drop(state);
         InFlight {
             connection: self,
             id,
+            serial,
         }
     }
 
@@ -152,7 +159,7 @@ impl Connection {
             params.and_then(|params| serde_json::from_str::<Params<'_>>(params.get()).ok());
         let token =
             params.and_then(|params| self.state().in_flight.remove(params.request_id.get()));
-        if let Some(token) = token {
+        if let Some((_, token)) = token {
             token.cancel();
         }
     }
@@ -220,11 +227,18 @@ fn refusal(error: &RawValue) -> String {
 pub(super) struct InFlight<'a> {
     connection: &'a Connection,
     id: String,
+    serial: u64,
 }
 
 impl Drop for InFlight<'_> {
     fn drop(&mut self) {
-        self.connection.state().in_flight.remove(&self.id);
+        let in_flight = &mut self.connection.state().in_flight;
+        if in_flight
+            .get(&self.id)
+            .is_some_and(|(serial, _)| *serial == self.serial)
+        {
+            in_flight.remove(&self.id);
+        }
     }
 }
 

@@ -31,8 +31,9 @@ pub(super) struct Sessions {
 
 #[derive(Default)]
 struct Live {
-    connections: HashMap<String, Arc<Connection>>,
-    order: VecDeque<String>,
+    /// With the serial number of its opening.
+    connections: HashMap<String, (u64, Arc<Connection>)>,
+    next_serial: u64,
     revoked: HashMap<String, ()>,
     revoked_order: VecDeque<String>,
 }
@@ -81,20 +82,9 @@ impl Sessions {
             return None;
         }
         let connection = match live.connections.get(id) {
-            Some(connection) => Arc::clone(connection),
-            None => {
-                let connection = Arc::new(Connection::resumed(agreed));
-                live.connections
-                    .insert(id.to_owned(), Arc::clone(&connection));
-                live.order.push_back(id.to_owned());
-                connection
-            }
+            Some((_, connection)) => Arc::clone(connection),
+            None => live.add(id, Connection::resumed(agreed)),
         };
-        if live.connections.len() > MAX_LIVE
-            && let Some(oldest) = live.order.pop_front()
-        {
-            live.connections.remove(&oldest);
-        }
         drop(live);
         Some(Session {
             sessions: Arc::clone(self),
@@ -109,7 +99,7 @@ impl Sessions {
             return false;
         }
         let mut live = self.live();
-        if let Some(connection) = live.connections.remove(id) {
+        if let Some((_, connection)) = live.connections.remove(id) {
             connection.end();
         }
         if live.revoked.insert(id.to_owned(), ()).is_some() {
@@ -146,6 +136,25 @@ impl Sessions {
     }
 }
 
+impl Live {
+    fn add(&mut self, id: &str, connection: Connection) -> Arc<Connection> {
+        let connection = Arc::new(connection);
+        self.next_serial += 1;
+        let entry = (self.next_serial, Arc::clone(&connection));
+        self.connections.insert(id.to_owned(), entry);
+        if self.connections.len() > MAX_LIVE {
+            let oldest = self
+                .connections
+                .iter()
+                .min_by_key(|(_, (serial, _))| *serial);
+            if let Some(oldest) = oldest.map(|(id, _)| id.clone()) {
+                self.connections.remove(&oldest);
+            }
+        }
+        connection
+    }
+}
+
 impl Session {
     pub(super) fn id(&self) -> &str {
         &self.id
@@ -168,7 +177,6 @@ impl Drop for Session {
         // Held by the table and by us: nobody else works on it.
         if Arc::strong_count(&self.connection) <= 2 && self.connection.is_idle() {
             live.connections.remove(&self.id);
-            live.order.retain(|id| *id != self.id);
         }
     }
 }
