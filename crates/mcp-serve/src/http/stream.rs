@@ -116,8 +116,12 @@ impl First {
     ) -> Self {
         std::future::poll_fn(|cx| {
             if let Poll::Ready(answer) = Pin::new(&mut *work).poll(cx) {
-                // What was said in the same breath as the answer is not worth a stream.
-                return Poll::Ready(Self::Answer(answer));
+                // What was said in the same breath as the answer comes before it.
+                let Ok(said @ Said::Message(_)) = messages.try_recv() else {
+                    return Poll::Ready(Self::Answer(answer));
+                };
+                work.work = Some(Box::pin(std::future::ready(answer)));
+                return Poll::Ready(Self::Said(said));
             }
             match messages.poll_recv(cx) {
                 Poll::Ready(Some(said)) => Poll::Ready(Self::Said(said)),
@@ -215,6 +219,21 @@ mod tests {
             body: Some(body.as_bytes().to_vec()),
             agreed: None,
         }
+    }
+
+    #[tokio::test]
+    async fn what_is_said_without_waiting_is_not_lost() {
+        let (outbox, mut messages) = Outbox::new();
+        let mut work = Work::new(
+            async move {
+                outbox.notify("{}".into());
+                answer("{}")
+            },
+            CancellationToken::new(),
+        );
+        let first = First::of(&mut work, &mut messages, true).await;
+        assert!(matches!(first, First::Said(Said::Message(_))));
+        assert_eq!(work.await.body.as_deref(), Some(&b"{}"[..]));
     }
 
     #[tokio::test(start_paused = true)]
