@@ -8,6 +8,9 @@ const MAX_DESCRIPTION: usize = 400;
 /// Refused at the top of a schema by Anthropic's API, among others.
 const NOT_AT_THE_TOP: [&str; 6] = ["$ref", "anyOf", "oneOf", "allOf", "not", "enum"];
 
+/// Keywords that say something to people and nothing to a validator.
+const REMARKS: [&str; 4] = ["title", "description", "default", "examples"];
+
 /// Everything that is wrong with one tool, a line each.
 pub(super) fn faults(tool: &Value) -> Vec<String> {
     let name = tool["name"].as_str().unwrap_or_default();
@@ -63,6 +66,9 @@ impl Lint {
             self.fault(path, "is not an object, but a bare boolean or worse");
             return;
         };
+        if schema.keys().all(|key| REMARKS.contains(&key.as_str())) {
+            self.fault(path, "lets anything through");
+        }
         if schema.get("type").is_some_and(|kind| !kind.is_string()) {
             self.fault(path, "has several types");
         }
@@ -157,6 +163,7 @@ fn what_hosts_stumble_over_is_found() {
                 "list": {"type": "array", "description": "Of what?"},
                 "far": {"$ref": "#/$defs/Far", "description": "Elsewhere."},
                 "none": {"type": "string", "default": null, "description": "Null."},
+                "open": {"description": "Whatever."},
                 "one": {"type": "string", "enum": ["a", null], "description": "A or null."},
             },
         },
@@ -189,6 +196,7 @@ fn what_hosts_stumble_over_is_found() {
         "inputSchema.list is an array without items",
         "inputSchema.far refers",
         "inputSchema.none is null",
+        "inputSchema.open lets anything through",
         "inputSchema.one offers what is not text",
         "outputSchema is not an object with properties",
     ] {
@@ -198,5 +206,5 @@ fn what_hosts_stumble_over_is_found() {
             "{expected}: {found:#?}"
         );
     }
-    assert_eq!(found.len(), 14, "{found:#?}");
+    assert_eq!(found.len(), 15, "{found:#?}");
 }

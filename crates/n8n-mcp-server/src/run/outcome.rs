@@ -22,6 +22,7 @@ pub(crate) struct Run {
     execution_id: Option<String>,
     status: RunStatus,
     /// Output of the last node: an item, or an array of several.
+    #[schemars(extend("not" = {"type": "null"}))]
     #[serde(skip_serializing_if = "Option::is_none")]
     output: Option<Box<RawValue>>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -126,7 +127,8 @@ impl Run {
 
     pub(super) fn put_output(&mut self, items: Vec<Box<RawValue>>) {
         let (output, note) = bounded(items);
-        self.output = Some(output);
+        // No output is absent, as the schema says.
+        self.output = Some(output).filter(|output| output.get() != "null");
         self.note = note;
     }
 

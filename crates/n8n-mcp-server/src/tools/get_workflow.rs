@@ -76,8 +76,11 @@ struct TriggerRow {
 #[derive(Serialize, JsonSchema)]
 struct Whole {
     name: String,
+    #[schemars(with = "Vec<Map<String, Value>>")]
     nodes: Box<RawValue>,
+    #[schemars(with = "Map<String, Value>")]
     connections: Box<RawValue>,
+    #[schemars(with = "Option<Map<String, Value>>")]
     #[serde(skip_serializing_if = "Option::is_none")]
     settings: Option<Box<RawValue>>,
 }
