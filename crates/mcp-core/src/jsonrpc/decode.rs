@@ -158,7 +158,7 @@ impl<'a> Envelope<'a> {
 }
 
 /// A JSON string, unescaped only where it has escapes.
-fn string(raw: &RawValue) -> Option<Cow<'_, str>> {
+pub(crate) fn string(raw: &RawValue) -> Option<Cow<'_, str>> {
     let inner = raw.get().strip_prefix('"')?.strip_suffix('"')?;
     if inner.contains('\\') {
         return serde_json::from_str(raw.get()).ok().map(Cow::Owned);

@@ -18,6 +18,7 @@ pub use build::{
     ErrorObject, Response, encode, error, internal_error, invalid_params, invalid_request,
     method_not_found, parse_error, response,
 };
+pub(crate) use decode::string;
 pub use decode::{DecodeError, Fault, decode};
 pub use frame::Frame;
 pub use id::Id;

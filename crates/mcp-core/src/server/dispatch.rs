@@ -1,6 +1,7 @@
 //! From a frame to its answer: which messages it holds, in which era each of them is, and which
 //! method answers it.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use futures_util::future::join_all;
@@ -112,10 +113,14 @@ impl Server {
         in_batch: bool,
     ) -> Option<Reply<'a>> {
         let era = Era::decide(source.hints, &request.method, request.params);
-        let call = source.call.child();
-        let in_flight = source
-            .connection
-            .map(|connection| connection.enter(request.id, call.token()));
+        // Only who has a connection can name a request to cancel it.
+        let (call, in_flight) = match source.connection {
+            Some(connection) => {
+                let (call, token) = source.call.cancellable();
+                (Cow::Owned(call), Some(connection.enter(request.id, token)))
+            }
+            None => (Cow::Borrowed(source.call), None),
+        };
         let outcome = match era {
             Era::Modern if in_batch => {
                 let detail = format!("{} has no batches", era.revision());
@@ -124,7 +129,10 @@ impl Server {
                     field: None,
                 })
             }
-            Era::Modern => self.modern(&request, source.hints, call.clone()).await,
+            Era::Modern => {
+                let call = call.clone().into_owned();
+                self.modern(&request, source.hints, call).await
+            }
             Era::Plain | Era::Handshake(_) => {
                 self.classic(&request, era, source.connection, &call, in_batch)
                     .await
@@ -162,12 +170,16 @@ impl Server {
         in_batch: bool,
     ) -> Result<Outcome, Error> {
         let params = request.params;
-        let call = &match (era, connection) {
-            (Era::Handshake(_), Some(connection)) => call
-                .clone()
-                .with_inputs(Inputs::Connection(Arc::clone(connection)))
-                .with_log_level(Some(connection.log_level())),
-            _ => call.clone(),
+        let asking;
+        let call = match (era, connection) {
+            (Era::Handshake(_), Some(connection)) => {
+                asking = call
+                    .clone()
+                    .with_inputs(Inputs::over(connection))
+                    .with_log_level(Some(connection.log_level()));
+                &asking
+            }
+            _ => call,
         };
         let connection = connection.map(|connection| &**connection);
         match &*request.method {

@@ -30,7 +30,7 @@ impl Server {
         match self.run_tool(&params, call).await {
             Ok(ToolResult::Structured(json)) => Ok(json.into()),
             Ok(ToolResult::Content(content)) => Ok(raw(content).into()),
-            Err(Failure::Unknown) => Err(Error::LegacyToolNotFound(params.name)),
+            Err(Failure::Unknown) => Err(Error::LegacyToolNotFound(params.name.into_owned())),
             Err(Failure::Arguments(bad)) => Err(Error::InvalidParams(bad)),
             Err(Failure::Tool(error)) => Err(Error::ToolFailed(error)),
         }

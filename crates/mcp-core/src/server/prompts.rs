@@ -32,7 +32,7 @@ impl Server {
             .iter()
             .find(|(prompt, _)| prompt.name == params.name);
         let (definition, prompt) =
-            found.ok_or_else(|| Error::PromptNotFound(params.name.clone()))?;
+            found.ok_or_else(|| Error::PromptNotFound(params.name.to_string()))?;
         let arguments = params.arguments()?;
         let writing = prompt
             .write(&arguments, call)

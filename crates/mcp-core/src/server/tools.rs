@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::future::Future;
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde::Deserialize;
@@ -12,10 +13,11 @@ use super::tasks::Mode;
 use super::{Outcome, Server};
 use crate::era::Era;
 use crate::error::{BadParam, Error};
-use crate::jsonrpc::{Id, Json};
+use crate::jsonrpc::{Id, Json, string};
 use crate::revision::Revision;
 use crate::tool::{
-    ArgumentError, Call, Content, Definition, Special, ToolError, ToolErrorKind, ToolResult,
+    ArgumentError, BoundTool, Call, Content, Definition, Special, ToolError, ToolErrorKind,
+    ToolResult,
 };
 
 /// How often a call that asks a person is given its time again.
@@ -26,7 +28,7 @@ pub(super) const CLEAN_UP: Duration = Duration::from_secs(2);
 
 /// The parameters of `tools/call` and `mcp.callTool`; the arguments stay unread.
 pub(super) struct CallParams<'a> {
-    pub(super) name: String,
+    pub(super) name: Cow<'a, str>,
     arguments: Option<&'a RawValue>,
     progress_token: Option<&'a RawValue>,
     /// The client asks for a task (2025-11-25).
@@ -71,8 +73,7 @@ impl<'a> CallParams<'a> {
         let name = params
             .name
             .ok_or_else(|| wrong("name", "Required field missing"))?;
-        let name =
-            serde_json::from_str(name.get()).map_err(|_| wrong("name", "must be a string"))?;
+        let name = string(name).ok_or_else(|| wrong("name", "must be a string"))?;
         let arguments = params
             .arguments
             .filter(|arguments| arguments.get() != "null");
@@ -149,7 +150,7 @@ impl Server {
         let found = self.catalogue.get(&params.name);
         let tool = found.ok_or_else(|| self.tool_not_found(&params.name))?;
         match self.mode(&tool.0, &params, era, call)? {
-            Mode::Inline => conclude(&params.name, era, self.run_tool(&params, call).await),
+            Mode::Inline => conclude(&params.name, era, self.run(tool, &params, call).await),
             Mode::Task(ttl) => self.call_as_task(tool, &params, ttl, era, &params.progress(call)),
         }
     }
@@ -159,7 +160,16 @@ impl Server {
         params: &CallParams<'_>,
         call: &Call,
     ) -> Result<ToolResult, Failure> {
-        let (definition, tool) = self.catalogue.get(&params.name).ok_or(Failure::Unknown)?;
+        let tool = self.catalogue.get(&params.name).ok_or(Failure::Unknown)?;
+        self.run(tool, params, call).await
+    }
+
+    async fn run(
+        &self,
+        (definition, tool): &(Definition, Arc<dyn BoundTool>),
+        params: &CallParams<'_>,
+        call: &Call,
+    ) -> Result<ToolResult, Failure> {
         let call = &*params.progress(call);
         let arguments = params.arguments().map_err(|_| Failure::Unknown)?;
         let running = tool
@@ -279,16 +289,21 @@ pub(super) fn bad_param(definition: &Definition, error: ArgumentError) -> BadPar
 /// A `CallToolResult`. The text of a structured result is the same bytes, escaped.
 fn render(result: &ToolResult, era: Era) -> Result<Json, Error> {
     let written = match result {
-        ToolResult::Structured(json) => serde_json::to_string(json.as_str()).map(|text| {
-            let structured = if era.knows(Revision::V2025_06_18) {
-                format!(r#","structuredContent":{}"#, json.as_str())
-            } else {
-                String::new()
-            };
-            format!(
-                r#"{{"content":[{{"type":"text","text":{text}}}]{structured},"isError":false}}"#
-            )
-        }),
+        ToolResult::Structured(json) => {
+            let json = json.as_str();
+            serde_json::to_string(json).map(|text| {
+                let mut result = String::with_capacity(96 + text.len() + json.len());
+                result.push_str(r#"{"content":[{"type":"text","text":"#);
+                result.push_str(&text);
+                result.push_str("}]");
+                if era.knows(Revision::V2025_06_18) {
+                    result.push_str(r#","structuredContent":"#);
+                    result.push_str(json);
+                }
+                result.push_str(r#","isError":false}"#);
+                result
+            })
+        }
         ToolResult::Content(content) => {
             let content: Vec<Content> = content.iter().map(|item| item.lowered(era)).collect();
             serde_json::to_string(&content)

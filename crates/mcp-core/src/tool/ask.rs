@@ -7,6 +7,7 @@
 //! have done anything before it asks that may not be done twice.
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use serde_json::{Map, Value, json};
 
@@ -99,7 +100,11 @@ pub(crate) enum Inputs {
     #[default]
     Nobody,
     /// By requests over its connection.
-    Connection(Arc<Connection>),
+    Connection {
+        connection: Arc<Connection>,
+        /// The call waits for a person, who may take longer than a service.
+        is_asking: Arc<AtomicBool>,
+    },
     /// By ending the call; these are the answers so far.
     Rounds {
         capabilities: Capabilities,
@@ -110,10 +115,17 @@ pub(crate) enum Inputs {
 }
 
 impl Inputs {
+    pub(crate) fn over(connection: &Arc<Connection>) -> Self {
+        Self::Connection {
+            connection: Arc::clone(connection),
+            is_asking: Arc::default(),
+        }
+    }
+
     pub(crate) fn capabilities(&self) -> Capabilities {
         match self {
             Self::Nobody => Capabilities::default(),
-            Self::Connection(connection) => connection.capabilities(),
+            Self::Connection { connection, .. } => connection.capabilities(),
             Self::Rounds { capabilities, .. } => *capabilities,
             Self::Task(task) => task.capabilities(),
         }

@@ -1,7 +1,7 @@
 //! The call that a tool is answering, seen from inside the tool.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
@@ -28,7 +28,8 @@ pub trait Peer: Send + Sync {
 /// The call that a tool is answering: its cancellation and its way back to the caller.
 #[derive(Clone, Default)]
 pub struct Call {
-    cancelled: CancellationToken,
+    /// `None`: nobody can give it up.
+    cancelled: Option<CancellationToken>,
     peer: Option<Arc<dyn Peer>>,
     progress: Option<Arc<Progress>>,
     /// Messages that are less severe are not wanted; `None`: none are.
@@ -37,11 +38,9 @@ pub struct Call {
     /// Who calls, where that is known; what the call leaves behind is for them alone.
     caller: Option<Arc<str>>,
     /// The caller reads no more, which before the modern era gives nothing up.
-    left: CancellationToken,
+    left: Option<CancellationToken>,
     /// The client may be answered with a task (2026-07-28).
     knows_tasks: bool,
-    /// The call waits for a person, who may take longer than a service.
-    is_asking: Arc<AtomicBool>,
 }
 
 /// The `progressToken` of the request and how far the caller was told we are.
@@ -53,9 +52,12 @@ struct Progress {
 
 impl Call {
     /// A call that ends early when `cancelled` is, and that can speak to `peer`.
-    pub fn new(cancelled: CancellationToken, peer: Option<Arc<dyn Peer>>) -> Self {
+    pub fn new(
+        cancelled: impl Into<Option<CancellationToken>>,
+        peer: Option<Arc<dyn Peer>>,
+    ) -> Self {
         Self {
-            cancelled,
+            cancelled: cancelled.into(),
             peer,
             ..Self::default()
         }
@@ -67,23 +69,22 @@ impl Call {
     pub fn of(self, caller: Option<Arc<str>>, left: CancellationToken) -> Self {
         Self {
             caller,
-            left,
+            left: Some(left),
             ..self
         }
     }
 
-    /// A call that can be given up without this one, but is given up with it.
-    #[must_use]
-    pub fn child(&self) -> Self {
-        Self {
-            cancelled: self.cancelled.child_token(),
+    /// A call that can be given up without this one, but is given up with it; and what gives it up.
+    pub(crate) fn cancellable(&self) -> (Self, CancellationToken) {
+        let token = match &self.cancelled {
+            Some(cancelled) => cancelled.child_token(),
+            None => CancellationToken::new(),
+        };
+        let call = Self {
+            cancelled: Some(token.clone()),
             ..self.clone()
-        }
-    }
-
-    /// What gives the call up.
-    pub(crate) fn token(&self) -> CancellationToken {
-        self.cancelled.clone()
+        };
+        (call, token)
     }
 
     /// The same call, asked to report its progress under `token`.
@@ -100,12 +101,14 @@ impl Call {
     /// Completes when the caller has given up. A tool that works on after that works for nobody:
     /// it should stop what it started, or let it go on where it has a handle.
     pub async fn cancelled(&self) {
-        self.cancelled.cancelled().await;
+        over(self.cancelled.as_ref()).await;
     }
 
     /// True once the caller has given up.
     pub fn is_cancelled(&self) -> bool {
-        self.cancelled.is_cancelled()
+        self.cancelled
+            .as_ref()
+            .is_some_and(CancellationToken::is_cancelled)
     }
 
     /// Tells the caller how far the work is, if it asked to be told.
@@ -187,13 +190,16 @@ impl Call {
         self.inputs.check(&requests)?;
         match &self.inputs {
             Inputs::Rounds { answers, .. } => Inputs::answered(answers, &requests),
-            Inputs::Connection(connection) => {
-                self.is_asking.store(true, Ordering::Relaxed);
+            Inputs::Connection {
+                connection,
+                is_asking,
+            } => {
+                is_asking.store(true, Ordering::Relaxed);
                 let asked = requests.into_iter().map(|(_, request)| {
                     ask::over(connection, |message| self.notify(message), request)
                 });
                 let answers = futures_util::future::try_join_all(asked).await;
-                self.is_asking.store(false, Ordering::Relaxed);
+                is_asking.store(false, Ordering::Relaxed);
                 answers
             }
             Inputs::Task(task) => task.ask_all(&requests).await,
@@ -203,14 +209,14 @@ impl Call {
 
     /// True while a person is being waited for.
     pub(crate) fn is_asking(&self) -> bool {
-        self.is_asking.load(Ordering::Relaxed)
+        matches!(&self.inputs, Inputs::Connection { is_asking, .. } if is_asking.load(Ordering::Relaxed))
     }
 
     /// This call as `task` goes on with it: for as long as the task is wanted, not the request. In
     /// the modern era it has no way to its caller but the task.
     pub(crate) fn in_task(&self, task: &Arc<Task>, keeps_peer: bool) -> Self {
         Self {
-            cancelled: task.token(),
+            cancelled: Some(task.token()),
             peer: self.peer.clone().filter(|_| keeps_peer),
             inputs: Inputs::Task(Arc::clone(task)),
             ..self.clone()
@@ -238,7 +244,7 @@ impl Call {
 
     /// Completes when nobody waits for the answer any more.
     pub(crate) async fn left(&self) {
-        self.left.cancelled().await;
+        over(self.left.as_ref()).await;
     }
 
     /// True if a message has a way to the caller.
@@ -266,6 +272,14 @@ impl Call {
         let Some(peer) = &self.peer else { return false };
         peer.notify(message);
         true
+    }
+}
+
+/// Completes once `token` is cancelled: never, where there is none.
+async fn over(token: Option<&CancellationToken>) {
+    match token {
+        Some(token) => token.cancelled().await,
+        None => std::future::pending().await,
     }
 }
 

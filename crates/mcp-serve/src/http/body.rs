@@ -1,6 +1,10 @@
 //! Reads a request body: bounded in size and in patience.
 
+use std::future::Future;
+use std::time::Duration;
+
 use bytes::{Bytes, BytesMut};
+use futures_util::FutureExt as _;
 use http_body_util::BodyExt as _;
 use hyper::body::{Body as _, Incoming};
 
@@ -21,9 +25,21 @@ pub(super) enum Refused {
 /// read.
 pub(super) async fn read(body: Incoming, limits: &Limits) -> Result<Bytes, Refused> {
     // Beside the pause between two pieces: a byte now and then is no progress.
-    tokio::time::timeout(limits.body_whole, whole(body, limits))
+    within(limits.body_whole, whole(body, limits))
         .await
         .unwrap_or(Err(Refused::TooSlow))
+}
+
+/// A timeout that costs nothing where there is nothing to wait for: most bodies come with their head.
+async fn within<T>(limit: Duration, work: impl Future<Output = T>) -> Result<T, Refused> {
+    let mut work = std::pin::pin!(work);
+    // Waiting for it polls it again, and with that registers who waits.
+    match work.as_mut().now_or_never() {
+        Some(done) => Ok(done),
+        None => tokio::time::timeout(limit, work)
+            .await
+            .map_err(|_| Refused::TooSlow),
+    }
 }
 
 async fn whole(mut body: Incoming, limits: &Limits) -> Result<Bytes, Refused> {
@@ -31,10 +47,7 @@ async fn whole(mut body: Incoming, limits: &Limits) -> Result<Bytes, Refused> {
         return Err(Refused::TooLarge);
     }
     let mut whole = BytesMut::new();
-    while let Some(frame) = tokio::time::timeout(limits.body_idle, body.frame())
-        .await
-        .map_err(|_| Refused::TooSlow)?
-    {
+    while let Some(frame) = within(limits.body_idle, body.frame()).await? {
         let Ok(data) = frame.map_err(|_| Refused::Broken)?.into_data() else {
             continue;
         };

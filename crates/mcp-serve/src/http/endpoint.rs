@@ -168,21 +168,17 @@ impl Endpoint {
             return reply::busy();
         };
         let accepts = Accepts::of(headers);
-        let (outbox, mut messages) = Outbox::new();
-        let peer = accepts.events.then(|| Arc::new(outbox) as Arc<dyn Peer>);
+        let (peer, messages) = accepts.events.then(Outbox::new).unzip();
+        let peer = peer.map(|outbox| Arc::new(outbox) as Arc<dyn Peer>);
         let terms = session
             .as_ref()
             .map(|session| session.terms(self.limits.keep_alive));
         let server = Arc::clone(&self.server);
         let named = Some(principal).filter(|name| !name.is_empty());
-        let caller = named.or(session_id(headers).filter(|_| session.is_some()));
+        let caller = named.or(session.as_ref().map(Session::id));
         let left = CancellationToken::new();
         // Before the modern era a client that goes away gives nothing up.
-        let cancelled = if is_modern {
-            left.clone()
-        } else {
-            CancellationToken::new()
-        };
+        let cancelled = is_modern.then(|| left.clone());
         let call = Call::new(cancelled, peer).of(caller.map(Arc::from), left.clone());
         // A subscription is a request that only waits: what bounds those is the connections.
         let permit = (!is_subscription(headers)).then_some(permit);
@@ -207,6 +203,9 @@ impl Endpoint {
             answer
         };
         let mut work = Work::new(work, left);
+        let Some(mut messages) = messages else {
+            return self.plain(work.await, principal);
+        };
         match First::of(&mut work, &mut messages, accepts.json).await {
             First::Answer(answer) if accepts.json || answer.status != 200 => {
                 self.plain(answer, principal)

@@ -15,14 +15,25 @@ const LISTEN: HeaderValue = HeaderValue::from_static("subscriptions/listen");
 
 /// What decides about the era.
 pub(super) fn hints(headers: &HeaderMap) -> Hints<'_> {
-    Hints {
-        protocol_version: text(headers, &PROTOCOL_VERSION),
-        method: text(headers, &METHOD),
-        name: text(headers, &NAME),
-        params: &[],
-        negotiated: None,
+    let mut hints = Hints {
         has_headers: true,
+        ..Hints::default()
+    };
+    // Most requests have none of them: one look at each header is less than a search for each name.
+    for (name, value) in headers.iter().filter(|(name, _)| is_ours(name)) {
+        let field = match name {
+            name if *name == PROTOCOL_VERSION => &mut hints.protocol_version,
+            name if *name == METHOD => &mut hints.method,
+            name if *name == NAME => &mut hints.name,
+            _ => continue,
+        };
+        field.get_or_insert_with(|| text(value));
     }
+    hints
+}
+
+fn is_ours(name: &HeaderName) -> bool {
+    name.as_str().starts_with("mcp-")
 }
 
 /// The headers that repeat arguments of a call.
@@ -39,11 +50,10 @@ pub(super) fn params(headers: &HeaderMap) -> Vec<(&str, &[u8])> {
 /// # Errors
 /// `HeaderMismatch`, naming the header.
 pub(super) fn check_unambiguous(headers: &HeaderMap) -> Result<(), Error> {
-    for name in [&PROTOCOL_VERSION, &METHOD, &NAME, &SESSION] {
-        let mut values = headers.get_all(name).iter();
-        let first = values.next();
+    for (name, value) in headers.iter().filter(|(name, _)| is_ours(name)) {
+        let is_single = [PROTOCOL_VERSION, METHOD, NAME, SESSION].contains(name);
         // Some clients say everything twice.
-        if values.any(|value| Some(value) != first) {
+        if is_single && headers.get(name) != Some(value) {
             let detail = format!("the {name} header stands twice and says two things");
             return Err(Error::HeaderMismatch(detail));
         }
@@ -53,12 +63,13 @@ pub(super) fn check_unambiguous(headers: &HeaderMap) -> Result<(), Error> {
 
 /// The session that the request belongs to.
 pub(super) fn session_id(headers: &HeaderMap) -> Option<&str> {
-    text(headers, &SESSION)
+    let mut ours = headers.iter().filter(|(name, _)| is_ours(name));
+    ours.find_map(|(name, value)| (*name == SESSION).then(|| text(value)))
 }
 
 /// The last event that a client has of the stream that it wants the rest of.
 pub(super) fn last_event_id(headers: &HeaderMap) -> Option<&str> {
-    text(headers, &LAST_EVENT_ID)
+    headers.get(LAST_EVENT_ID).map(text)
 }
 
 /// The request says of itself that it only waits.
@@ -67,10 +78,8 @@ pub(super) fn is_subscription(headers: &HeaderMap) -> bool {
 }
 
 /// A value that is not ASCII is there and equals nothing.
-fn text<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a str> {
-    headers
-        .get(name)
-        .map(|value| value.to_str().unwrap_or_default())
+fn text(value: &HeaderValue) -> &str {
+    value.to_str().unwrap_or_default()
 }
 
 /// A missing type is forgiven, a wrong one is not: forms and plain text are what a foreign page can
@@ -79,11 +88,13 @@ pub(super) fn is_json(headers: &HeaderMap) -> bool {
     let Some(value) = headers.get(CONTENT_TYPE) else {
         return true;
     };
-    let Ok(value) = value.to_str() else {
-        return false;
-    };
-    let media = value.split(';').next().unwrap_or_default().trim();
-    media.eq_ignore_ascii_case("application/json")
+    media_type(value.as_bytes()).eq_ignore_ascii_case(b"application/json")
+}
+
+/// A media type without its parameters.
+fn media_type(value: &[u8]) -> &[u8] {
+    let end = value.iter().position(|byte| *byte == b';');
+    value[..end.unwrap_or(value.len())].trim_ascii()
 }
 
 /// What the client can read. Whoever does not say can read JSON.
@@ -98,10 +109,12 @@ impl Accepts {
             json: false,
             events: false,
         };
-        for value in headers.get_all(ACCEPT) {
-            let text = value.to_str().unwrap_or_default().to_ascii_lowercase();
-            accepts.events |= text.contains("text/event-stream");
-            accepts.json |= text.contains("json") || text.contains("*/*");
+        let values = headers.get_all(ACCEPT).iter();
+        for media in values.flat_map(|value| value.as_bytes().split(|byte| *byte == b',')) {
+            let media = media_type(media);
+            let is = |name: &[u8]| media.eq_ignore_ascii_case(name);
+            accepts.events |= is(b"text/event-stream");
+            accepts.json |= is(b"application/json") || is(b"*/*") || is(b"application/*");
         }
         accepts.json |= !accepts.events;
         accepts

@@ -132,6 +132,7 @@ impl Listener {
                 .serve_connection(io, service);
             let mut connection = std::pin::pin!(connection);
             let ended = tokio::select! {
+                biased;
                 ended = connection.as_mut() => ended,
                 () = stop.cancelled() => {
                     connection.as_mut().graceful_shutdown();
