@@ -19,7 +19,8 @@ The chores of this workspace.
       --keep                 afterwards keep the services up until Ctrl-C
   cargo xtask check          format, lints and documentation
   cargo xtask codegen        write the snapshots and the generated parts of the README anew
-  cargo xtask conformance    the official suite of the protocol against the fixture server
+  cargo xtask conformance    the official suite of the protocol against the fixture server, and
+                             against the three servers as far as it needs no tools of its own
   cargo xtask clients        real clients of others against the fixture server
   cargo xtask scripted-llm   a model on loopback that does what its prompt says, in lines that
                              begin with RUN: WRITE: SAY: SLEEP: HTTP: FINISH:

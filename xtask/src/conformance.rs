@@ -1,14 +1,17 @@
-//! `cargo xtask conformance`: the official suite of the protocol against our fixture server.
+//! `cargo xtask conformance`: the official suite of the protocol against our fixture server, and what
+//! it can ask of any server against those of the services.
 
+mod products;
 mod report;
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
+use std::process::{ExitCode, ExitStatus};
 use std::time::Duration;
 
 use anyhow::bail;
 
+use crate::chores;
 use crate::console::{Heartbeat, line};
 use crate::fixture;
 use crate::layout::{Layout, create_dir, on_path};
@@ -21,10 +24,12 @@ use report::Report;
 /// The suite is written for a newer Node.js than many machines have; npm has that as a package.
 const NODE: &str = "node@22";
 
+/// The version of `@modelcontextprotocol/conformance` that knows all revisions.
+const NEWEST: &str = "0.2.0-alpha.12";
+
 /// One run of the suite.
 struct Set {
     name: &'static str,
-    /// The version of `@modelcontextprotocol/conformance`.
     version: &'static str,
     selection: &'static str,
 }
@@ -32,12 +37,12 @@ struct Set {
 const SETS: [Set; 3] = [
     Set {
         name: "2025-11-25",
-        version: "0.2.0-alpha.12",
+        version: NEWEST,
         selection: "--requirements 2025-11-25",
     },
     Set {
         name: "2026-07-28",
-        version: "0.2.0-alpha.12",
+        version: NEWEST,
         selection: "--requirements 2026-07-28",
     },
     Set {
@@ -55,9 +60,9 @@ pub(crate) enum Outcome {
     Skipped(String),
 }
 
-/// Builds the fixture server and runs all sets.
+/// Builds the servers and runs all sets.
 pub(crate) fn chore(layout: &Layout) -> anyhow::Result<ExitCode> {
-    if !fixture::build(layout)? {
+    if !chores::cargo(layout, &["build", "--workspace", "--bins"], &[])? {
         return Ok(ExitCode::FAILURE);
     }
     Ok(match run(layout)? {
@@ -77,7 +82,7 @@ pub(crate) fn chore(layout: &Layout) -> anyhow::Result<ExitCode> {
     })
 }
 
-/// Runs all sets against the built fixture server, with one line for each.
+/// Runs all sets against the built fixture server, then the product servers, with one line for each.
 pub(crate) fn run(layout: &Layout) -> anyhow::Result<Outcome> {
     if on_path("npx").is_none() {
         return Ok(Outcome::Skipped("npx is not installed".to_owned()));
@@ -93,6 +98,7 @@ pub(crate) fn run(layout: &Layout) -> anyhow::Result<Outcome> {
         }
     }
     drop(server);
+    sum += products::run(layout)?;
     Ok(Outcome::Ran(sum))
 }
 
@@ -100,31 +106,12 @@ impl Set {
     fn run(&self, layout: &Layout, url: &str) -> anyhow::Result<Outcome> {
         let log = layout.fresh_log(&format!("conformance-{}", self.name))?;
         let results = results(layout, self.name)?;
-        let suite = format!("@modelcontextprotocol/conformance@{}", self.version);
         let command = format!(
             "conformance server --url {url} {} -o '{}'",
             self.selection,
             results.display()
         );
-        let mut beat = Heartbeat::start("suite", self.name);
-        let status = Program::guarded("npx", Duration::from_secs(5), None)?
-            .args(["-y", "-p", NODE, "-p", &suite, "-c", &command])
-            .envs([
-                (
-                    "npm_config_cache",
-                    layout.backends().join("npm").as_os_str(),
-                ),
-                // Without a network this gives up in seconds, not in minutes.
-                ("npm_config_fetch_retry_mintimeout", "1000".as_ref()),
-                ("npm_config_fetch_retry_maxtimeout", "5000".as_ref()),
-            ])
-            .dir(&layout.root)
-            .log_to(&log)?
-            .spawn()?
-            .wait(&layout.stop, || beat.beat())?;
-        if layout.stop.requested() {
-            bail!("stopped");
-        }
+        let status = suite(layout, self.name, self.version, &command, &log)?;
         let report = Report::read(&results)?;
         let output = String::from_utf8_lossy(&fs::read(&log)?).into_owned();
         if report.is_empty() && registry::was_out_of_reach(&output) {
@@ -132,13 +119,55 @@ impl Set {
             return Ok(Outcome::Skipped(why.to_owned()));
         }
         let tally = report.tally(status.success());
-        let verdict = if tally.failed == 0 { "ok" } else { "FAILED" };
-        line(format_args!("{verdict:<8} {}: {tally}", self.name));
-        report.failures().for_each(line);
-        if tally.failed > 0 {
-            line(format_args!("         all of it: {}", layout.shown(&log)));
-        }
+        announce(layout, self.name, tally, report.failures(), &log);
         Ok(Outcome::Ran(tally))
+    }
+}
+
+/// Runs a command line of a shell that has the suite's `conformance` on its search path.
+fn suite(
+    layout: &Layout,
+    name: &'static str,
+    version: &str,
+    command: &str,
+    log: &Path,
+) -> anyhow::Result<ExitStatus> {
+    let package = format!("@modelcontextprotocol/conformance@{version}");
+    let mut beat = Heartbeat::start("suite", name);
+    let status = Program::guarded("npx", Duration::from_secs(5), None)?
+        .args(["-y", "-p", NODE, "-p", &package, "-c", command])
+        .envs([
+            (
+                "npm_config_cache",
+                layout.backends().join("npm").as_os_str(),
+            ),
+            // Without a network this gives up in seconds, not in minutes.
+            ("npm_config_fetch_retry_mintimeout", "1000".as_ref()),
+            ("npm_config_fetch_retry_maxtimeout", "5000".as_ref()),
+        ])
+        .dir(&layout.root)
+        .log_to(log)?
+        .spawn()?
+        .wait(&layout.stop, || beat.beat())?;
+    if layout.stop.requested() {
+        bail!("stopped");
+    }
+    Ok(status)
+}
+
+/// The line about a run, and those about what was wrong with it.
+fn announce(
+    layout: &Layout,
+    name: &str,
+    tally: Tally,
+    failures: impl Iterator<Item = String>,
+    log: &Path,
+) {
+    let verdict = if tally.failed == 0 { "ok" } else { "FAILED" };
+    line(format_args!("{verdict:<8} {name}: {tally}"));
+    failures.for_each(line);
+    if tally.failed > 0 {
+        line(format_args!("         all of it: {}", layout.shown(log)));
     }
 }
 

@@ -8,6 +8,9 @@ use serde_json::Value;
 
 use crate::tally::Tally;
 
+/// How the message of a check begins that fails because the suite's own tools are not there.
+const UNTESTABLE: &str = "Not testable: ";
+
 /// All checks of one run.
 #[derive(Debug, Default)]
 pub(super) struct Report {
@@ -53,6 +56,44 @@ impl Report {
         }));
     }
 
+    /// Notes a failure for each of these scenarios that did not run: the suite passes over those
+    /// that it does not know or that do not belong to the revision.
+    pub(super) fn demand(&mut self, scenarios: &[&str]) {
+        for &scenario in scenarios {
+            if !self.checks.iter().any(|check| check.scenario == scenario) {
+                self.checks
+                    .push(Check::failed(scenario, "all", "it did not run"));
+            }
+        }
+    }
+
+    /// Counts checks as skipped that need a tool of the suite, which this server has not. One that
+    /// the suite does not call untestable has failed, even if it is content with it: the list of
+    /// such checks is then wrong.
+    pub(super) fn excuse(&mut self, scenario: &str, ids: &[&str]) {
+        for &id in ids {
+            let mut seen = false;
+            let named = |check: &&mut Check| check.scenario == scenario && check.id == id;
+            for check in self.checks.iter_mut().filter(named) {
+                seen = true;
+                match &*check.status {
+                    "FAILURE" if check.message.starts_with(UNTESTABLE) => {
+                        "SKIPPED".clone_into(&mut check.status);
+                    }
+                    "FAILURE" => {}
+                    status => {
+                        let message = format!("expected to be untestable, but it is {status}");
+                        *check = Check::failed(scenario, id, &message);
+                    }
+                }
+            }
+            if !seen {
+                let message = "expected to be untestable, but it did not run";
+                self.checks.push(Check::failed(scenario, id, message));
+            }
+        }
+    }
+
     /// True if no scenario ran.
     pub(super) fn is_empty(&self) -> bool {
         self.checks.is_empty()
@@ -94,6 +135,17 @@ impl Report {
     }
 }
 
+impl Check {
+    fn failed(scenario: &str, id: &str, message: &str) -> Self {
+        Self {
+            scenario: scenario.to_owned(),
+            id: id.to_owned(),
+            status: "FAILURE".to_owned(),
+            message: message.to_owned(),
+        }
+    }
+}
+
 /// The scenario in `server-ping-2026-11-21T08-33-29-062Z`.
 fn scenario(folder: &str) -> &str {
     const TIME: usize = "-2026-11-21T08-33-29-062Z".len();
@@ -124,6 +176,50 @@ mod tests {
         assert_eq!(report.tally(false).to_string(), "1 passed, 1 failed");
         let failures: Vec<_> = report.failures().collect();
         assert_eq!(failures, ["         failure: ping, pong: no answer"]);
+    }
+
+    #[test]
+    fn a_scenario_that_did_not_run_has_failed() {
+        let mut report = Report::default();
+        report.add("ping", &json!([{"id": "ping", "status": "SUCCESS"}]));
+        report.demand(&["ping", "tools-list"]);
+        assert_eq!(report.tally(true).to_string(), "1 passed, 1 failed");
+        let failures: Vec<_> = report.failures().collect();
+        assert_eq!(
+            failures,
+            ["         failure: tools-list, all: it did not run"]
+        );
+    }
+
+    #[test]
+    fn untestable_checks_are_skipped_only_while_they_are_untestable() {
+        let missing = "Not testable: server does not list the diagnostic tool";
+        let mut report = Report::default();
+        report.add(
+            "stateless",
+            &json!([
+                {"id": "other", "status": "SUCCESS"},
+                {"id": "unlisted", "status": "FAILURE", "errorMessage": missing},
+                {"id": "untestable", "status": "FAILURE", "errorMessage": missing},
+                {"id": "wrong", "status": "FAILURE", "errorMessage": "it answered 500"},
+                {"id": "passes", "status": "SUCCESS"},
+            ]),
+        );
+        report.excuse("stateless", &["untestable", "wrong", "passes", "gone"]);
+        assert_eq!(
+            report.tally(true).to_string(),
+            "1 passed, 4 failed, 1 skipped"
+        );
+        let failures: Vec<_> = report.failures().collect();
+        assert_eq!(
+            failures,
+            [
+                "         failure: stateless, unlisted: Not testable: server does not list the diagnostic tool",
+                "         failure: stateless, wrong: it answered 500",
+                "         failure: stateless, passes: expected to be untestable, but it is SUCCESS",
+                "         failure: stateless, gone: expected to be untestable, but it did not run",
+            ]
+        );
     }
 
     #[test]
