@@ -22,6 +22,8 @@ The chores of this workspace.
   cargo xtask conformance    the official suite of the protocol against the fixture server, and
                              against the three servers as far as it needs no tools of its own
   cargo xtask clients        real clients of others against the fixture server
+  cargo xtask bench          what requests cost, beside a bare hyper server in the same run
+      --instructions         only the count that no other work on the machine changes
   cargo xtask scripted-llm   a model on loopback that does what its prompt says, in lines that
                              begin with RUN: WRITE: SAY: SLEEP: HTTP: FINISH:
       --port N               its port (default: 8001)
@@ -45,6 +47,11 @@ pub(crate) enum Chore {
     Conformance,
     /// Run the clients of others.
     Clients,
+    /// Measure.
+    Bench {
+        /// Only what no other work on the machine changes.
+        instructions: bool,
+    },
     /// Serve the scripted model.
     ScriptedLlm {
         /// The port on loopback.
@@ -86,6 +93,7 @@ pub(crate) fn parse(args: impl IntoIterator<Item = String>) -> Result<Chore, Str
         "codegen" => nothing_more(args).map(|()| Chore::Codegen),
         "clients" => nothing_more(args).map(|()| Chore::Clients),
         "conformance" => nothing_more(args).map(|()| Chore::Conformance),
+        "bench" => bench(args),
         "scripted-llm" => scripted_llm(args),
         other => Err(format!("there is no chore `{other}`")),
     }
@@ -134,6 +142,18 @@ fn test(args: impl Iterator<Item = String>) -> Result<Chore, String> {
         }
     }
     Ok(Chore::Test(options))
+}
+
+fn bench(args: impl Iterator<Item = String>) -> Result<Chore, String> {
+    let mut instructions = false;
+    for arg in args {
+        match arg.as_str() {
+            "--instructions" => instructions = true,
+            "--help" | "-h" => return Ok(Chore::Help),
+            other => return Err(format!("bench has no option `{other}`")),
+        }
+    }
+    Ok(Chore::Bench { instructions })
 }
 
 fn scripted_llm(args: impl Iterator<Item = String>) -> Result<Chore, String> {

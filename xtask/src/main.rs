@@ -1,6 +1,7 @@
 //! The chores of the workspace: `cargo xtask` prints what there is.
 
 mod args;
+mod bench;
 mod chores;
 mod clients;
 mod conformance;
@@ -73,6 +74,7 @@ fn perform(chore: &Chore, layout: &Layout) -> anyhow::Result<ExitCode> {
         Chore::Test(options) => test::run(layout, *options),
         Chore::Check => chores::check(layout),
         Chore::Codegen => chores::codegen(layout),
+        Chore::Bench { instructions } => bench::chore(layout, *instructions),
         Chore::Clients => clients::chore(layout, test::in_ci()),
         Chore::Conformance => conformance::chore(layout),
         Chore::ScriptedLlm { port } => {

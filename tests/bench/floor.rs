@@ -1,0 +1,78 @@
+//! The limit that the servers are measured against: hyper, and an answer that is always the same.
+
+use std::io::{BufRead as _, BufWriter, Write as _};
+
+use bytes::Bytes;
+use clap::Parser;
+use http_body_util::{BodyExt as _, Full};
+use hyper::body::Incoming;
+use hyper::header::{CONTENT_TYPE, HeaderValue};
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper::{Request, Response};
+use hyper_util::rt::TokioIo;
+use tokio::net::TcpListener;
+
+/// The fastest server that there can be on this stack.
+#[derive(Parser)]
+struct Options {
+    /// Where to listen on loopback; 0 chooses.
+    #[arg(long, default_value_t = 0)]
+    port: u16,
+    /// Answer lines of standard input with as many lines of this many bytes instead.
+    #[arg(long)]
+    stdio: Option<usize>,
+}
+
+fn main() -> anyhow::Result<()> {
+    let options = Options::parse();
+    match options.stdio {
+        Some(size) => lines(size),
+        None => tokio::runtime::Runtime::new()?.block_on(serve(options.port)),
+    }
+}
+
+fn lines(size: usize) -> anyhow::Result<()> {
+    let answer = [vec![b'x'; size], b"\n".to_vec()].concat();
+    let mut input = std::io::BufReader::with_capacity(64 * 1024, std::io::stdin());
+    let mut output = BufWriter::with_capacity(64 * 1024, std::io::stdout().lock());
+    let mut line = Vec::new();
+    while input.read_until(b'\n', &mut line)? > 0 {
+        line.clear();
+        output.write_all(&answer)?;
+        if input.buffer().is_empty() {
+            output.flush()?;
+        }
+    }
+    Ok(())
+}
+
+async fn serve(port: u16) -> anyhow::Result<()> {
+    let socket = TcpListener::bind(("127.0.0.1", port)).await?;
+    // The line in which our servers say it too.
+    writeln!(
+        std::io::stderr(),
+        "bench-floor listens on http://{}/mcp",
+        socket.local_addr()?
+    )?;
+    loop {
+        let (stream, _) = socket.accept().await?;
+        stream.set_nodelay(true)?;
+        let connection = http1::Builder::new()
+            .pipeline_flush(true)
+            .serve_connection(TokioIo::new(stream), service_fn(answer));
+        tokio::spawn(connection);
+    }
+}
+
+/// `POST /N` is answered with N bytes.
+async fn answer(request: Request<Incoming>) -> Result<Response<Full<Bytes>>, hyper::Error> {
+    static BYTES: [u8; 1 << 20] = [b'x'; 1 << 20];
+    let size = request.uri().path()[1..].parse().unwrap_or(0);
+    request.into_body().collect().await?;
+    let body = BYTES.get(..size).unwrap_or(&BYTES);
+    let mut response = Response::new(Full::new(Bytes::from_static(body)));
+    let kind = HeaderValue::from_static("application/json");
+    response.headers_mut().insert(CONTENT_TYPE, kind);
+    Ok(response)
+}

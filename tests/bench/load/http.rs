@@ -1,0 +1,143 @@
+//! A closed loop over kept connections: the next request goes out when an answer is in.
+
+use std::cell::Cell;
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+use anyhow::ensure;
+use serde_json::{Value, json};
+use tokio::io::AsyncWriteExt as _;
+use tokio::net::TcpStream;
+use tokio::task::LocalSet;
+
+use crate::process;
+use crate::reply::Replies;
+
+#[derive(clap::Args)]
+pub(crate) struct Options {
+    /// The port on loopback.
+    #[arg(long)]
+    port: u16,
+    /// The process that serves.
+    #[arg(long)]
+    pid: u32,
+    #[arg(long, default_value = "/mcp")]
+    path: String,
+    #[arg(long, default_value_t = 1)]
+    connections: usize,
+    /// Requests in flight on each connection.
+    #[arg(long, default_value_t = 1)]
+    depth: usize,
+    /// How long, in milliseconds.
+    #[arg(long, default_value_t = 1000)]
+    millis: u64,
+    /// How many in all at the most.
+    #[arg(long, default_value_t = u64::MAX)]
+    requests: u64,
+    #[arg(long)]
+    body: String,
+    /// A header line more.
+    #[arg(long)]
+    header: Vec<String>,
+    /// What every answer must hold.
+    #[arg(long, default_value = "")]
+    expect: String,
+}
+
+/// What all connections work on.
+struct Shared {
+    request: Vec<u8>,
+    depth: usize,
+    expect: Vec<u8>,
+    until: Instant,
+    left: Cell<u64>,
+}
+
+pub(crate) async fn run(options: Options) -> anyhow::Result<Value> {
+    let shared = Rc::new(Shared {
+        request: request(&options.path, options.port, &options.header, &options.body),
+        depth: options.depth,
+        expect: options.expect.into_bytes(),
+        until: Instant::now() + Duration::from_millis(options.millis),
+        left: Cell::new(options.requests),
+    });
+    let memory = process::memory(options.pid)?;
+    let (cpu, started) = (process::cpu(options.pid)?, Instant::now());
+    let tasks = LocalSet::new();
+    let connections: Vec<_> = (0..options.connections)
+        .map(|_| tasks.spawn_local(connection(options.port, Rc::clone(&shared))))
+        .collect();
+    let mut waits = Vec::new();
+    let mut bytes = 0;
+    tasks
+        .run_until(async {
+            for connection in connections {
+                let (waited, size) = connection.await??;
+                waits.extend(waited);
+                bytes = size;
+            }
+            anyhow::Ok(())
+        })
+        .await?;
+    let seconds = started.elapsed().as_secs_f64();
+    let cpu = process::cpu(options.pid)?.saturating_sub(cpu);
+    let answers = waits.len() * options.depth;
+    ensure!(answers > 0, "nothing was answered");
+    waits.sort_unstable();
+    let at = |share: f64| waits[((waits.len() - 1) as f64 * share) as usize].as_secs_f64() * 1e6;
+    Ok(json!({
+        "answers": answers,
+        "bytes": bytes,
+        "per_second": answers as f64 / seconds,
+        "cpu_us": cpu.as_secs_f64() * 1e6 / answers as f64,
+        "p50_us": at(0.5),
+        "p99_us": at(0.99),
+        "grown_kib": process::memory(options.pid)? as i64 - memory as i64,
+    }))
+}
+
+/// How long each round took, and the size of the last answer.
+async fn connection(port: u16, shared: Rc<Shared>) -> anyhow::Result<(Vec<Duration>, usize)> {
+    let stream = TcpStream::connect(("127.0.0.1", port)).await?;
+    stream.set_nodelay(true)?;
+    let (input, mut output) = stream.into_split();
+    let mut replies = Replies::new(input);
+    let round = shared.request.repeat(shared.depth);
+    let mut waits = Vec::new();
+    while Instant::now() < shared.until && shared.left.get() > 0 {
+        let left = shared.left.get().saturating_sub(shared.depth as u64);
+        shared.left.set(left);
+        let sent = Instant::now();
+        output.write_all(&round).await?;
+        for _ in 0..shared.depth {
+            replies.next().await?;
+            ensure!(
+                holds(&replies.body, &shared.expect),
+                "answered {}",
+                String::from_utf8_lossy(&replies.body)
+            );
+        }
+        waits.push(sent.elapsed());
+    }
+    Ok((waits, replies.body.len()))
+}
+
+/// Looks at the end first, where a result says how it went.
+fn holds(body: &[u8], expected: &[u8]) -> bool {
+    expected.is_empty()
+        || body.ends_with(expected)
+        || body.windows(expected.len()).any(|part| part == expected)
+}
+
+pub(crate) fn request(path: &str, port: u16, headers: &[String], body: &str) -> Vec<u8> {
+    let headers: String = headers
+        .iter()
+        .map(|header| format!("{header}\r\n"))
+        .collect();
+    let length = body.len();
+    format!(
+        "POST {path} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nContent-Type: application/json\r\n\
+         Content-Length: {length}\r\n{headers}\r\n{body}"
+    )
+    .into_bytes()
+}

@@ -1,0 +1,39 @@
+//! The load of `cargo xtask bench`: sends, checks what comes back, and prints what it measured as one
+//! line of JSON.
+
+mod http;
+mod process;
+mod reply;
+mod start;
+mod stdio;
+mod streams;
+
+use std::io::Write as _;
+
+use clap::Parser;
+use serde_json::Value;
+
+/// One measurement.
+#[derive(Parser)]
+enum Load {
+    /// Requests over kept connections, as fast as they are answered.
+    Http(http::Options),
+    /// Event streams that stay open.
+    Streams(streams::Options),
+    /// Requests to a child, a number of them in flight.
+    Stdio(stdio::Options),
+    /// From the start of a server to its first answer.
+    Start(start::Options),
+}
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> anyhow::Result<()> {
+    let measured: Value = match Load::parse() {
+        Load::Http(options) => http::run(options).await?,
+        Load::Streams(options) => streams::run(options).await?,
+        Load::Stdio(options) => stdio::run(&options)?,
+        Load::Start(options) => start::run(&options)?,
+    };
+    writeln!(std::io::stdout(), "{measured}")?;
+    Ok(())
+}

@@ -1,0 +1,84 @@
+//! Requests to a child over its standard streams, a number of them in flight.
+
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::process::{Command, Stdio};
+use std::sync::mpsc::sync_channel;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, ensure};
+use serde_json::{Value, json};
+
+use crate::process;
+
+#[derive(clap::Args)]
+pub(crate) struct Options {
+    /// Requests in flight.
+    #[arg(long)]
+    window: usize,
+    /// How long, in milliseconds.
+    #[arg(long)]
+    millis: u64,
+    /// One line.
+    #[arg(long)]
+    body: String,
+    /// What every answer must hold.
+    #[arg(long, default_value = "")]
+    expect: String,
+    /// The server and its arguments.
+    #[arg(last = true)]
+    program: Vec<String>,
+}
+
+pub(crate) fn run(options: &Options) -> anyhow::Result<Value> {
+    let (program, args) = options.program.split_first().context("no program")?;
+    let mut child = Command::new(program)
+        .args(args)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()?;
+    let mut input = child.stdin.take().context("no input")?;
+    let output = child.stdout.take().context("no output")?;
+    // What fills the pipes is taken out on this side by another thread.
+    let (read, answers) = sync_channel::<usize>(1024);
+    let expect = options.expect.clone();
+    let reader = std::thread::spawn(move || -> anyhow::Result<()> {
+        let mut output = BufReader::with_capacity(64 * 1024, output);
+        let mut line = String::new();
+        let mut count = 0;
+        while output.read_line(&mut line)? > 0 {
+            ensure!(line.contains(&expect), "answered {line}");
+            line.clear();
+            count += 1;
+            if output.buffer().is_empty() {
+                if read.send(count).is_err() {
+                    break;
+                }
+                count = 0;
+            }
+        }
+        Ok(())
+    });
+    let line = format!("{}\n", options.body);
+    // The first answer says that it has started.
+    input.write_all(line.as_bytes())?;
+    let mut answered = answers.recv()?;
+    let (cpu, started) = (process::cpu(child.id())?, Instant::now());
+    let mut sent = 1;
+    let until = started + Duration::from_millis(options.millis);
+    while Instant::now() < until {
+        let free = options.window - (sent - answered);
+        input.write_all(line.repeat(free).as_bytes())?;
+        sent += free;
+        answered += answers.recv()?;
+    }
+    let seconds = started.elapsed().as_secs_f64();
+    let cpu = process::cpu(child.id())?.saturating_sub(cpu);
+    drop((input, answers));
+    child.wait()?;
+    reader
+        .join()
+        .map_err(|_| anyhow::anyhow!("the reader broke off"))??;
+    #[expect(clippy::cast_precision_loss, reason = "a rate")]
+    let count = answered as f64;
+    Ok(json!({"per_second": count / seconds, "cpu_us": cpu.as_secs_f64() * 1e6 / count}))
+}

@@ -1,0 +1,65 @@
+//! Sessions with a stream each that stays open: what they cost the server in memory.
+
+use anyhow::Context as _;
+use serde_json::{Value, json};
+use tokio::io::AsyncWriteExt as _;
+use tokio::net::TcpStream;
+
+use crate::http::request;
+use crate::process;
+use crate::reply::Replies;
+
+#[derive(clap::Args)]
+pub(crate) struct Options {
+    /// The port on loopback.
+    #[arg(long)]
+    port: u16,
+    /// The process that serves.
+    #[arg(long)]
+    pid: u32,
+    /// How many.
+    #[arg(long)]
+    count: usize,
+    /// An `initialize`.
+    #[arg(long)]
+    body: String,
+    /// A header line more.
+    #[arg(long)]
+    header: Vec<String>,
+}
+
+pub(crate) async fn run(options: Options) -> anyhow::Result<Value> {
+    // What the first one needs, all need once.
+    let first = open(&options).await?;
+    let before = process::memory(options.pid)?;
+    let mut streams = vec![first];
+    for _ in 0..options.count {
+        streams.push(open(&options).await?);
+    }
+    let grown = process::memory(options.pid)?.saturating_sub(before);
+    Ok(json!({"streams": options.count, "grown_kib": grown}))
+}
+
+/// A session, and its stream on the same connection.
+async fn open(options: &Options) -> anyhow::Result<(Replies, tokio::net::tcp::OwnedWriteHalf)> {
+    let stream = TcpStream::connect(("127.0.0.1", options.port)).await?;
+    let (input, mut output) = stream.into_split();
+    let mut replies = Replies::new(input);
+    let initialize = request("/mcp", options.port, &options.header, &options.body);
+    output.write_all(&initialize).await?;
+    replies.next().await?;
+    let session = replies.session.take().context("no session")?;
+    let headers: String = options
+        .header
+        .iter()
+        .map(|header| format!("{header}\r\n"))
+        .collect();
+    let port = options.port;
+    let watch = format!(
+        "GET /mcp HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nAccept: text/event-stream\r\n\
+         Mcp-Session-Id: {session}\r\n{headers}\r\n"
+    );
+    output.write_all(watch.as_bytes()).await?;
+    replies.head().await?;
+    Ok((replies, output))
+}

@@ -1,0 +1,71 @@
+//! `cargo xtask bench`: what a request costs, as ratios to a bare hyper server that is measured in
+//! the same run. What the load is lies in `tests/bench`.
+
+mod instructions;
+mod peer;
+mod rows;
+mod sample;
+
+use std::fs;
+use std::process::ExitCode;
+
+use crate::chores;
+use crate::console::{line, say};
+use crate::layout::Layout;
+use crate::table;
+
+use peer::Bench;
+use rows::Row;
+
+const BUILD: [&str; 5] = ["build", "--release", "--package", "tests", "--bins"];
+
+/// Builds, measures and prints the table. Only `instructions`, which do not depend on who else works
+/// on the machine, decide about the exit code.
+pub(crate) fn chore(layout: &Layout, instructions_only: bool) -> anyhow::Result<ExitCode> {
+    if !chores::cargo(layout, &BUILD, &[])? {
+        return Ok(ExitCode::FAILURE);
+    }
+    let bench = Bench::new(layout);
+    let mut rows = Vec::new();
+    if !instructions_only {
+        say(
+            "bench",
+            format_args!("load of the machine before: {}", load()),
+        );
+        rows.extend(rows::http(&bench)?);
+        rows.extend(rows::memory(&bench)?);
+        rows.extend(rows::stdio(&bench)?);
+        rows.extend(rows::start(&bench)?);
+        say(
+            "bench",
+            format_args!("load of the machine after: {}", load()),
+        );
+        say(
+            "bench",
+            "no comparison with rmcp: its server is not part of this workspace",
+        );
+    }
+    let counted = instructions::row(&bench)?;
+    let missed = counted.as_ref().is_some_and(Row::is_missed);
+    match counted {
+        Some(row) => rows.push(row),
+        None => say(
+            "bench",
+            "instructions are not counted: there is no valgrind here",
+        ),
+    }
+    let cells: Vec<_> = std::iter::once(rows::heading())
+        .chain(rows.iter().map(Row::cells))
+        .collect();
+    line(format_args!("\n{}", table::render(&cells)));
+    Ok(match instructions_only && missed {
+        true => ExitCode::FAILURE,
+        false => ExitCode::SUCCESS,
+    })
+}
+
+/// How many processes want to run.
+fn load() -> String {
+    let load = fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    load.split(' ').next().unwrap_or_default().to_owned()
+}

@@ -1,0 +1,108 @@
+//! The servers that are measured, and the program that measures them.
+
+use std::fs;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::{Context, ensure};
+use serde_json::Value;
+
+use crate::fixture;
+use crate::layout::Layout;
+use crate::process::{Process, Program};
+
+/// What the servers ask for.
+const TOKEN: &str = "bench";
+
+pub(super) struct Bench<'a> {
+    pub(super) layout: &'a Layout,
+}
+
+/// A running server. Dropping it ends it.
+pub(super) struct Peer {
+    pub(super) port: u16,
+    pub(super) pid: u32,
+    _process: Process,
+}
+
+impl<'a> Bench<'a> {
+    pub(super) fn new(layout: &'a Layout) -> Self {
+        Self { layout }
+    }
+
+    pub(super) fn binary(&self, name: &str) -> PathBuf {
+        self.layout.binaries(true).join(name)
+    }
+
+    /// Our fixture server, with all that a server in use has on.
+    pub(super) fn ours(&self) -> anyhow::Result<Peer> {
+        self.start(&[self.path("mcp-conformance")], &["--token", TOKEN])
+    }
+
+    /// The bare hyper server.
+    pub(super) fn floor(&self) -> anyhow::Result<Peer> {
+        self.start(&[self.path("bench-floor")], &[])
+    }
+
+    /// Starts a program that says where it listens.
+    pub(super) fn start(&self, program: &[String], args: &[&str]) -> anyhow::Result<Peer> {
+        let (program, first) = program.split_first().context("no program")?;
+        let log = self.layout.fresh_log("bench-server")?;
+        let pid_file = self.layout.log("bench-server-pid")?;
+        let _ = fs::remove_file(&pid_file);
+        let program = Program::guarded(program, Duration::from_secs(12), Some(&pid_file))?;
+        let mut process = fixture::unconfigured(program)
+            .args(first)
+            .args(["--port", "0"])
+            .args(args)
+            .envs([("MCP_SESSION_KEY", "bench")])
+            .log_to(&log)?
+            .spawn()?;
+        let mut port = None;
+        self.layout.stop.wait_until(Duration::from_secs(30), || {
+            let text = fs::read_to_string(&log).unwrap_or_default();
+            port = fixture::listens_on(&text);
+            port.is_some() || process.ended()
+        });
+        let port =
+            port.with_context(|| format!("it did not start: {}", self.layout.shown(&log)))?;
+        let pid = fs::read_to_string(&pid_file)?;
+        let pid = pid.split_whitespace().next().context("no process id")?;
+        Ok(Peer {
+            port,
+            pid: pid.parse()?,
+            _process: process,
+        })
+    }
+
+    /// Runs the load, and gives what it has measured.
+    pub(super) fn load(&self, args: &[&str]) -> anyhow::Result<Value> {
+        let log = self.layout.fresh_log("bench-load")?;
+        let program = fixture::unconfigured(Program::new(self.binary("bench-load"))?);
+        let status = program
+            .args(args)
+            .log_to(&log)?
+            .spawn()?
+            .wait(&self.layout.stop, || {})?;
+        let output = fs::read_to_string(&log)?;
+        ensure!(status.success(), "the load failed: {}", output.trim());
+        let measured = output.lines().last().context("nothing was measured")?;
+        Ok(serde_json::from_str(measured)?)
+    }
+
+    pub(super) fn path(&self, name: &str) -> String {
+        self.binary(name).to_string_lossy().into_owned()
+    }
+}
+
+impl Peer {
+    /// The load over HTTP at this server.
+    pub(super) fn load(&self, bench: &Bench<'_>, args: &[&str]) -> anyhow::Result<Value> {
+        let (port, pid) = (self.port.to_string(), self.pid.to_string());
+        let (kind, rest) = args.split_first().context("no load")?;
+        let mut all = vec![*kind, "--port", &port, "--pid", &pid];
+        all.extend(["--header", "Authorization: Bearer bench"]);
+        all.extend(rest);
+        bench.load(&all)
+    }
+}

@@ -1,0 +1,67 @@
+//! Two servers under the same load, in turns, so that what else the machine does meets both.
+
+use serde_json::Value;
+
+/// Rounds of A B B A.
+const ROUNDS: usize = 2;
+
+/// What was measured of both.
+pub(super) struct Sample {
+    pub(super) ours: f64,
+    pub(super) floor: f64,
+    /// The median of the ratios of neighbours.
+    pub(super) ratio: f64,
+}
+
+/// Measures `field` of both.
+pub(super) fn compare(
+    field: &str,
+    mut ours: impl FnMut() -> anyhow::Result<Value>,
+    mut floor: impl FnMut() -> anyhow::Result<Value>,
+) -> anyhow::Result<Sample> {
+    let of = |measured: Value| measured[field].as_f64().unwrap_or(f64::NAN);
+    let (mut all_ours, mut all_floor, mut ratios) = (Vec::new(), Vec::new(), Vec::new());
+    for _ in 0..ROUNDS {
+        let first = (of(ours()?), of(floor()?));
+        let second = (of(floor()?), of(ours()?));
+        for (ours, floor) in [first, (second.1, second.0)] {
+            all_ours.push(ours);
+            all_floor.push(floor);
+            ratios.push(ours / floor);
+        }
+    }
+    Ok(Sample {
+        ours: median(all_ours),
+        floor: median(all_floor),
+        ratio: median(ratios),
+    })
+}
+
+/// The middle one; of two, the middle between them.
+fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    let middle = values.len() / 2;
+    match values.len() % 2 {
+        0 => (values[middle - 1] + values[middle]) / 2.0,
+        _ => values[middle],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn the_ratio_is_of_neighbours() {
+        let (mut slow, mut fast) = ([2.0, 20.0, 4.0, 2.0].iter(), [1.0, 10.0, 2.0, 1.0].iter());
+        let sample = compare(
+            "x",
+            || Ok(json!({"x": slow.next()})),
+            || Ok(json!({"x": fast.next()})),
+        );
+        let sample = sample.unwrap();
+        assert_eq!((sample.ours, sample.floor, sample.ratio), (3.0, 1.5, 2.0));
+    }
+}
