@@ -100,16 +100,13 @@ pub(super) fn decode_str(text: &str) -> Result<Message<'_>, DecodeError<'_>> {
         }
         Err(error) => return Err(DecodeError::parse(error)),
     };
-    let id = envelope.id.and_then(Id::new);
-    envelope
-        .into_message(id)
-        .map_err(|fault| DecodeError::invalid(id, fault))
+    envelope.decode()
 }
 
 /// The fields of a message, unread. A repeated field is noted rather than fatal, so that the id is
 /// still found.
 #[derive(Default)]
-struct Envelope<'a> {
+pub(super) struct Envelope<'a> {
     jsonrpc: Option<&'a RawValue>,
     id: Option<&'a RawValue>,
     method: Option<&'a RawValue>,
@@ -120,6 +117,12 @@ struct Envelope<'a> {
 }
 
 impl<'a> Envelope<'a> {
+    pub(super) fn decode(self) -> Result<Message<'a>, DecodeError<'a>> {
+        let id = self.id.and_then(Id::new);
+        self.into_message(id)
+            .map_err(|fault| DecodeError::invalid(id, fault))
+    }
+
     fn into_message(self, id: Option<Id<'a>>) -> Result<Message<'a>, Fault> {
         if let Some(field) = self.duplicate {
             return Err(Fault::Duplicate(field));

@@ -2,7 +2,7 @@
 
 use serde_json::value::RawValue;
 
-use super::decode::{DecodeError, Fault, decode_str, utf8};
+use super::decode::{DecodeError, Envelope, Fault, decode_str, utf8};
 use super::message::Message;
 
 /// Everything that one line or one HTTP body can hold.
@@ -24,6 +24,14 @@ impl<'a> Frame<'a> {
         let text = utf8(bytes)?;
         if !text.trim_ascii_start().starts_with('[') {
             return decode_str(text).map(Self::Single);
+        }
+        // One pass is enough for items that are objects, as all are that anybody means.
+        if let Ok(items) = serde_json::from_str::<Vec<Envelope<'_>>>(text)
+            && !items.is_empty()
+        {
+            return Ok(Self::Batch(
+                items.into_iter().map(Envelope::decode).collect(),
+            ));
         }
         let items: Vec<&RawValue> = serde_json::from_str(text).map_err(DecodeError::parse)?;
         if items.is_empty() {
