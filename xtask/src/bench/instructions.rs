@@ -13,7 +13,7 @@ use crate::layout::on_path;
 const MOST: u64 = 30_000;
 /// Of two runs, so that what starting takes is in neither.
 const FEW: u64 = 500;
-const MANY: u64 = 2_500;
+const MANY: u64 = 8_500;
 
 /// `None` where nothing counts instructions.
 pub(super) fn row(bench: &Bench<'_>) -> anyhow::Result<Option<Row>> {
