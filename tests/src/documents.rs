@@ -1,7 +1,8 @@
 //! The protocol documents: Markdown files whose request/response pairs are executed, over HTTP,
 //! over stdio and in memory.
 //!
-//! A document starts with `server: BINARY ARGS…`. A block ` ```json request ` is sent; the block
+//! A document has a line `server: BINARY ARGS…`: the fixture server, or a product with its real
+//! service (`seed_001.rs`). A block ` ```json request ` is sent; the block
 //! ` ```json response ` after it must match what comes back, and ` ```json no response ` in place
 //! of it says that nothing does. A request may be any text, also broken JSON.
 //!
@@ -18,6 +19,8 @@ use mcp_core::tool::Call;
 use serde_json::Value;
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
 
+use mcp_serve::Product as _;
+
 use crate::harness::{Server, binary};
 
 /// One request and what is promised about the answer.
@@ -28,20 +31,26 @@ struct Pair {
     response: Option<Value>,
 }
 
-struct Document {
+pub(crate) struct Document {
     name: String,
+    /// The binary that is asked.
+    server: String,
     args: Vec<String>,
     pairs: Vec<Pair>,
 }
 
-fn documents() -> Vec<Document> {
+/// The documents that `server` is asked.
+pub(crate) fn documents(server: &str) -> Vec<Document> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("documents");
     let mut paths: Vec<_> = std::fs::read_dir(folder)
         .unwrap()
         .map(|entry| entry.unwrap().path())
         .collect();
     paths.sort();
-    paths.iter().map(|path| Document::parse(path)).collect()
+    let all = paths.iter().map(|path| Document::parse(path));
+    let asked: Vec<Document> = all.filter(|document| document.server == server).collect();
+    assert!(!asked.is_empty(), "no document asks {server}");
+    asked
 }
 
 impl Document {
@@ -53,11 +62,7 @@ impl Document {
             .find_map(|line| line.strip_prefix("server: "))
             .expect("a server: line");
         let mut words = server.split_whitespace().map(str::to_owned);
-        assert_eq!(
-            words.next().as_deref(),
-            Some(<Fixture as mcp_serve::Product>::NAME),
-            "{name}"
-        );
+        let server = words.next().expect("the name of a server");
 
         let mut pairs: Vec<Pair> = Vec::new();
         let mut lines = text.lines().enumerate();
@@ -90,6 +95,7 @@ impl Document {
         assert!(!pairs.is_empty(), "{name} has no pairs");
         Self {
             name,
+            server,
             args: words.collect(),
             pairs,
         }
@@ -144,35 +150,27 @@ pub(crate) fn matches(expected: &Value, found: &Value, path: &str) -> Result<(),
     }
 }
 
-#[tokio::test]
-async fn over_http() {
-    for document in documents() {
-        let args: Vec<&str> = document.args.iter().map(String::as_str).collect();
-        let server = Server::with_args("mcp-conformance", &args, &[]).await;
-        for pair in &document.pairs {
+impl Document {
+    /// Executes it over HTTP, with a server in this environment.
+    pub(crate) async fn over_http(&self, env: &[(&str, &str)]) {
+        let args: Vec<&str> = self.args.iter().map(String::as_str).collect();
+        let server = Server::with_args(&self.server, &args, env).await;
+        for pair in &self.pairs {
             let reply = server.post(pair.request.clone()).await;
-            assert_eq!(
-                reply.status,
-                if pair.response.is_some() { 200 } else { 202 },
-                "{}:{}",
-                document.name,
-                pair.line
-            );
-            document.check(
-                "HTTP",
-                pair,
-                Some(reply.body.as_str()).filter(|body| !body.is_empty()),
-            );
+            let status = if pair.response.is_some() { 200 } else { 202 };
+            assert_eq!(reply.status, status, "{}:{}", self.name, pair.line);
+            let answer = Some(reply.body.as_str()).filter(|body| !body.is_empty());
+            self.check("HTTP", pair, answer);
         }
     }
-}
 
-#[tokio::test]
-async fn over_stdio() {
-    for document in documents() {
-        let mut child = tokio::process::Command::new(binary("mcp-conformance"))
+    /// Executes it over stdio, with a server in this environment.
+    pub(crate) async fn over_stdio(&self, env: &[(&str, &str)]) {
+        let mut child = tokio::process::Command::new(binary(&self.server))
             .arg("--stdio")
-            .args(&document.args)
+            .args(&self.args)
+            .env_clear()
+            .envs(env.iter().copied())
             .stdin(std::process::Stdio::piped())
             .stdout(std::process::Stdio::piped())
             .stderr(std::process::Stdio::null())
@@ -181,24 +179,38 @@ async fn over_stdio() {
             .unwrap();
         let mut stdin = child.stdin.take().unwrap();
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
-        for pair in &document.pairs {
+        for pair in &self.pairs {
             let line = format!("{}\n", pair.request.replace('\n', " "));
             stdin.write_all(line.as_bytes()).await.unwrap();
             if pair.response.is_some() {
                 let answer = lines.next_line().await.unwrap();
-                document.check("stdio", pair, answer.as_deref());
+                self.check("stdio", pair, answer.as_deref());
             }
         }
         // An answer to what wants none would be left over.
         drop(stdin);
-        assert_eq!(lines.next_line().await.unwrap(), None, "{}", document.name);
+        assert_eq!(lines.next_line().await.unwrap(), None, "{}", self.name);
         assert!(child.wait().await.unwrap().success());
     }
 }
 
 #[tokio::test]
+async fn over_http() {
+    for document in documents(Fixture::NAME) {
+        document.over_http(&[]).await;
+    }
+}
+
+#[tokio::test]
+async fn over_stdio() {
+    for document in documents(Fixture::NAME) {
+        document.over_stdio(&[]).await;
+    }
+}
+
+#[tokio::test]
 async fn in_memory() {
-    for document in documents() {
+    for document in documents(Fixture::NAME) {
         let args =
             std::iter::once("mcp-conformance").chain(document.args.iter().map(String::as_str));
         let server = crate::harness::in_memory(args);

@@ -23,6 +23,7 @@ mod openhands;
 mod properties;
 mod readme;
 mod resume;
+mod seed_001;
 mod stdio;
 mod surface;
 mod tasks;
