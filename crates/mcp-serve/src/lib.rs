@@ -1,6 +1,6 @@
 //! The edges in: everything that a server needs to be reached, and the `main` of every server.
 //!
-//! A server is a [`Product`]: a name, a port, its options, its service and its tools. [`run`] is
+//! A server is a [`Product`]: a name, a port, its options, its service and its tools. [`run()`] is
 //! its whole `main`: it reads the command line, starts the log, and serves HTTP or stdio until it
 //! is told to stop. The protocol itself is `mcp-core`'s.
 

@@ -5,11 +5,11 @@
 //! replica, every task id still works.
 //!
 //! From the outside in:
-//! - [`tools`] — what callers can do, one file per tool;
-//! - [`task`] and [`status`] — what a task is doing, read from the agent server and judged;
-//! - [`start`] and [`follow`] — from the caller's words to a running task, and on to its end;
-//! - [`workspace`] — in which directory a task works, and which file names are let into it;
-//! - [`api`] — the agent server's REST API, as far as it is used.
+//! - `tools` — what callers can do, one file per tool;
+//! - `task` and `status` — what a task is doing, read from the agent server and judged;
+//! - `start` and `follow` — from the caller's words to a running task, and on to its end;
+//! - `workspace` — in which directory a task works, and which file names are let into it;
+//! - `api` — the agent server's REST API, as far as it is used.
 
 mod api;
 mod excerpt;

@@ -1,6 +1,6 @@
 //! JSON-RPC 2.0 as MCP uses it: one message per line, no `Content-Length` framing (seed 002).
 //!
-//! * [`decode`] reads one message, [`Frame::decode`] one message or a batch. Both borrow from the
+//! * [`decode()`] reads one message, [`Frame::decode`] one message or a batch. Both borrow from the
 //!   input: ids, params and results stay the exact bytes that the peer sent.
 //! * [`response`], [`error`] and the five shorthands ([`parse_error`], [`invalid_request`],
 //!   [`method_not_found`], [`invalid_params`], [`internal_error`]) build responses.

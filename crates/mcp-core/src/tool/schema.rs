@@ -2,7 +2,7 @@
 //!
 //! `schemars` describes Rust faithfully; hosts want less. VS Code needs `items` on arrays, Gemini
 //! dies on type arrays, Anthropic's API refuses combinators at the top, strict modes demand
-//! `properties`. [`input`] and [`output`] clean up once, for every tool; only a schema that is
+//! `properties`. `input` and `output` clean up once, for every tool; only a schema that is
 //! written by hand and says so with `$schema` is published as it is.
 
 use std::borrow::Cow;
