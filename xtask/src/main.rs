@@ -12,6 +12,7 @@ mod guard;
 mod http;
 mod identity;
 mod layout;
+mod proc;
 mod process;
 mod registry;
 mod run_all;

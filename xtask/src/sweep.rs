@@ -12,6 +12,8 @@ use std::time::Duration;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
+use crate::proc::processes;
+
 /// The variable of the environment that carries the mark.
 pub(crate) const MARK: &str = "XTASK_CHILD_OF";
 
@@ -31,16 +33,7 @@ pub(crate) fn sweep(mark: &OsStr) {
 
 fn marked(mark: &OsStr) -> Vec<Pid> {
     let wanted = [MARK.as_bytes(), b"=", mark.as_bytes()].concat();
-    let Ok(processes) = fs::read_dir("/proc") else {
-        return Vec::new();
-    };
-    let numbers = processes
-        .flatten()
-        .filter_map(|entry| entry.file_name().to_str()?.parse().ok());
-    numbers
-        .filter(|pid: &i32| has(*pid, &wanted))
-        .map(Pid::from_raw)
-        .collect()
+    processes(|pid| has(pid, &wanted))
 }
 
 fn has(pid: i32, wanted: &[u8]) -> bool {

@@ -10,6 +10,8 @@ use anyhow::Context;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
+use crate::proc::processes;
+
 /// Removes the folder of an engine that no longer runs.
 pub(crate) fn clear(dir: &Path) -> anyhow::Result<()> {
     if !dir.exists() {
@@ -30,16 +32,7 @@ pub(crate) fn clear(dir: &Path) -> anyhow::Result<()> {
 
 /// The processes that hold containers of this engine: they carry its folder as an argument.
 fn shims(dir: &Path) -> Vec<Pid> {
-    let Ok(processes) = fs::read_dir("/proc") else {
-        return Vec::new();
-    };
-    let numbers = processes
-        .flatten()
-        .filter_map(|entry| entry.file_name().to_str()?.parse().ok());
-    numbers
-        .filter(|pid: &i32| is_shim(*pid, dir))
-        .map(Pid::from_raw)
-        .collect()
+    processes(|pid| is_shim(pid, dir))
 }
 
 fn is_shim(pid: i32, dir: &Path) -> bool {
