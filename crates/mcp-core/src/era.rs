@@ -87,13 +87,18 @@ impl Era {
     }
 }
 
-/// True if `_meta` names a protocol version, which only modern clients do.
-fn names_version(params: Option<&RawValue>) -> bool {
+/// The `_meta` of parameters that are an object, unread.
+pub(crate) fn meta_of(params: &RawValue) -> serde_json::Result<Option<&RawValue>> {
     #[derive(Deserialize)]
     struct Params<'a> {
         #[serde(borrow, rename = "_meta")]
         meta: Option<&'a RawValue>,
     }
+    serde_json::from_str::<Params<'_>>(params.get()).map(|params| params.meta)
+}
+
+/// True if `_meta` names a protocol version, which only modern clients do.
+fn names_version(params: Option<&RawValue>) -> bool {
     #[derive(Deserialize)]
     struct Meta<'a> {
         #[serde(borrow, rename = "io.modelcontextprotocol/protocolVersion")]
@@ -106,9 +111,9 @@ fn names_version(params: Option<&RawValue>) -> bool {
     let Some(params) = params.filter(|params| may_be(params.get())) else {
         return false;
     };
-    let meta = serde_json::from_str::<Params<'_>>(params.get())
+    let meta = meta_of(params)
         .ok()
-        .and_then(|params| params.meta)
+        .flatten()
         .filter(|meta| meta.get().starts_with('{'));
     meta.and_then(|meta| serde_json::from_str::<Meta<'_>>(meta.get()).ok())
         .is_some_and(|meta| meta.version.is_some())

@@ -26,15 +26,6 @@ pub struct HealthMetrics {
     pub average_response_time: f64,
 }
 
-impl HealthMetrics {
-    /// Seconds spent on all requests.
-    pub fn total_time(&self) -> f64 {
-        #[expect(clippy::cast_precision_loss, reason = "a sum of averages")]
-        let total = self.total_requests as f64;
-        self.average_response_time * total
-    }
-}
-
 impl Health {
     /// Counts one answered request.
     pub fn record(&self, succeeded: bool, took: Duration) {
@@ -48,12 +39,17 @@ impl Health {
         self.microseconds.fetch_add(microseconds, Relaxed);
     }
 
+    /// Time spent on all answered requests.
+    pub fn time_spent(&self) -> Duration {
+        Duration::from_micros(self.microseconds.load(Relaxed))
+    }
+
     /// The counters now.
     pub fn metrics(&self) -> HealthMetrics {
         let (successful_requests, failed_requests) =
             (self.successful.load(Relaxed), self.failed.load(Relaxed));
         let total_requests = successful_requests + failed_requests;
-        let spent = Duration::from_micros(self.microseconds.load(Relaxed)).as_secs_f64();
+        let spent = self.time_spent().as_secs_f64();
         #[expect(clippy::cast_precision_loss, reason = "an average")]
         let average_response_time = spent / total_requests.max(1) as f64;
         HealthMetrics {

@@ -12,6 +12,7 @@
 //! seeds' `mcp.*` methods outside of `server/legacy.rs`.
 
 pub mod clock;
+pub mod date;
 pub mod era;
 pub mod error;
 pub mod health;

@@ -2,6 +2,7 @@
 
 use serde_json::value::RawValue;
 
+use super::tools::or_empty;
 use super::{Outcome, Server};
 use crate::error::{BadParam, Error};
 use crate::tool::Call;
@@ -16,9 +17,8 @@ impl Server {
     ) -> Result<Outcome, Error> {
         let found = self.offer.methods.iter().find(|(name, _)| *name == method);
         let (name, bound) = found.ok_or_else(|| Error::MethodNotFound(method.to_owned()))?;
-        let empty = serde_json::from_str(r#"{}"#).map_err(|_| Error::Internal)?;
         let answering = bound
-            .start(params.unwrap_or(empty), call)
+            .start(or_empty(params)?, call)
             .map_err(|error| Error::InvalidParams(BadParam::new(error.field, error.reason)))?;
         match self.within_limits(name, call, answering).await {
             Ok(json) => Ok(json.into()),

@@ -35,7 +35,7 @@ impl Server {
             found.ok_or_else(|| Error::PromptNotFound(params.name.to_string()))?;
         let arguments = params.arguments()?;
         let writing = prompt
-            .write(&arguments, call)
+            .write(arguments, call)
             .map_err(|error| Error::InvalidParams(BadParam::new(error.field, error.reason)))?;
         match self.within_limits(definition.name, call, writing).await {
             Ok(messages) => {

@@ -106,13 +106,16 @@ impl CallParams<'_> {
     }
 
     /// The arguments; absent ones are an empty object.
-    pub(super) fn arguments(&self) -> Result<Cow<'_, RawValue>, Error> {
-        match self.arguments {
-            Some(arguments) => Ok(Cow::Borrowed(arguments)),
-            None => RawValue::from_string("{}".to_owned())
-                .map(Cow::Owned)
-                .map_err(|_| Error::Internal),
-        }
+    pub(super) fn arguments(&self) -> Result<&RawValue, Error> {
+        or_empty(self.arguments)
+    }
+}
+
+/// `raw`, or an empty object in place of nothing.
+pub(super) fn or_empty(raw: Option<&RawValue>) -> Result<&RawValue, Error> {
+    match raw {
+        Some(raw) => Ok(raw),
+        None => serde_json::from_str("{}").map_err(|_| Error::Internal),
     }
 }
 
@@ -173,7 +176,7 @@ impl Server {
         let call = &*params.progress(call);
         let arguments = params.arguments().map_err(|_| Failure::Unknown)?;
         let running = tool
-            .start(&arguments, call)
+            .start(arguments, call)
             .map_err(|error| Failure::Arguments(bad_param(definition, error)))?;
         self.within_limits(&definition.name, call, running)
             .await

@@ -31,7 +31,7 @@ pub(super) fn render(server: &Server, in_flight: usize) -> String {
         "mcp_request_seconds_total",
         "counter",
         "Time spent answering them.",
-        &[("", metrics.total_time())],
+        &[("", server.health().time_spent().as_secs_f64())],
     );
     #[expect(clippy::cast_precision_loss, reason = "samples are floats")]
     let in_flight = in_flight as f64;

@@ -5,7 +5,7 @@ use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
 use super::super::tasks::EXTENSION;
-use crate::era::Hints;
+use crate::era::{Hints, meta_of};
 use crate::error::{BadParam, Error};
 use crate::revision::MODERN;
 use crate::tool::{Capabilities, Level};
@@ -25,12 +25,6 @@ pub(super) struct Envelope {
 }
 
 #[derive(Deserialize)]
-struct Params<'a> {
-    #[serde(borrow, rename = "_meta")]
-    meta: Option<&'a RawValue>,
-}
-
-#[derive(Deserialize)]
 struct Meta<'a> {
     #[serde(borrow, rename = "io.modelcontextprotocol/protocolVersion")]
     version: Option<&'a RawValue>,
@@ -45,11 +39,8 @@ pub(super) fn read(params: Option<&RawValue>, hints: &Hints<'_>) -> Result<Envel
     let malformed = |field: &str, reason: &str| Error::Malformed(BadParam::new(field, reason));
     let meta = params
         .filter(|params| params.get().starts_with('{'))
-        .map(|params| {
-            serde_json::from_str::<Params<'_>>(params.get())
-                .map_err(|error| malformed("params", &error.to_string()))
-        });
-    let meta = meta.transpose()?.and_then(|params| params.meta);
+        .map(|params| meta_of(params).map_err(|error| malformed("params", &error.to_string())));
+    let meta = meta.transpose()?.flatten();
     let meta = match meta {
         Some(meta) if meta.get().starts_with('{') => {
             serde_json::from_str::<Meta<'_>>(meta.get())

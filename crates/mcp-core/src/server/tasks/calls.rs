@@ -68,7 +68,7 @@ impl Server {
         era: Era,
         call: &Call,
     ) -> Result<Outcome, Error> {
-        let arguments = params.arguments()?.into_owned();
+        let arguments = params.arguments()?.to_owned();
         let random = (self.settings.random)().ok_or(Error::Internal)?;
         let task = Arc::new(Task::new(
             format!("{random:032x}"),
