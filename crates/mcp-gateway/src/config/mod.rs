@@ -1,0 +1,1 @@
+//! Which backends there are, and how the gateway treats them.
