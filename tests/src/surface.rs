@@ -24,26 +24,31 @@ const MAX_TOKENS_WITH_OUTPUT: usize = 5_000;
 
 /// What a server prints with one flag, in an empty environment and without its service.
 pub(crate) fn printed(server: &str, flag: &str) -> String {
+    run(server, &[flag])
+}
+
+fn run(server: &str, args: &[&str]) -> String {
     let mut command = Command::new(binary(server));
-    let output = command.arg(flag).env_clear().output().unwrap();
+    let output = command.args(args).env_clear().output().unwrap();
     let complaint = String::from_utf8_lossy(&output.stderr);
     assert!(
         output.status.success() && complaint.is_empty(),
-        "{server} {flag}: {complaint}"
+        "{server} {args:?}: {complaint}"
     );
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// The definitions of a server's tools.
-pub(crate) fn tools(server: &str) -> Vec<Value> {
-    serde_json::from_str(&printed(server, "--print-tools")).unwrap()
+/// The definitions of the tools of one toolset of a server, or of all.
+pub(crate) fn tools(server: &str, toolset: &str) -> Vec<Value> {
+    serde_json::from_str(&run(server, &["--print-tools", "--toolsets", toolset])).unwrap()
 }
 
 #[test]
 fn snapshots_are_fresh() {
     for server in SERVERS {
         let path = format!("tests/snapshots/{server}.tools.json");
-        committed::check(&path, &printed(server, "--print-tools"));
+        let all = run(server, &["--print-tools", "--toolsets", "all"]);
+        committed::check(&path, &all);
     }
 }
 
@@ -51,7 +56,7 @@ fn snapshots_are_fresh() {
 fn tools_are_fit_for_every_host() {
     let mut faults = Vec::new();
     for server in SERVERS {
-        let tools = tools(server);
+        let tools = tools(server, "all");
         let mut names: Vec<_> = tools.iter().map(|tool| tool["name"].to_string()).collect();
         names.sort();
         names.dedup();
@@ -67,7 +72,7 @@ fn tools_are_fit_for_every_host() {
 #[test]
 fn tools_cost_few_tokens() {
     for server in SERVERS {
-        let tools = tools(server);
+        let tools = tools(server, "default");
         for (output, most) in [(false, MAX_TOKENS), (true, MAX_TOKENS_WITH_OUTPUT)] {
             let tokens = tokens(&tools, output);
             let what = if output { "with" } else { "without" };

@@ -71,6 +71,17 @@ pub struct Options {
     )]
     pub session_key: Option<String>,
 
+    /// Toolsets to offer, with commas: `all`, or some of those that the README lists. `default`
+    /// is the small one.
+    #[arg(
+        long,
+        env = "MCP_TOOLSETS",
+        value_name = "NAME",
+        value_delimiter = ',',
+        default_value = "default"
+    )]
+    pub toolsets: Vec<String>,
+
     /// Offer only the tools that change nothing.
     #[arg(long, env = "MCP_READ_ONLY", value_parser = clap::builder::FalseyValueParser::new())]
     pub read_only: bool,
@@ -107,6 +118,10 @@ pub struct Options {
     /// Write the tool definitions as JSON and exit; the service is not asked.
     #[arg(long)]
     pub print_tools: bool,
+
+    /// Write the names of the toolsets as JSON and exit.
+    #[arg(long, hide = true)]
+    pub print_toolsets: bool,
 
     /// Write these options as JSON and exit: where the README's tables come from.
     #[arg(long, hide = true)]

@@ -18,6 +18,11 @@ pub(crate) fn tools<S: Send + Sync + 'static>(tools: &Toolset<S>) -> anyhow::Res
     )
 }
 
+/// The names of the toolsets.
+pub(crate) fn toolsets<S: Send + Sync + 'static>(tools: &Toolset<S>) -> anyhow::Result<()> {
+    write(tools.groups().into_iter().map(Value::from).collect())
+}
+
 /// The options that `--help` shows, except those that exist only on the command line.
 pub(crate) fn options(mut command: Command) -> anyhow::Result<()> {
     // Without it the arguments have neither their headings nor their defaults.

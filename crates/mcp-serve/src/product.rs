@@ -1,11 +1,12 @@
 //! What makes one server different from the next.
 
 use std::future::Future;
+use std::sync::Arc;
 
 use mcp_core::method::MethodSet;
 use mcp_core::prompt::PromptSet;
 use mcp_core::resource::ResourceSet;
-use mcp_core::server::Changes;
+use mcp_core::server::{Changes, Server};
 use mcp_core::tool::{ToolError, Toolset};
 use serde_json::{Map, Value};
 
@@ -62,6 +63,18 @@ pub trait Service: Send + Sync + 'static {
     /// # Errors
     /// The reason why it would not, in words for the operator and the model.
     fn probe(&self) -> impl Future<Output = Result<(), ToolError>> + Send;
+
+    /// Its work in the background, from the start to the stop of the server: keeping up with the
+    /// service, and with it what `server` offers ([`Server::publish`]).
+    fn run(self: Arc<Self>, server: Arc<Server>) -> impl Future<Output = ()> + Send {
+        let _ = server;
+        std::future::ready(())
+    }
+
+    /// Ends what it has started. The server waits for it, but not for long.
+    fn stop(&self) -> impl Future<Output = ()> + Send {
+        std::future::ready(())
+    }
 
     /// Where the service announces that lists or resources have changed; `None` if they never do.
     fn changes(&self) -> Option<Changes> {

@@ -3,6 +3,7 @@
 use std::io::Write as _;
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::Context as _;
 use clap::{CommandFactory as _, FromArgMatches as _};
@@ -15,6 +16,9 @@ use crate::clock::SystemClock;
 use crate::http::{Guard, Limits, Listener};
 use crate::key::{self, Key};
 use crate::{Command, Options, Product, Secret, Service, Tokens, log, print, probe, stdio};
+
+/// How long the service may take to end what it has started.
+const FAREWELL: Duration = Duration::from_secs(10);
 
 /// The `main` of every server.
 pub fn run<P: Product>() -> ExitCode {
@@ -57,11 +61,14 @@ pub fn command<P: Product>() -> clap::Command {
 }
 
 /// A server with its service: what `run` serves and what tests talk to.
+///
+/// # Errors
+/// When `--toolsets` names one that there is not.
 pub fn assemble<P: Product>(
     options: &Options,
     key: &Key,
     service: &Arc<P::Service>,
-) -> Arc<Server> {
+) -> anyhow::Result<Arc<Server>> {
     let identity = Identity {
         name: P::NAME.to_owned(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -75,7 +82,7 @@ pub fn assemble<P: Product>(
         random: key::random,
     };
     let offer = Offer {
-        tools: tools::<P>(options).bind(service),
+        tools: tools::<P>(options)?.bind(service),
         resources: P::resources().bind(service),
         prompts: P::prompts().bind(service),
         methods: P::methods().bind(service),
@@ -83,20 +90,25 @@ pub fn assemble<P: Product>(
         logging: P::Service::LOGS,
         changes: service.changes(),
     };
-    Arc::new(Server::new(
+    Ok(Arc::new(Server::new(
         identity,
         settings,
         offer,
         Arc::new(SystemClock::start()),
-    ))
+    )))
 }
 
-fn tools<P: Product>(options: &Options) -> Toolset<P::Service> {
-    if options.read_only {
-        P::tools().read_only()
+fn tools<P: Product>(options: &Options) -> anyhow::Result<Toolset<P::Service>> {
+    let tools = P::tools();
+    let names = tools.groups().join(", ");
+    let chosen = tools.choose(&options.toolsets).map_err(|unknown| {
+        anyhow::anyhow!("--toolsets: there is no toolset {unknown:?}; there are all, {names}")
+    })?;
+    Ok(if options.read_only {
+        chosen.read_only()
     } else {
-        P::tools()
-    }
+        chosen
+    })
 }
 
 fn serve<P: Product>(command: Command<P::Options>) -> anyhow::Result<()> {
@@ -105,7 +117,10 @@ fn serve<P: Product>(command: Command<P::Options>) -> anyhow::Result<()> {
         product,
     } = command;
     if options.print_tools {
-        return print::tools(&tools::<P>(&options));
+        return print::tools(&tools::<P>(&options)?);
+    }
+    if options.print_toolsets {
+        return print::toolsets(&P::tools());
     }
     if options.print_options {
         return print::options(self::command::<P>());
@@ -115,8 +130,9 @@ fn serve<P: Product>(command: Command<P::Options>) -> anyhow::Result<()> {
     let served = runtime.block_on(async {
         let service = Arc::new(P::connect(product)?);
         let key = Key::load(P::NAME, &options)?;
-        let server = assemble::<P>(&options, &key, &service);
-        let watch = tokio::spawn(probe::watch(Arc::clone(&server), service));
+        let server = assemble::<P>(&options, &key, &service)?;
+        let watch = tokio::spawn(probe::watch(Arc::clone(&server), Arc::clone(&service)));
+        let work = tokio::spawn(Arc::clone(&service).run(Arc::clone(&server)));
         let stop = stop_signal()?;
         let (open, stopped) = (Arc::clone(&server), stop.clone());
         tokio::spawn(async move {
@@ -129,6 +145,13 @@ fn serve<P: Product>(command: Command<P::Options>) -> anyhow::Result<()> {
             http::<P>(server, &options, &key, stop).await
         };
         watch.abort();
+        work.abort();
+        if tokio::time::timeout(FAREWELL, service.stop())
+            .await
+            .is_err()
+        {
+            tracing::warn!("not everything that was started here has ended");
+        }
         served
     });
     // A blocking read of stdin cannot be interrupted; nothing waits for it.

@@ -15,4 +15,5 @@ pub(crate) fn in_memory<'a>(args: impl Iterator<Item = &'a str>) -> Arc<Server> 
         &Key::random().unwrap(),
         &Arc::new(FixtureService::default()),
     )
+    .unwrap()
 }

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::{options, page, port};
 use crate::committed;
-use crate::surface::{SERVERS, tools};
+use crate::surface::{SERVERS, printed, tools};
 
 #[test]
 fn tables_are_fresh() {
@@ -29,8 +29,19 @@ fn replaced(page: &str, name: &str, table: &str) -> String {
 }
 
 fn tool_table(server: &str) -> String {
+    let mut text = String::new();
+    for toolset in toolsets(server) {
+        if toolset != "default" {
+            let _ = write!(text, "\nToolset `{toolset}`:\n\n");
+        }
+        text.push_str(&table_of(&tools(server, &toolset)));
+    }
+    text
+}
+
+fn table_of(tools: &[Value]) -> String {
     let mut table = "| Tool | Arguments | What it does | Effect |\n|---|---|---|---|\n".to_owned();
-    for tool in tools(server) {
+    for tool in tools {
         let name = tool["name"].as_str().unwrap();
         let description = cell(tool["description"].as_str().unwrap());
         let (arguments, effect) = (
@@ -43,6 +54,11 @@ fn tool_table(server: &str) -> String {
         );
     }
     table
+}
+
+/// The names of a server's toolsets, in order.
+fn toolsets(server: &str) -> Vec<String> {
+    serde_json::from_str(&printed(server, "--print-toolsets")).unwrap()
 }
 
 fn arguments(schema: &Value) -> String {

@@ -41,6 +41,7 @@
 mod arguments;
 mod ask;
 mod call;
+mod confirm;
 mod content;
 mod definition;
 mod effect;
@@ -72,7 +73,7 @@ pub(crate) use mirrored::{Mirrored, mirrored};
 pub use output::{Output, ToolResult};
 pub use schema::Bounded;
 pub use task::TaskSupport;
-pub use toolset::{BoundTool, Running, Toolset};
+pub use toolset::{ALL, BoundTool, DEFAULT, Running, Toolset};
 
 /// One tool. The implementing struct is its arguments.
 ///

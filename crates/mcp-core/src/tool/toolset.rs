@@ -9,12 +9,21 @@ use serde_json::value::RawValue;
 use super::arguments::{ArgumentError, parse_arguments};
 use super::{Call, Definition, Effect, Output, Tool, ToolError, ToolResult};
 
+/// The toolset of what is declared outside of any [`Toolset::group`], and the one that is offered
+/// unless others are chosen.
+pub const DEFAULT: &str = "default";
+
+/// The toolsets that people choose to mean all.
+pub const ALL: &str = "all";
+
 /// The tools that work on a service of type `S`, in the order in which they are listed.
 pub struct Toolset<S> {
     tools: Vec<Declared<S>>,
 }
 
 struct Declared<S> {
+    /// The toolset that it is in.
+    group: &'static str,
     definition: Definition,
     bind: fn(Arc<S>) -> Arc<dyn BoundTool>,
 }
@@ -53,18 +62,75 @@ impl<S: Send + Sync + 'static> Toolset<S> {
             .any(|tool| tool.definition.name == T::NAME);
         assert!(!taken, "tool {} is declared twice", T::NAME);
         self.tools.push(Declared {
+            group: DEFAULT,
             definition: Definition::of::<T>(),
             bind: |service| Arc::new(Bound::<T> { service }),
         });
         self
     }
 
+    /// Adds the tools of `set` as the toolset `name`, which is offered only where it is chosen.
+    ///
+    /// # Panics
+    /// When a name is taken: found by the first test.
+    #[must_use]
+    pub fn group(mut self, name: &'static str, set: Self) -> Self {
+        assert!(
+            name != ALL && !self.groups().contains(&name),
+            "toolset {name} is declared twice"
+        );
+        for tool in set.tools {
+            let taken = |other: &Declared<S>| other.definition.name == tool.definition.name;
+            assert!(
+                !self.tools.iter().any(taken),
+                "tool {} is declared twice",
+                tool.definition.name
+            );
+            self.tools.push(Declared {
+                group: name,
+                ..tool
+            });
+        }
+        self
+    }
+
+    /// The names of the toolsets, in order.
+    pub fn groups(&self) -> Vec<&'static str> {
+        let mut groups: Vec<_> = self.tools.iter().map(|tool| tool.group).collect();
+        groups.dedup();
+        groups
+    }
+
+    /// Keeps the tools of the toolsets that are `chosen`: some of [`Toolset::groups`], or [`ALL`].
+    ///
+    /// # Errors
+    /// The first name that is none of them.
+    pub fn choose(mut self, chosen: &[String]) -> Result<Self, String> {
+        let groups = self.groups();
+        let unknown = chosen
+            .iter()
+            .find(|name| *name != ALL && !groups.contains(&name.as_str()));
+        if let Some(unknown) = unknown {
+            return Err(unknown.clone());
+        }
+        if !chosen.iter().any(|name| name == ALL) {
+            self.tools
+                .retain(|tool| chosen.iter().any(|name| name == tool.group));
+        }
+        Ok(self)
+    }
+
+    /// Keeps the tools whose definition `is_kept`.
+    #[must_use]
+    pub fn retain(mut self, is_kept: impl Fn(&Definition) -> bool) -> Self {
+        self.tools.retain(|tool| is_kept(&tool.definition));
+        self
+    }
+
     /// Keeps only the tools that change nothing.
     #[must_use]
-    pub fn read_only(mut self) -> Self {
-        self.tools
-            .retain(|tool| tool.definition.effect == Effect::ReadOnly);
-        self
+    pub fn read_only(self) -> Self {
+        self.retain(|tool| tool.effect == Effect::ReadOnly)
     }
 
     /// The definitions, in order.
@@ -134,6 +200,40 @@ mod tests {
     #[should_panic(expected = "declared twice")]
     fn names_are_unique() {
         let _ = Toolset::new().with::<Count>().with::<Count>();
+    }
+
+    /// Counts again.
+    #[derive(Debug, Deserialize, JsonSchema)]
+    #[serde(deny_unknown_fields)]
+    struct Recount {}
+
+    impl Tool for Recount {
+        const NAME: &'static str = "recount";
+        const EFFECT: Effect = Effect::ReadOnly;
+        type Service = ();
+        type Output = ToolResult;
+        async fn call(self, (): &(), _: &Call) -> Result<ToolResult, ToolError> {
+            Ok(ToolResult::Content(Vec::new()))
+        }
+    }
+
+    #[test]
+    fn toolsets_are_chosen_by_name() {
+        let tools = || {
+            Toolset::new()
+                .with::<Count>()
+                .group("more", Toolset::new().with::<Recount>())
+        };
+        let chosen = |names: &[&str]| -> Result<Vec<String>, String> {
+            let names: Vec<String> = names.iter().map(ToString::to_string).collect();
+            let tools = tools().choose(&names)?.definitions();
+            Ok(tools.into_iter().map(|tool| tool.name).collect())
+        };
+        assert_eq!(tools().groups(), ["default", "more"]);
+        assert_eq!(chosen(&["default"]).unwrap(), ["count"]);
+        assert_eq!(chosen(&["more"]).unwrap(), ["recount"]);
+        assert_eq!(chosen(&["all"]).unwrap(), ["count", "recount"]);
+        assert_eq!(chosen(&["more", "less"]), Err("less".to_owned()));
     }
 
     #[test]
