@@ -14,6 +14,7 @@ mod api;
 mod id;
 mod options;
 mod plan;
+mod redact;
 mod run;
 mod tools;
 mod trigger;

@@ -4,9 +4,14 @@ use std::io;
 use std::time::Duration;
 
 use mcp_core::tool::{ToolError, ToolErrorKind};
-use reqwest::StatusCode;
 use reqwest::header::{HeaderMap, RETRY_AFTER};
+use reqwest::{Method, StatusCode};
 use serde::Deserialize;
+
+use super::scope::scope;
+
+/// n8n's sentences about requests are short; what is longer is something else.
+const MAX_COMPLAINT: usize = 300;
 
 /// Why a request to n8n has no result.
 #[derive(Debug)]
@@ -39,6 +44,8 @@ pub(crate) struct Refusal {
     message: Option<String>,
     /// Seconds, where the answer names them.
     retry_after: Option<u32>,
+    /// What the key must be allowed to do.
+    scope: Option<String>,
 }
 
 impl Failure {
@@ -69,7 +76,44 @@ impl Failure {
                 .ok()
                 .map(|body| body.message),
             retry_after: retry_after.and_then(|seconds| seconds.parse().ok()),
+            scope: None,
         })
+    }
+
+    /// The same, as the answer to this request.
+    pub(super) fn to(mut self, method: &Method, path: &[&str]) -> Self {
+        if let Self::Refused(refusal) = &mut self {
+            refusal.scope = scope(method, path);
+        }
+        self
+    }
+
+    /// n8n's own sentence about what is wrong with the request (HTTP 400), where it is one.
+    pub(crate) fn complaint(&self) -> Option<String> {
+        match self {
+            Self::Refused(Refusal {
+                status: StatusCode::BAD_REQUEST,
+                message: Some(message),
+                ..
+            }) => {
+                let line = message.lines().next().unwrap_or_default();
+                Some(line.chars().take(MAX_COMPLAINT).collect())
+            }
+            _ => None,
+        }
+    }
+
+    /// True if this n8n does not have the operation: it is older than that.
+    pub(crate) fn is_unknown_operation(&self) -> bool {
+        match self {
+            Self::Refused(refusal) => refusal.is_unknown_operation(),
+            _ => false,
+        }
+    }
+
+    /// True if n8n did not answer in time.
+    pub(crate) fn is_slow(&self) -> bool {
+        matches!(self, Self::Slow(_))
     }
 
     /// True if n8n knows the path but not the id in it.
@@ -170,12 +214,21 @@ impl Failure {
 }
 
 impl Refusal {
+    /// n8n writes "not found" of a path and "Not Found" of a thing.
+    fn is_unknown_operation(&self) -> bool {
+        self.status == StatusCode::METHOD_NOT_ALLOWED
+            || (self.status == StatusCode::NOT_FOUND
+                && self.message.as_deref() == Some("not found"))
+    }
+
     fn explain(self, address: &str) -> ToolError {
         use ToolErrorKind::{Conflict, Forbidden, NotFound, Unauthorized, Unavailable, Upstream};
+        let unknown = self.is_unknown_operation();
         let Self {
             status,
             message,
             retry_after,
+            scope,
         } = self;
         let licence = message
             .as_deref()
@@ -194,11 +247,20 @@ impl Refusal {
             ),
             403 => (
                 Unauthorized,
-                format!(
-                    "The API key lacks the scope for this on n8n at {address}. Give the key \
-                     the scopes workflow:list, workflow:read, execution:list, execution:read and \
-                     execution:stop (Settings > n8n API)."
-                ),
+                match scope {
+                    Some(scope) => format!(
+                        "The API key lacks the scope {scope} on n8n at {address}. Add it to the \
+                         key (Settings > n8n API)."
+                    ),
+                    None => format!(
+                        "The API key lacks the scope for this on n8n at {address}. Add it to the \
+                         key (Settings > n8n API)."
+                    ),
+                },
+            ),
+            _ if unknown => (
+                Upstream,
+                format!("This n8n at {address} does not offer that through its API: update n8n."),
             ),
             404 if message.is_some() => (NotFound, "n8n knows no such thing.".to_owned()),
             404 => (

@@ -3,6 +3,7 @@
 mod execution;
 mod failure;
 mod http;
+mod scope;
 mod workflow;
 
 use std::time::Duration;
@@ -12,6 +13,7 @@ use mcp_serve::Secret;
 use reqwest::header::HeaderValue;
 use reqwest::{Client, Method, Url};
 use serde::de::DeserializeOwned;
+use serde_json::Value;
 use tokio::time::timeout;
 
 pub(crate) use execution::{Execution, Listing, Status};
@@ -61,7 +63,7 @@ impl Api {
         failure.explain(&self.address)
     }
 
-    async fn get<T: DeserializeOwned>(
+    pub(crate) async fn get<T: DeserializeOwned>(
         &self,
         path: &[&str],
         query: &[(&str, &str)],
@@ -69,33 +71,59 @@ impl Api {
         self.send(Method::GET, path, query).await
     }
 
-    async fn send<T: DeserializeOwned>(
+    pub(crate) async fn send<T: DeserializeOwned>(
         &self,
         method: Method,
         path: &[&str],
         query: &[(&str, &str)],
     ) -> Result<T, Failure> {
+        self.exchange(method, path, query, None, TIMEOUT).await
+    }
+
+    /// Sends `body` as JSON.
+    pub(crate) async fn send_json<T: DeserializeOwned>(
+        &self,
+        method: Method,
+        path: &[&str],
+        body: &Value,
+    ) -> Result<T, Failure> {
+        self.exchange(method, path, &[], Some(body), TIMEOUT).await
+    }
+
+    /// The one request behind all others, within `limit`. An empty answer is `null`.
+    pub(crate) async fn exchange<T: DeserializeOwned>(
+        &self,
+        method: Method,
+        path: &[&str],
+        query: &[(&str, &str)],
+        body: Option<&Value>,
+        limit: Duration,
+    ) -> Result<T, Failure> {
         let mut url = under(&self.base, ["api", "v1"].iter().chain(path));
         if !query.is_empty() {
             url.query_pairs_mut().extend_pairs(query);
         }
-        let request = self
+        let mut request = self
             .http
-            .request(method, url)
+            .request(method.clone(), url)
             .header("X-N8N-API-KEY", self.key()?);
+        if let Some(body) = body {
+            request = request.json(body);
+        }
         let exchange = async {
             let response = request.send().await.map_err(Failure::of_sending)?;
             let (status, headers) = (response.status(), response.headers().clone());
             let body = read_capped(response, MAX_BODY).await?;
             Ok((status, headers, body))
         };
-        let (status, headers, body) = timeout(TIMEOUT, exchange)
+        let (status, headers, body) = timeout(limit, exchange)
             .await
-            .map_err(|_| Failure::Slow(TIMEOUT))??;
+            .map_err(|_| Failure::Slow(limit))??;
         if status.is_success() {
-            serde_json::from_slice(&body).map_err(Failure::Unreadable)
+            let body = if body.is_empty() { b"null" } else { &body[..] };
+            serde_json::from_slice(body).map_err(Failure::Unreadable)
         } else {
-            Err(Failure::refused(status, &headers, &body))
+            Err(Failure::refused(status, &headers, &body).to(&method, path))
         }
     }
 
