@@ -1,0 +1,155 @@
+//! Under which names the backends' tools and prompts are published, and the way back.
+//!
+//! The way back is a map: a name is never split, so no text that a client sends can reach an item
+//! that was not published.
+
+mod published;
+
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::sync::Arc;
+
+use self::published::Form;
+pub use self::published::{MAX_LEN, Published};
+use crate::config::{BackendKey, Filter};
+
+/// The gateway's own tools. No item of a backend can have such a name: those all start with
+/// `KEY__`, and these do not.
+pub const OWN: [&str; 5] = [
+    "gateway_status",
+    "get_events",
+    "gateway_restart",
+    "search_tools",
+    "call_tool",
+];
+
+/// What one backend offers.
+pub struct Offer<'a> {
+    /// The backend.
+    pub backend: &'a BackendKey,
+    /// What of it is published.
+    pub filter: &'a Filter,
+    /// The names, as the backend gives them.
+    pub names: Vec<&'a str>,
+}
+
+/// The published names of all backends.
+#[derive(Debug, Default)]
+pub struct Names {
+    published: Vec<Published>,
+    index: HashMap<Arc<str>, usize>,
+    refused: Vec<Refused>,
+}
+
+/// An item that is not published although nothing denies it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refused {
+    /// Whose it is.
+    pub backend: BackendKey,
+    /// Its name at the backend.
+    pub item: String,
+    /// Why not.
+    pub reason: Reason,
+}
+
+/// Why an item is not published.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Reason {
+    /// It has no name.
+    Unnamed,
+    /// The backend lists it more than once; the first one is published.
+    Twice,
+    /// Its published name is taken by this other item of the same backend.
+    Taken(Arc<str>),
+}
+
+impl Names {
+    /// Publishes what the filters let pass. The same offers give the same names in the same order,
+    /// in whatever order they come.
+    pub fn publish<'a>(offers: impl IntoIterator<Item = Offer<'a>>) -> Self {
+        let mut forms = Vec::new();
+        for Offer {
+            backend,
+            filter,
+            names,
+        } in offers
+        {
+            let allowed = names.into_iter().filter(|name| filter.allows(name));
+            forms.extend(allowed.map(|name| Form::of(backend, name)));
+        }
+        // Names that stay as they are come first: a made-up one never takes the place of a real one.
+        forms.sort_unstable();
+        let mut names = Self::default();
+        for form in forms {
+            names.add(form);
+        }
+        names.published.sort_by(|a, b| a.name.cmp(&b.name));
+        names.index();
+        names
+    }
+
+    /// The item that a client means: by its published name, as `KEY:NAME`, or as `KEY.NAME`.
+    pub fn resolve(&self, name: &str) -> Option<&Published> {
+        self.published.get(*self.index.get(name)?)
+    }
+
+    /// What is published, in the order of the names.
+    pub fn published(&self) -> &[Published] {
+        &self.published
+    }
+
+    /// What is not, and why.
+    pub fn refused(&self) -> &[Refused] {
+        &self.refused
+    }
+
+    fn add(&mut self, form: Form<'_>) {
+        let Form { backend, item, .. } = form;
+        let reason = if item.is_empty() {
+            Reason::Unnamed
+        } else {
+            let published = form.publish();
+            match self.index.entry(published.name.clone()) {
+                Entry::Vacant(free) => {
+                    free.insert(self.published.len());
+                    self.published.push(published);
+                    return;
+                }
+                Entry::Occupied(taken) => {
+                    let holder = &self.published[*taken.get()];
+                    if *holder.item == *item {
+                        Reason::Twice
+                    } else {
+                        Reason::Taken(holder.item.clone())
+                    }
+                }
+            }
+        };
+        self.refused.push(Refused {
+            backend: backend.clone(),
+            item: item.to_owned(),
+            reason,
+        });
+    }
+
+    /// Published names have neither colons nor dots, and keys have none either: the three forms of
+    /// all items never meet.
+    fn index(&mut self) {
+        self.index.clear();
+        for (at, published) in self.published.iter().enumerate() {
+            let alias = |separator| {
+                Arc::from(format!(
+                    "{}{separator}{}",
+                    published.backend, published.item
+                ))
+            };
+            self.index.insert(published.name.clone(), at);
+            self.index.insert(published.plain.clone(), at);
+            self.index.insert(alias(':'), at);
+            self.index.insert(alias('.'), at);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

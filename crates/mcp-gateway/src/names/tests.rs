@@ -1,0 +1,165 @@
+use std::collections::HashSet;
+
+use proptest::prelude::*;
+
+use super::*;
+
+fn key(text: &str) -> BackendKey {
+    BackendKey::parse(text).unwrap()
+}
+
+fn names(offers: &[(&BackendKey, &Filter, &[&str])]) -> Names {
+    Names::publish(offers.iter().map(|&(backend, filter, names)| Offer {
+        backend,
+        filter,
+        names: names.to_vec(),
+    }))
+}
+
+#[test]
+fn a_tool_is_found_under_three_names() {
+    let (docker, open) = (key("docker"), Filter::default());
+    let names = names(&[(&docker, &open, &["list_containers", "a.b"])]);
+    let published = &names.published()[1];
+    assert_eq!(&*published.name, "docker__list_containers");
+    assert_eq!(&*published.plain, "docker:list_containers");
+    for name in [
+        "docker__list_containers",
+        "docker:list_containers",
+        "docker.list_containers",
+    ] {
+        assert_eq!(names.resolve(name), Some(published), "{name}");
+    }
+    for name in [
+        "list_containers",
+        "Docker__list_containers",
+        "docker__List_containers",
+        "docker_list_containers",
+        "docker____list_containers",
+        "docker__",
+        "",
+    ] {
+        assert_eq!(names.resolve(name), None, "{name}");
+    }
+    assert_eq!(&*names.resolve("docker:a.b").unwrap().item, "a.b");
+    assert_eq!(&*names.resolve("docker.a.b").unwrap().item, "a.b");
+}
+
+#[test]
+fn a_name_that_clients_would_refuse_gets_a_readable_one() {
+    let (files, open) = (key("files"), Filter::default());
+    let long = "x".repeat(58);
+    let names = names(&[(&files, &open, &["read/file", "read.file", "größe", &long])]);
+    let published: Vec<&str> = names.published().iter().map(|one| &*one.name).collect();
+    assert_eq!(
+        published,
+        [
+            "files__gr__e_d353a267",
+            "files__read_file_9cc468c6",
+            "files__read_file_dd32cdf5",
+            "files__xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx_5ef8b2e5",
+        ]
+    );
+    assert_eq!(published[3].len(), MAX_LEN);
+    assert_eq!(&*names.resolve(published[3]).unwrap().item, long);
+    assert_eq!(&*names.resolve("files:größe").unwrap().item, "größe");
+    assert_eq!(&*names.published()[0].plain, "files:gr__e_d353a267");
+}
+
+#[test]
+fn nothing_takes_the_place_of_something_else() {
+    let (files, open) = (key("files"), Filter::default());
+    let made = "read_file_9cc468c6";
+    for tools in [["read/file", made, made], [made, "read/file", made]] {
+        let names = names(&[(&files, &open, &tools)]);
+        assert_eq!(names.published().len(), 1);
+        assert_eq!(&*names.published()[0].item, made);
+        let refused = |item: &str, reason| Refused {
+            backend: files.clone(),
+            item: item.to_owned(),
+            reason,
+        };
+        let taken = Reason::Taken(made.into());
+        let expected = [refused(made, Reason::Twice), refused("read/file", taken)];
+        assert_eq!(names.refused(), expected);
+    }
+    let names = names(&[(&files, &open, &[""])]);
+    assert_eq!(names.refused()[0].reason, Reason::Unnamed);
+}
+
+#[test]
+fn what_is_denied_has_no_name_at_all() {
+    let (docker, filter) = (key("docker"), Filter::new(Vec::new(), vec!["stop*".into()]));
+    let long = "stop".to_owned() + &"x".repeat(80);
+    let names = names(&[(
+        &docker,
+        &filter,
+        &["stop_container", "stop.x", &long, "list"],
+    )]);
+    assert_eq!(names.published().len(), 1);
+    assert!(names.refused().is_empty());
+    let hidden = Form::of(&docker, &long).publish().name;
+    for name in [
+        "docker__stop_container",
+        "docker:stop.x",
+        "docker.stop_container",
+        &*hidden,
+    ] {
+        assert_eq!(names.resolve(name), None, "{name}");
+    }
+}
+
+fn tool() -> impl Strategy<Value = String> {
+    prop_oneof![
+        "[a-c_.:/-]{0,4}",
+        "[ab]{60,70}",
+        "[a-zA-Z0-9_.-]{1,80}",
+        "\\PC{0,12}",
+        Just("status".to_owned()),
+        Just("_gateway_status".to_owned()),
+    ]
+}
+
+fn backends() -> impl Strategy<Value = Vec<(String, Vec<String>)>> {
+    let one = ("[ab][a-b0-1-]{0,2}", prop::collection::vec(tool(), 0..6));
+    prop::collection::vec(one, 0..3)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(10_000) })]
+
+    #[test]
+    fn names_are_portable_and_lead_back(backends in backends()) {
+        let keys: Vec<_> = backends.iter().map(|(name, _)| key(name)).collect();
+        let open = Filter::default();
+        let offer = |at: usize| Offer {
+            backend: &keys[at],
+            filter: &open,
+            names: backends[at].1.iter().map(String::as_str).collect(),
+        };
+        let names = Names::publish((0..keys.len()).map(offer));
+        let mut seen = HashSet::new();
+        for published in names.published() {
+            let name = &*published.name;
+            prop_assert!((1..=MAX_LEN).contains(&name.len()), "{name}");
+            prop_assert!(name.chars().all(published::is_portable), "{name}");
+            prop_assert!(!OWN.contains(&name));
+            prop_assert!(seen.insert(published.name.clone()), "{name} twice");
+            let (backend, item) = (&published.backend, &published.item);
+            for form in [
+                name.to_owned(),
+                published.plain.to_string(),
+                format!("{backend}:{item}"),
+                format!("{backend}.{item}"),
+            ] {
+                prop_assert_eq!(names.resolve(&form), Some(published));
+            }
+        }
+        // Every item is published or refused, and a different order changes nothing.
+        let offered: usize = backends.iter().map(|(_, tools)| tools.len()).sum();
+        prop_assert_eq!(names.published().len() + names.refused().len(), offered);
+        let again = Names::publish((0..keys.len()).rev().map(offer));
+        prop_assert_eq!(names.published(), again.published());
+        prop_assert_eq!(names.refused(), again.refused());
+    }
+}
