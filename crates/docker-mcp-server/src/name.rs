@@ -1,10 +1,16 @@
 //! The identifier check between a caller and the engine's URL paths.
 
+mod image;
+mod object;
+
 use std::borrow::Cow;
 use std::fmt;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, de};
+
+pub use image::ImageName;
+pub use object::ObjectName;
 
 /// Longest name accepted, in bytes; a full id has 64.
 const MAX_LEN: usize = 128;
@@ -18,9 +24,24 @@ const MAX_LEN: usize = 128;
 #[serde(transparent)]
 pub struct ContainerName(String);
 
-/// Why a string is no [`ContainerName`]. Does not repeat the string: it may be long or hostile.
+/// Why a string is no name. Does not repeat the string: it may be long or hostile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct InvalidName;
+pub struct InvalidName(&'static str);
+
+impl InvalidName {
+    const CONTAINER: Self = Self(
+        "not a container name or id: it starts with a letter or digit, goes on with letters, \
+         digits, `_`, `.` or `-`, and has at most 128 characters; list_containers shows them",
+    );
+    const OBJECT: Self = Self(
+        "not a name: it starts with a letter or digit, goes on with letters, digits, `_`, `.` or \
+         `-`, and has at most 255 characters",
+    );
+    const IMAGE: Self = Self(
+        "not an image: write `name`, `name:tag`, `registry:port/path/name:tag` or an id; \
+         list_images shows them",
+    );
+}
 
 impl ContainerName {
     /// Checks `name` against `[a-zA-Z0-9][a-zA-Z0-9_.-]*`, at most 128 characters. One leading `/`
@@ -30,11 +51,9 @@ impl ContainerName {
     /// When anything else is in it.
     pub fn new(name: &str) -> Result<Self, InvalidName> {
         let name = name.strip_prefix('/').unwrap_or(name);
-        let starts = name.starts_with(|c: char| c.is_ascii_alphanumeric());
-        let legal = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '-');
-        (starts && name.len() <= MAX_LEN && name.chars().all(legal))
+        is_plain(name, MAX_LEN)
             .then(|| Self(name.to_owned()))
-            .ok_or(InvalidName)
+            .ok_or(InvalidName::CONTAINER)
     }
 
     /// The name, without a leading slash.
@@ -51,11 +70,15 @@ impl fmt::Display for ContainerName {
 
 impl fmt::Display for InvalidName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(
-            "not a container name or id: it starts with a letter or digit, goes on with letters, \
-             digits, `_`, `.` or `-`, and has at most 128 characters; list_containers shows them",
-        )
+        f.write_str(self.0)
     }
+}
+
+/// Whether `name` is made of what cannot change a path.
+fn is_plain(name: &str, max_len: usize) -> bool {
+    let starts = name.starts_with(|c: char| c.is_ascii_alphanumeric());
+    let legal = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '-');
+    starts && name.len() <= max_len && name.chars().all(legal)
 }
 
 impl<'de> Deserialize<'de> for ContainerName {
@@ -128,7 +151,11 @@ mod tests {
             &long,
         ];
         for name in hostile {
-            assert_eq!(ContainerName::new(name), Err(InvalidName), "{name:?}");
+            assert_eq!(
+                ContainerName::new(name),
+                Err(InvalidName::CONTAINER),
+                "{name:?}"
+            );
         }
     }
 

@@ -105,8 +105,17 @@ pub(crate) struct Config {
     pub(crate) image: String,
     pub(crate) working_dir: String,
     pub(crate) labels: BTreeMap<String, String>,
+    pub(crate) healthcheck: Option<Healthcheck>,
     /// Seconds between SIGTERM and SIGKILL; 10 where it is not set.
     pub(crate) stop_timeout: Option<u32>,
+}
+
+/// How the engine finds out whether a container is healthy.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, rename_all = "PascalCase")]
+pub(crate) struct Healthcheck {
+    /// `CMD` and a command, or `CMD-SHELL` and a line for a shell.
+    pub(crate) test: Vec<String>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -189,6 +198,11 @@ impl State {
     pub(crate) fn is_alive(&self) -> bool {
         matches!(&*self.status, "running" | "paused" | "restarting")
     }
+
+    /// Whether its main process lives now: one that is restarted has none between two runs.
+    pub(crate) fn runs(&self) -> bool {
+        self.is_alive() && self.status != "restarting"
+    }
 }
 
 /// Reads the containers of a list. One that is not understood keeps its id, and its neighbours.
@@ -215,7 +229,7 @@ pub(super) fn parse_details(json: &[u8]) -> serde_json::Result<Details> {
 }
 
 /// Null is how the engine writes an empty list, and what a field that is missing means.
-fn parse<T: DeserializeOwned>(mut value: Value) -> serde_json::Result<T> {
+pub(super) fn parse<T: DeserializeOwned>(mut value: Value) -> serde_json::Result<T> {
     strip_nulls(&mut value);
     serde_json::from_value(value)
 }

@@ -1,10 +1,15 @@
 //! The Docker Engine: finding it, asking it, and saying why it did not do what it was asked.
 
+mod call;
 mod container;
 mod context;
+mod events;
 mod failure;
+mod lines;
+mod missing;
 mod nearest;
 pub(crate) mod own;
+mod path;
 mod request;
 mod target;
 
@@ -14,17 +19,20 @@ use std::time::Duration;
 
 use bollard::Docker;
 use bollard::errors::Error;
-use bollard::query_parameters::{
-    RestartContainerOptions, StartContainerOptions, StopContainerOptions,
-};
 use bytes::Bytes;
 use futures_util::Stream;
+use http::Method;
 use http::uri::PathAndQuery;
 use mcp_core::tool::ToolError;
 use serde::Deserialize;
 
 pub(crate) use container::{Details, Health, HostConfig, Mount, Port, PortBinding, State, Summary};
+pub(crate) use events::Event;
 pub(crate) use failure::{Asked, Failure};
+pub(crate) use lines::Lines;
+pub(crate) use missing::Kind;
+pub(crate) use path::{Identifier, Path};
+pub(crate) use request::Body;
 pub(crate) use target::Target;
 
 use crate::name::ContainerName;
@@ -35,8 +43,6 @@ const LIST_LIMIT: usize = 32 << 20;
 const OBJECT_LIMIT: usize = 4 << 20;
 /// How long the names of existing containers are waited for, to suggest one in an error.
 const SUGGESTION_TIMEOUT: Duration = Duration::from_secs(2);
-
-const NO_OPTIONS: Option<StartContainerOptions> = None;
 
 /// A Docker Engine. Holds no connection: each request opens one, so that a restarted engine is
 /// simply there again.
@@ -120,32 +126,39 @@ impl Engine {
             stdout,
             stderr,
             since,
+            until,
             tail,
             timestamps,
+            follow,
         } = query;
-        let path = path(format!(
-            "/containers/{container}/logs?stdout={stdout}&stderr={stderr}&since={since}\
-             &tail={tail}&timestamps={timestamps}"
-        ))?;
-        Ok(request::get(self.client()?, path))
+        let mut path = Path::to("/containers")
+            .id(container)
+            .then("/logs")
+            .query("stdout", stdout)
+            .query("stderr", stderr)
+            .query("since", since)
+            .query("tail", tail)
+            .query("timestamps", timestamps);
+        if *until > 0 {
+            path = path.query("until", until);
+        }
+        if *follow {
+            path = path.query("follow", true);
+        }
+        self.follow(Method::GET, path, Body::None)
     }
 
     /// Starts a container; one that runs stays as it is.
     pub(crate) async fn start(&self, container: &ContainerName) -> Result<(), Failure> {
-        let (client, name) = (self.client()?.clone(), container.to_string());
-        let start = async move { client.start_container(&name, NO_OPTIONS).await };
-        finish(self.timeout, start).await
+        let path = Path::to("/containers").id(container).then("/start");
+        self.change(Method::POST, path, Body::None).await?;
+        Ok(())
     }
 
     /// Stops a container: SIGTERM, and after `grace` seconds SIGKILL.
     pub(crate) async fn stop(&self, container: &ContainerName, grace: u32) -> Result<(), Failure> {
-        let (client, name) = (self.client()?.clone(), container.to_string());
-        let options = StopContainerOptions {
-            t: i32::try_from(grace).ok(),
-            ..Default::default()
-        };
-        let stop = async move { client.stop_container(&name, Some(options)).await };
-        finish(self.timeout_after(grace), stop).await
+        let path = Path::to("/containers").id(container).then("/stop");
+        self.change_after(grace, path).await
     }
 
     /// Stops a container as [`Engine::stop`] does, and starts it.
@@ -154,37 +167,16 @@ impl Engine {
         container: &ContainerName,
         grace: u32,
     ) -> Result<(), Failure> {
-        let (client, name) = (self.client()?.clone(), container.to_string());
-        let options = RestartContainerOptions {
-            t: i32::try_from(grace).ok(),
-            ..Default::default()
-        };
-        let restart = async move { client.restart_container(&name, Some(options)).await };
-        finish(self.timeout_after(grace), restart).await
+        let path = Path::to("/containers").id(container).then("/restart");
+        self.change_after(grace, path).await
     }
 
-    /// `failure` about `container` as a tool's error. Where there is no such container, says which
-    /// ones are called nearly so.
-    pub(crate) async fn explain_about(
-        &self,
-        failure: Failure,
-        container: &ContainerName,
-        asked: Asked<'_>,
-    ) -> ToolError {
-        if !failure.is_no_such_container() {
-            return failure.explain(&self.target, asked);
-        }
-        let known = within(SUGGESTION_TIMEOUT, self.try_list(true)).await;
-        let names: Vec<String> = known
-            .unwrap_or_default()
-            .iter()
-            .filter_map(|known| Some(known.names.first()?.trim_start_matches('/').to_owned()))
-            .collect();
-        let suggestion = match nearest::nearest(container.as_str(), &names).as_slice() {
-            [] => "list_containers with all: true shows which ones exist.".to_owned(),
-            near => format!("Did you mean {}?", near.join(" or ")),
-        };
-        ToolError::not_found(format!("There is no container `{container}`. {suggestion}"))
+    async fn change_after(&self, grace: u32, path: Path) -> Result<(), Failure> {
+        let limit = Duration::from_secs(grace.into()) + self.timeout;
+        let path = path.query("t", grace);
+        self.change_within(limit, Method::POST, path, Body::None)
+            .await?;
+        Ok(())
     }
 
     /// `failure` of a question that is about no container in particular.
@@ -199,7 +191,7 @@ impl Engine {
     }
 
     async fn read(&self, to: String, limit: usize) -> Result<Vec<u8>, Failure> {
-        request::read(self.client()?, path(to)?, limit).await
+        request::read(request::get(self.client()?, path(to)?), limit).await
     }
 
     /// The client, made when it is first possible: a socket that does not exist yet is an error of
@@ -211,21 +203,22 @@ impl Engine {
         let client = self.target.connect()?;
         Ok(self.client.get_or_init(|| client))
     }
-
-    fn timeout_after(&self, grace: u32) -> Duration {
-        Duration::from_secs(grace.into()) + self.timeout
-    }
 }
 
 /// Which part of a log is asked for.
+#[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct LogQuery {
     pub(crate) stdout: bool,
     pub(crate) stderr: bool,
     /// Unix seconds.
     pub(crate) since: i64,
+    /// Unix seconds; 0 for no end.
+    pub(crate) until: i64,
     /// Records, counted from the newest.
     pub(crate) tail: u32,
     pub(crate) timestamps: bool,
+    /// Goes on with what is yet to be written.
+    pub(crate) follow: bool,
 }
 
 /// `future`, or [`Failure::Deadline`] when it takes longer than `limit`.
@@ -239,11 +232,10 @@ pub(crate) async fn within<T>(
 
 /// `change`, brought to its end or to its limit also when the caller gives up: some engines take a
 /// closed connection as a reason to kill at once what they were to stop gently.
-async fn finish(
+async fn finish<T: Send + 'static>(
     limit: Duration,
-    change: impl Future<Output = Result<(), Error>> + Send + 'static,
-) -> Result<(), Failure> {
-    let change = async move { Ok(change.await?) };
+    change: impl Future<Output = Result<T, Failure>> + Send + 'static,
+) -> Result<T, Failure> {
     let done = tokio::spawn(within(limit, change)).await;
     done.unwrap_or_else(|error| Err(Failure::Unreadable(error.into())))
 }

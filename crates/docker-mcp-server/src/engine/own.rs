@@ -14,6 +14,11 @@ pub(crate) fn is_own(id: &str) -> bool {
     OWN_ID.as_deref().is_some_and(|own| id.starts_with(own))
 }
 
+/// Whether this server runs in a container, and so sees other files than the engine.
+pub(crate) fn in_container() -> bool {
+    OWN_ID.is_some()
+}
+
 /// The engine mounts `/etc/hostname` and its like from the directory of the container. Only the
 /// mounts of ours count: on a host, those of every container are listed too.
 fn id_in_mounts(mountinfo: &str) -> Option<String> {

@@ -69,6 +69,11 @@ impl Target {
             .with_context(|| format!("docker context {name:?}"))
     }
 
+    /// Whether the engine is on this machine.
+    pub(crate) fn is_local(&self) -> bool {
+        matches!(self, Self::Unix(_) | Self::Pipe(_))
+    }
+
     /// Reads an address in the form of `DOCKER_HOST`.
     fn parse(host: &str, certificates: Option<Certificates>) -> anyhow::Result<Self> {
         let Some((scheme, address)) = host.split_once("://") else {

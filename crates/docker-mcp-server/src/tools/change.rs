@@ -167,6 +167,7 @@ async fn last_lines(docker: &Docker, container: &Details) -> Option<String> {
         since: when::unix_seconds(&container.state.started_at).unwrap_or(0),
         tail: LAST_LINES,
         timestamps: false,
+        ..LogQuery::default()
     };
     let (id, tty) = (id(container).ok()?, container.config.tty);
     let limit = Duration::from_secs(2);

@@ -118,6 +118,7 @@ impl GetContainerLogs {
                 .map_or(0, |since| since.unix_seconds(SystemTime::now())),
             tail: self.tail.map_or(DEFAULT_TAIL, Bounded::get),
             timestamps: self.timestamps,
+            ..LogQuery::default()
         }
     }
 

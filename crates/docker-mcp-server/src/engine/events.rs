@@ -1,0 +1,200 @@
+//! What the engine tells of what happens to its objects: `GET /events`.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use bollard::errors::Error;
+use bytes::Bytes;
+use futures_util::stream::BoxStream;
+use futures_util::{Stream, StreamExt};
+use http::Method;
+use serde::Deserialize;
+use serde_json::json;
+
+use super::failure::Failure;
+use super::{Body, Engine, Lines, Path, within};
+use crate::name::ContainerName;
+
+/// Most past events that are kept; the engine itself remembers a few hundred.
+const PAST_LIMIT: usize = 1_000;
+
+/// What has events that are asked for.
+const KINDS: [&str; 3] = ["container", "image", "network"];
+/// What clients can see the effect of. The engine sends nothing else, above all not the three
+/// events of every run of a health check, whose actions carry command lines. `died`, `remove`,
+/// `removed` and `rename` are also Podman's.
+const ACTIONS: [&str; 25] = [
+    "create",
+    "start",
+    "die",
+    "died",
+    "oom",
+    "kill",
+    "stop",
+    "restart",
+    "pause",
+    "unpause",
+    "rename",
+    "update",
+    "destroy",
+    "remove",
+    "removed",
+    "health_status",
+    "pull",
+    "tag",
+    "untag",
+    "delete",
+    "import",
+    "load",
+    "commit",
+    "connect",
+    "disconnect",
+];
+
+/// Something that happened.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct Event {
+    /// `container`, `image`, `network`, `volume`, …
+    #[serde(rename = "Type")]
+    pub(crate) kind: String,
+    /// `start`, `die`, `health_status: healthy`, …
+    #[serde(rename = "Action")]
+    pub(crate) action: String,
+    #[serde(rename = "Actor")]
+    actor: Actor,
+    /// Unix seconds.
+    pub(crate) time: i64,
+    /// Unix nanoseconds.
+    #[serde(rename = "timeNano")]
+    pub(crate) time_nano: i64,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+struct Actor {
+    #[serde(rename = "ID")]
+    id: String,
+    #[serde(rename = "Attributes")]
+    attributes: BTreeMap<String, String>,
+}
+
+impl Event {
+    /// The id of the object.
+    pub(crate) fn id(&self) -> &str {
+        &self.actor.id
+    }
+
+    /// A detail that the engine gives, for example `name`, `exitCode`, `signal`. The labels of a
+    /// container are among them.
+    pub(crate) fn attribute(&self, name: &str) -> Option<&str> {
+        self.actor.attributes.get(name).map(String::as_str)
+    }
+
+    /// The action without its detail: `health_status` of `health_status: healthy`.
+    pub(crate) fn verb(&self) -> &str {
+        self.action.split(':').next().unwrap_or_default()
+    }
+
+    /// Whether the main process of a container ended.
+    pub(crate) fn is_death(&self) -> bool {
+        matches!(&*self.action, "die" | "died")
+    }
+}
+
+/// Events, one after the other.
+pub(crate) struct Events(Lines<BoxStream<'static, Result<Bytes, Error>>>);
+
+impl Events {
+    fn new(reply: impl Stream<Item = Result<Bytes, Error>> + Send + 'static) -> Self {
+        Self(Lines::new(reply.boxed()))
+    }
+
+    /// The next event; `None` after the last one. What is no event is skipped.
+    ///
+    /// # Errors
+    /// When the stream breaks.
+    pub(crate) async fn next(&mut self) -> Result<Option<Event>, Failure> {
+        while let Some(event) = self.0.next::<Event>().await? {
+            // Not every engine filters as it is told to.
+            if ACTIONS.contains(&event.verb()) {
+                return Ok(Some(event));
+            }
+        }
+        Ok(None)
+    }
+}
+
+impl Engine {
+    /// Everything that happens from now on, after the engine has repeated what happened since
+    /// `since` (unix nanoseconds). Ends only with the connection.
+    pub(crate) fn events(&self, since: Option<i64>) -> Result<Events, Failure> {
+        let filters = json!({"type": KINDS, "event": ACTIONS});
+        let mut path = Path::to("/events").query("filters", filters);
+        if let Some(since) = since {
+            let seconds = since.div_euclid(1_000_000_000);
+            let nanos = since.rem_euclid(1_000_000_000);
+            path = path.query("since", format!("{seconds}.{nanos:09}"));
+        }
+        Ok(Events::new(self.follow(Method::GET, path, Body::None)?))
+    }
+
+    /// What happened to one container between two times (unix seconds), as far as the engine
+    /// remembers, oldest first. Asked for at most `limit`.
+    pub(crate) async fn past_events(
+        &self,
+        container: &ContainerName,
+        (since, until): (i64, i64),
+        limit: Duration,
+    ) -> Result<Vec<Event>, Failure> {
+        let filters = json!({"type": ["container"], "container": [container], "event": ACTIONS});
+        let path = Path::to("/events")
+            .query("since", since)
+            .query("until", until)
+            .query("filters", filters);
+        let mut events = Events::new(self.follow(Method::GET, path, Body::None)?);
+        within(limit, async {
+            let mut past = Vec::new();
+            while let Some(event) = events.next().await? {
+                past.push(event);
+                if past.len() >= PAST_LIMIT {
+                    break;
+                }
+            }
+            Ok(past)
+        })
+        .await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn events_are_read_line_by_line_however_they_are_cut() {
+        let stream = concat!(
+            r#"{"Type":"container","Action":"die","Actor":{"ID":"ab","Attributes":{"exitCode":"3"}},"time":1,"timeNano":1000000001}"#,
+            "\n{\"no\n\n",
+            r#"{"Type":"container","Action":"exec_create: sh -c x"}"#,
+            "\n",
+            r#"{"Type":"container","Action":"health_status: healthy"}"#,
+            "\n{\"Type\":\"never ended"
+        );
+        for size in [1, 7, 4096] {
+            let pieces = stream.as_bytes().chunks(size);
+            let pieces: Vec<Result<Bytes, Error>> = pieces
+                .map(|piece| Ok(Bytes::copy_from_slice(piece)))
+                .collect();
+            let mut events = Events::new(futures_util::stream::iter(pieces));
+            let mut seen = Vec::new();
+            while let Some(event) = events.next().await.unwrap() {
+                seen.push(event);
+            }
+            let actions: Vec<_> = seen.iter().map(|event| &*event.action).collect();
+            assert_eq!(actions, ["die", "health_status: healthy"]);
+            assert!(seen[0].is_death() && seen[0].id() == "ab");
+            assert_eq!(seen[0].attribute("exitCode"), Some("3"));
+        }
+    }
+}

@@ -1,0 +1,91 @@
+//! What an engine is asked for: a path that nobody but us decides on.
+//!
+//! A path is put together from our own words, from identifiers whose types have checked them, and
+//! from query values, which are encoded. So there is no way from a caller's text to another
+//! endpoint.
+
+use std::fmt::{Display, Write as _};
+
+use http::uri::PathAndQuery;
+
+use super::Failure;
+use crate::name::{ContainerName, ImageName, ObjectName};
+
+/// A type of text that is fit to stand in a path: checked when it was made.
+pub(crate) trait Identifier: Display {}
+
+impl Identifier for ContainerName {}
+impl Identifier for ImageName {}
+impl Identifier for ObjectName {}
+
+/// The path and the query of a request.
+#[derive(Clone, Debug)]
+pub(crate) struct Path {
+    text: String,
+    has_query: bool,
+}
+
+impl Path {
+    /// Begins with our own words: `/containers`.
+    pub(crate) fn to(fixed: &'static str) -> Self {
+        Self {
+            text: fixed.to_owned(),
+            has_query: false,
+        }
+    }
+
+    /// Goes on with what identifies one object.
+    pub(crate) fn id(mut self, id: &impl Identifier) -> Self {
+        // Writing to a string cannot fail.
+        let _ = write!(self.text, "/{id}");
+        self
+    }
+
+    /// Goes on with our own words: `/json`.
+    pub(crate) fn then(mut self, fixed: &'static str) -> Self {
+        self.text.push_str(fixed);
+        self
+    }
+
+    /// Adds a parameter with any value.
+    pub(crate) fn query(mut self, key: &'static str, value: impl Display) -> Self {
+        self.text.push(if self.has_query { '&' } else { '?' });
+        self.has_query = true;
+        self.text.push_str(key);
+        self.text.push('=');
+        for byte in value.to_string().bytes() {
+            match byte {
+                b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => {
+                    self.text.push(byte.into());
+                }
+                _ => {
+                    let _ = write!(self.text, "%{byte:02X}");
+                }
+            }
+        }
+        self
+    }
+
+    pub(super) fn build(self) -> Result<PathAndQuery, Failure> {
+        super::path(self.text)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_is_ours_and_a_value_is_encoded() {
+        let name = ContainerName::new("web").unwrap();
+        let path = Path::to("/containers")
+            .id(&name)
+            .then("/kill")
+            .query("signal", "a&b=/../?#\n%")
+            .query("n", 1);
+        assert_eq!(
+            path.build().unwrap().as_str(),
+            "/containers/web/kill?signal=a%26b%3D%2F..%2F%3F%23%0A%25&n=1"
+        );
+    }
+}
