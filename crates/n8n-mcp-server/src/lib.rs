@@ -8,21 +8,26 @@
 //! * `api` — n8n's public REST API, as far as it is used here.
 //! * `trigger`, `plan` — pure: from a workflow to the one request that starts it.
 //! * `run` — the request, finding its execution, waiting for the end.
+//! * `trace` — pure: what the nodes of an execution did, and why one failed.
+//! * `policy`, `redact` — what the operator lets through, and what is hidden in it.
 //! * `tools` — what the server offers, one file per tool.
 
 mod api;
 mod id;
 mod options;
 mod plan;
+mod policy;
 mod redact;
 mod run;
 mod tools;
+mod trace;
 mod trigger;
 
 use mcp_core::tool::{ToolError, Toolset};
 use mcp_serve::{Product, Service};
 
 use crate::api::Api;
+use crate::redact::Redactor;
 use crate::run::{BuiltinMcp, Hooks};
 
 pub use crate::options::Options;
@@ -35,6 +40,7 @@ pub struct N8n {
     api: Api,
     hooks: Hooks,
     mcp: BuiltinMcp,
+    redactor: Redactor,
 }
 
 impl Product for N8nServer {

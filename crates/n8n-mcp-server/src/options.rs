@@ -3,11 +3,14 @@
 use std::path::PathBuf;
 
 use anyhow::{Context as _, bail};
+use clap::builder::FalseyValueParser;
 use mcp_serve::Secret;
 use reqwest::Url;
 
 use crate::N8n;
 use crate::api::Api;
+use crate::policy::{Policy, Rule};
+use crate::redact::Redactor;
 use crate::run::{BuiltinMcp, Hooks};
 
 /// Options of `n8n-mcp-server`.
@@ -44,6 +47,29 @@ pub struct Options {
     /// Address of production webhooks, where it is not that of n8n.
     #[arg(long, env = "N8N_WEBHOOK_URL", value_name = "URL")]
     n8n_webhook_url: Option<String>,
+    /// Only these workflows: ids, tag:NAME or project:ID, with commas.
+    #[arg(
+        long,
+        env = "N8N_ALLOW_WORKFLOWS",
+        value_name = "RULE",
+        value_delimiter = ','
+    )]
+    allow_workflows: Vec<Rule>,
+    /// Not these workflows, whatever is allowed; as above.
+    #[arg(
+        long,
+        env = "N8N_DENY_WORKFLOWS",
+        value_name = "RULE",
+        value_delimiter = ','
+    )]
+    deny_workflows: Vec<Rule>,
+    /// Tag what is written through this server `mcp-review`, and neither activate nor run it until
+    /// a person has taken that tag off.
+    #[arg(long, env = "N8N_REQUIRE_REVIEW", value_parser = FalseyValueParser::new())]
+    require_review: bool,
+    /// Show what looks like a secret in the data of workflows and executions.
+    #[arg(long, env = "N8N_SHOW_SECRETS", value_parser = FalseyValueParser::new())]
+    show_secrets: bool,
 }
 
 impl Options {
@@ -55,10 +81,16 @@ impl Options {
         };
         let key = Secret::new(self.n8n_api_key, self.n8n_api_key_file);
         let token = Secret::new(self.n8n_mcp_token, self.n8n_mcp_token_file);
+        let policy = Policy::new(
+            self.allow_workflows,
+            self.deny_workflows,
+            self.require_review,
+        );
         Ok(N8n {
             mcp: BuiltinMcp::new(&base, token),
             hooks: Hooks::new(hooks)?,
-            api: Api::new(base, key)?,
+            api: Api::new(base, key, policy)?,
+            redactor: Redactor::new(!self.show_secrets),
         })
     }
 }

@@ -1,10 +1,13 @@
 //! Executions, as the API returns them.
 
+use std::time::Duration;
+
 use mcp_core::tool::ToolError;
 use reqwest::Method;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
+use serde_json::{Value, json};
 
 use super::{Api, Failure};
 use crate::id::Id;
@@ -18,6 +21,18 @@ const FOREVER: &str = "3000-";
 pub(crate) struct Execution {
     pub(crate) id: Id,
     pub(crate) status: Status,
+    #[serde(default)]
+    pub(crate) workflow_id: Option<Id>,
+    /// What started it, in n8n's words.
+    #[serde(default)]
+    pub(crate) mode: Option<String>,
+    #[serde(default)]
+    pub(crate) started_at: Option<String>,
+    #[serde(default)]
+    pub(crate) stopped_at: Option<String>,
+    /// The execution that it repeats; n8n 1 writes a number.
+    #[serde(default)]
+    pub(crate) retry_of: Option<Value>,
     #[serde(default)]
     wait_till: Option<String>,
     /// What its nodes did; only where it was asked for.
@@ -42,6 +57,28 @@ pub(crate) enum Status {
     /// `unknown`, or a state that this version does not know.
     #[serde(other)]
     Unknown,
+}
+
+/// Which executions a list of them holds; all where nothing is set.
+#[derive(Clone, Default)]
+pub(crate) struct ExecutionFilter {
+    pub(crate) workflow: Option<Id>,
+    pub(crate) project: Option<String>,
+    /// In n8n's words. Without it n8n leaves out those that run.
+    pub(crate) status: Option<&'static str>,
+    /// RFC 3339; n8n 1 does not know it.
+    pub(crate) started_after: Option<String>,
+    pub(crate) limit: u32,
+    pub(crate) cursor: Option<String>,
+}
+
+/// A page of executions without their data, newest first.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct ExecutionPage {
+    pub(crate) data: Vec<Execution>,
+    #[serde(default)]
+    pub(crate) next_cursor: Option<String>,
 }
 
 /// Which executions a list holds: n8n leaves those that run out unless they are asked for.
@@ -116,6 +153,53 @@ impl Api {
             query.push(("cursor", cursor));
         }
         self.get(&["executions"], &query).await
+    }
+
+    /// One page of executions, without data.
+    pub(crate) async fn execution_page(
+        &self,
+        filter: &ExecutionFilter,
+    ) -> Result<ExecutionPage, Failure> {
+        let limit = filter.limit.to_string();
+        let mut query = vec![("limit", limit.as_str())];
+        let optional = [
+            ("workflowId", filter.workflow.as_ref().map(Id::as_str)),
+            ("projectId", filter.project.as_deref()),
+            ("status", filter.status),
+            ("startedAfter", filter.started_after.as_deref()),
+            ("cursor", filter.cursor.as_deref()),
+        ];
+        query.extend(
+            optional
+                .into_iter()
+                .filter_map(|(name, value)| Some((name, value?))),
+        );
+        self.get(&["executions"], &query).await
+    }
+
+    /// Runs a failed execution again and waits for its end, at most for `within`.
+    pub(crate) async fn retry(
+        &self,
+        id: &Id,
+        with_current_workflow: bool,
+        within: Duration,
+    ) -> Result<Execution, Failure> {
+        let path = ["executions", id.as_str(), "retry"];
+        let body = json!({"loadWorkflow": with_current_workflow});
+        self.exchange(Method::POST, &path, &[], Some(&body), within)
+            .await
+    }
+
+    /// Deletes an execution; false if n8n does not have it.
+    pub(crate) async fn delete_execution(&self, id: &Id) -> Result<bool, Failure> {
+        match self
+            .send(Method::DELETE, &["executions", id.as_str()], &[])
+            .await
+        {
+            Ok(IgnoredAny) => Ok(true),
+            Err(failure) if failure.is_missing() || failure.is_bad_request() => Ok(false),
+            Err(failure) => Err(failure),
+        }
     }
 
     /// Stops an execution. One that has ended already is as good as stopped.

@@ -2,6 +2,7 @@
 
 mod execution;
 mod failure;
+mod guard;
 mod http;
 mod scope;
 mod workflow;
@@ -16,11 +17,13 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tokio::time::timeout;
 
-pub(crate) use execution::{Execution, Listing, Status};
+use crate::policy::Policy;
+
+pub(crate) use execution::{Execution, ExecutionFilter, Listing, Status};
 pub(crate) use failure::Failure;
 pub(crate) use http::{client, read_capped, shown, under};
 use workflow::Workflows;
-pub(crate) use workflow::{Definition, Filter, Node, Workflow, WorkflowRow};
+pub(crate) use workflow::{Definition, Filter, Node, Tag, Workflow, WorkflowRow};
 
 /// What one request may take. n8n answers in milliseconds; a busy one in a few seconds.
 const TIMEOUT: Duration = Duration::from_secs(10);
@@ -36,15 +39,18 @@ pub(crate) struct Api {
     key: Secret,
     /// The base without credentials, for messages.
     address: String,
+    /// Which workflows there are for us.
+    pub(crate) policy: Policy,
 }
 
 impl Api {
-    pub(crate) fn new(base: Url, key: Secret) -> anyhow::Result<Self> {
+    pub(crate) fn new(base: Url, key: Secret, policy: Policy) -> anyhow::Result<Self> {
         Ok(Self {
             http: client(&base)?,
             address: shown(&base),
             base,
             key,
+            policy,
         })
     }
 

@@ -1,5 +1,7 @@
 //! Workflows, as the API returns them.
 
+use std::collections::HashMap;
+
 use mcp_core::tool::ToolError;
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -29,12 +31,21 @@ pub(crate) struct WorkflowRow {
     pub(crate) is_archived: bool,
     #[serde(default)]
     pub(crate) tags: Vec<Tag>,
+    #[serde(default)]
+    shared: Vec<Share>,
 }
 
 /// A tag.
 #[derive(Deserialize)]
 pub(crate) struct Tag {
     pub(crate) name: String,
+}
+
+/// A project that a workflow is in.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Share {
+    project_id: String,
 }
 
 /// A workflow.
@@ -63,6 +74,8 @@ pub(crate) struct Workflow {
     /// What runs in production (n8n 2); `nodes` may hold later changes.
     #[serde(default)]
     pub(crate) active_version: Option<Version>,
+    #[serde(default)]
+    shared: Vec<Share>,
 }
 
 /// A published version of a workflow.
@@ -80,11 +93,25 @@ pub(crate) struct Node {
     #[serde(rename = "type")]
     pub(crate) kind: String,
     #[serde(default)]
+    pub(crate) type_version: f64,
+    #[serde(default)]
     pub(crate) disabled: bool,
     #[serde(default)]
     pub(crate) webhook_id: Option<String>,
     #[serde(default)]
     pub(crate) parameters: Map<String, Value>,
+    /// By type of the credential.
+    #[serde(default)]
+    pub(crate) credentials: HashMap<String, CredentialRef>,
+}
+
+/// A credential, as a node names it.
+#[derive(Deserialize)]
+pub(crate) struct CredentialRef {
+    #[serde(default)]
+    pub(crate) id: Option<String>,
+    #[serde(default)]
+    pub(crate) name: Option<String>,
 }
 
 /// The parts of a workflow that define it, byte for byte as n8n wrote them.
@@ -109,7 +136,21 @@ pub(crate) struct Filter {
     pub(crate) cursor: Option<String>,
 }
 
+impl WorkflowRow {
+    /// The ids of the projects that it is in.
+    pub(crate) fn projects(&self) -> Vec<&str> {
+        let ids = self.shared.iter().map(|share| share.project_id.as_str());
+        ids.collect()
+    }
+}
+
 impl Workflow {
+    /// The ids of the projects that it is in.
+    pub(crate) fn projects(&self) -> Vec<&str> {
+        let ids = self.shared.iter().map(|share| share.project_id.as_str());
+        ids.collect()
+    }
+
     /// The nodes that production triggers start.
     pub(crate) fn live_nodes(&self) -> &[Node] {
         match &self.active_version {
@@ -162,7 +203,9 @@ impl Api {
     /// A workflow.
     pub(crate) async fn workflow(&self, id: &Id) -> Result<Workflow, ToolError> {
         let workflow = self.get(&["workflows", id.as_str()], &[]).await;
-        workflow.map_err(|failure| self.explain_workflow(failure, id))
+        let workflow = workflow.map_err(|failure| self.explain_workflow(failure, id))?;
+        self.admit(&workflow, id)?;
+        Ok(workflow)
     }
 
     /// A workflow, typed and as it is.
@@ -172,16 +215,18 @@ impl Api {
     ) -> Result<(Workflow, Definition), ToolError> {
         let raw: Result<Box<RawValue>, Failure> = self.get(&["workflows", id.as_str()], &[]).await;
         let raw = raw.map_err(|failure| self.explain_workflow(failure, id))?;
-        let read = || {
+        let read = || -> serde_json::Result<(Workflow, Definition)> {
             Ok((
                 serde_json::from_str(raw.get())?,
                 serde_json::from_str(raw.get())?,
             ))
         };
-        read().map_err(|error: serde_json::Error| {
+        let (workflow, definition) = read().map_err(|error| {
             ToolError::upstream("n8n described the workflow in a way that is not understood.")
                 .caused_by(error)
-        })
+        })?;
+        self.admit(&workflow, id)?;
+        Ok((workflow, definition))
     }
 
     fn explain_workflow(&self, failure: Failure, id: &Id) -> ToolError {

@@ -1,0 +1,138 @@
+//! The node that failed, what it was given, and what it said.
+
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde_json::Value;
+
+use super::data::{NodeError, NodeRun, Trace};
+use super::show::Shower;
+use crate::redact::Redactor;
+
+/// Messages of nodes are cut here; some hold whole documents.
+const MAX_MESSAGE: usize = 1_000;
+/// Items of the input that are shown.
+const INPUT_ITEMS: usize = 3;
+
+/// A failed node.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct Failed {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) node: Option<String>,
+    pub(crate) message: String,
+    /// What n8n adds to the message.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) description: Option<String>,
+    /// The status that a service answered with.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) http_status: Option<u16>,
+    /// n8n's name of the kind of error.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) error: Option<String>,
+    /// The line of its code.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) line: Option<u64>,
+    /// The parameter at fault.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) parameter: Option<String>,
+    /// The item at fault, counted from 0.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) item: Option<u64>,
+    /// The nodes that its input came from.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) input_from: Vec<String>,
+    /// Items of its input, in all.
+    pub(crate) input_items: usize,
+    /// The first of them.
+    #[schemars(with = "Vec<Value>")]
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) input: Vec<Value>,
+}
+
+/// What failed in an execution that did; `None` where n8n keeps no error.
+pub(crate) fn failed(trace: &Trace, redactor: Redactor) -> Option<Failed> {
+    let of_node = || {
+        let failed = |(name, runs): &'_ (String, Vec<NodeRun>)| {
+            let error = runs.last()?.error.clone()?;
+            Some((Some(name.clone()), error))
+        };
+        trace.nodes.iter().rev().find_map(failed)
+    };
+    let (node, error) = match &trace.error {
+        Some(error) => {
+            let node = error.node_name().map(str::to_owned);
+            (node.or_else(|| trace.last.clone()), error.clone())
+        }
+        None => of_node()?,
+    };
+    let run = node.as_deref().and_then(|node| trace.runs(node)?.last());
+    let (input_from, input_items, input) = input(trace, run, redactor);
+    let number = |value: &Option<Value>| match value {
+        Some(Value::String(text)) => text.parse().ok(),
+        Some(value) => value.as_u64(),
+        None => None,
+    };
+    let context = error.context.clone().unwrap_or_default();
+    Some(Failed {
+        message: message(&error, redactor),
+        description: description(&error, redactor),
+        http_status: number(&error.http_code).and_then(|code| code.try_into().ok()),
+        line: number(&error.line_number),
+        parameter: context.parameter,
+        item: number(&context.item_index),
+        error: error.name,
+        node,
+        input_from,
+        input_items,
+        input,
+    })
+}
+
+fn input(
+    trace: &Trace,
+    run: Option<&NodeRun>,
+    redactor: Redactor,
+) -> (Vec<String>, usize, Vec<Value>) {
+    let sources = run.into_iter().flat_map(|run| run.source.iter().flatten());
+    let mut from = Vec::new();
+    let mut items = Vec::new();
+    for source in sources {
+        from.push(source.previous_node.clone());
+        let runs = trace.runs(&source.previous_node).unwrap_or_default();
+        let before = runs
+            .get(source.previous_node_run.unwrap_or_default())
+            .or(runs.last());
+        items.extend(
+            before
+                .into_iter()
+                .flat_map(|run| run.output(source.previous_node_output.unwrap_or_default())),
+        );
+    }
+    let count = items.len();
+    let shown = Shower::new(redactor).items(items, INPUT_ITEMS);
+    (from, count, shown)
+}
+
+/// What an error says, without its stack and without secrets.
+pub(super) fn message(error: &NodeError, redactor: Redactor) -> String {
+    match error.message.as_deref().map(str::trim) {
+        None | Some("") => "n8n does not say why.".to_owned(),
+        Some(text) => short(text, redactor),
+    }
+}
+
+fn description(error: &NodeError, redactor: Redactor) -> Option<String> {
+    let text = error.description.as_ref()?.as_str()?.trim();
+    let is_new = !text.is_empty() && Some(text) != error.message.as_deref();
+    is_new.then(|| short(text, redactor))
+}
+
+/// Stacks name paths of the service, and some nodes put theirs into the message.
+fn short(text: &str, redactor: Redactor) -> String {
+    let end = text.find("\n    at ").unwrap_or(text.len());
+    let text = redactor.text(&text[..end]);
+    let mut kept: String = text.chars().take(MAX_MESSAGE).collect();
+    if kept.len() < text.len() {
+        kept.push('…');
+    }
+    kept
+}

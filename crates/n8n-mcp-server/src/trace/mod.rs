@@ -1,0 +1,11 @@
+//! What the nodes of an execution did: pure, from the `data` that n8n keeps of it.
+
+mod cause;
+mod data;
+mod failure;
+mod show;
+
+pub(crate) use cause::Cause;
+pub(crate) use data::Trace;
+pub(crate) use failure::{Failed, failed};
+pub(crate) use show::{Detail, NodeRow, rows};
