@@ -9,6 +9,7 @@
 //! Only this crate talks to Docker.
 
 mod clean;
+mod diagnose;
 mod engine;
 mod log;
 pub mod name;

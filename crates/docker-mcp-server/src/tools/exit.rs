@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 /// The meaning of the exit code of a container's last run.
-pub(super) fn meaning(code: i64, oom_killed: bool) -> Cow<'static, str> {
+pub(crate) fn meaning(code: i64, oom_killed: bool) -> Cow<'static, str> {
     if oom_killed {
         return "killed because it used more memory than its limit".into();
     }

@@ -1,7 +1,8 @@
 //! The tools, one file each.
 
 mod change;
-mod exit;
+mod diagnose_container;
+pub(crate) mod exit;
 mod get_container;
 mod get_container_logs;
 mod list_containers;
@@ -23,6 +24,7 @@ pub(crate) fn all() -> Toolset<Docker> {
         .with::<stop_container::StopContainer>()
         .with::<restart_container::RestartContainer>()
         .with::<get_container_logs::GetContainerLogs>()
+        .with::<diagnose_container::DiagnoseContainer>()
 }
 
 /// The first 12 characters of an id, which is how Docker shows it.
