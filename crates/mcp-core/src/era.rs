@@ -28,6 +28,8 @@ pub struct Hints<'a> {
     pub name: Option<&'a str>,
     /// `Mcp-Param-…`: the rest of the name, and the value as it came.
     pub params: &'a [(&'a str, &'a [u8])],
+    /// W3C `traceparent`.
+    pub traceparent: Option<&'a str>,
     /// What `initialize` negotiated on this connection (stdio) or in this session.
     pub negotiated: Option<Revision>,
     /// True over HTTP, where the modern era repeats the envelope in headers.

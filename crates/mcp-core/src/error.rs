@@ -57,6 +57,8 @@ pub enum Error {
     TaskSupport(String),
     /// What a task has ended with.
     OfTask(Arc<Self>),
+    /// What another server has answered.
+    Imported(Box<ErrorObject>),
     /// A fault of ours; the detail is in the log.
     Internal,
     /// No valid credentials.
@@ -113,6 +115,7 @@ impl Error {
             Self::ToolFailed(error) => error.kind().as_str(),
             Self::TaskSupport(_) => "task_support",
             Self::OfTask(error) => error.kind(),
+            Self::Imported(_) => "upstream",
             Self::Internal => "internal",
             Self::Unauthorized => "unauthorized",
             Self::SessionNotFound => "session_not_found",
@@ -126,6 +129,9 @@ impl Error {
 
     /// The error in the numbers and words of a dialect.
     pub fn render(&self, era: Era, profile: Profile) -> ErrorObject {
+        if let Self::Imported(error) = self {
+            return imported(error, era);
+        }
         let profile = if era == Era::Plain {
             profile
         } else {
@@ -162,6 +168,7 @@ impl Error {
             (Self::InvalidRequest { .. }, _) => INVALID_REQUEST,
             (Self::MethodNotFound(_) | Self::TaskSupport(_), _) => METHOD_NOT_FOUND,
             (Self::OfTask(error), _) => error.code(era, profile),
+            (Self::Imported(error), _) => error.code,
             (Self::InvalidParams(_), Spec | Codefluss) | (Self::Malformed(_), _) => INVALID_PARAMS,
             (Self::MissingCapability(_), _) => -32021,
             (Self::InvalidParams(_), Extended) => -32001,
@@ -216,6 +223,7 @@ impl Error {
             Self::ToolFailed(error) => ("", Some(error.message().to_owned())),
             Self::TaskSupport(detail) => ("Method not found", Some(detail.clone())),
             Self::OfTask(error) => error.words(),
+            Self::Imported(error) => ("", Some(error.message.clone())),
             Self::Internal => ("Internal error", None),
             Self::Unauthorized => ("Authentication failed", None),
             Self::SessionNotFound => ("Session not found", Some("initialize again".to_owned())),
@@ -275,6 +283,7 @@ impl Error {
             Self::OfTask(error) => return error.data(profile),
             Self::ToolFailed(_)
             | Self::TaskSupport(_)
+            | Self::Imported(_)
             | Self::Internal
             | Self::SessionNotFound
             | Self::Forbidden(_)
@@ -297,6 +306,20 @@ impl Error {
             | Self::HeaderMismatch(_) => 400,
             _ => 200,
         }
+    }
+}
+
+/// The error of another server, in numbers that the era allows: 2026-07-28 has given up the one for
+/// a missing resource, and the earlier revisions do not know its own.
+fn imported(error: &ErrorObject, era: Era) -> ErrorObject {
+    let code = match (error.code, era) {
+        (-32002, Era::Modern) => INVALID_PARAMS,
+        (-32029..=-32020, Era::Plain | Era::Handshake(_)) => INTERNAL_ERROR,
+        (code, _) => code,
+    };
+    ErrorObject {
+        code,
+        ..error.clone()
     }
 }
 

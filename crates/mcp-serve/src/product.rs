@@ -81,6 +81,14 @@ pub trait Service: Send + Sync + 'static {
         None
     }
 
+    /// True if it passes calls on to other servers, and what they offer to clients.
+    const RELAYS: bool = false;
+
+    /// Its own figures, in Prometheus' text format, at the end of `/metrics`.
+    fn metrics(&self) -> String {
+        String::new()
+    }
+
     /// True if calls send log messages to the client.
     const LOGS: bool = false;
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use clap::{CommandFactory as _, FromArgMatches as _};
-use mcp_core::server::{Identity, Offer, Server, Settings};
+use mcp_core::server::{Figures, Identity, Lists, Offer, Server, Settings};
 use mcp_core::tool::Toolset;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
@@ -82,13 +82,17 @@ pub fn assemble<P: Product>(
         random: key::random,
     };
     let offer = Offer {
-        tools: tools::<P>(options)?.bind(service),
-        resources: P::resources().bind(service),
-        prompts: P::prompts().bind(service),
+        lists: Lists {
+            tools: tools::<P>(options)?.bind(service),
+            resources: P::resources().bind(service),
+            prompts: P::prompts().bind(service),
+        },
         methods: P::methods().bind(service),
         experimental: P::experimental(),
         logging: P::Service::LOGS,
         changes: service.changes(),
+        relays: P::Service::RELAYS,
+        figures: Some(figures(service)),
     };
     Ok(Arc::new(Server::new(
         identity,
@@ -96,6 +100,11 @@ pub fn assemble<P: Product>(
         offer,
         Arc::new(SystemClock::start()),
     )))
+}
+
+fn figures(service: &Arc<impl Service>) -> Figures {
+    let service = Arc::clone(service);
+    Arc::new(move || service.metrics())
 }
 
 fn tools<P: Product>(options: &Options) -> anyhow::Result<Toolset<P::Service>> {

@@ -161,7 +161,7 @@ impl<'a> Envelope<'a> {
 }
 
 /// A JSON string, unescaped only where it has escapes.
-pub(crate) fn string(raw: &RawValue) -> Option<Cow<'_, str>> {
+pub fn string(raw: &RawValue) -> Option<Cow<'_, str>> {
     let inner = raw.get().strip_prefix('"')?.strip_suffix('"')?;
     if inner.contains('\\') {
         return serde_json::from_str(raw.get()).ok().map(Cow::Owned);

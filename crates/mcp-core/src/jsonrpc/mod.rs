@@ -12,17 +12,18 @@ mod decode;
 mod frame;
 mod id;
 mod json;
+mod members;
 mod message;
 
 pub use build::{
     ErrorObject, Response, encode, error, internal_error, invalid_params, invalid_request,
     method_not_found, parse_error, response,
 };
-pub(crate) use decode::string;
-pub use decode::{DecodeError, Fault, decode};
+pub use decode::{DecodeError, Fault, decode, string};
 pub use frame::Frame;
 pub use id::Id;
 pub use json::Json;
+pub use members::Members;
 pub use message::{Message, Notification, Request, ResponseIn, is_request};
 
 /// Invalid JSON was received.

@@ -10,7 +10,7 @@ use serde::de::DeserializeOwned;
 
 use crate::tool::{Call, Content, ToolError};
 
-pub use set::{BoundPrompt, PromptArgument, PromptDefinition, PromptSet, Writing};
+pub use set::{BoundPrompt, PromptArgument, PromptDefinition, PromptSet, Writing, Written};
 
 /// One prompt. The implementing struct is its arguments, all of them strings; its doc comment is
 /// the description.

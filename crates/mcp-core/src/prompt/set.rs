@@ -1,25 +1,40 @@
 //! The prompts of a server: declared without a service, then bound to one.
 
+use std::borrow::Cow;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 
 use serde::Serialize;
-use serde_json::Value;
 use serde_json::value::RawValue;
+use serde_json::{Value, json};
 
 use super::{Prompt, PromptMessage};
+use crate::method::Answering;
 use crate::tool::{ArgumentError, Call, ToolError, parse_arguments, schema};
 
 /// A prompt's published definition.
 #[derive(Clone, Debug, Serialize)]
 pub struct PromptDefinition {
     /// Unique within a server.
-    pub name: &'static str,
+    pub name: Cow<'static, str>,
     /// What it is for.
     pub description: String,
     /// Its arguments, in order.
     pub arguments: Vec<PromptArgument>,
+    /// Its definition as its own server wrote it, where it has another.
+    #[serde(skip)]
+    pub imported: Option<Box<RawValue>>,
+}
+
+impl PromptDefinition {
+    /// The definition as JSON.
+    pub(crate) fn encode(&self) -> String {
+        match &self.imported {
+            Some(imported) => imported.get().to_owned(),
+            None => json!(self).to_string(),
+        }
+    }
 }
 
 /// One argument of a prompt.
@@ -33,9 +48,17 @@ pub struct PromptArgument {
     pub required: bool,
 }
 
+/// What a prompt says.
+#[derive(Clone, Debug)]
+pub enum Written {
+    /// Its messages.
+    Messages(Vec<PromptMessage>),
+    /// The whole result, as another server wrote it.
+    Imported(Box<RawValue>),
+}
+
 /// Messages that are being written.
-pub type Writing<'a> =
-    Pin<Box<dyn Future<Output = Result<Vec<PromptMessage>, ToolError>> + Send + 'a>>;
+pub type Writing<'a> = Pin<Box<dyn Future<Output = Result<Written, ToolError>> + Send + 'a>>;
 
 /// A prompt together with its service.
 pub trait BoundPrompt: Send + Sync {
@@ -48,6 +71,13 @@ pub trait BoundPrompt: Send + Sync {
         arguments: &RawValue,
         call: &'a Call,
     ) -> Result<Writing<'a>, ArgumentError>;
+
+    /// The result of `completion/complete` with these parameters; `None` if [`Self::complete`]
+    /// knows the values.
+    fn completion<'a>(&'a self, params: &RawValue, call: &'a Call) -> Option<Answering<'a>> {
+        let _ = (params, call);
+        None
+    }
 
     /// Values for an argument.
     fn complete<'a>(
@@ -129,9 +159,10 @@ fn define<P: Prompt>() -> PromptDefinition {
         required: required.contains(&name.as_str()),
     });
     PromptDefinition {
-        name: P::NAME,
+        name: P::NAME.into(),
         description,
         arguments: arguments.collect(),
+        imported: None,
     }
 }
 
@@ -146,7 +177,10 @@ impl<P: Prompt> BoundPrompt for Bound<P> {
         call: &'a Call,
     ) -> Result<Writing<'a>, ArgumentError> {
         let prompt: P = parse_arguments(arguments)?;
-        Ok(Box::pin(prompt.messages(&self.service, call)))
+        Ok(Box::pin(async move {
+            let messages = prompt.messages(&self.service, call).await?;
+            Ok(Written::Messages(messages))
+        }))
     }
 
     fn complete<'a>(

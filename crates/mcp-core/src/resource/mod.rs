@@ -11,6 +11,7 @@ use std::future::Future;
 
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
+use serde_json::value::RawValue;
 
 use crate::tool::{Call, ToolError};
 
@@ -57,4 +58,6 @@ pub enum Contents {
     Text(String),
     /// Anything else; travels as base64.
     Blob(Vec<u8>),
+    /// The whole result, as another server wrote it.
+    Imported(Box<RawValue>),
 }

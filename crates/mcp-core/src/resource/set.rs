@@ -1,32 +1,56 @@
 //! The resources of a server: declared without a service, then bound to one.
 
+use std::borrow::Cow;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 
-use serde_json::{Map, Value};
+use serde_json::value::RawValue;
+use serde_json::{Map, Value, json};
 
 use super::template::{matches, variables};
 use super::{Contents, Resource};
+use crate::method::Answering;
 use crate::tool::{Call, ToolError, schema};
 
 /// A resource's published definition.
 #[derive(Clone, Debug)]
 pub struct ResourceDefinition {
     /// The URI or the URI template.
-    pub uri: &'static str,
+    pub uri: Cow<'static, str>,
     /// A short name.
-    pub name: &'static str,
+    pub name: Cow<'static, str>,
     /// What it holds.
     pub description: String,
     /// For example `application/json`.
-    pub mime_type: &'static str,
+    pub mime_type: Cow<'static, str>,
+    /// Its definition as its own server wrote it, where it has another.
+    pub imported: Option<Box<RawValue>>,
 }
 
 impl ResourceDefinition {
     /// True if the URI has variables.
     pub fn is_template(&self) -> bool {
-        !variables(self.uri).is_empty()
+        !variables(&self.uri).is_empty()
+    }
+
+    /// The definition as JSON.
+    pub(crate) fn encode(&self) -> String {
+        if let Some(imported) = &self.imported {
+            return imported.get().to_owned();
+        }
+        let uri = if self.is_template() {
+            "uriTemplate"
+        } else {
+            "uri"
+        };
+        json!({
+            uri: self.uri,
+            "name": self.name,
+            "description": self.description,
+            "mimeType": self.mime_type,
+        })
+        .to_string()
     }
 }
 
@@ -37,6 +61,13 @@ pub type Reading<'a> = Pin<Box<dyn Future<Output = Result<Contents, ToolError>> 
 pub trait BoundResource: Send + Sync {
     /// Starts reading `uri`; `None` if this is not its resource.
     fn read<'a>(&'a self, uri: &str, call: &'a Call) -> Option<Reading<'a>>;
+
+    /// The result of `completion/complete` with these parameters; `None` if [`Self::complete`]
+    /// knows the values.
+    fn completion<'a>(&'a self, params: &RawValue, call: &'a Call) -> Option<Answering<'a>> {
+        let _ = (params, call);
+        None
+    }
 
     /// Values for a variable of the template.
     fn complete<'a>(
@@ -82,10 +113,11 @@ impl<S: Send + Sync + 'static> ResourceSet<S> {
             R::URI
         );
         let definition = ResourceDefinition {
-            uri: R::URI,
-            name: R::NAME,
+            uri: R::URI.into(),
+            name: R::NAME.into(),
             description,
-            mime_type: R::MIME_TYPE,
+            mime_type: R::MIME_TYPE.into(),
+            imported: None,
         };
         self.resources.push(Declared {
             definition,

@@ -1,9 +1,7 @@
-//! The tools of a server and the lists of them, written once at the start.
+//! The tools of a server and the lists of them, written once.
 
 use std::collections::HashMap;
 use std::sync::Arc;
-
-use serde_json::{Value, json};
 
 use crate::era::Era;
 use crate::jsonrpc::Json;
@@ -30,8 +28,15 @@ impl Catalogue {
         let names = tools
             .iter()
             .enumerate()
-            .map(|(at, (tool, _))| (tool.name.clone(), at));
-        let by_name = names.collect();
+            .flat_map(|(at, (tool, _))| tool.aliases.iter().map(move |name| (name.clone(), at)));
+        let mut by_name: HashMap<String, usize> = names.collect();
+        // No alias hides a name.
+        by_name.extend(
+            tools
+                .iter()
+                .enumerate()
+                .map(|(at, (tool, _))| (tool.name.clone(), at)),
+        );
         // A tool from elsewhere may be wrong about it: then it has none.
         let mirrored = tools
             .iter()
@@ -43,11 +48,14 @@ impl Catalogue {
             })
             .filter(|(_, mirrored)| !mirrored.is_empty())
             .collect();
-        let render =
-            |detail| -> Vec<Value> { tools.iter().map(|(tool, _)| tool.render(detail)).collect() };
-        let list = |detail| Json::from(json!({"tools": render(detail)})).shared();
+        let array = |detail| {
+            let listed = tools.iter().filter(|(tool, _)| tool.is_listed);
+            let items: Vec<String> = listed.map(|(tool, _)| tool.encode(detail)).collect();
+            format!("[{}]", items.join(","))
+        };
+        let list = |detail| Json::Owned(format!(r#"{{"tools":{}}}"#, array(detail))).shared();
         Self {
-            legacy: Json::from(Value::Array(render(Detail::Legacy))).shared(),
+            legacy: Json::Owned(array(Detail::Legacy)).shared(),
             basic: list(Detail::Basic),
             annotated: list(Detail::Annotated),
             full: list(Detail::Full),
@@ -55,8 +63,7 @@ impl Catalogue {
                 .iter()
                 .any(|(tool, _)| tool.task != TaskSupport::Never)
                 .then(|| list(Detail::Tasks)),
-            tools_member: Json::Owned(format!(r#""tools":{}"#, Value::Array(render(Detail::Full))))
-                .shared(),
+            tools_member: Json::Owned(format!(r#""tools":{}"#, array(Detail::Full))).shared(),
             tools,
             by_name,
             mirrored,
@@ -103,11 +110,13 @@ impl Catalogue {
     pub(super) fn names(&self) -> Vec<String> {
         self.tools
             .iter()
+            .filter(|(tool, _)| tool.is_listed)
             .map(|(tool, _)| tool.name.clone())
             .collect()
     }
 
     pub(super) fn len(&self) -> usize {
-        self.tools.len()
+        let listed = self.tools.iter().filter(|(tool, _)| tool.is_listed);
+        listed.count()
     }
 }

@@ -4,8 +4,11 @@ use serde::Deserialize;
 use serde_json::json;
 use serde_json::value::RawValue;
 
+use super::tools::or_empty;
 use super::{Outcome, Server};
 use crate::error::{BadParam, Error};
+use crate::method::Answering;
+use crate::tool::Call;
 
 /// The most values of one answer, by the specification.
 const MAX_VALUES: usize = 100;
@@ -33,27 +36,37 @@ struct Argument {
 }
 
 impl Server {
-    pub(super) async fn completion(&self, params: Option<&RawValue>) -> Result<Outcome, Error> {
-        let params: Params = serde_json::from_str(params.map_or("{}", RawValue::get))
+    pub(super) async fn completion(
+        &self,
+        raw: Option<&RawValue>,
+        call: &Call,
+    ) -> Result<Outcome, Error> {
+        let raw = or_empty(raw)?;
+        let params: Params = serde_json::from_str(raw.get())
             .map_err(|error| Error::InvalidParams(BadParam::new("params", error.to_string())))?;
+        let offered = self.offered();
         let Argument { name, value } = params.argument;
         let mut values = match params.reference {
             Reference::Prompt { name: prompt } => {
-                let found = self
-                    .offer
+                let found = offered
                     .prompts
                     .iter()
                     .find(|(definition, _)| definition.name == prompt);
                 let (_, prompt) = found.ok_or(Error::PromptNotFound(prompt))?;
+                if let Some(answering) = prompt.completion(raw, call) {
+                    return self.passed_on(call, answering).await;
+                }
                 prompt.complete(&name, &value).await
             }
             Reference::Resource { uri } => {
-                let found = self
-                    .offer
+                let found = offered
                     .resources
                     .iter()
                     .find(|(definition, _)| definition.uri == uri);
                 let (_, resource) = found.ok_or(Error::ResourceNotFound(uri))?;
+                if let Some(answering) = resource.completion(raw, call) {
+                    return self.passed_on(call, answering).await;
+                }
                 resource.complete(&name, &value).await
             }
         };
@@ -61,5 +74,16 @@ impl Server {
         values.truncate(MAX_VALUES);
         let more = total > values.len();
         Ok(json!({"completion": {"values": values, "total": total, "hasMore": more}}).into())
+    }
+
+    /// The answer of another server.
+    async fn passed_on(&self, call: &Call, answering: Answering<'_>) -> Result<Outcome, Error> {
+        match self
+            .within_limits("completion/complete", call, answering)
+            .await
+        {
+            Ok(json) => Ok(json.into()),
+            Err(error) => Self::interrupted(error),
+        }
     }
 }

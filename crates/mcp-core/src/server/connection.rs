@@ -1,7 +1,7 @@
 //! What a server remembers about a peer that stays: the requests that it may still cancel, and the
 //! questions that it was asked.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -11,6 +11,8 @@ use serde_json::{Value, json};
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
+use super::Changes;
+use super::changes::Interest;
 use crate::jsonrpc::{Id, ResponseIn};
 use crate::revision::Revision;
 use crate::tool::{Capabilities, Level};
@@ -26,7 +28,7 @@ pub struct Connection {
 struct State {
     agreed: Option<Agreed>,
     log_level: Option<Level>,
-    subscriptions: HashSet<String>,
+    subscriptions: HashMap<String, Option<Interest>>,
     /// By request id, with the serial number of the request: a client may use an id again too soon.
     in_flight: HashMap<String, (u64, CancellationToken)>,
     next_serial: u64,
@@ -115,12 +117,15 @@ impl Connection {
     }
 
     /// False if there are too many.
-    pub(super) fn subscribe(&self, uri: &str) -> bool {
+    pub(super) fn subscribe(&self, uri: &str, changes: Option<&Changes>) -> bool {
         let subscriptions = &mut self.state().subscriptions;
         if subscriptions.len() >= MAX_SUBSCRIPTIONS {
             return false;
         }
-        subscriptions.insert(uri.to_owned());
+        if !subscriptions.contains_key(uri) {
+            let interest = changes.map(|changes| changes.interest(uri));
+            subscriptions.insert(uri.to_owned(), interest);
+        }
         true
     }
 
@@ -129,7 +134,7 @@ impl Connection {
     }
 
     pub(super) fn is_subscribed(&self, uri: &str) -> bool {
-        self.state().subscriptions.contains(uri)
+        self.state().subscriptions.contains_key(uri)
     }
 
     /// Notes that `id` can be cancelled through `token` until the guard is dropped.

@@ -5,15 +5,16 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use futures_util::future::join_all;
+use serde_json::json;
 use serde_json::value::RawValue;
-use serde_json::{Value, json};
 
 use super::answer::Reply;
+use super::offered::Offered;
 use super::{Answer, Connection, Incoming, MAX_BATCH, Outcome, Server};
 use crate::era::{Era, Hints};
 use crate::error::Error;
-use crate::jsonrpc::{DecodeError, Frame, Id, Message, Notification, Request, Response};
-use crate::tool::{Call, Inputs};
+use crate::jsonrpc::{DecodeError, Frame, Id, Json, Message, Notification, Request, Response};
+use crate::tool::{Call, Inputs, Origin};
 
 impl Server {
     /// Answers one frame: a message or a batch.
@@ -113,6 +114,20 @@ impl Server {
         in_batch: bool,
     ) -> Option<Reply<'a>> {
         let era = Era::decide(source.hints, &request.method, request.params);
+        let origin;
+        let source = if self.offer.relays {
+            let call = source
+                .call
+                .clone()
+                .with_origin(Origin::of(&request, source.hints, era));
+            origin = call;
+            &Source {
+                call: &origin,
+                ..*source
+            }
+        } else {
+            source
+        };
         // Only who has a connection can name a request to cancel it.
         let (call, in_flight) = match source.connection {
             Some(connection) => {
@@ -195,14 +210,14 @@ impl Server {
             "tools/list" => self.list_tools(params, era),
             "tools/call" => self.call_tool(params, era, call).await,
             // Clients ask for these lists whatever was declared (seed 003).
-            "resources/list" => self.page(params, || self.resource_list(false)),
-            "resources/templates/list" => self.page(params, || self.resource_list(true)),
-            "prompts/list" => self.page(params, || self.prompt_list()),
-            "resources/read" => self.read_resource(params, call).await,
+            "resources/list" => self.page(params, |offered| &offered.resource_list),
+            "resources/templates/list" => self.page(params, |offered| &offered.template_list),
+            "prompts/list" => self.page(params, |offered| &offered.prompt_list),
+            "resources/read" => self.read_resource(params, era, call).await,
             "resources/subscribe" => self.subscribe(params, connection, true),
             "resources/unsubscribe" => self.subscribe(params, connection, false),
-            "prompts/get" => self.get_prompt(params, call).await,
-            "completion/complete" => self.completion(params).await,
+            "prompts/get" => self.get_prompt(params, era, call).await,
+            "completion/complete" => self.completion(params, call).await,
             "logging/setLevel" => self.set_log_level(params, connection),
             "tasks/get" if self.has_tasks(era) => self.get_task(params, call),
             "tasks/result" if self.has_tasks(era) => {
@@ -221,10 +236,10 @@ impl Server {
     fn page(
         &self,
         params: Option<&RawValue>,
-        list: impl FnOnce() -> Value,
+        list: impl FnOnce(&Offered) -> &Json,
     ) -> Result<Outcome, Error> {
         self.check_cursor(params)?;
-        Ok(list().into())
+        Ok(list(&self.offered()).clone().into())
     }
 
     fn refuse<'a>(&self, id: Option<Id<'a>>, era: Era, error: &Error) -> Reply<'a> {

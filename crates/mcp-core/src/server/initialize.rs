@@ -34,7 +34,7 @@ impl Server {
         };
         let asked = asked.as_str().ok_or_else(|| wrong("must be a string"))?;
         let revision = Revision::parse(asked).unwrap_or(Revision::LATEST);
-        let mut capabilities = self.offer.capabilities();
+        let mut capabilities = self.capabilities();
         if revision < Revision::V2025_03_26 {
             // Completion had no capability of its own yet.
             capabilities

@@ -7,13 +7,13 @@ use super::tools::{CallParams, Failure};
 use super::{Outcome, Server};
 use crate::era::Era;
 use crate::error::Error;
-use crate::jsonrpc::Json;
-use crate::tool::{Call, Content, ToolResult};
+use crate::jsonrpc::{Json, Members};
+use crate::tool::{Call, Content, ToolError, ToolResult};
 
 impl Server {
     /// `mcp.listTools`: a bare array, with `parameter_schema`.
     pub(super) fn legacy_list_tools(&self) -> Json {
-        self.catalogue.legacy()
+        self.offered().catalogue.legacy()
     }
 
     /// `mcp.callTool`: the raw result object. There is no `isError`, so a tool that fails becomes a
@@ -24,14 +24,16 @@ impl Server {
         call: &Call,
     ) -> Result<Outcome, Error> {
         let params = CallParams::read(params)?;
-        if let Some((definition, _)) = self.catalogue.get(&params.name) {
+        if let Some((definition, _)) = self.offered().catalogue.get(&params.name) {
             self.mode(definition, &params, Era::Plain, call)?;
         }
         match self.run_tool(&params, call).await {
             Ok(ToolResult::Structured(json)) => Ok(json.into()),
             Ok(ToolResult::Content(content)) => Ok(raw(content).into()),
+            Ok(ToolResult::Imported(result)) => imported(&result),
             Err(Failure::Unknown) => Err(Error::LegacyToolNotFound(params.name.into_owned())),
             Err(Failure::Arguments(bad)) => Err(Error::InvalidParams(bad)),
+            Err(Failure::Tool(error)) if error.is_for(Era::Plain) => Self::interrupted(error),
             Err(Failure::Tool(error)) => Err(Error::ToolFailed(error)),
         }
     }
@@ -48,7 +50,7 @@ impl Server {
             "status": if degraded.is_none() { "online" } else { "degraded" },
             "uptime": self.clock.uptime().as_secs(),
             "request_count": metrics.total_requests,
-            "tools_count": self.catalogue.len(),
+            "tools_count": self.offered().catalogue.len(),
             "health_metrics": metrics,
         });
         if let Some(reason) = degraded {
@@ -56,6 +58,28 @@ impl Server {
         }
         info
     }
+}
+
+/// The `CallToolResult` of another server, as the one value that it stands for.
+fn imported(result: &Members) -> Result<Outcome, Error> {
+    let content = result.get("content").map_or("[]", RawValue::get);
+    let texts: Vec<Value> = serde_json::from_str(content).unwrap_or_default();
+    let text = match texts.as_slice() {
+        [item] => item["text"].as_str(),
+        _ => None,
+    };
+    if result
+        .get("isError")
+        .is_some_and(|value| value.get() == "true")
+    {
+        let words = text.unwrap_or("The tool failed.");
+        return Err(Error::ToolFailed(ToolError::upstream(words)));
+    }
+    Ok(match (result.get("structuredContent"), text) {
+        (Some(value), _) => Json::from(value).into(),
+        (None, Some(text)) => json!(text).into(),
+        (None, None) => Json::Owned(content.to_owned()).into(),
+    })
 }
 
 /// Content made by hand, as the one value that it stands for where it stands for one.

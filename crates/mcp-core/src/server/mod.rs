@@ -2,6 +2,7 @@
 
 mod answer;
 mod catalogue;
+mod changes;
 mod completion;
 mod connection;
 mod custom;
@@ -11,6 +12,7 @@ mod legacy;
 mod logging;
 mod modern;
 mod offer;
+mod offered;
 mod prompts;
 mod resources;
 mod tasks;
@@ -19,7 +21,7 @@ mod watch;
 
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
 use serde_json::{Map, Value, json};
@@ -34,9 +36,10 @@ use crate::sign::Signer;
 use crate::tool::Call;
 
 pub use answer::Answer;
-use catalogue::Catalogue;
+pub use changes::{Change, Changes, Watched};
 pub use connection::{Agreed, Connection};
-pub use offer::{Change, Changes, Offer};
+pub use offer::{Figures, Lists, Offer};
+use offered::Offered;
 pub(crate) use tasks::Task;
 use tasks::Tasks;
 
@@ -76,8 +79,11 @@ pub type Background = Pin<Box<dyn Future<Output = ()> + Send>>;
 pub struct Server {
     identity: Identity,
     settings: Settings,
-    catalogue: Catalogue,
-    /// What is offered beside the tools, which the catalogue holds.
+    /// What can be listed from the start, which is offered always.
+    own: Lists,
+    /// What can be listed now.
+    offered: RwLock<Arc<Offered>>,
+    /// What is offered beside the lists.
     offer: Offer,
     tasks: Arc<Tasks>,
     health: Health,
@@ -109,13 +115,15 @@ impl Server {
         mut offer: Offer,
         clock: Arc<dyn Clock>,
     ) -> Self {
+        let own = std::mem::take(&mut offer.lists);
         let info = json!({"name": identity.name, "version": identity.version, "description": identity.description});
         Self {
             modern_meta: format!(r#""_meta":{{"io.modelcontextprotocol/serverInfo":{info}}}"#),
             closing: CancellationToken::new(),
             identity,
             settings,
-            catalogue: Catalogue::new(std::mem::take(&mut offer.tools)),
+            own: own.clone(),
+            offered: RwLock::new(Arc::new(Offered::new(own))),
             offer,
             tasks: Arc::new(Tasks::new()),
             health: Health::default(),
@@ -137,6 +145,15 @@ impl Server {
     /// Its counters.
     pub fn health(&self) -> &Health {
         &self.health
+    }
+
+    /// The figures of the product's own; empty where it has none.
+    pub fn figures(&self) -> String {
+        self.offer
+            .figures
+            .as_ref()
+            .map(|figures| figures())
+            .unwrap_or_default()
     }
 
     /// Time since it started.
@@ -183,6 +200,8 @@ struct Outcome {
     questions: Option<Map<String, Value>>,
     /// The result is a task that stands for it.
     is_task: bool,
+    /// Members of its `_meta`, JSON without the braces; empty where there are none.
+    meta: String,
 }
 
 impl Outcome {
@@ -202,6 +221,7 @@ impl From<Json> for Outcome {
             agreed: None,
             questions: None,
             is_task: false,
+            meta: String::new(),
         }
     }
 }

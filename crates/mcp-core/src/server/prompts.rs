@@ -1,33 +1,26 @@
 //! `prompts/*`.
 
+use serde_json::json;
 use serde_json::value::RawValue;
-use serde_json::{Value, json};
 
+use super::resources::imported;
 use super::tools::CallParams;
 use super::{Outcome, Server};
+use crate::era::Era;
 use crate::error::{BadParam, Error};
+use crate::prompt::Written;
 use crate::tool::Call;
 
 impl Server {
-    /// The result of `prompts/list`.
-    pub(super) fn prompt_list(&self) -> Value {
-        let prompts: Vec<_> = self
-            .offer
-            .prompts
-            .iter()
-            .map(|(prompt, _)| prompt)
-            .collect();
-        json!({"prompts": prompts})
-    }
-
     pub(super) async fn get_prompt(
         &self,
         params: Option<&RawValue>,
+        era: Era,
         call: &Call,
     ) -> Result<Outcome, Error> {
         let params = CallParams::read(params)?;
-        let found = self
-            .offer
+        let offered = self.offered();
+        let found = offered
             .prompts
             .iter()
             .find(|(prompt, _)| prompt.name == params.name);
@@ -37,8 +30,9 @@ impl Server {
         let writing = prompt
             .write(arguments, call)
             .map_err(|error| Error::InvalidParams(BadParam::new(error.field, error.reason)))?;
-        match self.within_limits(definition.name, call, writing).await {
-            Ok(messages) => {
+        match self.within_limits(&definition.name, call, writing).await {
+            Ok(Written::Imported(result)) => Ok(imported(&result, era)),
+            Ok(Written::Messages(messages)) => {
                 Ok(json!({"description": definition.description, "messages": messages}).into())
             }
             Err(error) => Self::interrupted(error),

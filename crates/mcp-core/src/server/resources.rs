@@ -7,44 +7,31 @@ use serde_json::{Value, json};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
+use super::tools::others_meta;
 use super::{Connection, Outcome, Server};
+use crate::era::Era;
 use crate::error::{BadParam, Error};
-use crate::resource::{Contents, ResourceDefinition};
+use crate::jsonrpc::{Json, Members};
+use crate::resource::Contents;
 use crate::tool::{Call, ToolErrorKind};
 
 impl Server {
-    /// The `resources` or `resourceTemplates` member of a list.
-    pub(super) fn resource_list(&self, templates: bool) -> Value {
-        let listed = self.offer.resources.iter().map(|(resource, _)| resource);
-        let listed: Vec<Value> = listed
-            .filter(|resource| resource.is_template() == templates)
-            .map(definition)
-            .collect();
-        if templates {
-            json!({"resourceTemplates": listed})
-        } else {
-            json!({"resources": listed})
-        }
-    }
-
     pub(super) async fn read_resource(
         &self,
         params: Option<&RawValue>,
+        era: Era,
         call: &Call,
     ) -> Result<Outcome, Error> {
         let uri = uri(params)?;
         let unknown = || Error::ResourceNotFound(uri.clone());
-        let reading = self
-            .offer
-            .resources
-            .iter()
-            .find_map(|(definition, resource)| {
-                resource
-                    .read(&uri, call)
-                    .map(|reading| (definition, reading))
-            });
+        let offered = self.offered();
+        let reading = offered.resources.iter().find_map(|(definition, resource)| {
+            resource
+                .read(&uri, call)
+                .map(|reading| (definition, reading))
+        });
         let (definition, reading) = reading.ok_or_else(unknown)?;
-        let contents = match self.within_limits(definition.name, call, reading).await {
+        let contents = match self.within_limits(&definition.name, call, reading).await {
             Ok(contents) => contents,
             Err(error) if error.kind() == ToolErrorKind::NotFound => return Err(unknown()),
             Err(error) => return Self::interrupted(error),
@@ -53,6 +40,7 @@ impl Server {
         match contents {
             Contents::Text(text) => item["text"] = json!(text),
             Contents::Blob(bytes) => item["blob"] = json!(STANDARD.encode(bytes)),
+            Contents::Imported(result) => return Ok(imported(&result, era)),
         }
         Ok(json!({"contents": [item]}).into())
     }
@@ -69,7 +57,7 @@ impl Server {
         if let Some(connection) = connection {
             if !wanted {
                 connection.unsubscribe(&uri);
-            } else if !connection.subscribe(&uri) {
+            } else if !connection.subscribe(&uri, self.offer.changes.as_ref()) {
                 return Err(Error::InvalidParams(BadParam::new(
                     "uri",
                     "is one subscription too many",
@@ -80,18 +68,20 @@ impl Server {
     }
 }
 
-fn definition(resource: &ResourceDefinition) -> Value {
-    let uri = if resource.is_template() {
-        "uriTemplate"
-    } else {
-        "uri"
+/// The result of another server, with the members that clients of `era` know.
+pub(super) fn imported(result: &RawValue, era: Era) -> Outcome {
+    let mut members = Members::read(result).unwrap_or_default();
+    for added in ["resultType", "ttlMs", "cacheScope"] {
+        members.remove(added);
+    }
+    let meta = match era {
+        Era::Modern => members.remove("_meta").map(|meta| others_meta(&meta)),
+        _ => None,
     };
-    json!({
-        uri: resource.uri,
-        "name": resource.name,
-        "description": resource.description,
-        "mimeType": resource.mime_type,
-    })
+    Outcome {
+        meta: meta.unwrap_or_default(),
+        ..Json::Owned(members.encode()).into()
+    }
 }
 
 fn uri(params: Option<&RawValue>) -> Result<String, Error> {

@@ -13,7 +13,7 @@ use super::tasks::Mode;
 use super::{Outcome, Server};
 use crate::era::Era;
 use crate::error::{BadParam, Error};
-use crate::jsonrpc::{Id, Json, string};
+use crate::jsonrpc::{Id, Json, Members, string};
 use crate::revision::Revision;
 use crate::tool::{
     ArgumentError, BoundTool, Call, Content, Definition, Special, ToolError, ToolErrorKind,
@@ -122,7 +122,7 @@ pub(super) fn or_empty(raw: Option<&RawValue>) -> Result<&RawValue, Error> {
 impl Server {
     pub(super) fn list_tools(&self, params: Option<&RawValue>, era: Era) -> Result<Outcome, Error> {
         self.check_cursor(params)?;
-        Ok(self.catalogue.list(era).into())
+        Ok(self.offered().catalogue.list(era).into())
     }
 
     /// The list is one page, so no cursor of ours is ever in the hands of a client.
@@ -150,7 +150,8 @@ impl Server {
         call: &Call,
     ) -> Result<Outcome, Error> {
         let params = CallParams::read(params)?;
-        let found = self.catalogue.get(&params.name);
+        let offered = self.offered();
+        let found = offered.catalogue.get(&params.name);
         let tool = found.ok_or_else(|| self.tool_not_found(&params.name))?;
         match self.mode(&tool.0, &params, era, call)? {
             Mode::Inline => conclude(&params.name, era, self.run(tool, &params, call).await),
@@ -163,7 +164,11 @@ impl Server {
         params: &CallParams<'_>,
         call: &Call,
     ) -> Result<ToolResult, Failure> {
-        let tool = self.catalogue.get(&params.name).ok_or(Failure::Unknown)?;
+        let offered = self.offered();
+        let tool = offered
+            .catalogue
+            .get(&params.name)
+            .ok_or(Failure::Unknown)?;
         self.run(tool, params, call).await
     }
 
@@ -218,6 +223,7 @@ impl Server {
             Some(Special::MissingCapability(missing)) => {
                 Err(Error::MissingCapability(Box::new(missing)))
             }
+            Some(Special::Imported(error)) => Err(Error::Imported(Box::new(error))),
             None => Err(Error::ToolFailed(error)),
         }
     }
@@ -242,7 +248,7 @@ impl Server {
     fn tool_not_found(&self, name: &str) -> Error {
         Error::ToolNotFound {
             name: name.to_owned(),
-            available: self.catalogue.names(),
+            available: self.offered().catalogue.names(),
         }
     }
 }
@@ -254,6 +260,7 @@ pub(super) fn conclude(
     result: Result<ToolResult, Failure>,
 ) -> Result<Outcome, Error> {
     match result {
+        Ok(ToolResult::Imported(result)) => Ok(imported(result, era)),
         Ok(result) => Ok(render(&result, era)?.into()),
         Err(Failure::Unknown) => Err(Error::Internal),
         // SEP-1303 (2025-11-25): the model can mend its arguments only if it sees the error.
@@ -262,9 +269,7 @@ pub(super) fn conclude(
             bad.line()
         ))),
         Err(Failure::Arguments(bad)) => Err(Error::InvalidParams(bad)),
-        Err(Failure::Tool(error)) if era == Era::Modern && error.is_special() => {
-            Server::interrupted(error)
-        }
+        Err(Failure::Tool(error)) if error.is_for(era) => Server::interrupted(error),
         Err(Failure::Tool(error)) => Ok(failed(error.message())),
     }
 }
@@ -312,11 +317,63 @@ fn render(result: &ToolResult, era: Era) -> Result<Json, Error> {
             serde_json::to_string(&content)
                 .map(|content| format!(r#"{{"content":{content},"isError":false}}"#))
         }
+        ToolResult::Imported(members) => Ok(members.encode()),
     };
     written.map(Json::Owned).map_err(|error| {
         tracing::error!(%error, "a result could not be written");
         Error::Internal
     })
+}
+
+/// The `CallToolResult` of another server, without what clients of `era` do not know.
+fn imported(mut result: Members, era: Era) -> Outcome {
+    result.remove("resultType");
+    if !era.knows(Revision::V2025_06_18) {
+        result.remove("structuredContent");
+    }
+    if !era.knows(Revision::V2025_06_18)
+        && let Some(content) = result
+            .get("content")
+            .and_then(|content| lowered(content, era))
+    {
+        result.set("content", content);
+    }
+    let is_error = result
+        .get("isError")
+        .is_some_and(|value| value.get() == "true");
+    let meta = match era {
+        Era::Modern => result.remove("_meta").map(|meta| others_meta(&meta)),
+        _ => None,
+    };
+    Outcome {
+        is_error,
+        meta: meta.unwrap_or_default(),
+        ..Json::Owned(result.encode()).into()
+    }
+}
+
+/// Content that has a type which `era` does not know, in types that it knows; `None` if there is
+/// nothing to do.
+fn lowered(content: &RawValue, era: Era) -> Option<Box<RawValue>> {
+    let items: Vec<&RawValue> = serde_json::from_str(content.get()).ok()?;
+    let lowered = |item: &&RawValue| -> Option<String> {
+        let known: Content = serde_json::from_str(item.get()).ok()?;
+        matches!(known, Content::Audio { .. } | Content::ResourceLink { .. })
+            .then(|| serde_json::to_string(&known.lowered(era)).ok())
+            .flatten()
+    };
+    let items: Vec<String> = items
+        .iter()
+        .map(|item| lowered(item).unwrap_or_else(|| item.get().to_owned()))
+        .collect();
+    RawValue::from_string(format!("[{}]", items.join(","))).ok()
+}
+
+/// The members of another server's `_meta`, except for who it is: this server answers.
+pub(super) fn others_meta(meta: &RawValue) -> String {
+    let mut members = Members::read(meta).unwrap_or_default();
+    members.remove("io.modelcontextprotocol/serverInfo");
+    members.inner()
 }
 
 /// The result of a tool that failed: what the model reads.

@@ -70,6 +70,13 @@ impl InputRequest {
         }
     }
 
+    /// A question of another server, passed on as it is; `None` if clients are never asked that.
+    pub fn imported(method: &str, params: Value) -> Option<Self> {
+        let known = ["elicitation/create", "sampling/createMessage", "roots/list"];
+        let method = known.into_iter().find(|known| *known == method)?;
+        Some(Self { method, params })
+    }
+
     /// The question as a task or a result carries it.
     pub(crate) fn to_json(&self) -> Value {
         json!({"method": self.method, "params": self.params})

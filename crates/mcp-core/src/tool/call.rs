@@ -4,11 +4,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use serde_json::value::RawValue;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use tokio_util::sync::CancellationToken;
 
 use super::ask::{self, Inputs};
-use super::{Capabilities, InputRequest, Level, ToolError};
+use super::{Capabilities, InputRequest, Level, Origin, ToolError};
 use crate::server::Task;
 
 /// Where messages to the caller go while its call is still being answered.
@@ -41,6 +41,8 @@ pub struct Call {
     left: Option<CancellationToken>,
     /// The client may be answered with a task (2026-07-28).
     knows_tasks: bool,
+    /// How the request came; only on servers that pass calls on.
+    origin: Option<Arc<Origin>>,
 }
 
 /// The `progressToken` of the request and how far the caller was told we are.
@@ -130,7 +132,10 @@ impl Call {
         {
             return;
         }
-        let mut params = json!({"progress": done, "message": message});
+        let mut params = json!({"progress": done});
+        if !message.is_empty() {
+            params["message"] = json!(message);
+        }
         if let Some(total) = total {
             params["total"] = json!(total);
         }
@@ -227,7 +232,27 @@ impl Call {
         &self.inputs
     }
 
-    pub(crate) fn caller(&self) -> Option<&Arc<str>> {
+    /// The same call, which came like this.
+    pub(crate) fn with_origin(self, origin: Origin) -> Self {
+        Self {
+            origin: Some(Arc::new(origin)),
+            ..self
+        }
+    }
+
+    /// How the request came; `None` on servers that pass nothing on.
+    pub fn origin(&self) -> Option<&Origin> {
+        self.origin.as_deref()
+    }
+
+    /// The answers that the client has given to earlier questions of this call, where it gives them
+    /// by repeating the request (2026-07-28).
+    pub fn answers(&self) -> Option<&Map<String, Value>> {
+        self.inputs.answers()
+    }
+
+    /// Who calls, where that is known: a name that no other caller has.
+    pub fn caller(&self) -> Option<&Arc<str>> {
         self.caller.as_ref()
     }
 

@@ -2,6 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
+use super::imported::Imported;
 use super::{Effect, Output, TaskSupport, Tool, mirrored, schema};
 
 /// A tool's published definition; every list in every dialect is rendered from it.
@@ -19,6 +20,12 @@ pub struct Definition {
     pub input_schema: Value,
     /// JSON Schema of `structuredContent`, where the tool returns any.
     pub output_schema: Option<Value>,
+    /// Other names that call it.
+    pub aliases: Vec<String>,
+    /// False for a tool that can be called, but is in no list.
+    pub is_listed: bool,
+    /// What its own server wrote, where it has another.
+    pub(super) imported: Option<Imported>,
 }
 
 /// Which fields of a definition a list shows.
@@ -59,6 +66,9 @@ impl Definition {
             task: T::TASK,
             input_schema,
             output_schema: T::Output::schema(),
+            aliases: Vec::new(),
+            is_listed: true,
+            imported: None,
         }
     }
 
@@ -69,6 +79,14 @@ impl Definition {
             first.make_ascii_uppercase();
         }
         words
+    }
+
+    /// The definition as JSON, with the fields that `detail` shows.
+    pub fn encode(&self, detail: Detail) -> String {
+        match &self.imported {
+            Some(imported) => imported.encode(&self.name, detail),
+            None => self.render(detail).to_string(),
+        }
     }
 
     /// The definition with the fields that `detail` shows.

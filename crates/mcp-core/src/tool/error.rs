@@ -5,6 +5,9 @@ use std::fmt;
 
 use serde_json::{Map, Value};
 
+use crate::era::Era;
+use crate::jsonrpc::ErrorObject;
+
 /// A failed call, for its three audiences: the peer gets the [kind](ToolErrorKind), the model the
 /// message (`isError: true`), the operator the source (in the log).
 ///
@@ -26,6 +29,8 @@ pub(crate) enum Special {
     InputRequired(Map<String, Value>),
     /// The client did not declare these capabilities.
     MissingCapability(Value),
+    /// The error that another server has answered with.
+    Imported(ErrorObject),
 }
 
 /// Stable names of the ways in which a call fails.
@@ -87,8 +92,26 @@ impl ToolError {
         }
     }
 
+    /// The JSON-RPC error that another server has answered with, passed on as it is.
+    pub fn imported(error: ErrorObject) -> Self {
+        Self {
+            special: Some(Box::new(Special::Imported(error))),
+            ..Self::new(ToolErrorKind::Upstream, "The backend refused the request.")
+        }
+    }
+
     pub(crate) fn is_special(&self) -> bool {
         self.special.is_some()
+    }
+
+    /// True if a client of `era` gets something else than this error. The answer of another server
+    /// is one in every era; the rest is the modern era's.
+    pub(crate) fn is_for(&self, era: Era) -> bool {
+        match self.special.as_deref() {
+            Some(Special::Imported(_)) => true,
+            Some(_) => era == Era::Modern,
+            None => false,
+        }
     }
 
     pub(crate) fn take_special(&mut self) -> Option<Special> {

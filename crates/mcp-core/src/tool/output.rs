@@ -5,7 +5,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::{Content, schema};
-use crate::jsonrpc::Json;
+use crate::jsonrpc::{Json, Members};
 
 /// What a tool may return.
 ///
@@ -30,6 +30,8 @@ pub enum ToolResult {
     Structured(Json),
     /// Content items made by hand.
     Content(Vec<Content>),
+    /// A whole `CallToolResult`, as another server wrote it.
+    Imported(Members),
 }
 
 impl ToolResult {

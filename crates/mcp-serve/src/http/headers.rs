@@ -9,6 +9,8 @@ const PROTOCOL_VERSION: HeaderName = HeaderName::from_static("mcp-protocol-versi
 const METHOD: HeaderName = HeaderName::from_static("mcp-method");
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 const NAME: HeaderName = HeaderName::from_static("mcp-name");
+/// W3C Trace Context.
+const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
 /// Header names come in lower case.
 const PARAM_PREFIX: &str = "mcp-param-";
 const LISTEN: HeaderValue = HeaderValue::from_static("subscriptions/listen");
@@ -20,11 +22,13 @@ pub(super) fn hints(headers: &HeaderMap) -> Hints<'_> {
         ..Hints::default()
     };
     // Most requests have none of them: one look at each header is less than a search for each name.
-    for (name, value) in headers.iter().filter(|(name, _)| is_ours(name)) {
+    let read = |name: &HeaderName| is_ours(name) || *name == TRACEPARENT;
+    for (name, value) in headers.iter().filter(|(name, _)| read(name)) {
         let field = match name {
             name if *name == PROTOCOL_VERSION => &mut hints.protocol_version,
             name if *name == METHOD => &mut hints.method,
             name if *name == NAME => &mut hints.name,
+            name if *name == TRACEPARENT => &mut hints.traceparent,
             _ => continue,
         };
         field.get_or_insert_with(|| text(value));

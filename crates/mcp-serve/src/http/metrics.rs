@@ -53,5 +53,6 @@ pub(super) fn render(server: &Server, in_flight: usize) -> String {
         "Time since the start.",
         &[("", server.uptime().as_secs_f64())],
     );
+    text.push_str(&server.figures());
     text
 }

@@ -6,7 +6,9 @@ mod params;
 mod rounds;
 mod subscriptions;
 
-use serde_json::{Value, json};
+use std::borrow::Cow;
+
+use serde_json::json;
 
 use super::{Outcome, Server, tasks};
 use crate::era::{Era, Hints};
@@ -37,59 +39,58 @@ impl Server {
             "server/discover" => Ok(self.discover().into()),
             "tools/list" => {
                 self.check_cursor(params)?;
-                Ok(self.cacheable(self.catalogue.tools_member.as_str()).into())
+                let offered = self.offered();
+                Ok(self
+                    .cacheable(offered.catalogue.tools_member.as_str())
+                    .into())
             }
             "tools/call" | "resources/read" | "prompts/get" => {
                 let round = self.round(request, envelope.capabilities)?;
                 let call = call.with_inputs(round.inputs());
                 let outcome = match &*request.method {
                     "tools/call" => self.call_tool(params, Era::Modern, &call).await,
-                    "resources/read" => self.read_resource(params, &call).await,
-                    _ => self.get_prompt(params, &call).await,
+                    "resources/read" => self.read_resource(params, Era::Modern, &call).await,
+                    _ => self.get_prompt(params, Era::Modern, &call).await,
                 }?;
                 Ok(match outcome.questions {
                     Some(questions) => self.input_required(&round, questions).into(),
                     // What a resource holds changes without notice, so it is stale at once.
                     None if &*request.method == "resources/read" => self
-                        .decorate(
-                            "complete",
-                            r#""ttlMs":0,"cacheScope":"private","#,
-                            &outcome.json,
-                        )
+                        .decorate("complete", r#""ttlMs":0,"cacheScope":"private","#, &outcome)
                         .into(),
-                    None if outcome.is_task => self.decorate("task", "", &outcome.json).into(),
+                    None if outcome.is_task => self.decorate("task", "", &outcome).into(),
                     None => Outcome {
-                        json: self.decorate("complete", "", &outcome.json),
+                        json: self.decorate("complete", "", &outcome),
                         ..outcome
                     },
                 })
             }
-            "resources/list" if !self.offer.resources.is_empty() => {
+            "resources/list" if self.has_resources() => {
                 self.check_cursor(params)?;
-                Ok(self.cacheable_value(self.resource_list(false)).into())
+                Ok(self.cacheable_list(&self.offered().resource_list).into())
             }
-            "resources/templates/list" if !self.offer.resources.is_empty() => {
+            "resources/templates/list" if self.has_resources() => {
                 self.check_cursor(params)?;
-                Ok(self.cacheable_value(self.resource_list(true)).into())
+                Ok(self.cacheable_list(&self.offered().template_list).into())
             }
-            "prompts/list" if !self.offer.prompts.is_empty() => {
+            "prompts/list" if self.has_prompts() => {
                 self.check_cursor(params)?;
-                Ok(self.cacheable_value(self.prompt_list()).into())
+                Ok(self.cacheable_list(&self.offered().prompt_list).into())
             }
             "completion/complete" => {
-                let outcome = self.completion(params).await?;
-                Ok(self.decorate("complete", "", &outcome.json).into())
+                let outcome = self.completion(params, &call).await?;
+                Ok(self.decorate("complete", "", &outcome).into())
             }
             method @ ("tasks/get" | "tasks/update" | "tasks/cancel")
                 if self.has_tasks(Era::Modern) =>
             {
                 let outcome = self.task_method(method, params, &call)?;
-                Ok(self.decorate("complete", "", &outcome.json).into())
+                Ok(self.decorate("complete", "", &outcome).into())
             }
             "subscriptions/listen" => self.listen(request, &call).await,
             custom => {
                 let outcome = self.custom(custom, params, &call).await?;
-                Ok(self.decorate("complete", "", &outcome.json).into())
+                Ok(self.decorate("complete", "", &outcome).into())
             }
         }
     }
@@ -97,7 +98,7 @@ impl Server {
     /// `server/discover` (2026-07-28, "Discovery").
     fn discover(&self) -> Json {
         let versions = json!(supported_versions());
-        let mut capabilities = self.offer.capabilities();
+        let mut capabilities = self.capabilities();
         if self.has_tasks(Era::Modern) {
             capabilities["extensions"] = json!({tasks::EXTENSION: {}});
         }
@@ -106,12 +107,9 @@ impl Server {
         ))
     }
 
-    fn cacheable_value(&self, list: Value) -> Json {
-        self.decorate(
-            "complete",
-            &format!(r#""ttlMs":{LIST_TTL},"cacheScope":"public","#),
-            &Json::from(list),
-        )
+    fn cacheable_list(&self, list: &Json) -> Json {
+        let members = list.as_str().trim_start_matches('{');
+        self.cacheable(members.strip_suffix('}').unwrap_or(members))
     }
 
     /// A complete result out of `members`, with the hints for caches.
@@ -122,13 +120,20 @@ impl Server {
         ))
     }
 
-    /// The result `json` of the type `kind`, with `members`.
-    fn decorate(&self, kind: &str, members: &str, json: &Json) -> Json {
-        let rest = json.as_str().strip_prefix('{').unwrap_or("}");
+    /// The result of `outcome`, of the type `kind`, with `members`.
+    fn decorate(&self, kind: &str, members: &str, outcome: &Outcome) -> Json {
+        let rest = outcome.json.as_str().strip_prefix('{').unwrap_or("}");
         let comma = if rest == "}" { "" } else { "," };
+        let meta = if outcome.meta.is_empty() {
+            Cow::Borrowed(self.modern_meta.as_str())
+        } else {
+            let ours = self.modern_meta.trim_end_matches('}');
+            let closing = &self.modern_meta[ours.len()..];
+            let closing = closing.strip_suffix('}').unwrap_or(closing);
+            Cow::Owned(format!("{ours}{closing},{}}}", outcome.meta))
+        };
         Json::Owned(format!(
-            r#"{{"resultType":"{kind}",{members}{}{comma}{rest}"#,
-            self.modern_meta
+            r#"{{"resultType":"{kind}",{members}{meta}{comma}{rest}"#
         ))
     }
 }

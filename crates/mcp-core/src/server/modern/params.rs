@@ -20,11 +20,15 @@ impl Server {
         hints: &Hints<'_>,
     ) -> Result<(), Error> {
         let is_call = hints.has_headers && request.method == "tools/call";
-        if !is_call || !self.catalogue.has_mirrored() {
+        if !is_call {
+            return Ok(());
+        }
+        let offered = self.offered();
+        if !offered.catalogue.has_mirrored() {
             return Ok(());
         }
         let params = CallParams::read(request.params)?;
-        let mirrored = self.catalogue.mirrored(&params.name);
+        let mirrored = offered.catalogue.mirrored(&params.name);
         if mirrored.is_empty() {
             return Ok(());
         }

@@ -8,7 +8,7 @@ use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 use tokio::sync::broadcast::error::RecvError;
 
-use super::super::{Change, Outcome, Server};
+use super::super::{Change, Changes, Outcome, Server};
 use crate::error::{BadParam, Error};
 use crate::jsonrpc::{Json, Request};
 use crate::tool::Call;
@@ -59,6 +59,11 @@ impl Server {
         // Subscribed before the acknowledgement, so that nothing is missed after it.
         let mut tasks = self.listen_to_tasks(&filter.task_ids, call)?;
         let mut changes = self.offer.changes.as_ref().map(|changes| changes.listen());
+        let interest = |changes: &Changes| -> Vec<_> {
+            let wanted = filter.resource_subscriptions.iter();
+            wanted.map(|uri| changes.interest(uri)).collect()
+        };
+        let _interests = self.offer.changes.as_ref().map(interest);
         let id = request.id.as_json();
         let send = |method: &str, params: Value| {
             let params = params.to_string();
@@ -116,12 +121,12 @@ impl Server {
         if self.offer.changes.is_none() {
             return honoured;
         }
-        let has_resources = !self.offer.resources.is_empty();
+        let has_resources = self.has_resources();
         let kinds = [
             ("toolsListChanged", filter.tools_list_changed),
             (
                 "promptsListChanged",
-                filter.prompts_list_changed && !self.offer.prompts.is_empty(),
+                filter.prompts_list_changed && self.has_prompts(),
             ),
             (
                 "resourcesListChanged",

@@ -54,7 +54,7 @@ impl Server {
     /// True if some tool may run as a task, in an era that has them.
     pub(in crate::server) fn has_tasks(&self, era: Era) -> bool {
         let knows = matches!(era, Era::Modern | Era::Handshake(Revision::V2025_11_25));
-        knows && self.catalogue.has_tasks()
+        knows && self.offered().catalogue.has_tasks()
     }
 
     /// Starts the call. In the modern era it is a task only if something has to be waited for: what

@@ -1,0 +1,152 @@
+//! What is offered at the moment: all lists, written once, and what answers for their items.
+
+use std::sync::{Arc, PoisonError};
+
+use serde_json::{Value, json};
+
+use super::catalogue::Catalogue;
+use super::{Change, Lists, Offer, Server};
+use crate::jsonrpc::Json;
+use crate::prompt::{BoundPrompt, PromptDefinition};
+use crate::resource::{BoundResource, ResourceDefinition};
+
+/// One state of the lists. A request works with the state that it has found.
+pub(super) struct Offered {
+    pub(super) catalogue: Catalogue,
+    pub(super) resources: Vec<(ResourceDefinition, Arc<dyn BoundResource>)>,
+    pub(super) prompts: Vec<(PromptDefinition, Arc<dyn BoundPrompt>)>,
+    /// The results of `resources/list`, `resources/templates/list` and `prompts/list`.
+    pub(super) resource_list: Json,
+    pub(super) template_list: Json,
+    pub(super) prompt_list: Json,
+}
+
+impl Offered {
+    pub(super) fn new(lists: Lists) -> Self {
+        let Lists {
+            tools,
+            resources,
+            prompts,
+        } = lists;
+        let listed = |name: &str, templates: bool| {
+            let definitions = resources.iter().map(|(definition, _)| definition);
+            list(
+                name,
+                definitions
+                    .filter(|definition| definition.is_template() == templates)
+                    .map(ResourceDefinition::encode),
+            )
+        };
+        Self {
+            resource_list: listed("resources", false),
+            template_list: listed("resourceTemplates", true),
+            prompt_list: list(
+                "prompts",
+                prompts.iter().map(|(definition, _)| definition.encode()),
+            ),
+            catalogue: Catalogue::new(tools),
+            resources,
+            prompts,
+        }
+    }
+
+    /// Which lists are not what they were.
+    fn changes_since(&self, before: &Self) -> impl Iterator<Item = Change> {
+        let same = |one: &Json, other: &Json| one.as_str() == other.as_str();
+        let tools = self.catalogue.tools_member.as_str() == before.catalogue.tools_member.as_str();
+        let resources = same(&self.resource_list, &before.resource_list)
+            && same(&self.template_list, &before.template_list);
+        let prompts = same(&self.prompt_list, &before.prompt_list);
+        [
+            (!tools).then_some(Change::Tools),
+            (!resources).then_some(Change::Resources),
+            (!prompts).then_some(Change::Prompts),
+        ]
+        .into_iter()
+        .flatten()
+    }
+}
+
+/// A result with one member: a list of what is JSON already.
+fn list(name: &str, items: impl Iterator<Item = String>) -> Json {
+    let items: Vec<String> = items.collect();
+    Json::Owned(format!(r#"{{"{name}":[{}]}}"#, items.join(","))).shared()
+}
+
+impl Server {
+    /// Offers `more` beside what the server has offered from its start, in place of what was
+    /// published before, and announces the lists that have changed by it. An item that has the name
+    /// of one of the server's own is not offered: nothing shadows those.
+    pub fn publish(&self, mut more: Lists) {
+        let own = &self.own;
+        more.tools
+            .retain(|(tool, _)| own.tools.iter().all(|(other, _)| other.name != tool.name));
+        more.resources
+            .retain(|(one, _)| own.resources.iter().all(|(other, _)| other.uri != one.uri));
+        more.prompts
+            .retain(|(one, _)| own.prompts.iter().all(|(other, _)| other.name != one.name));
+        let mut lists = own.clone();
+        lists.tools.append(&mut more.tools);
+        lists.resources.append(&mut more.resources);
+        lists.prompts.append(&mut more.prompts);
+        let offered = Arc::new(Offered::new(lists));
+        let before = {
+            let mut current = self.offered.write().unwrap_or_else(PoisonError::into_inner);
+            std::mem::replace(&mut *current, Arc::clone(&offered))
+        };
+        let Some(changes) = &self.offer.changes else {
+            return;
+        };
+        for change in offered.changes_since(&before) {
+            changes.announce(change);
+        }
+    }
+
+    /// What is offered at the moment.
+    pub(super) fn offered(&self) -> Arc<Offered> {
+        Arc::clone(&self.offered.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    pub(super) fn has_resources(&self) -> bool {
+        self.offer.relays || !self.offered().resources.is_empty()
+    }
+
+    pub(super) fn has_prompts(&self) -> bool {
+        self.offer.relays || !self.offered().prompts.is_empty()
+    }
+
+    /// The `ServerCapabilities`: what is offered, and nothing else.
+    pub(super) fn capabilities(&self) -> Value {
+        let Offer {
+            changes,
+            logging,
+            experimental,
+            relays,
+            ..
+        } = &self.offer;
+        let list = |with_subscriptions: bool| match (changes.is_some(), with_subscriptions) {
+            (true, true) => json!({"listChanged": true, "subscribe": true}),
+            (true, false) => json!({"listChanged": true}),
+            (false, _) => json!({}),
+        };
+        let offered = self.offered();
+        let mut capabilities = json!({"tools": list(false)});
+        if self.has_resources() {
+            capabilities["resources"] = list(true);
+        }
+        if self.has_prompts() {
+            capabilities["prompts"] = list(false);
+        }
+        let completes = |(resource, _): &(ResourceDefinition, _)| resource.is_template();
+        if *relays || !offered.prompts.is_empty() || offered.resources.iter().any(completes) {
+            capabilities["completions"] = json!({});
+        }
+        if *logging {
+            capabilities["logging"] = json!({});
+        }
+        if !experimental.is_empty() {
+            capabilities["experimental"] = json!(experimental);
+        }
+        capabilities
+    }
+}
