@@ -1,34 +1,58 @@
 //! What a single request may ask for beyond its answer.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use tokio::sync::mpsc;
 
-/// How one request is made.
-#[derive(Clone, Debug, Default)]
+use crate::Handler;
+
+/// How one request is made. Dropping the future of a request cancels it, however it is made.
+#[derive(Clone, Default)]
+#[must_use]
 pub struct Options {
-    /// How long to wait for the answer, however much progress is reported; the client's default
-    /// where absent.
-    pub timeout: Option<Duration>,
-    /// Asks the server to report progress and says where to. A report that finds the channel full
-    /// is dropped: a slow reader never holds up the answer.
-    pub progress: Option<mpsc::Sender<Progress>>,
+    pub(crate) timeout: Option<Duration>,
+    pub(crate) progress: Option<mpsc::Sender<Progress>>,
+    pub(crate) handler: Option<Arc<dyn Handler>>,
+    pub(crate) capabilities: Option<Arc<RawValue>>,
+    pub(crate) traceparent: Option<String>,
 }
 
 impl Options {
-    /// Waits at most `timeout` for the answer.
-    #[must_use]
+    /// Waits at most `timeout` for the answer, however much progress is reported; the client's
+    /// default where not set.
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = Some(timeout);
         self
     }
 
-    /// Sends progress reports to `reports`.
-    #[must_use]
+    /// Asks the server to report progress and sends the reports here. A report that finds the
+    /// channel full is dropped: a slow reader never holds up the answer.
     pub fn progress(mut self, reports: mpsc::Sender<Progress>) -> Self {
         self.progress = Some(reports);
+        self
+    }
+
+    /// Who takes what belongs to this request: its progress if `_meta.progressToken` of the
+    /// parameters asks for it, log messages, and requests of the server.
+    pub fn handler(mut self, handler: Arc<dyn Handler>) -> Self {
+        self.handler = Some(handler);
+        self
+    }
+
+    /// What the server may ask back during this request, instead of the client's capabilities. Only
+    /// the modern era can say this per request; it is ignored elsewhere.
+    pub fn capabilities(mut self, capabilities: Arc<RawValue>) -> Self {
+        self.capabilities = Some(capabilities);
+        self
+    }
+
+    /// The W3C trace context, sent as `_meta.traceparent` and over HTTP as a header too. A
+    /// `tracestate` may stand in `_meta` of the parameters.
+    pub fn traceparent(mut self, traceparent: impl Into<String>) -> Self {
+        self.traceparent = Some(traceparent.into());
         self
     }
 }

@@ -1,82 +1,41 @@
 //! One connection to one server.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use mcp_core::jsonrpc::{ErrorObject, Id, Json, Response};
+use mcp_core::era::Era;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
-use tokio::sync::mpsc;
 
-use crate::http::Http;
-use crate::incoming::{Inbox, reply};
-use crate::stdio::Stdio;
+use crate::agreed::Agreed;
+use crate::http::{Annotations, request_headers};
+use crate::inbound::Inbound;
+use crate::meta::{self, Say};
+use crate::sink::Sink;
 use crate::transport::Transport;
-use crate::{Command, Endpoint, Error, FromServer, Options, outgoing};
+use crate::{Builder, Command, Counters, Dialect, Endpoint, Error, Options, ServerInfo, outgoing};
 
-/// What an answer may take unless told otherwise.
-const TIMEOUT: Duration = Duration::from_secs(30);
-
-/// An MCP client: one server, any number of requests at the same time.
+/// An MCP client: one server, any number of requests at the same time. Clones share everything.
 ///
-/// Dropping it ends the connection; a child process is killed unless [`Client::close`] let it end
-/// in peace.
-pub struct Client {
-    transport: Arc<Transport>,
+/// Dropping the last clone ends the connection; a child process is killed unless [`Client::close`]
+/// let it end in peace.
+#[derive(Clone)]
+pub struct Client(pub(crate) Arc<Inner>);
+
+pub(crate) struct Inner {
+    pub(crate) transport: Transport,
+    pub(crate) inbound: Arc<Inbound>,
+    pub(crate) connect_timeout: Duration,
+    pub(crate) dialect: Dialect,
+    /// One handshake at a time.
+    pub(crate) connecting: tokio::sync::Mutex<()>,
+    /// What the tools want in headers.
+    pub(crate) annotations: Annotations,
+    timeout: Duration,
     next_id: AtomicU64,
-    timeout: Duration,
-}
-
-/// What a [`Client`] does by default, and where the server's own messages go.
-#[must_use]
-pub struct Builder {
-    timeout: Duration,
-    inbox: Inbox,
-}
-
-impl Default for Builder {
-    fn default() -> Self {
-        Self {
-            timeout: TIMEOUT,
-            inbox: Inbox::default(),
-        }
-    }
-}
-
-impl Builder {
-    /// How long to wait for an answer; 30 s unless set.
-    pub fn timeout(mut self, timeout: Duration) -> Self {
-        self.timeout = timeout;
-        self
-    }
-
-    /// Where the server's notifications and requests go. What finds the channel full is dropped
-    /// (notifications) or refused (requests). Progress has [its own way](Options::progress).
-    pub fn inbox(mut self, inbox: mpsc::Sender<FromServer>) -> Self {
-        self.inbox = Inbox::to(inbox);
-        self
-    }
-
-    /// A client of the server behind a URL. Connects when there is something to send.
-    ///
-    /// # Errors
-    /// Those of [`tls::client_config`](crate::tls::client_config).
-    pub fn http(self, endpoint: Endpoint) -> Result<Client, Error> {
-        let http = Http::new(endpoint, self.inbox)?;
-        Ok(Client::over(Transport::Http(http), self.timeout))
-    }
-
-    /// A client of a server that is started now.
-    ///
-    /// # Errors
-    /// [`Error::Unreachable`] when the program cannot be started; [`Error::Invalid`] outside of a
-    /// Tokio runtime.
-    pub fn stdio(self, command: Command) -> Result<Client, Error> {
-        let stdio = Stdio::spawn(command, self.inbox)?;
-        Ok(Client::over(Transport::Stdio(stdio), self.timeout))
-    }
+    agreed: Mutex<Arc<Agreed>>,
 }
 
 impl Client {
@@ -101,12 +60,18 @@ impl Client {
         Self::builder().stdio(command)
     }
 
-    fn over(transport: Transport, timeout: Duration) -> Self {
-        Self {
-            transport: Arc::new(transport),
+    pub(crate) fn over(transport: Transport, inbound: Arc<Inbound>, builder: &Builder) -> Self {
+        Self(Arc::new(Inner {
+            transport,
+            inbound,
+            connect_timeout: builder.connect_timeout,
+            dialect: builder.dialect,
+            connecting: tokio::sync::Mutex::default(),
+            annotations: Annotations::default(),
+            timeout: builder.timeout,
             next_id: AtomicU64::new(1),
-            timeout,
-        }
+            agreed: Mutex::default(),
+        }))
     }
 
     /// Sends a request and waits for its result. `params` that serialise to `null` are left out.
@@ -121,8 +86,14 @@ impl Client {
         self.request_with(method, params, Options::default()).await
     }
 
-    /// Sends a request with a timeout of its own, or with progress reports. Dropping the future
-    /// cancels the request at the server.
+    /// Sends a request in a way of its own. The result is what the server wrote, byte for byte; so
+    /// are the parameters except for `_meta`, which says what the server's era wants there.
+    ///
+    /// Dropping the future cancels the request at the server: by `notifications/cancelled`, or over
+    /// HTTP in the modern era by closing the stream.
+    ///
+    /// A request that meets a session which the server has forgotten was not accepted: it is
+    /// repeated once after a new handshake. Nothing else is repeated.
     ///
     /// # Errors
     /// See [`Error`].
@@ -132,19 +103,10 @@ impl Client {
         params: &(impl Serialize + Sync + ?Sized),
         options: Options,
     ) -> Result<Box<RawValue>, Error> {
-        let id = self.next_id.fetch_add(1, Ordering::Relaxed);
-        let request = outgoing::request(id, method, params, options.progress.is_some())?;
-        let mut cancel = CancelOnDrop {
-            transport: &self.transport,
-            // The specification forbids to cancel the handshake.
-            id: (method != "initialize").then_some(id),
-        };
-        let exchange = self.transport.exchange(request, options.progress);
-        let answer = self.in_time(options.timeout, exchange).await;
-        if !matches!(answer, Err(Error::Timeout { .. })) {
-            cancel.id = None;
-        }
-        answer
+        let params = outgoing::params(params)?;
+        let after = options.timeout.unwrap_or(self.0.timeout);
+        let call = self.call(method, params.as_deref(), &options);
+        self.in_time(after, call).await
     }
 
     /// Sends a notification. Over HTTP it waits until the server has accepted it.
@@ -156,40 +118,143 @@ impl Client {
         method: &str,
         params: &(impl Serialize + Sync + ?Sized),
     ) -> Result<(), Error> {
-        let message = outgoing::notification(method, params)?;
-        self.in_time(None, self.transport.send(message)).await
+        let params = outgoing::params(params)?;
+        let agreed = self.agreed();
+        let headers = request_headers(agreed.is_modern(), method, None, &[]);
+        let message = outgoing::notification(method, params.as_deref());
+        let sending = self.0.transport.send(message, headers);
+        self.in_time(self.0.timeout, sending).await
     }
 
-    /// Answers a [request of the server](FromServer::Request).
-    ///
-    /// # Errors
-    /// See [`Error`].
-    pub async fn respond(
-        &self,
-        id: &RawValue,
-        outcome: Result<Json, ErrorObject>,
-    ) -> Result<(), Error> {
-        let message = reply(Response {
-            id: Id::new(id),
-            outcome,
-        });
-        self.in_time(None, self.transport.send(message)).await
+    /// What the server said about itself; `None` before [`Client::connect`].
+    pub fn server(&self) -> Option<Arc<ServerInfo>> {
+        self.agreed().server.clone()
+    }
+
+    /// The era of the connection; plain before [`Client::connect`].
+    pub fn era(&self) -> Era {
+        self.agreed().server.as_ref().map_or(Era::Plain, |s| s.era)
+    }
+
+    /// What the server did wrong so far, and was skipped.
+    pub fn counters(&self) -> Counters {
+        self.0.inbound.counting.read()
+    }
+
+    /// The server's name in errors and logs: the origin of its URL, or its program.
+    pub fn peer(&self) -> &str {
+        self.0.transport.peer()
+    }
+
+    /// The process id of a child, as long as it runs.
+    pub fn pid(&self) -> Option<u32> {
+        self.0.transport.pid()
+    }
+
+    /// Waits until a child has ended, or the client was closed; says why. Its processes are gone
+    /// then.
+    pub async fn ended(&self) -> String {
+        self.0.transport.ended().await
     }
 
     /// Ends the session over HTTP. Ends a child process in peace: closes its stdin, waits, and only
     /// then sends signals. Requests that are still waiting fail with [`Error::Closed`] where the
     /// transport ends with them.
     pub async fn close(&self) {
-        self.transport.close().await;
+        self.0.transport.close().await;
     }
 
-    /// The server's name in errors and logs: the origin of its URL, or its program.
-    pub fn peer(&self) -> &str {
-        self.transport.peer()
+    /// Sends a request, and once more where the first was provably not accepted.
+    async fn call(
+        &self,
+        method: &str,
+        params: Option<&str>,
+        options: &Options,
+    ) -> Result<Box<RawValue>, Error> {
+        let agreed = self.agreed();
+        let answer = self.attempt(&agreed, method, params, options).await;
+        match answer {
+            Err(Error::SessionLost { .. }) => self.renew(&agreed).await?,
+            Err(error) if self.learns_headers(&agreed, method, &error).await => {}
+            answer => return answer,
+        }
+        self.attempt(&self.agreed(), method, params, options).await
     }
 
-    pub(crate) fn transport(&self) -> &Transport {
-        &self.transport
+    /// Sends a request, in the way that was agreed on.
+    pub(crate) async fn attempt(
+        &self,
+        agreed: &Agreed,
+        method: &str,
+        params: Option<&str>,
+        options: &Options,
+    ) -> Result<Box<RawValue>, Error> {
+        let say = Say {
+            envelope: agreed.envelope.as_ref(),
+            capabilities: options.capabilities.as_deref(),
+            traceparent: options.traceparent.as_deref(),
+            progress: options.progress.is_some(),
+            may_report: options.handler.is_some(),
+        };
+        let id = self.next_id();
+        let composed = meta::compose(params, id, &say)?;
+        let request = self.outgoing(agreed, id, method, composed.params.as_deref(), options);
+        let sink = Sink::new(options, composed.token);
+        self.exchange(request, sink).await
+    }
+
+    pub(crate) fn outgoing(
+        &self,
+        agreed: &Agreed,
+        id: u64,
+        method: &str,
+        params: Option<&str>,
+        options: &Options,
+    ) -> outgoing::Outgoing {
+        let mut request = outgoing::request(id, method, params);
+        request.is_resumable = !agreed.is_modern();
+        if let Transport::Http(_) = self.0.transport {
+            let traceparent = options.traceparent.as_deref();
+            let annotated = match (agreed.is_modern(), method) {
+                (true, "tools/call") => self.0.annotations.headers(params),
+                _ => Vec::new(),
+            };
+            request.headers = request_headers(agreed.is_modern(), method, params, &annotated);
+            crate::http::trace(&mut request.headers, traceparent);
+        }
+        request
+    }
+
+    /// Sends a request; cancels it if nobody waits for the answer any more.
+    pub(crate) async fn exchange(
+        &self,
+        request: outgoing::Outgoing,
+        sink: Sink,
+    ) -> Result<Box<RawValue>, Error> {
+        let mut cancel = CancelOnDrop {
+            transport: &self.0.transport,
+            // The specification forbids to cancel the handshake.
+            id: (!matches!(&*request.method, "initialize" | "server/discover"))
+                .then_some(request.id),
+        };
+        let answer = self.0.transport.exchange(request, sink).await;
+        cancel.id = None;
+        answer
+    }
+
+    pub(crate) fn next_id(&self) -> u64 {
+        self.0.next_id.fetch_add(1, Ordering::Relaxed)
+    }
+
+    pub(crate) fn agreed(&self) -> Arc<Agreed> {
+        // Nothing that panics runs under this lock.
+        let agreed = self.0.agreed.lock();
+        agreed.unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(crate) fn agree(&self, agreed: Agreed) {
+        let mut current = self.0.agreed.lock().unwrap_or_else(PoisonError::into_inner);
+        *current = Arc::new(agreed);
     }
 
     /// Reads an answer as the type that the specification gives it.
@@ -206,24 +271,28 @@ impl Client {
 
     pub(crate) fn broken(&self, fault: impl Into<String>) -> Error {
         Error::Protocol {
-            peer: self.transport.peer().clone(),
+            peer: self.0.transport.peer().clone(),
             fault: fault.into(),
         }
     }
 
-    async fn in_time<T>(
+    /// Whatever it is made of, it takes at most this long.
+    pub(crate) async fn in_time<T>(
         &self,
-        timeout: Option<Duration>,
+        after: Duration,
         work: impl Future<Output = Result<T, Error>>,
     ) -> Result<T, Error> {
-        let after = timeout.unwrap_or(self.timeout);
-        let peer = self.transport.peer();
+        let peer = self.0.transport.peer();
         tokio::time::timeout(after, work).await.unwrap_or_else(|_| {
             Err(Error::Timeout {
                 peer: peer.clone(),
                 after,
             })
         })
+    }
+
+    pub(crate) fn timeout(&self) -> Duration {
+        self.0.timeout
     }
 }
 

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 /// Why a request has no result.
@@ -25,6 +25,12 @@ pub enum Error {
         /// What the operating system or the TLS layer said.
         source: Box<dyn std::error::Error + Send + Sync>,
     },
+    /// The child does not read: what was to be sent before this request is still waiting, and no
+    /// place in the queue became free within 5 s. Provably nothing was sent.
+    Busy {
+        /// The server.
+        peer: Arc<str>,
+    },
     /// No answer in time. The server may have acted, and was told to stop.
     Timeout {
         /// The server.
@@ -43,8 +49,8 @@ pub enum Error {
         /// The JSON-RPC error in the body, if it held one.
         error: Option<RpcError>,
     },
-    /// The server no longer knows our session (404): [initialize](crate::Client::initialize) again.
-    /// The request was not accepted, so it is safe to repeat.
+    /// The server no longer knows our session (404), and a new handshake did not help. The request
+    /// was not accepted, so it is safe to repeat.
     SessionLost {
         /// The server.
         peer: Arc<str>,
@@ -68,7 +74,7 @@ pub enum Error {
 }
 
 /// The `error` object of a JSON-RPC response.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
 pub struct RpcError {
     /// The number of the error in the peer's dialect.
     pub code: i64,
@@ -76,8 +82,19 @@ pub struct RpcError {
     #[serde(default)]
     pub message: String,
     /// The peer's details, byte for byte.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub data: Option<Box<RawValue>>,
+}
+
+impl RpcError {
+    /// An error without details.
+    pub fn new(code: i32, message: impl Into<String>) -> Self {
+        Self {
+            code: code.into(),
+            message: message.into(),
+            data: None,
+        }
+    }
 }
 
 impl Error {
@@ -94,8 +111,25 @@ impl Error {
     pub fn was_not_sent(&self) -> bool {
         matches!(
             self,
-            Self::Invalid(_) | Self::Unreachable { .. } | Self::SessionLost { .. }
+            Self::Invalid(_)
+                | Self::Unreachable { .. }
+                | Self::Busy { .. }
+                | Self::SessionLost { .. }
         )
+    }
+
+    /// True if it says something about the way to the server rather than about the request: what a
+    /// circuit breaker counts. A JSON-RPC error is an answer, whatever the HTTP status around it.
+    pub fn is_transport_failure(&self) -> bool {
+        match self {
+            Self::Unreachable { .. }
+            | Self::Busy { .. }
+            | Self::Timeout { .. }
+            | Self::Protocol { .. }
+            | Self::Closed { .. } => true,
+            Self::Http { status, error, .. } => *status >= 500 && error.is_none(),
+            Self::Invalid(_) | Self::SessionLost { .. } | Self::Rpc(_) => false,
+        }
     }
 }
 
@@ -104,6 +138,7 @@ impl fmt::Display for Error {
         match self {
             Self::Invalid(what) => f.write_str(what),
             Self::Unreachable { peer, .. } => write!(f, "{peer} cannot be reached"),
+            Self::Busy { peer } => write!(f, "{peer} is busy: it does not read what it is sent"),
             Self::Timeout { peer, after } => {
                 write!(f, "{peer} did not answer within {} s", after.as_secs_f32())
             }

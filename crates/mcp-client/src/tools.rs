@@ -1,16 +1,9 @@
 //! `tools/list` and `tools/call`, typed as far as a caller looks and raw below that.
 
-use std::collections::HashSet;
-
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use crate::{Client, Error, Options};
-
-/// More pages than any honest server has.
-const MAX_PAGES: usize = 1_000;
-/// More tools than any host can offer to a model.
-const MAX_TOOLS: usize = 20_000;
 
 /// The definition of a tool.
 #[derive(Clone, Debug, Deserialize)]
@@ -98,46 +91,17 @@ impl<'de> Deserialize<'de> for ContentItem {
 }
 
 impl Client {
-    /// All tools of the server, page by page.
+    /// All tools of the server; see [`Client::list`].
     ///
     /// # Errors
-    /// Those of [`Client::request`], and [`Error::Protocol`] for a list that does not end.
+    /// Those of [`Client::list`], and [`Error::Protocol`] for a tool without a name.
     pub async fn list_tools(&self) -> Result<Vec<Tool>, Error> {
-        #[derive(Serialize)]
-        struct Params<'a> {
-            #[serde(skip_serializing_if = "Option::is_none")]
-            cursor: Option<&'a str>,
-        }
-        #[derive(Deserialize)]
-        #[serde(rename_all = "camelCase")]
-        struct Page {
-            tools: Vec<Box<RawValue>>,
-            #[serde(default)]
-            next_cursor: Option<String>,
-        }
-
-        let mut tools = Vec::new();
-        let mut seen = HashSet::new();
-        let mut cursor: Option<String> = None;
-        for _ in 0..MAX_PAGES {
-            let params = Params {
-                cursor: cursor.as_deref(),
-            };
-            let page: Page =
-                self.read("tools/list", &self.request("tools/list", &params).await?)?;
-            for raw in page.tools {
-                let tool: Tool = self.read("tools/list", &raw)?;
-                tools.push(Tool { raw, ..tool });
-            }
-            let Some(next) = page.next_cursor else {
-                return Ok(tools);
-            };
-            if tools.len() > MAX_TOOLS || !seen.insert(next.clone()) {
-                break;
-            }
-            cursor = Some(next);
-        }
-        Err(self.broken("tools/list does not end"))
+        let tools = self.list("tools/list", "tools").await?;
+        let read = |raw: Box<RawValue>| {
+            let tool: Tool = self.read("tools/list", &raw)?;
+            Ok(Tool { raw, ..tool })
+        };
+        tools.into_iter().map(read).collect()
     }
 
     /// Calls a tool; `arguments` must serialise to an object.

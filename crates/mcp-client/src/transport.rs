@@ -1,12 +1,13 @@
 //! The two ways to a server, seen alike.
 
+use http::HeaderMap;
 use serde_json::value::RawValue;
-use tokio::sync::mpsc;
 
+use crate::Error;
 use crate::http::Http;
 use crate::outgoing::Outgoing;
+use crate::sink::Sink;
 use crate::stdio::Stdio;
-use crate::{Error, Progress};
 
 /// A way to one server.
 pub(crate) enum Transport {
@@ -23,22 +24,30 @@ impl Transport {
         }
     }
 
-    /// Sends a request and waits for its answer.
+    /// The child's process id, as long as it runs.
+    pub(crate) fn pid(&self) -> Option<u32> {
+        match self {
+            Self::Http(_) => None,
+            Self::Stdio(stdio) => stdio.pid(),
+        }
+    }
+
+    /// Sends a request and waits for its answer; `sink` takes what belongs to it.
     pub(crate) async fn exchange(
         &self,
         request: Outgoing,
-        progress: Option<mpsc::Sender<Progress>>,
+        sink: Sink,
     ) -> Result<Box<RawValue>, Error> {
         match self {
-            Self::Http(http) => http.exchange(request, progress).await,
-            Self::Stdio(stdio) => stdio.exchange(request, progress).await,
+            Self::Http(http) => http.exchange(request, sink).await,
+            Self::Stdio(stdio) => stdio.exchange(request, sink).await,
         }
     }
 
     /// Sends what has no answer.
-    pub(crate) async fn send(&self, message: String) -> Result<(), Error> {
+    pub(crate) async fn send(&self, message: String, headers: HeaderMap) -> Result<(), Error> {
         match self {
-            Self::Http(http) => http.send(message).await,
+            Self::Http(http) => http.send(message, headers).await,
             Self::Stdio(stdio) => stdio.send(message).await,
         }
     }
@@ -63,6 +72,14 @@ impl Transport {
     pub(crate) fn agree_on(&self, revision: &'static str) {
         if let Self::Http(http) = self {
             http.agree_on(revision);
+        }
+    }
+
+    /// Waits until a child has ended, or the connection was closed; says why.
+    pub(crate) async fn ended(&self) -> String {
+        match self {
+            Self::Http(http) => http.ended().await,
+            Self::Stdio(stdio) => stdio.ended().await,
         }
     }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use http::{HeaderValue, Method, Request, Response, StatusCode, header};
+use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, header};
 use http_body_util::{BodyExt, Full};
 use hyper::body::{Body, Incoming};
 use hyper_rustls::HttpsConnector;
@@ -73,11 +73,13 @@ impl Connection {
     pub(super) async fn post(
         &self,
         message: String,
+        extra: HeaderMap,
         session: &Headers,
     ) -> Result<Response<Incoming>, Error> {
         let mut request = self.request(Method::POST, session);
         *request.body_mut() = Full::from(message);
         let headers = request.headers_mut();
+        headers.extend(extra);
         let json = HeaderValue::from_static("application/json");
         headers.insert(header::CONTENT_TYPE, json);
         let both = HeaderValue::from_static("application/json, text/event-stream");
@@ -85,10 +87,10 @@ impl Connection {
         self.send(request, session).await
     }
 
-    /// Asks for what came after an event, on a new stream.
+    /// Opens a stream of what the server says of its own accord, or of what came after an event.
     pub(super) async fn resume(
         &self,
-        last_event: &[u8],
+        last_event: Option<&[u8]>,
         session: &Headers,
     ) -> Result<Response<Incoming>, Error> {
         let mut request = self.request(Method::GET, session);
@@ -97,9 +99,11 @@ impl Connection {
             header::ACCEPT,
             HeaderValue::from_static("text/event-stream"),
         );
-        let last_event = HeaderValue::from_bytes(last_event)
-            .map_err(|_| self.broken("it names its events with control characters"))?;
-        headers.insert("last-event-id", last_event);
+        if let Some(last_event) = last_event {
+            let last_event = HeaderValue::from_bytes(last_event)
+                .map_err(|_| self.broken("it names its events with control characters"))?;
+            headers.insert("last-event-id", last_event);
+        }
         self.send(request, session).await
     }
 
@@ -185,13 +189,26 @@ impl Connection {
             .and_then(|value| value.to_str().ok()?.parse().ok())
             .map(Duration::from_secs);
         let body = self.read(response.into_body(), MAX_ERROR_BODY).await;
+        let error = body.ok().and_then(|body| rpc_error(&body));
+        if status == StatusCode::BAD_REQUEST
+            && session.id.is_some()
+            && error.as_ref().is_some_and(speaks_of_session)
+        {
+            return Error::SessionLost { peer };
+        }
         Error::Http {
             peer,
             status: status.as_u16(),
             retry_after,
-            error: body.ok().and_then(|body| rpc_error(&body)),
+            error,
         }
     }
+}
+
+/// Servers made after the example of the TypeScript SDK say that a session is not theirs with 400
+/// and a sentence, where the specification wants 404.
+fn speaks_of_session(error: &RpcError) -> bool {
+    (-32099..=-32000).contains(&error.code) && error.message.to_lowercase().contains("session")
 }
 
 fn rpc_error(body: &[u8]) -> Option<RpcError> {

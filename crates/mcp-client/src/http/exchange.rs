@@ -3,17 +3,17 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::{HeaderMap, Response, StatusCode, header};
+use http::{Response, StatusCode};
 use http_body_util::BodyExt;
 use hyper::body::{Body, Incoming};
-use mcp_core::jsonrpc::{Frame, Message, Notification, ResponseIn};
+use mcp_core::jsonrpc::{Frame, Message, ResponseIn};
 use serde_json::value::RawValue;
-use tokio::sync::mpsc;
 
 use super::sse::Parser;
-use super::{DETACHED, Http};
-use crate::incoming;
-use crate::{Error, Progress, RpcError};
+use super::{DETACHED, Http, is_stream};
+use crate::Error;
+use crate::inbound::outcome;
+use crate::sink::{self, Sink};
 
 /// How long to wait before asking for the rest of a stream, unless the server says.
 const RETRY: Duration = Duration::from_secs(1);
@@ -26,19 +26,27 @@ pub(super) struct Exchange<'a> {
     id: u64,
     /// The id as the server has to repeat it.
     id_json: String,
-    progress: Option<mpsc::Sender<Progress>>,
+    sink: Sink,
+    /// The stream may be taken up again where it broke.
+    is_resumable: bool,
 }
 
 type Answer = Result<Box<RawValue>, Error>;
 
 impl<'a> Exchange<'a> {
-    pub(super) fn new(http: &'a Http, id: u64, progress: Option<mpsc::Sender<Progress>>) -> Self {
+    pub(super) fn new(http: &'a Http, id: u64, sink: Sink) -> Self {
         Self {
             http,
             id,
             id_json: id.to_string(),
-            progress,
+            sink,
+            is_resumable: true,
         }
+    }
+
+    pub(super) fn resumable(mut self, is_resumable: bool) -> Self {
+        self.is_resumable = is_resumable;
+        self
     }
 
     /// Reads the answer from a response with a status of 2xx.
@@ -62,23 +70,40 @@ impl<'a> Exchange<'a> {
 
     /// Follows the streams on which the answer may come: a server may end one early and expects us
     /// to ask for the rest.
-    async fn stream(&self, mut body: Incoming) -> Answer {
+    async fn stream(&self, body: Incoming) -> Answer {
+        match self.follow_streams(body).await? {
+            Some(answer) => answer,
+            None => Err(self
+                .http
+                .0
+                .connection
+                .closed("the stream ended before the answer")),
+        }
+    }
+
+    /// Follows a stream on which no answer comes, until the server ends it for good.
+    pub(super) async fn follow_all(&self, body: Incoming) -> Result<(), Error> {
+        self.follow_streams(body).await.map(drop)
+    }
+
+    /// `None` when the streams have ended without an answer.
+    async fn follow_streams(&self, mut body: Incoming) -> Result<Option<Answer>, Error> {
         let mut parser = Parser::new(self.http.0.connection.max_message());
         loop {
             let cut = match self.follow(&mut body, &mut parser).await {
                 Ok(Some(answer)) => {
                     drain(body);
-                    return answer;
+                    return Ok(Some(answer));
                 }
-                Ok(None) => self
-                    .http
-                    .0
-                    .connection
-                    .closed("the stream ended before the answer"),
-                Err(error @ Error::Closed { .. }) => error,
+                Ok(None) => None,
+                Err(error @ Error::Closed { .. }) => Some(error),
                 Err(error) => return Err(error),
             };
-            body = self.resume(&mut parser, cut).await?;
+            body = match (self.resume(&mut parser).await, cut) {
+                (Some(rest), _) => rest,
+                (None, None) => return Ok(None),
+                (None, Some(cut)) => return Err(cut),
+            };
         }
     }
 
@@ -100,18 +125,16 @@ impl<'a> Exchange<'a> {
         Ok(None)
     }
 
-    /// The rest of a stream that named its last event; `cut` if it did not, or has no rest.
-    async fn resume(&self, parser: &mut Parser, cut: Error) -> Result<Incoming, Error> {
+    /// The rest of a stream that named its last event, if it has one.
+    async fn resume(&self, parser: &mut Parser) -> Option<Incoming> {
         parser.restart();
-        let Some(last) = parser.last_id() else {
-            return Err(cut);
-        };
+        let last = parser.last_id().filter(|_| self.is_resumable)?;
         tokio::time::sleep(parser.retry().unwrap_or(RETRY).max(MIN_RETRY)).await;
         let session = self.http.0.session.headers();
-        match self.http.0.connection.resume(last, &session).await {
-            Ok(response) if is_stream(response.headers()) => Ok(response.into_body()),
+        match self.http.0.connection.resume(Some(last), &session).await {
+            Ok(response) if is_stream(response.headers()) => Some(response.into_body()),
             // Whatever it says now, the request itself was sent.
-            Ok(_) | Err(_) => Err(cut),
+            Ok(_) | Err(_) => None,
         }
     }
 
@@ -137,6 +160,7 @@ impl<'a> Exchange<'a> {
     fn take(&self, bytes: &[u8]) -> Result<Option<Answer>, Error> {
         let connection = &self.http.0.connection;
         let frame = Frame::decode(bytes).map_err(|error| {
+            self.http.0.inbound.counting.noise();
             tracing::debug!(peer = %connection.peer(), fault = %error.fault, "not a message");
             connection.broken("its answer is not a JSON-RPC message")
         })?;
@@ -148,12 +172,16 @@ impl<'a> Exchange<'a> {
         for message in messages {
             match message {
                 Message::Response(response) => answer = answer.or(self.mine(&response)),
-                Message::Notification(notification) => self.note(&notification),
+                Message::Notification(notification) => {
+                    let about = sink::progress_token(notification.params);
+                    let sink = about.is_none_or(|id| id == self.id).then_some(&self.sink);
+                    self.http.0.inbound.notification(&notification, sink);
+                }
                 Message::Request(request) => {
-                    let reply = self.http.0.inbox.request(&request, Some(self.id));
-                    reply
-                        .into_iter()
-                        .for_each(|reply| self.http.send_detached(reply));
+                    let http = self.http.clone();
+                    let send = async move |reply| http.send_in_time(reply).await;
+                    let sink = Some(&self.sink);
+                    self.http.0.inbound.request(&request, sink, send);
                 }
             }
         }
@@ -163,37 +191,16 @@ impl<'a> Exchange<'a> {
     /// The outcome, if it is the one of our request. An error without an id is ours too: the server
     /// could not read the request.
     fn mine(&self, response: &ResponseIn<'_>) -> Option<Answer> {
-        match (&response.id, response.outcome) {
-            (Some(id), _) if id.as_json() != self.id_json => None,
-            (None, Ok(_)) => None,
-            (_, Ok(result)) => Some(Ok(result.to_owned())),
-            (_, Err(error)) => Some(Err(match serde_json::from_str::<RpcError>(error.get()) {
-                Ok(error) => Error::Rpc(error),
-                Err(_) => self.http.0.connection.broken("its error object is not one"),
-            })),
+        let is_mine = match &response.id {
+            Some(id) => id.as_json() == self.id_json,
+            None => response.outcome.is_err(),
+        };
+        if !is_mine {
+            self.http.0.inbound.counting.stray_answer();
+            return None;
         }
+        Some(outcome(response, self.http.0.connection.peer()))
     }
-
-    fn note(&self, notification: &Notification<'_>) {
-        if notification.method == "notifications/progress"
-            && let Some(reports) = &self.progress
-            && let Some((token, report)) = incoming::progress(notification.params)
-            && token == self.id
-        {
-            // A full channel loses the report; the answer matters more.
-            let _ = reports.try_send(report);
-            return;
-        }
-        self.http.0.inbox.notification(notification);
-    }
-}
-
-fn is_stream(headers: &HeaderMap) -> bool {
-    headers
-        .get(header::CONTENT_TYPE)
-        .and_then(|value| value.to_str().ok())
-        .and_then(|value| value.split(';').next())
-        .is_some_and(|kind| kind.trim().eq_ignore_ascii_case("text/event-stream"))
 }
 
 /// Reads a stream to its end after the answer has come, so that its connection can be used again.

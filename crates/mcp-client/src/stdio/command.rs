@@ -27,6 +27,7 @@ pub struct Command {
     arguments: Vec<OsString>,
     environment: Vec<(OsString, OsString)>,
     directory: Option<PathBuf>,
+    keeper: Option<OsString>,
     pub(super) max_message: usize,
 }
 
@@ -38,6 +39,7 @@ impl Command {
             arguments: Vec::new(),
             environment: Vec::new(),
             directory: None,
+            keeper: None,
             max_message: MAX_MESSAGE,
         }
     }
@@ -69,6 +71,14 @@ impl Command {
     /// Where the program runs; where we run unless set.
     pub fn directory(mut self, directory: impl AsRef<Path>) -> Self {
         self.directory = Some(directory.as_ref().to_owned());
+        self
+    }
+
+    /// Starts the server through a [keeper](crate::keeper), so that it and what it starts end even
+    /// when this process is killed: `program` is one that calls [`keeper::run`](crate::keeper::run),
+    /// usually [`std::env::current_exe`]. Without it they end with the client, but not with us.
+    pub fn keeper(mut self, program: impl AsRef<OsStr>) -> Self {
+        self.keeper = Some(program.as_ref().to_owned());
         self
     }
 

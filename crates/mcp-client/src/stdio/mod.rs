@@ -2,6 +2,7 @@
 
 mod command;
 mod lines;
+mod log;
 mod pending;
 mod process;
 mod reader;
@@ -9,25 +10,31 @@ mod supervise;
 mod writer;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde_json::value::RawValue;
 use tokio::runtime::Handle;
 use tokio::sync::mpsc;
+use tokio::sync::mpsc::error::SendTimeoutError;
 use tokio::task::AbortHandle;
 use tokio_util::sync::CancellationToken;
 
 pub use self::command::Command;
 use self::pending::Pending;
-use crate::incoming::Inbox;
+use crate::Error;
+use crate::inbound::Inbound;
 use crate::outgoing::Outgoing;
-use crate::{Error, Progress};
+use crate::sink::Sink;
 
 /// Messages that may wait for a child to read them.
-const QUEUE: usize = 256;
+const QUEUE: usize = 64;
+/// How long a message waits for a place among them.
+const BUSY: Duration = Duration::from_secs(5);
 
 /// The way to a server that is our child.
 pub(crate) struct Stdio {
     peer: Arc<str>,
+    pid: Option<u32>,
     pending: Arc<Pending>,
     writer: mpsc::Sender<String>,
     /// Asks the child to end.
@@ -38,7 +45,7 @@ pub(crate) struct Stdio {
 }
 
 impl Stdio {
-    pub(crate) fn spawn(command: Command, inbox: Inbox) -> Result<Self, Error> {
+    pub(crate) fn spawn(command: Command, inbound: Arc<Inbound>) -> Result<Self, Error> {
         let runtime = Handle::try_current()
             .map_err(|_| Error::Invalid("a child needs a Tokio runtime".to_owned()))?;
         let peer = command.name();
@@ -52,10 +59,11 @@ impl Stdio {
                 peer: peer.clone(),
                 source: error.into(),
             })?;
+        let pid = child.id();
         let reader = reader::Reader {
             peer: peer.clone(),
             pending: pending.clone(),
-            inbox,
+            inbound,
             // Weak, or the queue would never end while somebody reads.
             writer: writer.downgrade(),
             max_message: command.max_message,
@@ -64,6 +72,7 @@ impl Stdio {
         let supervisor = runtime.spawn(life).abort_handle();
         Ok(Self {
             peer,
+            pid,
             pending,
             writer,
             stop,
@@ -76,27 +85,39 @@ impl Stdio {
         &self.peer
     }
 
+    pub(crate) fn pid(&self) -> Option<u32> {
+        self.pid.filter(|_| !self.ended.is_cancelled())
+    }
+
     pub(crate) async fn exchange(
         &self,
         request: Outgoing,
-        progress: Option<mpsc::Sender<Progress>>,
+        sink: Sink,
     ) -> Result<Box<RawValue>, Error> {
-        let place = self.pending.wait_for(request.id, progress)?;
+        let place = self.pending.wait_for(request.id, sink)?;
         self.send(request.body).await?;
         place.answer().await
     }
 
     pub(crate) async fn send(&self, message: String) -> Result<(), Error> {
-        self.writer
-            .send(message)
-            .await
-            .map_err(|_| self.pending.unreachable())
+        let sent = self.writer.send_timeout(message, BUSY).await;
+        sent.map_err(|error| match error {
+            SendTimeoutError::Timeout(_) => Error::Busy {
+                peer: self.peer.clone(),
+            },
+            SendTimeoutError::Closed(_) => self.pending.unreachable(),
+        })
     }
 
     pub(crate) fn cancel(&self, message: String) {
         if self.writer.try_send(message).is_err() {
             tracing::debug!(peer = %self.peer, "cancellation not delivered");
         }
+    }
+
+    pub(crate) async fn ended(&self) -> String {
+        self.ended.cancelled().await;
+        self.pending.end().unwrap_or_default()
     }
 
     pub(crate) async fn close(&self) {

@@ -4,9 +4,10 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use serde_json::value::RawValue;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::oneshot;
 
-use crate::{Error, Progress};
+use crate::Error;
+use crate::sink::Sink;
 
 type Answer = Result<Box<RawValue>, Error>;
 
@@ -24,7 +25,7 @@ enum State {
 
 struct Waiter {
     answer: oneshot::Sender<Answer>,
-    progress: Option<mpsc::Sender<Progress>>,
+    sink: Arc<Sink>,
 }
 
 /// A place among the waiters, given up when it is dropped.
@@ -44,11 +45,7 @@ impl Pending {
 
     /// Takes a place for the answer to `id`. After the child is gone there is none: nothing can be
     /// sent any more.
-    pub(super) fn wait_for(
-        &self,
-        id: u64,
-        progress: Option<mpsc::Sender<Progress>>,
-    ) -> Result<Place<'_>, Error> {
+    pub(super) fn wait_for(&self, id: u64, sink: Sink) -> Result<Place<'_>, Error> {
         let mut state = self.lock();
         let State::Open(waiters) = &mut *state else {
             drop(state);
@@ -59,7 +56,7 @@ impl Pending {
             id,
             Waiter {
                 answer: sender,
-                progress,
+                sink: Arc::new(sink),
             },
         );
         Ok(Place {
@@ -77,17 +74,38 @@ impl Pending {
         waiter.answer.send(answer).is_ok()
     }
 
-    /// Hands a progress report to whom it belongs; false if nobody asked for it.
-    pub(super) fn report(&self, id: u64, report: Progress) -> bool {
+    /// Who takes what belongs to a request.
+    pub(super) fn sink(&self, id: u64) -> Option<Arc<Sink>> {
+        match &*self.lock() {
+            State::Open(waiters) => waiters.get(&id).map(|waiter| waiter.sink.clone()),
+            State::Closed(_) => None,
+        }
+    }
+
+    /// The same where nothing tells the request, but only one is under way.
+    pub(super) fn only_sink(&self) -> Option<Arc<Sink>> {
         let State::Open(waiters) = &*self.lock() else {
-            return false;
+            return None;
         };
-        let Some(reports) = waiters.get(&id).and_then(|waiter| waiter.progress.as_ref()) else {
-            return false;
-        };
-        // A full channel loses the report; the answers behind it matter more.
-        let _ = reports.try_send(report);
-        true
+        let mut calls = waiters.values().filter(|waiter| !waiter.sink.listens());
+        let only = calls.next()?;
+        calls.next().is_none().then(|| only.sink.clone())
+    }
+
+    /// How the child ended, if it has.
+    pub(super) fn end(&self) -> Option<String> {
+        match &*self.lock() {
+            State::Open(_) => None,
+            State::Closed(reason) => Some(reason.clone()),
+        }
+    }
+
+    /// The error for what was going on when it ended.
+    pub(super) fn closed(&self, reason: &str) -> Error {
+        Error::Closed {
+            peer: self.peer.clone(),
+            reason: reason.to_owned(),
+        }
     }
 
     /// Fails all who wait and all who come later. The first reason stays.
@@ -101,21 +119,14 @@ impl Pending {
             },
         };
         for waiter in waiters.into_values() {
-            let error = Error::Closed {
-                peer: self.peer.clone(),
-                reason: reason.clone(),
-            };
             // One who has gone meanwhile needs no error.
-            let _ = waiter.answer.send(Err(error));
+            let _ = waiter.answer.send(Err(self.closed(&reason)));
         }
     }
 
     /// The error for what can no longer be sent.
     pub(super) fn unreachable(&self) -> Error {
-        let reason = match &*self.lock() {
-            State::Open(_) => "it is ending".to_owned(),
-            State::Closed(reason) => reason.clone(),
-        };
+        let reason = self.end().unwrap_or_else(|| "it is ending".to_owned());
         Error::Unreachable {
             peer: self.peer.clone(),
             source: reason.into(),
@@ -140,10 +151,7 @@ impl Place<'_> {
     pub(super) async fn answer(mut self) -> Answer {
         match (&mut self.answer).await {
             Ok(answer) => answer,
-            Err(_) => Err(Error::Closed {
-                peer: self.pending.peer.clone(),
-                reason: "the connection was dropped".to_owned(),
-            }),
+            Err(_) => Err(self.pending.closed("the connection was dropped")),
         }
     }
 }
@@ -172,8 +180,8 @@ mod tests {
     #[tokio::test]
     async fn an_answer_finds_its_waiter_once() {
         let pending = Pending::new("child".into());
-        let one = pending.wait_for(1, None).unwrap();
-        let two = pending.wait_for(2, None).unwrap();
+        let one = pending.wait_for(1, Sink::default()).unwrap();
+        let two = pending.wait_for(2, Sink::default()).unwrap();
         assert!(pending.answer(2, result("22")));
         assert!(!pending.answer(2, result("23")));
         assert!(!pending.answer(3, result("33")));
@@ -186,7 +194,7 @@ mod tests {
     #[tokio::test]
     async fn who_gives_up_leaves_nothing_behind() {
         let pending = Pending::new("child".into());
-        drop(pending.wait_for(1, None).unwrap());
+        drop(pending.wait_for(1, Sink::default()).unwrap());
         assert_eq!(count(&pending), 0);
         assert!(!pending.answer(1, result("1")));
     }
@@ -194,13 +202,16 @@ mod tests {
     #[tokio::test]
     async fn the_end_reaches_everybody() {
         let pending = Pending::new("child".into());
-        let waiting = pending.wait_for(1, None).unwrap();
+        let waiting = pending.wait_for(1, Sink::default()).unwrap();
         pending.close("exit status: 3".to_owned());
         pending.close("later".to_owned());
         let error = waiting.answer().await.unwrap_err();
         assert_eq!(error.to_string(), "child is gone: exit status: 3");
         assert!(!error.was_not_sent());
-        let error = pending.wait_for(2, None).map(|_| ()).unwrap_err();
+        let error = pending
+            .wait_for(2, Sink::default())
+            .map(|_| ())
+            .unwrap_err();
         assert!(error.was_not_sent(), "{error}");
         let source = std::error::Error::source(&error).unwrap();
         assert_eq!(source.to_string(), "exit status: 3");

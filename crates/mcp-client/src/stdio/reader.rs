@@ -2,29 +2,28 @@
 
 use std::sync::Arc;
 
-use mcp_core::jsonrpc::{Fault, Frame, Message, Notification, ResponseIn};
+use mcp_core::jsonrpc::{Fault, Frame, Message, Notification, Request, ResponseIn};
+use serde::Deserialize;
 use tokio::io::{AsyncRead, BufReader};
 use tokio::sync::mpsc;
 
 use super::lines::{self, Line};
 use super::pending::Pending;
-use crate::incoming::{self, Inbox};
-use crate::{Error, RpcError};
+use crate::inbound::{Inbound, outcome};
+use crate::sink;
 
 /// Bytes that are read at once.
 const BUFFER: usize = 64 << 10;
-/// Longer lines of a log are cut.
-const MAX_LOG_LINE: usize = 4 << 10;
 /// Bytes that we show of a line that is no message.
 const SHOWN: usize = 120;
 /// Such lines that the log shows of one child: one that floods us must not flood the log.
-const WARNINGS: u32 = 20;
+const WARNINGS: u64 = 20;
 
 /// Sorts the messages of a child.
 pub(super) struct Reader {
     pub(super) peer: Arc<str>,
     pub(super) pending: Arc<Pending>,
-    pub(super) inbox: Inbox,
+    pub(super) inbound: Arc<Inbound>,
     pub(super) writer: mpsc::WeakSender<String>,
     pub(super) max_message: usize,
 }
@@ -34,14 +33,12 @@ impl Reader {
     pub(super) async fn read(&self, stdout: impl AsyncRead + Unpin) -> Option<String> {
         let mut stdout = BufReader::with_capacity(BUFFER, stdout);
         let mut line = Vec::new();
-        let mut noise = 0;
         loop {
             match lines::next(&mut stdout, &mut line, self.max_message).await {
                 Ok(Line::Whole) => {
                     if let Err(fault) = self.take(line.trim_ascii())
-                        && noise < WARNINGS
+                        && self.inbound.counting.noise() < WARNINGS
                     {
-                        noise += 1;
                         let shown = String::from_utf8_lossy(&line[..line.len().min(SHOWN)]);
                         tracing::warn!(peer = %self.peer, %fault, line = ?shown, "not a message");
                     }
@@ -74,55 +71,65 @@ impl Reader {
         match message {
             Message::Response(response) => self.answer(&response),
             Message::Notification(notification) => self.note(&notification),
-            Message::Request(request) => {
-                let reply = self.inbox.request(&request, None);
-                // A child that asks without reading our answers does without them.
-                if let (Some(reply), Some(writer)) = (reply, self.writer.upgrade()) {
-                    let _ = writer.try_send(reply);
-                }
-            }
+            Message::Request(request) => self.ask(&request),
         }
     }
 
-    fn answer(&self, response: &ResponseIn<'_>) {
-        let outcome = match response.outcome {
-            Ok(result) => Ok(result.to_owned()),
-            Err(error) => Err(match serde_json::from_str::<RpcError>(error.get()) {
-                Ok(error) => Error::Rpc(error),
-                Err(_) => Error::Protocol {
-                    peer: self.peer.clone(),
-                    fault: "its error object is not one".to_owned(),
-                },
-            }),
+    fn ask(&self, request: &Request<'_>) {
+        let writer = self.writer.clone();
+        let send = async move |reply| {
+            // A child that asks without reading our answers does without them.
+            if let Some(writer) = writer.upgrade() {
+                let _ = writer.send_timeout(reply, super::BUSY).await;
+            }
         };
-        let id = response
-            .id
-            .as_ref()
-            .and_then(|id| id.as_json().parse().ok());
-        let expected = id.is_some_and(|id| self.pending.answer(id, outcome));
-        if !expected {
+        let sink = self.pending.only_sink();
+        self.inbound.request(request, sink.as_deref(), send);
+    }
+
+    fn answer(&self, response: &ResponseIn<'_>) {
+        let id = response.id.as_ref();
+        let id = id.and_then(|id| id.as_json().parse().ok());
+        let answer = outcome(response, &self.peer);
+        if !id.is_some_and(|id| self.pending.answer(id, answer)) {
+            self.inbound.counting.stray_answer();
             tracing::debug!(peer = %self.peer, "an answer that nobody waits for");
         }
     }
 
     fn note(&self, notification: &Notification<'_>) {
-        if notification.method == "notifications/progress"
-            && let Some((id, report)) = incoming::progress(notification.params)
-            && self.pending.report(id, report)
-        {
-            return;
-        }
-        self.inbox.notification(notification);
+        let params = notification.params;
+        let sink = match &*notification.method {
+            "notifications/progress" => {
+                sink::progress_token(params).and_then(|id| self.pending.sink(id))
+            }
+            "notifications/subscriptions/acknowledged" => {
+                sink::subscription(params).and_then(|id| self.pending.sink(id))
+            }
+            "notifications/cancelled" => {
+                self.end_subscription(notification);
+                None
+            }
+            "notifications/message" => self.pending.only_sink(),
+            _ => None,
+        };
+        self.inbound.notification(notification, sink.as_deref());
     }
-}
 
-/// Passes the child's log on to ours.
-pub(super) async fn log(peer: Arc<str>, stderr: impl AsyncRead + Unpin) {
-    let mut stderr = BufReader::new(stderr);
-    let mut line = Vec::new();
-    while let Ok(Line::Whole | Line::Part) = lines::next(&mut stderr, &mut line, MAX_LOG_LINE).await
-    {
-        // Escaped: the line may hold what a terminal obeys.
-        tracing::info!(target: "mcp_client::stderr", peer = %peer, line = ?String::from_utf8_lossy(&line));
+    /// In the modern era a server may cancel what listens to it, and nothing else.
+    fn end_subscription(&self, notification: &Notification<'_>) {
+        #[derive(Deserialize)]
+        struct Cancelled {
+            #[serde(rename = "requestId")]
+            id: u64,
+        }
+        let params = notification.params;
+        let cancelled = params.and_then(|params| serde_json::from_str(params.get()).ok());
+        if let Some(Cancelled { id }) = cancelled
+            && self.pending.sink(id).is_some_and(|sink| sink.listens())
+        {
+            let ended = self.pending.closed("it ended the subscription");
+            self.pending.answer(id, Err(ended));
+        }
     }
 }

@@ -11,8 +11,8 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use super::process::Process;
-use super::reader::{self, Reader};
-use super::writer;
+use super::reader::Reader;
+use super::{log, writer};
 
 /// How long the last words of a child may take to arrive, and a child without stdout to exit.
 const LAST_WORDS: Duration = Duration::from_millis(500);
@@ -35,7 +35,7 @@ pub(super) async fn supervise(
     };
 
     let _writing = Task::spawn(writer::write(stdin, queue, stop.clone()));
-    let mut logging = Task::spawn(reader::log(peer.clone(), stderr));
+    let mut logging = Task::spawn(log::follow(peer.clone(), reader.inbound.clone(), stderr));
     let mut reading = Task::spawn(async move { reader.read(stdout).await });
 
     tokio::select! {

@@ -4,12 +4,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use http::Method;
-use mcp_client::{Client, ClientInfo, FromServer, Options};
-use mcp_core::jsonrpc::Json;
+use mcp_client::{Client, ClientInfo, Options};
 use serde_json::json;
 use serde_json::value::RawValue;
 use tokio::sync::mpsc;
 
+use crate::recorder::recorder;
 use crate::server::*;
 
 fn who() -> ClientInfo {
@@ -98,9 +98,9 @@ async fn a_stream_brings_progress_messages_and_the_answer() {
         _ => accepted(),
     })
     .await;
-    let (inbox, mut messages) = mpsc::channel(8);
+    let (handler, mut seen) = recorder(Some(json!({})));
     let client = Client::builder()
-        .inbox(inbox)
+        .handler(handler)
         .http(server.endpoint())
         .unwrap();
     let (reports, mut progress) = mpsc::channel(8);
@@ -121,27 +121,14 @@ async fn a_stream_brings_progress_messages_and_the_answer() {
         assert!(report.raw.get().contains("progressToken"));
     }
     assert!(progress.recv().await.is_none());
-    let FromServer::Notification { method, params } = messages.recv().await.unwrap() else {
-        panic!("not a notification")
-    };
-    assert_eq!(
-        (method.as_str(), params.unwrap().get()),
-        ("notifications/message", r#"{"data":1}"#)
+    let log = (
+        "notification",
+        "notifications/message".to_owned(),
+        json!({"data": 1}),
     );
-    let FromServer::Request {
-        id, method, during, ..
-    } = messages.recv().await.unwrap()
-    else {
-        panic!("not a request")
-    };
-    assert_eq!(
-        (method.as_str(), during),
-        ("sampling/createMessage", Some(1))
-    );
-    client
-        .respond(&id, Ok(Json::Owned("{}".to_owned())))
-        .await
-        .unwrap();
+    assert_eq!(seen.recv().await.unwrap(), log);
+    let (kind, method, _) = seen.recv().await.unwrap();
+    assert_eq!((kind, &*method), ("request", "sampling/createMessage"));
 
     assert_eq!(
         server.next_with(r#""id":"p""#).await.json(),

@@ -7,6 +7,7 @@
 
 mod http;
 mod http_faults;
+mod recorder;
 mod server;
 mod stdio;
 mod stdio_end;

@@ -3,10 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use mcp_client::{Client, ClientInfo, Command, Error, FromServer, Options};
+use mcp_client::{Client, ClientInfo, Command, Error, Options};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
+
+use crate::recorder::recorder;
 
 /// A server whose whole behaviour is a shell script.
 pub(crate) fn sh(script: &str) -> Command {
@@ -110,7 +112,7 @@ async fn the_environment_is_what_was_declared() {
 
 #[tokio::test]
 async fn the_server_may_ask_and_report() {
-    let (inbox, mut messages) = mpsc::channel(8);
+    let (handler, mut seen) = recorder(Some(json!({"roots": []})));
     let command = sh(r#"
         read -r request
         echo '{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":1,"progress":0.5}}'
@@ -122,28 +124,15 @@ async fn the_server_may_ask_and_report() {
         printf '{"jsonrpc":"2.0","id":1,"result":[%s,%s]}\n' "$pong" "$roots"
         read -r rest
         "#);
-    let client = Client::builder().inbox(inbox).stdio(command).unwrap();
+    let client = Client::builder().handler(handler).stdio(command).unwrap();
     let (reports, mut progress) = mpsc::channel(8);
-    let answer = async {
-        let options = Options::default().progress(reports);
-        client.request_with("m", &(), options).await.unwrap()
-    };
-    let respond = async {
-        let stray = messages.recv().await.unwrap();
-        assert!(
-            matches!(stray, FromServer::Notification { .. }),
-            "{stray:?}"
-        );
-        let FromServer::Request { id, method, .. } = messages.recv().await.unwrap() else {
-            panic!("not a request")
-        };
-        assert_eq!(method, "roots/list");
-        client
-            .respond(&id, Ok(json!({"roots": []}).into()))
-            .await
-            .unwrap();
-    };
-    let (answer, ()) = tokio::join!(answer, respond);
+    let options = Options::default().progress(reports);
+    let answer = client.request_with("m", &(), options).await.unwrap();
+    let (kind, method, params) = seen.recv().await.unwrap();
+    assert_eq!((kind, &*method), ("notification", "notifications/progress"));
+    assert_eq!(params["progressToken"], 9);
+    let (kind, method, _) = seen.recv().await.unwrap();
+    assert_eq!((kind, &*method), ("request", "roots/list"));
     assert_eq!(
         parse(&answer),
         json!([
@@ -155,7 +144,7 @@ async fn the_server_may_ask_and_report() {
 }
 
 #[tokio::test]
-async fn without_an_inbox_requests_are_refused() {
+async fn without_a_handler_requests_are_refused() {
     let client = client(
         r#"
         read -r request

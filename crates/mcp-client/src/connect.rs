@@ -1,0 +1,265 @@
+//! Which era a server speaks, and the handshake of those that want one.
+
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use mcp_core::era::Era;
+use mcp_core::jsonrpc::METHOD_NOT_FOUND;
+use mcp_core::revision::{MODERN, Revision};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use crate::agreed::Agreed;
+use crate::meta::Envelope;
+use crate::{Client, ClientInfo, Dialect, Error, Options, ServerInfo};
+
+/// A server that has not answered `server/discover` for so long may be one of those that never do.
+const SILENCE: Duration = Duration::from_secs(2);
+
+/// Errors that only a server of the modern era answers with (2026-07-28, "Error Codes").
+const HEADER_MISMATCH: i64 = -32020;
+const UNSUPPORTED_VERSION: i64 = -32022;
+
+impl Client {
+    /// Finds out which era the server speaks, within the [dialects](crate::Builder::dialect) that
+    /// are tried, and opens a session where that era has one. Replaces what was agreed before.
+    ///
+    /// # Errors
+    /// Those of [`Client::request`]; [`Error::Timeout`] after the
+    /// [time](crate::Builder::connect_timeout) that all of it may take; [`Error::Protocol`] when the
+    /// server speaks no revision that we know.
+    pub async fn connect(&self, who: &ClientInfo) -> Result<Arc<ServerInfo>, Error> {
+        self.meet(who, self.0.dialect).await
+    }
+
+    /// The same with `initialize` only: agrees on a revision of the handshake era and opens a
+    /// session.
+    ///
+    /// # Errors
+    /// Those of [`Client::connect`].
+    pub async fn initialize(&self, who: &ClientInfo) -> Result<Arc<ServerInfo>, Error> {
+        self.meet(who, Dialect::Handshake).await
+    }
+
+    async fn meet(&self, who: &ClientInfo, dialect: Dialect) -> Result<Arc<ServerInfo>, Error> {
+        let meeting = async {
+            let _alone = self.0.connecting.lock().await;
+            self.agree_on(who, dialect).await
+        };
+        self.in_time(self.0.connect_timeout, meeting).await
+    }
+
+    /// A new session instead of one that the server has forgotten; at most one for all who miss it.
+    pub(crate) async fn renew(&self, lost: &Arc<Agreed>) -> Result<(), Error> {
+        let renewing = async {
+            let _alone = self.0.connecting.lock().await;
+            let current = self.agreed();
+            let Some(who) = current.who.as_ref().filter(|_| Arc::ptr_eq(lost, &current)) else {
+                return Ok(());
+            };
+            let server = self.agree_on(who, Dialect::Handshake).await?;
+            self.0.inbound.handler.renewed(&server);
+            Ok(())
+        };
+        self.in_time(self.0.connect_timeout, renewing).await
+    }
+
+    async fn agree_on(&self, who: &ClientInfo, dialect: Dialect) -> Result<Arc<ServerInfo>, Error> {
+        let server = match dialect {
+            Dialect::Plain => plain(),
+            Dialect::Handshake => self.shake_hands(who).await?,
+            Dialect::Modern => match self.discover(who).await {
+                Ok(Some(server)) => server,
+                Ok(None) => return Err(self.broken("it does not speak 2026-07-28")),
+                Err(NotModern(error)) => return Err(error),
+            },
+            Dialect::Newest => self.newest(who).await?,
+        };
+        let server = Arc::new(server);
+        let envelope = match server.era {
+            Era::Modern => Some(Envelope::new(who)?),
+            Era::Handshake(_) | Era::Plain => None,
+        };
+        if let Era::Handshake(revision) = server.era {
+            self.0.transport.agree_on(revision.as_str());
+        } else {
+            self.0.transport.forget_session();
+        }
+        self.agree(Agreed {
+            who: Some(who.clone()),
+            server: Some(server.clone()),
+            envelope,
+        });
+        if let Era::Handshake(_) = server.era {
+            match self.notify("notifications/initialized", &()).await {
+                // One that knows no notifications can do without.
+                Err(Error::Http { status, .. }) => {
+                    tracing::debug!(peer = self.peer(), status, "does not want to be notified");
+                }
+                told => told?,
+            }
+        }
+        Ok(server)
+    }
+
+    /// Asks for the newest first. Who is silent for long may be new and slow to start, or old and
+    /// deaf to what it does not know: it is asked in the old way too, and the first answer counts.
+    async fn newest(&self, who: &ClientInfo) -> Result<ServerInfo, Error> {
+        let mut discovery = pin!(self.discover(who));
+        match tokio::time::timeout(SILENCE, &mut discovery).await {
+            Ok(Ok(Some(server))) => return Ok(server),
+            Ok(Ok(None)) => return self.older(who).await,
+            Ok(Err(NotModern(error))) if says_nothing(&error) => return self.older(who).await,
+            Ok(Err(NotModern(error))) => return Err(error),
+            Err(_) => {}
+        }
+        let mut older = pin!(self.older(who));
+        tokio::select! {
+            found = &mut discovery => match found {
+                Ok(Some(server)) => Ok(server),
+                Ok(None) | Err(_) => older.await,
+            },
+            met = &mut older => match met {
+                Err(refused) if refused.rpc().is_some() => match discovery.await {
+                    Ok(Some(server)) => Ok(server),
+                    Ok(None) | Err(_) => Err(refused),
+                },
+                met => met,
+            },
+        }
+    }
+
+    /// A handshake, or nothing at all with those who do not know it.
+    async fn older(&self, who: &ClientInfo) -> Result<ServerInfo, Error> {
+        match self.shake_hands(who).await {
+            Err(error) if code(&error) == Some(METHOD_NOT_FOUND.into()) => Ok(plain()),
+            met => met,
+        }
+    }
+
+    async fn shake_hands(&self, who: &ClientInfo) -> Result<ServerInfo, Error> {
+        #[derive(Deserialize)]
+        #[serde(rename_all = "camelCase")]
+        struct Answer {
+            protocol_version: String,
+            capabilities: Option<Box<RawValue>>,
+            #[serde(default)]
+            server_info: Box<RawValue>,
+            instructions: Option<String>,
+        }
+        let who = serde_json::to_string(who).map_err(|error| Error::Invalid(error.to_string()))?;
+        let none = (Agreed::default(), Options::default());
+        let answer = self.attempt(&none.0, "initialize", Some(&who), &none.1);
+        let answer: Answer = self.read("initialize", &*answer.await?)?;
+        let Some(revision) = Revision::parse(&answer.protocol_version) else {
+            return Err(self.broken("initialize chose an unknown protocol version"));
+        };
+        Ok(ServerInfo {
+            era: Era::Handshake(revision),
+            protocol_version: answer.protocol_version,
+            capabilities: answer.capabilities.unwrap_or_else(nothing),
+            server_info: answer.server_info,
+            instructions: answer.instructions,
+        })
+    }
+
+    /// `None`: the server knows the modern era's manners, but speaks only older revisions.
+    async fn discover(&self, who: &ClientInfo) -> Result<Option<ServerInfo>, NotModern> {
+        #[derive(Deserialize)]
+        #[serde(rename_all = "camelCase")]
+        struct Answer {
+            supported_versions: Vec<String>,
+            capabilities: Option<Box<RawValue>>,
+            instructions: Option<String>,
+            server_info: Option<Box<RawValue>>,
+            #[serde(default, rename = "_meta")]
+            meta: Meta,
+        }
+        #[derive(Default, Deserialize)]
+        struct Meta {
+            #[serde(rename = "io.modelcontextprotocol/serverInfo")]
+            server_info: Option<Box<RawValue>>,
+        }
+        let agreed = Agreed {
+            envelope: Some(Envelope::new(who).map_err(NotModern)?),
+            ..Agreed::default()
+        };
+        let options = Options::default();
+        let ask = || self.attempt(&agreed, "server/discover", None, &options);
+        let answer = match ask().await {
+            Err(error) => match supported(&error) {
+                // It names what we have just said: perhaps it has only now learnt it.
+                Some(versions) if versions.iter().any(|v| v == MODERN) => ask().await,
+                Some(versions) if versions.iter().any(|v| Revision::parse(v).is_some()) => {
+                    return Ok(None);
+                }
+                _ => Err(error),
+            },
+            answer => answer,
+        };
+        let answer = answer.map_err(NotModern)?;
+        let answer: Answer = self.read("server/discover", &answer).map_err(NotModern)?;
+        if !answer.supported_versions.iter().any(|v| v == MODERN) {
+            return Ok(None);
+        }
+        Ok(Some(ServerInfo {
+            era: Era::Modern,
+            protocol_version: MODERN.to_owned(),
+            capabilities: answer.capabilities.unwrap_or_else(nothing),
+            server_info: answer
+                .meta
+                .server_info
+                .or(answer.server_info)
+                .unwrap_or_default(),
+            instructions: answer.instructions,
+        }))
+    }
+}
+
+/// Why a server could not be discovered.
+struct NotModern(Error);
+
+/// True if the error says no more than that the server does not know what it was asked.
+fn says_nothing(error: &Error) -> bool {
+    if code(error).is_some_and(|code| (UNSUPPORTED_VERSION..=HEADER_MISMATCH).contains(&code)) {
+        return false;
+    }
+    match error {
+        Error::Rpc(_) | Error::Protocol { .. } => true,
+        // Those are about the key, the rate, or a proxy without a server behind it.
+        Error::Http { status, .. } => !matches!(status, 401 | 403 | 407 | 429 | 502..),
+        _ => false,
+    }
+}
+
+fn code(error: &Error) -> Option<i64> {
+    error.rpc().map(|error| error.code)
+}
+
+/// The versions that a server names where it refuses ours.
+fn supported(error: &Error) -> Option<Vec<String>> {
+    #[derive(Deserialize)]
+    struct Data {
+        supported: Vec<String>,
+    }
+    let error = error
+        .rpc()
+        .filter(|error| error.code == UNSUPPORTED_VERSION)?;
+    let data: Data = serde_json::from_str(error.data.as_ref()?.get()).ok()?;
+    Some(data.supported)
+}
+
+fn plain() -> ServerInfo {
+    ServerInfo {
+        era: Era::Plain,
+        protocol_version: Era::Plain.revision().to_owned(),
+        capabilities: nothing(),
+        server_info: Box::default(),
+        instructions: None,
+    }
+}
+
+fn nothing() -> Box<RawValue> {
+    RawValue::from_string("{}".to_owned()).unwrap_or_default()
+}

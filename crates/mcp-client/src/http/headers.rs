@@ -1,0 +1,106 @@
+//! The headers in which the modern era repeats what the body says (2026-07-28, "Request Metadata").
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use http::{HeaderMap, HeaderName, HeaderValue};
+use mcp_core::revision::MODERN;
+
+use super::session::PROTOCOL_VERSION;
+use crate::members::Members;
+
+const METHOD: HeaderName = HeaderName::from_static("mcp-method");
+const NAME: HeaderName = HeaderName::from_static("mcp-name");
+const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
+
+/// The headers of one message; none before the modern era.
+pub(crate) fn request_headers(
+    is_modern: bool,
+    method: &str,
+    params: Option<&str>,
+    annotated: &[(HeaderName, HeaderValue)],
+) -> HeaderMap {
+    let mut headers = HeaderMap::new();
+    if !is_modern {
+        return headers;
+    }
+    headers.insert(PROTOCOL_VERSION, HeaderValue::from_static(MODERN));
+    if let Some(method) = encoded(method) {
+        headers.insert(METHOD, method);
+    }
+    if let Some(name) = named(method).and_then(|member| text(params?, member))
+        && let Some(name) = encoded(&name)
+    {
+        headers.insert(NAME, name);
+    }
+    headers.extend(annotated.iter().cloned());
+    headers
+}
+
+/// Adds the trace context, if it can stand in a header.
+pub(crate) fn trace(headers: &mut HeaderMap, traceparent: Option<&str>) {
+    if let Some(value) = traceparent.and_then(|value| HeaderValue::from_str(value).ok()) {
+        headers.insert(TRACEPARENT, value);
+    }
+}
+
+/// The member of the params that says what the request is about.
+fn named(method: &str) -> Option<&'static str> {
+    match method {
+        "tools/call" | "prompts/get" => Some("name"),
+        "resources/read" => Some("uri"),
+        "tasks/get" | "tasks/update" | "tasks/cancel" => Some("taskId"),
+        _ => None,
+    }
+}
+
+fn text(params: &str, member: &str) -> Option<String> {
+    let raw = Members::of(params)?.get(member)?;
+    serde_json::from_str(raw.get()).ok()
+}
+
+/// A value as it can stand in a header: as it is where that is safe, in base64 otherwise.
+pub(super) fn encoded(value: &str) -> Option<HeaderValue> {
+    let visible = |byte: u8| (b' '..=b'~').contains(&byte);
+    let is_safe = value.bytes().all(visible)
+        && !value.starts_with(' ')
+        && !value.ends_with(' ')
+        && !(value.starts_with("=?base64?") && value.ends_with("?="));
+    let value = match is_safe {
+        true => HeaderValue::from_str(value),
+        false => HeaderValue::from_str(&format!("=?base64?{}?=", STANDARD.encode(value))),
+    };
+    value.ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(value: &str, expected: &str) {
+        assert_eq!(encoded(value).unwrap(), expected);
+    }
+
+    #[test]
+    fn what_is_not_safe_is_encoded() {
+        check("us-west1", "us-west1");
+        check("us west 1", "us west 1");
+        check("", "");
+        check("Hello, 世界", "=?base64?SGVsbG8sIOS4lueVjA==?=");
+        check(" padded ", "=?base64?IHBhZGRlZCA=?=");
+        check("line1\nline2", "=?base64?bGluZTEKbGluZTI=?=");
+        check("=?base64?literal?=", "=?base64?PT9iYXNlNjQ/bGl0ZXJhbD89?=");
+    }
+
+    #[test]
+    fn the_modern_era_repeats_method_and_name() {
+        let params = r#"{"arguments":{"name":"x"},"name":"caf\u00e9"}"#;
+        let headers = request_headers(true, "tools/call", Some(params), &[]);
+        assert_eq!(headers["mcp-protocol-version"], "2026-07-28");
+        assert_eq!(headers["mcp-method"], "tools/call");
+        assert_eq!(headers["mcp-name"], "=?base64?Y2Fmw6k=?=");
+        let headers = request_headers(true, "resources/read", Some(r#"{"uri":"a:b"}"#), &[]);
+        assert_eq!(headers["mcp-name"], "a:b");
+        assert!(request_headers(false, "tools/call", Some(params), &[]).is_empty());
+    }
+}

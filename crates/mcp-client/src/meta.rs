@@ -1,0 +1,201 @@
+//! The `_meta` of a request: what the caller put there, and what we have to say.
+
+use std::borrow::Cow;
+
+use mcp_core::revision::MODERN;
+use serde_json::value::RawValue;
+
+use crate::members::Members;
+use crate::{ClientInfo, Error};
+
+const VERSION: &str = "io.modelcontextprotocol/protocolVersion";
+const CLIENT_INFO: &str = "io.modelcontextprotocol/clientInfo";
+const CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
+const LOG_LEVEL: &str = "io.modelcontextprotocol/logLevel";
+const PROGRESS_TOKEN: &str = "progressToken";
+const TRACEPARENT: &str = "traceparent";
+
+/// What every request of the modern era says about us.
+#[derive(Clone)]
+pub(crate) struct Envelope {
+    version: Box<RawValue>,
+    client_info: Box<RawValue>,
+    capabilities: Box<RawValue>,
+}
+
+/// What one request has to say in its `_meta`, beside what the caller put there.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Say<'a> {
+    pub(crate) envelope: Option<&'a Envelope>,
+    /// Instead of those of the envelope.
+    pub(crate) capabilities: Option<&'a RawValue>,
+    pub(crate) traceparent: Option<&'a str>,
+    /// Report progress, whether or not the caller's `_meta` asks for it.
+    pub(crate) progress: bool,
+    /// Somebody takes the progress that the caller's `_meta` asks for.
+    pub(crate) may_report: bool,
+}
+
+/// Parameters that are ready to be sent.
+pub(crate) struct Composed<'a> {
+    pub(crate) params: Option<Cow<'a, str>>,
+    /// The token that the caller used, in the place of which the server gets ours.
+    pub(crate) token: Option<Box<RawValue>>,
+}
+
+impl Envelope {
+    pub(crate) fn new(who: &ClientInfo) -> Result<Self, Error> {
+        Ok(Self {
+            version: raw(&MODERN)?,
+            client_info: raw(&who.client_info)?,
+            capabilities: raw(&who.capabilities)?,
+        })
+    }
+}
+
+/// Writes `_meta` into `params`; everything else keeps its bytes and its place. The members that
+/// speak of a connection are ours: those of the caller's connection are taken out.
+pub(crate) fn compose<'a>(
+    params: Option<&'a str>,
+    id: u64,
+    say: &Say<'_>,
+) -> Result<Composed<'a>, Error> {
+    let unchanged = || Composed {
+        params: params.map(Cow::Borrowed),
+        token: None,
+    };
+    // An escape may hide the name.
+    let may_have_meta = |params: &str| params.contains("\"_meta\"") || params.contains("\\u");
+    let speaks = say.envelope.is_some() || say.traceparent.is_some() || say.progress;
+    if !speaks && !params.is_some_and(may_have_meta) {
+        return Ok(unchanged());
+    }
+    let mut members = match Members::of(params.unwrap_or("{}")) {
+        Some(members) if speaks || members.get("_meta").is_some() => members,
+        None if speaks => return Err(Error::Invalid("params must be an object".to_owned())),
+        // Positions have no `_meta`, and the plain dialect allows them.
+        Some(_) | None => return Ok(unchanged()),
+    };
+    let theirs = members.get("_meta");
+    let meta = theirs.and_then(|meta| Members::of(meta.get()));
+    let mut meta = meta.unwrap_or_default();
+    let token = meta.get(PROGRESS_TOKEN).filter(|_| say.may_report);
+    let (ours, traceparent) = (raw(&id)?, say.traceparent.map(|t| raw(&t)).transpose()?);
+
+    for name in [VERSION, CLIENT_INFO, CAPABILITIES] {
+        meta.remove(name);
+    }
+    match say.progress || token.is_some() {
+        true => meta.set(PROGRESS_TOKEN, &ours),
+        false => meta.remove(PROGRESS_TOKEN),
+    }
+    if let Some(traceparent) = &traceparent {
+        meta.set(TRACEPARENT, traceparent);
+    }
+    match say.envelope {
+        Some(envelope) => {
+            meta.set(VERSION, &envelope.version);
+            meta.set(CLIENT_INFO, &envelope.client_info);
+            meta.set(
+                CAPABILITIES,
+                say.capabilities.unwrap_or(&envelope.capabilities),
+            );
+        }
+        // `logging/setLevel` does this before the modern era.
+        None => meta.remove(LOG_LEVEL),
+    }
+    let meta = RawValue::from_string(meta.to_json()).map_err(unusable)?;
+    match meta.get() {
+        "{}" => members.remove("_meta"),
+        _ => members.set("_meta", &meta),
+    }
+    Ok(Composed {
+        token: token.map(ToOwned::to_owned),
+        params: Some(Cow::Owned(members.to_json())),
+    })
+}
+
+/// The parameters of a progress report, under the token that the caller knows.
+pub(crate) fn with_token(report: &RawValue, token: &RawValue) -> Option<Box<RawValue>> {
+    let mut members = Members::of(report.get())?;
+    members.set(PROGRESS_TOKEN, token);
+    RawValue::from_string(members.to_json()).ok()
+}
+
+fn raw(value: &impl serde::Serialize) -> Result<Box<RawValue>, Error> {
+    serde_json::value::to_raw_value(value).map_err(unusable)
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "a `map_err` function")]
+fn unusable(error: serde_json::Error) -> Error {
+    Error::Invalid(error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check<'a>(params: Option<&'a str>, say: &Say<'_>, expected: Option<&str>) -> Composed<'a> {
+        let composed = compose(params, 9, say).unwrap();
+        assert_eq!(composed.params.as_deref(), expected);
+        composed
+    }
+
+    #[test]
+    fn without_anything_to_say_the_params_keep_their_bytes() {
+        for params in [
+            None,
+            Some(r#"{"a":  1e400}"#),
+            Some("[1]"),
+            Some(r#"{"a":"\u00e4"}"#),
+        ] {
+            check(params, &Say::default(), params);
+        }
+    }
+
+    #[test]
+    fn a_token_of_the_caller_is_replaced_by_ours_if_somebody_takes_the_reports() {
+        let params =
+            r#"{"name":"t","_meta":{"a":1,"progressToken":"x"},"n":12345678901234567890123}"#;
+        let say = Say {
+            may_report: true,
+            ..Say::default()
+        };
+        let expected =
+            r#"{"name":"t","_meta":{"a":1,"progressToken":9},"n":12345678901234567890123}"#;
+        let composed = check(Some(params), &say, Some(expected));
+        assert_eq!(composed.token.unwrap().get(), r#""x""#);
+
+        let expected = r#"{"name":"t","_meta":{"a":1},"n":12345678901234567890123}"#;
+        let composed = check(Some(params), &Say::default(), Some(expected));
+        assert!(composed.token.is_none());
+        let say = Say {
+            progress: true,
+            ..Say::default()
+        };
+        check(None, &say, Some(r#"{"_meta":{"progressToken":9}}"#));
+    }
+
+    #[test]
+    fn the_era_of_the_caller_does_not_pass() {
+        let modern = r#"{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{},"io.modelcontextprotocol/logLevel":"info"},"x":1}"#;
+        check(Some(modern), &Say::default(), Some(r#"{"x":1}"#));
+
+        let envelope = Envelope::new(&ClientInfo::new("us", "1")).unwrap();
+        let capabilities = raw(&serde_json::json!({"roots": {}})).unwrap();
+        let say = Say {
+            envelope: Some(&envelope),
+            capabilities: Some(&capabilities),
+            traceparent: Some("00-a-b-01"),
+            ..Say::default()
+        };
+        check(
+            Some(modern),
+            &say,
+            Some(
+                r#"{"_meta":{"io.modelcontextprotocol/logLevel":"info","traceparent":"00-a-b-01","io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientInfo":{"name":"us","version":"1"},"io.modelcontextprotocol/clientCapabilities":{"roots":{}}},"x":1}"#,
+            ),
+        );
+    }
+}

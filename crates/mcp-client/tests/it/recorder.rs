@@ -1,0 +1,57 @@
+//! A handler that keeps everything, and answers what it is told to.
+
+use std::sync::{Arc, Mutex};
+
+use mcp_client::{Handler, Reply};
+use serde_json::Value;
+use serde_json::value::RawValue;
+use tokio::sync::mpsc;
+
+/// What came: `notification`, `request` or `stderr`, the method or the line, the parameters.
+pub(crate) type Seen = (&'static str, String, Value);
+
+pub(crate) struct Recorder {
+    seen: mpsc::UnboundedSender<Seen>,
+    answer: Mutex<Option<Value>>,
+}
+
+/// A handler that answers all requests with `answer`, or never.
+pub(crate) fn recorder(answer: Option<Value>) -> (Arc<Recorder>, mpsc::UnboundedReceiver<Seen>) {
+    let (seen, all) = mpsc::unbounded_channel();
+    let answer = Mutex::new(answer);
+    (Arc::new(Recorder { seen, answer }), all)
+}
+
+impl Recorder {
+    fn note(&self, kind: &'static str, what: &str, params: Option<&RawValue>) {
+        let params = params.map(|params| serde_json::from_str(params.get()).unwrap());
+        let _ = self
+            .seen
+            .send((kind, what.to_owned(), params.unwrap_or_default()));
+    }
+}
+
+impl Handler for Recorder {
+    fn notification(&self, method: &str, params: Option<&RawValue>) {
+        self.note("notification", method, params);
+    }
+
+    fn request(&self, method: &str, params: Option<&RawValue>) -> Reply {
+        self.note("request", method, params);
+        let answer = self.answer.lock().unwrap().clone();
+        Box::pin(async move {
+            match answer {
+                Some(answer) => Ok(serde_json::value::to_raw_value(&answer).unwrap()),
+                None => std::future::pending().await,
+            }
+        })
+    }
+
+    fn stderr(&self, _peer: &str, line: &str) {
+        self.note("stderr", line, None);
+    }
+
+    fn renewed(&self, server: &mcp_client::ServerInfo) {
+        self.note("renewed", &server.protocol_version, None);
+    }
+}
