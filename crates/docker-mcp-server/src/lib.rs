@@ -11,15 +11,22 @@
 mod clean;
 mod diagnose;
 mod engine;
+mod events;
 mod log;
 pub mod name;
 mod options;
+mod prompts;
 mod redact;
+mod resources;
 mod tools;
 mod when;
 
+use std::sync::Arc;
 use std::time::Duration;
 
+use mcp_core::prompt::PromptSet;
+use mcp_core::resource::ResourceSet;
+use mcp_core::server::{Changes, Server};
 use mcp_core::tool::{ToolError, Toolset};
 
 pub use engine::Engine;
@@ -34,6 +41,7 @@ pub struct DockerServer;
 pub struct Docker {
     engine: Engine,
     redact: bool,
+    changes: Changes,
 }
 
 impl mcp_serve::Product for DockerServer {
@@ -48,12 +56,21 @@ impl mcp_serve::Product for DockerServer {
         tools::all()
     }
 
+    fn resources() -> ResourceSet<Docker> {
+        resources::all()
+    }
+
+    fn prompts() -> PromptSet<Docker> {
+        prompts::all()
+    }
+
     fn connect(options: DockerOptions) -> anyhow::Result<Docker> {
         let engine = Engine::new(engine::Target::of(&options)?, options.timeout());
         tracing::info!("the Docker Engine is expected at {}", engine.target());
         Ok(Docker {
             engine,
             redact: !options.show_secrets,
+            changes: Changes::new(),
         })
     }
 }
@@ -63,6 +80,14 @@ impl mcp_serve::Service for Docker {
         let version = self.engine.version(Duration::from_secs(3)).await?;
         tracing::debug!("Docker Engine {version}");
         Ok(())
+    }
+
+    async fn run(self: Arc<Self>, _: Arc<Server>) {
+        events::follow(&self.engine, &self.changes).await;
+    }
+
+    fn changes(&self) -> Option<Changes> {
+        Some(self.changes.clone())
     }
 }
 

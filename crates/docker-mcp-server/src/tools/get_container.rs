@@ -22,13 +22,13 @@ const MAX_ITEMS: usize = 20;
 /// Inspect one container: state, health, command, environment, mounts, networks, limits.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(super) struct GetContainer {
+pub(crate) struct GetContainer {
     /// Name or id.
     container: ContainerName,
 }
 
 #[derive(Serialize, JsonSchema)]
-pub(super) struct Container {
+pub(crate) struct Container {
     id: String,
     name: String,
     image: String,

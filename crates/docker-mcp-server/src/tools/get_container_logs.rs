@@ -20,7 +20,7 @@ const MAX_BYTES: usize = 16_000;
 /// Read the newest lines of a container's log.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(super) struct GetContainerLogs {
+pub(crate) struct GetContainerLogs {
     /// Name or id.
     container: ContainerName,
     /// Lines (default 100).
@@ -45,7 +45,7 @@ enum Stream {
 }
 
 #[derive(Serialize, JsonSchema)]
-pub(super) struct ContainerLog {
+pub(crate) struct ContainerLog {
     container: String,
     /// Oldest line first.
     log: String,

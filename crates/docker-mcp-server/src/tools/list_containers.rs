@@ -22,7 +22,7 @@ const MAX_TEXT: usize = 200;
 /// List containers, newest first. Default: running ones.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(super) struct ListContainers {
+pub(crate) struct ListContainers {
     /// Also stopped ones.
     #[serde(default)]
     all: bool,
@@ -33,7 +33,7 @@ pub(super) struct ListContainers {
 }
 
 #[derive(Serialize, JsonSchema)]
-pub(super) struct Containers {
+pub(crate) struct Containers {
     containers: Vec<Row>,
     /// How many match, where not all are listed.
     #[serde(skip_serializing_if = "Option::is_none")]

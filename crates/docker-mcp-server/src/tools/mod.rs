@@ -11,6 +11,10 @@ mod restart_container;
 mod start_container;
 mod stop_container;
 
+pub(crate) use get_container::GetContainer;
+pub(crate) use get_container_logs::GetContainerLogs;
+pub(crate) use list_containers::ListContainers;
+
 use mcp_core::tool::Toolset;
 
 use crate::Docker;

@@ -1,0 +1,71 @@
+//! `docker://containers` and what is below it.
+
+use mcp_core::resource::{Contents, Resource};
+use mcp_core::tool::{Call, ToolError};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::json;
+
+use super::{answer, container_names, uri};
+use crate::Docker;
+use crate::name::ContainerName;
+use crate::tools::{GetContainer, GetContainerLogs, ListContainers};
+
+const JSON: &str = "application/json";
+
+/// All containers, stopped ones too: state, health, ports, compose project.
+#[derive(Deserialize, JsonSchema)]
+pub(super) struct Containers {}
+
+impl Resource for Containers {
+    const URI: &'static str = uri::CONTAINERS;
+    const NAME: &'static str = "Containers";
+    const MIME_TYPE: &'static str = JSON;
+    type Service = Docker;
+
+    async fn read(self, docker: &Docker, call: &Call) -> Result<Contents, ToolError> {
+        answer::<ListContainers>(json!({"all": true}), docker, call).await
+    }
+}
+
+/// One container, by name or id: state, health, configuration, mounts, networks.
+#[derive(Deserialize, JsonSchema)]
+pub(super) struct Container {
+    id: ContainerName,
+}
+
+impl Resource for Container {
+    const URI: &'static str = "docker://containers/{id}";
+    const NAME: &'static str = "Container";
+    const MIME_TYPE: &'static str = JSON;
+    type Service = Docker;
+
+    async fn read(self, docker: &Docker, call: &Call) -> Result<Contents, ToolError> {
+        answer::<GetContainer>(json!({"container": self.id}), docker, call).await
+    }
+
+    async fn complete(docker: &Docker, _: &str, value: &str) -> Vec<String> {
+        container_names(docker, value).await
+    }
+}
+
+/// The newest lines of a container's log.
+#[derive(Deserialize, JsonSchema)]
+pub(super) struct Logs {
+    id: ContainerName,
+}
+
+impl Resource for Logs {
+    const URI: &'static str = "docker://containers/{id}/logs";
+    const NAME: &'static str = "Container log";
+    const MIME_TYPE: &'static str = JSON;
+    type Service = Docker;
+
+    async fn read(self, docker: &Docker, call: &Call) -> Result<Contents, ToolError> {
+        answer::<GetContainerLogs>(json!({"container": self.id}), docker, call).await
+    }
+
+    async fn complete(docker: &Docker, _: &str, value: &str) -> Vec<String> {
+        container_names(docker, value).await
+    }
+}

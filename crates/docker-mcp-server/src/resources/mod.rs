@@ -1,0 +1,51 @@
+//! What can be looked at, and watched, without a call of a tool.
+//!
+//! A resource holds what the tool of the same subject answers: so it is selected, bounded and
+//! redacted in one place. What changes one is told by `events`.
+
+mod containers;
+pub(crate) mod uri;
+
+use mcp_core::resource::{Contents, ResourceSet};
+use mcp_core::tool::{Call, Tool, ToolError};
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::Docker;
+
+/// All resources and templates, in the order in which they are listed.
+pub(crate) fn all() -> ResourceSet<Docker> {
+    ResourceSet::new()
+        .with::<containers::Containers>()
+        .with::<containers::Container>()
+        .with::<containers::Logs>()
+}
+
+/// What the tool `T` answers to these arguments.
+async fn answer<T>(arguments: Value, docker: &Docker, call: &Call) -> Result<Contents, ToolError>
+where
+    T: Tool<Service = Docker, Output: Serialize>,
+{
+    let tool: T = serde_json::from_value(arguments)
+        .map_err(|error| ToolError::invalid_argument(error.to_string()))?;
+    let answer = tool.call(docker, call).await?;
+    let text = serde_json::to_string(&answer)
+        .map_err(|error| ToolError::upstream("The answer cannot be written.").caused_by(error))?;
+    Ok(Contents::Text(text))
+}
+
+/// Up to 100 names of containers that begin with `value`.
+pub(crate) async fn container_names(docker: &Docker, value: &str) -> Vec<String> {
+    let listed = docker.engine.list(true).await.unwrap_or_default();
+    let names = listed
+        .iter()
+        .filter_map(|container| container.names.first());
+    let names = names.map(|name| name.trim_start_matches('/'));
+    let mut names: Vec<String> = names
+        .filter(|name| name.starts_with(value))
+        .map(str::to_owned)
+        .collect();
+    names.sort();
+    names.truncate(100);
+    names
+}
