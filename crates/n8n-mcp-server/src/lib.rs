@@ -56,6 +56,7 @@ impl Product for N8nServer {
             .with::<tools::GetWorkflow>()
             .with::<tools::RunWorkflow>()
             .with::<tools::GetExecution>()
+            .group("executions", tools::executions::executions())
     }
 
     fn connect(options: Options) -> anyhow::Result<N8n> {

@@ -105,6 +105,15 @@ impl Status {
 }
 
 impl Execution {
+    /// True if it is a retry of execution `id`.
+    pub(crate) fn repeats(&self, id: &Id) -> bool {
+        match &self.retry_of {
+            Some(Value::String(of)) => of == id.as_str(),
+            Some(of) => of.to_string() == id.as_str(),
+            None => false,
+        }
+    }
+
     /// True if only somebody's action ends the wait.
     pub(crate) fn waits_for_somebody(&self) -> bool {
         let until = self.wait_till.as_deref().unwrap_or_default();

@@ -25,7 +25,7 @@ use crate::trigger::{Kind, Mode};
 
 pub(crate) use builtin_mcp::BuiltinMcp;
 pub(crate) use hooks::Hooks;
-pub(crate) use outcome::Run;
+pub(crate) use outcome::{Run, RunStatus};
 
 use builtin_mcp::Started;
 use hooks::Answer;
@@ -57,6 +57,7 @@ pub(crate) async fn run(n8n: &N8n, order: Order, call: &Call) -> Result<Run, Too
     let request_id = Uuid::new_v4().to_string();
     let mut watch = Watch::new(n8n, &order, &request_id, call);
     let workflow = n8n.api.workflow(&order.workflow).await?;
+    n8n.api.policy.check_start(&workflow)?;
     if workflow.forgets_runs() {
         watch.expect_no_execution();
     }

@@ -10,6 +10,7 @@ use serde_json::value::RawValue;
 use super::clip::bounded;
 use crate::api::{Execution, Status};
 use crate::id::Id;
+use crate::redact::Redactor;
 
 /// Messages of failed nodes are cut here; some hold whole documents.
 const MAX_MESSAGE: usize = 1_000;
@@ -109,7 +110,7 @@ impl Run {
     }
 
     /// A run of which nothing but its id is known.
-    pub(super) fn running(id: Option<&Id>) -> Self {
+    pub(crate) fn running(id: Option<&Id>) -> Self {
         Self::ended(RunStatus::Running, id)
     }
 
@@ -125,6 +126,20 @@ impl Run {
         }
     }
 
+    /// The same with its secrets hidden.
+    pub(crate) fn redacted(mut self, redactor: Redactor) -> Self {
+        self.output = self.output.map(|output| redactor.raw(output));
+        if let Some(error) = &mut self.error {
+            error.message = redactor.text(&error.message).into_owned();
+        }
+        self
+    }
+
+    /// Leaves the output out, where it is shown in another way.
+    pub(crate) fn drop_output(&mut self) {
+        (self.output, self.note) = (None, None);
+    }
+
     pub(super) fn put_output(&mut self, items: Vec<Box<RawValue>>) {
         let (output, note) = bounded(items);
         // No output is absent, as the schema says.
@@ -137,7 +152,7 @@ impl Run {
         self
     }
 
-    pub(super) fn noting(mut self, note: impl Into<String>) -> Self {
+    pub(crate) fn noting(mut self, note: impl Into<String>) -> Self {
         let note = note.into();
         self.note = Some(match self.note {
             Some(before) => format!("{before} {note}"),

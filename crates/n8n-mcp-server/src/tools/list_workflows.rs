@@ -52,7 +52,9 @@ impl Tool for ListWorkflows {
 
     async fn call(self, n8n: &N8n, _: &Call) -> Result<Page, ToolError> {
         let page = n8n.api.workflows(&self.filter()?).await?;
-        let rows = page.data.into_iter().filter(|row| !row.is_archived);
+        let policy = &n8n.api.policy;
+        let rows = page.data.into_iter();
+        let rows = rows.filter(|row| !row.is_archived && policy.admits_row(row));
         Ok(Page {
             workflows: rows.map(Row::from).collect(),
             next_cursor: page.next_cursor,

@@ -1,11 +1,11 @@
 //! The tools, one file each.
 
-mod get_execution;
+pub(crate) mod executions;
 mod get_workflow;
 mod list_workflows;
 mod run_workflow;
 
-pub(crate) use get_execution::GetExecution;
+pub(crate) use executions::GetExecution;
 pub(crate) use get_workflow::GetWorkflow;
 pub(crate) use list_workflows::ListWorkflows;
 pub(crate) use run_workflow::RunWorkflow;

@@ -45,6 +45,7 @@ impl Tool for RunWorkflow {
             trigger: self.trigger,
             wait: Duration::from_secs(wait.into()),
         };
-        run(n8n, order, call).await
+        let run = run(n8n, order, call).await?;
+        Ok(run.redacted(n8n.redactor))
     }
 }

@@ -192,6 +192,12 @@ const RULES: [Rule; 14] = [
 ];
 
 impl Cause {
+    /// Of executions that n8n did not survive.
+    pub(crate) const OF_A_CRASH: Self = Self {
+        cause: "n8n itself was ended or ran out of memory while this ran.",
+        advice: "Look into n8n's log; handle fewer items at once if it was the memory. Then retry.",
+    };
+
     /// The likely cause of what `failed` in a node of this type.
     pub(crate) fn of(failed: &Failed, node_type: Option<&str>) -> Self {
         let name = node_type.and_then(|kind| kind.rsplit('.').next());
@@ -236,17 +242,8 @@ mod tests {
 
     fn failed(message: &str, http_status: Option<u16>) -> Failed {
         Failed {
-            node: None,
-            message: message.into(),
-            description: None,
             http_status,
-            error: None,
-            line: None,
-            parameter: None,
-            item: None,
-            input_from: Vec::new(),
-            input_items: 0,
-            input: Vec::new(),
+            ..Failed::saying(message)
         }
     }
 

@@ -129,6 +129,21 @@ impl Trace {
         }
     }
 
+    /// The nodes that ran, in order.
+    pub(crate) fn names(&self) -> Vec<&str> {
+        self.nodes.iter().map(|(name, _)| name.as_str()).collect()
+    }
+
+    pub(crate) fn has(&self, node: &str) -> bool {
+        self.runs(node).is_some()
+    }
+
+    /// The type of the node that failed, where the error holds the node.
+    pub(crate) fn failed_type(&self) -> Option<String> {
+        let node = self.error.as_ref()?.node.as_ref()?;
+        node.get("type")?.as_str().map(str::to_owned)
+    }
+
     pub(super) fn runs(&self, node: &str) -> Option<&[NodeRun]> {
         let found = self.nodes.iter().find(|(name, _)| name == node);
         found.map(|(_, runs)| runs.as_slice())

@@ -48,6 +48,25 @@ pub(crate) struct Failed {
     pub(crate) input: Vec<Value>,
 }
 
+impl Failed {
+    /// A failure of which nothing but a message is known.
+    pub(crate) fn saying(message: &str) -> Self {
+        Self {
+            node: None,
+            message: message.to_owned(),
+            description: None,
+            http_status: None,
+            error: None,
+            line: None,
+            parameter: None,
+            item: None,
+            input_from: Vec::new(),
+            input_items: 0,
+            input: Vec::new(),
+        }
+    }
+}
+
 /// What failed in an execution that did; `None` where n8n keeps no error.
 pub(crate) fn failed(trace: &Trace, redactor: Redactor) -> Option<Failed> {
     let of_node = || {

@@ -1,0 +1,47 @@
+//! `delete_execution`
+
+use mcp_core::tool::{Call, Effect, Tool, ToolError, ToolErrorKind};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::find;
+use crate::N8n;
+use crate::id::Id;
+
+/// Deletes an execution and its data for good.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct DeleteExecution {
+    execution_id: Id,
+    /// The id again, once the user has agreed.
+    confirm: Option<String>,
+}
+
+/// What was deleted.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct Deleted {
+    deleted: String,
+}
+
+impl Tool for DeleteExecution {
+    const NAME: &'static str = "delete_execution";
+    const EFFECT: Effect = Effect::Destructive;
+    type Service = N8n;
+    type Output = Deleted;
+
+    async fn call(self, n8n: &N8n, call: &Call) -> Result<Deleted, ToolError> {
+        let execution = find(n8n, &self.execution_id, false).await?;
+        if !execution.status.has_ended() {
+            return Err(ToolError::new(
+                ToolErrorKind::Conflict,
+                format!("Execution {} has not ended. Stop it first.", execution.id),
+            ));
+        }
+        let id = execution.id.to_string();
+        let loss = format!("Deletes execution {id} of n8n with all of its data.");
+        call.confirm(&loss, &id, self.confirm.as_deref()).await?;
+        let deleted = n8n.api.delete_execution(&execution.id).await;
+        deleted.map_err(|failure| n8n.api.explain(failure))?;
+        Ok(Deleted { deleted: id })
+    }
+}

@@ -1,0 +1,130 @@
+//! `explain_execution`
+
+use mcp_core::tool::{Call, Effect, Tool, ToolError, ToolErrorKind};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::find;
+use crate::N8n;
+use crate::api::{Execution, Node, Status, Workflow};
+use crate::id::Id;
+use crate::run::RunStatus;
+use crate::trace::{Cause, Failed, Trace, failed};
+
+/// Why an execution failed: the node, its input, the message, the likely cause and what to try.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ExplainExecution {
+    execution_id: Id,
+}
+
+/// Why an execution failed.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct Explanation {
+    execution_id: String,
+    status: RunStatus,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    workflow_id: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    workflow_name: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    node_type: Option<String>,
+    failed: Failed,
+    /// Probably; from the message and the kind of node.
+    likely_cause: String,
+    advice: String,
+    /// The nodes that ran, in order.
+    path: Vec<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    note: Option<String>,
+}
+
+impl Tool for ExplainExecution {
+    const NAME: &'static str = "explain_execution";
+    const EFFECT: Effect = Effect::ReadOnly;
+    type Service = N8n;
+    type Output = Explanation;
+
+    async fn call(self, n8n: &N8n, _: &Call) -> Result<Explanation, ToolError> {
+        explain(n8n, &self.execution_id).await
+    }
+}
+
+/// Why execution `id` failed.
+///
+/// # Errors
+/// Also if it did not fail.
+pub(crate) async fn explain(n8n: &N8n, id: &Id) -> Result<Explanation, ToolError> {
+    let execution = find(n8n, id, true).await?;
+    if !matches!(
+        execution.status,
+        Status::Error | Status::Crashed | Status::Unknown
+    ) {
+        return Err(did_not_fail(&execution));
+    }
+    // It may have been deleted since: the execution still tells most.
+    let workflow = match &execution.workflow_id {
+        Some(id) => n8n.api.workflow(id).await.ok(),
+        None => None,
+    };
+    let trace = Trace::read(execution.data.as_deref());
+    let failed =
+        failed(&trace, n8n.redactor).unwrap_or_else(|| unrecorded(&trace, execution.status));
+    let node = failed
+        .node
+        .as_deref()
+        .and_then(|name| node(workflow.as_ref()?, name));
+    let node_type = trace
+        .failed_type()
+        .or_else(|| node.map(|node| node.kind.clone()));
+    let Cause { cause, advice } = if execution.status == Status::Crashed {
+        Cause::OF_A_CRASH
+    } else {
+        Cause::of(&failed, node_type.as_deref())
+    };
+    let note = node
+        .is_some_and(|node| node.disabled)
+        .then(|| "The node has been disabled since.".to_owned());
+    Ok(Explanation {
+        execution_id: execution.id.to_string(),
+        status: execution.status.into(),
+        workflow_id: execution.workflow_id.as_ref().map(Id::to_string),
+        workflow_name: workflow.as_ref().map(|workflow| workflow.name.clone()),
+        node_type,
+        failed,
+        likely_cause: cause.to_owned(),
+        advice: advice.to_owned(),
+        path: trace.names().iter().map(ToString::to_string).collect(),
+        note,
+    })
+}
+
+fn node<'a>(workflow: &'a Workflow, name: &str) -> Option<&'a Node> {
+    workflow.nodes.iter().find(|node| node.name == name)
+}
+
+/// n8n died before it could write down what happened.
+fn unrecorded(trace: &Trace, status: Status) -> Failed {
+    let message = if status == Status::Crashed {
+        "n8n was ended while this ran."
+    } else {
+        "n8n keeps no error of this execution."
+    };
+    Failed {
+        node: trace.names().last().map(ToString::to_string),
+        ..Failed::saying(message)
+    }
+}
+
+fn did_not_fail(execution: &Execution) -> ToolError {
+    let status = match RunStatus::from(execution.status) {
+        RunStatus::Completed => "completed; get_execution with view `summary` shows what it did",
+        RunStatus::Canceled => "was canceled",
+        RunStatus::Running | RunStatus::Waiting => "has not ended",
+        RunStatus::Failed => "failed",
+    };
+    ToolError::new(
+        ToolErrorKind::Conflict,
+        format!("Execution {} did not fail: it {status}.", execution.id),
+    )
+}

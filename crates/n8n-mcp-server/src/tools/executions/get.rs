@@ -1,0 +1,129 @@
+//! `get_execution`
+
+use mcp_core::tool::{Bounded, Call, Effect, Tool, ToolError};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::find;
+use crate::N8n;
+use crate::id::Id;
+use crate::run::Run;
+use crate::trace::{Detail, Failed, NodeRow, Trace, failed, rows};
+
+/// Items of each node that `summary` and `full` show by default.
+const SUMMARY_ITEMS: u32 = 2;
+const FULL_ITEMS: u32 = 50;
+
+/// Status of one execution, with its output or error once it has ended; on request what each node
+/// did.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct GetExecution {
+    /// From run_workflow.
+    execution_id: Id,
+    /// preview: nodes without data; summary: with first items; full: all items; error: the failed
+    /// node and its input.
+    #[serde(default)]
+    view: View,
+    /// Only these nodes.
+    #[serde(default)]
+    nodes: Vec<String>,
+    /// Items per node.
+    items: Option<Bounded<0, 1_000>>,
+}
+
+#[derive(Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+enum View {
+    #[default]
+    Result,
+    Preview,
+    Summary,
+    Full,
+    Error,
+}
+
+/// An execution.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct Shown {
+    #[serde(flatten)]
+    run: Run,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    workflow_id: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    started_at: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    stopped_at: Option<String>,
+    /// In the order in which they ran.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    nodes: Vec<NodeRow>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    failed: Option<Failed>,
+    /// Items were left out or shortened: ask for single nodes.
+    #[serde(skip_serializing_if = "is_false")]
+    cut: bool,
+}
+
+impl Tool for GetExecution {
+    const NAME: &'static str = "get_execution";
+    const EFFECT: Effect = Effect::ReadOnly;
+    type Service = N8n;
+    type Output = Shown;
+
+    async fn call(self, n8n: &N8n, _: &Call) -> Result<Shown, ToolError> {
+        let execution = find(n8n, &self.execution_id, true).await?;
+        let shows_nodes = self.view != View::Result || !self.nodes.is_empty();
+        let trace = shows_nodes.then(|| Trace::read(execution.data.as_deref()));
+        if let Some(trace) = &trace
+            && let Some(unknown) = self.nodes.iter().find(|node| !trace.has(node))
+        {
+            return Err(ToolError::invalid_argument(format!(
+                "`nodes` names {unknown:?}, which did not run in this execution. Those that did: \
+                 {}.",
+                trace.names().join(", ")
+            )));
+        }
+        let mut shown = Shown {
+            workflow_id: execution.workflow_id.as_ref().map(Id::to_string),
+            started_at: execution.started_at.clone(),
+            stopped_at: execution.stopped_at.clone(),
+            nodes: Vec::new(),
+            failed: None,
+            cut: false,
+            run: Run::of(execution).redacted(n8n.redactor),
+        };
+        let Some(trace) = trace else {
+            return Ok(shown);
+        };
+        // The nodes say it in detail.
+        shown.run.drop_output();
+        if self.view == View::Error {
+            shown.failed = failed(&trace, n8n.redactor);
+            if self.nodes.is_empty() {
+                return Ok(shown);
+            }
+        }
+        let detail = Detail {
+            nodes: &self.nodes,
+            items: self.items() as usize,
+        };
+        (shown.nodes, shown.cut) = rows(&trace, detail, n8n.redactor);
+        Ok(shown)
+    }
+}
+
+impl GetExecution {
+    fn items(&self) -> u32 {
+        let default = match self.view {
+            View::Preview => return 0,
+            View::Summary => SUMMARY_ITEMS,
+            View::Result | View::Full | View::Error => FULL_ITEMS,
+        };
+        self.items.map_or(default, Bounded::get)
+    }
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde wants a reference")]
+fn is_false(value: &bool) -> bool {
+    !value
+}

@@ -1,0 +1,45 @@
+//! The toolset `executions`: what ran, why it failed, and what to do about it. `get_execution` is
+//! in the default toolset.
+
+mod delete;
+mod explain;
+mod get;
+mod list;
+mod retry;
+mod since;
+mod stop;
+
+use mcp_core::tool::{ToolError, Toolset};
+
+use crate::N8n;
+use crate::api::Execution;
+use crate::id::Id;
+
+pub(crate) use explain::explain;
+pub(crate) use get::GetExecution;
+
+/// The tools.
+pub(crate) fn executions() -> Toolset<N8n> {
+    Toolset::new()
+        .with::<list::ListExecutions>()
+        .with::<explain::ExplainExecution>()
+        .with::<retry::RetryExecution>()
+        .with::<stop::StopExecution>()
+        .with::<delete::DeleteExecution>()
+}
+
+/// An execution that is there and open.
+pub(crate) async fn find(n8n: &N8n, id: &Id, with_data: bool) -> Result<Execution, ToolError> {
+    let execution = match n8n.api.execution(id, with_data).await {
+        Ok(Some(execution)) => execution,
+        Ok(None) => {
+            return Err(ToolError::not_found(format!(
+                "n8n has no execution {id}. It may have been deleted, or the workflow does not \
+                 save its executions."
+            )));
+        }
+        Err(failure) => return Err(n8n.api.explain(failure)),
+    };
+    n8n.api.admit_execution(&execution).await?;
+    Ok(execution)
+}

@@ -1,0 +1,51 @@
+//! `stop_execution`
+
+use mcp_core::tool::{Call, Effect, Tool, ToolError, ToolErrorKind};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::find;
+use crate::N8n;
+use crate::id::Id;
+use crate::run::RunStatus;
+
+/// Stops an execution that runs or waits; what its nodes have done stays done.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct StopExecution {
+    execution_id: Id,
+}
+
+/// What became of it.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct Stopped {
+    execution_id: String,
+    status: RunStatus,
+}
+
+impl Tool for StopExecution {
+    const NAME: &'static str = "stop_execution";
+    const EFFECT: Effect = Effect::Idempotent;
+    type Service = N8n;
+    type Output = Stopped;
+
+    async fn call(self, n8n: &N8n, _: &Call) -> Result<Stopped, ToolError> {
+        let before = find(n8n, &self.execution_id, false).await?;
+        if before.status.has_ended() {
+            return Err(ToolError::new(
+                ToolErrorKind::Conflict,
+                format!(
+                    "Execution {} has ended already; nothing was stopped.",
+                    before.id
+                ),
+            ));
+        }
+        n8n.api.stop(&before.id).await?;
+        // It may have ended by itself in between.
+        let after = find(n8n, &before.id, false).await?;
+        Ok(Stopped {
+            execution_id: after.id.to_string(),
+            status: after.status.into(),
+        })
+    }
+}
