@@ -14,6 +14,7 @@
 
 mod api;
 mod id;
+mod logins;
 mod options;
 mod plan;
 mod policy;

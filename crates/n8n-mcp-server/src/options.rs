@@ -9,6 +9,7 @@ use reqwest::Url;
 
 use crate::N8n;
 use crate::api::Api;
+use crate::logins::Logins;
 use crate::policy::{Policy, Rule};
 use crate::redact::Redactor;
 use crate::run::{BuiltinMcp, Hooks};
@@ -47,6 +48,18 @@ pub struct Options {
     /// Address of production webhooks, where it is not that of n8n.
     #[arg(long, env = "N8N_WEBHOOK_URL", value_name = "URL")]
     n8n_webhook_url: Option<String>,
+    /// Credentials of webhooks, chats and forms that ask for one, by the names that they have in n8n:
+    /// {"NAME": {"name": HEADER, "value": VALUE}} or {"NAME": {"user": USER, "password": PASSWORD}}.
+    #[arg(
+        long,
+        env = "N8N_WEBHOOK_CREDENTIALS",
+        value_name = "JSON",
+        hide_env_values = true
+    )]
+    n8n_webhook_credentials: Option<String>,
+    /// File that holds them; may be written later.
+    #[arg(long, env = "N8N_WEBHOOK_CREDENTIALS_FILE", value_name = "FILE")]
+    n8n_webhook_credentials_file: Option<PathBuf>,
     /// Only these workflows: ids, tag:NAME or project:ID, with commas.
     #[arg(
         long,
@@ -81,6 +94,10 @@ impl Options {
         };
         let key = Secret::new(self.n8n_api_key, self.n8n_api_key_file);
         let token = Secret::new(self.n8n_mcp_token, self.n8n_mcp_token_file);
+        let logins = Secret::new(
+            self.n8n_webhook_credentials,
+            self.n8n_webhook_credentials_file,
+        );
         let policy = Policy::new(
             self.allow_workflows,
             self.deny_workflows,
@@ -88,7 +105,7 @@ impl Options {
         );
         Ok(N8n {
             mcp: BuiltinMcp::new(&base, token),
-            hooks: Hooks::new(hooks)?,
+            hooks: Hooks::new(hooks, Logins::new(logins))?,
             api: Api::new(base, key, policy)?,
             redactor: Redactor::new(!self.show_secrets),
         })

@@ -4,8 +4,9 @@ use mcp_core::tool::ToolError;
 use reqwest::Method;
 use serde_json::{Map, Value, json};
 
+use super::form::fill_in;
 use super::{Wish, conflict};
-use crate::trigger::{Kind, Mode, Trigger, Way, Webhook};
+use crate::trigger::{Chat, Kind, Mode, Trigger, Way, Webhook};
 
 /// The one request that starts the workflow.
 #[derive(Debug, PartialEq)]
@@ -17,18 +18,28 @@ pub(crate) enum Start {
 /// A request to a production URL.
 #[derive(Debug, PartialEq)]
 pub(crate) struct UrlStart {
-    /// A webhook, or else a chat.
+    /// A webhook, a chat or a form.
     pub(crate) kind: Kind,
     pub(crate) method: Method,
     /// Segments below n8n's address.
     pub(crate) path: Vec<String>,
     pub(crate) query: Vec<(String, String)>,
-    pub(crate) body: Option<Value>,
+    pub(crate) body: Option<Body>,
     /// The reply tells how the run ended.
     pub(crate) replies_late: bool,
+    /// Name of the credential that it is sent with.
+    pub(crate) login: Option<String>,
 }
 
-/// A call of `execute_workflow` of n8n's built-in MCP server.
+/// What a request to a production URL holds.
+#[derive(Debug, PartialEq)]
+pub(crate) enum Body {
+    Json(Value),
+    /// Names and values of a form (`multipart/form-data`).
+    Fields(Vec<(String, String)>),
+}
+
+/// A call of `execute_workflow` or `test_workflow` of n8n's built-in MCP server.
 #[derive(Debug, PartialEq)]
 pub(crate) struct McpStart {
     pub(crate) trigger: String,
@@ -46,6 +57,8 @@ pub(crate) enum Inputs {
     Webhook(Value),
     Chat(String),
     Form(Value),
+    /// What the trigger puts out, in test mode.
+    Item(Value),
 }
 
 /// The request that goes this way, with the parameters in it.
@@ -62,7 +75,13 @@ pub(super) fn fill(
     } = wish;
     match way {
         Way::Webhook(webhook) => call_webhook(webhook, parameters).map(Start::Url),
-        Way::Chat(id) => call_chat(id, parameters, request_id).map(Start::Url),
+        Way::Chat(chat) => call_chat(chat, parameters, request_id).map(Start::Url),
+        Way::Form(form) => fill_in(form, parameters, request_id).map(Start::Url),
+        // Only in test mode a manual trigger can be handed anything.
+        Way::Mcp(Mode::Manual) if trigger.kind == Kind::Manual && !parameters.is_empty() => {
+            Ok(test(trigger, parameters))
+        }
+        Way::Mcp(Mode::Test) => Ok(test(trigger, parameters)),
         Way::Mcp(mode) => Ok(Start::Mcp(McpStart {
             trigger: trigger.node.name.clone(),
             mode,
@@ -70,6 +89,15 @@ pub(super) fn fill(
             inputs: inputs(trigger, parameters, request_id)?,
         })),
     }
+}
+
+fn test(trigger: &Trigger<'_>, parameters: Map<String, Value>) -> Start {
+    Start::Mcp(McpStart {
+        trigger: trigger.node.name.clone(),
+        mode: Mode::Test,
+        is_default: false,
+        inputs: Inputs::Item(Value::Object(parameters)),
+    })
 }
 
 fn call_webhook(
@@ -92,9 +120,10 @@ fn call_webhook(
         } else {
             Vec::new()
         },
-        body: (!in_query).then_some(Value::Object(parameters)),
+        body: (!in_query).then_some(Body::Json(Value::Object(parameters))),
         method: webhook.method,
         replies_late: webhook.replies_late,
+        login: webhook.login,
     })
 }
 
@@ -111,7 +140,7 @@ fn path_parameter(name: &str, value: Option<Value>) -> Result<String, ToolError>
 }
 
 fn call_chat(
-    id: String,
+    chat: Chat,
     mut parameters: Map<String, Value>,
     request_id: &str,
 ) -> Result<UrlStart, ToolError> {
@@ -134,10 +163,11 @@ fn call_chat(
     Ok(UrlStart {
         kind: Kind::Chat,
         method: Method::POST,
-        path: vec!["webhook".into(), id, "chat".into()],
+        path: vec!["webhook".into(), chat.id, "chat".into()],
         query: Vec::new(),
-        body: Some(Value::Object(body)),
+        body: Some(Body::Json(Value::Object(body))),
         replies_late: true,
+        login: chat.login,
     })
 }
 
@@ -193,7 +223,7 @@ fn query(parameters: &Map<String, Value>) -> impl Iterator<Item = (String, Strin
 }
 
 /// Texts as they are, everything else as JSON.
-fn as_text(value: &Value) -> String {
+pub(super) fn as_text(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),
         other => other.to_string(),

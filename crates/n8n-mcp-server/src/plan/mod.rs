@@ -1,6 +1,7 @@
 //! From a workflow and its caller's wishes to the one request that starts it. Nothing is sent here.
 
 mod fill;
+mod form;
 #[cfg(test)]
 mod tests;
 
@@ -8,10 +9,10 @@ use mcp_core::tool::{ToolError, ToolErrorKind};
 use serde_json::{Map, Value};
 
 use crate::api::Workflow;
-use crate::trigger::{Kind, Site, Trigger, Way, triggers};
+use crate::trigger::{Kind, Means, Site, Trigger, Way, triggers};
 
 use fill::fill;
-pub(crate) use fill::{Inputs, McpStart, Start, UrlStart};
+pub(crate) use fill::{Body, Inputs, McpStart, Start, UrlStart};
 
 /// What the caller wants to happen.
 pub(crate) struct Wish<'a> {
@@ -30,7 +31,7 @@ pub(crate) struct Wish<'a> {
 pub(crate) fn plan(
     workflow: &Workflow,
     wish: Wish<'_>,
-    mcp_configured: bool,
+    means: Means<'_>,
 ) -> Result<(String, Start), ToolError> {
     let name = &workflow.name;
     if workflow.is_archived {
@@ -38,11 +39,7 @@ pub(crate) fn plan(
             "Workflow \"{name}\" is archived. Unarchive and activate it in n8n."
         )));
     }
-    let site = Site {
-        active: workflow.active,
-        available_in_mcp: workflow.available_in_mcp(),
-        mcp_configured,
-    };
+    let site = Site::of(workflow, means);
     let all = triggers(workflow);
     if all.is_empty() {
         return Err(conflict(format!(
@@ -68,7 +65,7 @@ pub(crate) fn plan(
 fn named<'a>(
     all: &'a [Trigger<'_>],
     wanted: &str,
-    site: Site,
+    site: Site<'_>,
 ) -> Result<(&'a Trigger<'a>, Way), ToolError> {
     let trigger = all.iter().find(|trigger| trigger.node.name == wanted);
     let trigger = trigger.ok_or_else(|| {
@@ -86,7 +83,7 @@ fn named<'a>(
 fn best<'a>(
     all: &'a [Trigger<'_>],
     name: &str,
-    site: Site,
+    site: Site<'_>,
 ) -> Result<(&'a Trigger<'a>, Way), ToolError> {
     let (mut open, mut reasons) = (Vec::new(), String::new());
     for trigger in all {

@@ -3,13 +3,17 @@
 use serde_json::json;
 
 use super::*;
+use crate::logins::Known;
 
 /// An active workflow with these nodes: (name, kind, parameters).
 fn workflow(nodes: &[(&str, &str, Value)]) -> Workflow {
     let nodes: Vec<_> = nodes
         .iter()
         .map(|(name, kind, parameters)| {
-            json!({"name": name, "type": kind, "webhookId": "wid", "parameters": parameters})
+            json!({
+                "name": name, "type": kind, "typeVersion": 2.2, "webhookId": "wid",
+                "parameters": parameters,
+            })
         })
         .collect();
     let workflow = json!({
@@ -33,7 +37,12 @@ fn try_plan(
         trigger,
         request_id: "rid",
     };
-    plan(workflow, wish, mcp)
+    let logins = Known::default();
+    let means = Means {
+        mcp,
+        logins: &logins,
+    };
+    plan(workflow, wish, means)
 }
 
 fn url(start: Start) -> UrlStart {
@@ -48,7 +57,10 @@ fn a_webhook_gets_body_query_and_path() {
     let post = workflow(&[("H", "x.webhook", json!({"path": "a", "httpMethod": "POST"}))]);
     let start = url(try_plan(&post, json!({"n": 1}), None, false).unwrap().1);
     assert_eq!(start.path, ["webhook", "a"]);
-    assert_eq!((start.body, start.query), (Some(json!({"n": 1})), vec![]));
+    assert_eq!(
+        (start.body, start.query),
+        (Some(Body::Json(json!({"n": 1}))), vec![])
+    );
 
     let get = workflow(&[("H", "x.webhook", json!({"path": "a/:id"}))]);
     let parameters = json!({"id": 7, "q": "x y", "deep": [1], "none": null});
@@ -82,15 +94,42 @@ fn a_chat_gets_its_text_and_keeps_our_id() {
         "action": "sendMessage", "chatInput": "hi", "sessionId": "rid",
         "metadata": {"mcpRequestId": "rid"},
     });
-    assert_eq!(start.body, Some(expected));
+    assert_eq!(start.body, Some(Body::Json(expected)));
     let more = json!({"chatInput": "hi", "sessionId": "s", "metadata": {"a": 1}});
-    let body = url(try_plan(&chat, more, None, false).unwrap().1)
-        .body
-        .unwrap();
+    let start = url(try_plan(&chat, more, None, false).unwrap().1);
+    let Some(Body::Json(body)) = start.body else {
+        panic!("{start:?}");
+    };
     assert_eq!(body["sessionId"], "s");
     assert_eq!(body["metadata"], json!({"a": 1, "mcpRequestId": "rid"}));
     assert!(try_plan(&chat, json!({"a": "x", "b": "y"}), None, false).is_err());
     assert!(try_plan(&chat, json!({}), None, false).is_err());
+}
+
+#[test]
+fn a_form_is_filled_in_as_a_browser_would() {
+    let fields = json!({"values": [
+        {"fieldLabel": "Name", "requiredField": true},
+        {"fieldLabel": "Age", "fieldType": "number"},
+        {"fieldLabel": "Pick", "fieldType": "checkbox"},
+        {"fieldLabel": "CV", "fieldType": "file"},
+    ]});
+    let form = workflow(&[("F", "x.formTrigger", json!({"formFields": fields}))]);
+    let parameters = json!({"Name": "Ann", "Age": 7, "Pick": "a"});
+    let start = url(try_plan(&form, parameters, None, true).unwrap().1);
+    assert_eq!(start.path, ["form", "wid"]);
+    assert_eq!(start.query, [("mcpRequestId".into(), "rid".into())]);
+    let sent = [("field-0", "Ann"), ("field-1", "7"), ("field-2", "[\"a\"]")];
+    let sent = sent.map(|(key, value)| (key.into(), value.into())).to_vec();
+    assert_eq!(start.body, Some(Body::Fields(sent)));
+    for (bad, part) in [
+        (json!({"Age": 7}), "asks for `parameters.Name`"),
+        (json!({"Name": "Ann", "Sex": "f"}), "no field \"Sex\""),
+        (json!({"Name": "Ann", "CV": "x"}), "files"),
+    ] {
+        let error = try_plan(&form, bad, None, true).unwrap_err();
+        assert!(error.message().contains(part), "{error}");
+    }
 }
 
 #[test]
@@ -141,8 +180,15 @@ fn the_mcp_server_gets_what_the_trigger_takes() {
             json!({"method": "GET", "headers": headers, "query": {"n": "1"}})
         ))
     );
-    let form = inputs("x.formTrigger", json!({}), json!({"f": 1}));
+    let secured = json!({"authentication": "basicAuth"});
+    let form = inputs("x.formTrigger", secured, json!({"f": 1}));
     assert_eq!(form, Ok(Inputs::Form(json!({"f": 1}))));
+    for kind in ["x.manualTrigger", "x.executeWorkflowTrigger"] {
+        let item = inputs(kind, json!({}), json!({"n": 1}));
+        assert_eq!(item, Ok(Inputs::Item(json!({"n": 1}))));
+    }
+    let nothing = inputs("x.manualTrigger", json!({}), json!({}));
+    assert_eq!(nothing, Ok(Inputs::None));
     assert_eq!(
         inputs("x.scheduleTrigger", json!({}), json!({})),
         Ok(Inputs::None)
@@ -167,10 +213,15 @@ fn what_an_older_n8n_would_start_is_known() {
     let all = workflow(&[
         ("M", "x.manualTrigger", json!({})),
         ("S", "x.scheduleTrigger", json!({})),
-        ("F", "x.formTrigger", json!({})),
+        ("C", "x.chatTrigger", json!({})),
     ]);
-    for (name, expected) in [("M", false), ("S", true), ("F", false)] {
-        match try_plan(&all, json!({}), Some(name), true).unwrap().1 {
+    for (name, expected) in [("M", false), ("S", true), ("C", false)] {
+        let parameters = if name == "C" {
+            json!({"chatInput": "x"})
+        } else {
+            json!({})
+        };
+        match try_plan(&all, parameters, Some(name), true).unwrap().1 {
             Start::Mcp(start) => assert_eq!(start.is_default, expected, "{name}"),
             Start::Url(start) => panic!("{start:?}"),
         }

@@ -4,7 +4,8 @@ use std::future::Future;
 use std::time::Duration;
 
 use mcp_core::tool::{ToolError, ToolErrorKind};
-use reqwest::{Client, StatusCode, Url};
+use reqwest::header::CONTENT_TYPE;
+use reqwest::{Client, RequestBuilder, StatusCode, Url};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use tokio::task::JoinHandle;
@@ -14,10 +15,14 @@ use super::outcome::{Run, RunStatus};
 use super::{ACTIVATION, ACTIVATION_PAUSE};
 use crate::api::{Failure, client, read_capped, under};
 use crate::id::Id;
-use crate::plan::UrlStart;
+use crate::logins::{Known, Logins};
+use crate::plan::{Body, UrlStart};
+use crate::trigger::Kind;
 
 /// The header that the trigger keeps and the execution is found by.
 const REQUEST_ID: &str = "x-mcp-request-id";
+/// The page of n8n in the place of a form that it does not know.
+const NO_FORM: &[u8] = b"Problem loading form";
 /// The largest reply that is read. It only counts where n8n keeps no execution.
 const MAX_REPLY: usize = 4 * 1024 * 1024;
 
@@ -25,6 +30,7 @@ const MAX_REPLY: usize = 4 * 1024 * 1024;
 pub(crate) struct Hooks {
     http: Client,
     base: Url,
+    logins: Logins,
 }
 
 /// A request to a production URL, under way. It goes on if this is dropped, for as long as its
@@ -53,11 +59,20 @@ pub(super) struct Reply {
 }
 
 impl Hooks {
-    pub(crate) fn new(base: Url) -> anyhow::Result<Self> {
+    pub(crate) fn new(base: Url, logins: Logins) -> anyhow::Result<Self> {
         Ok(Self {
             http: client(&base)?,
             base,
+            logins,
         })
+    }
+
+    /// The credentials of those URLs that ask for one.
+    ///
+    /// # Errors
+    /// When what is configured cannot be read.
+    pub(crate) fn logins(&self) -> Result<Known, ToolError> {
+        self.logins.read()
     }
 
     /// Sends the request; the reply may take up to `within`.
@@ -65,6 +80,7 @@ impl Hooks {
         &self,
         workflow: &Id,
         start: UrlStart,
+        logins: Known,
         request_id: &str,
         within: Duration,
     ) -> Hook {
@@ -73,9 +89,9 @@ impl Hooks {
         let replies_late = start.replies_late;
         let (http, url) = (self.http.clone(), under(&self.base, &start.path));
         let sending = tokio::spawn(async move {
-            timeout(within, exchange(&http, url, &workflow, &start, &request_id))
-                .await
-                .unwrap_or(Err(Failure::Slow(within)))
+            let exchange = exchange(&http, url, &workflow, &start, &logins, &request_id);
+            let replied = timeout(within, exchange).await;
+            replied.unwrap_or(Err(Failure::Slow(within)))
         });
         Hook {
             sending,
@@ -91,6 +107,7 @@ async fn exchange(
     mut url: Url,
     workflow: &Id,
     start: &UrlStart,
+    logins: &Known,
     request_id: &str,
 ) -> Result<Reply, Failure> {
     if !start.query.is_empty() {
@@ -98,12 +115,15 @@ async fn exchange(
     }
     let known_by = Instant::now() + ACTIVATION;
     loop {
-        let mut request = http
+        let request = http
             .request(start.method.clone(), url.clone())
             .header(REQUEST_ID, request_id);
-        if let Some(body) = &start.body {
-            request = request.json(body);
-        }
+        let request = logins.sign(request, start.login.as_deref());
+        let request = match &start.body {
+            None => request,
+            Some(Body::Json(body)) => request.json(body),
+            Some(Body::Fields(fields)) => fill_in(request, fields, request_id),
+        };
         let response = request.send().await.map_err(Failure::of_sending)?;
         let status = response.status();
         // A reply that is too large to read is a reply: the execution has the truth.
@@ -123,18 +143,35 @@ async fn exchange(
     }
 }
 
+/// Fields as a browser sends them; the boundary is in none of them.
+fn fill_in(request: RequestBuilder, fields: &[(String, String)], boundary: &str) -> RequestBuilder {
+    let mut body = String::new();
+    for (name, value) in fields {
+        body += &format!(
+            "--{boundary}\r\nContent-Disposition: form-data; name=\"{name}\"\r\n\r\n{value}\r\n"
+        );
+    }
+    body += &format!("--{boundary}--\r\n");
+    let kind = format!("multipart/form-data; boundary={boundary}");
+    request.header(CONTENT_TYPE, kind).body(body)
+}
+
 /// True for what n8n itself says before a new activation has reached all of its parts: each of
 /// these is said before anything is started. They name what was asked for, so that a workflow that
 /// passes on somebody else's 404 is not taken for it.
 fn is_unregistered(workflow: &Id, start: &UrlStart, status: StatusCode, body: &[u8]) -> bool {
     #[derive(Deserialize)]
-    struct Body {
+    struct Refusal {
         message: String,
     }
     let [_, path @ ..] = start.path.as_slice() else {
         return false;
     };
-    let Ok(Body { message }) = serde_json::from_slice(body) else {
+    if start.kind == Kind::Form {
+        return status == StatusCode::NOT_FOUND
+            && body.windows(NO_FORM.len()).any(|at| at == NO_FORM);
+    }
+    let Ok(Refusal { message }) = serde_json::from_slice(body) else {
         return false;
     };
     let method = &start.method;
@@ -198,8 +235,9 @@ impl Hook {
         let (kind, text) = match reply.status.as_u16() {
             401 | 403 => (
                 ToolErrorKind::Unauthorized,
-                "The workflow's trigger refused the request: it asks for authentication, or it \
-                 allows only certain addresses or origins.",
+                "The workflow's trigger refused the request: it asks for authentication (the \
+                 credential in N8N_WEBHOOK_CREDENTIALS may be wrong), or it allows only certain \
+                 addresses or origins, or no bots.",
             ),
             404 => (
                 ToolErrorKind::NotFound,
@@ -280,7 +318,6 @@ mod tests {
     use reqwest::Method;
 
     use super::*;
-    use crate::trigger::Kind;
 
     #[test]
     fn only_our_own_url_counts_as_unregistered() {
@@ -291,6 +328,7 @@ mod tests {
             query: Vec::new(),
             body: None,
             replies_late: true,
+            login: None,
         };
         let workflow = Id::try_from("w1".to_owned()).unwrap();
         let check = |status: u16, message: &str| {

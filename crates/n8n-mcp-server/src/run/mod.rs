@@ -5,6 +5,8 @@
 //! The truth is the execution in n8n; the reply counts only where n8n keeps no execution.
 
 mod builtin_mcp;
+mod by_mcp;
+mod by_url;
 mod clip;
 mod find;
 mod hooks;
@@ -13,6 +15,7 @@ mod watch;
 
 use std::time::Duration;
 
+use futures_util::future::join;
 use mcp_core::tool::{Call, ToolError, ToolErrorKind};
 use serde_json::{Map, Value};
 use tokio::time::timeout;
@@ -20,15 +23,16 @@ use uuid::Uuid;
 
 use crate::N8n;
 use crate::id::Id;
-use crate::plan::{McpStart, Start, UrlStart, Wish, plan};
-use crate::trigger::{Kind, Mode};
+use crate::plan::{Start, Wish, plan};
+use crate::trigger::{Kind, Means, Mode};
 
 pub(crate) use builtin_mcp::BuiltinMcp;
 pub(crate) use hooks::Hooks;
 pub(crate) use outcome::{Run, RunStatus};
 
-use builtin_mcp::Started;
-use hooks::Answer;
+use by_mcp::by_mcp;
+use by_url::by_url;
+use find::Search;
 use outcome::Way;
 use watch::Watch;
 
@@ -56,8 +60,15 @@ pub(crate) struct Order {
 pub(crate) async fn run(n8n: &N8n, order: Order, call: &Call) -> Result<Run, ToolError> {
     let request_id = Uuid::new_v4().to_string();
     let mut watch = Watch::new(n8n, &order, &request_id, call);
-    let workflow = n8n.api.workflow(&order.workflow).await?;
+    let (workflow, newest) = join(
+        n8n.api.workflow(&order.workflow),
+        Search::newest(&n8n.api, &order.workflow),
+    )
+    .await;
+    let workflow = workflow?;
     n8n.api.policy.check_start(&workflow)?;
+    // Without it the search only takes longer.
+    watch.begins_after(newest.ok());
     if workflow.forgets_runs() {
         watch.expect_no_execution();
     }
@@ -66,7 +77,12 @@ pub(crate) async fn run(n8n: &N8n, order: Order, call: &Call) -> Result<Run, Too
         trigger: order.trigger.as_deref(),
         request_id: &request_id,
     };
-    let (trigger, start) = plan(&workflow, wish, n8n.mcp.is_configured())?;
+    let logins = n8n.hooks.logins()?;
+    let means = Means {
+        mcp: n8n.mcp.is_configured(),
+        logins: &logins,
+    };
+    let (trigger, start) = plan(&workflow, wish, means)?;
     if call.is_cancelled() {
         return Err(ToolError::new(
             ToolErrorKind::Cancelled,
@@ -76,8 +92,8 @@ pub(crate) async fn run(n8n: &N8n, order: Order, call: &Call) -> Result<Run, Too
     let way = way(&start);
     let running = async {
         match start {
-            Start::Url(start) => by_url(&watch, start).await,
-            Start::Mcp(start) => by_mcp(&watch, start).await,
+            Start::Url(start) => Box::pin(by_url(&watch, start, logins)).await,
+            Start::Mcp(start) => Box::pin(by_mcp(&watch, start)).await,
         }
     };
     let run = tokio::select! {
@@ -90,65 +106,17 @@ pub(crate) async fn run(n8n: &N8n, order: Order, call: &Call) -> Result<Run, Too
 
 fn way(start: &Start) -> Way {
     match start {
-        Start::Url(UrlStart {
-            kind: Kind::Chat, ..
-        }) => Way::Chat,
-        Start::Url(_) => Way::Webhook,
-        Start::Mcp(McpStart {
-            mode: Mode::Production,
-            ..
-        }) => Way::McpProduction,
-        Start::Mcp(McpStart {
-            mode: Mode::Manual, ..
-        }) => Way::McpManual,
-    }
-}
-
-async fn by_url(watch: &Watch<'_>, start: UrlStart) -> Result<Run, ToolError> {
-    let within = watch.left() + LOOK_FOR;
-    let hooks = &watch.n8n.hooks;
-    let mut hook = hooks.send(&watch.workflow, start, watch.request_id, within);
-    hook.wait(watch.left().min(PATIENCE)).await?;
-    match watch.find(&mut hook).await? {
-        Some(execution) => Ok(match watch.follow(execution).await {
-            Some(run) => run,
-            // Gone: n8n does not keep it. What it replied is all that there will ever be.
-            None => {
-                hook.wait(watch.left()).await?;
-                hook.unsaved(watch.known())
-            }
-        }),
-        None => match hook.answer() {
-            Some(Answer::Lost(_)) => Err(ToolError::new(
-                ToolErrorKind::Unavailable,
-                "The connection ended before n8n replied, and n8n shows no execution of this run. \
-                 It may have run or not; it was not repeated. Look into n8n before running it again.",
-            )),
-            _ => hook.refusal().map_or_else(|| Ok(hook.unsaved(None)), Err),
+        Start::Url(start) => match start.kind {
+            Kind::Chat => Way::Chat,
+            Kind::Form => Way::Form,
+            _ => Way::Webhook,
+        },
+        Start::Mcp(start) => match start.mode {
+            Mode::Production => Way::McpProduction,
+            Mode::Manual => Way::McpManual,
+            Mode::Test => Way::McpTest,
         },
     }
-}
-
-async fn by_mcp(watch: &Watch<'_>, start: McpStart) -> Result<Run, ToolError> {
-    let id = match watch
-        .n8n
-        .mcp
-        .start(&watch.workflow, &start, watch.left())
-        .await?
-    {
-        Started::Known(id) => Some(id),
-        // It was told our id, so its execution can be found where the trigger keeps it.
-        Started::Unknown => watch.find_once().await.map(|execution| execution.id),
-    };
-    let Some(id) = id else {
-        return Ok(Run::running(None).noting(
-            "n8n's MCP server did not name the execution. If the workflow was started, it is the \
-             newest one; look into n8n before running it again.",
-        ));
-    };
-    watch.remember(&id);
-    let gone = || Run::running(Some(&id)).noting("n8n does not keep this execution.");
-    Ok(watch.follow_id(&id).await.unwrap_or_else(gone))
 }
 
 /// The caller has given up: so does n8n, if the run is found.

@@ -55,8 +55,10 @@ pub(crate) enum RunStatus {
 pub(crate) enum Way {
     Webhook,
     Chat,
+    Form,
     McpProduction,
     McpManual,
+    McpTest,
 }
 
 /// What went wrong in the workflow.

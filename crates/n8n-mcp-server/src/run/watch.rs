@@ -6,14 +6,15 @@ use std::time::Duration;
 use mcp_core::tool::{Call, ToolError, ToolErrorKind};
 use tokio::time::{Instant, sleep};
 
+use super::find::Search;
 use super::hooks::Hook;
 use super::outcome::Run;
-use super::{LOOK_FOR, Order, find};
+use super::{LOOK_FOR, Order};
 use crate::N8n;
 use crate::api::{Execution, Failure, Listing};
 use crate::id::Id;
 
-const FIRST_PAUSE: Duration = Duration::from_millis(100);
+pub(super) const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
 const RUNNING_FIRST: [Listing; 2] = [Listing::Running, Listing::EndedOrWaiting];
@@ -29,6 +30,8 @@ pub(super) struct Watch<'a> {
     wait: Duration,
     /// How long after the reply the execution may take to show up.
     look_for: Duration,
+    /// The newest execution of the workflow before this run.
+    after: Option<u64>,
     /// Known as soon as the execution was found.
     execution: OnceLock<Id>,
 }
@@ -44,8 +47,14 @@ impl<'a> Watch<'a> {
             begun: Instant::now(),
             wait: order.wait,
             look_for: LOOK_FOR,
+            after: None,
             execution: OnceLock::new(),
         }
+    }
+
+    /// The execution is none of those up to this one.
+    pub(super) fn begins_after(&mut self, newest: Option<u64>) {
+        self.after = newest;
     }
 
     /// n8n is told to keep no execution: one look after the end of the run will do.
@@ -77,8 +86,7 @@ impl<'a> Watch<'a> {
                 give_up = Instant::now().max(self.begun + self.wait) + self.look_for;
             }
             let listings = if replied { ENDED_FIRST } else { RUNNING_FIRST };
-            let found = find::find(&self.n8n.api, &self.workflow, self.request_id, listings).await;
-            match found {
+            match self.search().find(listings).await {
                 Ok(Some(execution)) => {
                     self.remember(&execution.id);
                     return Ok(Some(execution));
@@ -95,15 +103,22 @@ impl<'a> Watch<'a> {
 
     /// Looks once.
     pub(super) async fn find_once(&self) -> Option<Execution> {
-        find::find(
-            &self.n8n.api,
-            &self.workflow,
-            self.request_id,
-            RUNNING_FIRST,
-        )
-        .await
-        .ok()
-        .flatten()
+        let found = self.search().find(RUNNING_FIRST).await;
+        found.ok().flatten()
+    }
+
+    /// The only execution that has begun since, for triggers that keep nothing of ours.
+    pub(super) async fn only_new(&self) -> Option<Id> {
+        self.search().only_new().await
+    }
+
+    fn search(&self) -> Search<'_> {
+        Search {
+            api: &self.n8n.api,
+            workflow: &self.workflow,
+            request_id: self.request_id,
+            after: self.after,
+        }
     }
 
     /// Looks until it is there.
@@ -163,7 +178,7 @@ impl<'a> Watch<'a> {
         Some(Run::of(execution))
     }
 
-    fn progress(&self) {
+    pub(super) fn progress(&self) {
         let message = match self.execution.get() {
             Some(id) => format!("Execution {id} is running"),
             None => format!("Workflow {} was started", self.workflow),
@@ -194,6 +209,6 @@ impl<'a> Watch<'a> {
     }
 }
 
-fn longer(pause: Duration) -> Duration {
+pub(super) fn longer(pause: Duration) -> Duration {
     (pause * 3 / 2).min(LONGEST_PAUSE)
 }

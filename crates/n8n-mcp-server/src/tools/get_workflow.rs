@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 use crate::N8n;
 use crate::api::{Definition, Node, Workflow};
 use crate::id::Id;
-use crate::trigger::{Kind, Site, Trigger, Way, triggers};
+use crate::trigger::{Kind, Means, Site, Trigger, Way, triggers};
 
 /// One workflow: its nodes, how they are connected, and how each trigger can be run.
 #[derive(Deserialize, JsonSchema)]
@@ -92,14 +92,18 @@ impl Tool for GetWorkflow {
     type Output = Details;
 
     async fn call(self, n8n: &N8n, _: &Call) -> Result<Details, ToolError> {
-        let mcp = n8n.mcp.is_configured();
+        let logins = n8n.hooks.logins()?;
+        let means = Means {
+            mcp: n8n.mcp.is_configured(),
+            logins: &logins,
+        };
         if self.full {
             let (workflow, definition) =
                 n8n.api.workflow_with_definition(&self.workflow_id).await?;
             let definition = Some(Whole::from(definition));
             return Ok(Details {
                 definition,
-                ..about(&workflow, mcp)
+                ..about(&workflow, means)
             });
         }
         let workflow = n8n.api.workflow(&self.workflow_id).await?;
@@ -107,18 +111,14 @@ impl Tool for GetWorkflow {
             nodes: workflow.nodes.iter().map(NodeRow::from).collect(),
             connections: connections(&workflow.connections),
             settings: Some(workflow.settings.clone()).filter(|settings| !settings.is_empty()),
-            ..about(&workflow, mcp)
+            ..about(&workflow, means)
         })
     }
 }
 
 /// What summary and whole have in common.
-fn about(workflow: &Workflow, mcp_configured: bool) -> Details {
-    let site = Site {
-        active: workflow.active,
-        available_in_mcp: workflow.available_in_mcp(),
-        mcp_configured,
-    };
+fn about(workflow: &Workflow, means: Means<'_>) -> Details {
+    let site = Site::of(workflow, means);
     let pinned = workflow
         .pin_data
         .iter()
@@ -143,7 +143,7 @@ fn about(workflow: &Workflow, mcp_configured: bool) -> Details {
     }
 }
 
-fn row(trigger: &Trigger<'_>, site: Site) -> TriggerRow {
+fn row(trigger: &Trigger<'_>, site: Site<'_>) -> TriggerRow {
     let way = trigger.way(site);
     let webhook = match &way {
         Ok(Way::Webhook(webhook)) => Some(webhook.clone()),

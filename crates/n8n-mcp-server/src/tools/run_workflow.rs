@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use mcp_core::tool::{Bounded, Call, Effect, Tool, ToolError};
+use mcp_core::tool::{Bounded, Call, Effect, TaskSupport, Tool, ToolError};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value};
@@ -34,6 +34,7 @@ pub(crate) struct RunWorkflow {
 impl Tool for RunWorkflow {
     const NAME: &'static str = "run_workflow";
     const EFFECT: Effect = Effect::Additive;
+    const TASK: TaskSupport = TaskSupport::Optional;
     type Service = N8n;
     type Output = Run;
 

@@ -9,6 +9,11 @@ use crate::id::Id;
 use crate::plan::{Inputs, McpStart};
 use crate::trigger::Mode;
 
+pub(super) const EXECUTE: &str = "execute_workflow";
+pub(super) const TEST: &str = "test_workflow";
+/// Seconds after which n8n ends a test; the most that it takes.
+const TEST_TIMEOUT: u32 = 3_600;
+
 /// A generation of n8n's built-in MCP server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Generation {
@@ -37,19 +42,36 @@ impl Generation {
         }
     }
 
-    /// The arguments of `execute_workflow`.
-    pub(super) fn arguments(self, workflow: &Id, start: &McpStart) -> Value {
-        match self {
-            Self::Waiting => older(workflow, start),
-            Self::Starting => newer(workflow, start),
+    /// The tool that starts the run, and its arguments.
+    pub(super) fn call(
+        self,
+        workflow: &Id,
+        start: &McpStart,
+        request_id: &str,
+    ) -> (&'static str, Value) {
+        match (&start.inputs, self) {
+            (Inputs::Item(item), _) => (TEST, test(workflow, start, item, request_id)),
+            (_, Self::Waiting) => (EXECUTE, older(workflow, start)),
+            (_, Self::Starting) => (EXECUTE, newer(workflow, start)),
         }
     }
+}
+
+/// The trigger's output is pinned. n8n keeps what stands beside `json` in it, and its nodes do not
+/// see that: the execution is found by it while n8n waits for its end.
+fn test(workflow: &Id, start: &McpStart, item: &Value, request_id: &str) -> Value {
+    json!({
+        "workflowId": workflow.as_str(),
+        "triggerNodeName": start.trigger,
+        "pinData": {&start.trigger: [{"json": item, "mcpRequestId": request_id}]},
+        "timeout": TEST_TIMEOUT,
+    })
 }
 
 fn newer(workflow: &Id, start: &McpStart) -> Value {
     let mode = match start.mode {
         Mode::Production => "production",
-        Mode::Manual => "manual",
+        Mode::Manual | Mode::Test => "manual",
     };
     let mut arguments = json!({
         "workflowId": workflow.as_str(),
@@ -57,7 +79,7 @@ fn newer(workflow: &Id, start: &McpStart) -> Value {
         "triggerNodeName": start.trigger,
     });
     match &start.inputs {
-        Inputs::None => {}
+        Inputs::None | Inputs::Item(_) => {}
         Inputs::Webhook(data) => arguments["inputs"] = json!({ "webhookData": data }),
         Inputs::Chat(text) => arguments["inputs"] = json!({ "chatInput": text }),
         Inputs::Form(data) => arguments["inputs"] = json!({ "formData": data }),
@@ -68,7 +90,7 @@ fn newer(workflow: &Id, start: &McpStart) -> Value {
 fn older(workflow: &Id, start: &McpStart) -> Value {
     let mut arguments = json!({ "workflowId": workflow.as_str() });
     match &start.inputs {
-        Inputs::None => {}
+        Inputs::None | Inputs::Item(_) => {}
         Inputs::Webhook(data) => {
             arguments["inputs"] = json!({ "type": "webhook", "webhookData": data });
         }
@@ -113,6 +135,15 @@ mod tests {
         assert_eq!(
             newer(&id, &start),
             json!({"workflowId": "w1", "executionMode": "manual", "triggerNodeName": "T"})
+        );
+        (start.mode, start.inputs) = (Mode::Test, Inputs::Item(json!({"n": 1})));
+        let pinned = json!({"T": [{"json": {"n": 1}, "mcpRequestId": "rid"}]});
+        assert_eq!(
+            Generation::Starting.call(&id, &start, "rid"),
+            (
+                TEST,
+                json!({"workflowId": "w1", "triggerNodeName": "T", "pinData": pinned, "timeout": 3600})
+            )
         );
     }
 }

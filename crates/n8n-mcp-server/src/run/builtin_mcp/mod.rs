@@ -2,6 +2,7 @@
 
 mod generation;
 
+use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -12,6 +13,7 @@ use reqwest::Url;
 use serde::Deserialize;
 use serde_json::Value;
 use tokio::sync::OnceCell;
+use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep};
 
 use super::{ACTIVATION, ACTIVATION_PAUSE};
@@ -22,7 +24,6 @@ use crate::trigger::Mode;
 
 use generation::Generation;
 
-const TOOL: &str = "execute_workflow";
 /// What starting a run may take where n8n does not wait for its end.
 const TIMEOUT: Duration = Duration::from_secs(10);
 /// What n8n says of a workflow whose activation has not come through; nothing was started then.
@@ -41,7 +42,20 @@ pub(crate) struct BuiltinMcp {
 struct Session {
     token: String,
     client: Client,
-    generation: OnceCell<Generation>,
+    offer: OnceCell<Offer>,
+}
+
+/// What the server has.
+struct Offer {
+    generation: Generation,
+    tools: HashSet<String>,
+}
+
+/// A call that starts a run, under way. It goes on if this is dropped: so does the run.
+pub(super) struct Starting {
+    pub(super) answer: JoinHandle<Result<Result<Id, String>, Error>>,
+    /// n8n answers when the run has ended, so that its execution may be found before.
+    pub(super) waits: bool,
 }
 
 /// A run that was started.
@@ -65,58 +79,99 @@ impl BuiltinMcp {
         self.token.is_configured()
     }
 
-    /// Starts a run of `workflow`; where n8n waits for its end, at most for `wait`.
+    /// Calls any tool of the server that starts nothing; `None` where this n8n does not have it.
     ///
     /// # Errors
-    /// When it was not started, or nobody can tell.
+    /// When the server cannot be asked.
+    pub(crate) async fn call(
+        &self,
+        tool: &str,
+        arguments: &Value,
+    ) -> Result<Option<CallToolResult>, ToolError> {
+        let session = self.session()?;
+        if !self.offer(&session).await?.tools.contains(tool) {
+            return Ok(None);
+        }
+        let asked = Box::pin(session.client.call_tool(tool, arguments)).await;
+        asked.map(Some).map_err(|error| {
+            self.forget();
+            self.explain(error)
+        })
+    }
+
+    /// Starts a run of `workflow`; where n8n waits for its end, its answer may take up to `within`.
+    ///
+    /// # Errors
+    /// When nothing was started.
     pub(super) async fn start(
         &self,
         workflow: &Id,
         start: &McpStart,
-        wait: Duration,
-    ) -> Result<Started, ToolError> {
+        request_id: &str,
+        within: Duration,
+    ) -> Result<Starting, ToolError> {
         let session = self.session()?;
-        let generation = session.generation.get_or_try_init(|| session.meet());
-        let generation = match generation.await {
-            Ok(generation) => *generation,
-            Err(error) => return Err(self.explain(error)),
-        };
-        if generation == Generation::Waiting && !start.is_default {
+        let Offer { generation, tools } = self.offer(&session).await?;
+        let (generation, is_test) = (*generation, start.mode == Mode::Test);
+        if is_test && !tools.contains(generation::TEST) {
+            return Err(ToolError::new(
+                ToolErrorKind::Conflict,
+                "The MCP server of this n8n has no test mode, which hands parameters to manual \
+                 triggers and sub-workflows. Give the workflow a Webhook trigger and activate it, \
+                 or update n8n.",
+            ));
+        }
+        if !is_test && generation == Generation::Waiting && !start.is_default {
             return Err(ToolError::new(
                 ToolErrorKind::Conflict,
                 "The MCP server of this n8n starts only the first trigger of an active workflow. \
                  Activate it in n8n and give it a Webhook trigger, or update n8n.",
             ));
         }
-        let arguments = generation.arguments(workflow, start);
-        let timeout = match generation {
-            Generation::Starting => TIMEOUT,
-            Generation::Waiting => wait.max(Duration::from_secs(1)),
-        };
-        let known_by = Instant::now() + ACTIVATION;
-        loop {
-            let options = Options::default().timeout(timeout);
-            let asked = session.client.call_tool_with(TOOL, &arguments, options);
-            let reason = match asked.await.map(|result| outcome(&result)) {
-                Ok(Ok(id)) => return Ok(Started::Known(id)),
-                Ok(Err(reason)) => reason,
-                // It may run: it is looked for, and not started again.
-                Err(error) if is_unclear(&error) => return Ok(Started::Unknown),
-                Err(error) => {
-                    self.forget();
-                    return Err(self.explain(error));
-                }
-            };
-            let not_yet = start.mode == Mode::Production && reason.contains(UNPUBLISHED);
-            if !not_yet || Instant::now() >= known_by {
+        let (tool, arguments) = generation.call(workflow, start, request_id);
+        let waits = is_test || generation == Generation::Waiting;
+        let timeout = if waits { within } else { TIMEOUT };
+        let retries = start.mode == Mode::Production;
+        let session = Arc::clone(&session);
+        let answer =
+            Box::pin(async move { session.start(tool, &arguments, timeout, retries).await });
+        Ok(Starting {
+            answer: tokio::spawn(answer),
+            waits,
+        })
+    }
+
+    /// What came of [`BuiltinMcp::start`].
+    ///
+    /// # Errors
+    /// When it was not started, or nobody can tell.
+    pub(super) fn started(
+        &self,
+        answer: Result<Result<Id, String>, Error>,
+    ) -> Result<Started, ToolError> {
+        match answer {
+            Ok(Ok(id)) => Ok(Started::Known(id)),
+            Ok(Err(reason)) => {
                 self.forget();
-                return Err(ToolError::new(
+                Err(ToolError::new(
                     ToolErrorKind::Conflict,
                     format!("n8n's MCP server did not start the workflow: {reason}"),
-                ));
+                ))
             }
-            sleep(ACTIVATION_PAUSE).await;
+            // It may run: it is looked for, and not started again.
+            Err(error) if is_unclear(&error) => Ok(Started::Unknown),
+            Err(error) => {
+                self.forget();
+                Err(self.explain(error))
+            }
         }
+    }
+
+    async fn offer<'a>(&self, session: &'a Session) -> Result<&'a Offer, ToolError> {
+        // A client's calls are large: on the heap they leave the stack to those who wait for them.
+        let offer = session.offer.get_or_try_init(|| Box::pin(session.meet()));
+        let offer = offer.await;
+        offer.map_err(|error| self.explain(error))
     }
 
     fn session(&self) -> Result<Arc<Session>, ToolError> {
@@ -143,7 +198,7 @@ impl BuiltinMcp {
                 let new = Arc::new(Session {
                     token,
                     client: new,
-                    generation: OnceCell::new(),
+                    offer: OnceCell::new(),
                 });
                 *session = Some(Arc::clone(&new));
                 Ok(new)
@@ -232,14 +287,39 @@ fn outcome(result: &CallToolResult) -> Result<Id, String> {
 }
 
 impl Session {
-    /// The handshake, and which generation it is.
-    async fn meet(&self) -> Result<Generation, Error> {
+    /// The handshake, and what there is.
+    async fn meet(&self) -> Result<Offer, Error> {
         let us = ClientInfo::new("n8n-mcp-server", env!("CARGO_PKG_VERSION"));
         self.client.initialize(&us).await?;
         let tools = self.client.list_tools().await?;
-        let tool = tools.iter().find(|tool| tool.name == TOOL);
+        let tool = tools.iter().find(|tool| tool.name == generation::EXECUTE);
         let schema = tool.and_then(|tool| tool.input_schema.as_deref());
-        Ok(Generation::of(schema.map_or("", |schema| schema.get())))
+        Ok(Offer {
+            generation: Generation::of(schema.map_or("", |schema| schema.get())),
+            tools: tools.into_iter().map(|tool| tool.name).collect(),
+        })
+    }
+
+    /// Starts a run. Rides out its workflow's activation, before which n8n starts nothing; nothing
+    /// else is sent twice.
+    async fn start(
+        &self,
+        tool: &str,
+        arguments: &Value,
+        timeout: Duration,
+        retries: bool,
+    ) -> Result<Result<Id, String>, Error> {
+        let known_by = Instant::now() + ACTIVATION;
+        loop {
+            let options = Options::default().timeout(timeout);
+            let result = self.client.call_tool_with(tool, arguments, options).await?;
+            let outcome = outcome(&result);
+            let not_yet = matches!(&outcome, Err(reason) if reason.contains(UNPUBLISHED));
+            if !(not_yet && retries) || Instant::now() >= known_by {
+                return Ok(outcome);
+            }
+            sleep(ACTIVATION_PAUSE).await;
+        }
     }
 }
 

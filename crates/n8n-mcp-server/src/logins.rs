@@ -1,0 +1,153 @@
+//! What production URLs that ask for authentication are called with.
+//!
+//! n8n hands out no credentials, so those of its triggers are configured here a second time, under
+//! the names that they have in n8n.
+
+use std::collections::HashMap;
+
+use mcp_core::tool::{ToolError, ToolErrorKind};
+use mcp_serve::Secret;
+use reqwest::RequestBuilder;
+use serde::Deserialize;
+
+use crate::api::Node;
+
+/// Where the credentials are configured.
+pub(crate) struct Logins(Secret);
+
+/// The credentials that are configured, by their names or ids in n8n.
+#[derive(Default)]
+pub(crate) struct Known(HashMap<String, Login>);
+
+/// One credential, with the fields that it has in n8n.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Login {
+    /// Of the header (Header Auth).
+    name: Option<String>,
+    value: Option<String>,
+    /// Of Basic Auth.
+    user: Option<String>,
+    password: Option<String>,
+}
+
+impl Logins {
+    pub(crate) fn new(secret: Secret) -> Self {
+        Self(secret)
+    }
+
+    /// The credentials, as they are configured now.
+    ///
+    /// # Errors
+    /// When what is configured cannot be read.
+    pub(crate) fn read(&self) -> Result<Known, ToolError> {
+        let wrong = || {
+            ToolError::new(
+                ToolErrorKind::Unauthorized,
+                "N8N_WEBHOOK_CREDENTIALS (or the file that N8N_WEBHOOK_CREDENTIALS_FILE names) \
+                 cannot be read: it is a JSON object whose keys are names of credentials in n8n \
+                 and whose values are {\"name\":…,\"value\":…} for Header Auth or \
+                 {\"user\":…,\"password\":…} for Basic Auth.",
+            )
+        };
+        let text = self.0.get().map_err(|error| wrong().caused_by(error))?;
+        let Some(text) = text else {
+            return Ok(Known::default());
+        };
+        // The parser's words could repeat a secret.
+        let known: HashMap<String, Login> = serde_json::from_str(&text).map_err(|_| wrong())?;
+        if known.values().all(Login::is_complete) {
+            Ok(Known(known))
+        } else {
+            Err(wrong())
+        }
+    }
+}
+
+impl Known {
+    /// The name under which the credential of this node is configured.
+    pub(crate) fn of(&self, node: &Node) -> Option<&str> {
+        let names = node.credentials.values();
+        let mut names = names.flat_map(|credential| [&credential.id, &credential.name]);
+        names.find_map(|name| {
+            let (name, _) = self.0.get_key_value(name.as_deref()?)?;
+            Some(name.as_str())
+        })
+    }
+
+    /// The request with the credential of this name, if there is one.
+    pub(crate) fn sign(&self, request: RequestBuilder, name: Option<&str>) -> RequestBuilder {
+        match name.and_then(|name| self.0.get(name)) {
+            Some(Login {
+                name: Some(header),
+                value: Some(value),
+                ..
+            }) => request.header(header, value),
+            Some(Login {
+                user: Some(user),
+                password,
+                ..
+            }) => request.basic_auth(user, password.as_ref()),
+            _ => request,
+        }
+    }
+}
+
+impl Login {
+    /// Either of the two kinds, and nothing of the other.
+    fn is_complete(&self) -> bool {
+        let header = (self.name.is_some(), self.value.is_some());
+        let basic = (self.user.is_some(), self.password.is_some());
+        matches!(
+            (header, basic),
+            ((true, true), (false, false)) | ((false, false), (true, true))
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn read(text: &str) -> Result<Known, ToolError> {
+        Logins::new(Secret::new(Some(text.to_owned()), None)).read()
+    }
+
+    #[test]
+    fn credentials_are_found_by_name_or_id() {
+        let known = read(
+            r#"{"My key": {"name": "X-Key", "value": "v"}, "17": {"user": "u", "password": "p"}}"#,
+        )
+        .unwrap_or_default();
+        let of = |credentials| {
+            let node = json!({"name": "H", "type": "t", "credentials": credentials});
+            let node: Node = serde_json::from_value(node).unwrap();
+            known.of(&node).map(str::to_owned)
+        };
+        let header = json!({"httpHeaderAuth": {"id": "3", "name": "My key"}});
+        assert_eq!(of(header).as_deref(), Some("My key"));
+        let basic = json!({"httpBasicAuth": {"id": "17", "name": "Other"}});
+        assert_eq!(of(basic).as_deref(), Some("17"));
+        assert_eq!(of(json!({"jwtAuth": {"id": "4", "name": "J"}})), None);
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_not_repeated() {
+        for text in [
+            "SECRET",
+            r#"{"a": "SECRET"}"#,
+            r#"{"a": {"name": "SECRET"}}"#,
+            r#"{"a": {"name": "n", "value": "SECRET", "user": "u"}}"#,
+            r#"{"a": {"token": "SECRET"}}"#,
+        ] {
+            let Err(error) = read(text) else {
+                panic!("{text}")
+            };
+            assert!(error.message().starts_with("N8N_WEBHOOK_CREDENTIALS"));
+            assert!(!format!("{error:?}").contains("SECRET"), "{error:?}");
+        }
+        assert!(read("").is_ok());
+    }
+}

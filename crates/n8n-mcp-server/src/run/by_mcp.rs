@@ -1,0 +1,96 @@
+//! A run that n8n's built-in MCP server starts.
+
+use mcp_core::tool::{ToolError, ToolErrorKind};
+use tokio::time::sleep;
+
+use super::LOOK_FOR;
+use super::builtin_mcp::{Started, Starting};
+use super::outcome::Run;
+use super::watch::{FIRST_PAUSE, Watch, longer};
+use crate::api::Execution;
+use crate::id::Id;
+use crate::plan::McpStart;
+
+/// What is known of the execution.
+enum Found {
+    Id(Id),
+    Execution(Box<Execution>),
+    Nothing,
+}
+
+/// Has the server start it and follows its execution.
+pub(super) async fn by_mcp(watch: &Watch<'_>, start: McpStart) -> Result<Run, ToolError> {
+    let within = watch.left() + LOOK_FOR;
+    let mcp = &watch.n8n.mcp;
+    let request_id = watch.request_id;
+    let starting = mcp
+        .start(&watch.workflow, &start, request_id, within)
+        .await?;
+    let (id, run) = match found(watch, starting).await? {
+        Found::Id(id) => {
+            watch.remember(&id);
+            let run = watch.follow_id(&id).await;
+            (id, run)
+        }
+        Found::Execution(execution) => {
+            let id = execution.id.clone();
+            (id, watch.follow(*execution).await)
+        }
+        Found::Nothing => {
+            return Ok(Run::running(None).noting(
+                "n8n's MCP server did not name the execution. If the workflow was started, it is \
+                 among the newest ones; look into n8n before running it again.",
+            ));
+        }
+    };
+    let gone = || Run::running(Some(&id)).noting("n8n does not keep this execution.");
+    Ok(run.unwrap_or_else(gone))
+}
+
+/// Waits for n8n's answer. Where that comes at the end of the run only, looks for the execution
+/// in the meantime: the trigger keeps our id, if it keeps anything.
+async fn found(watch: &Watch<'_>, mut starting: Starting) -> Result<Found, ToolError> {
+    let mut pause = FIRST_PAUSE;
+    loop {
+        tokio::select! {
+            biased;
+            answer = &mut starting.answer => {
+                let answer = answer.map_err(|error| {
+                    ToolError::new(
+                        ToolErrorKind::Upstream,
+                        "The request to n8n's MCP server was abandoned.",
+                    )
+                    .caused_by(error)
+                })?;
+                return match watch.n8n.mcp.started(answer)? {
+                    Started::Known(id) => Ok(Found::Id(id)),
+                    Started::Unknown => Ok(late(watch).await),
+                };
+            }
+            () = sleep(pause) => {}
+        }
+        pause = longer(pause);
+        watch.progress();
+        if starting.waits {
+            if let Some(execution) = watch.find_once().await {
+                watch.remember(&execution.id);
+                return Ok(Found::Execution(Box::new(execution)));
+            }
+            if watch.left().is_zero() {
+                return Ok(late(watch).await);
+            }
+        }
+    }
+}
+
+/// The execution of a run that has certainly begun, if it has at all.
+async fn late(watch: &Watch<'_>) -> Found {
+    if let Some(execution) = watch.find_once().await {
+        watch.remember(&execution.id);
+        return Found::Execution(Box::new(execution));
+    }
+    match watch.only_new().await {
+        Some(id) => Found::Id(id),
+        None => Found::Nothing,
+    }
+}
