@@ -1,11 +1,14 @@
 //! How to start a server.
 
 use std::ffi::{OsStr, OsString};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::sync::Arc;
 
 use tokio::process;
+
+use crate::keeper;
 
 /// What a child may know of our environment: where programs, files and the user's language are.
 /// Everything else, and with it every secret of ours, has to be declared.
@@ -97,9 +100,28 @@ impl Command {
         name.to_string_lossy().into()
     }
 
+    pub(super) fn has_keeper(&self) -> bool {
+        self.keeper.is_some()
+    }
+
     /// In a process group of its own, so that what the child starts can be ended with it.
-    pub(super) fn to_process(&self) -> process::Command {
-        let mut command = process::Command::new(&self.program);
+    ///
+    /// # Errors
+    /// When there is no such program: its keeper would notice too late to tell.
+    pub(super) fn to_process(&self) -> io::Result<process::Command> {
+        let mut command = match &self.keeper {
+            None => process::Command::new(&self.program),
+            Some(keeper) => {
+                if !self.is_there() {
+                    return Err(io::ErrorKind::NotFound.into());
+                }
+                let mut command = process::Command::new(keeper);
+                command.arg(keeper::ARGUMENT);
+                command.arg(std::process::id().to_string());
+                command.arg(&self.program);
+                command
+            }
+        };
         let inherited = INHERITED
             .iter()
             .filter_map(|name| Some((name, std::env::var_os(name)?)));
@@ -112,10 +134,25 @@ impl Command {
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .process_group(0)
-            .kill_on_drop(true);
+            .kill_on_drop(self.keeper.is_none());
         if let Some(directory) = &self.directory {
             command.current_dir(directory);
         }
-        command
+        Ok(command)
+    }
+
+    /// True if the program is in the `PATH` that it will see, or where its path says.
+    fn is_there(&self) -> bool {
+        let program = Path::new(&self.program);
+        let directory = self.directory.clone().unwrap_or_default();
+        if program.components().count() > 1 {
+            return directory.join(program).is_file();
+        }
+        let declared = self.environment.iter().rfind(|(name, _)| name == "PATH");
+        let path = declared.map(|(_, value)| value.clone());
+        let path = path
+            .or_else(|| std::env::var_os("PATH"))
+            .unwrap_or_default();
+        std::env::split_paths(&path).any(|place| directory.join(place).join(program).is_file())
     }
 }

@@ -52,13 +52,11 @@ impl Stdio {
         let pending = Arc::new(Pending::new(peer.clone()));
         let (writer, queue) = mpsc::channel(QUEUE);
         let (stop, ended) = (CancellationToken::new(), CancellationToken::new());
-        let child = command
-            .to_process()
-            .spawn()
-            .map_err(|error| Error::Unreachable {
-                peer: peer.clone(),
-                source: error.into(),
-            })?;
+        let child = command.to_process().and_then(|mut command| command.spawn());
+        let child = child.map_err(|error| Error::Unreachable {
+            peer: peer.clone(),
+            source: error.into(),
+        })?;
         let pid = child.id();
         let reader = reader::Reader {
             peer: peer.clone(),
@@ -68,7 +66,14 @@ impl Stdio {
             writer: writer.downgrade(),
             max_message: command.max_message,
         };
-        let life = supervise::supervise(child, reader, queue, stop.clone(), ended.clone());
+        let life = supervise::supervise(
+            child,
+            command.has_keeper(),
+            reader,
+            queue,
+            stop.clone(),
+            ended.clone(),
+        );
         let supervisor = runtime.spawn(life).abort_handle();
         Ok(Self {
             peer,

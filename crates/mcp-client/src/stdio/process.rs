@@ -7,33 +7,53 @@ use std::time::Duration;
 use nix::sys::signal::{Signal, killpg};
 use nix::unistd::Pid;
 use tokio::process::Child;
+use tokio::runtime::Handle;
 use tokio::time::timeout;
 
-/// How long a child may take to end by itself, and again after SIGTERM.
-const GRACE: Duration = Duration::from_secs(2);
+use crate::keeper::GRACE;
+
+/// What a keeper may take beyond the two waits that are its own.
+const KEEPER: Duration = Duration::from_secs(2);
 
 /// A child and the process group that it leads. Dropping it kills them all.
 pub(super) struct Process {
-    child: Child,
+    /// Only `None` while it is dropped.
+    child: Option<Child>,
     group: Option<Pid>,
+    has_keeper: bool,
 }
 
 impl Process {
     /// `child` must lead a process group.
-    pub(super) fn new(child: Child) -> Self {
+    pub(super) fn new(child: Child, has_keeper: bool) -> Self {
         let group = child
             .id()
             .and_then(|id| i32::try_from(id).ok())
             .map(Pid::from_raw);
-        Self { child, group }
+        Self {
+            child: Some(child),
+            group,
+            has_keeper,
+        }
     }
 
     pub(super) async fn wait(&mut self) -> io::Result<ExitStatus> {
-        self.child.wait().await
+        match &mut self.child {
+            Some(child) => child.wait().await,
+            None => Err(io::ErrorKind::NotFound.into()),
+        }
     }
 
-    /// Ends the child, whose stdin is being closed: waits, asks, and then insists.
+    /// Ends the child, whose stdin is being closed: waits, asks, and then insists. A keeper does
+    /// all that by itself.
     pub(super) async fn end(&mut self) -> io::Result<ExitStatus> {
+        if self.has_keeper {
+            if let Ok(status) = timeout(GRACE * 2 + KEEPER, self.wait()).await {
+                return status;
+            }
+            self.signal(Signal::SIGKILL);
+            return self.wait().await;
+        }
         if let Ok(status) = timeout(GRACE, self.wait()).await {
             return status;
         }
@@ -57,6 +77,14 @@ impl Drop for Process {
     /// Also for what the child has started and left behind. While such a process lives, the number
     /// of its group is not given to another.
     fn drop(&mut self) {
-        self.signal(Signal::SIGKILL);
+        // To a keeper it says: kill them all, and see that they are gone.
+        self.signal(match self.has_keeper {
+            true => Signal::SIGTERM,
+            false => Signal::SIGKILL,
+        });
+        // Waits for it, so that no zombie is left.
+        if let (Ok(runtime), Some(mut child)) = (Handle::try_current(), self.child.take()) {
+            runtime.spawn(async move { child.wait().await });
+        }
     }
 }
