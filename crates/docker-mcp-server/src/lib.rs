@@ -15,9 +15,11 @@ mod events;
 mod log;
 pub mod name;
 mod options;
+mod policy;
 mod prompts;
 mod redact;
 mod resources;
+mod stats;
 mod tools;
 mod when;
 
@@ -32,6 +34,7 @@ use mcp_core::tool::{ToolError, Toolset};
 pub use engine::Engine;
 pub use options::DockerOptions;
 
+use policy::Policy;
 use redact::Redactor;
 
 /// The Docker server, as [`mcp_serve::run`] takes it.
@@ -40,6 +43,7 @@ pub struct DockerServer;
 /// What the tools work on: an engine, and what may be shown of it.
 pub struct Docker {
     engine: Engine,
+    policy: Policy,
     redact: bool,
     changes: Changes,
 }
@@ -69,6 +73,7 @@ impl mcp_serve::Product for DockerServer {
         tracing::info!("the Docker Engine is expected at {}", engine.target());
         Ok(Docker {
             engine,
+            policy: Policy::of(&options)?,
             redact: !options.show_secrets,
             changes: Changes::new(),
         })
@@ -82,8 +87,8 @@ impl mcp_serve::Service for Docker {
         Ok(())
     }
 
-    async fn run(self: Arc<Self>, _: Arc<Server>) {
-        events::follow(&self.engine, &self.changes).await;
+    async fn run(self: Arc<Self>, server: Arc<Server>) {
+        events::Follower::new(self, server).run().await;
     }
 
     fn changes(&self) -> Option<Changes> {

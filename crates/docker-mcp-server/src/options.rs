@@ -43,6 +43,50 @@ pub struct DockerOptions {
     /// Show environment values, labels, command lines and log lines that look like secrets.
     #[arg(long, env = "DOCKER_MCP_SHOW_SECRETS", value_parser = FalseyValueParser::new())]
     pub show_secrets: bool,
+
+    /// Run commands in containers (`execute_command`, in the toolset `exec`).
+    #[arg(long, env = "DOCKER_MCP_ALLOW_EXEC", value_parser = FalseyValueParser::new())]
+    pub allow_exec: bool,
+
+    /// Refuse whatever stops, removes or overwrites something.
+    #[arg(long, env = "DOCKER_MCP_NO_DESTRUCTIVE", value_parser = FalseyValueParser::new())]
+    pub no_destructive: bool,
+
+    /// Change only what this server has created, as its label tells.
+    #[arg(long, env = "DOCKER_MCP_ONLY_CREATED", value_parser = FalseyValueParser::new())]
+    pub only_created: bool,
+
+    /// Only these containers: name=shop-*, image=postgres or label=tier=web, with commas.
+    #[arg(
+        long,
+        env = "DOCKER_MCP_ALLOW",
+        value_name = "RULE",
+        value_delimiter = ','
+    )]
+    pub allow: Vec<String>,
+
+    /// All containers but these; goes before --allow.
+    #[arg(
+        long,
+        env = "DOCKER_MCP_DENY",
+        value_name = "RULE",
+        value_delimiter = ','
+    )]
+    pub deny: Vec<String>,
+
+    /// Directories that builds and compose projects may be read from, with commas.
+    #[arg(
+        long,
+        env = "DOCKER_MCP_PROJECT_DIR",
+        value_name = "DIR",
+        value_delimiter = ','
+    )]
+    pub project_dir: Vec<PathBuf>,
+
+    /// JSON file that sets any of these, and under `create` what containers may be created with:
+    /// privileged, host_namespaces, capabilities, binds.
+    #[arg(long, env = "DOCKER_MCP_POLICY", value_name = "FILE")]
+    pub policy: Option<PathBuf>,
 }
 
 impl DockerOptions {

@@ -193,6 +193,18 @@ impl Details {
     }
 }
 
+impl Mount {
+    /// Whether it is a volume that nobody has named.
+    pub(crate) fn is_anonymous(&self) -> bool {
+        self.kind == "volume" && is_anonymous(&self.name)
+    }
+}
+
+/// The engine names a volume that nobody has named with 64 hexadecimal digits.
+pub(crate) fn is_anonymous(volume: &str) -> bool {
+    volume.len() == 64 && volume.bytes().all(|byte| byte.is_ascii_hexdigit())
+}
+
 impl State {
     /// Whether its main process lives, also where it is paused.
     pub(crate) fn is_alive(&self) -> bool {

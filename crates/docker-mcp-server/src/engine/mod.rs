@@ -31,7 +31,7 @@ pub(crate) use events::Event;
 pub(crate) use failure::{Asked, Failure};
 pub(crate) use lines::Lines;
 pub(crate) use missing::Kind;
-pub(crate) use path::{Identifier, Path};
+pub(crate) use path::Path;
 pub(crate) use request::Body;
 pub(crate) use target::Target;
 

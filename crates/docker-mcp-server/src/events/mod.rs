@@ -5,13 +5,15 @@
 
 mod pending;
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use mcp_core::server::Changes;
+use mcp_core::server::Server;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use self::pending::Pending;
-use crate::engine::{Engine, Event, Failure};
+use crate::engine::Event;
+use crate::{Docker, resources};
 
 /// What happens within this time is told at once, each change only once.
 const DEBOUNCE: Duration = Duration::from_millis(100);
@@ -22,74 +24,96 @@ const PAUSES: (Duration, Duration) = (Duration::from_millis(100), Duration::from
 /// How long an engine may take to say that it is there.
 const PATIENCE: Duration = Duration::from_secs(3);
 
-/// Where the next stream begins.
-#[derive(Debug, Default)]
-struct Place {
-    /// Unix nanoseconds of the first event that was not told yet.
+/// Follows the engine's events and announces what they change.
+pub(crate) struct Follower {
+    docker: Arc<Docker>,
+    server: Arc<Server>,
+    /// Unix nanoseconds from which on nothing was told yet; `None` at first.
     since: Option<i64>,
-    /// A stream has ended, so something may have been missed.
-    broken: bool,
 }
 
-/// Announces changes for ever.
-pub(crate) async fn follow(engine: &Engine, changes: &Changes) {
-    let mut place = Place::default();
-    let mut pause = PAUSES.0;
-    loop {
-        if engine.version(PATIENCE).await.is_ok() {
-            if std::mem::take(&mut place.broken) {
-                everything(engine).await.announce(changes).await;
-            }
-            pause = PAUSES.0;
-            match stream(engine, changes, &mut place).await {
-                Ok(()) => continue,
-                Err(failure) => tracing::debug!("the event stream broke: {failure:?}"),
-            }
-            place.broken = true;
+impl Follower {
+    pub(crate) fn new(docker: Arc<Docker>, server: Arc<Server>) -> Self {
+        Self {
+            docker,
+            server,
+            since: None,
         }
-        sleep(pause).await;
-        pause = (2 * pause).min(PAUSES.1);
     }
-}
 
-/// Announces what one stream tells. Ok where it is only to be opened anew.
-async fn stream(engine: &Engine, changes: &Changes, place: &mut Place) -> Result<(), Failure> {
-    let mut events = engine.events(place.since)?;
-    let mut pending = Pending::default();
-    let mut due = Instant::now();
-    let ended = loop {
-        tokio::select! {
-            event = timeout(SILENCE, events.next()) => match event {
-                Ok(Ok(Some(event))) => {
-                    place.since = Some(after(&event));
-                    if pending.is_empty() {
-                        due = Instant::now() + DEBOUNCE;
-                    }
-                    pending.add(&event);
+    /// Goes on for ever, whatever happens to the engine.
+    pub(crate) async fn run(mut self) {
+        // Whether a stream has ended, so that something may have been missed.
+        let mut broken = false;
+        let mut pause = PAUSES.0;
+        loop {
+            if self.docker.engine.version(PATIENCE).await.is_ok() {
+                match broken {
+                    true => self.everything().await,
+                    false => resources::publish(&self.docker, &self.server).await,
                 }
-                Ok(Ok(None)) => break Err(Failure::Unreadable("the stream ended".into())),
-                Ok(Err(failure)) => break Err(failure),
-                Err(_) => break Ok(()),
-            },
-            () = sleep_until(due), if !pending.is_empty() => {
-                std::mem::take(&mut pending).announce(changes).await;
+                let began = Instant::now();
+                broken = self.stream().await;
+                if began.elapsed() > PAUSES.1 {
+                    pause = PAUSES.0;
+                }
             }
+            sleep(pause).await;
+            pause = (2 * pause).min(PAUSES.1);
         }
-    };
-    pending.announce(changes).await;
-    ended
-}
+    }
 
-/// All that clients may have seen of the engine.
-async fn everything(engine: &Engine) -> Pending {
-    let containers = engine.list(true).await.unwrap_or_default();
-    Pending::all(&containers)
+    /// Announces what one stream tells, up to its end. Whether it broke.
+    async fn stream(&mut self) -> bool {
+        let Ok(mut events) = self.docker.engine.events(self.since) else {
+            return true;
+        };
+        let mut pending = Pending::default();
+        let mut due = Instant::now();
+        let broken = loop {
+            tokio::select! {
+                event = timeout(SILENCE, events.next()) => match event {
+                    Ok(Ok(Some(event))) => {
+                        self.since = Some(after(&event));
+                        if pending.is_empty() {
+                            due = Instant::now() + DEBOUNCE;
+                        }
+                        pending.add(&event);
+                    }
+                    Ok(Ok(None)) => break true,
+                    Ok(Err(failure)) => {
+                        tracing::debug!("the event stream broke: {failure:?}");
+                        break true;
+                    }
+                    Err(_) => break false,
+                },
+                () = sleep_until(due), if !pending.is_empty() => {
+                    self.announce(std::mem::take(&mut pending)).await;
+                }
+            }
+        };
+        self.announce(pending).await;
+        broken
+    }
+
+    /// Announces all that clients may have seen of the engine.
+    async fn everything(&self) {
+        let containers = self.docker.engine.list(true).await.unwrap_or_default();
+        self.announce(Pending::all(&containers)).await;
+    }
+
+    async fn announce(&self, pending: Pending) {
+        if pending.changes_list() {
+            resources::publish(&self.docker, &self.server).await;
+        }
+        pending.announce(&self.docker.changes).await;
+    }
 }
 
 fn after(event: &Event) -> i64 {
-    match event.time_nano {
+    let time = match event.time_nano {
         0 => event.time.saturating_mul(1_000_000_000),
         nanos => nanos,
-    }
-    .saturating_add(1)
+    };
+    time.saturating_add(1)
 }

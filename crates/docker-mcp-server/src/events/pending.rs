@@ -14,13 +14,18 @@ const BURST: usize = 32;
 #[derive(Debug, Default)]
 pub(super) struct Pending {
     uris: BTreeSet<String>,
-    /// There are other resources than before.
+    /// There are other containers than before.
     listed: bool,
 }
 
 impl Pending {
     pub(super) fn is_empty(&self) -> bool {
-        self.uris.is_empty() && !self.listed
+        self.uris.is_empty()
+    }
+
+    /// Whether there may be other containers than before.
+    pub(super) fn changes_list(&self) -> bool {
+        self.listed
     }
 
     /// The lists, and everything about these containers.
@@ -85,9 +90,6 @@ impl Pending {
 
     /// Tells those who listen.
     pub(super) async fn announce(self, changes: &Changes) {
-        if self.listed {
-            changes.announce(Change::Resources);
-        }
         for (number, uri) in self.uris.into_iter().enumerate() {
             if number % BURST == BURST - 1 {
                 tokio::task::yield_now().await;

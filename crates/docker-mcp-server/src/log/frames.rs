@@ -10,7 +10,7 @@ const HEADER: usize = 8;
 const START: usize = 64;
 
 /// Takes a log stream apart, in whatever pieces it comes.
-pub(super) struct Frames {
+pub(crate) struct Frames {
     tty: bool,
     /// What was not handed on: less than a header, or less than the start of a frame.
     rest: Vec<u8>,
@@ -25,17 +25,17 @@ struct Open {
 }
 
 /// Some bytes of a frame.
-pub(super) struct Part<'a> {
+pub(crate) struct Part<'a> {
     /// 0 and 1 are stdout, 2 is stderr.
-    pub(super) source: usize,
+    pub(crate) source: usize,
     /// Whether a record of the log begins with them. Long lines are several records.
-    pub(super) at_start: bool,
-    pub(super) bytes: &'a [u8],
+    pub(crate) at_start: bool,
+    pub(crate) bytes: &'a [u8],
 }
 
 impl Frames {
     /// Containers with a terminal have a stream without frames.
-    pub(super) fn new(tty: bool) -> Self {
+    pub(crate) fn new(tty: bool) -> Self {
         Self {
             tty,
             rest: Vec::new(),
@@ -44,7 +44,7 @@ impl Frames {
     }
 
     /// Hands on what `piece` brings.
-    pub(super) fn push(
+    pub(crate) fn push(
         &mut self,
         piece: &[u8],
         mut each: impl FnMut(Part<'_>),

@@ -1,19 +1,23 @@
 //! Container logs: from the engine's frames to the last lines that fit an answer.
 
 mod frames;
+mod pattern;
 mod tail;
 
 use std::time::Duration;
 
 use futures_util::StreamExt;
 
-use self::frames::Frames;
-use self::tail::Tail;
+pub(crate) use self::frames::Frames;
+pub(crate) use self::pattern::Pattern;
+pub(crate) use self::tail::Tail;
 use crate::engine::{Engine, Failure, LogQuery};
 use crate::name::ContainerName;
 
 /// Records of both streams among which the lines of one are looked for, at least.
 pub(crate) const ONE_STREAM: u32 = 10_000;
+/// Records among which lines with a pattern are looked for.
+pub(crate) const SEARCHED: u32 = 200_000;
 
 /// The end of a log.
 pub(crate) struct Log {
@@ -32,13 +36,31 @@ pub(crate) struct Log {
 pub(crate) async fn read(
     engine: &Engine,
     container: &ContainerName,
-    mut query: LogQuery,
+    query: LogQuery,
     tty: bool,
     bytes: usize,
     limit: Duration,
 ) -> Result<Log, Failure> {
+    search(engine, container, query, tty, bytes, limit, None).await
+}
+
+/// Which lines to keep: told each of them without its time.
+pub(crate) type Keep<'a> = Box<dyn FnMut(&str) -> bool + Send + 'a>;
+
+/// As [`read`], of the lines that `keep` keeps among the newest [`SEARCHED`].
+pub(crate) async fn search(
+    engine: &Engine,
+    container: &ContainerName,
+    mut query: LogQuery,
+    tty: bool,
+    bytes: usize,
+    limit: Duration,
+    keep: Option<Keep<'_>>,
+) -> Result<Log, Failure> {
     let lines = query.tail as usize;
-    query.tail = if query.stdout && query.stderr {
+    query.tail = if keep.is_some() {
+        SEARCHED
+    } else if query.stdout && query.stderr {
         // One more than wanted tells whether there are older ones.
         query.tail + 1
     } else {
@@ -47,7 +69,7 @@ pub(crate) async fn read(
     };
     let mut reply = engine.logs(container, &query)?;
     let mut frames = Frames::new(tty);
-    let mut tail = Tail::new(lines, bytes, query.timestamps);
+    let mut tail = Tail::new(lines, bytes, query.timestamps).keeping(keep);
     let collect = async {
         while let Some(piece) = reply.next().await {
             frames.push(&piece?, |frame| tail.push(frame))?;

@@ -2,14 +2,14 @@
 
 use std::collections::VecDeque;
 
-use super::Log;
 use super::frames::Part;
+use super::{Keep, Log};
 
 /// Longest line that is kept, in bytes; of a longer one its beginning.
 const LINE_LIMIT: usize = 4096;
 
 /// Keeps the newest lines, as many as fit.
-pub(super) struct Tail {
+pub(crate) struct Tail<'a> {
     lines: VecDeque<Vec<u8>>,
     bytes: usize,
     max_lines: usize,
@@ -21,6 +21,9 @@ pub(super) struct Tail {
     overflowed: bool,
     /// Lines that have not ended yet, one per stream.
     open: [Line; 3],
+    keep: Option<Keep<'a>>,
+    /// How many of the lines were not taken yet.
+    fresh: usize,
 }
 
 #[derive(Default)]
@@ -30,10 +33,10 @@ struct Line {
     dropped: usize,
 }
 
-impl Tail {
+impl<'a> Tail<'a> {
     /// At most `max_lines` lines and about `max_bytes` bytes. With `timestamps`, records begin with
     /// one.
-    pub(super) fn new(max_lines: usize, max_bytes: usize, timestamps: bool) -> Self {
+    pub(crate) fn new(max_lines: usize, max_bytes: usize, timestamps: bool) -> Self {
         Self {
             lines: VecDeque::new(),
             bytes: 0,
@@ -43,10 +46,26 @@ impl Tail {
             cut: false,
             overflowed: false,
             open: Default::default(),
+            keep: None,
+            fresh: 0,
         }
     }
 
-    pub(super) fn push(&mut self, part: Part<'_>) {
+    /// The same, of the lines that `keep` keeps.
+    pub(crate) fn keeping(self, keep: Option<Keep<'a>>) -> Self {
+        Self { keep, ..self }
+    }
+
+    /// The lines that have ended since it was last asked; the newest of them, where there are more
+    /// than are kept.
+    pub(crate) fn take_new(&mut self) -> Vec<String> {
+        let fresh = std::mem::take(&mut self.fresh).min(self.lines.len());
+        let new = self.lines.range(self.lines.len() - fresh..);
+        new.map(|line| String::from_utf8_lossy(line).into_owned())
+            .collect()
+    }
+
+    pub(crate) fn push(&mut self, part: Part<'_>) {
         let Part {
             source,
             at_start,
@@ -69,12 +88,12 @@ impl Tail {
     }
 
     /// Whether nothing came yet.
-    pub(super) fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.lines.is_empty() && self.open.iter().all(Line::is_empty)
     }
 
     /// The lines.
-    pub(super) fn finish(mut self) -> Log {
+    pub(crate) fn finish(mut self) -> Log {
         for source in 0..self.open.len() {
             if !self.open[source].is_empty() {
                 self.end_line(source);
@@ -95,6 +114,16 @@ impl Tail {
 
     fn end_line(&mut self, source: usize) {
         let line = std::mem::take(&mut self.open[source]).end();
+        if let Some(keep) = &mut self.keep {
+            let text = match self.timestamps {
+                true => without_timestamp(&line),
+                false => &line,
+            };
+            if !keep(&String::from_utf8_lossy(text)) {
+                return;
+            }
+        }
+        self.fresh += 1;
         self.bytes += line.len() + 1;
         self.lines.push_back(line);
         loop {

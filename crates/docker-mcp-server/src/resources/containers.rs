@@ -12,6 +12,8 @@ use crate::name::ContainerName;
 use crate::tools::{GetContainer, GetContainerLogs, ListContainers};
 
 const JSON: &str = "application/json";
+/// Of one container.
+pub(super) const TEMPLATE: &str = "docker://containers/{id}";
 
 /// All containers, stopped ones too: state, health, ports, compose project.
 #[derive(Deserialize, JsonSchema)]
@@ -35,7 +37,7 @@ pub(super) struct Container {
 }
 
 impl Resource for Container {
-    const URI: &'static str = "docker://containers/{id}";
+    const URI: &'static str = TEMPLATE;
     const NAME: &'static str = "Container";
     const MIME_TYPE: &'static str = JSON;
     type Service = Docker;

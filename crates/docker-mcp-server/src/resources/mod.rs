@@ -4,12 +4,15 @@
 //! redacted in one place. What changes one is told by `events`.
 
 mod containers;
+mod listed;
 pub(crate) mod uri;
 
 use mcp_core::resource::{Contents, ResourceSet};
 use mcp_core::tool::{Call, Tool, ToolError};
 use serde::Serialize;
 use serde_json::Value;
+
+pub(crate) use listed::publish;
 
 use crate::Docker;
 

@@ -3,13 +3,14 @@
 
 use std::time::Duration;
 
-use mcp_core::tool::{ToolError, ToolErrorKind};
+use http::Method;
+use mcp_core::tool::ToolError;
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::exit;
 use crate::Docker;
-use crate::engine::{Details, LogQuery, own};
+use crate::engine::{Asked, Body, Details, LogQuery, Path};
 use crate::log;
 use crate::name::ContainerName;
 use crate::when;
@@ -78,6 +79,11 @@ impl Change {
         self
     }
 
+    /// State now, exit code, note and log.
+    pub(super) fn into_parts(self) -> (String, Option<i64>, Option<String>, Option<String>) {
+        (self.after, self.exit_code, self.note, self.log)
+    }
+
     /// Adds the exit code of the last run.
     pub(super) fn with_exit_code(mut self, code: i64) -> Self {
         self.exit_code = Some(code);
@@ -95,21 +101,33 @@ pub(super) fn id(container: &Details) -> Result<ContainerName, ToolError> {
         .map_err(|_| ToolError::upstream("The Docker Engine reports a container without an id."))
 }
 
-/// Refuses to stop the container that this server runs in.
+/// Asks the engine to do something (an infinitive) to a container.
 ///
 /// # Errors
-/// When `container` is that one.
-pub(super) fn refuse_own(container: &Details) -> Result<(), ToolError> {
-    if own::is_own(&container.id) {
-        return Err(ToolError::new(
-            ToolErrorKind::Forbidden,
-            format!(
-                "`{}` is the container that this server runs in; stop it from outside.",
-                container.display_name()
-            ),
-        ));
+/// In words about the container.
+pub(super) async fn make(
+    docker: &Docker,
+    verb: &'static str,
+    container: &ContainerName,
+    method: Method,
+    path: Path,
+) -> Result<(), ToolError> {
+    match docker.engine.change(method, path, Body::None).await {
+        Ok(_) => Ok(()),
+        Err(failure) => {
+            let asked = Asked::Change(verb, container.as_str());
+            Err(docker.engine.explain_about(failure, container, asked).await)
+        }
     }
-    Ok(())
+}
+
+/// How a container is now, after a change.
+pub(super) async fn compare(docker: &Docker, before: &Details) -> Result<Change, ToolError> {
+    match docker.engine.try_inspect(&id(before)?).await {
+        Ok(after) => Ok(Change::between(before, &after)),
+        Err(failure) if failure.is_no_such_container() => Ok(Change::removed(before)),
+        Err(failure) => Err(docker.engine.explain(failure)),
+    }
 }
 
 /// Looks at a container that was just started until it has ended or has run for a second, and says

@@ -114,7 +114,7 @@ impl Tool for GetContainer {
     type Output = Container;
 
     async fn call(self, docker: &Docker, _: &Call) -> Result<Container, ToolError> {
-        let details = docker.engine.inspect(&self.container).await?;
+        let details = docker.look_at(&self.container).await?;
         Ok(Container::new(&details, docker.redactor()))
     }
 }

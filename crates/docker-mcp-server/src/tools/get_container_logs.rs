@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::Docker;
 use crate::engine::{Asked, Failure, LogQuery};
-use crate::log::{self, Log};
+use crate::log::{self, Keep, Log, Pattern};
 use crate::name::ContainerName;
 use crate::when::Since;
 
@@ -27,6 +27,10 @@ pub(crate) struct GetContainerLogs {
     tail: Option<Bounded<1, 5000>>,
     /// Only newer than an age (`10m`, `2h`) or an RFC 3339 time.
     since: Option<Since>,
+    /// Only older, likewise.
+    until: Option<Since>,
+    /// Only lines that match this regular expression.
+    grep: Option<Pattern>,
     /// Begin lines with their time.
     #[serde(default)]
     timestamps: bool,
@@ -67,31 +71,19 @@ impl Tool for GetContainerLogs {
 
     async fn call(self, docker: &Docker, _: &Call) -> Result<ContainerLog, ToolError> {
         let engine = &docker.engine;
-        let details = engine.inspect(&self.container).await?;
+        let details = docker.look_at(&self.container).await?;
         if details.host_config.log_config.driver == "none" {
             return Err(unreadable(&self.container));
         }
         let query = self.query();
         let tty = details.config.tty;
+        let keep = self.grep.as_ref().map(|pattern| keeping(docker, pattern));
         // What is redacted gets shorter, so a little more than fits is kept.
-        let read = log::read(
-            engine,
-            &self.container,
-            query,
-            tty,
-            2 * MAX_BYTES,
-            engine.timeout(),
-        );
+        let (room, limit) = (2 * MAX_BYTES, engine.timeout());
+        let read = log::search(engine, &self.container, query, tty, room, limit, keep);
         let log = match read.await {
             Ok(log) => log,
-            Err(Failure::Answered { message, .. }) if message.contains("support reading") => {
-                return Err(unreadable(&self.container));
-            }
-            Err(failure) => {
-                return Err(engine
-                    .explain_about(failure, &self.container, Asked::Read)
-                    .await);
-            }
+            Err(failure) => return Err(explain(docker, failure, &self.container).await),
         };
         let mut redactor = docker.redactor();
         let text = redactor.text(&log.text);
@@ -116,6 +108,9 @@ impl GetContainerLogs {
             since: self
                 .since
                 .map_or(0, |since| since.unix_seconds(SystemTime::now())),
+            until: self
+                .until
+                .map_or(0, |until| until.unix_seconds(SystemTime::now())),
             tail: self.tail.map_or(DEFAULT_TAIL, Bounded::get),
             timestamps: self.timestamps,
             ..LogQuery::default()
@@ -134,6 +129,8 @@ impl GetContainerLogs {
             )
         } else if log.cut {
             "There are older lines: ask for more with `tail`.".to_owned()
+        } else if self.grep.is_some() && log.text.is_empty() {
+            format!("None of the newest {} lines matches.", log::SEARCHED)
         } else if self.stream != Stream::Both && log.text.is_empty() && !tty {
             format!(
                 "It wrote nothing to this stream, as far as the newest {} lines of both show.",
@@ -148,8 +145,32 @@ impl GetContainerLogs {
     }
 }
 
+/// Keeps the lines that match, as they are and as they are shown: otherwise a search could find out
+/// what is hidden.
+pub(super) fn keeping<'a>(docker: &Docker, pattern: &'a Pattern) -> Keep<'a> {
+    let mut redactor = docker.redactor();
+    Box::new(move |line| pattern.is_match(line) && pattern.is_match(&redactor.text(line)))
+}
+
+/// A failure to read the log of `container`.
+pub(super) async fn explain(
+    docker: &Docker,
+    failure: Failure,
+    container: &ContainerName,
+) -> ToolError {
+    match failure {
+        Failure::Answered { message, .. } if message.contains("support reading") => {
+            unreadable(container)
+        }
+        failure => {
+            let engine = &docker.engine;
+            engine.explain_about(failure, container, Asked::Read).await
+        }
+    }
+}
+
 /// The newest lines of `text` that have at most `limit` bytes as a JSON string.
-fn newest(text: &str, limit: usize) -> &str {
+pub(super) fn newest(text: &str, limit: usize) -> &str {
     let mut room = limit;
     let mut start = text.len();
     for line in text.split_inclusive('\n').rev() {
@@ -163,7 +184,7 @@ fn newest(text: &str, limit: usize) -> &str {
     &text[start..]
 }
 
-fn unreadable(container: &ContainerName) -> ToolError {
+pub(super) fn unreadable(container: &ContainerName) -> ToolError {
     ToolError::new(
         ToolErrorKind::Conflict,
         format!(

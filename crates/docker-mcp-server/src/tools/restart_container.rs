@@ -29,8 +29,8 @@ impl Tool for RestartContainer {
 
     async fn call(self, docker: &Docker, _: &Call) -> Result<Change, ToolError> {
         let engine = &docker.engine;
-        let before = engine.inspect(&self.container).await?;
-        change::refuse_own(&before)?;
+        let before = docker.take(&self.container).await?;
+        docker.policy.destructive()?;
         let id = change::id(&before)?;
         let grace = grace(self.timeout_seconds, &before);
         if let Err(failure) = engine.restart(&id, grace).await {

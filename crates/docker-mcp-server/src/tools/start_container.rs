@@ -5,6 +5,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::change::{self, Change};
+use super::ports;
 use crate::Docker;
 use crate::engine::{Asked, Failure};
 use crate::name::ContainerName;
@@ -24,7 +25,7 @@ impl Tool for StartContainer {
     type Output = Change;
 
     async fn call(self, docker: &Docker, _: &Call) -> Result<Change, ToolError> {
-        let before = docker.engine.inspect(&self.container).await?;
+        let before = docker.take(&self.container).await?;
         if before.state.status == "running" {
             return Ok(Change::none(&before).with_note("It was already running.".to_owned()));
         }
@@ -45,7 +46,7 @@ impl Tool for StartContainer {
 
 /// The failures of a start that come from the container's configuration, with what to do about
 /// them. The engine reports them with the statuses of a bad request and of its own fault alike.
-fn known_cause(container: &ContainerName, failure: &Failure) -> Option<ToolError> {
+pub(super) fn known_cause(container: &ContainerName, failure: &Failure) -> Option<ToolError> {
     let Failure::Answered { message, .. } = failure else {
         return None;
     };
@@ -77,4 +78,11 @@ fn known_cause(container: &ContainerName, failure: &Failure) -> Option<ToolError
         kind,
         format!("`{container}` cannot be started: {cause}. The engine said: {message}."),
     ))
+}
+
+/// Where a container that was just started is published; nothing where that cannot be told.
+pub(super) async fn ports(docker: &Docker, id: &ContainerName) -> Vec<String> {
+    let now = docker.engine.try_inspect(id).await;
+    now.map(|now| ports::of_bindings(&now.network_settings.ports))
+        .unwrap_or_default()
 }

@@ -31,8 +31,8 @@ impl Tool for StopContainer {
 
     async fn call(self, docker: &Docker, _: &Call) -> Result<Change, ToolError> {
         let engine = &docker.engine;
-        let before = engine.inspect(&self.container).await?;
-        change::refuse_own(&before)?;
+        let before = docker.take(&self.container).await?;
+        docker.policy.destructive()?;
         if !before.state.is_alive() {
             return Ok(Change::none(&before).with_note("It was not running.".to_owned()));
         }

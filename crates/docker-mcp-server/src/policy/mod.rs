@@ -1,0 +1,165 @@
+//! What this server may do, beyond what the engine lets anybody do who can open its socket.
+//!
+//! Everything here is set by who starts the server, on the command line and in a policy file, and
+//! by nobody who calls it. Without a word the server may see every container, and start nothing
+//! that could take over the host.
+
+mod create;
+mod file;
+mod guard;
+mod rule;
+
+use std::path::{Component, Path, PathBuf};
+
+use anyhow::Context as _;
+use mcp_core::tool::{ToolError, ToolErrorKind};
+
+pub(crate) use create::Wanted;
+pub(crate) use rule::Subject;
+
+use self::file::PolicyFile;
+use self::rule::Rules;
+use crate::options::DockerOptions;
+
+/// The label of what this server has created.
+pub(crate) const CREATED: &str = "docker-mcp-server.created";
+
+/// What is allowed.
+#[derive(Debug, Default)]
+pub(crate) struct Policy {
+    rules: Rules,
+    only_created: bool,
+    no_destructive: bool,
+    exec: bool,
+    create: create::Exceptions,
+    /// Where builds and compose projects may be read from.
+    directories: Vec<PathBuf>,
+}
+
+impl Policy {
+    /// The policy of the file that the options name, and of the options themselves: together, never
+    /// instead of each other.
+    ///
+    /// # Errors
+    /// When the file cannot be read or a rule is none.
+    pub(crate) fn of(options: &DockerOptions) -> anyhow::Result<Self> {
+        let file = match &options.policy {
+            Some(path) => {
+                PolicyFile::read(path).with_context(|| format!("--policy {}", path.display()))?
+            }
+            None => PolicyFile::default(),
+        };
+        let allow = options.allow.iter().chain(&file.allow);
+        let deny = options.deny.iter().chain(&file.deny);
+        let directories = options.project_dir.iter().chain(&file.directories);
+        Ok(Self {
+            rules: Rules::parse(allow, deny)?,
+            only_created: options.only_created || file.only_created,
+            no_destructive: options.no_destructive || file.no_destructive,
+            exec: options.allow_exec || file.exec,
+            create: file.create,
+            directories: directories.cloned().collect(),
+        })
+    }
+
+    /// Whether `subject` is in sight of this server at all.
+    pub(crate) fn permits(&self, subject: &Subject<'_>) -> bool {
+        self.rules.permit(subject)
+    }
+
+    /// Refuses to run commands, unless that is switched on.
+    ///
+    /// # Errors
+    /// When it is not.
+    pub(crate) fn exec(&self) -> Result<(), ToolError> {
+        if self.exec {
+            return Ok(());
+        }
+        Err(forbidden(
+            "Commands in containers are switched off. Who runs this server can allow them with \
+             --allow-exec.",
+        ))
+    }
+
+    /// Refuses what may lose data, where that is switched off.
+    ///
+    /// # Errors
+    /// When it is.
+    pub(crate) fn destructive(&self) -> Result<(), ToolError> {
+        if !self.no_destructive {
+            return Ok(());
+        }
+        Err(forbidden(
+            "This server was started with --no-destructive: nothing may be stopped, removed or \
+             overwritten through it.",
+        ))
+    }
+
+    /// The directory at `path`, if builds and compose projects may be read from it.
+    ///
+    /// # Errors
+    /// When it is outside of those that are allowed, or does not exist.
+    pub(crate) fn directory(&self, path: &str) -> Result<PathBuf, ToolError> {
+        let outside = || {
+            forbidden(match self.directories.len() {
+                0 => {
+                    "No directory may be read. Who runs this server can allow some with \
+                     --project-dir."
+                }
+                _ => "This directory is outside of those that --project-dir allows.",
+            })
+        };
+        let climbs = |part| !matches!(part, Component::RootDir | Component::Normal(_));
+        let asked = Path::new(path);
+        if !asked.is_absolute() || asked.components().any(climbs) {
+            return Err(ToolError::invalid_argument(
+                "The directory must be an absolute path without `..`.",
+            ));
+        }
+        // Nothing is said about what exists outside.
+        if !self.directories.iter().any(|root| asked.starts_with(root)) {
+            return Err(outside());
+        }
+        let real = asked.canonicalize();
+        let real = real.map_err(|_| ToolError::not_found("There is no such directory."))?;
+        let roots = self
+            .directories
+            .iter()
+            .filter_map(|root| root.canonicalize().ok());
+        // A link may lead out.
+        if !roots.into_iter().any(|root| real.starts_with(root)) {
+            return Err(outside());
+        }
+        Ok(real)
+    }
+}
+
+fn forbidden(text: impl Into<String>) -> ToolError {
+    ToolError::new(ToolErrorKind::Forbidden, text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn directories_are_closed_unless_opened() {
+        let dir = std::env::temp_dir().canonicalize().unwrap();
+        let (inside, text) = (dir.join("."), dir.to_str().unwrap());
+        assert!(Policy::default().directory(text).is_err());
+        let policy = Policy {
+            directories: vec![inside],
+            ..Policy::default()
+        };
+        assert_eq!(policy.directory(text).unwrap(), dir);
+        for outside in ["/", "/etc", "tmp", &format!("{text}/../etc"), ""] {
+            assert!(policy.directory(outside).is_err(), "{outside}");
+        }
+    }
+
+    #[test]
+    fn what_is_dangerous_is_off_until_said() {
+        let policy = Policy::default();
+        assert!(policy.exec().is_err() && policy.destructive().is_ok());
+    }
+}

@@ -1,0 +1,222 @@
+//! Which containers, networks, volumes and images are in bounds.
+
+use std::collections::BTreeMap;
+
+use anyhow::bail;
+
+/// What rules are applied to.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Subject<'a> {
+    /// A container, also one that is yet to be created.
+    Container {
+        name: &'a str,
+        image: &'a str,
+        labels: &'a BTreeMap<String, String>,
+    },
+    /// An image, by its reference.
+    Image(&'a str),
+    /// A network or a volume.
+    Object {
+        name: &'a str,
+        labels: &'a BTreeMap<String, String>,
+    },
+}
+
+/// Allowed is what some `allow` matches, or everything where there is none; and what no `deny`
+/// matches.
+#[derive(Debug, Default)]
+pub(super) struct Rules {
+    allow: Vec<Rule>,
+    deny: Vec<Rule>,
+}
+
+/// `name=shop-*`, `label=tier`, `label=tier=web`, `image=postgres:*`.
+#[derive(Debug, PartialEq, Eq)]
+enum Rule {
+    Name(String),
+    Label(String, Option<String>),
+    Image(String),
+}
+
+impl Rules {
+    pub(super) fn parse<'a>(
+        allow: impl Iterator<Item = &'a String>,
+        deny: impl Iterator<Item = &'a String>,
+    ) -> anyhow::Result<Self> {
+        Ok(Self {
+            allow: allow
+                .map(|rule| Rule::parse(rule))
+                .collect::<Result<_, _>>()?,
+            deny: deny
+                .map(|rule| Rule::parse(rule))
+                .collect::<Result<_, _>>()?,
+        })
+    }
+
+    pub(super) fn permit(&self, subject: &Subject<'_>) -> bool {
+        // A rule about images says nothing about volumes.
+        let allow = || self.allow.iter().filter(|rule| rule.is_about(subject));
+        let allowed = allow().next().is_none() || allow().any(|rule| rule.matches(subject));
+        allowed && !self.deny.iter().any(|rule| rule.matches(subject))
+    }
+}
+
+impl Rule {
+    fn parse(text: &str) -> anyhow::Result<Self> {
+        let rule = match text.split_once('=') {
+            Some(("name", pattern)) => Self::Name(pattern.to_owned()),
+            Some(("image", pattern)) => Self::Image(pattern.to_owned()),
+            Some(("label", label)) => match label.split_once('=') {
+                Some((key, value)) => Self::Label(key.to_owned(), Some(value.to_owned())),
+                None => Self::Label(label.to_owned(), None),
+            },
+            _ => bail!(
+                "{text:?} is no rule: write name=PATTERN, image=PATTERN or label=KEY[=PATTERN]"
+            ),
+        };
+        if let Self::Name(pattern) | Self::Image(pattern) | Self::Label(pattern, _) = &rule
+            && pattern.is_empty()
+        {
+            bail!("{text:?} is no rule: it matches nothing");
+        }
+        Ok(rule)
+    }
+
+    fn is_about(&self, subject: &Subject<'_>) -> bool {
+        match subject {
+            Subject::Container { .. } => true,
+            Subject::Image(_) => matches!(self, Self::Image(_)),
+            Subject::Object { .. } => !matches!(self, Self::Image(_)),
+        }
+    }
+
+    fn matches(&self, subject: &Subject<'_>) -> bool {
+        match (self, subject) {
+            (
+                Self::Name(pattern),
+                Subject::Container { name, .. } | Subject::Object { name, .. },
+            ) => glob(pattern, name),
+            (
+                Self::Label(key, pattern),
+                Subject::Container { labels, .. } | Subject::Object { labels, .. },
+            ) => labels
+                .get(key)
+                .is_some_and(|value| pattern.as_ref().is_none_or(|pattern| glob(pattern, value))),
+            (Self::Image(pattern), Subject::Container { image, .. } | Subject::Image(image)) => {
+                is_image(pattern, image)
+            }
+            _ => false,
+        }
+    }
+}
+
+/// An image is called `x` and `docker.io/library/x:latest` alike; a pattern without a tag means
+/// all of them.
+fn is_image(pattern: &str, image: &str) -> bool {
+    let image = image
+        .trim_start_matches("docker.io/")
+        .trim_start_matches("library/");
+    let pattern = pattern
+        .trim_start_matches("docker.io/")
+        .trim_start_matches("library/");
+    let name = image.split('@').next().unwrap_or(image);
+    let slash = name.rfind('/').map_or(0, |slash| slash + 1);
+    let untagged = match name[slash..].find(':') {
+        Some(colon) => &name[..slash + colon],
+        None => name,
+    };
+    glob(pattern, image)
+        || glob(pattern, untagged)
+        || (untagged == name && glob(pattern, &format!("{name}:latest")))
+}
+
+/// Whether `text` is `pattern`, in which `*` stands for anything.
+fn glob(pattern: &str, text: &str) -> bool {
+    let Some((head, mut rest)) = pattern.split_once('*') else {
+        return pattern == text;
+    };
+    let Some(mut text) = text.strip_prefix(head) else {
+        return false;
+    };
+    // The leftmost place of each part leaves most room for the others.
+    while let Some((part, more)) = rest.split_once('*') {
+        let Some(at) = text.find(part) else {
+            return false;
+        };
+        text = &text[at + part.len()..];
+        rest = more;
+    }
+    text.ends_with(rest)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rules(allow: &[&str], deny: &[&str]) -> Rules {
+        let owned = |rules: &[&str]| {
+            rules
+                .iter()
+                .map(|rule| (*rule).to_owned())
+                .collect::<Vec<_>>()
+        };
+        Rules::parse(owned(allow).iter(), owned(deny).iter()).unwrap()
+    }
+
+    #[test]
+    fn patterns() {
+        for (pattern, text, expected) in [
+            ("web", "web", true),
+            ("web", "web2", false),
+            ("*", "", true),
+            ("shop-*", "shop-web-1", true),
+            ("shop-*", "workshop-1", false),
+            ("*-db-*", "shop-db-1", true),
+            ("a*a", "a", false),
+            ("a*b*c", "abbbc", true),
+        ] {
+            assert_eq!(glob(pattern, text), expected, "{pattern} {text}");
+        }
+        for (pattern, image, expected) in [
+            ("postgres", "docker.io/library/postgres:16", true),
+            ("postgres:*", "postgres", true),
+            ("postgres:16", "postgres:15", false),
+            ("r:5000/*", "r:5000/a/b:c", true),
+            ("nginx", "evil/nginx", false),
+        ] {
+            assert_eq!(is_image(pattern, image), expected, "{pattern} {image}");
+        }
+    }
+
+    #[test]
+    fn allow_and_deny() {
+        let labels = BTreeMap::from([("tier".to_owned(), "web".to_owned())]);
+        let container = |name| Subject::Container {
+            name,
+            image: "busybox:test",
+            labels: &labels,
+        };
+        assert!(rules(&[], &[]).permit(&container("x")));
+        let some = rules(&["name=shop-*", "label=tier=db"], &["name=shop-secret"]);
+        assert!(some.permit(&container("shop-web")));
+        assert!(!some.permit(&container("shop-secret")) && !some.permit(&container("other")));
+        assert!(rules(&["label=tier"], &[]).permit(&container("x")));
+        assert!(!rules(&[], &["label=tier=w*"]).permit(&container("x")));
+        assert!(!rules(&["image=alpine"], &[]).permit(&container("x")));
+        // Rules about containers leave images alone, and the other way round.
+        assert!(some.permit(&Subject::Image("busybox")));
+        assert!(!rules(&["image=alpine"], &[]).permit(&Subject::Image("busybox")));
+        let volume = Subject::Object {
+            name: "data",
+            labels: &BTreeMap::new(),
+        };
+        assert!(rules(&["image=alpine"], &[]).permit(&volume) && !some.permit(&volume));
+    }
+
+    #[test]
+    fn what_is_no_rule_is_refused() {
+        for text in ["", "web", "name=", "user=x", "label="] {
+            assert!(Rule::parse(text).is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,240 @@
+//! `copy_from_container`.
+
+use std::io::Read as _;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use futures_util::StreamExt as _;
+use http::Method;
+use mcp_core::tool::{Bounded, Call, Effect, Tool, ToolError, ToolErrorKind};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::change;
+use crate::Docker;
+use crate::engine::{Asked, Body, Failure, Path};
+use crate::name::ContainerName;
+
+/// Bytes of the file without `max_bytes`.
+const DEFAULT_BYTES: u32 = 7_000;
+/// Entries of a directory that are listed.
+const MAX_ENTRIES: usize = 100;
+/// Bytes of the archive beside the file itself: its headers, and those of other entries.
+const OVERHEAD: usize = 256 << 10;
+
+/// Read a file of a container, or list a directory, also where it is stopped.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct CopyFromContainer {
+    /// Name or id.
+    container: ContainerName,
+    /// Absolute.
+    path: String,
+    /// Bytes to read, from the beginning (default 7000).
+    max_bytes: Option<Bounded<1, 1_000_000>>,
+}
+
+#[derive(Debug, Default, Serialize, JsonSchema)]
+pub(super) struct File {
+    container: String,
+    path: String,
+    /// `file`, `directory` or `link`.
+    kind: &'static str,
+    size_bytes: u64,
+    /// Octal.
+    mode: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    text: Option<String>,
+    /// Where it is no text.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    base64: Option<String>,
+    /// Of a directory; those of its directories end in `/`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    entries: Option<Vec<String>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    link_to: Option<String>,
+    /// There is more than was read.
+    truncated: bool,
+    /// Values hidden as `***`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    redacted: Option<u32>,
+}
+
+impl Tool for CopyFromContainer {
+    const NAME: &'static str = "copy_from_container";
+    const EFFECT: Effect = Effect::ReadOnly;
+    type Service = Docker;
+    type Output = File;
+
+    async fn call(self, docker: &Docker, _: &Call) -> Result<File, ToolError> {
+        check_path(&self.path)?;
+        let details = docker.look_at(&self.container).await?;
+        let limit = self.max_bytes.map_or(DEFAULT_BYTES, Bounded::get) as usize;
+        let id = change::id(&details)?;
+        let read = archive(docker, &id, &self.path, limit + OVERHEAD);
+        let bytes = match read.await {
+            Ok(bytes) => bytes,
+            Err(failure) => return Err(explain(docker, failure, &self.container, &self.path).await),
+        };
+        let mut file = self.read(&bytes, limit)?;
+        details.display_name().clone_into(&mut file.container);
+        let mut redactor = docker.redactor();
+        file.text = file.text.map(|text| redactor.text(&text));
+        file.redacted = redactor.hidden();
+        Ok(file)
+    }
+}
+
+impl CopyFromContainer {
+    /// Reads the beginning of an archive, which may have been cut.
+    fn read(&self, bytes: &[u8], limit: usize) -> Result<File, ToolError> {
+        let unreadable = |error: std::io::Error| {
+            ToolError::upstream("The archive cannot be read.").caused_by(error)
+        };
+        let mut archive = tar::Archive::new(bytes);
+        let mut entries = archive.entries().map_err(unreadable)?;
+        let first = entries.next().transpose().map_err(unreadable)?;
+        let Some(mut entry) = first else {
+            return Err(ToolError::upstream("The archive is empty."));
+        };
+        let mode = entry.header().mode().unwrap_or_default();
+        let mut file = File {
+            path: self.path.clone(),
+            kind: "file",
+            size_bytes: entry.size(),
+            mode: format!("{:o}", mode & 0o7777),
+            ..File::default()
+        };
+        let kind = entry.header().entry_type();
+        if kind.is_dir() {
+            file.kind = "directory";
+            drop(entry);
+            (file.entries, file.truncated) = list(entries);
+        } else if kind.is_symlink() {
+            file.kind = "link";
+            let target = entry.link_name().ok().flatten();
+            file.link_to = target.map(|path| path.to_string_lossy().into_owned());
+        } else {
+            let mut content = Vec::new();
+            // What was cut off cannot be read; what came before it was.
+            let _ = entry.by_ref().take(limit as u64).read_to_end(&mut content);
+            file.truncated = (content.len() as u64) < file.size_bytes;
+            match text(&content, file.truncated) {
+                Some(text) => file.text = Some(text),
+                None => file.base64 = Some(STANDARD.encode(&content)),
+            }
+        }
+        Ok(file)
+    }
+}
+
+/// The names directly in a directory, whose archive holds everything below it too.
+fn list<'a>(
+    entries: impl Iterator<Item = std::io::Result<tar::Entry<'a, &'a [u8]>>>,
+) -> (Option<Vec<String>>, bool) {
+    let mut names = Vec::new();
+    for entry in entries {
+        let Ok(entry) = entry else {
+            return (Some(names), true);
+        };
+        let path = entry.path_bytes();
+        let path = String::from_utf8_lossy(&path).into_owned();
+        let is_dir = entry.header().entry_type().is_dir();
+        let Some((_, inside)) = path.trim_end_matches('/').split_once('/') else {
+            continue;
+        };
+        if inside.contains('/') {
+            continue;
+        }
+        if names.len() == MAX_ENTRIES {
+            return (Some(names), true);
+        }
+        names.push(format!("{inside}{}", if is_dir { "/" } else { "" }));
+    }
+    (Some(names), false)
+}
+
+/// `content` as text, if it is; a character that was cut in the middle is left out.
+fn text(content: &[u8], cut: bool) -> Option<String> {
+    match std::str::from_utf8(content) {
+        Ok(text) if !text.contains('\0') => Some(text.to_owned()),
+        Err(error) if cut && error.error_len().is_none() => {
+            std::str::from_utf8(&content[..error.valid_up_to()])
+                .ok()
+                .map(str::to_owned)
+        }
+        _ => None,
+    }
+}
+
+/// Refuses what is no path in a container.
+pub(super) fn check_path(path: &str) -> Result<(), ToolError> {
+    if !path.starts_with('/') || path.contains('\0') {
+        return Err(ToolError::invalid_argument(
+            "path is absolute, as `/etc/hosts`.",
+        ));
+    }
+    Ok(())
+}
+
+/// The archive of `path`, or its first `limit` bytes.
+pub(super) async fn archive(
+    docker: &Docker,
+    id: &ContainerName,
+    path: &str,
+    limit: usize,
+) -> Result<Vec<u8>, Failure> {
+    let path = Path::to("/containers")
+        .id(id)
+        .then("/archive")
+        .query("path", path);
+    let mut reply = docker.engine.follow(Method::GET, path, Body::None)?;
+    let read = async {
+        let mut bytes = Vec::new();
+        while let Some(piece) = reply.next().await {
+            bytes.extend_from_slice(&piece?);
+            if bytes.len() >= limit {
+                bytes.truncate(limit);
+                break;
+            }
+        }
+        Ok(bytes)
+    };
+    crate::engine::within(docker.engine.timeout(), read).await
+}
+
+/// A failure to read or write `path`. The engine's words name paths of the host.
+pub(super) async fn explain(
+    docker: &Docker,
+    failure: Failure,
+    container: &ContainerName,
+    path: &str,
+) -> ToolError {
+    if let Failure::Answered { status, message } = &failure {
+        let has = |text: &str| message.contains(text);
+        if *status == 404 && !failure.is_no_such_container() {
+            return ToolError::not_found(format!("There is no {path:?} in `{container}`."));
+        }
+        if has("read-only") {
+            let text = format!("{path:?} is on a file system of `{container}` that is read-only.");
+            return ToolError::new(ToolErrorKind::Conflict, text);
+        }
+    }
+    docker
+        .engine
+        .explain_about(failure, container, Asked::Read)
+        .await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_is_told_from_bytes() {
+        assert_eq!(text("añb".as_bytes(), false).as_deref(), Some("añb"));
+        assert_eq!(text(&"añ".as_bytes()[..2], true).as_deref(), Some("a"));
+        assert_eq!(text(&[1, 0xff, 2], true), None);
+        assert_eq!(text(b"a\0b", false), None);
+    }
+}

@@ -1,0 +1,123 @@
+//! `copy_to_container`.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use http::Method;
+use mcp_core::tool::{Bounded, Call, Effect, Tool, ToolError};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::change;
+use super::copy_from_container::{archive, check_path, explain};
+use crate::Docker;
+use crate::engine::{Body, Failure, Path};
+use crate::name::ContainerName;
+
+/// Write a file into a container, whose directory must exist.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct CopyToContainer {
+    /// Name or id.
+    container: ContainerName,
+    /// Absolute, with the file's name.
+    path: String,
+    /// What to write; or `base64`.
+    text: Option<String>,
+    base64: Option<String>,
+    /// Permissions in octal, as 644 (default).
+    mode: Option<Bounded<0, 7777>>,
+    /// The path again, to overwrite a file where the user cannot be asked.
+    confirm: Option<String>,
+}
+
+#[derive(Serialize, JsonSchema)]
+pub(super) struct Written {
+    container: String,
+    path: String,
+    bytes: usize,
+    /// There was a file before.
+    overwritten: bool,
+}
+
+impl Tool for CopyToContainer {
+    const NAME: &'static str = "copy_to_container";
+    const EFFECT: Effect = Effect::Destructive;
+    type Service = Docker;
+    type Output = Written;
+
+    async fn call(self, docker: &Docker, call: &Call) -> Result<Written, ToolError> {
+        check_path(&self.path)?;
+        let (directory, name) = self.split()?;
+        let content = self.content()?;
+        let details = docker.take(&self.container).await?;
+        let id = change::id(&details)?;
+        let overwritten = match archive(docker, &id, &self.path, 512).await {
+            Ok(_) => true,
+            Err(Failure::Answered { status: 404, .. }) => false,
+            Err(failure) => return Err(explain(docker, failure, &self.container, &self.path).await),
+        };
+        if overwritten {
+            let loss = format!(
+                "Overwrites {:?} in `{}`: what is in it now is lost.",
+                self.path,
+                details.display_name()
+            );
+            docker
+                .confirm(call, &loss, &self.path, self.confirm.as_deref())
+                .await?;
+        }
+        let body = Body::Tar(self.tar(name, &content)?.into());
+        let path = Path::to("/containers").id(&id).then("/archive");
+        // A file must not take the place of a directory.
+        let path = path
+            .query("path", directory)
+            .query("noOverwriteDirNonDir", true);
+        match docker.engine.change(Method::PUT, path, body).await {
+            Ok(_) => Ok(Written {
+                container: details.display_name().to_owned(),
+                path: self.path,
+                bytes: content.len(),
+                overwritten,
+            }),
+            Err(failure) => Err(explain(docker, failure, &self.container, directory).await),
+        }
+    }
+}
+
+impl CopyToContainer {
+    fn split(&self) -> Result<(&str, &str), ToolError> {
+        match self.path.rsplit_once('/') {
+            Some((directory, name)) if !matches!(name, "" | "." | "..") => {
+                Ok((if directory.is_empty() { "/" } else { directory }, name))
+            }
+            _ => Err(ToolError::invalid_argument(
+                "path ends with the name of the file, as `/tmp/notes.txt`.",
+            )),
+        }
+    }
+
+    fn content(&self) -> Result<Vec<u8>, ToolError> {
+        match (&self.text, &self.base64) {
+            (Some(text), None) => Ok(text.clone().into_bytes()),
+            (None, Some(base64)) => STANDARD
+                .decode(base64)
+                .map_err(|_| ToolError::invalid_argument("base64 is not valid base64.")),
+            _ => Err(ToolError::invalid_argument("Give either text or base64.")),
+        }
+    }
+
+    fn tar(&self, name: &str, content: &[u8]) -> Result<Vec<u8>, ToolError> {
+        let digits = self.mode.map_or(644, Bounded::get).to_string();
+        let mode = u32::from_str_radix(&digits, 8);
+        let mode = mode.map_err(|_| ToolError::invalid_argument("mode is octal, as 644."))?;
+        let mut header = tar::Header::new_gnu();
+        header.set_size(content.len() as u64);
+        header.set_mode(mode);
+        let mut archive = tar::Builder::new(Vec::new());
+        let written = archive.append_data(&mut header, name, content);
+        let written = written.and_then(|()| archive.into_inner());
+        written.map_err(|error| {
+            ToolError::invalid_argument("This path cannot be written.").caused_by(error)
+        })
+    }
+}

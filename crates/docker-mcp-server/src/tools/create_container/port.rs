@@ -1,0 +1,125 @@
+//! Ports to publish, as `docker run -p` takes them.
+
+use std::borrow::Cow;
+use std::net::IpAddr;
+
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::{Deserialize, Deserializer, de};
+use serde_json::{Map, Value, json};
+
+/// `[[ip:]port:]port[/protocol]`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Port {
+    ip: String,
+    /// Empty for any.
+    host: String,
+    /// `80/tcp`.
+    inside: String,
+}
+
+impl Port {
+    fn parse(text: &str) -> Option<Self> {
+        let (text, protocol) = text.split_once('/').unwrap_or((text, "tcp"));
+        if !matches!(protocol, "tcp" | "udp" | "sctp") {
+            return None;
+        }
+        let (rest, inside) = match text.rsplit_once(':') {
+            Some((rest, inside)) => (Some(rest), inside),
+            None => (None, text),
+        };
+        let (ip, host) = match rest.map(|rest| rest.rsplit_once(':').unwrap_or(("", rest))) {
+            Some((ip, host)) => (ip.trim_start_matches('[').trim_end_matches(']'), host),
+            None => ("", ""),
+        };
+        let is_port = |text: &str| text.parse::<u16>().is_ok_and(|port| port > 0);
+        let is_ip = ip.is_empty() || ip.parse::<IpAddr>().is_ok();
+        let is_host = host.is_empty() || is_port(host);
+        (is_port(inside) && is_ip && is_host).then(|| Self {
+            ip: ip.to_owned(),
+            host: host.to_owned(),
+            inside: format!("{inside}/{protocol}"),
+        })
+    }
+}
+
+/// As `HostConfig.PortBindings`. A port without an address is published on loopback only: who wants
+/// it on all addresses writes `0.0.0.0`.
+pub(super) fn bindings(ports: &[Port]) -> Value {
+    let mut bindings = Map::new();
+    for port in ports {
+        let ip = if port.ip.is_empty() {
+            "127.0.0.1"
+        } else {
+            &port.ip
+        };
+        let binding = json!({"HostIp": ip, "HostPort": port.host});
+        let list = bindings
+            .entry(port.inside.clone())
+            .or_insert_with(|| json!([]));
+        if let Value::Array(list) = list {
+            list.push(binding);
+        }
+    }
+    bindings.into()
+}
+
+/// As `ExposedPorts`.
+pub(super) fn exposed(ports: &[Port]) -> Value {
+    let ports = ports.iter().map(|port| (port.inside.clone(), json!({})));
+    Value::Object(ports.collect())
+}
+
+impl<'de> Deserialize<'de> for Port {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = Cow::<str>::deserialize(deserializer)?;
+        Self::parse(&text).ok_or_else(|| {
+            de::Error::custom("not a port: write `8080:80`, `127.0.0.1:8080:80/udp` or `80`")
+        })
+    }
+}
+
+impl JsonSchema for Port {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        "Port".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({"type": "string"})
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ports_are_read_as_docker_run_reads_them() {
+        for (text, ip, host, inside) in [
+            ("80", "127.0.0.1", "", "80/tcp"),
+            ("8080:80", "127.0.0.1", "8080", "80/tcp"),
+            ("0.0.0.0:8080:80/udp", "0.0.0.0", "8080", "80/udp"),
+            ("127.0.0.1::80", "127.0.0.1", "", "80/tcp"),
+            ("[::1]:8080:80", "::1", "8080", "80/tcp"),
+        ] {
+            let expected = json!({inside: [{"HostIp": ip, "HostPort": host}]});
+            assert_eq!(bindings(&[Port::parse(text).unwrap()]), expected);
+        }
+        for text in [
+            "",
+            "x",
+            "80/x",
+            "0",
+            "70000",
+            "a:80",
+            "1.2.3:1:80",
+            "8080:",
+            "1:2:3:4",
+        ] {
+            assert!(Port::parse(text).is_none(), "{text}");
+        }
+    }
+}

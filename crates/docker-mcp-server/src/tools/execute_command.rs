@@ -1,0 +1,173 @@
+//! `execute_command`.
+
+mod output;
+mod process;
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use mcp_core::tool::{Bounded, Call, Effect, Tool, ToolError, ToolErrorKind};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use self::process::{Command, End, Process};
+use super::change;
+use super::wait_container::cancelled;
+use crate::Docker;
+use crate::name::ContainerName;
+
+/// Seconds without `timeout_seconds`.
+const DEFAULT_SECONDS: u32 = 20;
+
+/// Run a command in a running container. Needs the operator's --allow-exec.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ExecuteCommand {
+    /// Name or id.
+    container: ContainerName,
+    /// Program and arguments; with `shell` one line.
+    command: Vec<String>,
+    /// Run the line by `sh -c`.
+    #[serde(default)]
+    shell: bool,
+    user: Option<String>,
+    working_dir: Option<String>,
+    #[serde(default)]
+    env: BTreeMap<String, String>,
+    /// After which it is killed; default 20.
+    timeout_seconds: Option<Bounded<1, 600>>,
+}
+
+#[derive(Serialize, JsonSchema)]
+pub(super) struct Executed {
+    container: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    exit_code: Option<i64>,
+    stdout: String,
+    stderr: String,
+    /// Bytes in the middle of the outputs that were left out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    omitted_bytes: Option<usize>,
+    /// Did not end in time.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    timed_out: bool,
+    /// Still runs, since it could not be killed.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    still_running: bool,
+    /// Of the process that still runs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    exec_id: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    note: Option<String>,
+    /// Values hidden as `***`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    redacted: Option<u32>,
+}
+
+impl Tool for ExecuteCommand {
+    const NAME: &'static str = "execute_command";
+    const EFFECT: Effect = Effect::Destructive;
+    type Service = Docker;
+    type Output = Executed;
+
+    async fn call(self, docker: &Docker, call: &Call) -> Result<Executed, ToolError> {
+        docker.policy.exec()?;
+        docker.policy.destructive()?;
+        let command = self.command()?;
+        let details = docker.take(&self.container).await?;
+        let name = details.display_name().to_owned();
+        if details.state.status != "running" {
+            let text = format!(
+                "`{name}` is {}, so nothing can run in it.",
+                details.state.status
+            );
+            return Err(ToolError::new(ToolErrorKind::Conflict, text));
+        }
+        let id = change::id(&details)?;
+        let seconds = self.timeout_seconds.map_or(DEFAULT_SECONDS, Bounded::get);
+        let limit = Duration::from_secs(seconds.into());
+        let explain = async |failure| {
+            let asked = crate::engine::Asked::Change("run a command in", &name);
+            docker
+                .engine
+                .explain_about(failure, &self.container, asked)
+                .await
+        };
+        let mut process = match Process::start(&docker.engine, &id, &command).await {
+            Ok(process) => process,
+            Err(failure) => return Err(explain(failure).await),
+        };
+        let end = tokio::select! {
+            end = process.end(limit) => end,
+            () = call.cancelled() => {
+                process.kill().await;
+                return Err(cancelled());
+            }
+        };
+        let end = match end {
+            Ok(end) => end,
+            Err(failure) => return Err(explain(failure).await),
+        };
+        Ok(self.report(docker, name, end, seconds))
+    }
+}
+
+impl ExecuteCommand {
+    fn command(&self) -> Result<Command, ToolError> {
+        let wrong = match (self.shell, self.command.as_slice()) {
+            (_, []) => Some("command is empty: give the program and its arguments."),
+            (true, [_, _, ..]) => {
+                Some("With shell: true, command is one line: a list of one text.")
+            }
+            _ => None,
+        };
+        if let Some(wrong) = wrong {
+            return Err(ToolError::invalid_argument(wrong));
+        }
+        let argv = match self.shell {
+            true => vec!["sh".to_owned(), "-c".to_owned(), self.command.concat()],
+            false => self.command.clone(),
+        };
+        let env = self.env.iter();
+        Ok(Command {
+            argv,
+            user: self.user.clone().unwrap_or_default(),
+            working_dir: self.working_dir.clone().unwrap_or_default(),
+            env: env.map(|(key, value)| format!("{key}={value}")).collect(),
+        })
+    }
+
+    fn report(&self, docker: &Docker, container: String, end: End, seconds: u32) -> Executed {
+        let mut redactor = docker.redactor();
+        let note = if end.still_running {
+            Some(format!(
+                "It did not end within {seconds} s and cannot be killed from here, as the container \
+                 has no shell: it still runs. Restarting the container ends it."
+            ))
+        } else if end.timed_out {
+            Some(format!(
+                "It did not end within {seconds} s and was killed, with all it had started; a \
+                 longer timeout_seconds may let it end by itself."
+            ))
+        } else {
+            match end.exit_code {
+                Some(126) => Some("The command is not executable.".to_owned()),
+                Some(127) => Some("The command was not found in the container.".to_owned()),
+                _ => None,
+            }
+        };
+        let omitted = end.stdout.omitted + end.stderr.omitted;
+        Executed {
+            container,
+            exit_code: end.exit_code,
+            stdout: redactor.text(&end.stdout.text()),
+            stderr: redactor.text(&end.stderr.text()),
+            omitted_bytes: (omitted > 0).then_some(omitted),
+            timed_out: end.timed_out,
+            still_running: end.still_running,
+            exec_id: end.still_running.then_some(end.exec_id),
+            note,
+            redacted: redactor.hidden(),
+        }
+    }
+}

@@ -1,0 +1,127 @@
+//! `follow_container_logs`.
+
+use std::time::Duration;
+
+use futures_util::StreamExt as _;
+use mcp_core::tool::{Bounded, Call, Effect, TaskSupport, Tool, ToolError};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use tokio::time::Instant;
+
+use super::change;
+use super::get_container_logs::{explain, newest};
+use super::wait_container::cancelled;
+use crate::Docker;
+use crate::engine::LogQuery;
+use crate::log::{Frames, Pattern, Tail};
+use crate::name::ContainerName;
+
+/// Seconds without `seconds`: less than a plain call has.
+const DEFAULT_SECONDS: u32 = 20;
+/// Lines and bytes of an answer.
+const MAX_LINES: usize = 500;
+const MAX_BYTES: usize = 7_500;
+
+/// Read what a container logs from now on, line by line as progress, until a text appears.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct FollowContainerLogs {
+    /// Name or id.
+    container: ContainerName,
+    /// Stop at the first line that matches this regular expression.
+    until_match: Option<Pattern>,
+    /// Default 20; longer only helps as a task.
+    seconds: Option<Bounded<1, 86_400>>,
+    /// Older lines to begin with.
+    tail: Option<Bounded<0, 500>>,
+}
+
+#[derive(Serialize, JsonSchema)]
+pub(super) struct Followed {
+    container: String,
+    /// The newest lines.
+    log: String,
+    lines: usize,
+    /// The line that was waited for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    matched: Option<String>,
+    /// `matched`, `time` or `ended` with the container.
+    stopped_by: &'static str,
+    /// Older lines were left out.
+    truncated: bool,
+    /// Values hidden as `***`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    redacted: Option<u32>,
+}
+
+impl Tool for FollowContainerLogs {
+    const NAME: &'static str = "follow_container_logs";
+    const EFFECT: Effect = Effect::ReadOnly;
+    const TASK: TaskSupport = TaskSupport::Optional;
+    type Service = Docker;
+    type Output = Followed;
+
+    async fn call(self, docker: &Docker, call: &Call) -> Result<Followed, ToolError> {
+        let details = docker.look_at(&self.container).await?;
+        let query = LogQuery {
+            stdout: true,
+            stderr: true,
+            tail: self.tail.map_or(0, Bounded::get),
+            follow: true,
+            ..LogQuery::default()
+        };
+        let mut reply = match docker.engine.logs(&change::id(&details)?, &query) {
+            Ok(reply) => reply,
+            Err(failure) => return Err(explain(docker, failure, &self.container).await),
+        };
+        let seconds = self.seconds.map_or(DEFAULT_SECONDS, Bounded::get);
+        let (begin, limit) = (Instant::now(), Duration::from_secs(seconds.into()));
+        let mut frames = Frames::new(details.config.tty);
+        let mut tail = Tail::new(MAX_LINES, 2 * MAX_BYTES, false);
+        let mut redactor = docker.redactor();
+        let mut matched = None;
+        let stopped_by = loop {
+            let piece = tokio::select! {
+                biased;
+                () = call.cancelled() => return Err(cancelled()),
+                () = tokio::time::sleep_until(begin + limit) => break "time",
+                piece = reply.next() => piece,
+            };
+            let piece = match piece {
+                None => break "ended",
+                Some(Ok(piece)) => piece,
+                Some(Err(error)) => {
+                    return Err(explain(docker, error.into(), &self.container).await);
+                }
+            };
+            let pushed = frames.push(&piece, |part| tail.push(part));
+            if let Err(failure) = pushed {
+                return Err(explain(docker, failure, &self.container).await);
+            }
+            for line in tail.take_new() {
+                let line = redactor.text(&line);
+                call.progress(begin.elapsed().as_secs_f64(), Some(seconds.into()), &line);
+                let is_it = |pattern: &Pattern| pattern.is_match(&line);
+                if matched.is_none() && self.until_match.as_ref().is_some_and(is_it) {
+                    matched = Some(line);
+                }
+            }
+            if matched.is_some() {
+                break "matched";
+            }
+        };
+        let log = tail.finish();
+        let mut redactor = docker.redactor();
+        let text = redactor.text(&log.text);
+        let shown = newest(&text, MAX_BYTES);
+        Ok(Followed {
+            container: details.display_name().to_owned(),
+            lines: shown.lines().count(),
+            truncated: log.cut || log.overflowed || shown.len() < text.len(),
+            log: shown.to_owned(),
+            matched,
+            stopped_by,
+            redacted: redactor.hidden(),
+        })
+    }
+}

@@ -1,0 +1,136 @@
+//! `get_container_stats`.
+
+use futures_util::{StreamExt as _, stream};
+use mcp_core::tool::{Call, Effect, Tool, ToolError, ToolErrorKind};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{change, fit};
+use crate::Docker;
+use crate::engine::Engine;
+use crate::name::ContainerName;
+use crate::policy::Subject;
+use crate::stats::{self, Counters, Usage};
+
+/// Containers that are asked about at the same time.
+const AT_ONCE: usize = 16;
+/// Bytes of rows in an answer, which has them twice.
+const MAX_BYTES: usize = 6_500;
+
+/// CPU, memory, network and disk use of one container, or of all that run, by CPU.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct GetContainerStats {
+    /// Name or id; default: all that run.
+    container: Option<ContainerName>,
+}
+
+#[derive(Serialize, JsonSchema)]
+pub(super) struct Stats {
+    containers: Vec<Row>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    note: Option<String>,
+}
+
+#[derive(Serialize, JsonSchema)]
+struct Row {
+    container: String,
+    /// 100 is one CPU.
+    cpu_percent: f64,
+    memory_bytes: u64,
+    /// Its own, or the host's.
+    memory_limit_bytes: u64,
+    memory_percent: f64,
+    pids: u64,
+    /// Since it was started, as the others.
+    net_received_bytes: u64,
+    net_sent_bytes: u64,
+    disk_read_bytes: u64,
+    disk_written_bytes: u64,
+}
+
+impl Tool for GetContainerStats {
+    const NAME: &'static str = "get_container_stats";
+    const EFFECT: Effect = Effect::ReadOnly;
+    type Service = Docker;
+    type Output = Stats;
+
+    async fn call(self, docker: &Docker, _: &Call) -> Result<Stats, ToolError> {
+        let wanted = match &self.container {
+            Some(container) => {
+                let details = docker.look_at(container).await?;
+                if !details.state.is_alive() {
+                    let text = format!("`{}` does not run.", details.display_name());
+                    return Err(ToolError::new(ToolErrorKind::Conflict, text));
+                }
+                vec![(change::id(&details)?, details.display_name().to_owned())]
+            }
+            None => running(docker).await?,
+        };
+        let before = look(&docker.engine, &wanted).await;
+        tokio::time::sleep(stats::BETWEEN).await;
+        let after = look(&docker.engine, &wanted).await;
+        let mut redactor = docker.redactor();
+        let both = wanted.iter().zip(before.into_iter().zip(after));
+        let mut rows: Vec<Row> = both
+            .filter_map(|((_, name), looks)| {
+                // One that ended in between has no row.
+                let usage = Usage::between(&looks.0?, &looks.1?);
+                Some(Row::new(redactor.text(name), &usage))
+            })
+            .collect();
+        rows.sort_by(|a, b| b.cpu_percent.total_cmp(&a.cpu_percent));
+        let (containers, omitted) = fit(rows, MAX_BYTES);
+        let note = match (omitted, containers.is_empty()) {
+            (0, true) => Some("No container runs.".to_owned()),
+            (0, false) => None,
+            _ => Some(format!(
+                "{omitted} containers that use less CPU are left out: ask for one by name."
+            )),
+        };
+        Ok(Stats { containers, note })
+    }
+}
+
+async fn running(docker: &Docker) -> Result<Vec<(ContainerName, String)>, ToolError> {
+    let listed = docker.engine.list(false).await?;
+    let seen = listed
+        .iter()
+        .filter(|container| docker.policy.permits(&Subject::of_summary(container)));
+    let named = seen.filter_map(|container| {
+        let id = ContainerName::new(&container.id).ok()?;
+        let name = container.names.first()?.trim_start_matches('/');
+        Some((id, name.to_owned()))
+    });
+    Ok(named.collect())
+}
+
+/// The counters of all, in their order.
+async fn look(engine: &Engine, wanted: &[(ContainerName, String)]) -> Vec<Option<Counters>> {
+    stream::iter(wanted.to_vec())
+        .map(|(id, _)| async move { stats::counters(engine, &id).await.ok() })
+        .buffered(AT_ONCE)
+        .collect()
+        .await
+}
+
+impl Row {
+    fn new(container: String, usage: &Usage) -> Self {
+        let share = match usage.memory_limit {
+            0 => 0.0,
+            limit => usage.memory_bytes as f64 / limit as f64,
+        };
+        Self {
+            container,
+            cpu_percent: usage.cpu_percent,
+            memory_bytes: usage.memory_bytes,
+            memory_limit_bytes: usage.memory_limit,
+            memory_percent: (share * 10_000.0).round() / 100.0,
+            pids: usage.pids,
+            net_received_bytes: usage.received_bytes,
+            net_sent_bytes: usage.sent_bytes,
+            disk_read_bytes: usage.read_bytes,
+            disk_written_bytes: usage.written_bytes,
+        }
+    }
+}

@@ -1,0 +1,76 @@
+//! `kill_container`.
+
+use http::Method;
+use mcp_core::tool::{Call, Effect, Tool, ToolError, ToolErrorKind};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::change::{self, Change};
+use crate::Docker;
+use crate::engine::Path;
+use crate::name::ContainerName;
+
+/// Send a signal to a container's main process, at once and without a grace period.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct KillContainer {
+    /// Name or id.
+    container: ContainerName,
+    #[serde(default)]
+    signal: Signal,
+    /// Its name again, where the user cannot be asked; not for HUP, USR1, USR2.
+    confirm: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
+#[serde(rename_all = "UPPERCASE")]
+enum Signal {
+    #[default]
+    Kill,
+    Term,
+    Int,
+    Quit,
+    Hup,
+    Usr1,
+    Usr2,
+}
+
+impl Tool for KillContainer {
+    const NAME: &'static str = "kill_container";
+    const EFFECT: Effect = Effect::Destructive;
+    type Service = Docker;
+    type Output = Change;
+
+    async fn call(self, docker: &Docker, call: &Call) -> Result<Change, ToolError> {
+        let before = docker.take(&self.container).await?;
+        let name = before.display_name();
+        if !before.state.is_alive() {
+            return Err(ToolError::new(
+                ToolErrorKind::Conflict,
+                format!("`{name}` does not run."),
+            ));
+        }
+        let signal = format!("{:?}", self.signal).to_uppercase();
+        if self.signal.ends() {
+            let loss = format!("Sends SIG{signal} to `{name}`: what it has not saved is lost.");
+            docker
+                .confirm(call, &loss, name, self.confirm.as_deref())
+                .await?;
+        } else {
+            docker.policy.destructive()?;
+        }
+        let path = Path::to("/containers")
+            .id(&change::id(&before)?)
+            .then("/kill")
+            .query("signal", &signal);
+        change::make(docker, "kill", &self.container, Method::POST, path).await?;
+        change::compare(docker, &before).await
+    }
+}
+
+impl Signal {
+    /// Whether programs end by it, unless they were written not to. The others are mostly messages.
+    fn ends(self) -> bool {
+        matches!(self, Self::Kill | Self::Term | Self::Int | Self::Quit)
+    }
+}

@@ -1,0 +1,132 @@
+//! `wait_container`.
+
+use std::time::Duration;
+
+use mcp_core::tool::{Bounded, Call, Effect, TaskSupport, Tool, ToolError, ToolErrorKind};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use tokio::time::Instant;
+
+use super::{change, exit};
+use crate::Docker;
+use crate::engine::Details;
+use crate::name::ContainerName;
+
+/// Seconds without `timeout_seconds`: less than a plain call has.
+const DEFAULT_SECONDS: u32 = 25;
+/// From one look to the next.
+const PAUSE: Duration = Duration::from_millis(300);
+
+/// Wait until a container has ended, or is healthy.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct WaitContainer {
+    /// Name or id.
+    container: ContainerName,
+    #[serde(default)]
+    until: Until,
+    /// Default 25; longer only helps as a task.
+    timeout_seconds: Option<Bounded<1, 86_400>>,
+}
+
+#[derive(Clone, Copy, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
+#[serde(rename_all = "lowercase")]
+enum Until {
+    #[default]
+    Ended,
+    Healthy,
+}
+
+#[derive(Serialize, JsonSchema)]
+pub(super) struct Waited {
+    container: String,
+    /// Whether what was waited for has happened.
+    reached: bool,
+    state: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    health: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    exit_code: Option<i64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    exit_meaning: Option<String>,
+    waited_seconds: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    note: Option<&'static str>,
+}
+
+impl Tool for WaitContainer {
+    const NAME: &'static str = "wait_container";
+    const EFFECT: Effect = Effect::ReadOnly;
+    const TASK: TaskSupport = TaskSupport::Optional;
+    type Service = Docker;
+    type Output = Waited;
+
+    async fn call(self, docker: &Docker, call: &Call) -> Result<Waited, ToolError> {
+        let first = docker.look_at(&self.container).await?;
+        if self.until == Until::Healthy && first.state.health.is_none() {
+            return Err(ToolError::new(
+                ToolErrorKind::Conflict,
+                format!("`{}` has no health check.", first.display_name()),
+            ));
+        }
+        let id = change::id(&first)?;
+        let seconds = self.timeout_seconds.map_or(DEFAULT_SECONDS, Bounded::get);
+        let (begin, mut seen) = (Instant::now(), first);
+        loop {
+            let waited = begin.elapsed();
+            let is_over = !seen.state.is_alive();
+            let reached = match self.until {
+                Until::Ended => is_over,
+                Until::Healthy => health(&seen) == Some("healthy"),
+            };
+            if reached || is_over || waited.as_secs() >= seconds.into() {
+                return Ok(self.report(&seen, reached, waited));
+            }
+            let message = format!("{} is {}", seen.display_name(), seen.state.status);
+            call.progress(waited.as_secs_f64(), Some(seconds.into()), &message);
+            tokio::select! {
+                () = call.cancelled() => return Err(cancelled()),
+                () = tokio::time::sleep(PAUSE) => {}
+            }
+            seen = match docker.engine.try_inspect(&id).await {
+                Ok(now) => now,
+                Err(failure) if failure.is_no_such_container() => {
+                    let mut report = self.report(&seen, self.until == Until::Ended, waited);
+                    report.state = "removed".to_owned();
+                    return Ok(report);
+                }
+                Err(failure) => return Err(docker.engine.explain(failure)),
+            };
+        }
+    }
+}
+
+impl WaitContainer {
+    fn report(&self, seen: &Details, reached: bool, waited: Duration) -> Waited {
+        let ended = !seen.state.is_alive();
+        let (code, oom) = (seen.state.exit_code, seen.state.oom_killed);
+        Waited {
+            container: seen.display_name().to_owned(),
+            reached,
+            state: seen.state.status.clone(),
+            health: health(seen).map(str::to_owned),
+            exit_code: ended.then_some(code),
+            exit_meaning: ended.then(|| exit::meaning(code, oom).into_owned()),
+            waited_seconds: waited.as_secs(),
+            note: match (reached, ended) {
+                (true, _) => None,
+                (false, true) => Some("It has ended: get_container_logs shows its last words."),
+                (false, false) => Some("The time is up and it still runs: call again to go on."),
+            },
+        }
+    }
+}
+
+fn health(container: &Details) -> Option<&str> {
+    Some(&*container.state.health.as_ref()?.status)
+}
+
+/// What is said to nobody: the caller has left.
+pub(super) fn cancelled() -> ToolError {
+    ToolError::new(ToolErrorKind::Cancelled, "Cancelled by the caller.")
+}
