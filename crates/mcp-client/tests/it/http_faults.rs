@@ -1,7 +1,6 @@
 //! What goes wrong over HTTP, and how it is told.
 
 use std::future::poll_fn;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::Poll;
 use std::time::Duration;
 
@@ -83,27 +82,6 @@ async fn a_status_keeps_the_rpc_error_of_its_body() {
         matches!(error, Error::Http { status: 404, .. }),
         "{error:?}"
     );
-}
-
-#[tokio::test]
-async fn a_dead_session_is_told_apart_and_can_be_replaced() {
-    let calls = AtomicUsize::new(0);
-    let server = Server::start(with_session(move |request| {
-        match calls.fetch_add(1, Ordering::Relaxed) {
-            0 => reply(404, "application/json", r#"{"error":"Session not found"}"#),
-            _ => result(request, "{}"),
-        }
-    }))
-    .await;
-    let client = server.client();
-    client.initialize(&who()).await.unwrap();
-    let error = client.request("m", &()).await.unwrap_err();
-    assert!(
-        matches!(error, Error::SessionLost { .. }) && error.was_not_sent(),
-        "{error:?}"
-    );
-    client.initialize(&who()).await.unwrap();
-    client.request("m", &()).await.unwrap();
 }
 
 #[tokio::test]
@@ -232,7 +210,7 @@ async fn a_dropped_request_is_cancelled_at_the_server() {
 async fn the_handshake_is_never_cancelled() {
     let mut server = Server::start(|_| silence()).await;
     let client = Client::builder()
-        .timeout(Duration::from_millis(50))
+        .connect_timeout(Duration::from_millis(50))
         .http(server.endpoint());
     let error = client.unwrap().initialize(&who()).await.unwrap_err();
     assert!(matches!(error, Error::Timeout { .. }), "{error:?}");

@@ -9,6 +9,7 @@ mod http;
 mod http_faults;
 mod recorder;
 mod server;
+mod sessions;
 mod stdio;
 mod stdio_end;
 mod tls;

@@ -1,0 +1,170 @@
+//! A client that does everything a server offers: what the official conformance suite drives in its
+//! client scenarios.
+//!
+//! ```text
+//! cargo build -p mcp-client --example conformance
+//! conformance client --command target/debug/examples/conformance --scenario tools_call
+//! ```
+//!
+//! The suite appends the URL of its server, and names calls to make in `MCP_CONFORMANCE_CONTEXT`.
+
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use mcp_client::{Client, ClientInfo, Endpoint, Error, Handler, Reply, RpcError};
+use serde_json::value::{RawValue, to_raw_value};
+use serde_json::{Map, Value, json};
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> ExitCode {
+    let Some(url) = std::env::args().nth(1) else {
+        eprintln!("the URL of a server is missing");
+        return ExitCode::FAILURE;
+    };
+    match exercise(&url).await {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("{error}: {:?}", error.rpc());
+            ExitCode::FAILURE
+        }
+    }
+}
+
+async fn exercise(url: &str) -> Result<(), Error> {
+    let client = Client::builder()
+        .handler(Arc::new(Willing))
+        .http(Endpoint::new(url)?)?;
+    let abilities = json!({"elicitation": {}, "sampling": {}, "roots": {}});
+    let who = ClientInfo::new("conformance-client", "1").with_capabilities(abilities);
+    let server = client.connect(&who).await?;
+    eprintln!("speaks {}", server.protocol_version);
+
+    let offers = parse(&server.capabilities);
+    let tools = client.list("tools/list", "tools").await?;
+    for (name, arguments) in calls(&tools) {
+        let call = json!({"name": name, "arguments": arguments});
+        attempt(&client, "tools/call", call).await;
+    }
+    if offers.get("resources").is_some() {
+        for resource in client.list("resources/list", "resources").await? {
+            let read = json!({"uri": parse(&resource)["uri"]});
+            attempt(&client, "resources/read", read).await;
+        }
+    }
+    if offers.get("prompts").is_some() {
+        for prompt in client.list("prompts/list", "prompts").await? {
+            let get = json!({"name": parse(&prompt)["name"], "arguments": {}});
+            attempt(&client, "prompts/get", get).await;
+        }
+    }
+    client.close().await;
+    Ok(())
+}
+
+/// The calls that the suite asks for, or one of every tool.
+fn calls(tools: &[Box<RawValue>]) -> Vec<(Value, Value)> {
+    let context = std::env::var("MCP_CONFORMANCE_CONTEXT").unwrap_or_default();
+    let context: Value = serde_json::from_str(&context).unwrap_or_default();
+    if let Some(calls) = context["toolCalls"].as_array() {
+        let call = |call: &Value| (call["name"].clone(), call["arguments"].clone());
+        return calls.iter().map(call).collect();
+    }
+    let tools: Vec<Value> = tools.iter().map(|tool| parse(tool)).collect();
+    let call = |tool: &Value| {
+        let mut arguments = example(&tool["inputSchema"]);
+        if tool["name"] == "json_schema_echo" {
+            // As it came: that is what the scenario is about.
+            arguments = json!({"schema": tools[0]["inputSchema"]});
+        }
+        (tool["name"].clone(), arguments)
+    };
+    tools.iter().map(call).collect()
+}
+
+/// A request whose failure fails nothing else; what the server asks for in between is given.
+async fn attempt(client: &Client, method: &str, mut params: Value) {
+    for round in 0..5 {
+        let result = match client.request(method, &params).await {
+            Ok(result) => parse(&result),
+            Err(error) => return eprintln!("{method}: {error}"),
+        };
+        if result["resultType"] != "input_required" {
+            return;
+        }
+        if round == 0 {
+            // Something else in between, which must not carry what belongs to this one.
+            let other = json!({"name": "test_mrtr_unrelated", "arguments": {}});
+            let _ = client.request("tools/call", &other).await;
+        }
+        let asked = result["inputRequests"]
+            .as_object()
+            .cloned()
+            .unwrap_or_default();
+        let answers: Map<String, Value> = asked
+            .into_iter()
+            .map(|(key, asked)| (key, answer(asked["method"].as_str(), &asked["params"])))
+            .collect();
+        params["inputResponses"] = Value::Object(answers);
+        match result.get("requestState") {
+            Some(state) => params["requestState"] = state.clone(),
+            None => drop(
+                params
+                    .as_object_mut()
+                    .map(|params| params.remove("requestState")),
+            ),
+        }
+    }
+}
+
+/// Says yes to everything.
+struct Willing;
+
+impl Handler for Willing {
+    fn request(&self, method: &str, params: Option<&RawValue>) -> Reply {
+        let answer = answer(Some(method), &params.map(parse).unwrap_or_default());
+        let answer =
+            to_raw_value(&answer).map_err(|error| RpcError::new(-32603, error.to_string()));
+        Box::pin(std::future::ready(answer))
+    }
+}
+
+fn answer(method: Option<&str>, params: &Value) -> Value {
+    match method {
+        Some("elicitation/create") => {
+            json!({"action": "accept", "content": example(&params["requestedSchema"])})
+        }
+        Some("sampling/createMessage") => json!({
+            "role": "assistant", "model": "none", "stopReason": "endTurn",
+            "content": {"type": "text", "text": "yes"},
+        }),
+        Some("roots/list") => json!({"roots": []}),
+        _ => json!({}),
+    }
+}
+
+/// A value of this schema: its default where it has one.
+fn example(schema: &Value) -> Value {
+    if let Some(default) = schema.get("default") {
+        return default.clone();
+    }
+    match schema["type"].as_str() {
+        Some("object") | None => {
+            let properties = schema["properties"].as_object();
+            let properties = properties.into_iter().flatten();
+            let members = properties.map(|(name, schema)| (name.clone(), example(schema)));
+            Value::Object(members.collect())
+        }
+        Some("string") => schema["enum"]
+            .get(0)
+            .cloned()
+            .unwrap_or_else(|| json!("text")),
+        Some("number" | "integer") => json!(2),
+        Some("boolean") => json!(true),
+        Some("array") => json!([]),
+        Some(_) => Value::Null,
+    }
+}
+
+fn parse(raw: &RawValue) -> Value {
+    serde_json::from_str(raw.get()).unwrap_or_default()
+}

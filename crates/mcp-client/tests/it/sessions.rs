@@ -1,0 +1,113 @@
+//! Sessions that a server forgets, and are opened again.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use mcp_client::{Client, ClientInfo, Error};
+use serde_json::json;
+
+use crate::recorder::recorder;
+use crate::server::*;
+
+fn who() -> ClientInfo {
+    ClientInfo::new("test", "1")
+}
+
+/// Opens a new session at every handshake, and forgets all that there are at each of the first
+/// `restarts` calls.
+fn forgetful(restarts: usize) -> impl Fn(&Received) -> Reply + Send + Sync + 'static {
+    let (sessions, calls, oldest) = (
+        AtomicUsize::new(0),
+        AtomicUsize::new(0),
+        AtomicUsize::new(0),
+    );
+    move |request| match request.rpc().as_str() {
+        "initialize" => {
+            let mut reply = result(request, HELLO);
+            let id = sessions.fetch_add(1, Ordering::SeqCst).to_string();
+            let headers = reply.headers_mut();
+            headers.insert("mcp-session-id", id.parse().unwrap());
+            reply
+        }
+        method if method.starts_with("notifications/") => accepted(),
+        _ => {
+            let lost = || reply(404, "application/json", r#"{"error":"Session not found"}"#);
+            let Some(session) = request.header("mcp-session-id") else {
+                return lost();
+            };
+            let session: usize = session.parse().unwrap();
+            if session < oldest.load(Ordering::SeqCst) {
+                return lost();
+            }
+            if calls.fetch_add(1, Ordering::SeqCst) < restarts {
+                oldest.store(session + 1, Ordering::SeqCst);
+                return lost();
+            }
+            result(request, &session.to_string())
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_forgotten_session_is_opened_again_and_the_request_repeated() {
+    let server = Server::start(forgetful(1)).await;
+    let (handler, mut seen) = recorder(None);
+    let client = Client::builder().handler(handler).http(server.endpoint());
+    let client = client.unwrap();
+    client.connect(&who()).await.unwrap();
+    let answer = client.request("m", &()).await.unwrap();
+    assert_eq!(answer.get(), "1");
+    let renewed = ("renewed", "2025-06-18".to_owned(), json!(null));
+    assert_eq!(seen.recv().await.unwrap(), renewed);
+}
+
+#[tokio::test]
+async fn many_requests_open_one_new_session() {
+    let mut server = Server::start(forgetful(1)).await;
+    let client = server.client();
+    client.initialize(&who()).await.unwrap();
+    let requests = (0..50).map(|_| client.request("m", &()));
+    for answer in futures_util::future::join_all(requests).await {
+        assert_eq!(answer.unwrap().get(), "1");
+    }
+    client.request("last", &()).await.unwrap();
+    let mut handshakes = 0;
+    loop {
+        match server.next().await.rpc().as_str() {
+            "initialize" => handshakes += 1,
+            "last" => break,
+            _ => {}
+        }
+    }
+    assert_eq!(handshakes, 2);
+}
+
+#[tokio::test]
+async fn a_session_that_is_forgotten_again_at_once_is_an_error() {
+    let server = Server::start(forgetful(2)).await;
+    let client = server.client();
+    client.initialize(&who()).await.unwrap();
+    let error = client.request("m", &()).await.unwrap_err();
+    assert!(matches!(error, Error::SessionLost { .. }), "{error:?}");
+    assert!(error.was_not_sent());
+    client.request("m", &()).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_400_that_speaks_of_the_session_means_the_same() {
+    let calls = AtomicUsize::new(0);
+    let server = Server::start(with_session(move |request| {
+        match calls.fetch_add(1, Ordering::Relaxed) {
+            0 => {
+                let sentence = "Bad Request: No valid session ID provided";
+                let error = json!({"code": -32000, "message": sentence});
+                let body = json!({"jsonrpc": "2.0", "error": error, "id": null});
+                reply(400, "application/json", body.to_string())
+            }
+            _ => result(request, "{}"),
+        }
+    }))
+    .await;
+    let client = server.client();
+    client.initialize(&who()).await.unwrap();
+    client.request("m", &()).await.unwrap();
+}
