@@ -81,6 +81,12 @@ pub trait Service: Send + Sync + 'static {
         None
     }
 
+    /// Completes when it can show what it has to offer. The server waits for it before it answers
+    /// anybody, but not for long.
+    fn ready(&self) -> impl Future<Output = ()> + Send {
+        std::future::ready(())
+    }
+
     /// True if it passes calls on to other servers, and what they offer to clients.
     const RELAYS: bool = false;
 

@@ -17,6 +17,9 @@ use crate::http::{Guard, Limits, Listener};
 use crate::key::{self, Key};
 use crate::{Command, Options, Product, Secret, Service, Tokens, log, print, probe, stdio};
 
+/// How long the service may take to show what it has to offer.
+const PATIENCE: Duration = Duration::from_secs(2);
+
 /// How long the service may take to end what it has started.
 const FAREWELL: Duration = Duration::from_secs(10);
 
@@ -143,6 +146,7 @@ fn serve<P: Product>(command: Command<P::Options>) -> anyhow::Result<()> {
         let watch = tokio::spawn(probe::watch(Arc::clone(&server), Arc::clone(&service)));
         let work = tokio::spawn(Arc::clone(&service).run(Arc::clone(&server)));
         let stop = stop_signal()?;
+        let _ = tokio::time::timeout(PATIENCE, service.ready()).await;
         let (open, stopped) = (Arc::clone(&server), stop.clone());
         tokio::spawn(async move {
             stopped.cancelled().await;

@@ -116,10 +116,12 @@ impl Server {
         let era = Era::decide(source.hints, &request.method, request.params);
         let origin;
         let source = if self.offer.relays {
-            let call = source
-                .call
-                .clone()
-                .with_origin(Origin::of(&request, source.hints, era));
+            let call = source.call.clone().with_origin(Origin::of(
+                &request,
+                source.hints,
+                era,
+                self.settings.call_timeout,
+            ));
             origin = call;
             &Source {
                 call: &origin,

@@ -100,6 +100,19 @@ impl ToolError {
         }
     }
 
+    /// The code of a JSON-RPC error that another server has answered with.
+    pub fn code(&self) -> Option<i32> {
+        match self.special.as_deref() {
+            Some(Special::Imported(error)) => Some(error.code),
+            _ => None,
+        }
+    }
+
+    /// True if it only ends a round: the client is asked, and calls again (2026-07-28).
+    pub fn asks_client(&self) -> bool {
+        matches!(self.special.as_deref(), Some(Special::InputRequired(_)))
+    }
+
     pub(crate) fn is_special(&self) -> bool {
         self.special.is_some()
     }

@@ -1,5 +1,7 @@
 //! Definitions and results from other servers, passed on as they were written.
 
+use std::time::Duration;
+
 use serde_json::Value;
 use serde_json::value::RawValue;
 
@@ -134,14 +136,22 @@ pub struct Origin {
     pub traceparent: Option<String>,
     /// The era that it belongs to.
     pub era: Era,
+    /// How long it is worked on before it is given up.
+    pub patience: Duration,
 }
 
 impl Origin {
-    pub(crate) fn of(request: &Request<'_>, hints: &Hints<'_>, era: Era) -> Self {
+    pub(crate) fn of(
+        request: &Request<'_>,
+        hints: &Hints<'_>,
+        era: Era,
+        patience: Duration,
+    ) -> Self {
         Self {
             params: request.params.map(ToOwned::to_owned),
             traceparent: hints.traceparent.map(ToOwned::to_owned),
             era,
+            patience,
         }
     }
 }
