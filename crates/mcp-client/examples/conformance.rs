@@ -11,7 +11,7 @@
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use mcp_client::{Client, ClientInfo, Endpoint, Error, Handler, Reply, RpcError};
+use mcp_client::{Client, ClientInfo, Endpoint, Era, Error, Handler, Reply, RpcError};
 use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Map, Value, json};
 
@@ -39,6 +39,12 @@ async fn exercise(url: &str) -> Result<(), Error> {
     let server = client.connect(&who).await?;
     eprintln!("speaks {}", server.protocol_version);
 
+    // Servers of the handshake era ask on this stream; they may have none.
+    if let Era::Handshake(_) = server.era
+        && let Ok(stream) = client.listen(&json!({})).await
+    {
+        tokio::spawn(stream.ended());
+    }
     let offers = parse(&server.capabilities);
     let tools = client.list("tools/list", "tools").await?;
     for (name, arguments) in calls(&tools) {
