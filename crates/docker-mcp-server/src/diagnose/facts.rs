@@ -7,6 +7,7 @@ use crate::Docker;
 use crate::engine::{Details, Event, Failure, LogQuery, State, own};
 use crate::log;
 use crate::name::ContainerName;
+use crate::policy::Subject;
 use crate::when;
 
 /// How far back events count, in seconds. The engine forgets most of them sooner.
@@ -203,8 +204,9 @@ async fn port_holders(docker: &Docker, details: &Details) -> Vec<String> {
     let running = tokio::time::timeout(LIMIT, docker.engine.list(false)).await;
     let running = running.unwrap_or(Ok(Vec::new())).unwrap_or_default();
     let holds = running.iter().filter(|other| {
+        let visible = docker.policy.permits(&Subject::of_summary(other));
         let mut ports = other.ports.iter();
-        other.id != details.id && ports.any(|port| wanted.contains(&port.public))
+        visible && other.id != details.id && ports.any(|port| wanted.contains(&port.public))
     });
     let names = holds.filter_map(|other| other.names.first());
     names

@@ -19,6 +19,7 @@ use self::finding::{Cause, Confidence, Finding};
 use crate::Docker;
 use crate::engine::{Asked, Event};
 use crate::name::ContainerName;
+use crate::policy::Subject;
 use crate::redact::Redactor;
 use crate::when::rfc3339;
 
@@ -85,6 +86,7 @@ pub(crate) async fn diagnose(
             return Err(explain.await);
         }
     };
+    docker.permit(&Subject::of(&details))?;
     // By its id: a name may go to another container between two questions.
     let id = ContainerName::new(&details.id).unwrap_or_else(|_| container.clone());
     let facts = Facts::gather(docker, &id, details).await;

@@ -20,7 +20,7 @@ const DEBOUNCE: Duration = Duration::from_millis(100);
 /// A stream that was silent for so long is opened anew: it may be cut off without a word.
 const SILENCE: Duration = Duration::from_secs(300);
 /// Between two attempts to reach an engine that is away: at first, and at most.
-const PAUSES: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(5));
+const PAUSES: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(2));
 /// How long an engine may take to say that it is there.
 const PATIENCE: Duration = Duration::from_secs(3);
 

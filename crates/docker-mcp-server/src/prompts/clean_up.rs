@@ -7,6 +7,7 @@ use serde::Deserialize;
 
 use crate::Docker;
 use crate::redact::Redactor;
+use crate::resources::visible;
 
 /// Containers that are listed.
 const MAX_ROWS: usize = 50;
@@ -20,7 +21,7 @@ impl Prompt for CleanUp {
     type Service = Docker;
 
     async fn messages(self, docker: &Docker, _: &Call) -> Result<Vec<PromptMessage>, ToolError> {
-        let listed = docker.engine.list(true).await?;
+        let listed = visible(docker).await?;
         let stopped: Vec<_> = listed
             .iter()
             .filter(|container| matches!(&*container.state, "exited" | "dead" | "created"))

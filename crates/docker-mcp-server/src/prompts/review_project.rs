@@ -11,6 +11,7 @@ use crate::Docker;
 use crate::engine::Summary;
 use crate::redact::Redactor;
 use crate::resources::uri::PROJECT_LABEL;
+use crate::resources::visible;
 
 /// The label that says which service of its project a container is.
 const SERVICE_LABEL: &str = "com.docker.compose.service";
@@ -29,7 +30,7 @@ impl Prompt for ReviewComposeProject {
     type Service = Docker;
 
     async fn messages(self, docker: &Docker, _: &Call) -> Result<Vec<PromptMessage>, ToolError> {
-        let listed = docker.engine.list(true).await?;
+        let listed = visible(docker).await?;
         let own = listed
             .iter()
             .filter(|container| project(container) == Some(&self.project));
@@ -66,7 +67,7 @@ impl Prompt for ReviewComposeProject {
     }
 
     async fn complete(docker: &Docker, _: &str, value: &str) -> Vec<String> {
-        let listed = docker.engine.list(true).await.unwrap_or_default();
+        let listed = visible(docker).await.unwrap_or_default();
         let projects: BTreeSet<&String> = listed.iter().filter_map(project).collect();
         let fitting = projects.into_iter().filter(|name| name.starts_with(value));
         fitting.take(100).cloned().collect()

@@ -9,7 +9,7 @@ use serde_json::json;
 use super::{answer, container_names, uri};
 use crate::Docker;
 use crate::name::ContainerName;
-use crate::tools::{GetContainer, GetContainerLogs, ListContainers};
+use crate::tools::{GetContainer, GetContainerLogs, GetContainerStats, ListContainers};
 
 const JSON: &str = "application/json";
 /// Of one container.
@@ -65,6 +65,27 @@ impl Resource for Logs {
 
     async fn read(self, docker: &Docker, call: &Call) -> Result<Contents, ToolError> {
         answer::<GetContainerLogs>(json!({"container": self.id}), docker, call).await
+    }
+
+    async fn complete(docker: &Docker, _: &str, value: &str) -> Vec<String> {
+        container_names(docker, value).await
+    }
+}
+
+/// What a running container uses: CPU, memory, network, disk.
+#[derive(Deserialize, JsonSchema)]
+pub(super) struct Stats {
+    id: ContainerName,
+}
+
+impl Resource for Stats {
+    const URI: &'static str = "docker://containers/{id}/stats";
+    const NAME: &'static str = "Container statistics";
+    const MIME_TYPE: &'static str = JSON;
+    type Service = Docker;
+
+    async fn read(self, docker: &Docker, call: &Call) -> Result<Contents, ToolError> {
+        answer::<GetContainerStats>(json!({"container": self.id}), docker, call).await
     }
 
     async fn complete(docker: &Docker, _: &str, value: &str) -> Vec<String> {

@@ -16,7 +16,7 @@ const MAX_LISTED: usize = 50;
 /// Has `server` list the containers that there are now. Clients hear of it if they are others than
 /// before. An engine that is away changes nothing.
 pub(crate) async fn publish(docker: &Arc<Docker>, server: &Server) {
-    let Ok(mut listed) = docker.engine.list(true).await else {
+    let Ok(mut listed) = super::visible(docker).await else {
         return;
     };
     listed.sort_by(|a, b| b.created.cmp(&a.created).then_with(|| a.id.cmp(&b.id)));

@@ -15,6 +15,8 @@ use serde_json::Value;
 pub(crate) use listed::publish;
 
 use crate::Docker;
+use crate::engine::Summary;
+use crate::policy::Subject;
 
 /// All resources and templates, in the order in which they are listed.
 pub(crate) fn all() -> ResourceSet<Docker> {
@@ -22,6 +24,7 @@ pub(crate) fn all() -> ResourceSet<Docker> {
         .with::<containers::Containers>()
         .with::<containers::Container>()
         .with::<containers::Logs>()
+        .with::<containers::Stats>()
 }
 
 /// What the tool `T` answers to these arguments.
@@ -37,9 +40,19 @@ where
     Ok(Contents::Text(text))
 }
 
+/// The containers that the policy lets be seen, in the engine's order.
+///
+/// # Errors
+/// When the engine does not answer.
+pub(crate) async fn visible(docker: &Docker) -> Result<Vec<Summary>, ToolError> {
+    let mut listed = docker.engine.list(true).await?;
+    listed.retain(|container| docker.policy.permits(&Subject::of_summary(container)));
+    Ok(listed)
+}
+
 /// Up to 100 names of containers that begin with `value`.
 pub(crate) async fn container_names(docker: &Docker, value: &str) -> Vec<String> {
-    let listed = docker.engine.list(true).await.unwrap_or_default();
+    let listed = visible(docker).await.unwrap_or_default();
     let names = listed
         .iter()
         .filter_map(|container| container.names.first());

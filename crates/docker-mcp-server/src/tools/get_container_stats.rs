@@ -20,13 +20,13 @@ const MAX_BYTES: usize = 6_500;
 /// CPU, memory, network and disk use of one container, or of all that run, by CPU.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(super) struct GetContainerStats {
+pub(crate) struct GetContainerStats {
     /// Name or id; default: all that run.
     container: Option<ContainerName>,
 }
 
 #[derive(Serialize, JsonSchema)]
-pub(super) struct Stats {
+pub(crate) struct Stats {
     containers: Vec<Row>,
     #[serde(skip_serializing_if = "Option::is_none")]
     note: Option<String>,
