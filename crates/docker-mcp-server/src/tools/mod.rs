@@ -24,6 +24,7 @@ mod wait_container;
 
 pub(crate) use get_container::GetContainer;
 pub(crate) use get_container_logs::GetContainerLogs;
+pub(crate) use get_container_stats::GetContainerStats;
 pub(crate) use list_containers::ListContainers;
 
 use mcp_core::tool::Toolset;
