@@ -1,8 +1,18 @@
 //! What an agent printed may be megabytes; the caller pays for every byte of it.
 
-/// The first `max` bytes, at a character boundary; says what was cut.
+/// The first part of a text that fits into `max` bytes of JSON; says what was cut.
 pub(crate) fn head(text: &str, max: usize) -> String {
-    let end = text.floor_char_boundary(max);
+    let mut room = max;
+    let mut end = text.len();
+    for (at, c) in text.char_indices() {
+        match room.checked_sub(cost(c)) {
+            Some(left) => room = left,
+            None => {
+                end = at;
+                break;
+            }
+        }
+    }
     let shown = &text[..end];
     if end == text.len() {
         return shown.to_owned();
@@ -10,9 +20,19 @@ pub(crate) fn head(text: &str, max: usize) -> String {
     format!("{shown}\n[cut: {end} of {} bytes shown]", text.len())
 }
 
-/// The last `max` bytes, at a character boundary; says what was cut.
+/// The last part of a text that fits into `max` bytes of JSON; says what was cut.
 pub(crate) fn tail(text: &str, max: usize) -> String {
-    let start = text.ceil_char_boundary(text.len().saturating_sub(max));
+    let mut room = max;
+    let mut start = 0;
+    for (at, c) in text.char_indices().rev() {
+        match room.checked_sub(cost(c)) {
+            Some(left) => room = left,
+            None => {
+                start = at + c.len_utf8();
+                break;
+            }
+        }
+    }
     let shown = &text[start..];
     if start == 0 {
         return shown.to_owned();
@@ -22,6 +42,15 @@ pub(crate) fn tail(text: &str, max: usize) -> String {
         "[cut: last {length} of {} bytes shown]\n{shown}",
         text.len()
     )
+}
+
+/// Bytes of a character in JSON: a screen full of escape sequences costs six times its length.
+fn cost(c: char) -> usize {
+    match c {
+        '"' | '\\' | '\n' | '\r' | '\t' => 2,
+        c if c.is_ascii_control() => 6,
+        c => c.len_utf8(),
+    }
 }
 
 /// The text in one line of at most `max` bytes.
@@ -54,6 +83,8 @@ mod tests {
         assert_eq!(head("äöü", 3), "ä\n[cut: 2 of 6 bytes shown]");
         assert_eq!(tail("short", 9), "short");
         assert_eq!(tail("äöü", 3), "[cut: last 2 of 6 bytes shown]\nü");
+        assert_eq!(head("\u{1b}\u{1b}", 8), "\u{1b}\n[cut: 1 of 2 bytes shown]");
+        assert_eq!(tail("\"\"", 4), "\"\"");
     }
 
     #[test]

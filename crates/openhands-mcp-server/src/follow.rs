@@ -6,12 +6,20 @@ use mcp_core::tool::{Call, ToolError, ToolErrorKind};
 use tokio::time::{Instant, sleep_until, timeout_at};
 
 use crate::OpenHands;
-use crate::api::Failure;
+use crate::api::{Action, Execution, Failure, kind};
+use crate::notes::Stopped;
 use crate::task::Task;
 use crate::task_id::TaskId;
 
 /// Between two looks at a task.
 const POLL: Duration = Duration::from_millis(500);
+
+/// What one look may take, however short the wait is.
+const FIRST_LOOK: Duration = Duration::from_secs(2);
+
+/// Looks at a task that was just answered, and the time between them.
+const LEAVING: u32 = 40;
+const LEAVING_POLL: Duration = Duration::from_millis(100);
 
 /// What was seen of a task until the wait was over.
 pub(crate) struct Seen {
@@ -22,8 +30,8 @@ pub(crate) struct Seen {
 }
 
 impl OpenHands {
-    /// Follows a task until it settles, but not beyond `until`. An agent server that is away for a
-    /// while is waited for: its tasks survive its restarts.
+    /// Follows a task that the caller has started. One that gives up on the call gives up on the
+    /// task.
     ///
     /// # Errors
     /// When the caller gave up; the task is then stopped.
@@ -36,18 +44,45 @@ impl OpenHands {
         tokio::select! {
             biased;
             () = call.cancelled() => Err(self.abandon(id).await),
-            seen = self.watch(id, until, call) => Ok(seen),
+            seen = self.look_on(id, until, call) => Ok(seen),
         }
     }
 
-    async fn watch(&self, id: TaskId, until: Instant, call: &Call) -> Seen {
+    /// The same for one of several tasks: their steps, mixed, would tell nothing.
+    ///
+    /// # Errors
+    /// When the caller gave up; the task is then stopped.
+    pub(crate) async fn follow_quietly(
+        &self,
+        id: TaskId,
+        until: Instant,
+        call: &Call,
+    ) -> Result<Seen, ToolError> {
+        let nobody = Call::default();
+        tokio::select! {
+            biased;
+            () = call.cancelled() => Err(self.abandon(id).await),
+            seen = self.look_on(id, until, &nobody) => Ok(seen),
+        }
+    }
+
+    /// Follows a task until it settles, but not beyond `until`. An agent server that is away for a
+    /// while is waited for: its tasks survive its restarts.
+    pub(crate) async fn look_on(&self, id: TaskId, until: Instant, call: &Call) -> Seen {
         let mut seen = Seen {
             task: None,
             failure: None,
         };
         call.progress(0.0, None, "The task was started.");
+        // Whoever does not wait is told at least whether it runs or is in line.
+        let first = Instant::now() + FIRST_LOOK;
         loop {
-            match timeout_at(until, self.look(id, &mut seen.task, call)).await {
+            let patience = if seen.task.is_none() {
+                until.max(first)
+            } else {
+                until
+            };
+            match timeout_at(patience, self.look(id, &mut seen.task, call)).await {
                 Ok(Ok(settled)) => {
                     seen.failure = None;
                     if settled {
@@ -72,6 +107,25 @@ impl OpenHands {
         }
     }
 
+    /// Waits a moment until the state of a task shows that its question was answered: until then it
+    /// still says that it waits, for the action that was `asked` for.
+    pub(crate) async fn leave_question(&self, id: TaskId, asked: Option<&Action>) {
+        for _ in 0..LEAVING {
+            let now = tokio::try_join!(
+                self.server.conversation(id),
+                self.server.last_event::<Action>(id, kind::ACTION),
+            );
+            let still = now.is_ok_and(|(task, last)| {
+                task.execution_status == Execution::WaitingForConfirmation
+                    && last.as_ref().map(Action::id) == asked.map(Action::id)
+            });
+            if !still {
+                return;
+            }
+            tokio::time::sleep(LEAVING_POLL).await;
+        }
+    }
+
     /// Looks once and tells the caller what is new; true once the task has settled.
     async fn look(
         &self,
@@ -92,7 +146,11 @@ impl OpenHands {
 
     /// The caller gave up: so does the agent, as far as it can be reached.
     async fn abandon(&self, id: TaskId) -> ToolError {
-        match self.server.interrupt(id).await {
+        let stopped = match self.server.conversation(id).await {
+            Ok(task) => self.stop(id, task.notes, Stopped::Cancelled).await,
+            Err(failure) => Err(failure),
+        };
+        match stopped {
             Ok(()) => tracing::info!(task = %id, "task stopped, the caller gave up"),
             Err(failure) => tracing::warn!(task = %id, ?failure, "cannot stop the task"),
         }

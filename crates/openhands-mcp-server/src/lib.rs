@@ -1,28 +1,44 @@
 //! MCP server for OpenHands: hand a coding task to an agent and get the result back.
 //!
 //! A task is a conversation of the OpenHands *agent server* (`/api/conversations`), and a task id is
-//! a conversation id. This server keeps nothing about tasks: after a restart, or behind another
-//! replica, every task id still works.
+//! a conversation id. What a task depends on is kept there too, as tags of the conversation: after a
+//! restart, or behind another replica, every task id still works and every promise holds.
 //!
 //! From the outside in:
-//! - `tools` — what callers can do, one file per tool;
-//! - `task` and `status` — what a task is doing, read from the agent server and judged;
-//! - `start` and `follow` — from the caller's words to a running task, and on to its end;
-//! - `workspace` — in which directory a task works, and which file names are let into it;
+//! - `tools` — what callers can do, one file per tool; `report` — what they are told;
+//! - `task` and `status` — what a task is doing, read from the agent server and judged; `steps` —
+//!   its events in a line each; `changes` — what it did to its files;
+//! - `order`, `prepare` and `start` — from the caller's words to a running task, `go_on` and
+//!   `follow` — on to its end;
+//! - `watch` — what goes on without callers: the line of waiting tasks, and budgets;
+//! - `workspace`, `file_name`, `repository` — which names are let in;
+//! - `notes` — what is kept at a conversation;
 //! - `api` — the agent server's REST API, as far as it is used.
 
 mod api;
+mod changes;
+mod clock;
 mod excerpt;
+mod file_name;
 mod follow;
+mod go_on;
+mod limits;
+mod notes;
 mod options;
+mod order;
+mod prepare;
+mod report;
+mod repository;
 mod service;
 mod start;
 mod status;
+mod steps;
 mod task;
 mod task_id;
 #[cfg(test)]
 mod tests;
 mod tools;
+mod watch;
 mod workspace;
 
 pub use options::Options;

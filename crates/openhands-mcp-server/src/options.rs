@@ -45,4 +45,34 @@ pub struct Options {
     /// Agent profile that works on tasks; by default the one that is active on the agent server
     #[arg(long, env = "OPENHANDS_AGENT_PROFILE", value_name = "NAME")]
     pub(crate) openhands_agent_profile: Option<String>,
+
+    /// Other directories on the agent server that tasks may name as their workspace; several with
+    /// commas
+    #[arg(
+        long,
+        env = "OPENHANDS_WORKSPACES",
+        value_name = "DIR",
+        value_delimiter = ','
+    )]
+    pub(crate) openhands_workspaces: Vec<String>,
+
+    /// Tasks that run at once on the agent server before others wait in line; by default as many as
+    /// the agent server takes
+    #[arg(long, env = "OPENHANDS_MAX_PARALLEL", value_name = "TASKS",
+          value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) max_parallel: Option<u32>,
+
+    /// Steps after which a task is stopped
+    #[arg(long, env = "OPENHANDS_MAX_ITERATIONS", value_name = "STEPS", default_value_t = 500,
+          value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) max_iterations: u32,
+
+    /// Seconds after which a task is stopped, whoever still waits for it
+    #[arg(long, env = "OPENHANDS_MAX_SECONDS", value_name = "SECONDS", default_value_t = 3600,
+          value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) max_seconds: u64,
+
+    /// US dollars after which a task is stopped; needs a model whose price OpenHands knows
+    #[arg(long, env = "OPENHANDS_MAX_COST", value_name = "DOLLARS")]
+    pub(crate) max_cost: Option<f64>,
 }

@@ -1,19 +1,27 @@
 //! The service behind the tools.
 
-use anyhow::anyhow;
+use std::sync::Arc;
+
+use anyhow::{anyhow, ensure};
+use mcp_core::server::Server;
 use mcp_core::tool::ToolError;
 use mcp_serve::{Secret, Service};
 
 use crate::Options;
 use crate::api::AgentServer;
-use crate::workspace::WorkspaceRoot;
+use crate::limits::Limits;
+use crate::watch::Line;
+use crate::workspace::Root;
 
-/// An OpenHands agent server and how tasks are started on it. Holds nothing about tasks.
+/// An OpenHands agent server and how tasks are started on it. What tasks depend on is kept there.
 pub struct OpenHands {
     pub(crate) server: AgentServer,
     /// Name of the agent profile; none for the active one.
     pub(crate) profile: Option<String>,
-    pub(crate) root: WorkspaceRoot,
+    /// Where tasks may work; the first is where they get directories of their own.
+    pub(crate) roots: Vec<Root>,
+    pub(crate) limits: Limits,
+    pub(crate) line: Line,
 }
 
 impl OpenHands {
@@ -23,14 +31,35 @@ impl OpenHands {
     /// When an option cannot be used; says which and why.
     pub fn new(options: Options) -> anyhow::Result<Self> {
         let key = Secret::new(options.openhands_api_key, options.openhands_api_key_file);
-        let root = WorkspaceRoot::new(&options.openhands_workspace_root)
-            .map_err(|reason| anyhow!("OPENHANDS_WORKSPACE_ROOT {reason}"))?;
+        let root =
+            |name: &str, root: &str| Root::new(root).map_err(|reason| anyhow!("{name} {reason}"));
+        let own = root(
+            "OPENHANDS_WORKSPACE_ROOT",
+            &options.openhands_workspace_root,
+        )?;
+        let mut roots = vec![own];
         // Compose files pass unset variables on as empty ones.
+        let others = options.openhands_workspaces.iter().map(|name| name.trim());
+        for other in others.filter(|name| !name.is_empty()) {
+            roots.push(root("OPENHANDS_WORKSPACES", other)?);
+        }
+        let cost = options.max_cost;
+        ensure!(
+            cost.is_none_or(|cost| cost.is_finite() && cost > 0.0),
+            "OPENHANDS_MAX_COST must be more than 0"
+        );
         let profile = options.openhands_agent_profile;
         Ok(Self {
             server: AgentServer::new(options.openhands_url, key)?,
             profile: profile.filter(|name| !name.trim().is_empty()),
-            root,
+            roots,
+            limits: Limits {
+                parallel: options.max_parallel,
+                iterations: options.max_iterations,
+                seconds: options.max_seconds,
+                cost,
+            },
+            line: Line::default(),
         })
     }
 }
@@ -38,5 +67,9 @@ impl OpenHands {
 impl Service for OpenHands {
     async fn probe(&self) -> Result<(), ToolError> {
         Ok(self.server.check().await?)
+    }
+
+    async fn run(self: Arc<Self>, _: Arc<Server>) {
+        self.watch().await;
     }
 }

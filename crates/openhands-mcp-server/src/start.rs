@@ -1,73 +1,40 @@
-//! From the caller's words to a running task.
-
-use std::collections::BTreeMap;
+//! From an order to a task that runs, or waits for its turn.
 
 use mcp_core::tool::{ToolError, ToolErrorKind};
-use tokio::time::{Instant, timeout_at};
-use uuid::Uuid;
+use tokio::time::timeout_at;
 
 use crate::OpenHands;
-use crate::api::{Conversation, NewConversation};
+use crate::api::{Conversation, Execution, NewConversation};
+use crate::clock;
+use crate::notes::{Notes, Waits};
+use crate::order::Order;
 use crate::task_id::TaskId;
-use crate::workspace::FileName;
-
-/// Tag of a conversation that was started with a key: what it was started for.
-const PURPOSE_TAG: &str = "mcppurpose";
-
-/// What a caller wants done.
-pub(crate) struct Order {
-    /// Never empty.
-    pub(crate) task: String,
-    /// A file to work on and its content.
-    pub(crate) file: Option<(FileName, String)>,
-    /// The same key is the same task, however often it is ordered.
-    pub(crate) key: Option<String>,
-    /// When the caller must have heard whether it was started.
-    pub(crate) answer_by: Instant,
-}
-
-impl Order {
-    /// Fingerprint of the order, to tell a repetition from another order with the same key.
-    fn purpose(&self) -> String {
-        let file = self.file.as_ref();
-        let file = file.map(|(name, content)| (name.as_str(), content.as_str()));
-        let whole = format!("{:?}", (&self.task, file));
-        Uuid::new_v5(&Uuid::NAMESPACE_OID, whole.as_bytes())
-            .simple()
-            .to_string()
-    }
-
-    fn prompt(&self) -> String {
-        match &self.file {
-            Some((name, _)) => format!(
-                "{}\n\nThe file `{}` is in your working directory.",
-                self.task,
-                name.as_str()
-            ),
-            None => self.task.clone(),
-        }
-    }
-}
 
 impl OpenHands {
-    /// Starts the task, or finds the one that its key stands for.
+    /// Starts the task, or finds the one that its key stands for. Where there is no room for it, it
+    /// waits in line at the agent server.
     ///
     /// # Errors
     /// No task was started, unless the message says that this is not certain.
     pub(crate) async fn start(&self, order: Order) -> Result<TaskId, ToolError> {
         let Some(key) = &order.key else {
             return self
-                .start_new(TaskId::random(), order, BTreeMap::new())
+                .start_new(TaskId::random(), order, Notes::default())
                 .await;
         };
         let id = TaskId::of_key(key);
         let purpose = order.purpose();
         // Looked up first: a file that is put in place again would undo the agent's work on it.
         match self.server.conversation(id).await {
-            Ok(conversation) => same_purpose(&conversation, &purpose).map(|()| id),
+            Ok(conversation) => {
+                same_purpose(&conversation, &purpose)?;
+                self.mend(id, &conversation, &order).await?;
+                Ok(id)
+            }
             Err(failure) if failure.is_no_task() => {
-                let tags = BTreeMap::from([(PURPOSE_TAG, purpose)]);
-                self.start_new(id, order, tags).await
+                let mut notes = Notes::default();
+                notes.set_purpose(purpose);
+                self.start_new(id, order, notes).await
             }
             Err(failure) => Err(failure.into()),
         }
@@ -76,67 +43,157 @@ impl OpenHands {
     async fn start_new(
         &self,
         id: TaskId,
-        mut order: Order,
-        tags: BTreeMap<&str, String>,
+        order: Order,
+        mut notes: Notes,
     ) -> Result<TaskId, ToolError> {
-        let agent_profile = self.server.agent_profile(self.profile.as_deref()).await?;
-        let home = match self.root.is_relative() {
-            true => self.server.home().await?,
-            false => String::new(),
-        };
-        let working_dir = self.root.task_dir(&home, id);
-        let prompt = order.prompt();
-        // Before the agent begins, so that it finds the file.
-        if let Some((name, content)) = order.file.take() {
-            let path = format!("{working_dir}/{}", name.as_str());
-            self.server.upload(&path, content).await?;
+        let budget = self.limits.apply(&order.budget)?;
+        let profile = order.agent.as_deref().or(self.profile.as_deref());
+        let agent_profile = self.server.agent_profile(profile).await?;
+        let place = self.prepare(id, &order).await?;
+        notes.set_title(&order.task);
+        notes.set_base(place.base.as_deref());
+        if let Some(seconds) = budget.seconds {
+            notes.set_seconds(seconds);
         }
+        if let Some(cost) = budget.cost {
+            notes.set_cost(cost);
+        }
+        let purpose = notes.purpose().map(str::to_owned);
+        let prompt = order.prompt();
         let new = NewConversation {
             id,
             agent_profile: &agent_profile,
-            working_dir: &working_dir,
-            prompt: &prompt,
-            tags: &tags,
+            working_dir: &place.directory,
+            notes: &notes,
+            max_iterations: budget.iterations.unwrap_or(self.limits.iterations),
+            confirm: order.confirm,
+            prompt: Some(&prompt),
         };
-        let created = timeout_at(order.answer_by, self.create(&new)).await;
-        let conversation = match created {
-            Ok(created) => created?,
+        let waits = place.fetch.map(Waits::ForRepository);
+        let started = async {
+            if waits.is_none() {
+                // Held until the agent server counts the task itself.
+                let _place = self.line.starting();
+                if self.has_room().await? {
+                    let mut begun = notes.clone();
+                    begun.begin(clock::now());
+                    let running = NewConversation {
+                        notes: &begun,
+                        ..new
+                    };
+                    match self.create(&running).await {
+                        Ok(created) => return Ok(created.0),
+                        Err(error) if error.is_full() => {}
+                        Err(error) => return Err(error.into()),
+                    }
+                }
+            }
+            self.start_waiting(&new, waits.unwrap_or(Waits::ForRoom))
+                .await
+        };
+        let conversation = match timeout_at(order.answer_by, started).await {
+            Ok(started) => started?,
             Err(_) => {
                 let reason = "The agent server takes too long to start the task.";
-                return Err(uncertain(
-                    id,
-                    ToolError::new(ToolErrorKind::Timeout, reason),
-                ));
+                let error = ToolError::new(ToolErrorKind::Timeout, reason);
+                return Err(uncertain(id, error));
             }
         };
         // Somebody else may have used the key in the meantime.
-        if let Some(purpose) = tags.get(PURPOSE_TAG) {
-            same_purpose(&conversation, purpose)?;
+        if let Some(purpose) = purpose {
+            same_purpose(&conversation, &purpose)?;
         }
         tracing::info!(task = %id, "task started");
         Ok(id)
     }
 
+    /// Makes the conversation without letting the agent begin, and puts it into the line. All that
+    /// is needed to begin is then at the agent server.
+    async fn start_waiting(
+        &self,
+        new: &NewConversation<'_>,
+        waits: Waits,
+    ) -> Result<Conversation, ToolError> {
+        let mut notes = new.notes.clone();
+        notes.set_waits(Some(waits));
+        let waiting = NewConversation {
+            notes: &notes,
+            prompt: None,
+            ..*new
+        };
+        let (conversation, is_new) = self.create(&waiting).await?;
+        if is_new || self.server.count_prompts(new.id).await? == 0 {
+            let prompt = new.prompt.unwrap_or_default();
+            self.server.prompt(new.id, prompt, false).await?;
+        }
+        self.line.join(new.id);
+        Ok(conversation)
+    }
+
+    /// A task that was made but not told what to do, because whoever started it died in between.
+    async fn mend(
+        &self,
+        id: TaskId,
+        conversation: &Conversation,
+        order: &Order,
+    ) -> Result<(), ToolError> {
+        /// Seconds that making a task and telling it may take, at most.
+        const STARTING: u64 = 20;
+        let is_waiting = conversation.execution_status == Execution::Idle
+            && conversation.notes.waits().is_some();
+        let quiet = clock::seconds_since(&conversation.updated_at);
+        if is_waiting && quiet.is_some_and(|quiet| quiet > STARTING) {
+            if self.server.count_prompts(id).await? == 0 {
+                self.server.prompt(id, &order.prompt(), false).await?;
+            }
+            self.line.join(id);
+        }
+        Ok(())
+    }
+
     /// Without an answer it is not known whether the task runs. Asking again is harmless, because
-    /// the id is ours: it finds the task or starts it.
-    async fn create(&self, new: &NewConversation<'_>) -> Result<Conversation, ToolError> {
-        match self.server.start(new).await {
+    /// the id is ours: it finds the task or makes it.
+    async fn create(&self, new: &NewConversation<'_>) -> Result<(Conversation, bool), Unstarted> {
+        match self.server.create(new).await {
             Err(failure) if failure.is_ambiguous() => {
                 tracing::warn!(task = %new.id, ?failure, "no answer to a start, asking again");
-                let again = self.server.start(new).await;
-                again.map_err(|failure| uncertain(new.id, failure.into()))
+                let again = self.server.create(new).await;
+                again.map_err(|failure| Unstarted::Uncertain(uncertain(new.id, failure.into())))
             }
-            answer => Ok(answer?),
+            answer => answer.map_err(|failure| match failure.is_full() {
+                true => Unstarted::Full(failure.into()),
+                false => Unstarted::Certain(failure.into()),
+            }),
+        }
+    }
+}
+
+/// Why a conversation was not made.
+enum Unstarted {
+    Full(ToolError),
+    Certain(ToolError),
+    /// It may have been.
+    Uncertain(ToolError),
+}
+
+impl Unstarted {
+    fn is_full(&self) -> bool {
+        matches!(self, Self::Full(_))
+    }
+}
+
+impl From<Unstarted> for ToolError {
+    fn from(unstarted: Unstarted) -> Self {
+        match unstarted {
+            Unstarted::Full(error) | Unstarted::Certain(error) | Unstarted::Uncertain(error) => {
+                error
+            }
         }
     }
 }
 
 fn same_purpose(conversation: &Conversation, purpose: &str) -> Result<(), ToolError> {
-    if conversation
-        .tags
-        .get(PURPOSE_TAG)
-        .is_some_and(|tag| tag == purpose)
-    {
+    if conversation.notes.purpose() == Some(purpose) {
         return Ok(());
     }
     Err(ToolError::new(
@@ -152,36 +209,4 @@ fn uncertain(id: TaskId, error: ToolError) -> ToolError {
         error.message()
     );
     ToolError::new(error.kind(), message).caused_by(error)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn order(task: &str, file: Option<(&str, &str)>) -> Order {
-        Order {
-            task: task.into(),
-            file: file.map(|(name, content)| (FileName::new(name).unwrap(), content.into())),
-            key: None,
-            answer_by: Instant::now(),
-        }
-    }
-
-    #[test]
-    fn the_prompt_names_the_file() {
-        assert_eq!(order("Fix it", None).prompt(), "Fix it");
-        assert_eq!(
-            order("Fix it", Some(("a/b.py", "x"))).prompt(),
-            "Fix it\n\nThe file `a/b.py` is in your working directory."
-        );
-    }
-
-    #[test]
-    fn a_purpose_is_task_and_file() {
-        let purpose = order("t", Some(("a", "b"))).purpose();
-        assert_eq!(order("t", Some(("a", "b"))).purpose(), purpose);
-        assert_ne!(order("t", Some(("ab", ""))).purpose(), purpose);
-        assert_ne!(order("t", Some(("a", "c"))).purpose(), purpose);
-        assert_ne!(order("t", None).purpose(), purpose);
-    }
 }

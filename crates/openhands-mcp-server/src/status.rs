@@ -5,11 +5,18 @@ use serde::Serialize;
 
 use crate::api::{Execution, RunError};
 use crate::excerpt;
+use crate::notes::{Stopped, Waits};
+
+/// Seconds without any event after which a running task is suspect: no call to a model takes as
+/// long, but a command may.
+const QUIET: u64 = 600;
 
 /// What a task is doing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum TaskStatus {
+    /// It waits for its turn and begins by itself.
+    Queued,
     /// The agent works, or is about to.
     Running,
     /// The agent asks whether it may do something.
@@ -38,6 +45,12 @@ pub(crate) struct Evidence {
     pub(crate) max_iterations: Option<u32>,
     /// How it came to stand still; only looked up where it does.
     pub(crate) stop: Option<Stop>,
+    /// What it waits for before it begins.
+    pub(crate) waits: Option<Waits>,
+    /// Why we stopped it.
+    pub(crate) stopped: Option<Stopped>,
+    /// Seconds since anything happened, where that can be said.
+    pub(crate) quiet: Option<u64>,
 }
 
 /// The event after which a run stood still.
@@ -64,7 +77,7 @@ pub(crate) struct Verdict {
 impl TaskStatus {
     /// Nothing more happens by itself.
     pub(crate) fn is_settled(self) -> bool {
-        !matches!(self, Self::Running | Self::Unknown)
+        !matches!(self, Self::Queued | Self::Running | Self::Unknown)
     }
 }
 
@@ -73,10 +86,22 @@ impl Verdict {
     pub(crate) fn of(evidence: &Evidence) -> Self {
         use TaskStatus as S;
         match evidence.execution {
-            Execution::Running => Self::plain(
-                S::Running,
-                "Ask get_task_status again in a while, or stop it with cancel_task.",
+            Execution::Idle | Execution::Paused if evidence.waits.is_some() => Self::plain(
+                S::Queued,
+                match evidence.waits {
+                    Some(Waits::ForRepository(_)) => {
+                        "Its repository is being fetched; it begins by itself. Ask wait_task."
+                    }
+                    _ => {
+                        "All places for running tasks are taken; it begins by itself when one is \
+                         free. Ask wait_task, or cancel_task it."
+                    }
+                },
             ),
+            Execution::Idle | Execution::Paused if evidence.stopped.is_some() => {
+                Self::stopped(evidence)
+            }
+            Execution::Running => Self::running(evidence.quiet),
             // A new conversation is idle until its first step begins.
             Execution::Idle if !evidence.worked => Self::plain(
                 S::Running,
@@ -84,23 +109,23 @@ impl Verdict {
             ),
             Execution::Idle => Self::plain(
                 S::Idle,
-                "The agent stopped and waits for a message: read get_task_result; go on in \
-                 OpenHands or run another task.",
+                "The agent stopped and waits: read the result, then tell it more with send_message \
+                 or let it go on with resume_task.",
             ),
             Execution::Paused => match evidence.stop {
                 Some(Stop::Interrupt) => Self::plain(
                     S::Cancelled,
-                    "It was stopped; run the task again if needed.",
+                    "It was stopped. Go on with send_message or resume_task if needed.",
                 ),
                 _ => Self::plain(
                     S::Paused,
-                    "Somebody paused it: resume it in OpenHands, or run the task again.",
+                    "It is paused: resume_task or send_message lets it go on.",
                 ),
             },
             Execution::WaitingForConfirmation => Self::plain(
                 S::WaitingForConfirmation,
-                "The agent asks for permission for last_action: answer in OpenHands, or \
-                 cancel_task it.",
+                "The agent asks for permission for last_action: answer with \
+                 respond_confirmation, or cancel_task it.",
             ),
             Execution::Finished => Self {
                 status: S::Finished,
@@ -110,7 +135,7 @@ impl Verdict {
             Execution::Stuck => Self::failed(
                 S::Stuck,
                 "The agent repeated itself without getting on and was stopped.",
-                "Read get_task_result, then run the task again with other or clearer words.",
+                "Read get_task_result, then say it in other or clearer words with send_message.",
             ),
             Execution::Error => Self::broken(evidence),
             Execution::Deleting => Self::failed(
@@ -133,6 +158,69 @@ impl Verdict {
             error: Some(reason.to_owned()),
             next: Some(
                 "The task was started and may be running: ask get_task_status, do not run it again.",
+            ),
+        }
+    }
+
+    /// What is known from a list, which does not say how a task came to stand still.
+    pub(crate) fn listed(
+        execution: Execution,
+        waits: Option<Waits>,
+        stopped: Option<Stopped>,
+    ) -> TaskStatus {
+        Self::of(&Evidence {
+            execution,
+            worked: true,
+            max_iterations: None,
+            stop: None,
+            waits,
+            stopped,
+            quiet: None,
+        })
+        .status
+    }
+
+    fn running(quiet: Option<u64>) -> Self {
+        match quiet.filter(|quiet| *quiet > QUIET) {
+            Some(quiet) => Self::failed(
+                TaskStatus::Running,
+                format!(
+                    "Nothing has happened for {} minutes: its command takes long, its model does \
+                     not answer, or the task is wedged.",
+                    quiet / 60
+                ),
+                "If last_action does not take this long, cancel_task it, then resume_task or run \
+                 it again.",
+            ),
+            None => Self::plain(
+                TaskStatus::Running,
+                "Ask wait_task or get_task_status for its end, or stop it with cancel_task.",
+            ),
+        }
+    }
+
+    fn stopped(evidence: &Evidence) -> Self {
+        use TaskStatus as S;
+        match evidence.stopped {
+            Some(Stopped::Time) => Self::failed(
+                S::Failed,
+                "The task used up its time and was stopped (max_seconds).",
+                "Read the result so far; resume_task gives it the same time again.",
+            ),
+            Some(Stopped::Cost) => Self::failed(
+                S::Failed,
+                "The task used up its money and was stopped (max_cost).",
+                "Read the result so far, then run what is left as a new task.",
+            ),
+            Some(Stopped::NoRepository) => Self::failed(
+                S::Failed,
+                "The repository or branch could not be fetched, so the agent was not started.",
+                "Check context.repository and branch; a private one needs credentials on the \
+                 agent server.",
+            ),
+            Some(Stopped::Cancelled) | None => Self::plain(
+                S::Cancelled,
+                "It was stopped. Go on with send_message or resume_task if needed.",
             ),
         }
     }
@@ -160,14 +248,14 @@ impl Verdict {
                 "The agent server restarted while the task was running; the step under way was \
                  lost."
                     .to_owned(),
-                "Read get_task_result for what was done, then run what is left as a new task.",
+                "Read get_task_result for what was done, then resume_task to go on.",
             ),
             // A restart between two steps leaves no event.
             _ => (
                 "The run ended without a reason given, most likely because the agent server \
                  restarted."
                     .to_owned(),
-                "Read get_task_result for what was done, then run what is left as a new task.",
+                "Read get_task_result for what was done, then resume_task to go on.",
             ),
         };
         Self::failed(TaskStatus::Failed, error, next)
@@ -184,7 +272,7 @@ fn broke(error: &RunError, max_iterations: Option<u32>) -> (String, &'static str
             let limit = max_iterations.map_or(String::new(), |max| format!(" of {max} steps"));
             (
                 format!("The agent reached its limit{limit} before it was done ({name})."),
-                "Read get_task_result, then run what is left as a smaller task.",
+                "Read get_task_result; resume_task gives it as many steps again.",
             )
         }
         ("MaxBudgetReached", _) => (
@@ -201,7 +289,7 @@ fn broke(error: &RunError, max_iterations: Option<u32>) -> (String, &'static str
         ),
         (_, "rate_limit") => (
             format!("The model provider limits the rate of requests ({name})."),
-            "Run the task again in some minutes.",
+            "resume_task it in some minutes.",
         ),
         (_, "config") => (
             format!("The agent's model or tools are not set up correctly ({name})."),
@@ -209,11 +297,11 @@ fn broke(error: &RunError, max_iterations: Option<u32>) -> (String, &'static str
         ),
         (_, "transient") => (
             format!("The model did not answer, or answered with an error ({name})."),
-            "Run the task again; if it fails again, check the model in the OpenHands settings.",
+            "resume_task it; if it fails again, check the model in the OpenHands settings.",
         ),
         _ => (
             format!("The run broke off ({name})."),
-            "Run the task again; the agent server's log says more.",
+            "resume_task it, or run it again; the agent server's log says more.",
         ),
     }
 }
@@ -229,7 +317,37 @@ mod tests {
             worked,
             max_iterations: Some(500),
             stop,
+            waits: None,
+            stopped: None,
+            quiet: Some(60),
         })
+    }
+
+    fn noted(execution: E, waits: Option<Waits>, stopped: Option<Stopped>) -> TaskStatus {
+        Verdict::listed(execution, waits, stopped)
+    }
+
+    #[test]
+    fn what_we_noted_decides_only_while_it_stands_still() {
+        let room = Some(Waits::ForRoom);
+        assert_eq!(noted(E::Idle, room, None), TaskStatus::Queued);
+        assert_eq!(noted(E::Paused, room, None), TaskStatus::Queued);
+        assert_eq!(noted(E::Running, room, None), TaskStatus::Running);
+        assert_eq!(noted(E::Finished, room, None), TaskStatus::Finished);
+        let time = Some(Stopped::Time);
+        assert_eq!(noted(E::Paused, None, time), TaskStatus::Failed);
+        assert_eq!(noted(E::Finished, None, time), TaskStatus::Finished);
+        let cancelled = Some(Stopped::Cancelled);
+        assert_eq!(noted(E::Idle, None, cancelled), TaskStatus::Cancelled);
+        assert!(!TaskStatus::Queued.is_settled());
+    }
+
+    #[test]
+    fn a_task_without_a_sign_of_life_is_named() {
+        assert_eq!(Verdict::running(Some(599)).error, None);
+        let wedged = Verdict::running(Some(1_260));
+        assert_eq!(wedged.status, TaskStatus::Running);
+        assert!(wedged.error.unwrap().contains("21 minutes"));
     }
 
     fn broke_with(code: &str, class: &str) -> String {

@@ -1,16 +1,13 @@
 //! A task as it is at one moment.
 
-use serde_json::Value;
-
 use crate::api::{Action, AgentServer, Conversation, Execution, Failure, RunError, kind};
-use crate::excerpt;
 use crate::status::{Evidence, Stop, TaskStatus, Verdict};
 use crate::task_id::TaskId;
+use crate::{clock, excerpt, steps};
 
-/// Bytes of an action in a status or a progress message.
-const MAX_ACTION: usize = 160;
-/// Bytes of the agent's answer; with the output below, an answer stays under 2,000 tokens.
-const MAX_RESULT: usize = 5_000;
+/// Bytes of the agent's answer; with the output below and the changed files, an answer stays under
+/// 2,000 tokens.
+const MAX_RESULT: usize = 4_000;
 /// Bytes of the last command's output: its end, where the outcome is.
 const MAX_OUTPUT: usize = 1_500;
 
@@ -18,6 +15,7 @@ const MAX_OUTPUT: usize = 1_500;
 pub(crate) struct Task {
     pub(crate) id: TaskId,
     pub(crate) verdict: Verdict,
+    pub(crate) conversation: Conversation,
     /// Actions that the agent has taken.
     pub(crate) steps: u64,
     last_action: Option<Action>,
@@ -42,11 +40,13 @@ impl Task {
             Some(action) => server.count_before(id, action).await? + 1,
             None => 0,
         };
+        let (conversation, verdict) = judge(server, id, conversation, steps).await?;
         Ok(Self {
             id,
-            verdict: judge(server, id, conversation, steps).await?,
+            verdict,
+            conversation,
             steps,
-            news: last_action.iter().map(describe).collect(),
+            news: last_action.iter().map(steps::action).collect(),
             last_action,
         })
     }
@@ -59,14 +59,15 @@ impl Task {
             let actions = server
                 .actions_after(self.id, self.last_action.as_ref())
                 .await?;
-            self.news.extend(actions.iter().map(describe));
+            self.news.extend(actions.iter().map(steps::action));
             self.steps += actions.len() as u64;
             match actions.into_iter().next_back() {
                 Some(last) => self.last_action = Some(last),
                 None => break,
             }
         }
-        self.verdict = judge(server, self.id, conversation, self.steps).await?;
+        (self.conversation, self.verdict) =
+            judge(server, self.id, conversation, self.steps).await?;
         Ok(())
     }
 
@@ -75,9 +76,14 @@ impl Task {
         self.verdict.status
     }
 
+    /// The agent asks whether it may do its last action.
+    pub(crate) fn is_asking(&self) -> bool {
+        self.verdict.status == TaskStatus::WaitingForConfirmation
+    }
+
     /// What the agent did last, in one line.
     pub(crate) fn last_action(&self) -> Option<String> {
-        self.last_action.as_ref().map(describe)
+        self.last_action.as_ref().map(steps::action)
     }
 
     /// What the task has brought so far: it need not have ended.
@@ -106,7 +112,7 @@ async fn judge(
     id: TaskId,
     mut conversation: Conversation,
     steps: u64,
-) -> Result<Verdict, Failure> {
+) -> Result<(Conversation, Verdict), Failure> {
     let mut worked = steps > 0;
     if conversation.execution_status == Execution::Idle {
         // An agent that answers without acting takes no steps.
@@ -116,12 +122,16 @@ async fn judge(
             conversation = server.conversation(id).await?;
         }
     }
-    Ok(Verdict::of(&Evidence {
+    let verdict = Verdict::of(&Evidence {
         execution: conversation.execution_status,
         worked,
         max_iterations: conversation.max_iterations,
         stop: stop(server, id, conversation.execution_status).await?,
-    }))
+        waits: conversation.notes.waits(),
+        stopped: conversation.notes.stopped(),
+        quiet: clock::seconds_since(&conversation.updated_at),
+    });
+    Ok((conversation, verdict))
 }
 
 /// How the run came to stand still, where the state alone does not say it.
@@ -150,59 +160,5 @@ async fn stop(
             Ok((interrupted > paused).then_some(Stop::Interrupt))
         }
         _ => Ok(None),
-    }
-}
-
-/// An action in one line: the model's own summary, or the tool with its main argument.
-fn describe(action: &Action) -> String {
-    let tool = &action.tool_name;
-    let argument = |name: &str| {
-        let arguments = action.action.as_ref()?;
-        arguments.get(name).and_then(Value::as_str)
-    };
-    let text = match &action.summary {
-        // `tool: {…}` is what the agent server writes where the model has no words.
-        Some(summary) if !summary.starts_with(&format!("{tool}: {{")) => summary.clone(),
-        _ => {
-            // A path shows where the agent server keeps its files; its last part says enough.
-            let file = argument("path").and_then(|path| path.rsplit('/').next());
-            let parts = [Some(tool.as_str()), argument("command"), file];
-            parts.into_iter().flatten().collect::<Vec<_>>().join(" ")
-        }
-    };
-    excerpt::line(&text, MAX_ACTION)
-}
-
-#[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::*;
-
-    #[track_caller]
-    fn check(mut action: Value, line: &str) {
-        action["id"] = json!("a");
-        action["timestamp"] = json!("2026-11-21T08:04:38.844052");
-        assert_eq!(describe(&serde_json::from_value(action).unwrap()), line);
-    }
-
-    #[test]
-    fn an_action_is_one_line() {
-        check(
-            json!({"tool_name": "terminal", "summary": "terminal: {\"command\": \"ls\"}",
-                "action": {"command": "ls -l \\\n  src"}}),
-            "terminal ls -l \\ src",
-        );
-        check(
-            json!({"tool_name": "terminal", "summary": "List the files", "action": {"command": "ls"}}),
-            "List the files",
-        );
-        check(
-            json!({"tool_name": "file_editor", "summary": null,
-                "action": {"command": "create", "path": "/srv/tasks/1/src/a.rs", "file_text": "x"}}),
-            "file_editor create a.rs",
-        );
-        check(json!({"tool_name": "odd", "action": null}), "odd");
-        check(json!({"tool_name": "odd", "action": {"command": 3}}), "odd");
     }
 }

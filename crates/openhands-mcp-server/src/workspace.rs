@@ -1,19 +1,15 @@
-//! Where a task works, and which file names are let in. Pure.
-//!
-//! Every task has a directory of its own below one root on the agent server's side. It is new when
-//! our file is put into it, so no link can lead out of it.
+//! In which directory a task works. Pure: what only the agent server's file system knows, such as
+//! links, is checked there (see `prepare`).
 
-use std::borrow::Cow;
-
-use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-use serde::{Deserialize, Deserializer, de};
-
+use crate::file_name::FileName;
 use crate::task_id::TaskId;
 
-/// Where the tasks' directories are: absolute, or below the agent server's home directory.
-pub(crate) struct WorkspaceRoot(String);
+/// A directory on the agent server's side below which tasks may work: absolute, or below the agent
+/// server's home directory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Root(String);
 
-impl WorkspaceRoot {
+impl Root {
     /// # Errors
     /// When `root` is no directory to put anything under.
     pub(crate) fn new(root: &str) -> Result<Self, &'static str> {
@@ -33,91 +29,59 @@ impl WorkspaceRoot {
         !self.0.starts_with('/')
     }
 
-    /// The directory of a task; `home` is the agent server's home directory.
-    pub(crate) fn task_dir(&self, home: &str, id: TaskId) -> String {
+    /// Its absolute path; `home` is the agent server's home directory.
+    pub(crate) fn path(&self, home: &str) -> String {
         if self.is_relative() {
-            format!("{}/{}/{id}", home.trim_end_matches('/'), self.0)
+            format!("{}/{}", home.trim_end_matches('/'), self.0)
         } else {
-            format!("{}/{id}", self.0)
+            self.0.clone()
         }
     }
 }
 
-/// The name of a file inside a task's directory, such as `src/main.rs`.
+/// A directory that a caller names: a relative one is below the root of tasks, an absolute one must
+/// be below a root that the operator allows.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct FileName(String);
+pub(crate) struct Directory(String);
 
-/// File systems end a name at 255 bytes.
-const MAX_PART: usize = 255;
-const MAX_NAME: usize = 1024;
-
-impl FileName {
+impl Directory {
     /// # Errors
     /// Why `name` could lead somewhere else than it seems to.
     pub(crate) fn new(name: &str) -> Result<Self, &'static str> {
-        if name.is_empty() {
-            return Err("must not be empty");
-        }
-        if name.len() > MAX_NAME || name.split('/').any(|part| part.len() > MAX_PART) {
-            return Err("is too long");
-        }
-        if name.chars().any(is_deceptive) {
-            return Err("must not hold control or invisible characters");
-        }
-        if name.contains('\\') {
-            return Err("must use '/' between directories, not '\\'");
-        }
-        if name.starts_with(['/', '~']) || has_drive(name) {
-            return Err("must be relative to the task's directory");
-        }
-        for part in name.split('/') {
-            if matches!(part, "" | "." | "..") {
-                return Err("must not have empty, '.' or '..' parts");
+        let trimmed = name.strip_suffix('/').unwrap_or(name);
+        let relative = trimmed.strip_prefix('/').unwrap_or(trimmed);
+        FileName::new(relative).map_err(|reason| match reason {
+            "must be relative to the task's directory" => {
+                "must not begin with '~', '//' or a drive"
             }
-            // Its hooks and settings name programs that git runs.
-            if part.eq_ignore_ascii_case(".git") {
-                return Err("must not lead into a .git directory");
-            }
+            reason => reason,
+        })?;
+        Ok(Self(trimmed.to_owned()))
+    }
+
+    /// The root that it is below, and its path from there; none where no root allows it. `roots`
+    /// are absolute, that of the tasks first.
+    pub(crate) fn below<'a>(&'a self, roots: &'a [String]) -> Option<(&'a str, &'a str)> {
+        if !self.0.starts_with('/') {
+            return roots.first().map(|root| (root.as_str(), self.0.as_str()));
         }
-        Ok(Self(name.to_owned()))
-    }
-
-    /// As it was given.
-    pub(crate) fn as_str(&self) -> &str {
-        &self.0
-    }
-}
-
-/// Characters that end a name early or show it as another one.
-fn is_deceptive(c: char) -> bool {
-    c.is_control()
-        || matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
-}
-
-fn has_drive(name: &str) -> bool {
-    let mut chars = name.chars();
-    chars.next().is_some_and(|c| c.is_ascii_alphabetic()) && chars.next() == Some(':')
-}
-
-impl<'de> Deserialize<'de> for FileName {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let name = Cow::<'_, str>::deserialize(deserializer)?;
-        Self::new(&name).map_err(|reason| de::Error::custom(format!("the file name {reason}")))
+        let inside = |root: &'a String| {
+            let rest = self.0.strip_prefix(root.as_str())?;
+            // The root itself, or a part of its own: /srv/tasks does not allow /srv/tasks-old.
+            let rest = match rest.strip_prefix('/') {
+                Some(rest) => rest,
+                None if rest.is_empty() => ".",
+                None => return None,
+            };
+            Some((root.as_str(), rest))
+        };
+        roots.iter().find_map(inside)
     }
 }
 
-impl JsonSchema for FileName {
-    fn inline_schema() -> bool {
-        true
-    }
-
-    fn schema_name() -> Cow<'static, str> {
-        "FileName".into()
-    }
-
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({"type": "string"})
-    }
+/// The directory of a task that names none.
+pub(crate) fn own(root: &str, id: TaskId) -> String {
+    format!("{root}/{id}")
 }
 
 #[cfg(test)]
@@ -125,80 +89,65 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_task_stays_below_the_root() {
-        let id = TaskId::of_key("k");
-        let root = WorkspaceRoot::new("mcp-tasks/").unwrap();
+    fn a_root_is_a_directory() {
+        let root = Root::new("mcp-tasks/").unwrap();
         assert!(root.is_relative());
-        assert_eq!(
-            root.task_dir("/home/a/", id),
-            format!("/home/a/mcp-tasks/{id}")
-        );
-        let root = WorkspaceRoot::new("/srv/tasks").unwrap();
-        assert_eq!(root.task_dir("", id), format!("/srv/tasks/{id}"));
+        assert_eq!(root.path("/home/a/"), "/home/a/mcp-tasks");
+        assert_eq!(Root::new("/srv/tasks").unwrap().path(""), "/srv/tasks");
         for bad in ["", "/", "..", "/a/../b", "./a", "/a//b", "a\n"] {
-            assert!(WorkspaceRoot::new(bad).is_err(), "{bad:?}");
+            assert!(Root::new(bad).is_err(), "{bad:?}");
         }
     }
 
     #[test]
-    fn honest_names_pass() {
-        for name in [
-            "a",
-            "src/main.rs",
-            "Ünïcode/файл.txt",
-            "a b.txt",
-            ".gitignore",
-            "..a/b..",
-            "ab:c",
+    fn a_directory_is_below_a_root() {
+        let roots = ["/srv/tasks".to_owned(), "/home/me/code".to_owned()];
+        let below = |name: &str| {
+            let directory = Directory::new(name).unwrap();
+            let found = directory.below(&roots);
+            found.map(|(root, rest)| (root.to_owned(), rest.to_owned()))
+        };
+        let at = |root: &str, rest: &str| Some((root.to_owned(), rest.to_owned()));
+        assert_eq!(below("a/b"), at("/srv/tasks", "a/b"));
+        assert_eq!(below("/home/me/code/x/"), at("/home/me/code", "x"));
+        assert_eq!(below("/home/me/code"), at("/home/me/code", "."));
+        for outside in [
+            "/etc",
+            "/srv",
+            "/srv/tasks-old",
+            "/home/me/code2/x",
+            "/home",
         ] {
-            assert_eq!(
-                FileName::new(name).map(|n| n.as_str() == name),
-                Ok(true),
-                "{name:?}"
-            );
+            assert_eq!(below(outside), None, "{outside}");
         }
     }
 
     #[test]
-    fn hostile_names_do_not() {
-        let long = "x".repeat(256);
-        let longer = "x/".repeat(600);
+    fn hostile_directories_are_no_names() {
         for name in [
             "",
             "/",
-            "/etc/passwd",
-            "//x",
+            "//",
             "..",
             "../x",
-            "a/../../x",
             "a/..",
+            "/srv/tasks/../x",
             ".",
-            "./x",
-            "a/./b",
+            "./a",
             "a//b",
-            "a/",
-            "~/x",
+            "//srv",
+            "~",
             "~root",
-            "C:/x",
-            "c:x",
-            "..\\x",
+            "~/x",
+            "c:/x",
             "a\\b",
-            "\\\\host\\share",
-            "a\0b",
-            "a\nRUN: x",
-            "a\r",
-            "\u{1b}[2J",
-            "a\u{202e}txt.exe",
-            "a\u{200b}b",
-            "\u{feff}a",
-            "a\u{2066}b",
-            ".git/config",
-            "x/.GIT/hooks/pre-commit",
+            "a\0",
+            "a\nb",
+            "a\u{202e}b",
             ".git",
-            &long,
-            &longer,
+            "a/.git/hooks",
         ] {
-            assert!(FileName::new(name).is_err(), "{name:?}");
+            assert!(Directory::new(name).is_err(), "{name:?}");
         }
     }
 }

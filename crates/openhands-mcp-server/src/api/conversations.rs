@@ -3,27 +3,78 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use reqwest::StatusCode;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::json;
 
 use super::failure::Failure;
 use super::http::AgentServer;
+use crate::notes::Notes;
+use crate::order::Confirm;
 use crate::task_id::TaskId;
 
 /// Creating sets up the agent and its tools: the first one took 4 s on a busy machine.
 const CREATE_TIMEOUT: Duration = Duration::from_secs(15);
-/// The agent server waits up to 5 s for the interrupted step to let go.
-const INTERRUPT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// What the agent server says about a conversation (`ConversationInfo`).
 #[derive(Debug, Clone, Deserialize)]
 pub(crate) struct Conversation {
     pub(crate) execution_status: Execution,
-    /// How many steps the agent may take.
+    /// How many steps the agent may take in one run.
     pub(crate) max_iterations: Option<u32>,
+    #[serde(default, rename = "tags")]
+    pub(crate) notes: Notes,
     #[serde(default)]
-    pub(crate) tags: BTreeMap<String, String>,
+    pub(crate) workspace: Workspace,
+    #[serde(default)]
+    pub(crate) stats: Stats,
+    /// When something last happened in it: RFC 3339, UTC.
+    #[serde(default)]
+    pub(crate) updated_at: String,
+}
+
+/// A row of a list of conversations.
+#[derive(Debug, Deserialize)]
+pub(crate) struct Listed {
+    pub(crate) id: TaskId,
+    pub(crate) title: Option<String>,
+    /// RFC 3339, UTC.
+    pub(crate) created_at: String,
+    pub(crate) execution_status: Execution,
+    #[serde(default, rename = "tags")]
+    pub(crate) notes: Notes,
+    #[serde(default)]
+    pub(crate) stats: Stats,
+}
+
+/// Where a conversation works.
+#[derive(Debug, Clone, Default, Deserialize)]
+pub(crate) struct Workspace {
+    /// Absolute, on the agent server's side.
+    #[serde(default)]
+    pub(crate) working_dir: String,
+}
+
+/// What a conversation has used.
+#[derive(Debug, Clone, Default, Deserialize)]
+pub(crate) struct Stats {
+    #[serde(default)]
+    usage_to_metrics: BTreeMap<String, Metrics>,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+struct Metrics {
+    #[serde(default)]
+    accumulated_cost: f64,
+}
+
+impl Stats {
+    /// US dollars, of all models together.
+    pub(crate) fn cost(&self) -> f64 {
+        let metrics = self.usage_to_metrics.values();
+        metrics.map(|metrics| metrics.accumulated_cost).sum()
+    }
 }
 
 /// `ConversationExecutionStatus`.
@@ -43,7 +94,25 @@ pub(crate) enum Execution {
     Unknown,
 }
 
+impl Execution {
+    /// The name on the wire.
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Self::Idle => "idle",
+            Self::Running => "running",
+            Self::Paused => "paused",
+            Self::WaitingForConfirmation => "waiting_for_confirmation",
+            Self::Finished => "finished",
+            Self::Error => "error",
+            Self::Stuck => "stuck",
+            Self::Deleting => "deleting",
+            Self::Unknown => "unknown",
+        }
+    }
+}
+
 /// What a conversation is started with.
+#[derive(Clone, Copy)]
 pub(crate) struct NewConversation<'a> {
     /// Chosen by us, which makes starting it twice harmless.
     pub(crate) id: TaskId,
@@ -51,29 +120,53 @@ pub(crate) struct NewConversation<'a> {
     pub(crate) agent_profile: &'a str,
     /// Absolute, on the agent server's side.
     pub(crate) working_dir: &'a str,
-    pub(crate) prompt: &'a str,
-    pub(crate) tags: &'a BTreeMap<&'a str, String>,
+    pub(crate) notes: &'a Notes,
+    pub(crate) max_iterations: u32,
+    pub(crate) confirm: Option<Confirm>,
+    /// With one, the agent begins by itself.
+    pub(crate) prompt: Option<&'a str>,
+}
+
+/// Some conversations and where the next ones begin.
+#[derive(Deserialize)]
+pub(crate) struct Conversations {
+    pub(crate) items: Vec<Listed>,
+    pub(crate) next_page_id: Option<String>,
 }
 
 impl AgentServer {
-    /// Starts a conversation; the agent begins by itself. Where the id exists already, that
-    /// conversation is returned and the prompt is not run again. A refusal leaves nothing behind.
-    pub(crate) async fn start(&self, new: &NewConversation<'_>) -> Result<Conversation, Failure> {
-        let body = json!({
+    /// Makes a conversation; true where it is new. Where the id exists already, that conversation
+    /// is returned and the prompt is not run again. A refusal leaves nothing behind.
+    pub(crate) async fn create(
+        &self,
+        new: &NewConversation<'_>,
+    ) -> Result<(Conversation, bool), Failure> {
+        let mut body = json!({
             "conversation_id": new.id,
             "agent_profile_id": new.agent_profile,
             "workspace": {"working_dir": new.working_dir},
             // A title costs a call to the model and nobody sees it here.
             "autotitle": false,
-            "tags": new.tags,
-            "initial_message": {
-                "role": "user",
-                "content": [{"type": "text", "text": new.prompt}],
-            },
+            "tags": new.notes,
+            "max_iterations": new.max_iterations,
         });
+        if let Some(prompt) = new.prompt {
+            body["initial_message"] = message(prompt);
+        }
+        match new.confirm {
+            Some(Confirm::Always) => body["confirmation_policy"] = json!({"kind": "AlwaysConfirm"}),
+            Some(Confirm::Risky) => {
+                body["confirmation_policy"] = json!({"kind": "ConfirmRisky"});
+                // The model's own word; without an analyzer every action counts as risky.
+                body["security_analyzer"] = json!({"kind": "LLMSecurityAnalyzer"});
+            }
+            None => {}
+        }
         let request = self.post(&["api", "conversations"], &[]);
         let request = request.within(CREATE_TIMEOUT);
-        request.body(|request| request.json(&body)).send().await
+        let request = request.body(|request| request.json(&body));
+        let (status, conversation) = request.send_for_status().await?;
+        Ok((conversation, status == StatusCode::CREATED))
     }
 
     /// The conversation as it is now.
@@ -82,6 +175,38 @@ impl AgentServer {
             .get(&["api", "conversations", &id.to_string()], &[])
             .send();
         answer.await.map_err(|failure| failure.about(id))
+    }
+
+    /// Conversations in `execution`, or all; newest first, at most 100.
+    pub(crate) async fn conversations(
+        &self,
+        execution: Option<Execution>,
+        limit: u32,
+        page: Option<&str>,
+    ) -> Result<Conversations, Failure> {
+        let limit = limit.to_string();
+        let mut query = vec![("limit", &*limit), ("sort_order", "CREATED_AT_DESC")];
+        query.extend(execution.map(|execution| ("status", execution.as_str())));
+        query.extend(page.map(|page| ("page_id", page)));
+        self.get(&["api", "conversations", "search"], &query)
+            .send()
+            .await
+    }
+
+    /// How many conversations are in `execution`.
+    pub(crate) async fn count_conversations(&self, execution: Execution) -> Result<u64, Failure> {
+        let query = [("status", execution.as_str())];
+        self.get(&["api", "conversations", "count"], &query)
+            .send()
+            .await
+    }
+
+    /// Replaces what is noted at the conversation.
+    pub(crate) async fn note(&self, id: TaskId, notes: &Notes) -> Result<(), Failure> {
+        let request = self.patch(&["api", "conversations", &id.to_string()]);
+        let request = request.body(|request| request.json(&json!({"tags": notes})));
+        let answer = request.send::<IgnoredAny>().await;
+        answer.map_err(|failure| failure.about(id)).map(drop)
     }
 
     /// The agent's last word, or nothing where it has not said any.
@@ -101,27 +226,18 @@ impl AgentServer {
         Ok(answer.response)
     }
 
-    /// Stops the agent at once, together with the command that it runs.
-    pub(crate) async fn interrupt(&self, id: TaskId) -> Result<(), Failure> {
-        let path = ["api", "conversations", &id.to_string(), "interrupt"];
-        let request = self.post(&path, &[]).within(INTERRUPT_TIMEOUT);
+    /// A conversation `copy` that knows what this one knows and works in the same directory.
+    pub(crate) async fn fork(
+        &self,
+        id: TaskId,
+        copy: TaskId,
+        notes: &Notes,
+    ) -> Result<(), Failure> {
+        let path = ["api", "conversations", &id.to_string(), "fork"];
+        let body = json!({"id": copy, "tags": notes});
+        let request = self.post(&path, &[]).within(CREATE_TIMEOUT);
+        let request = request.body(|request| request.json(&body));
         let answer = request.send::<IgnoredAny>().await;
-        answer.map_err(|failure| failure.about(id)).map(drop)
-    }
-
-    /// Refuses the action for which the agent waits; it then stops.
-    pub(crate) async fn refuse(&self, id: TaskId) -> Result<(), Failure> {
-        let path = [
-            "api",
-            "conversations",
-            &id.to_string(),
-            "events",
-            "respond_to_confirmation",
-        ];
-        let body = json!({"accept": false, "reason": "The task was cancelled."});
-        let request = self.post(&path, &[]).within(INTERRUPT_TIMEOUT);
-        let answer = request.body(|request| request.json(&body));
-        let answer = answer.send::<IgnoredAny>().await;
         answer.map_err(|failure| failure.about(id)).map(drop)
     }
 
@@ -134,4 +250,9 @@ impl AgentServer {
             .send::<u64>();
         count.await.map(drop)
     }
+}
+
+/// The user's words as a message.
+pub(super) fn message(text: &str) -> serde_json::Value {
+    json!({"role": "user", "content": [{"type": "text", "text": text}]})
 }

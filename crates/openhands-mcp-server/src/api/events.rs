@@ -18,6 +18,7 @@ pub(crate) mod kind {
     pub(crate) const INTERRUPT: &str = "InterruptEvent";
     pub(crate) const PAUSE: &str = "PauseEvent";
     pub(crate) const MESSAGE: &str = "MessageEvent";
+    pub(crate) const REJECTION: &str = "UserRejectObservation";
 }
 
 /// Observations looked through for the newest output of a command.
@@ -38,6 +39,58 @@ pub(crate) struct Action {
     pub(crate) thought: Vec<Text>,
     /// The arguments; none where they made no sense.
     pub(crate) action: Option<Map<String, Value>>,
+}
+
+impl Action {
+    /// Its id among the events.
+    pub(crate) fn id(&self) -> &str {
+        &self.id
+    }
+}
+
+/// Anything that happened, as far as one line can tell it.
+#[derive(Debug, Deserialize)]
+pub(crate) struct Event {
+    pub(crate) id: String,
+    /// When it happened, in the agent server's own time.
+    pub(crate) timestamp: String,
+    pub(crate) kind: String,
+    #[serde(default)]
+    pub(crate) source: String,
+    #[serde(default)]
+    pub(crate) tool_name: Option<String>,
+    #[serde(default)]
+    pub(crate) summary: Option<String>,
+    #[serde(default)]
+    pub(crate) action: Option<Map<String, Value>>,
+    #[serde(default)]
+    pub(crate) observation: Option<Observation>,
+    #[serde(default)]
+    pub(crate) llm_message: Option<Message>,
+    /// Of an error.
+    #[serde(default)]
+    pub(crate) code: Option<String>,
+    #[serde(default)]
+    pub(crate) rejection_reason: Option<String>,
+}
+
+/// What came of an action.
+#[derive(Debug, Deserialize)]
+pub(crate) struct Observation {
+    pub(crate) kind: String,
+    #[serde(default)]
+    pub(crate) exit_code: Option<i64>,
+    #[serde(default)]
+    pub(crate) is_error: bool,
+    #[serde(default)]
+    pub(crate) content: Vec<Text>,
+}
+
+/// What somebody said.
+#[derive(Debug, Deserialize)]
+pub(crate) struct Message {
+    #[serde(default)]
+    pub(crate) content: Vec<Text>,
 }
 
 /// A piece of text.
@@ -79,6 +132,31 @@ impl AgentServer {
     pub(crate) async fn count_messages(&self, id: TaskId) -> Result<u64, Failure> {
         self.count(id, &[("kind", kind::MESSAGE), ("source", "agent")])
             .await
+    }
+
+    /// How often the agent was told something.
+    pub(crate) async fn count_prompts(&self, id: TaskId) -> Result<u64, Failure> {
+        self.count(id, &[("kind", kind::MESSAGE), ("source", "user")])
+            .await
+    }
+
+    /// At most `limit` (100) events of `kind`, oldest first, from `since` on. An event of `since`
+    /// itself comes again.
+    pub(crate) async fn events(
+        &self,
+        id: TaskId,
+        kind: &str,
+        since: Option<&str>,
+        limit: usize,
+    ) -> Result<Vec<Event>, Failure> {
+        let limit = limit.to_string();
+        let mut query = vec![
+            ("kind", kind),
+            ("sort_order", "TIMESTAMP"),
+            ("limit", &limit),
+        ];
+        query.extend(since.map(|since| ("timestamp__gte", since)));
+        self.search(id, &query).await
     }
 
     /// How many actions came before `action`.
@@ -152,16 +230,10 @@ impl AgentServer {
     /// What the newest command printed.
     pub(crate) async fn last_output(&self, id: TaskId) -> Result<Option<String>, Failure> {
         #[derive(Deserialize)]
-        struct Event {
+        struct Observed {
             observation: Observation,
         }
-        #[derive(Deserialize)]
-        struct Observation {
-            kind: String,
-            #[serde(default)]
-            content: Vec<Text>,
-        }
-        let events: Vec<Event> = self.recent_events(id, kind::OBSERVATION, RECENT).await?;
+        let events: Vec<Observed> = self.recent_events(id, kind::OBSERVATION, RECENT).await?;
         let mut observations = events.into_iter().map(|event| event.observation);
         let newest = observations.find(|observation| observation.kind == "TerminalObservation");
         Ok(newest.map(|observation| observation.content.into_iter().map(|c| c.text).collect()))

@@ -30,7 +30,7 @@ pub(super) enum Fault {
     Refused(Refusal),
     /// The conversation does not exist.
     NoTask(TaskId),
-    /// The configured agent profile does not exist.
+    /// The agent profile does not exist.
     NoProfile(String),
 }
 
@@ -90,7 +90,7 @@ impl Failure {
     }
 
     /// The agent server says that what the path names does not exist.
-    pub(super) fn is_missing(&self) -> bool {
+    pub(crate) fn is_missing(&self) -> bool {
         self.status() == Some(StatusCode::NOT_FOUND)
     }
 
@@ -119,6 +119,31 @@ impl Failure {
     /// True for "there is no such task", as opposed to "cannot say".
     pub(crate) fn is_no_task(&self) -> bool {
         matches!(self.fault, Fault::NoTask(_))
+    }
+
+    /// The agent server runs as many tasks as it may.
+    pub(crate) fn is_full(&self) -> bool {
+        matches!(&self.fault, Fault::Refused(refusal) if refusal.status == StatusCode::TOO_MANY_REQUESTS)
+    }
+
+    /// The agent server's state does not allow it.
+    pub(crate) fn is_conflict(&self) -> bool {
+        self.status() == Some(StatusCode::CONFLICT)
+    }
+
+    /// The agent server did not like what the path or the body says.
+    pub(crate) fn is_bad_request(&self) -> bool {
+        self.status() == Some(StatusCode::BAD_REQUEST)
+    }
+
+    /// No answer came in time.
+    pub(crate) fn is_slow(&self) -> bool {
+        matches!(self.fault, Fault::Slow(_))
+    }
+
+    /// The file has no bytes where some were asked for.
+    pub(super) fn is_beyond(&self) -> bool {
+        matches!(&self.fault, Fault::Refused(refusal) if refusal.status == StatusCode::RANGE_NOT_SATISFIABLE)
     }
 
     /// It may work in a moment: the agent server is restarting, busy or stalled.
@@ -176,8 +201,8 @@ impl From<Failure> for ToolError {
             Fault::NoProfile(name) => Self::new(
                 Kind::Conflict,
                 format!(
-                    "The agent profile {name:?} (OPENHANDS_AGENT_PROFILE) does not exist on the \
-                     agent server: create it there, or leave the option out to use the active one."
+                    "There is no agent profile {name:?} on the OpenHands agent server: create it \
+                     there, or leave agent (OPENHANDS_AGENT_PROFILE) out to use the active one."
                 ),
             ),
             Fault::Refused(refusal) => refused(&the_server, &refusal),

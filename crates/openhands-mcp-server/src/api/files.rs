@@ -2,15 +2,25 @@
 
 use std::time::Duration;
 
+use reqwest::header::{CONTENT_RANGE, RANGE};
 use reqwest::multipart::{Form, Part};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
 use super::failure::Failure;
 use super::http::AgentServer;
+use crate::file_name::FileName;
+use crate::task_id::TaskId;
 
 /// A file has at most the size of a request to us, 4 MiB.
 const UPLOAD_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Some bytes of a file.
+pub(crate) struct FilePart {
+    pub(crate) bytes: Vec<u8>,
+    /// Of the whole file.
+    pub(crate) size: u64,
+}
 
 impl AgentServer {
     /// The home directory of the agent server, absolute.
@@ -21,6 +31,40 @@ impl AgentServer {
         }
         let answer: Answer = self.get(&["api", "file", "home"], &[]).send().await?;
         Ok(answer.home)
+    }
+
+    /// At most `length` bytes of a file of the conversation's workspace, from `offset` on, and the
+    /// size of the whole file. The agent server follows links and refuses what is outside.
+    pub(crate) async fn workspace_file(
+        &self,
+        id: TaskId,
+        file: &FileName,
+        offset: u64,
+        length: u64,
+    ) -> Result<FilePart, Failure> {
+        let id = id.to_string();
+        let mut path = vec!["api", "conversations", &*id, "workspace"];
+        path.extend(file.as_str().split('/'));
+        let range = format!("bytes={offset}-{}", offset + length - 1);
+        let request = self.get(&path, &[]);
+        let request = request.body(|request| request.header(RANGE, range));
+        let (headers, bytes) = match request.send_for_bytes().await {
+            // An empty file has no first byte.
+            Err(failure) if failure.is_beyond() => {
+                return Ok(FilePart {
+                    bytes: Vec::new(),
+                    size: offset,
+                });
+            }
+            answer => answer?,
+        };
+        // `bytes 0-9/200`; an agent server that knows no ranges sends the whole file.
+        let size = headers.get(CONTENT_RANGE).and_then(|range| {
+            let (_, size) = range.to_str().ok()?.split_once('/')?;
+            size.parse().ok()
+        });
+        let size = size.unwrap_or(bytes.len() as u64);
+        Ok(FilePart { bytes, size })
     }
 
     /// Writes a file; `path` is absolute and its directories are made.

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use anyhow::{Context as _, ensure};
 use mcp_serve::Secret;
-use reqwest::header::HeaderValue;
-use reqwest::{Client, Method, RequestBuilder, Response, Url, redirect};
+use reqwest::header::{HeaderMap, HeaderValue};
+use reqwest::{Client, Method, RequestBuilder, Response, StatusCode, Url, redirect};
 use serde::de::DeserializeOwned;
 
 use super::failure::{Failure, Fault, Refusal};
@@ -83,6 +83,16 @@ impl AgentServer {
         self.request(Method::POST, path, query)
     }
 
+    /// A `PATCH` of `path`.
+    pub(super) fn patch(&self, path: &[&str]) -> Request<'_> {
+        self.request(Method::PATCH, path, &[])
+    }
+
+    /// A `DELETE` of `path`.
+    pub(super) fn delete(&self, path: &[&str]) -> Request<'_> {
+        self.request(Method::DELETE, path, &[])
+    }
+
     fn failure(&self, fault: Fault) -> Failure {
         Failure::new(self.base.origin().ascii_serialization(), fault)
     }
@@ -128,6 +138,27 @@ impl Request<'_> {
 
     /// Sends it with the key and reads the answer as JSON.
     pub(super) async fn send<T: DeserializeOwned>(self) -> Result<T, Failure> {
+        self.send_for_status().await.map(|(_, answer)| answer)
+    }
+
+    /// Sends it with the key; the status tells one kind of success from another.
+    pub(super) async fn send_for_status<T: DeserializeOwned>(
+        self,
+    ) -> Result<(StatusCode, T), Failure> {
+        let server = self.server;
+        let (status, _, body) = self.exchange().await?;
+        let answer = serde_json::from_slice(&body).map_err(Fault::Unreadable);
+        Ok((status, answer.map_err(|fault| server.failure(fault))?))
+    }
+
+    /// Sends it with the key; the body is whatever it is.
+    pub(super) async fn send_for_bytes(self) -> Result<(HeaderMap, Vec<u8>), Failure> {
+        self.exchange()
+            .await
+            .map(|(_, headers, body)| (headers, body))
+    }
+
+    async fn exchange(self) -> Result<(StatusCode, HeaderMap, Vec<u8>), Failure> {
         let server = self.server;
         let answer = async {
             let key = server.key()?;
@@ -143,16 +174,19 @@ impl Request<'_> {
 
     /// Sends it without the key: for what the agent server tells everybody.
     pub(super) async fn send_open<T: DeserializeOwned>(self) -> Result<T, Failure> {
-        let answer = exchange(self.builder, self.timeout, true).await;
-        answer.map_err(|fault| self.server.failure(fault))
+        let answer = async {
+            let (_, _, body) = exchange(self.builder, self.timeout, true).await?;
+            serde_json::from_slice(&body).map_err(Fault::Unreadable)
+        };
+        answer.await.map_err(|fault| self.server.failure(fault))
     }
 }
 
-async fn exchange<T: DeserializeOwned>(
+async fn exchange(
     builder: RequestBuilder,
     timeout: Duration,
     keyed: bool,
-) -> Result<T, Fault> {
+) -> Result<(StatusCode, HeaderMap, Vec<u8>), Fault> {
     let broken = |error: reqwest::Error| {
         if error.is_timeout() && !error.is_connect() {
             Fault::Slow(timeout)
@@ -167,7 +201,7 @@ async fn exchange<T: DeserializeOwned>(
     if !status.is_success() {
         return Err(Fault::Refused(Refusal::of(status, keyed, &body)));
     }
-    serde_json::from_slice(&body).map_err(Fault::Unreadable)
+    Ok((status, std::mem::take(response.headers_mut()), body))
 }
 
 /// The body, unless it is too large.

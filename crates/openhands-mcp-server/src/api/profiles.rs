@@ -2,7 +2,8 @@
 
 use mcp_core::tool::ToolError;
 use serde::Deserialize;
-use serde_json::Value;
+use serde::de::IgnoredAny;
+use serde_json::{Value, json};
 
 use super::failure::{Failure, no_model};
 use super::http::AgentServer;
@@ -37,6 +38,24 @@ impl Settings {
     }
 }
 
+/// An agent profile; the model that it names holds the key, not the profile.
+#[derive(Debug, Deserialize)]
+pub(crate) struct Profile {
+    pub(crate) id: String,
+    pub(crate) name: String,
+    /// Such as `openhands`.
+    pub(crate) agent_kind: Option<String>,
+    /// Name of the model's profile.
+    pub(crate) llm_profile_ref: Option<String>,
+    /// What is added to the agent's instructions.
+    pub(crate) system_message_suffix: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct Detail {
+    profile: Profile,
+}
+
 impl AgentServer {
     /// Id of the agent profile `name`, or of the active one.
     ///
@@ -44,26 +63,83 @@ impl AgentServer {
     /// When there is none that could work: says what to do.
     pub(crate) async fn agent_profile(&self, name: Option<&str>) -> Result<String, ToolError> {
         match name {
-            Some(name) => Ok(self.named_profile(name).await?),
+            Some(name) => Ok(self.profile(name).await?.id),
             None => self.active_profile().await,
         }
     }
 
-    async fn named_profile(&self, name: &str) -> Result<String, Failure> {
-        #[derive(Deserialize)]
-        struct Answer {
-            profile: Profile,
-        }
-        #[derive(Deserialize)]
-        struct Profile {
-            id: String,
-        }
+    /// The agent profile `name`.
+    pub(crate) async fn profile(&self, name: &str) -> Result<Profile, Failure> {
         let answer = self
             .get(&["api", "agent-profiles", name], &[])
-            .send::<Answer>();
+            .send::<Detail>();
         let answer = answer.await;
-        let answer = answer.map_err(|failure| failure.about_profile(name))?;
-        Ok(answer.profile.id)
+        Ok(answer
+            .map_err(|failure| failure.about_profile(name))?
+            .profile)
+    }
+
+    /// The names of all agent profiles.
+    pub(crate) async fn profile_names(&self) -> Result<Vec<String>, Failure> {
+        #[derive(Deserialize)]
+        struct Answer {
+            profiles: Vec<Named>,
+        }
+        #[derive(Deserialize)]
+        struct Named {
+            name: String,
+        }
+        let answer: Answer = self.get(&["api", "agent-profiles"], &[]).send().await?;
+        Ok(answer
+            .profiles
+            .into_iter()
+            .map(|profile| profile.name)
+            .collect())
+    }
+
+    /// Writes an agent profile; one of that name is replaced.
+    pub(crate) async fn save_profile(
+        &self,
+        name: &str,
+        llm_profile: &str,
+        instructions: Option<&str>,
+    ) -> Result<(), Failure> {
+        let body = json!({
+            "agent_kind": "openhands",
+            "llm_profile_ref": llm_profile,
+            "system_message_suffix": instructions,
+        });
+        let request = self.post(&["api", "agent-profiles", name], &[]);
+        let request = request.body(|request| request.json(&body));
+        request.send::<IgnoredAny>().await.map(drop)
+    }
+
+    /// Removes an agent profile; its tasks stay.
+    pub(crate) async fn remove_profile(&self, name: &str) -> Result<(), Failure> {
+        let request = self.delete(&["api", "agent-profiles", name]);
+        let answer = request.send::<IgnoredAny>().await;
+        answer
+            .map_err(|failure| failure.about_profile(name))
+            .map(drop)
+    }
+
+    /// Name of the model's profile that the active agent profile uses.
+    pub(crate) async fn active_llm_profile(&self) -> Result<Option<String>, Failure> {
+        #[derive(Deserialize)]
+        struct Answer {
+            profiles: Vec<Row>,
+            active_agent_profile_id: Option<String>,
+        }
+        #[derive(Deserialize)]
+        struct Row {
+            id: String,
+            llm_profile_ref: Option<String>,
+        }
+        let answer: Answer = self.get(&["api", "agent-profiles"], &[]).send().await?;
+        let active = answer.active_agent_profile_id;
+        let mut rows = answer.profiles.into_iter();
+        let active = rows.find(|row| Some(&row.id) == active.as_ref());
+        Ok(active.and_then(|row| row.llm_profile_ref))
     }
 
     async fn active_profile(&self) -> Result<String, ToolError> {

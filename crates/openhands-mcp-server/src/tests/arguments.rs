@@ -56,7 +56,7 @@ async fn file_names_stay_inside() {
     }
     let context = json!({"file": "a"});
     let refusal = refused("run_task", json!({"task": "t", "context": context})).await;
-    assert!(refusal.contains("missing field `content`"), "{refusal}");
+    assert!(refusal.contains("context.content is missing"), "{refusal}");
 }
 
 #[tokio::test]

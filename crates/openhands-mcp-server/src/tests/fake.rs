@@ -135,6 +135,8 @@ fn real(target: &str) -> Value {
         }),
         ("/api/file/home", _) => json!({"home": "/home/agent"}),
         ("/api/file/upload", _) => json!({"success": true, "file_size": 1}),
+        (_, "execute_bash_command") => json!({"exit_code": 0, "stdout": ""}),
+        ("/api/conversations/search", _) => json!({"items": [], "next_page_id": null}),
         (_, "count") => json!(0),
         (_, "search") => json!({"items": [], "next_page_id": null}),
         (_, "interrupt") => json!({"success": true}),

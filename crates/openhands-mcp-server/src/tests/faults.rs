@@ -19,6 +19,18 @@ async fn every_tool(url: &str) -> Vec<ToolError> {
     for tool in OpenHandsServer::tools().definitions() {
         let arguments = match tool.name.as_str() {
             "run_task" => json!({"task": "t"}),
+            "list_tasks" => json!({}),
+            "send_message" => json!({"task_id": ID, "message": "m"}),
+            "respond_confirmation" => json!({"task_id": ID, "accept": true}),
+            "get_task_file" => json!({"task_id": ID, "file": "a"}),
+            "wait_task" | "resume_task" => json!({"task_id": ID, "wait_seconds": 0}),
+            "create_agent" => json!({"config_file": "a.toml"}),
+            "get_agent" | "delete_agent" => json!({"agent_id": "a"}),
+            "execute_task" => json!({"agent_id": "a", "task": "t"}),
+            "execute_mcp_task" => json!({"agent_id": "a", "task": "t", "server_name": "s",
+                "function_name": "f"}),
+            // They say it of each task.
+            "run_parallel_tasks" | "execute_parallel_tasks" => continue,
             _ => json!({"task_id": ID}),
         };
         errors.push(

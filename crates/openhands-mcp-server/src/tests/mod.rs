@@ -26,6 +26,11 @@ fn options(url: &str) -> Options {
         openhands_api_key_file: None,
         openhands_workspace_root: "mcp-tasks".into(),
         openhands_agent_profile: None,
+        openhands_workspaces: vec!["/srv/code".into()],
+        max_parallel: None,
+        max_iterations: 500,
+        max_seconds: 3600,
+        max_cost: None,
     }
 }
 
@@ -59,7 +64,7 @@ async fn try_call(
     let running = running.map_err(|error| format!("{}: {}", error.field, error.reason))?;
     Ok(running.await.map(|result| match result {
         ToolResult::Structured(json) => serde_json::from_str(json.as_str()).unwrap(),
-        ToolResult::Content(_) => panic!("unstructured"),
+        _ => panic!("unstructured"),
     }))
 }
 

@@ -11,6 +11,7 @@ use super::fake::{Fake, Reply};
 use super::{call, openhands, try_call};
 
 const CREATE: &str = "POST /api/conversations";
+const UPLOAD: &str = "POST /api/file/upload";
 
 fn is_poll(target: &str) -> bool {
     target.starts_with("GET /api/conversations/") && target.len() == 23 + 36
@@ -40,7 +41,9 @@ async fn the_file_is_there_before_the_agent() {
     let upload = format!(
         "POST /api/file/upload?path=%2Fhome%2Fagent%2Fmcp-tasks%2F{id}%2Fsrc%2F%C3%A4+b.py"
     );
-    assert_eq!(order, [upload, CREATE.to_owned()]);
+    let prepare = "POST /api/bash/execute_bash_command".to_owned();
+    // Afterwards what changed.
+    assert_eq!(order, [upload, prepare.clone(), CREATE.to_owned(), prepare]);
     let created: Value = serde_json::from_str(&fake.seen(CREATE)[0].body).unwrap();
     assert_eq!(created["conversation_id"], run["task_id"]);
     let prompt = created["initial_message"]["content"][0]["text"]
@@ -70,18 +73,43 @@ async fn no_model_no_task() {
 }
 
 #[tokio::test]
-async fn a_full_server_starts_nothing() {
-    let fake = Fake::start(|seen, _| match seen.target.as_str() {
-        CREATE => Reply::Json(429, json!({"detail": "Conversation run limit reached."})),
+async fn a_full_server_keeps_the_task_in_line() {
+    let fake = Fake::start(|seen, before| match seen.target.as_str() {
+        CREATE if before == 0 => Reply::Json(429, json!({"detail": "Run limit reached."})),
+        CREATE => {
+            let body: Value = serde_json::from_str(&seen.body).unwrap();
+            assert!(
+                body.get("initial_message").is_none(),
+                "it would run: {body}"
+            );
+            Reply::Json(
+                201,
+                json!({"execution_status": "idle", "tags": body["tags"]}),
+            )
+        }
+        target if is_poll(target) => Reply::Json(
+            200,
+            json!({"execution_status": "idle", "tags": {"mcpwaits": "room"}}),
+        ),
         _ => Reply::Real,
     })
     .await;
-    let error = call(openhands(&fake.url), "run_task", json!({"task": "t"}))
-        .await
-        .unwrap_err();
-    assert_eq!(error.kind(), Kind::Unavailable);
-    assert!(error.message().contains("Nothing was started"), "{error}");
-    assert_eq!(fake.seen(CREATE).len(), 1);
+    let run = call(
+        openhands(&fake.url),
+        "run_task",
+        json!({"task": "t", "wait_seconds": 0}),
+    )
+    .await
+    .unwrap();
+    assert_eq!(run["status"], "queued");
+    let id = run["task_id"].as_str().unwrap();
+    let told = fake.seen(&format!("POST /api/conversations/{id}/events"));
+    assert_eq!(told.len(), 1);
+    let told: Value = serde_json::from_str(&told[0].body).unwrap();
+    assert_eq!(
+        (&told["run"], &told["content"][0]["text"]),
+        (&json!(false), &json!("t"))
+    );
 }
 
 #[tokio::test]
@@ -145,7 +173,8 @@ async fn the_same_key_is_the_same_task() {
         .await
         .unwrap();
     assert_eq!(first["task_id"], second["task_id"]);
-    assert_eq!(fake.seen("POST").len(), 2, "one file, one task");
+    assert_eq!(fake.seen(UPLOAD).len(), 1);
+    assert_eq!(fake.seen(CREATE).len(), 1);
     let mut other = arguments;
     other["context"]["content"] = json!("2");
     let error = call(openhands(&fake.url), "run_task", other)
@@ -185,8 +214,9 @@ async fn a_started_task_keeps_its_id_whatever_happens() {
             matches!(run["status"].as_str(), Some("unknown" | "running")),
             "{run}"
         );
+        let next = run["next"].as_str().unwrap();
         assert!(
-            run["next"].as_str().unwrap().contains("get_task_status"),
+            next.contains("get_task_status") || next.contains("wait_task"),
             "{run}"
         );
         assert_eq!(run["task_id"].as_str().unwrap().len(), 36);
@@ -224,7 +254,7 @@ async fn a_caller_that_gives_up_stops_the_task() {
         .into_iter()
         .map(|seen| seen.target)
         .collect();
-    assert!(stopped[1].ends_with("/interrupt"), "{stopped:?}");
+    assert!(stopped[2].ends_with("/interrupt"), "{stopped:?}");
 }
 
 #[tokio::test]

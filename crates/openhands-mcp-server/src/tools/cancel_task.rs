@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::OpenHands;
 use crate::api::{Execution, Failure};
+use crate::notes::Stopped;
 use crate::status::TaskStatus;
 use crate::task::Task;
 use crate::task_id::TaskId;
@@ -18,31 +19,47 @@ pub(crate) struct CancelTask {
     task_id: TaskId,
 }
 
+/// What came of stopping a task.
 #[derive(Serialize, JsonSchema)]
-pub(crate) struct Cancellation {
-    task_id: TaskId,
-    status: TaskStatus,
+pub(crate) struct Stopping {
+    pub(super) task_id: TaskId,
+    pub(super) status: TaskStatus,
     /// Whether this call stopped it.
-    message: &'static str,
+    pub(super) message: &'static str,
 }
 
 impl Tool for CancelTask {
     const NAME: &'static str = "cancel_task";
     const EFFECT: Effect = Effect::Idempotent;
     type Service = OpenHands;
-    type Output = Cancellation;
+    type Output = Stopping;
 
-    async fn call(self, service: &OpenHands, _: &Call) -> Result<Cancellation, ToolError> {
+    async fn call(self, service: &OpenHands, _: &Call) -> Result<Stopping, ToolError> {
         let task_id = self.task_id;
         let server = &service.server;
-        match server.conversation(task_id).await?.execution_status {
+        let task = server.conversation(task_id).await?;
+        let in_line = task.notes.waits().is_some();
+        match task.execution_status {
             Execution::Running | Execution::Idle | Execution::Unknown => {
-                server.interrupt(task_id).await.map_err(unconfirmed)?;
+                let stopped = service.stop(task_id, task.notes, Stopped::Cancelled).await;
+                stopped.map_err(unconfirmed)?;
+            }
+            Execution::Paused if in_line => {
+                service
+                    .stop(task_id, task.notes, Stopped::Cancelled)
+                    .await?;
             }
             // An interrupt does not end the agent's question.
-            Execution::WaitingForConfirmation => server.refuse(task_id).await?,
+            Execution::WaitingForConfirmation => {
+                server
+                    .respond(task_id, false, "The task was cancelled.")
+                    .await?;
+                let mut notes = task.notes;
+                notes.set_stopped(Some(Stopped::Cancelled));
+                server.note(task_id, &notes).await?;
+            }
             _ => {
-                return Ok(Cancellation {
+                return Ok(Stopping {
                     task_id,
                     status: Task::read(server, task_id).await?.status(),
                     message: "It was not running any more; nothing was changed.",
@@ -55,7 +72,7 @@ impl Tool for CancelTask {
             TaskStatus::Finished => "It ended before it could be stopped.",
             _ => "It was stopped.",
         };
-        Ok(Cancellation {
+        Ok(Stopping {
             task_id,
             status: after.status(),
             message,
@@ -65,7 +82,7 @@ impl Tool for CancelTask {
 
 /// An agent server that is interrupted in the moment in which a command starts answers nobody for
 /// up to half a minute.
-fn unconfirmed(failure: Failure) -> ToolError {
+pub(super) fn unconfirmed(failure: Failure) -> ToolError {
     let ambiguous = failure.is_ambiguous();
     let error = ToolError::from(failure);
     if !ambiguous {

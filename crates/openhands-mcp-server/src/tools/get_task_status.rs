@@ -2,14 +2,14 @@
 
 use mcp_core::tool::{Call, Effect, Tool, ToolError};
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 
 use crate::OpenHands;
-use crate::status::TaskStatus;
+use crate::report::Report;
 use crate::task::Task;
 use crate::task_id::TaskId;
 
-/// Says what a task is doing: running, finished, failed (and why), waiting for somebody.
+/// Says what a task is doing: queued, running, finished, failed (and why), waiting for somebody.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct GetTaskStatus {
@@ -17,38 +17,14 @@ pub(crate) struct GetTaskStatus {
     task_id: TaskId,
 }
 
-#[derive(Serialize, JsonSchema)]
-pub(crate) struct TaskState {
-    task_id: TaskId,
-    status: TaskStatus,
-    /// Actions taken so far.
-    steps: u64,
-    /// What the agent did last.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    last_action: Option<String>,
-    /// Why it is not done.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    error: Option<String>,
-    /// What to do next.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    next: Option<&'static str>,
-}
-
 impl Tool for GetTaskStatus {
     const NAME: &'static str = "get_task_status";
     const EFFECT: Effect = Effect::ReadOnly;
     type Service = OpenHands;
-    type Output = TaskState;
+    type Output = Report;
 
-    async fn call(self, service: &OpenHands, _: &Call) -> Result<TaskState, ToolError> {
+    async fn call(self, service: &OpenHands, _: &Call) -> Result<Report, ToolError> {
         let task = Task::read(&service.server, self.task_id).await?;
-        Ok(TaskState {
-            task_id: task.id,
-            status: task.status(),
-            steps: task.steps,
-            last_action: task.last_action(),
-            error: task.verdict.error,
-            next: task.verdict.next,
-        })
+        Ok(Report::state(&task))
     }
 }

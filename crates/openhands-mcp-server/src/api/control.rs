@@ -1,0 +1,84 @@
+//! Starting, stopping and answering the agent of a conversation.
+
+use std::time::Duration;
+
+use reqwest::RequestBuilder;
+use serde::de::IgnoredAny;
+use serde_json::json;
+
+use super::conversations::message;
+use super::failure::Failure;
+use super::http::AgentServer;
+use crate::task_id::TaskId;
+
+/// The agent server waits up to 5 s for the interrupted step to let go.
+const INTERRUPT_TIMEOUT: Duration = Duration::from_secs(10);
+/// A pause is answered when the step under way has ended, which may be minutes. It is made all the
+/// same when nobody waits for the answer.
+const PAUSE_TIMEOUT: Duration = Duration::from_secs(3);
+/// Deleting stops what still runs; after an interrupt that is nothing.
+const DELETE_TIMEOUT: Duration = Duration::from_secs(15);
+
+impl AgentServer {
+    /// Puts the user's words into the conversation. With `run` the agent begins at once; where the
+    /// agent server is full they are kept all the same.
+    pub(crate) async fn prompt(&self, id: TaskId, text: &str, run: bool) -> Result<(), Failure> {
+        let mut body = message(text);
+        body["run"] = json!(run);
+        let send = |request: RequestBuilder| request.json(&body);
+        self.command(id, &["events"], INTERRUPT_TIMEOUT, send).await
+    }
+
+    /// Lets the agent go on. On an agent that waits for a confirmation this is the confirmation.
+    pub(crate) async fn run(&self, id: TaskId) -> Result<(), Failure> {
+        self.command(id, &["run"], INTERRUPT_TIMEOUT, |request| request)
+            .await
+    }
+
+    /// Stops the agent after the step under way.
+    pub(crate) async fn pause(&self, id: TaskId) -> Result<(), Failure> {
+        self.command(id, &["pause"], PAUSE_TIMEOUT, |request| request)
+            .await
+    }
+
+    /// Stops the agent at once, together with the command that it runs.
+    pub(crate) async fn interrupt(&self, id: TaskId) -> Result<(), Failure> {
+        self.command(id, &["interrupt"], INTERRUPT_TIMEOUT, |request| request)
+            .await
+    }
+
+    /// Allows or refuses the action for which the agent waits. A refused agent stops.
+    pub(crate) async fn respond(
+        &self,
+        id: TaskId,
+        accept: bool,
+        reason: &str,
+    ) -> Result<(), Failure> {
+        let body = json!({"accept": accept, "reason": reason});
+        let path = ["events", "respond_to_confirmation"];
+        let send = |request: RequestBuilder| request.json(&body);
+        self.command(id, &path, INTERRUPT_TIMEOUT, send).await
+    }
+
+    /// Forgets the conversation. Its directory stays.
+    pub(crate) async fn forget(&self, id: TaskId) -> Result<(), Failure> {
+        let request = self.delete(&["api", "conversations", &id.to_string()]);
+        let answer = request.within(DELETE_TIMEOUT).send::<IgnoredAny>().await;
+        answer.map_err(|failure| failure.about(id)).map(drop)
+    }
+
+    async fn command(
+        &self,
+        id: TaskId,
+        path: &[&str],
+        timeout: Duration,
+        change: impl FnOnce(RequestBuilder) -> RequestBuilder,
+    ) -> Result<(), Failure> {
+        let id_text = id.to_string();
+        let mut whole = vec!["api", "conversations", &*id_text];
+        whole.extend(path);
+        let request = self.post(&whole, &[]).within(timeout).body(change);
+        let answer = request.send::<IgnoredAny>().await;
+        answer.map_err(|failure| failure.about(id)).map(drop)
+    }
+}

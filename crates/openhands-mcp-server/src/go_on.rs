@@ -1,0 +1,85 @@
+//! Letting a task go on that stands still, with or without a word to it.
+
+use mcp_core::tool::{ToolError, ToolErrorKind};
+
+use crate::OpenHands;
+use crate::api::{Execution, Failure};
+use crate::notes::Waits;
+use crate::task_id::TaskId;
+
+impl OpenHands {
+    /// Tells the agent of a task something, if there is something to tell, and lets it go on. Where
+    /// there is no room for it, it waits in line.
+    ///
+    /// # Errors
+    /// The state of the task does not allow it: says what does.
+    pub(crate) async fn go_on(&self, id: TaskId, message: Option<&str>) -> Result<(), ToolError> {
+        let task = self.server.conversation(id).await?;
+        let execution = task.execution_status;
+        match (execution, message) {
+            // To let it run would be to agree.
+            (Execution::WaitingForConfirmation, _) => {
+                return Err(conflict(
+                    "The agent waits for a permission: answer with respond_confirmation first.",
+                ));
+            }
+            (Execution::Deleting, _) => return Err(conflict("The task is being deleted.")),
+            // It reads the message before its next step.
+            (Execution::Running, Some(message)) => {
+                return Ok(self.server.prompt(id, message, true).await?);
+            }
+            (Execution::Running, None) => return Ok(()),
+            (Execution::Finished, None) => {
+                return Err(conflict(
+                    "The task is finished: tell it what else to do with send_message.",
+                ));
+            }
+            _ => {}
+        }
+        if let Some(message) = message {
+            self.server.prompt(id, message, false).await?;
+        }
+        let mut notes = task.notes;
+        let ran = {
+            let _place = self.line.starting();
+            match self.has_room().await? {
+                true => self.run_noted(id, &mut notes).await,
+                false => Ok(false),
+            }
+        };
+        if ran.map_err(wedged)? {
+            return Ok(());
+        }
+        // A run that broke off is idle again only after a message.
+        if message.is_none() && !matches!(execution, Execution::Idle | Execution::Paused) {
+            return Err(ToolError::unavailable(
+                "All places for running tasks are taken. Nothing was changed: try again when a \
+                 task has ended, or end one with cancel_task.",
+            ));
+        }
+        notes.set_stopped(None);
+        notes.set_waits(Some(Waits::ForRoom));
+        self.server.note(id, &notes).await?;
+        self.line.join(id);
+        Ok(())
+    }
+}
+
+/// The agent server says that it runs although its state says that it does not.
+fn wedged(failure: Failure) -> ToolError {
+    let conflict = failure.is_conflict();
+    let error = ToolError::from(failure);
+    if !conflict {
+        return error;
+    }
+    ToolError::new(
+        ToolErrorKind::Conflict,
+        "The task is wedged: the agent server neither runs it nor lets it run. Try again in half a \
+         minute; if it stays so, go on in a copy (fork_task), or delete_task and run it again.",
+    )
+    .caused_by(error)
+}
+
+fn conflict(message: &str) -> ToolError {
+    ToolError::new(ToolErrorKind::Conflict, message)
+}

@@ -1,0 +1,118 @@
+//! `list_tasks`
+
+use mcp_core::tool::{Bounded, Call, Effect, Tool, ToolError};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::OpenHands;
+use crate::api::{Execution, Listed};
+use crate::excerpt;
+use crate::status::{TaskStatus, Verdict};
+use crate::task_id::TaskId;
+
+/// Rows of an answer: some 60 tokens each.
+const DEFAULT_LIMIT: u32 = 20;
+/// Bytes of a task's first words.
+const MAX_TITLE: usize = 80;
+
+/// Lists the tasks of the agent server, newest first.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ListTasks {
+    /// Only these.
+    status: Option<Filter>,
+    /// Default 20.
+    limit: Option<Bounded<1, 50>>,
+    /// next_cursor of the last answer.
+    cursor: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+enum Filter {
+    /// At work.
+    Running,
+    /// Queued, or waiting for a message.
+    Idle,
+    /// Paused, cancelled or out of budget.
+    Paused,
+    /// Asking for permission.
+    WaitingForConfirmation,
+    /// Done.
+    Finished,
+    /// Broken off.
+    Failed,
+    /// Going in circles.
+    Stuck,
+}
+
+impl From<Filter> for Execution {
+    fn from(filter: Filter) -> Self {
+        match filter {
+            Filter::Running => Self::Running,
+            Filter::Idle => Self::Idle,
+            Filter::Paused => Self::Paused,
+            Filter::WaitingForConfirmation => Self::WaitingForConfirmation,
+            Filter::Finished => Self::Finished,
+            Filter::Failed => Self::Error,
+            Filter::Stuck => Self::Stuck,
+        }
+    }
+}
+
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct Tasks {
+    tasks: Vec<Row>,
+    /// There are more.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    next_cursor: Option<String>,
+}
+
+#[derive(Serialize, JsonSchema)]
+struct Row {
+    task_id: TaskId,
+    status: TaskStatus,
+    /// Its first words.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    task: Option<String>,
+    /// UTC.
+    created_at: String,
+    /// US dollars.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cost: Option<f64>,
+}
+
+impl Tool for ListTasks {
+    const NAME: &'static str = "list_tasks";
+    const EFFECT: Effect = Effect::ReadOnly;
+    type Service = OpenHands;
+    type Output = Tasks;
+
+    async fn call(self, service: &OpenHands, _: &Call) -> Result<Tasks, ToolError> {
+        let limit = self.limit.map_or(DEFAULT_LIMIT, Bounded::get);
+        let status = self.status.map(Execution::from);
+        let page = service
+            .server
+            .conversations(status, limit, self.cursor.as_deref());
+        let page = page.await?;
+        Ok(Tasks {
+            tasks: page.items.into_iter().map(row).collect(),
+            next_cursor: page.next_page_id,
+        })
+    }
+}
+
+fn row(listed: Listed) -> Row {
+    let title = listed.notes.title().or(listed.title.as_deref());
+    Row {
+        task_id: listed.id,
+        status: Verdict::listed(
+            listed.execution_status,
+            listed.notes.waits(),
+            listed.notes.stopped(),
+        ),
+        task: title.map(|title| excerpt::line(title, MAX_TITLE)),
+        created_at: listed.created_at.chars().take(19).collect(),
+        cost: Some(listed.stats.cost()).filter(|cost| *cost > 0.0),
+    }
+}

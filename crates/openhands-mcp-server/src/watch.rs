@@ -1,0 +1,290 @@
+//! What goes on without any caller: tasks that wait get their turn, budgets are kept.
+//!
+//! All of it is decided by what is noted at the conversations themselves. What is remembered here
+//! only saves looking at all of them; a restart, or another replica, finds the rest.
+
+use std::collections::{HashSet, VecDeque};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use crate::OpenHands;
+use crate::api::{Execution, Failure};
+use crate::clock;
+use crate::notes::{Notes, Stopped, Waits};
+use crate::prepare;
+use crate::task_id::TaskId;
+
+/// Between two looks at what runs and what waits.
+const TICK: Duration = Duration::from_secs(1);
+/// Ticks between two looks for tasks that wait and are not known here.
+const SEARCH: u32 = 300;
+/// Conversations in one answer, and answers that are read in one search.
+const PAGE: u32 = 100;
+const PAGES: usize = 20;
+
+/// The tasks that wait and are known here, first come first served.
+#[derive(Default)]
+pub(crate) struct Line {
+    waiting: Mutex<VecDeque<TaskId>>,
+    /// Those whose run has a deadline and was seen.
+    limited: Mutex<HashSet<TaskId>>,
+    /// Tasks that are being started and not yet counted by the agent server.
+    starting: AtomicUsize,
+}
+
+/// A task that is being started; ends with its drop.
+pub(crate) struct Starting<'a>(&'a AtomicUsize);
+
+impl Drop for Starting<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl Line {
+    /// Notes that the task waits.
+    pub(crate) fn join(&self, id: TaskId) {
+        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        if !waiting.contains(&id) {
+            waiting.push_back(id);
+        }
+    }
+
+    fn leave(&self, id: TaskId) {
+        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        waiting.retain(|other| *other != id);
+    }
+
+    /// Those that had a deadline and do not run any more, now that those in `limited` do.
+    fn ended(&self, limited: HashSet<TaskId>) -> Vec<TaskId> {
+        let mut known = self.limited.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = std::mem::replace(&mut *known, limited);
+        before.difference(&known).copied().collect()
+    }
+
+    fn known(&self) -> Vec<TaskId> {
+        let waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        waiting.iter().copied().collect()
+    }
+
+    /// Counts a task as running until the agent server does.
+    pub(crate) fn starting(&self) -> Starting<'_> {
+        self.starting.fetch_add(1, Ordering::Relaxed);
+        Starting(&self.starting)
+    }
+}
+
+/// What came of a task in the line.
+enum Turn {
+    /// It runs, or waits no more.
+    Over,
+    /// Its repository is not there yet.
+    NotYet,
+    /// There is no room, and so for none behind it.
+    Full,
+}
+
+impl OpenHands {
+    /// Does it until the server stops.
+    pub(crate) async fn watch(&self) {
+        let mut ticks = 0;
+        loop {
+            if let Err(failure) = self.tick(ticks % SEARCH == 0).await {
+                tracing::debug!(?failure, "cannot watch the tasks");
+                // What was not found must be looked for again.
+                ticks = 0;
+            } else {
+                ticks += 1;
+            }
+            tokio::time::sleep(TICK).await;
+        }
+    }
+
+    async fn tick(&self, search: bool) -> Result<(), Failure> {
+        if search {
+            self.search(Execution::Idle).await?;
+            self.search(Execution::Paused).await?;
+        }
+        self.keep_budgets().await?;
+        for id in self.line.known() {
+            match self.turn(id).await {
+                Ok(Turn::Over) => self.line.leave(id),
+                Ok(Turn::NotYet) => {}
+                Ok(Turn::Full) => break,
+                Err(failure) if failure.is_no_task() => self.line.leave(id),
+                Err(failure) => return Err(failure),
+            }
+        }
+        Ok(())
+    }
+
+    /// Finds tasks that wait, among the newest of those that stand still.
+    async fn search(&self, execution: Execution) -> Result<(), Failure> {
+        let mut page = None;
+        let mut found = Vec::new();
+        for _ in 0..PAGES {
+            let conversations = self
+                .server
+                .conversations(Some(execution), PAGE, page.as_deref())
+                .await?;
+            let waiting = conversations.items.iter();
+            let waiting = waiting.filter(|listed| listed.notes.waits().is_some());
+            found.extend(waiting.map(|listed| listed.id));
+            page = conversations.next_page_id;
+            if page.is_none() {
+                break;
+            }
+        }
+        // They come newest first.
+        found.into_iter().rev().for_each(|id| self.line.join(id));
+        Ok(())
+    }
+
+    /// Whether another task may run now, as far as this server limits it.
+    pub(crate) async fn has_room(&self) -> Result<bool, Failure> {
+        let Some(most) = self.limits.parallel else {
+            return Ok(true);
+        };
+        let running = self.server.count_conversations(Execution::Running).await?;
+        // One of those that are being started is the task that asks.
+        let starting = self.line.starting.load(Ordering::Relaxed).saturating_sub(1);
+        Ok(running + (starting as u64) < u64::from(most))
+    }
+
+    /// Lets a task begin whose turn has come.
+    async fn turn(&self, id: TaskId) -> Result<Turn, Failure> {
+        let conversation = self.server.conversation(id).await?;
+        let mut notes = conversation.notes;
+        let Some(waits) = notes.waits() else {
+            return Ok(Turn::Over);
+        };
+        if !matches!(
+            conversation.execution_status,
+            Execution::Idle | Execution::Paused
+        ) {
+            // Somebody else let it run.
+            notes.begin(clock::now());
+            self.server.note(id, &notes).await?;
+            return Ok(Turn::Over);
+        }
+        if let Waits::ForRepository(fetch) = waits {
+            match self.server.ended(fetch).await? {
+                None => return Ok(Turn::NotYet),
+                Some(end) if end.exit_code == Some(0) => {
+                    notes.set_base(prepare::base(end.text()).as_deref());
+                    notes.set_waits(Some(Waits::ForRoom));
+                }
+                Some(_) => {
+                    notes.set_waits(None);
+                    notes.set_stopped(Some(Stopped::NoRepository));
+                    self.server.note(id, &notes).await?;
+                    return Ok(Turn::Over);
+                }
+            }
+        }
+        let ran = {
+            let _place = self.line.starting();
+            match self.has_room().await? {
+                true => self.run_noted(id, &mut notes).await?,
+                false => false,
+            }
+        };
+        if !ran && waits != Waits::ForRoom {
+            self.server.note(id, &notes).await?;
+        }
+        Ok(if ran { Turn::Over } else { Turn::Full })
+    }
+
+    /// Lets the agent go on, if there is room; notes that it does.
+    pub(crate) async fn run_noted(&self, id: TaskId, notes: &mut Notes) -> Result<bool, Failure> {
+        match self.server.run(id).await {
+            Ok(()) => {
+                notes.begin(clock::now());
+                self.server.note(id, notes).await?;
+                Ok(true)
+            }
+            Err(failure) if failure.is_full() => Ok(false),
+            Err(failure) => Err(failure),
+        }
+    }
+
+    /// Stops the tasks that have used up what they may.
+    async fn keep_budgets(&self) -> Result<(), Failure> {
+        let now = clock::now();
+        let running = self
+            .server
+            .conversations(Some(Execution::Running), PAGE, None)
+            .await?;
+        let limited = running.items.iter();
+        let limited = limited.filter(|task| task.notes.deadline().is_some());
+        let limited: HashSet<TaskId> = limited.map(|task| task.id).collect();
+        for id in self.line.ended(limited) {
+            self.forget_deadline(id).await?;
+        }
+        for task in running.items {
+            let late = task.notes.deadline().is_some_and(|deadline| now > deadline);
+            let costly = task
+                .notes
+                .cost()
+                .is_some_and(|most| task.stats.cost() > most);
+            if late || costly {
+                let why = if late { Stopped::Time } else { Stopped::Cost };
+                let id = task.id;
+                tracing::info!(task = %id, ?why, "task stopped, its budget is used up");
+                if let Err(failure) = self.stop(id, task.notes, why).await {
+                    tracing::warn!(task = %id, ?failure, "cannot stop the task");
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The run is over, and its deadline with it: one that somebody else starts is not ours to end.
+    async fn forget_deadline(&self, id: TaskId) -> Result<(), Failure> {
+        match self.server.conversation(id).await {
+            Ok(task) if task.execution_status == Execution::Running => Ok(()),
+            Ok(task) if task.notes.deadline().is_none() => Ok(()),
+            Ok(mut task) => {
+                task.notes.end();
+                self.server.note(id, &task.notes).await
+            }
+            Err(failure) if failure.is_no_task() => Ok(()),
+            Err(failure) => Err(failure),
+        }
+    }
+
+    /// Stops a task and notes why.
+    pub(crate) async fn stop(
+        &self,
+        id: TaskId,
+        mut notes: Notes,
+        why: Stopped,
+    ) -> Result<(), Failure> {
+        notes.set_waits(None);
+        notes.set_stopped(Some(why));
+        self.server.note(id, &notes).await?;
+        self.line.leave(id);
+        self.server.interrupt(id).await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_is_first_come_first_served() {
+        let line = Line::default();
+        let ids = [TaskId::of_key("a"), TaskId::of_key("b")];
+        ids.iter().for_each(|id| line.join(*id));
+        line.join(ids[0]);
+        assert_eq!(line.known(), ids);
+        line.leave(ids[0]);
+        assert_eq!(line.known(), ids[1..]);
+        let starting = line.starting();
+        assert_eq!(line.starting.load(Ordering::Relaxed), 1);
+        drop(starting);
+        assert_eq!(line.starting.load(Ordering::Relaxed), 0);
+    }
+}
