@@ -1,1 +1,29 @@
-//! The event log.
+//! The event log: what happened, for people and for `get_events`, and never at a call's expense.
+//!
+//! * [`Event`] is what happened, [`Record`] how it is kept and shown (the format of seed 003).
+//! * [`Log`] takes events without waiting and hands them to a thread that writes them in batches.
+//! * [`Store`] is where they go: SQLite in one file, or PostgreSQL for several gateways together.
+//!
+//! Whatever becomes of the store, a call does not notice: events wait in a bounded queue, the excess
+//! is counted and dropped, the state is shown as degraded, and writing goes on when it can.
+
+mod event;
+mod log;
+mod query;
+mod record;
+mod sqlite;
+mod store;
+mod time;
+mod trace;
+mod writer;
+
+pub use self::event::{Call, Event, Outcome, Status, kind};
+pub use self::log::{Health, Log};
+pub use self::query::{MAX_LIMIT, Query};
+pub use self::record::Record;
+pub use self::store::{Failure, Fault, Place, Retention, Store};
+pub use self::time::Timestamp;
+pub use self::trace::TraceId;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,64 @@
+//! What a backend says of its own accord, apart from any call.
+
+use std::sync::{Arc, Weak};
+
+use mcp_client::{Handler, ServerInfo};
+use mcp_core::server::Change;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use super::Backend;
+
+/// Takes what a backend says. Holds it weakly: the backend holds the client that holds this.
+pub(super) struct Hears(pub(super) Weak<Backend>);
+
+impl Handler for Hears {
+    fn notification(&self, method: &str, params: Option<&RawValue>) {
+        let Some(backend) = self.0.upgrade() else {
+            return;
+        };
+        match method {
+            "notifications/tools/list_changed"
+            | "notifications/resources/list_changed"
+            | "notifications/prompts/list_changed" => backend.stale.notify_one(),
+            "notifications/resources/updated" => {
+                if let Some(uri) = uri(params) {
+                    backend.signals.changes.announce(Change::Resource(uri));
+                }
+            }
+            "notifications/message" => {
+                tracing::debug!(backend = %backend.key, params = ?params, "a log message");
+            }
+            _ => {}
+        }
+    }
+
+    fn stderr(&self, _: &str, line: &str) {
+        if let Some(backend) = self.0.upgrade() {
+            // Escaped: the line may hold what a terminal obeys.
+            tracing::info!(target: "mcp_gateway::stderr", backend = %backend.key, ?line);
+        }
+    }
+
+    fn renewed(&self, _: &ServerInfo) {
+        if let Some(backend) = self.0.upgrade() {
+            tracing::info!(backend = %backend.key, "had forgotten its session and has a new one");
+            backend.stale.notify_one();
+        }
+    }
+}
+
+impl Hears {
+    pub(super) fn of(backend: &Arc<Backend>) -> Arc<Self> {
+        Arc::new(Self(Arc::downgrade(backend)))
+    }
+}
+
+fn uri(params: Option<&RawValue>) -> Option<String> {
+    #[derive(Deserialize)]
+    struct Params {
+        uri: String,
+    }
+    let params: Params = serde_json::from_str(params?.get()).ok()?;
+    Some(params.uri)
+}

@@ -1,0 +1,130 @@
+//! One server behind the gateway.
+//!
+//! * [`supervise`]: starts it, keeps it up, and knows what it offers.
+//! * [`hears`]: what it says of its own accord.
+//! * [`snapshot`]: what it offers.
+//! * [`ask`]: one request to it, with all that protects the caller.
+//! * [`breaker`], [`backoff`], [`figures`]: when not to ask, when to try again, what it came to.
+
+mod ask;
+mod backoff;
+mod breaker;
+mod dial;
+mod figures;
+mod hears;
+mod snapshot;
+mod state;
+mod supervise;
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use mcp_client::Handler;
+use mcp_core::server::Changes;
+use tokio::sync::{Notify, Semaphore, watch};
+use tokio_util::sync::CancellationToken;
+
+use crate::setup as config;
+use crate::config::BackendKey;
+use crate::events::Log;
+
+pub(crate) use self::ask::Failure;
+use self::breaker::Breaker;
+pub(crate) use self::figures::Figures;
+use self::hears::Hears;
+pub(crate) use self::snapshot::{Item, Snapshot, fits};
+pub(crate) use self::state::{State, Status};
+
+/// Requests that may be under way at one backend; more wait for a while.
+const MAX_IN_FLIGHT: usize = 64;
+
+/// What backends tell the gateway.
+#[derive(Clone)]
+pub(crate) struct Signals {
+    /// A list of some backend is not what it was.
+    pub(crate) lists: Arc<Notify>,
+    /// Where clients hear of changed resources, and say which ones they wait for.
+    pub(crate) changes: Changes,
+    /// The event log.
+    pub(crate) log: Arc<Log>,
+}
+
+/// One server behind the gateway, as configured and as it is.
+pub(crate) struct Backend {
+    pub(crate) key: BackendKey,
+    pub(crate) config: config::Backend,
+    pub(crate) figures: Figures,
+    signals: Signals,
+    status: watch::Sender<Status>,
+    snapshot: Mutex<Arc<Snapshot>>,
+    breaker: Breaker,
+    permits: Semaphore,
+    /// Somebody wants it started anew.
+    restart: Notify,
+    /// Its lists may have changed.
+    stale: Notify,
+    /// It is not wanted any more.
+    gone: CancellationToken,
+}
+
+impl Backend {
+    /// A backend that is not started yet: see [`Backend::supervise`].
+    pub(crate) fn new(key: BackendKey, config: config::Backend, signals: Signals) -> Arc<Self> {
+        Arc::new(Self {
+            key,
+            config,
+            figures: Figures::default(),
+            signals,
+            status: watch::Sender::default(),
+            snapshot: Mutex::default(),
+            breaker: Breaker::default(),
+            permits: Semaphore::new(MAX_IN_FLIGHT),
+            restart: Notify::new(),
+            stale: Notify::new(),
+            gone: CancellationToken::new(),
+        })
+    }
+
+    /// How it is.
+    pub(crate) fn status(&self) -> Status {
+        let status = self.status.borrow().clone();
+        match self.breaker.open_for() {
+            Some(wait) if matches!(status.state, State::Running) => status.cut_off(wait),
+            _ => status,
+        }
+    }
+
+    /// What it offers, as far as is known.
+    pub(crate) fn snapshot(&self) -> Arc<Snapshot> {
+        Arc::clone(&self.snapshot.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Completes once it was tried to start it.
+    pub(crate) async fn tried(&self) {
+        let mut status = self.status.subscribe();
+        // The sender lives as long as `self`.
+        let _ = status
+            .wait_for(|status| !matches!(status.state, State::Stopped | State::Starting))
+            .await;
+    }
+
+    /// Starts it anew, however often that has failed before.
+    pub(crate) fn restart(&self) {
+        self.restart.notify_one();
+    }
+
+    /// Lets it go.
+    pub(crate) fn stop(&self) {
+        self.gone.cancel();
+    }
+
+    /// Takes what the backend says of its own accord, also while it answers something.
+    pub(crate) fn hears(self: &Arc<Self>) -> Arc<dyn Handler> {
+        Hears::of(self)
+    }
+
+    fn set_snapshot(&self, snapshot: Snapshot) {
+        let snapshot = Arc::new(snapshot);
+        *self.snapshot.lock().unwrap_or_else(PoisonError::into_inner) = snapshot;
+        self.signals.lists.notify_one();
+    }
+}

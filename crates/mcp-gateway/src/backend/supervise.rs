@@ -1,0 +1,266 @@
+//! The life of a backend: one task starts it, keeps it up and ends it, so that there is never more
+//! than one of it.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use mcp_client::Client;
+use mcp_core::era::Era;
+use mcp_core::server::Watched;
+use serde_json::{Map, Value, json};
+use tokio::time::Instant;
+
+use super::backoff::Backoff;
+use super::hears::Hears;
+use super::snapshot::Snapshot;
+use super::{Backend, State, Status, dial};
+use crate::events::{Event, Status as Went, TraceId, kind};
+
+/// How long changes may gather before the lists are read again.
+const GATHER: Duration = Duration::from_millis(100);
+/// Between two tries to hear of changes from a backend that should tell of them.
+const LISTEN_AGAIN: Duration = Duration::from_secs(5);
+/// How often a server over HTTP, which cannot be seen to fall, is asked for its lists again.
+const LOOK: Duration = Duration::from_secs(300);
+
+/// Why a backend that was up is not any more.
+enum End {
+    /// It is not wanted.
+    Gone,
+    /// It shall be started anew.
+    Restart,
+    /// It fell.
+    Fell(String),
+}
+
+impl Backend {
+    /// Keeps the backend up until [`Backend::stop`], then ends it.
+    pub(crate) async fn supervise(self: Arc<Self>) {
+        let mut backoff = Backoff::default();
+        let mut is_first = true;
+        loop {
+            if !is_first {
+                self.figures.restarts.fetch_add(1, Ordering::Relaxed);
+            }
+            is_first = false;
+            let end = tokio::select! {
+                end = self.live(&mut backoff) => end,
+                () = self.gone.cancelled() => End::Gone,
+            };
+            self.retire().await;
+            let wait = match end {
+                End::Gone => return self.tell(kind::BACKEND_STOPPED, Went::Success, None),
+                End::Restart => {
+                    backoff.reset();
+                    continue;
+                }
+                End::Fell(reason) => self.fell(reason, &mut backoff),
+            };
+            let again = async {
+                match wait {
+                    Some(wait) => tokio::time::sleep(wait).await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                () = again => {}
+                () = self.restart.notified() => backoff.reset(),
+                () = self.gone.cancelled() => {
+                    return self.tell(kind::BACKEND_STOPPED, Went::Success, None);
+                }
+            }
+        }
+    }
+
+    /// From the start to the end of one process, or of the time that one server can be reached.
+    async fn live(self: &Arc<Self>, backoff: &mut Backoff) -> End {
+        self.status.send_modify(|status| {
+            status.state = State::Starting;
+            status.next_try = None;
+        });
+        let client = match dial::connect(&self.config, &self.key, Hears::of(self)).await {
+            Ok(client) => client,
+            Err(reason) => return End::Fell(reason),
+        };
+        match Snapshot::read(&client).await {
+            Ok(snapshot) => self.set_snapshot(snapshot),
+            Err(error) => {
+                client.close().await;
+                return End::Fell(format!("its lists cannot be read: {error}"));
+            }
+        }
+        backoff.up();
+        self.breaker.succeeded();
+        self.status.send_modify(|status| {
+            status.state = State::Running;
+            status.generation += 1;
+            status.server = client.server();
+            status.client = Some(client.clone());
+        });
+        tracing::info!(backend = %self.key, tools = self.snapshot().tools.len(), "running");
+        self.tell(kind::BACKEND_STARTED, Went::Success, None);
+        tokio::select! {
+            reason = client.ended() => End::Fell(reason),
+            () = self.restart.notified() => End::Restart,
+            never = self.keep_fresh(&client) => never,
+            never = self.listen(&client) => never,
+        }
+    }
+
+    /// Ends what is left of the last life.
+    async fn retire(&self) {
+        let client = self.status.send_replace(Status {
+            client: None,
+            state: State::Stopped,
+            ..self.status.borrow().clone()
+        });
+        if let Some(client) = client.client {
+            client.close().await;
+        }
+    }
+
+    /// Notes why it fell. Says when it is to be tried again, if at all.
+    fn fell(&self, reason: String, backoff: &mut Backoff) -> Option<Duration> {
+        let jitter = fastrand();
+        let wait = if self.config.is_child() {
+            backoff.down(jitter)
+        } else {
+            Some(backoff.down_elsewhere(jitter))
+        };
+        tracing::warn!(backend = %self.key, tries = backoff.tries(), retry = ?wait, "{reason}");
+        self.tell(kind::BACKEND_FAILED, Went::Failure, Some(&reason));
+        self.status.send_modify(|status| {
+            status.state = match wait {
+                Some(_) => State::Failed,
+                None => State::CrashLoop,
+            };
+            status.last_error = Some(reason);
+            status.next_try = wait.map(|wait| Instant::now() + wait);
+        });
+        if wait.is_none() {
+            // Nobody should be offered what cannot be called.
+            self.set_snapshot(Snapshot::default());
+        }
+        wait
+    }
+
+    /// Reads the lists again when they may have changed.
+    async fn keep_fresh(&self, client: &Client) -> End {
+        loop {
+            tokio::select! {
+                () = self.stale.notified() => tokio::time::sleep(GATHER).await,
+                () = tokio::time::sleep(LOOK), if !self.config.is_child() => {}
+            }
+            match Snapshot::read(client).await {
+                Ok(snapshot) => self.set_snapshot(snapshot),
+                // What was offered before is better than nothing.
+                Err(error) => {
+                    tracing::warn!(backend = %self.key, %error, "its lists cannot be read");
+                }
+            }
+        }
+    }
+
+    /// Hears of changes as long as the backend tells of them, and of those resources that some
+    /// client waits for.
+    async fn listen(&self, client: &Client) -> End {
+        let mut watched = self.signals.changes.watched();
+        let mut subscribed = BTreeSet::new();
+        loop {
+            let wanted = self.wanted(&watched.borrow_and_update());
+            if matches!(client.era(), Era::Handshake(_)) {
+                self.subscribe(client, &mut subscribed, &wanted).await;
+            }
+            let filter = json!({
+                "toolsListChanged": true,
+                "promptsListChanged": true,
+                "resourcesListChanged": true,
+                "resourceSubscriptions": wanted,
+            });
+            let listening = async {
+                let broke = match client.listen(&filter).await {
+                    Ok(listening) => listening.ended().await,
+                    Err(error) => Err(error),
+                };
+                if let Err(error) = broke {
+                    tracing::debug!(backend = %self.key, %error, "tells of no changes");
+                }
+                tokio::time::sleep(LISTEN_AGAIN).await;
+            };
+            if client.era() == Era::Modern {
+                tokio::select! {
+                    () = listening => {}
+                    _ = watched.changed() => {}
+                }
+                continue;
+            }
+            // The stream stays; only the subscriptions change.
+            let subscriptions = async {
+                while watched.changed().await.is_ok() {
+                    let wanted = self.wanted(&watched.borrow_and_update());
+                    self.subscribe(client, &mut subscribed, &wanted).await;
+                }
+            };
+            tokio::select! {
+                () = listening => {}
+                () = subscriptions => {}
+            }
+        }
+    }
+
+    /// The resources of this backend that some client waits for.
+    fn wanted(&self, watched: &Watched) -> BTreeSet<String> {
+        let snapshot = self.snapshot();
+        let own = watched.keys().filter(|uri| snapshot.has(uri));
+        own.cloned().collect()
+    }
+
+    /// Subscribes to what is wanted now and was not, and the other way round.
+    async fn subscribe(
+        &self,
+        client: &Client,
+        subscribed: &mut BTreeSet<String>,
+        wanted: &BTreeSet<String>,
+    ) {
+        let changes = wanted
+            .difference(subscribed)
+            .map(|uri| ("resources/subscribe", uri))
+            .chain(
+                subscribed
+                    .difference(wanted)
+                    .map(|uri| ("resources/unsubscribe", uri)),
+            );
+        for (method, uri) in changes {
+            if let Err(error) = client.request(method, &json!({"uri": uri})).await {
+                tracing::debug!(backend = %self.key, method, %error, "refused");
+            }
+        }
+        subscribed.clone_from(wanted);
+    }
+
+    /// Writes down what has become of the backend.
+    pub(crate) fn tell(&self, event: &'static str, went: Went, reason: Option<&str>) {
+        let mut facts = Map::new();
+        facts.insert("backend".to_owned(), json!(self.key.as_str()));
+        facts.insert("namespace".to_owned(), json!(self.key.as_str()));
+        if went == Went::Success && event == kind::BACKEND_STARTED {
+            let tools = self.snapshot().tools.len();
+            facts.insert("tool_count".to_owned(), json!(tools));
+        }
+        if let Some(reason) = reason {
+            facts.insert("error".to_owned(), Value::from(reason));
+        }
+        self.signals
+            .log
+            .record(Event::new(TraceId::random(), event, went, facts));
+    }
+}
+
+/// Somewhere between 0 and 1; nobody gains by guessing it.
+fn fastrand() -> f64 {
+    let random = TraceId::random().hex();
+    let digits = u16::from_str_radix(&random[..4], 16).unwrap_or_default();
+    f64::from(digits) / f64::from(u16::MAX)
+}

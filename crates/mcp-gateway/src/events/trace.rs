@@ -1,0 +1,67 @@
+//! The id that ties together what belongs to one request.
+
+use std::fmt;
+
+use uuid::Uuid;
+
+/// A trace id of W3C Trace Context: 128 bits, not all zero. Shown like a UUID.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct TraceId(u128);
+
+impl TraceId {
+    /// A new one, which is also a version 4 UUID.
+    pub fn random() -> Self {
+        Self(Uuid::new_v4().as_u128())
+    }
+
+    /// Reads both spellings: 32 hexadecimal digits, and a UUID. `None` for anything else.
+    pub fn parse(text: &str) -> Option<Self> {
+        let plain = matches!(text.len(), 32 | 36);
+        let id = Uuid::try_parse(text).ok().filter(|_| plain)?.as_u128();
+        (id != 0).then_some(Self(id))
+    }
+
+    /// 32 lower-case hexadecimal digits, for a `traceparent`.
+    pub fn hex(self) -> String {
+        format!("{:032x}", self.0)
+    }
+
+    pub(super) fn to_bytes(self) -> [u8; 16] {
+        self.0.to_be_bytes()
+    }
+
+    pub(super) fn from_bytes(bytes: [u8; 16]) -> Self {
+        Self(u128::from_be_bytes(bytes))
+    }
+}
+
+impl fmt::Display for TraceId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        Uuid::from_u128(self.0).hyphenated().fmt(f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_spellings_are_one_id() {
+        let uuid = TraceId::parse("550E8400-e29b-41d4-a716-446655440000").unwrap();
+        let hex = TraceId::parse("550e8400e29b41d4a716446655440000").unwrap();
+        assert_eq!(uuid, hex);
+        assert_eq!(uuid.to_string(), "550e8400-e29b-41d4-a716-446655440000");
+        assert_eq!(uuid.hex(), "550e8400e29b41d4a716446655440000");
+        assert_eq!(TraceId::from_bytes(uuid.to_bytes()), uuid);
+        let zero = "0".repeat(32);
+        for bad in [
+            "",
+            "550e8400",
+            &zero,
+            "{550e8400-e29b-41d4-a716-446655440000}",
+            "ä",
+        ] {
+            assert_eq!(TraceId::parse(bad), None, "{bad}");
+        }
+    }
+}

@@ -1,0 +1,15 @@
+//! `mcp-gateway`: every MCP server behind one endpoint.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let mut args = std::env::args_os().skip(1);
+    // The keeper of a backend, which ends it when the gateway is gone.
+    if args
+        .next()
+        .is_some_and(|first| first == mcp_client::keeper::ARGUMENT)
+    {
+        return mcp_client::keeper::run(args);
+    }
+    mcp_serve::run::<mcp_gateway::Gateway>()
+}

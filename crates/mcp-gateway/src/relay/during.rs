@@ -1,0 +1,134 @@
+//! What a backend says while it works on a request: progress, log messages, and questions.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use mcp_client::{Handler, Reply, RpcError};
+use mcp_core::tool::{Call, InputRequest, Level, ToolError};
+use serde::Deserialize;
+use serde_json::value::{RawValue, to_raw_value};
+use serde_json::{Value, json};
+use tokio::sync::{mpsc, oneshot};
+
+/// A question of the backend that the client has to be asked by the end of its call.
+pub(super) struct Question {
+    pub(super) request: InputRequest,
+    pub(super) answer: oneshot::Sender<Value>,
+}
+
+/// Passes on to the client what belongs to its call.
+pub(super) struct During {
+    /// The call as the client made it last: in the modern era it comes back with each answer.
+    call: Mutex<Call>,
+    questions: mpsc::Sender<Question>,
+    /// Questions that are being answered: a person takes longer than a server.
+    asking: Arc<AtomicUsize>,
+    /// What belongs to no call.
+    otherwise: Arc<dyn Handler>,
+}
+
+impl During {
+    pub(super) fn new(
+        call: Call,
+        otherwise: Arc<dyn Handler>,
+    ) -> (Arc<Self>, mpsc::Receiver<Question>) {
+        let (questions, asked) = mpsc::channel(16);
+        let during = Self {
+            call: Mutex::new(call),
+            questions,
+            asking: Arc::default(),
+            otherwise,
+        };
+        (Arc::new(during), asked)
+    }
+
+    /// The client has come back.
+    pub(super) fn go_on(&self, call: Call) {
+        *self.call.lock().unwrap_or_else(PoisonError::into_inner) = call;
+    }
+
+    /// True while the client is being asked.
+    pub(super) fn is_asking(&self) -> bool {
+        self.asking.load(Ordering::Relaxed) > 0
+    }
+
+    fn call(&self) -> Call {
+        self.call
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
+    }
+}
+
+impl Handler for During {
+    fn notification(&self, method: &str, params: Option<&RawValue>) {
+        match method {
+            "notifications/progress" => {
+                if let Some(report) = read::<Progress>(params) {
+                    let message = report.message.unwrap_or_default();
+                    self.call()
+                        .progress(report.progress, report.total, &message);
+                }
+            }
+            "notifications/message" => {
+                if let Some(message) = read::<Message>(params) {
+                    let logger = message.logger.unwrap_or_default();
+                    self.call().log(message.level, &logger, &message.data);
+                }
+            }
+            _ => self.otherwise.notification(method, params),
+        }
+    }
+
+    fn request(&self, method: &str, params: Option<&RawValue>) -> Reply {
+        let params = read(params).unwrap_or_else(|| json!({}));
+        let Some(request) = InputRequest::imported(method, params) else {
+            return self.otherwise.request(method, None);
+        };
+        let call = self.call();
+        let (questions, asking) = (self.questions.clone(), Arc::clone(&self.asking));
+        Box::pin(async move {
+            // Clients of the modern era are asked by the end of their call.
+            if call.answers().is_some() {
+                let (answer, answered) = oneshot::channel();
+                let question = Question { request, answer };
+                let gone = |_| RpcError::new(-1, "The client is gone");
+                questions.send(question).await.map_err(|_| gone(()))?;
+                return raw(&answered.await.map_err(|_| gone(()))?);
+            }
+            asking.fetch_add(1, Ordering::Relaxed);
+            let answer = call.ask("0", request).await;
+            asking.fetch_sub(1, Ordering::Relaxed);
+            raw(&answer.map_err(refused)?)
+        })
+    }
+}
+
+/// What the backend is told when the client cannot be asked, or does not answer.
+#[expect(clippy::needless_pass_by_value, reason = "a `map_err` function")]
+fn refused(error: ToolError) -> RpcError {
+    RpcError::new(mcp_core::jsonrpc::METHOD_NOT_FOUND, error.message())
+}
+
+fn raw(answer: &Value) -> Result<Box<RawValue>, RpcError> {
+    to_raw_value(answer).map_err(|_| RpcError::new(mcp_core::jsonrpc::INTERNAL_ERROR, "Internal error"))
+}
+
+fn read<T: for<'de> Deserialize<'de>>(params: Option<&RawValue>) -> Option<T> {
+    serde_json::from_str(params?.get()).ok()
+}
+
+#[derive(Deserialize)]
+struct Progress {
+    progress: f64,
+    total: Option<f64>,
+    message: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct Message {
+    level: Level,
+    logger: Option<String>,
+    #[serde(default)]
+    data: Value,
+}

@@ -1,0 +1,322 @@
+//! One request of a client, answered by a backend: sent, followed, and asked back as often as the
+//! backend wants, whatever the eras of the two.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use mcp_client::Options;
+use mcp_core::era::Era;
+use mcp_core::jsonrpc::Members;
+use mcp_core::tool::{Call, InputRequest, ToolError, ToolErrorKind};
+use serde::Deserialize;
+use serde_json::value::{RawValue, to_raw_value};
+use serde_json::{Map, Value, json};
+use tokio::sync::mpsc;
+
+use super::during::{During, Question};
+use super::parking::{Owner, Parked, Pending};
+use super::{Relay, trace};
+use crate::backend::Backend;
+use crate::events::TraceId;
+
+/// How often a backend may ask back within one call.
+const MAX_ROUNDS: usize = 20;
+/// The backend's time ends before the client's, so that the error can name it.
+const MARGIN: Duration = Duration::from_millis(250);
+
+/// A request on its way to a backend.
+pub(super) struct Exchange<'a> {
+    pub(super) relay: &'a Relay,
+    pub(super) backend: &'a Arc<Backend>,
+    pub(super) method: &'static str,
+    /// What it is about: a name or a URI.
+    pub(super) item: &'a str,
+    pub(super) may_repeat: bool,
+    pub(super) trace: TraceId,
+    pub(super) call: &'a Call,
+}
+
+/// A result that is none yet (2026-07-28).
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct InputRequired {
+    #[serde(default)]
+    input_requests: Map<String, Value>,
+    request_state: Option<Box<RawValue>>,
+}
+
+impl Exchange<'_> {
+    /// Sends the request and returns its result. `params` without what is between the client and the
+    /// gateway alone.
+    ///
+    /// # Errors
+    /// What the client is told; also, in the modern era, that it must answer first.
+    pub(super) async fn run(&self, mut params: Members) -> Result<Members, ToolError> {
+        for ours in ["task", "inputResponses", "requestState"] {
+            params.remove(ours);
+        }
+        let mut under_way = match self.come_back(&mut params)? {
+            Some(under_way) => under_way,
+            None => self.start(&params)?,
+        };
+        for _ in 0..MAX_ROUNDS {
+            let result = self.follow(under_way).await?;
+            let Some(asked) = input_required(&result) else {
+                return Ok(result);
+            };
+            let answers = self.ask(&asked).await?;
+            set_answers(&mut params, answers, asked.request_state)?;
+            under_way = self.start(&params)?;
+        }
+        Err(ToolError::upstream(format!(
+            "The backend {} asked back more than {MAX_ROUNDS} times.",
+            self.backend.key
+        )))
+    }
+
+    /// Sends the request.
+    fn start(&self, params: &Members) -> Result<UnderWay, ToolError> {
+        let (during, questions) = During::new(self.call.clone(), self.backend.hears());
+        let mut options = Options::default()
+            // People are waited for here, not by the transport.
+            .timeout(Duration::from_secs(24 * 3600))
+            .handler(Arc::<During>::clone(&during))
+            .traceparent(trace::parent(self.trace));
+        if let Some(capabilities) = self.capabilities() {
+            options = options.capabilities(capabilities.into());
+        }
+        let params = RawValue::from_string(params.encode()).map_err(unreadable)?;
+        let (backend, method, may_repeat) =
+            (Arc::clone(self.backend), self.method, self.may_repeat);
+        let pending =
+            async move { backend.request(method, &params, options, may_repeat).await };
+        Ok(UnderWay {
+            pending: Box::pin(pending),
+            during,
+            questions,
+        })
+    }
+
+    /// Goes on with what the client has answered a question of, if this is such a call.
+    fn come_back(&self, params: &mut Members) -> Result<Option<UnderWay>, ToolError> {
+        let Some(answers) = self.call.answers() else {
+            return Ok(None);
+        };
+        let lost = |()| {
+            ToolError::new(
+                ToolErrorKind::Conflict,
+                "The call that asked for this has ended meanwhile. Look whether it took effect \
+                 before you call again.",
+            )
+        };
+        let parked = self.relay.parking.take(answers, &self.owner()).map_err(lost)?;
+        let Some((name, parked)) = parked else {
+            return Ok(None);
+        };
+        match parked {
+            Parked::Working {
+                pending,
+                during,
+                questions,
+                answer,
+            } => {
+                during.go_on(self.call.clone());
+                // A backend that has given up the question gives up the call, which is seen there.
+                let _ = answer.send(answers.get(&name).cloned().unwrap_or_default());
+                Ok(Some(UnderWay {
+                    pending,
+                    during,
+                    questions,
+                }))
+            }
+            Parked::Returning { state } => {
+                let prefix = format!("{name}.");
+                let of_backend = |(key, answer): (&String, &Value)| {
+                    let key = key.strip_prefix(&prefix)?;
+                    Some((key.to_owned(), answer.clone()))
+                };
+                let answers = answers.iter().filter_map(of_backend).collect();
+                set_answers(params, answers, state)?;
+                self.start(params).map(Some)
+            }
+        }
+    }
+
+    /// Waits for the result, the end of the client's patience, or a question that ends its call.
+    async fn follow(&self, mut under_way: UnderWay) -> Result<Members, ToolError> {
+        let key = self.backend.key.as_str();
+        let mut out_of_time = Box::pin(self.out_of_time(Arc::clone(&under_way.during)));
+        let result = tokio::select! {
+            biased;
+            result = &mut under_way.pending => result,
+            question = under_way.questions.recv() => {
+                drop(out_of_time);
+                return Err(self.park(under_way, question).await);
+            }
+            () = self.call.cancelled() => {
+                let words = format!("{} was cancelled; the backend {key} was told so.", self.item);
+                return Err(ToolError::new(ToolErrorKind::Cancelled, words));
+            }
+            after = &mut out_of_time => return Err(ToolError::new(
+                ToolErrorKind::Timeout,
+                format!(
+                    "The backend {key} did not answer within {} s and was told to stop; it may \
+                     still take effect.",
+                    after.as_secs_f32().round()
+                ),
+            )),
+        };
+        let result = result.map_err(|failure| failure.into_tool_error(key))?;
+        Members::read(&result).ok_or_else(|| {
+            ToolError::upstream(format!("The backend {key} answered with no object."))
+        })
+    }
+
+    /// Ends the call with a question of the backend, which waits for the answer.
+    async fn park(&self, under_way: UnderWay, question: Option<Question>) -> ToolError {
+        let Some(Question { request, answer }) = question else {
+            return ToolError::upstream("The backend has lost its way to the client.");
+        };
+        let parked = Parked::Working {
+            pending: under_way.pending,
+            during: under_way.during,
+            questions: under_way.questions,
+            answer,
+        };
+        let Some(name) = self.relay.parking.park(parked, self.owner()) else {
+            return too_many();
+        };
+        match self.call.ask(&name, request).await {
+            Err(error) => error,
+            // It was answered before it was asked.
+            Ok(_) => ToolError::upstream("The client has answered what it was not asked."),
+        }
+    }
+
+    /// Asks the client what a backend of the modern era wants to know.
+    async fn ask(&self, asked: &InputRequired) -> Result<Map<String, Value>, ToolError> {
+        let unknown = || {
+            ToolError::upstream(format!(
+                "The backend {} asks for something that clients are never asked.",
+                self.backend.key
+            ))
+        };
+        let mut requests = Vec::new();
+        for (key, request) in &asked.input_requests {
+            let method = request["method"].as_str().unwrap_or_default();
+            let params = request.get("params").cloned().unwrap_or_else(|| json!({}));
+            let request = InputRequest::imported(method, params).ok_or_else(unknown)?;
+            requests.push((key.as_str(), request));
+        }
+        if self.call.answers().is_none() {
+            let keys: Vec<&str> = requests.iter().map(|(key, _)| *key).collect();
+            let answers = self.call.ask_all(requests.clone()).await?;
+            let named = keys.into_iter().map(str::to_owned).zip(answers);
+            return Ok(named.collect());
+        }
+        let parked = Parked::Returning {
+            state: asked.request_state.clone(),
+        };
+        let name = self.relay.parking.park(parked, self.owner());
+        let name = name.ok_or_else(too_many)?;
+        let keys: Vec<String> = requests.iter().map(|(key, _)| format!("{name}.{key}")).collect();
+        let requests = keys
+            .iter()
+            .map(String::as_str)
+            .zip(requests.into_iter().map(|(_, request)| request));
+        // Ends the call: these keys are new to the client.
+        self.call.ask_all(requests.collect()).await?;
+        Ok(Map::new())
+    }
+
+    /// Completes when the backend has had its time, which does not run while a person is asked.
+    async fn out_of_time(&self, during: Arc<During>) -> Duration {
+        let given = self.call.origin().map(|origin| origin.patience - MARGIN);
+        let own = self.backend.config.timeout;
+        let patience = own.into_iter().chain(given).min().unwrap_or(DEFAULT);
+        for _ in 0..MAX_ROUNDS {
+            tokio::time::sleep(patience).await;
+            if !during.is_asking() {
+                break;
+            }
+        }
+        patience
+    }
+
+    /// What this client can be asked for, without what is between it and the gateway alone.
+    fn capabilities(&self) -> Option<Box<RawValue>> {
+        let origin = self.call.origin()?;
+        let declared = (origin.era == Era::Modern)
+            .then(|| {
+                let params = Members::read(origin.params.as_deref()?)?;
+                let meta = Members::read(params.get("_meta")?)?;
+                Members::read(meta.get("io.modelcontextprotocol/clientCapabilities")?)
+            })
+            .flatten();
+        if let Some(mut declared) = declared {
+            declared.remove("extensions");
+            return RawValue::from_string(declared.encode()).ok();
+        }
+        let can = self.call.capabilities();
+        let mut declared = Map::new();
+        for (name, can) in [
+            ("elicitation", can.elicitation),
+            ("sampling", can.sampling),
+            ("roots", can.roots),
+        ] {
+            if can {
+                declared.insert(name.to_owned(), json!({}));
+            }
+        }
+        to_raw_value(&declared).ok()
+    }
+
+    fn owner(&self) -> Owner {
+        Owner {
+            caller: self.call.caller().cloned(),
+            backend: self.backend.key.shared(),
+            method: self.method.to_owned(),
+            item: self.item.to_owned(),
+        }
+    }
+}
+
+/// Where no client says how long it waits.
+const DEFAULT: Duration = Duration::from_secs(30);
+
+/// A request that was sent, and what comes of it.
+struct UnderWay {
+    pending: Pending,
+    during: Arc<During>,
+    questions: mpsc::Receiver<Question>,
+}
+
+fn input_required(result: &Members) -> Option<InputRequired> {
+    let kind = result.get("resultType")?;
+    if kind.get() != r#""input_required""# {
+        return None;
+    }
+    serde_json::from_str(&result.encode()).ok()
+}
+
+fn set_answers(
+    params: &mut Members,
+    answers: Map<String, Value>,
+    state: Option<Box<RawValue>>,
+) -> Result<(), ToolError> {
+    let answers = to_raw_value(&answers).map_err(unreadable)?;
+    params.set("inputResponses", answers);
+    match state {
+        Some(state) => params.set("requestState", state),
+        None => _ = params.remove("requestState"),
+    }
+    Ok(())
+}
+
+fn too_many() -> ToolError {
+    ToolError::unavailable("Too many calls wait for answers of their users; try again later.")
+}
+
+fn unreadable(error: serde_json::Error) -> ToolError {
+    ToolError::upstream("The request could not be written as JSON.").caused_by(error)
+}

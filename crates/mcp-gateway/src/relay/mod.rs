@@ -1,0 +1,36 @@
+//! Passing on what clients ask of a backend's tools, resources and prompts.
+//!
+//! * [`exchange`]: one request, with the questions that the backend asks meanwhile.
+//! * [`during`]: what the backend says while it works on a request.
+//! * [`parking`]: exchanges that wait for a client to come back with an answer.
+//! * [`tool`], [`resource`], [`prompt`]: the items that the server offers in place of the backend's.
+
+mod during;
+mod exchange;
+mod parking;
+pub(crate) mod prompt;
+pub(crate) mod resource;
+pub(crate) mod tool;
+mod trace;
+
+use std::sync::Arc;
+
+use self::parking::Parking;
+use crate::events::Log;
+
+/// What all relayed items share.
+#[derive(Clone)]
+pub(crate) struct Relay {
+    log: Arc<Log>,
+    parking: Arc<Parking>,
+}
+
+impl Relay {
+    /// A relay that records its calls in `log`.
+    pub(crate) fn new(log: Arc<Log>) -> Self {
+        Self {
+            log,
+            parking: Arc::default(),
+        }
+    }
+}

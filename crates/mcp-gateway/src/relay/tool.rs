@@ -1,0 +1,167 @@
+//! A tool of a backend, as the gateway offers it.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use mcp_core::jsonrpc::Members;
+use mcp_core::tool::{
+    ArgumentError, BoundTool, Call, Effect, Running, ToolError, ToolErrorKind, ToolResult,
+};
+use serde_json::value::{RawValue, to_raw_value};
+
+use super::exchange::Exchange;
+use super::{Relay, trace};
+use crate::backend::Backend;
+use crate::events::{self, Event, Outcome, TraceId};
+use crate::shape::Shape;
+
+/// One tool of one backend.
+pub(crate) struct RelayedTool {
+    pub(crate) relay: Relay,
+    pub(crate) backend: Arc<Backend>,
+    /// Its name at the backend.
+    pub(crate) item: Arc<str>,
+    /// Its name here.
+    pub(crate) published: Arc<str>,
+    /// What its annotations promise.
+    pub(crate) effect: Effect,
+    /// The configuration does not let clients call it.
+    pub(crate) is_denied: bool,
+}
+
+impl BoundTool for RelayedTool {
+    fn start<'a>(
+        &'a self,
+        arguments: &RawValue,
+        call: &'a Call,
+    ) -> Result<Running<'a>, ArgumentError> {
+        Ok(Box::pin(self.run(arguments.to_owned(), call)))
+    }
+}
+
+impl RelayedTool {
+    async fn run(&self, arguments: Box<RawValue>, call: &Call) -> Result<ToolResult, ToolError> {
+        let mut end = End::new(self, call, &arguments);
+        let result = if self.is_denied {
+            Err(self.denied())
+        } else {
+            self.pass_on(arguments, end.trace, call).await
+        };
+        end.settle(&result);
+        result.map(ToolResult::Imported)
+    }
+
+    async fn pass_on(
+        &self,
+        arguments: Box<RawValue>,
+        trace: TraceId,
+        call: &Call,
+    ) -> Result<Members, ToolError> {
+        let origin = call.origin().and_then(|origin| origin.params.as_deref());
+        let mut params = origin.and_then(Members::read).unwrap_or_default();
+        let name = to_raw_value(&*self.item).map_err(|error| {
+            ToolError::upstream("The name could not be written as JSON.").caused_by(error)
+        })?;
+        params.set("name", name);
+        params.set("arguments", arguments);
+        let exchange = Exchange {
+            relay: &self.relay,
+            backend: &self.backend,
+            method: "tools/call",
+            item: &self.published,
+            may_repeat: matches!(self.effect, Effect::ReadOnly | Effect::Idempotent),
+            trace,
+            call,
+        };
+        exchange.run(params).await
+    }
+
+    fn denied(&self) -> ToolError {
+        let words = format!(
+            "{} is not allowed here: the gateway's configuration denies it.",
+            self.published
+        );
+        ToolError::new(ToolErrorKind::Forbidden, words)
+    }
+}
+
+/// The record of one call, which is written once, however the call ends.
+struct End<'a> {
+    tool: &'a RelayedTool,
+    trace: TraceId,
+    started: Instant,
+    principal: Option<Arc<str>>,
+    request_bytes: usize,
+    arguments: Shape,
+    /// What to write; a call that is dropped before it was settled was given up.
+    outcome: Option<Outcome>,
+    response_bytes: usize,
+    error_code: Option<i64>,
+}
+
+impl<'a> End<'a> {
+    fn new(tool: &'a RelayedTool, call: &Call, arguments: &RawValue) -> Self {
+        Self {
+            tool,
+            trace: trace::of(call),
+            started: Instant::now(),
+            principal: call.caller().cloned(),
+            request_bytes: arguments.get().len(),
+            arguments: Shape::of(arguments),
+            outcome: Some(Outcome::Cancelled),
+            response_bytes: 0,
+            error_code: None,
+        }
+    }
+
+    fn settle(&mut self, result: &Result<Members, ToolError>) {
+        match result {
+            Ok(result) => {
+                let is_error = result.get("isError").map(RawValue::get) == Some("true");
+                self.outcome = Some(if is_error {
+                    Outcome::Failed
+                } else {
+                    Outcome::Ok
+                });
+                let size = |(name, value): (&str, &RawValue)| name.len() + value.get().len() + 4;
+                self.response_bytes = result.iter().map(size).sum();
+            }
+            // The call goes on with the client's next request, and ends there.
+            Err(error) if error.asks_client() => self.outcome = None,
+            Err(error) => {
+                self.outcome = Some(match error.kind() {
+                    ToolErrorKind::Forbidden if self.tool.is_denied => Outcome::Denied,
+                    ToolErrorKind::Timeout => Outcome::TimedOut,
+                    ToolErrorKind::Cancelled => Outcome::Cancelled,
+                    _ => Outcome::Failed,
+                });
+                self.error_code = error.code().map(i64::from);
+                self.response_bytes = error.message().len();
+            }
+        }
+    }
+}
+
+impl Drop for End<'_> {
+    fn drop(&mut self) {
+        let Some(outcome) = self.outcome else { return };
+        let duration = self.started.elapsed();
+        let backend = &self.tool.backend;
+        backend
+            .figures
+            .record(outcome == Outcome::Ok, duration);
+        let call = events::Call {
+            outcome,
+            principal: self.principal.take(),
+            backend: Some(backend.key.shared()),
+            tool: Arc::clone(&self.tool.published),
+            duration,
+            request_bytes: self.request_bytes,
+            response_bytes: self.response_bytes,
+            arguments: std::mem::replace(&mut self.arguments, Shape::none()),
+            error_code: self.error_code,
+        };
+        self.tool.relay.log.record(Event::call(self.trace, call));
+    }
+}
+

@@ -1,0 +1,189 @@
+//! Definitions of other servers, made fit for the clients of this one.
+//!
+//! Clients read a list as a whole: one definition that they cannot read takes all the others down.
+//! What is fit is left as it was written.
+
+use mcp_core::jsonrpc::Members;
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+/// Deeper schemas make clients that follow them recursively give up.
+const MAX_DEPTH: usize = 64;
+/// Longer definitions fill the context of any model.
+const MAX_BYTES: usize = 256 * 1024;
+
+/// Members of a tool's definition that must have a certain type where they are there at all.
+const TYPES: [(&str, fn(&Value) -> bool); 7] = [
+    ("title", Value::is_string),
+    ("description", Value::is_string),
+    ("annotations", is_annotations),
+    ("icons", Value::is_array),
+    ("_meta", Value::is_object),
+    ("execution", is_execution),
+    ("outputSchema", is_object_schema),
+];
+
+/// A tool's definition without what a strict client would refuse.
+///
+/// # Errors
+/// Why nothing can be made of it.
+pub(crate) fn tool(definition: &RawValue) -> Result<Box<RawValue>, String> {
+    if definition.get().len() > MAX_BYTES {
+        return Err(format!("is longer than {MAX_BYTES} bytes"));
+    }
+    let mut members = Members::read(definition).ok_or("is not an object")?;
+    let input = match members.get("inputSchema") {
+        None => r#"{"type":"object","properties":{}}"#.to_owned(),
+        Some(schema) => input_schema(schema)?,
+    };
+    if members.get("inputSchema").map(RawValue::get) != Some(&input) {
+        members.set("inputSchema", raw(input)?);
+    }
+    for (name, is_fit) in TYPES {
+        let value = members.get(name).map(|value| parse(value));
+        if value.is_some_and(|value| value.is_none_or(|value| !is_fit(&value))) {
+            members.remove(name);
+        }
+    }
+    raw(members.encode())
+}
+
+/// The schema of an object, as it is where it is one.
+fn input_schema(schema: &RawValue) -> Result<String, String> {
+    let value = parse(schema).ok_or("has an inputSchema that cannot be read")?;
+    if !value.is_object() {
+        return Err("has an inputSchema that is not an object".to_owned());
+    }
+    if depth(&value) > MAX_DEPTH {
+        return Err(format!(
+            "has an inputSchema that is deeper than {MAX_DEPTH} levels"
+        ));
+    }
+    if has_foreign_ref(&value) {
+        return Err("has an inputSchema that refers to another document".to_owned());
+    }
+    if value["type"] == "object" && value.get("properties").is_none_or(Value::is_object) {
+        return Ok(schema.get().to_owned());
+    }
+    if value.get("type").is_some_and(|kind| kind != "object") {
+        return Err("has an inputSchema that is not one of an object".to_owned());
+    }
+    let mut members = Members::read(schema).ok_or("has an inputSchema that cannot be read")?;
+    members.set("type", raw(r#""object""#.to_owned())?);
+    if value
+        .get("properties")
+        .is_some_and(|properties| !properties.is_object())
+    {
+        members.remove("properties");
+    }
+    Ok(members.encode())
+}
+
+fn is_annotations(value: &Value) -> bool {
+    let hints = [
+        "readOnlyHint",
+        "destructiveHint",
+        "idempotentHint",
+        "openWorldHint",
+    ];
+    let fits = |name: &&str| value.get(*name).is_none_or(Value::is_boolean);
+    value.is_object()
+        && hints.iter().all(|name| fits(&name))
+        && value.get("title").is_none_or(Value::is_string)
+}
+
+fn is_execution(value: &Value) -> bool {
+    let known = |support: &Value| {
+        matches!(
+            support.as_str(),
+            Some("forbidden" | "optional" | "required")
+        )
+    };
+    value.is_object() && value.get("taskSupport").is_none_or(known)
+}
+
+fn is_object_schema(value: &Value) -> bool {
+    value["type"] == "object" && depth(value) <= MAX_DEPTH && !has_foreign_ref(value)
+}
+
+fn depth(value: &Value) -> usize {
+    let inner: Box<dyn Iterator<Item = &Value>> = match value {
+        Value::Object(members) => Box::new(members.values()),
+        Value::Array(items) => Box::new(items.iter()),
+        _ => return 0,
+    };
+    1 + inner.map(depth).max().unwrap_or(0)
+}
+
+/// A client that resolves it would fetch what this server's backend has chosen.
+fn has_foreign_ref(value: &Value) -> bool {
+    match value {
+        Value::Object(members) => members.iter().any(|(name, value)| {
+            let foreign = |target: &str| !target.starts_with('#');
+            (name == "$ref" && value.as_str().is_some_and(foreign)) || has_foreign_ref(value)
+        }),
+        Value::Array(items) => items.iter().any(has_foreign_ref),
+        _ => false,
+    }
+}
+
+fn parse(value: &RawValue) -> Option<Value> {
+    serde_json::from_str(value.get()).ok()
+}
+
+fn raw(json: String) -> Result<Box<RawValue>, String> {
+    RawValue::from_string(json).map_err(|error| error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(definition: &str, expected: Result<&str, &str>) {
+        let definition = RawValue::from_string(definition.to_owned()).unwrap();
+        let found = tool(&definition);
+        let found = found.as_ref().map(|found| found.get());
+        assert_eq!(found, expected.map_err(str::to_owned).as_ref().copied());
+    }
+
+    #[test]
+    fn what_is_fit_keeps_its_bytes() {
+        let definition = r#"{"name":"a","inputSchema":{"type":"object", "properties":{"n":{"maximum":1.50}}},"x":1.0}"#;
+        check(definition, Ok(definition));
+    }
+
+    #[test]
+    fn what_strict_clients_refuse_is_left_out() {
+        check(
+            r#"{"name":"a","title":1,"inputSchema":{},"annotations":{"readOnlyHint":"yes"},"execution":{"taskSupport":"maybe"},"outputSchema":{"type":"array"},"icons":{},"_meta":[]}"#,
+            Ok(r#"{"name":"a","inputSchema":{"type":"object"}}"#),
+        );
+        check(
+            r#"{"name":"a"}"#,
+            Ok(r#"{"name":"a","inputSchema":{"type":"object","properties":{}}}"#),
+        );
+    }
+
+    #[test]
+    fn what_cannot_be_mended_is_refused_alone() {
+        check("[]", Err("is not an object"));
+        check(
+            r#"{"inputSchema":{"type":"string"}}"#,
+            Err("has an inputSchema that is not one of an object"),
+        );
+        check(
+            r#"{"inputSchema":{"type":"object","properties":{"a":{"$ref":"http://x/y"}}}}"#,
+            Err("has an inputSchema that refers to another document"),
+        );
+        let deep = format!(
+            r#"{{"inputSchema":{{"type":"object","x":{}{}}}}}"#,
+            "[".repeat(70),
+            "]".repeat(70)
+        );
+        check(
+            &deep,
+            Err("has an inputSchema that is deeper than 64 levels"),
+        );
+    }
+}

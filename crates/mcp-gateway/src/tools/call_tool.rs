@@ -1,0 +1,51 @@
+//! `call_tool`: calls what `search_tools` has found.
+
+use mcp_core::tool::{Call, Effect, Tool, ToolError, ToolResult};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use crate::hub::Hub;
+
+/// Call a tool that search_tools has found.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct CallTool {
+    /// Its name.
+    name: String,
+    /// Its arguments, as its inputSchema wants them.
+    #[serde(default = "none")]
+    #[schemars(with = "serde_json::Map<String, serde_json::Value>")]
+    arguments: Box<RawValue>,
+}
+
+fn none() -> Box<RawValue> {
+    RawValue::from_string("{}".to_owned()).unwrap_or_default()
+}
+
+impl Tool for CallTool {
+    const NAME: &'static str = "call_tool";
+    const EFFECT: Effect = Effect::Destructive;
+    type Service = Hub;
+    type Output = ToolResult;
+
+    async fn call(self, hub: &Hub, call: &Call) -> Result<ToolResult, ToolError> {
+        if !self.arguments.get().starts_with('{') {
+            return Err(ToolError::invalid_argument("arguments must be an object."));
+        }
+        let offering = hub.offering();
+        let found = offering.lists.tools.iter().find(|(tool, _)| {
+            tool.name == self.name || tool.aliases.iter().any(|alias| *alias == self.name)
+        });
+        let (_, tool) = found.ok_or_else(|| {
+            ToolError::not_found(format!(
+                "There is no tool {:?}; search_tools finds those that there are.",
+                self.name
+            ))
+        })?;
+        let running = tool.start(&self.arguments, call).map_err(|error| {
+            ToolError::invalid_argument(format!("{}: {}", error.field, error.reason))
+        })?;
+        running.await
+    }
+}

@@ -1,0 +1,153 @@
+//! `gateway_status` (seed 003).
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use mcp_core::tool::{Call, Effect, Tool, ToolError};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::backend::{Backend, State};
+use crate::hub::Hub;
+
+/// Get status of the gateway and all backends
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct GatewayStatus {}
+
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct Status {
+    gateway: Gateway,
+    backends: BTreeMap<String, BackendStatus>,
+    capabilities: Capabilities,
+    event_log: EventLog,
+    /// What backends have but the gateway cannot offer.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    not_offered: Vec<NotOffered>,
+}
+
+#[derive(Serialize, JsonSchema)]
+struct Gateway {
+    name: &'static str,
+    version: &'static str,
+}
+
+#[derive(Serialize, JsonSchema)]
+struct BackendStatus {
+    /// `stopped`, `starting`, `running`, `failed` or `crash_loop`.
+    status: &'static str,
+    namespace: String,
+    /// The protocol version that it speaks.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    protocol: Option<String>,
+    tool_count: usize,
+    calls: u64,
+    errors: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    p50_ms: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    p99_ms: Option<f64>,
+    restarts: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    last_error: Option<String>,
+    /// Seconds until it is tried again.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    next_try_s: Option<f64>,
+}
+
+#[derive(Serialize, JsonSchema)]
+struct Capabilities {
+    tools: usize,
+    resources: usize,
+    prompts: usize,
+}
+
+#[derive(Serialize, JsonSchema)]
+struct EventLog {
+    /// `ok` or `degraded`.
+    status: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reason: Option<String>,
+    written: u64,
+    dropped: u64,
+}
+
+#[derive(Serialize, JsonSchema)]
+struct NotOffered {
+    backend: String,
+    item: String,
+    reason: String,
+}
+
+/// Enough to see what is wrong.
+const MAX_NOT_OFFERED: usize = 20;
+
+impl Tool for GatewayStatus {
+    const NAME: &'static str = "gateway_status";
+    const EFFECT: Effect = Effect::ReadOnly;
+    type Service = Hub;
+    type Output = Status;
+
+    async fn call(self, hub: &Hub, _: &Call) -> Result<Status, ToolError> {
+        let offering = hub.offering();
+        let listed = |(tool, _): &&(mcp_core::tool::Definition, _)| tool.is_listed;
+        let events = hub.signals.log.health();
+        let backends = hub.backends();
+        let not_offered = hub.refused().into_iter().take(MAX_NOT_OFFERED);
+        Ok(Status {
+            gateway: Gateway {
+                name: "mcp-gateway",
+                version: env!("CARGO_PKG_VERSION"),
+            },
+            backends: backends
+                .values()
+                .map(|backend| (backend.key.to_string(), BackendStatus::of(backend)))
+                .collect(),
+            capabilities: Capabilities {
+                tools: offering.lists.tools.iter().filter(listed).count(),
+                resources: offering.lists.resources.len(),
+                prompts: offering.lists.prompts.len(),
+            },
+            event_log: EventLog {
+                status: if events.degraded.is_none() { "ok" } else { "degraded" },
+                reason: events.degraded,
+                written: events.written,
+                dropped: events.dropped,
+            },
+            not_offered: not_offered
+                .map(|refused| NotOffered {
+                    backend: refused.backend.to_string(),
+                    item: refused.item.chars().take(64).collect(),
+                    reason: refused.reason,
+                })
+                .collect(),
+        })
+    }
+}
+
+impl BackendStatus {
+    fn of(backend: &Arc<Backend>) -> Self {
+        let status = backend.status();
+        let figures = &backend.figures;
+        Self {
+            status: status.state.name(),
+            namespace: backend.key.to_string(),
+            protocol: status
+                .server
+                .as_ref()
+                .map(|server| server.protocol_version.clone()),
+            tool_count: backend.snapshot().tools.len(),
+            calls: figures.calls.load(Ordering::Relaxed),
+            errors: figures.errors.load(Ordering::Relaxed),
+            p50_ms: figures.quantile(0.5),
+            p99_ms: figures.quantile(0.99),
+            restarts: figures.restarts.load(Ordering::Relaxed),
+            next_try_s: status.next_try_s(),
+            last_error: match status.state {
+                State::Running => None,
+                _ => status.last_error,
+            },
+        }
+    }
+}

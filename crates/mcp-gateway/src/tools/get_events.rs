@@ -1,0 +1,79 @@
+//! `get_events` (seed 003).
+
+use mcp_core::tool::{Bounded, Call, Content, Effect, Tool, ToolError, ToolResult};
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use crate::events::{Query, Status, Timestamp, TraceId};
+use crate::hub::Hub;
+
+/// Query telemetry events from gateway event log
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct GetEvents {
+    /// Only events of this request.
+    trace_id: Option<String>,
+    /// Such as gateway.tool_call or gateway.backend_failed.
+    event_type: Option<String>,
+    status: Option<Went>,
+    /// How far back: 1h, 24h, 7d, or an ISO 8601 time.
+    since: Option<String>,
+    /// Default 100.
+    limit: Option<Bounded<1, 1000>>,
+}
+
+#[derive(Clone, Copy, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+enum Went {
+    Success,
+    Failure,
+    Pending,
+}
+
+impl From<Went> for Status {
+    fn from(went: Went) -> Self {
+        match went {
+            Went::Success => Self::Success,
+            Went::Failure => Self::Failure,
+            Went::Pending => Self::Pending,
+        }
+    }
+}
+
+impl Tool for GetEvents {
+    const NAME: &'static str = "get_events";
+    const EFFECT: Effect = Effect::ReadOnly;
+    type Service = Hub;
+    type Output = ToolResult;
+
+    async fn call(self, hub: &Hub, _: &Call) -> Result<ToolResult, ToolError> {
+        let trace_id = self.trace_id.as_deref().map(|text| {
+            TraceId::parse(text).ok_or_else(|| {
+                ToolError::invalid_argument("trace_id must be a UUID or 32 hexadecimal digits.")
+            })
+        });
+        let since = self.since.as_deref().map(|text| {
+            Timestamp::since(text, Timestamp::now()).ok_or_else(|| {
+                ToolError::invalid_argument(
+                    "since must be a span such as 1h, 24h or 7d, or a time such as \
+                     2026-01-31T12:00:00Z.",
+                )
+            })
+        });
+        let query = Query {
+            trace_id: trace_id.transpose()?,
+            event_type: self.event_type,
+            status: self.status.map(Status::from),
+            since: since.transpose()?,
+            limit: self.limit.map_or(100, |limit| limit.get() as usize),
+        };
+        let events = hub.signals.log.find(query).await.map_err(|failure| {
+            ToolError::unavailable("The event log cannot be read at the moment; calls go on.")
+                .caused_by(failure.reason)
+        })?;
+        let text = serde_json::to_string(&events).map_err(|error| {
+            ToolError::upstream("The events could not be written as JSON.").caused_by(error)
+        })?;
+        Ok(ToolResult::Content(vec![Content::text(text)]))
+    }
+}
