@@ -52,12 +52,7 @@ impl Product for N8nServer {
     type Service = N8n;
 
     fn tools() -> Toolset<N8n> {
-        Toolset::new()
-            .with::<tools::ListWorkflows>()
-            .with::<tools::GetWorkflow>()
-            .with::<tools::RunWorkflow>()
-            .with::<tools::GetExecution>()
-            .group("executions", tools::executions::executions())
+        tools::all()
     }
 
     fn connect(options: Options) -> anyhow::Result<N8n> {

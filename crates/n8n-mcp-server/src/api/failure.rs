@@ -243,7 +243,12 @@ impl Refusal {
             ),
             403 if licence => (
                 Forbidden,
-                format!("The licence of n8n at {address} does not include this."),
+                match message.as_deref().and_then(feature) {
+                    Some(feature) => format!(
+                        "The licence of n8n at {address} does not include this ({feature})."
+                    ),
+                    None => format!("The licence of n8n at {address} does not include this."),
+                },
             ),
             403 => (
                 Unauthorized,
@@ -308,6 +313,14 @@ impl Refusal {
             None => error.caused_by(format!("HTTP {}", status.as_u16())),
         }
     }
+}
+
+/// `feat:variables`, in n8n's sentence about its licence.
+fn feature(message: &str) -> Option<&str> {
+    let word = message
+        .split_whitespace()
+        .find(|word| word.starts_with("feat:"))?;
+    Some(word.trim_end_matches(['.', ',']))
 }
 
 #[cfg(test)]

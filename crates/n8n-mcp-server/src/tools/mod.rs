@@ -1,14 +1,45 @@
-//! The tools, one file each.
+//! The tools: those of the default toolset one file each, the others by toolset.
 
+mod answer;
+mod audit;
+mod credentials;
+mod data_tables;
 pub(crate) mod executions;
 mod get_workflow;
 mod list_workflows;
+mod projects;
 mod run_workflow;
+mod source_control;
+mod tags;
+mod users;
+mod variables;
+
+use mcp_core::tool::Toolset;
+
+use crate::N8n;
 
 pub(crate) use executions::GetExecution;
 pub(crate) use get_workflow::GetWorkflow;
 pub(crate) use list_workflows::ListWorkflows;
 pub(crate) use run_workflow::RunWorkflow;
+
+/// What is offered.
+pub(crate) fn all() -> Toolset<N8n> {
+    Toolset::new()
+        .with::<ListWorkflows>()
+        .with::<GetWorkflow>()
+        .with::<RunWorkflow>()
+        .with::<GetExecution>()
+        .group("executions", executions::executions())
+        .group("credentials", credentials::credentials())
+        .group("tags", tags::tags())
+        .group("variables", variables::variables())
+        .group("projects", projects::projects())
+        .group("users", users::users())
+        .group("data_tables", data_tables::data_tables())
+        .group("audit", audit::audit())
+        .group("source_control", source_control::source_control())
+}
 
 #[cfg(test)]
 mod tests {

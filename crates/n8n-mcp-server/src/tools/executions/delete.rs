@@ -2,11 +2,12 @@
 
 use mcp_core::tool::{Call, Effect, Tool, ToolError, ToolErrorKind};
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 
 use super::find;
 use crate::N8n;
 use crate::id::Id;
+use crate::tools::answer::Deleted;
 
 /// Deletes an execution and its data for good.
 #[derive(Deserialize, JsonSchema)]
@@ -15,12 +16,6 @@ pub(crate) struct DeleteExecution {
     execution_id: Id,
     /// The id again, once the user has agreed.
     confirm: Option<String>,
-}
-
-/// What was deleted.
-#[derive(Serialize, JsonSchema)]
-pub(crate) struct Deleted {
-    deleted: String,
 }
 
 impl Tool for DeleteExecution {

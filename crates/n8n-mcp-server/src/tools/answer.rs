@@ -1,0 +1,73 @@
+//! What the tools around workflows have in common: pages of lists, and n8n's refusals in words.
+
+use mcp_core::tool::{Bounded, ToolError, ToolErrorKind};
+use schemars::JsonSchema;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use crate::N8n;
+use crate::api::Failure;
+
+/// Page size of every list.
+pub(super) type Limit = Bounded<1, 250>;
+
+const DEFAULT_LIMIT: u32 = 100;
+/// Longer than any cursor of n8n.
+const MAX_CURSOR: usize = 1_000;
+
+/// A page, as n8n returns it.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Listed<T> {
+    #[serde(default = "Vec::new")]
+    pub(super) data: Vec<T>,
+    #[serde(default)]
+    pub(super) next_cursor: Option<String>,
+}
+
+/// What was deleted.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct Deleted {
+    pub(crate) deleted: String,
+}
+
+/// One page of the list at `path`.
+pub(super) async fn page<T: DeserializeOwned>(
+    n8n: &N8n,
+    path: &[&str],
+    more: &[(&str, &str)],
+    limit: Option<Limit>,
+    cursor: Option<&str>,
+) -> Result<Listed<T>, ToolError> {
+    if cursor.is_some_and(|cursor| cursor.len() > MAX_CURSOR) {
+        return Err(ToolError::invalid_argument(
+            "`cursor` is longer than any cursor of n8n.",
+        ));
+    }
+    let limit = limit.map_or(DEFAULT_LIMIT, Bounded::get).to_string();
+    let mut query = vec![("limit", limit.as_str())];
+    query.extend(cursor.map(|cursor| ("cursor", cursor)));
+    query.extend(more);
+    let listed = n8n.api.get(path, &query).await;
+    listed.map_err(|failure| refusal(n8n, failure, "n8n has no such thing."))
+}
+
+/// n8n's refusal: of the arguments in its own words, of what does not exist as `missing` says.
+pub(super) fn refusal(n8n: &N8n, failure: Failure, missing: &str) -> ToolError {
+    if let Some(complaint) = failure.complaint() {
+        return ToolError::invalid_argument(format!("n8n does not accept this: {complaint}"));
+    }
+    if failure.is_unknown_operation() {
+        return n8n.api.explain(failure);
+    }
+    if failure.is_missing() {
+        return ToolError::not_found(missing);
+    }
+    if failure.is_conflict() {
+        return ToolError::new(
+            ToolErrorKind::Conflict,
+            "n8n has that already, or it is in use.",
+        );
+    }
+    n8n.api.explain(failure)
+}

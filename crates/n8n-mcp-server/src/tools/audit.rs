@@ -1,0 +1,131 @@
+//! The toolset `audit`.
+
+use mcp_core::tool::{Bounded, Call, Effect, Tool, ToolError, Toolset};
+use reqwest::Method;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+
+use super::answer::refusal;
+use crate::N8n;
+
+/// Places that are named of one risk.
+const PLACES: usize = 20;
+/// An audit looks at every workflow.
+const WITHIN: std::time::Duration = std::time::Duration::from_secs(25);
+
+/// The tools.
+pub(crate) fn audit() -> Toolset<N8n> {
+    Toolset::new().with::<AuditN8n>()
+}
+
+/// Lets n8n look for risks in itself: unprotected webhooks, risky nodes, unused credentials,
+/// expressions in database queries, access to files.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct AuditN8n {
+    /// Only these kinds of risks.
+    #[serde(default)]
+    categories: Vec<Category>,
+    /// After this many days without a run a workflow counts as abandoned; default 90.
+    abandoned_after_days: Option<Bounded<1, 3_650>>,
+}
+
+#[derive(Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+enum Category {
+    Credentials,
+    Database,
+    Nodes,
+    Filesystem,
+    Instance,
+}
+
+#[derive(Serialize, JsonSchema)]
+struct Audit {
+    risks: Vec<Risk>,
+}
+
+#[derive(Serialize, JsonSchema)]
+struct Risk {
+    category: String,
+    title: String,
+    recommendation: String,
+    /// How many places have it.
+    count: usize,
+    /// The first of them: workflow and node, or credential.
+    places: Vec<String>,
+}
+
+#[derive(Deserialize)]
+struct Report {
+    #[serde(default)]
+    risk: String,
+    #[serde(default)]
+    sections: Vec<Section>,
+}
+
+#[derive(Deserialize)]
+struct Section {
+    #[serde(default)]
+    title: String,
+    #[serde(default)]
+    recommendation: String,
+    #[serde(default)]
+    location: Vec<Map<String, Value>>,
+}
+
+impl Tool for AuditN8n {
+    const NAME: &'static str = "audit_n8n";
+    const EFFECT: Effect = Effect::ReadOnly;
+    type Service = N8n;
+    type Output = Audit;
+
+    async fn call(self, n8n: &N8n, _: &Call) -> Result<Audit, ToolError> {
+        let mut options = Map::new();
+        if !self.categories.is_empty() {
+            options.insert("categories".into(), json!(self.categories));
+        }
+        if let Some(days) = self.abandoned_after_days {
+            options.insert("daysAbandonedWorkflow".into(), days.get().into());
+        }
+        let body = json!({"additionalOptions": options});
+        let answer = n8n
+            .api
+            .exchange(Method::POST, &["audit"], &[], Some(&body), WITHIN);
+        let answer: Value = answer
+            .await
+            .map_err(|failure| refusal(n8n, failure, "This n8n cannot audit itself."))?;
+        // An empty list where there is nothing to report.
+        let reports = answer.as_object().into_iter().flat_map(Map::values);
+        let reports = reports.filter_map(|report| Report::deserialize(report).ok());
+        let risks = reports.flat_map(|report| {
+            let category = report.risk;
+            let risk = move |section: Section| Risk {
+                category: category.clone(),
+                count: section.location.len(),
+                places: section.location.iter().take(PLACES).map(place).collect(),
+                title: section.title,
+                recommendation: section.recommendation,
+            };
+            report.sections.into_iter().map(risk).collect::<Vec<_>>()
+        });
+        Ok(Audit {
+            risks: risks.collect(),
+        })
+    }
+}
+
+fn place(location: &Map<String, Value>) -> String {
+    let text = |key: &str| location.get(key).and_then(Value::as_str);
+    match (
+        text("workflowId"),
+        text("nodeName"),
+        text("name").or(text("id")),
+    ) {
+        (Some(workflow), Some(node), _) => format!("workflow {workflow}, node {node}"),
+        (Some(workflow), None, _) => format!("workflow {workflow}"),
+        (None, _, Some(name)) => format!("{} {name}", text("kind").unwrap_or("credential")),
+        _ => "n8n itself".to_owned(),
+    }
+}

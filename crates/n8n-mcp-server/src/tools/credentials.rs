@@ -1,0 +1,194 @@
+//! The toolset `credentials`. No tool ever returns a secret: n8n's API has none to give, and what
+//! is created is not repeated.
+
+use mcp_core::tool::{Call, Effect, Tool, ToolError, Toolset};
+use reqwest::Method;
+use schemars::JsonSchema;
+use serde::de::IgnoredAny;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+
+use super::answer::{Deleted, Limit, page, refusal};
+use crate::N8n;
+use crate::id::Id;
+
+const MISSING: &str = "n8n has no such credential. list_credentials shows those that it has.";
+const MISSING_TYPE: &str = "This n8n knows no such type of credential. Its nodes name the types that they take (get_node), \
+     for example slackApi or httpHeaderAuth.";
+
+/// The tools.
+pub(crate) fn credentials() -> Toolset<N8n> {
+    Toolset::new()
+        .with::<ListCredentials>()
+        .with::<GetCredentialSchema>()
+        .with::<CreateCredential>()
+        .with::<TestCredential>()
+        .with::<DeleteCredential>()
+}
+
+/// Lists credentials, without their secrets.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct ListCredentials {
+    /// Only of this type, for example slackApi.
+    r#type: Option<String>,
+    /// Page size; default 100.
+    limit: Option<Limit>,
+    /// `next_cursor` of the page before.
+    cursor: Option<String>,
+}
+
+#[derive(Serialize, JsonSchema)]
+struct Credentials {
+    credentials: Vec<Credential>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    next_cursor: Option<String>,
+}
+
+/// A credential without its secret.
+#[derive(Serialize, Deserialize, JsonSchema)]
+struct Credential {
+    id: String,
+    name: String,
+    r#type: String,
+}
+
+impl Tool for ListCredentials {
+    const NAME: &'static str = "list_credentials";
+    const EFFECT: Effect = Effect::ReadOnly;
+    type Service = N8n;
+    type Output = Credentials;
+
+    async fn call(self, n8n: &N8n, _: &Call) -> Result<Credentials, ToolError> {
+        let cursor = self.cursor.as_deref();
+        let listed = page::<Credential>(n8n, &["credentials"], &[], self.limit, cursor).await?;
+        let wanted = |one: &Credential| self.r#type.as_ref().is_none_or(|kind| one.r#type == *kind);
+        Ok(Credentials {
+            credentials: listed.data.into_iter().filter(wanted).collect(),
+            next_cursor: listed.next_cursor,
+        })
+    }
+}
+
+/// The fields that a type of credential has, as JSON Schema.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct GetCredentialSchema {
+    /// For example slackApi.
+    r#type: Id,
+}
+
+#[derive(Serialize, JsonSchema)]
+struct CredentialSchema {
+    schema: Map<String, Value>,
+}
+
+impl Tool for GetCredentialSchema {
+    const NAME: &'static str = "get_credential_schema";
+    const EFFECT: Effect = Effect::ReadOnly;
+    type Service = N8n;
+    type Output = CredentialSchema;
+
+    async fn call(self, n8n: &N8n, _: &Call) -> Result<CredentialSchema, ToolError> {
+        let path = ["credentials", "schema", self.r#type.as_str()];
+        let schema = n8n.api.get(&path, &[]).await;
+        let schema = schema.map_err(|failure| refusal(n8n, failure, MISSING_TYPE))?;
+        Ok(CredentialSchema { schema })
+    }
+}
+
+/// Creates a credential. Ask the user for secrets only if there is no other way: what is passed
+/// here stays in the conversation.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct CreateCredential {
+    name: String,
+    /// For example slackApi.
+    r#type: Id,
+    /// Its fields, as get_credential_schema describes them.
+    data: Map<String, Value>,
+    project_id: Option<Id>,
+}
+
+impl Tool for CreateCredential {
+    const NAME: &'static str = "create_credential";
+    const EFFECT: Effect = Effect::Additive;
+    type Service = N8n;
+    type Output = Credential;
+
+    async fn call(self, n8n: &N8n, _: &Call) -> Result<Credential, ToolError> {
+        let mut body = json!({"name": self.name, "type": self.r#type.as_str(), "data": self.data});
+        if let Some(project) = self.project_id {
+            body["projectId"] = project.as_str().into();
+        }
+        let created = n8n
+            .api
+            .send_json(Method::POST, &["credentials"], &body)
+            .await;
+        created.map_err(|failure| refusal(n8n, failure, MISSING_TYPE))
+    }
+}
+
+/// Lets n8n try a credential against its service.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct TestCredential {
+    credential_id: Id,
+}
+
+#[derive(Serialize, JsonSchema)]
+struct Tested {
+    works: bool,
+    message: String,
+}
+
+impl Tool for TestCredential {
+    const NAME: &'static str = "test_credential";
+    const EFFECT: Effect = Effect::ReadOnly;
+    type Service = N8n;
+    type Output = Tested;
+
+    async fn call(self, n8n: &N8n, _: &Call) -> Result<Tested, ToolError> {
+        #[derive(Deserialize)]
+        struct Answer {
+            status: String,
+            #[serde(default)]
+            message: String,
+        }
+        let path = ["credentials", self.credential_id.as_str(), "test"];
+        let answer: Result<Answer, _> = n8n.api.send(Method::POST, &path, &[]).await;
+        let answer = answer.map_err(|failure| refusal(n8n, failure, MISSING))?;
+        Ok(Tested {
+            works: answer.status == "OK",
+            message: n8n.redactor.text(&answer.message).into_owned(),
+        })
+    }
+}
+
+/// Deletes a credential for good; workflows that use it fail from then on.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct DeleteCredential {
+    credential_id: Id,
+    /// The id again, once the user has agreed.
+    confirm: Option<String>,
+}
+
+impl Tool for DeleteCredential {
+    const NAME: &'static str = "delete_credential";
+    const EFFECT: Effect = Effect::Destructive;
+    type Service = N8n;
+    type Output = Deleted;
+
+    async fn call(self, n8n: &N8n, call: &Call) -> Result<Deleted, ToolError> {
+        let id = self.credential_id.to_string();
+        let loss = format!("Deletes credential {id} of n8n; workflows that use it will fail.");
+        call.confirm(&loss, &id, self.confirm.as_deref()).await?;
+        let deleted = n8n
+            .api
+            .send(Method::DELETE, &["credentials", &id], &[])
+            .await;
+        let IgnoredAny = deleted.map_err(|failure| refusal(n8n, failure, MISSING))?;
+        Ok(Deleted { deleted: id })
+    }
+}

@@ -1,0 +1,133 @@
+//! The tables themselves.
+
+use mcp_core::tool::{Call, Effect, Tool, ToolError};
+use reqwest::Method;
+use schemars::JsonSchema;
+use serde::de::IgnoredAny;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use super::MISSING;
+use crate::N8n;
+use crate::id::Id;
+use crate::tools::answer::{Deleted, Limit, Listed, page, refusal};
+
+/// Lists the data tables of n8n with their columns.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ListDataTables {
+    /// Page size; default 100.
+    limit: Option<Limit>,
+    /// `next_cursor` of the page before.
+    cursor: Option<String>,
+}
+
+#[derive(Serialize, JsonSchema)]
+pub(super) struct Tables {
+    data_tables: Vec<Table>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    next_cursor: Option<String>,
+}
+
+#[derive(Serialize, Deserialize, JsonSchema)]
+pub(super) struct Table {
+    id: String,
+    name: String,
+    #[serde(default)]
+    columns: Vec<Column>,
+}
+
+/// A column.
+#[derive(Serialize, Deserialize, JsonSchema)]
+struct Column {
+    name: String,
+    r#type: String,
+}
+
+impl Tool for ListDataTables {
+    const NAME: &'static str = "list_data_tables";
+    const EFFECT: Effect = Effect::ReadOnly;
+    type Service = N8n;
+    type Output = Tables;
+
+    async fn call(self, n8n: &N8n, _: &Call) -> Result<Tables, ToolError> {
+        let cursor = self.cursor.as_deref();
+        let listed: Listed<Table> = page(n8n, &["data-tables"], &[], self.limit, cursor).await?;
+        Ok(Tables {
+            data_tables: listed.data,
+            next_cursor: listed.next_cursor,
+        })
+    }
+}
+
+/// Creates a data table.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct CreateDataTable {
+    name: String,
+    columns: Vec<NewColumn>,
+    project_id: Option<Id>,
+}
+
+#[derive(Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct NewColumn {
+    name: String,
+    r#type: ColumnType,
+}
+
+#[derive(Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+enum ColumnType {
+    String,
+    Number,
+    Boolean,
+    Date,
+}
+
+impl Tool for CreateDataTable {
+    const NAME: &'static str = "create_data_table";
+    const EFFECT: Effect = Effect::Additive;
+    type Service = N8n;
+    type Output = Table;
+
+    async fn call(self, n8n: &N8n, _: &Call) -> Result<Table, ToolError> {
+        let mut body = json!({"name": self.name, "columns": self.columns});
+        if let Some(project) = self.project_id {
+            body["projectId"] = project.as_str().into();
+        }
+        let created = n8n
+            .api
+            .send_json(Method::POST, &["data-tables"], &body)
+            .await;
+        created.map_err(|failure| refusal(n8n, failure, MISSING))
+    }
+}
+
+/// Deletes a data table with all of its rows.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct DeleteDataTable {
+    data_table_id: Id,
+    /// The id again, once the user has agreed.
+    confirm: Option<String>,
+}
+
+impl Tool for DeleteDataTable {
+    const NAME: &'static str = "delete_data_table";
+    const EFFECT: Effect = Effect::Destructive;
+    type Service = N8n;
+    type Output = Deleted;
+
+    async fn call(self, n8n: &N8n, call: &Call) -> Result<Deleted, ToolError> {
+        let id = self.data_table_id.to_string();
+        let loss = format!("Deletes data table {id} of n8n with all of its rows.");
+        call.confirm(&loss, &id, self.confirm.as_deref()).await?;
+        let deleted = n8n
+            .api
+            .send(Method::DELETE, &["data-tables", &id], &[])
+            .await;
+        let IgnoredAny = deleted.map_err(|failure| refusal(n8n, failure, MISSING))?;
+        Ok(Deleted { deleted: id })
+    }
+}

@@ -1,0 +1,147 @@
+//! The toolset `projects`. Needs a licence.
+
+use mcp_core::tool::{Call, Effect, Tool, ToolError, Toolset};
+use reqwest::Method;
+use schemars::JsonSchema;
+use serde::de::IgnoredAny;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use super::answer::{Deleted, Limit, page, refusal};
+use crate::N8n;
+use crate::id::Id;
+
+const MISSING: &str = "n8n has no such project. list_projects shows those that it has.";
+
+/// The tools.
+pub(crate) fn projects() -> Toolset<N8n> {
+    Toolset::new()
+        .with::<ListProjects>()
+        .with::<CreateProject>()
+        .with::<AddProjectMember>()
+        .with::<DeleteProject>()
+}
+
+/// Lists the projects of n8n.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct ListProjects {
+    /// Page size; default 100.
+    limit: Option<Limit>,
+    /// `next_cursor` of the page before.
+    cursor: Option<String>,
+}
+
+#[derive(Serialize, JsonSchema)]
+struct Projects {
+    projects: Vec<Project>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    next_cursor: Option<String>,
+}
+
+#[derive(Serialize, Deserialize, JsonSchema)]
+struct Project {
+    id: String,
+    name: String,
+    /// personal or team.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    r#type: Option<String>,
+}
+
+impl Tool for ListProjects {
+    const NAME: &'static str = "list_projects";
+    const EFFECT: Effect = Effect::ReadOnly;
+    type Service = N8n;
+    type Output = Projects;
+
+    async fn call(self, n8n: &N8n, _: &Call) -> Result<Projects, ToolError> {
+        let listed = page(n8n, &["projects"], &[], self.limit, self.cursor.as_deref()).await?;
+        Ok(Projects {
+            projects: listed.data,
+            next_cursor: listed.next_cursor,
+        })
+    }
+}
+
+/// Creates a project.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct CreateProject {
+    name: String,
+}
+
+impl Tool for CreateProject {
+    const NAME: &'static str = "create_project";
+    const EFFECT: Effect = Effect::Additive;
+    type Service = N8n;
+    type Output = Project;
+
+    async fn call(self, n8n: &N8n, _: &Call) -> Result<Project, ToolError> {
+        let body = json!({"name": self.name});
+        let created = n8n.api.send_json(Method::POST, &["projects"], &body).await;
+        created.map_err(|failure| refusal(n8n, failure, MISSING))
+    }
+}
+
+/// Adds a user to a project, or changes the role there.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct AddProjectMember {
+    project_id: Id,
+    /// From list_users.
+    user_id: Id,
+    /// For example project:editor or project:viewer.
+    role: String,
+}
+
+#[derive(Serialize, JsonSchema)]
+struct Member {
+    project_id: String,
+    user_id: String,
+    role: String,
+}
+
+impl Tool for AddProjectMember {
+    const NAME: &'static str = "add_project_member";
+    const EFFECT: Effect = Effect::Idempotent;
+    type Service = N8n;
+    type Output = Member;
+
+    async fn call(self, n8n: &N8n, _: &Call) -> Result<Member, ToolError> {
+        let path = ["projects", self.project_id.as_str(), "users"];
+        let relation = json!({"userId": self.user_id.as_str(), "role": self.role});
+        let body = json!({ "relations": [relation] });
+        let added = n8n.api.send_json(Method::POST, &path, &body).await;
+        let IgnoredAny = added.map_err(|failure| refusal(n8n, failure, MISSING))?;
+        Ok(Member {
+            project_id: self.project_id.to_string(),
+            user_id: self.user_id.to_string(),
+            role: self.role,
+        })
+    }
+}
+
+/// Deletes a project with the workflows and credentials in it.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct DeleteProject {
+    project_id: Id,
+    /// The id again, once the user has agreed.
+    confirm: Option<String>,
+}
+
+impl Tool for DeleteProject {
+    const NAME: &'static str = "delete_project";
+    const EFFECT: Effect = Effect::Destructive;
+    type Service = N8n;
+    type Output = Deleted;
+
+    async fn call(self, n8n: &N8n, call: &Call) -> Result<Deleted, ToolError> {
+        let id = self.project_id.to_string();
+        let loss = format!("Deletes project {id} of n8n with all workflows and credentials in it.");
+        call.confirm(&loss, &id, self.confirm.as_deref()).await?;
+        let deleted = n8n.api.send(Method::DELETE, &["projects", &id], &[]).await;
+        let IgnoredAny = deleted.map_err(|failure| refusal(n8n, failure, MISSING))?;
+        Ok(Deleted { deleted: id })
+    }
+}

@@ -1,0 +1,145 @@
+//! The toolset `tags`.
+
+use mcp_core::tool::{Call, Effect, Tool, ToolError, ToolErrorKind, Toolset};
+use reqwest::Method;
+use schemars::JsonSchema;
+use serde::de::IgnoredAny;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use super::answer::{Deleted, Limit, page, refusal};
+use crate::N8n;
+use crate::id::Id;
+use crate::policy::REVIEW_TAG;
+
+const MISSING: &str = "n8n has no such tag. list_tags shows those that it has.";
+
+/// The tools.
+pub(crate) fn tags() -> Toolset<N8n> {
+    Toolset::new()
+        .with::<ListTags>()
+        .with::<CreateTag>()
+        .with::<RenameTag>()
+        .with::<DeleteTag>()
+}
+
+/// Lists the tags that workflows can have.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct ListTags {
+    /// Page size; default 100.
+    limit: Option<Limit>,
+    /// `next_cursor` of the page before.
+    cursor: Option<String>,
+}
+
+#[derive(Serialize, JsonSchema)]
+struct Tags {
+    tags: Vec<Tag>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    next_cursor: Option<String>,
+}
+
+#[derive(Serialize, Deserialize, JsonSchema)]
+struct Tag {
+    id: String,
+    name: String,
+}
+
+impl Tool for ListTags {
+    const NAME: &'static str = "list_tags";
+    const EFFECT: Effect = Effect::ReadOnly;
+    type Service = N8n;
+    type Output = Tags;
+
+    async fn call(self, n8n: &N8n, _: &Call) -> Result<Tags, ToolError> {
+        let listed = page(n8n, &["tags"], &[], self.limit, self.cursor.as_deref()).await?;
+        Ok(Tags {
+            tags: listed.data,
+            next_cursor: listed.next_cursor,
+        })
+    }
+}
+
+/// Creates a tag.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct CreateTag {
+    name: String,
+}
+
+impl Tool for CreateTag {
+    const NAME: &'static str = "create_tag";
+    const EFFECT: Effect = Effect::Additive;
+    type Service = N8n;
+    type Output = Tag;
+
+    async fn call(self, n8n: &N8n, _: &Call) -> Result<Tag, ToolError> {
+        let body = json!({"name": self.name});
+        let created = n8n.api.send_json(Method::POST, &["tags"], &body).await;
+        created.map_err(|failure| refusal(n8n, failure, MISSING))
+    }
+}
+
+/// Renames a tag, on all workflows that have it.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct RenameTag {
+    tag_id: Id,
+    name: String,
+}
+
+impl Tool for RenameTag {
+    const NAME: &'static str = "rename_tag";
+    const EFFECT: Effect = Effect::Idempotent;
+    type Service = N8n;
+    type Output = Tag;
+
+    async fn call(self, n8n: &N8n, _: &Call) -> Result<Tag, ToolError> {
+        keep_review_tag(n8n, &self.tag_id).await?;
+        let (path, body) = (["tags", self.tag_id.as_str()], json!({"name": self.name}));
+        let renamed = n8n.api.send_json(Method::PUT, &path, &body).await;
+        renamed.map_err(|failure| refusal(n8n, failure, MISSING))
+    }
+}
+
+/// Deletes a tag, and takes it off all workflows.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct DeleteTag {
+    tag_id: Id,
+    /// The id again, once the user has agreed.
+    confirm: Option<String>,
+}
+
+impl Tool for DeleteTag {
+    const NAME: &'static str = "delete_tag";
+    const EFFECT: Effect = Effect::Destructive;
+    type Service = N8n;
+    type Output = Deleted;
+
+    async fn call(self, n8n: &N8n, call: &Call) -> Result<Deleted, ToolError> {
+        keep_review_tag(n8n, &self.tag_id).await?;
+        let id = self.tag_id.to_string();
+        let loss = format!("Deletes tag {id} of n8n and takes it off all workflows.");
+        call.confirm(&loss, &id, self.confirm.as_deref()).await?;
+        let deleted = n8n.api.send(Method::DELETE, &["tags", &id], &[]).await;
+        let IgnoredAny = deleted.map_err(|failure| refusal(n8n, failure, MISSING))?;
+        Ok(Deleted { deleted: id })
+    }
+}
+
+/// Refuses to touch the tag by which people say that they have reviewed a workflow.
+async fn keep_review_tag(n8n: &N8n, id: &Id) -> Result<(), ToolError> {
+    if !n8n.api.policy.requires_review() {
+        return Ok(());
+    }
+    let tag: Result<Tag, _> = n8n.api.get(&["tags", id.as_str()], &[]).await;
+    match tag.map_err(|failure| refusal(n8n, failure, MISSING))? {
+        tag if tag.name == REVIEW_TAG => Err(ToolError::new(
+            ToolErrorKind::Forbidden,
+            format!("The tag {REVIEW_TAG} is for people to take off, in n8n."),
+        )),
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,186 @@
+//! The toolset `users`.
+
+use mcp_core::tool::{Call, Effect, Tool, ToolError, ToolErrorKind, Toolset};
+use reqwest::Method;
+use schemars::JsonSchema;
+use serde::de::IgnoredAny;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use super::answer::{Deleted, Limit, Listed, page, refusal};
+use crate::N8n;
+use crate::id::Id;
+
+const MISSING: &str = "n8n has no such user. list_users shows those that it has.";
+
+/// The tools.
+pub(crate) fn users() -> Toolset<N8n> {
+    Toolset::new()
+        .with::<ListUsers>()
+        .with::<InviteUser>()
+        .with::<SetUserRole>()
+        .with::<DeleteUser>()
+}
+
+/// Lists the users of n8n.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct ListUsers {
+    /// Page size; default 100.
+    limit: Option<Limit>,
+    /// `next_cursor` of the page before.
+    cursor: Option<String>,
+}
+
+#[derive(Serialize, JsonSchema)]
+struct Users {
+    users: Vec<User>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    next_cursor: Option<String>,
+}
+
+#[derive(Serialize, Deserialize, JsonSchema)]
+struct User {
+    id: String,
+    email: String,
+    #[serde(default, alias = "firstName", skip_serializing_if = "Option::is_none")]
+    first_name: Option<String>,
+    #[serde(default, alias = "lastName", skip_serializing_if = "Option::is_none")]
+    last_name: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    role: Option<String>,
+    /// Was invited and has not accepted.
+    #[serde(default, alias = "isPending")]
+    pending: bool,
+}
+
+impl Tool for ListUsers {
+    const NAME: &'static str = "list_users";
+    const EFFECT: Effect = Effect::ReadOnly;
+    type Service = N8n;
+    type Output = Users;
+
+    async fn call(self, n8n: &N8n, _: &Call) -> Result<Users, ToolError> {
+        let (role, cursor) = ([("includeRole", "true")], self.cursor.as_deref());
+        let listed: Listed<User> = page(n8n, &["users"], &role, self.limit, cursor).await?;
+        Ok(Users {
+            users: listed.data,
+            next_cursor: listed.next_cursor,
+        })
+    }
+}
+
+/// Invites a user. n8n mails the invitation where it can send mail; its link is not shown here.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct InviteUser {
+    email: String,
+    /// global:member (the default) or global:admin.
+    role: Option<String>,
+}
+
+#[derive(Serialize, JsonSchema)]
+struct Invited {
+    id: String,
+    email: String,
+    /// False: an administrator copies the link of the invitation in n8n (Settings > Users).
+    email_sent: bool,
+}
+
+impl Tool for InviteUser {
+    const NAME: &'static str = "invite_user";
+    const EFFECT: Effect = Effect::Additive;
+    type Service = N8n;
+    type Output = Invited;
+
+    async fn call(self, n8n: &N8n, _: &Call) -> Result<Invited, ToolError> {
+        #[derive(Deserialize)]
+        struct Answer {
+            #[serde(default)]
+            user: Option<NewUser>,
+        }
+        #[derive(Deserialize)]
+        #[serde(rename_all = "camelCase")]
+        struct NewUser {
+            id: String,
+            email: String,
+            #[serde(default)]
+            email_sent: bool,
+        }
+        let role = self.role.as_deref().unwrap_or("global:member");
+        let body = json!([{"email": self.email, "role": role}]);
+        let answers: Result<Vec<Answer>, _> =
+            n8n.api.send_json(Method::POST, &["users"], &body).await;
+        let answers = answers.map_err(|failure| refusal(n8n, failure, MISSING))?;
+        let user = answers.into_iter().find_map(|answer| answer.user);
+        let user = user.ok_or_else(|| {
+            ToolError::new(
+                ToolErrorKind::Conflict,
+                "n8n invited nobody: the address may have an account already.",
+            )
+        })?;
+        Ok(Invited {
+            id: user.id,
+            email: user.email,
+            email_sent: user.email_sent,
+        })
+    }
+}
+
+/// Changes the role of a user on the whole instance.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct SetUserRole {
+    user_id: Id,
+    /// global:member or global:admin.
+    role: String,
+}
+
+#[derive(Serialize, JsonSchema)]
+struct Changed {
+    user_id: String,
+    role: String,
+}
+
+impl Tool for SetUserRole {
+    const NAME: &'static str = "set_user_role";
+    const EFFECT: Effect = Effect::Idempotent;
+    type Service = N8n;
+    type Output = Changed;
+
+    async fn call(self, n8n: &N8n, _: &Call) -> Result<Changed, ToolError> {
+        let path = ["users", self.user_id.as_str(), "role"];
+        let body = json!({"newRoleName": self.role});
+        let changed = n8n.api.send_json(Method::PATCH, &path, &body).await;
+        let IgnoredAny = changed.map_err(|failure| refusal(n8n, failure, MISSING))?;
+        Ok(Changed {
+            user_id: self.user_id.to_string(),
+            role: self.role,
+        })
+    }
+}
+
+/// Deletes a user with the personal workflows and credentials.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct DeleteUser {
+    user_id: Id,
+    /// The id again, once the user has agreed.
+    confirm: Option<String>,
+}
+
+impl Tool for DeleteUser {
+    const NAME: &'static str = "delete_user";
+    const EFFECT: Effect = Effect::Destructive;
+    type Service = N8n;
+    type Output = Deleted;
+
+    async fn call(self, n8n: &N8n, call: &Call) -> Result<Deleted, ToolError> {
+        let id = self.user_id.to_string();
+        let loss = format!("Deletes user {id} of n8n with all personal workflows and credentials.");
+        call.confirm(&loss, &id, self.confirm.as_deref()).await?;
+        let deleted = n8n.api.send(Method::DELETE, &["users", &id], &[]).await;
+        let IgnoredAny = deleted.map_err(|failure| refusal(n8n, failure, MISSING))?;
+        Ok(Deleted { deleted: id })
+    }
+}

@@ -1,0 +1,143 @@
+//! The toolset `variables`: what workflows read as `$vars`. Needs a licence.
+
+use mcp_core::tool::{Call, Effect, Tool, ToolError, Toolset};
+use reqwest::Method;
+use schemars::JsonSchema;
+use serde::de::IgnoredAny;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use super::answer::{Deleted, Limit, Listed, page, refusal};
+use crate::N8n;
+use crate::id::Id;
+
+const MISSING: &str = "n8n has no such variable. list_variables shows those that it has.";
+
+/// The tools.
+pub(crate) fn variables() -> Toolset<N8n> {
+    Toolset::new()
+        .with::<ListVariables>()
+        .with::<SetVariable>()
+        .with::<DeleteVariable>()
+}
+
+/// Lists the variables of n8n.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct ListVariables {
+    project_id: Option<Id>,
+    /// Page size; default 100.
+    limit: Option<Limit>,
+    /// `next_cursor` of the page before.
+    cursor: Option<String>,
+}
+
+#[derive(Serialize, JsonSchema)]
+struct Variables {
+    variables: Vec<Variable>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    next_cursor: Option<String>,
+}
+
+#[derive(Serialize, Deserialize, JsonSchema)]
+struct Variable {
+    id: String,
+    key: String,
+    /// Hidden where the key sounds like a secret.
+    value: String,
+}
+
+impl Tool for ListVariables {
+    const NAME: &'static str = "list_variables";
+    const EFFECT: Effect = Effect::ReadOnly;
+    type Service = N8n;
+    type Output = Variables;
+
+    async fn call(self, n8n: &N8n, _: &Call) -> Result<Variables, ToolError> {
+        let project = self
+            .project_id
+            .as_ref()
+            .map(|id| ("projectId", id.as_str()));
+        let project: Vec<_> = project.into_iter().collect();
+        let cursor = self.cursor.as_deref();
+        let listed: Listed<Variable> =
+            page(n8n, &["variables"], &project, self.limit, cursor).await?;
+        let hidden = |mut one: Variable| {
+            let mut shown = json!({ one.key.clone(): one.value });
+            n8n.redactor.value(&mut shown);
+            one.value = shown[&one.key].as_str().unwrap_or_default().to_owned();
+            one
+        };
+        Ok(Variables {
+            variables: listed.data.into_iter().map(hidden).collect(),
+            next_cursor: listed.next_cursor,
+        })
+    }
+}
+
+/// Creates a variable or changes its value.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct SetVariable {
+    /// Letters, digits and `_`.
+    key: String,
+    value: String,
+}
+
+#[derive(Serialize, JsonSchema)]
+struct Set {
+    key: String,
+    /// False if it was there before.
+    created: bool,
+}
+
+impl Tool for SetVariable {
+    const NAME: &'static str = "set_variable";
+    const EFFECT: Effect = Effect::Idempotent;
+    type Service = N8n;
+    type Output = Set;
+
+    async fn call(self, n8n: &N8n, _: &Call) -> Result<Set, ToolError> {
+        let listed: Listed<Variable> =
+            page(n8n, &["variables"], &[], Limit::new(250), None).await?;
+        let known = listed.data.into_iter().find(|one| one.key == self.key);
+        let body = json!({"key": self.key, "value": self.value});
+        let sent: Result<Value, _> = match &known {
+            Some(one) => {
+                let path = ["variables", one.id.as_str()];
+                n8n.api.send_json(Method::PUT, &path, &body).await
+            }
+            None => n8n.api.send_json(Method::POST, &["variables"], &body).await,
+        };
+        sent.map_err(|failure| refusal(n8n, failure, MISSING))?;
+        Ok(Set {
+            key: self.key,
+            created: known.is_none(),
+        })
+    }
+}
+
+/// Deletes a variable; workflows that read it get nothing from then on.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct DeleteVariable {
+    variable_id: Id,
+    /// The id again, once the user has agreed.
+    confirm: Option<String>,
+}
+
+impl Tool for DeleteVariable {
+    const NAME: &'static str = "delete_variable";
+    const EFFECT: Effect = Effect::Destructive;
+    type Service = N8n;
+    type Output = Deleted;
+
+    async fn call(self, n8n: &N8n, call: &Call) -> Result<Deleted, ToolError> {
+        let id = self.variable_id.to_string();
+        let loss = format!("Deletes variable {id} of n8n.");
+        call.confirm(&loss, &id, self.confirm.as_deref()).await?;
+        let deleted = n8n.api.send(Method::DELETE, &["variables", &id], &[]).await;
+        let IgnoredAny = deleted.map_err(|failure| refusal(n8n, failure, MISSING))?;
+        Ok(Deleted { deleted: id })
+    }
+}
