@@ -5,13 +5,29 @@ use serde_json::value::RawValue;
 
 use crate::events::{Failure, Query, Record, Status, Timestamp, TraceId};
 
-/// The id of the newest event.
-pub(super) fn last_id(connection: &Connection) -> rusqlite::Result<i64> {
-    let last = "select coalesce(max(id), 0) from events";
-    connection
-        .prepare_cached(last)?
-        .query_row([], |row| row.get(0))
-}
+// The indexes are named, because without statistics SQLite may choose one that matches half of all
+// events.
+const ALL: &str = "
+    select id, timestamp, trace_id, event_type, status, source, metadata
+    from events where 1";
+
+const BY_TYPE: &str = "
+    select id, timestamp, trace_id, event_type, status, source, metadata
+    from events indexed by events_by_type where 1";
+
+const BY_STATUS: &str = "
+    select id, timestamp, trace_id, event_type, status, source, metadata
+    from events indexed by events_by_status where 1";
+
+const BY_TRACE: &str = "
+    with recursive
+        ends(first, last) as (select (select min(part) from events), (select max(part) from events)),
+        parts(number) as (
+            select last from ends union all
+            select number - 1 from parts where number > (select first from ends)
+        )
+    select id, timestamp, trace_id, event_type, status, source, metadata
+    from parts cross join events indexed by events_by_trace on part = number where 1";
 
 /// One walk backwards along an index, or one for each status where only the type is given: the index
 /// of types is ordered by status first.
@@ -35,16 +51,13 @@ fn walk(
     query: &Query,
     status: Option<Status>,
 ) -> Result<Vec<(i64, Record)>, Failure> {
-    // Named, because without statistics SQLite may choose one that matches half of all events.
-    let index = match (&query.trace_id, &query.event_type, status) {
-        (Some(_), _, _) => " indexed by events_by_trace",
-        (None, Some(_), _) => " indexed by events_by_type",
-        (None, None, Some(_)) => " indexed by events_by_status",
-        (None, None, None) => "",
-    };
-    let mut sql = format!(
-        "select id, timestamp, trace_id, event_type, status, source, metadata from events{index} where 1"
-    );
+    let mut sql = match (&query.trace_id, &query.event_type, status) {
+        (Some(_), _, _) => BY_TRACE,
+        (None, Some(_), _) => BY_TYPE,
+        (None, None, Some(_)) => BY_STATUS,
+        (None, None, None) => ALL,
+    }
+    .to_owned();
     let mut values = Vec::new();
     let mut only = |condition: &str, value: Value| {
         sql.push_str(" and ");

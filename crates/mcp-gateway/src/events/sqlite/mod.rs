@@ -3,10 +3,15 @@
 //! An event's row id is the time of its writing in microseconds, or one more than the last id where
 //! that is not greater. So ids are unique, ascending, never below the timestamp, and every index
 //! ends with the order in which events are asked for and removed.
+//!
+//! Trace ids are random: in one large index each event would change a page of its own, and that page
+//! is what writing costs. So the index is ordered by part first, a part being some thousand events
+//! that follow each other; a trace is looked for in each of them, which still takes little.
 
 mod failure;
 mod file;
 mod find;
+mod part;
 mod retain;
 mod schema;
 
@@ -17,6 +22,7 @@ use rusqlite::{Connection, TransactionBehavior, params};
 
 use self::file::FileId;
 pub(super) use self::file::put_aside;
+use self::part::Part;
 use super::query::Query;
 use super::record::Record;
 use super::store::{Failure, Retention, Store};
@@ -32,6 +38,7 @@ pub(super) struct Sqlite {
     /// Rows, as counted and then reckoned: others may write too.
     rows: u64,
     counted: Instant,
+    part: Part,
 }
 
 impl Sqlite {
@@ -52,11 +59,13 @@ impl Sqlite {
         connection.set_prepared_statement_cache_capacity(32);
         schema::prepare(&mut connection)?;
         let rows = retain::count(&connection)?;
+        let part = Part::last(&connection)?;
         Ok(Self {
             connection,
             file,
             rows,
             counted: Instant::now(),
+            part,
         })
     }
 
@@ -77,13 +86,15 @@ impl Store for Sqlite {
         let transaction = self
             .connection
             .transaction_with_behavior(TransactionBehavior::Immediate)?;
-        let mut id = find::last_id(&transaction)?;
+        let (mut id, part) = part::last(&transaction)?;
+        self.part.go_on(part);
         {
             let mut insert = transaction.prepare_cached(schema::INSERT)?;
             for record in records {
                 id = record.timestamp.0.max(id.saturating_add(1));
                 insert.execute(params![
                     id,
+                    self.part.next(),
                     record.timestamp.0,
                     record.trace_id.to_bytes(),
                     record.event_type,

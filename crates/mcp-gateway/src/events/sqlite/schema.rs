@@ -13,6 +13,7 @@ const VERSION: i32 = 1;
 const TABLE: &str = "
     create table events (
         id integer primary key,
+        part integer not null,
         timestamp integer not null,
         trace_id blob not null,
         event_type text not null,
@@ -20,14 +21,14 @@ const TABLE: &str = "
         source text not null,
         metadata text not null
     ) strict;
-    create index events_by_trace on events (trace_id);
+    create index events_by_trace on events (part, trace_id);
     create index events_by_type on events (event_type, status);
     create index events_by_status on events (status);
 ";
 
 pub(super) const INSERT: &str = "
-    insert into events (id, timestamp, trace_id, event_type, status, source, metadata)
-    values (?1, ?2, ?3, ?4, ?5, ?6, ?7)
+    insert into events (id, part, timestamp, trace_id, event_type, status, source, metadata)
+    values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)
 ";
 
 /// Of the file: what was removed is given back to the disk, and readers do not stop the writer.
