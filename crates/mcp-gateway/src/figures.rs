@@ -21,7 +21,11 @@ const FIGURES: [Figure; 7] = [
         "mcp_gateway_backend_up",
         "gauge",
         "1 while the backend can be called.",
-        |backend| Some(f64::from(u8::from(backend.status().state == State::Running))),
+        |backend| {
+            Some(f64::from(u8::from(
+                backend.status().state == State::Running,
+            )))
+        },
     ),
     (
         "mcp_gateway_backend_tools",

@@ -11,11 +11,11 @@ use tokio::sync::{Notify, watch};
 
 use crate::backend::{Backend, Signals, State};
 use crate::config::BackendKey;
-use crate::setup::{self as config, Config};
 use crate::events::{Event, Log, Status as Went, TraceId, kind};
 use crate::figures;
 use crate::offering::{Offering, Refused};
 use crate::relay::Relay;
+use crate::setup::{self as config, Config};
 use crate::tools;
 
 /// How long the first list waits for backends that are being started.
@@ -82,7 +82,12 @@ impl Hub {
     }
 
     /// Writes down that something happened to the gateway itself.
-    pub(crate) fn tell(&self, event: &'static str, went: Went, facts: Map<String, serde_json::Value>) {
+    pub(crate) fn tell(
+        &self,
+        event: &'static str,
+        went: Went,
+        facts: Map<String, serde_json::Value>,
+    ) {
         self.signals
             .log
             .record(Event::new(TraceId::random(), event, went, facts));
@@ -116,7 +121,8 @@ impl Hub {
     /// that start quickly, so that clients that ask only once see them.
     async fn publish(self: &Arc<Self>, server: &Server) {
         let backends = self.backends();
-        let tried = futures_util::future::join_all(backends.values().map(|backend| backend.tried()));
+        let tried =
+            futures_util::future::join_all(backends.values().map(|backend| backend.tried()));
         let _ = tokio::time::timeout(START, tried).await;
         loop {
             let offering = Arc::new(Offering::of(&self.relay, &self.backends()));
@@ -136,7 +142,11 @@ impl Hub {
     /// means to search it.
     fn shown(self: &Arc<Self>, offering: &Offering) -> Lists {
         let mut lists = offering.lists.clone();
-        let listed = lists.tools.iter().filter(|(tool, _)| tool.is_listed).count();
+        let listed = lists
+            .tools
+            .iter()
+            .filter(|(tool, _)| tool.is_listed)
+            .count();
         if listed > self.config().search_above {
             for (tool, _) in &mut lists.tools {
                 tool.is_listed = false;
@@ -152,7 +162,10 @@ impl Hub {
         loop {
             match source.changed().await {
                 Ok(config) => {
-                    tracing::info!(backends = config.backends.len(), "the configuration has changed");
+                    tracing::info!(
+                        backends = config.backends.len(),
+                        "the configuration has changed"
+                    );
                     self.apply(config);
                     self.tell(kind::CONFIG_CHANGED, Went::Success, Map::new());
                 }

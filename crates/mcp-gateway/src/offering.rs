@@ -56,10 +56,21 @@ impl Offering {
     fn add_tools(&mut self, relay: &Relay, parts: &[Part]) {
         let all = Filter::default();
         let names = |filtered: bool| {
-            Names::publish(parts.iter().map(|part| Offer {
-                backend: &part.backend.key,
-                filter: if filtered { &part.backend.config.filter } else { &all },
-                names: part.snapshot.tools.iter().map(|tool| tool.id.as_str()).collect(),
+            Names::publish(parts.iter().map(|part| {
+                Offer {
+                    backend: &part.backend.key,
+                    filter: if filtered {
+                        &part.backend.config.filter
+                    } else {
+                        &all
+                    },
+                    names: part
+                        .snapshot
+                        .tools
+                        .iter()
+                        .map(|tool| tool.id.as_str())
+                        .collect(),
+                }
             }))
         };
         self.refuse(&names(true));
@@ -108,16 +119,25 @@ impl Offering {
 
     fn add_prompts(&mut self, relay: &Relay, parts: &[Part]) {
         let all = Filter::default();
-        let names = Names::publish(parts.iter().map(|part| Offer {
-            backend: &part.backend.key,
-            filter: &all,
-            names: part.snapshot.prompts.iter().map(|prompt| prompt.id.as_str()).collect(),
+        let names = Names::publish(parts.iter().map(|part| {
+            Offer {
+                backend: &part.backend.key,
+                filter: &all,
+                names: part
+                    .snapshot
+                    .prompts
+                    .iter()
+                    .map(|prompt| prompt.id.as_str())
+                    .collect(),
+            }
         }));
         self.refuse(&names);
         for published in names.published() {
             let relayed = find(parts, &published.backend).and_then(|part| {
                 let prompts = &part.snapshot.prompts;
-                let item = prompts.iter().find(|prompt| *prompt.id == *published.item)?;
+                let item = prompts
+                    .iter()
+                    .find(|prompt| *prompt.id == *published.item)?;
                 prompt::relayed(relay, &part.backend, published, item)
             });
             self.lists.prompts.extend(relayed);
@@ -130,7 +150,9 @@ impl Offering {
         for Part { backend, snapshot } in parts {
             for item in snapshot.resources.iter().chain(&snapshot.templates) {
                 if taken.insert(item.id.clone()) {
-                    self.lists.resources.push(resource::relayed(relay, backend, item));
+                    self.lists
+                        .resources
+                        .push(resource::relayed(relay, backend, item));
                     continue;
                 }
                 self.refused.push(Refused {

@@ -1,7 +1,7 @@
 //! Stand-in until the configuration is there.
+use crate::config::{BackendKey, Filter};
 use std::collections::BTreeMap;
 use std::time::Duration;
-use crate::config::{BackendKey, Filter};
 
 #[derive(Clone, Default)]
 pub(crate) struct Config {
@@ -18,10 +18,14 @@ pub(crate) struct Backend {
     pub(crate) disabled: bool,
 }
 impl Backend {
-    pub(crate) fn is_child(&self) -> bool { self.url.is_none() }
+    pub(crate) fn is_child(&self) -> bool {
+        self.url.is_none()
+    }
 }
 #[derive(Clone)]
 pub(crate) struct Source;
 impl Source {
-    pub(crate) async fn changed(&mut self) -> Result<Config, String> { std::future::pending().await }
+    pub(crate) async fn changed(&mut self) -> Result<Config, String> {
+        std::future::pending().await
+    }
 }

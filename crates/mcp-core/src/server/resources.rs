@@ -7,11 +7,11 @@ use serde_json::{Value, json};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
-use super::tools::others_meta;
+use super::tools::passed_on;
 use super::{Connection, Outcome, Server};
 use crate::era::Era;
 use crate::error::{BadParam, Error};
-use crate::jsonrpc::{Json, Members};
+use crate::jsonrpc::Members;
 use crate::resource::Contents;
 use crate::tool::{Call, ToolErrorKind};
 
@@ -74,14 +74,7 @@ pub(super) fn imported(result: &RawValue, era: Era) -> Outcome {
     for added in ["resultType", "ttlMs", "cacheScope"] {
         members.remove(added);
     }
-    let meta = match era {
-        Era::Modern => members.remove("_meta").map(|meta| others_meta(&meta)),
-        _ => None,
-    };
-    Outcome {
-        meta: meta.unwrap_or_default(),
-        ..Json::Owned(members.encode()).into()
-    }
+    passed_on(members, era)
 }
 
 fn uri(params: Option<&RawValue>) -> Result<String, Error> {

@@ -341,13 +341,32 @@ fn imported(mut result: Members, era: Era) -> Outcome {
     let is_error = result
         .get("isError")
         .is_some_and(|value| value.get() == "true");
-    let meta = match era {
-        Era::Modern => result.remove("_meta").map(|meta| others_meta(&meta)),
-        _ => None,
-    };
     Outcome {
         is_error,
-        meta: meta.unwrap_or_default(),
+        ..passed_on(result, era)
+    }
+}
+
+/// A result with the `_meta` of another server, except for who that is: this server answers. In the
+/// modern era it says so in the same `_meta`.
+pub(super) fn passed_on(mut result: Members, era: Era) -> Outcome {
+    let meta = result.remove("_meta").map(|meta| {
+        let mut members = Members::read(&meta).unwrap_or_default();
+        members.remove("io.modelcontextprotocol/serverInfo");
+        members
+    });
+    let mut rest = String::new();
+    match meta.filter(|meta| !meta.is_empty()) {
+        Some(meta) if era == Era::Modern => rest = meta.inner(),
+        Some(meta) => {
+            if let Ok(meta) = RawValue::from_string(meta.encode()) {
+                result.set("_meta", meta);
+            }
+        }
+        None => {}
+    }
+    Outcome {
+        meta: rest,
         ..Json::Owned(result.encode()).into()
     }
 }
@@ -367,13 +386,6 @@ fn lowered(content: &RawValue, era: Era) -> Option<Box<RawValue>> {
         .map(|item| lowered(item).unwrap_or_else(|| item.get().to_owned()))
         .collect();
     RawValue::from_string(format!("[{}]", items.join(","))).ok()
-}
-
-/// The members of another server's `_meta`, except for who it is: this server answers.
-pub(super) fn others_meta(meta: &RawValue) -> String {
-    let mut members = Members::read(meta).unwrap_or_default();
-    members.remove("io.modelcontextprotocol/serverInfo");
-    members.inner()
 }
 
 /// The result of a tool that failed: what the model reads.

@@ -104,7 +104,7 @@ impl Backend {
         params: &RawValue,
         options: Options,
     ) -> Result<Box<RawValue>, Error> {
-        let answer = client.request_with(method, params, options).await;
+        let answer = Box::pin(client.request_with(method, params, options)).await;
         match &answer {
             Err(error) if error.is_transport_failure() => {
                 if self.breaker.failed() {
@@ -171,7 +171,9 @@ fn failure(error: Error) -> Failure {
         )),
         Error::Http {
             status: 401 | 403, ..
-        } => Failure::Unavailable(format!("{error}: the gateway's key for it is not accepted.")),
+        } => Failure::Unavailable(format!(
+            "{error}: the gateway's key for it is not accepted."
+        )),
         error => Failure::Broken(error),
     }
 }

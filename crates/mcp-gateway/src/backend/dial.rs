@@ -24,7 +24,7 @@ pub(super) async fn connect(
         "roots": {},
     }));
     let client = open(config, handler, Dialect::Newest)?;
-    let error = match client.connect(&who).await {
+    let error = match Box::pin(client.connect(&who)).await {
         Ok(_) => return Ok(client),
         Err(error) => error,
     };
@@ -48,7 +48,9 @@ fn open(
         .handler(handler);
     let words = |error: Error| error.to_string();
     match &config.url {
-        Some(url) => builder.http(Endpoint::new(url).map_err(words)?).map_err(words),
+        Some(url) => builder
+            .http(Endpoint::new(url).map_err(words)?)
+            .map_err(words),
         None => {
             let (program, arguments) = config.argv.split_first().ok_or("no command")?;
             let mut command = Command::new(program).args(arguments);

@@ -80,12 +80,15 @@ pub(crate) fn fits(template: &str, uri: &str) -> bool {
         return template == uri;
     };
     let end = rest.rsplit_once('}').map_or("", |(_, end)| end);
-    let inner = uri.strip_prefix(start).and_then(|uri| uri.strip_suffix(end));
+    let inner = uri
+        .strip_prefix(start)
+        .and_then(|uri| uri.strip_suffix(end));
     !start.is_empty() && inner.is_some_and(|inner| !inner.is_empty())
 }
 
 async fn list(client: &Client, method: &str, member: &str, id: &str) -> Result<Vec<Item>, Error> {
-    let items = client.list(method, member).await?;
+    // Requests are large futures; boxed, they are not copied from frame to frame.
+    let items = Box::pin(client.list(method, member)).await?;
     let named = items.into_iter().filter_map(|definition| {
         let members = mcp_core::jsonrpc::Members::read(&definition)?;
         let id = mcp_core::jsonrpc::string(members.get(id)?)?.into_owned();

@@ -15,7 +15,7 @@ use tokio::time::Instant;
 use super::backoff::Backoff;
 use super::hears::Hears;
 use super::snapshot::Snapshot;
-use super::{Backend, State, Status, dial};
+use super::{Backend, State, dial};
 use crate::events::{Event, Status as Went, TraceId, kind};
 
 /// How long changes may gather before the lists are read again.
@@ -84,7 +84,7 @@ impl Backend {
             Ok(client) => client,
             Err(reason) => return End::Fell(reason),
         };
-        match Snapshot::read(&client).await {
+        match Box::pin(Snapshot::read(&client)).await {
             Ok(snapshot) => self.set_snapshot(snapshot),
             Err(error) => {
                 client.close().await;
@@ -111,12 +111,12 @@ impl Backend {
 
     /// Ends what is left of the last life.
     async fn retire(&self) {
-        let client = self.status.send_replace(Status {
-            client: None,
-            state: State::Stopped,
-            ..self.status.borrow().clone()
+        let mut client = None;
+        self.status.send_modify(|status| {
+            status.state = State::Stopped;
+            client = status.client.take();
         });
-        if let Some(client) = client.client {
+        if let Some(client) = client {
             client.close().await;
         }
     }
@@ -153,7 +153,7 @@ impl Backend {
                 () = self.stale.notified() => tokio::time::sleep(GATHER).await,
                 () = tokio::time::sleep(LOOK), if !self.config.is_child() => {}
             }
-            match Snapshot::read(client).await {
+            match Box::pin(Snapshot::read(client)).await {
                 Ok(snapshot) => self.set_snapshot(snapshot),
                 // What was offered before is better than nothing.
                 Err(error) => {
@@ -180,7 +180,7 @@ impl Backend {
                 "resourceSubscriptions": wanted,
             });
             let listening = async {
-                let broke = match client.listen(&filter).await {
+                let broke = match Box::pin(client.listen(&filter)).await {
                     Ok(listening) => listening.ended().await,
                     Err(error) => Err(error),
                 };
@@ -233,7 +233,8 @@ impl Backend {
                     .map(|uri| ("resources/unsubscribe", uri)),
             );
         for (method, uri) in changes {
-            if let Err(error) = client.request(method, &json!({"uri": uri})).await {
+            let params = json!({"uri": uri});
+            if let Err(error) = Box::pin(client.request(method, &params)).await {
                 tracing::debug!(backend = %self.key, method, %error, "refused");
             }
         }

@@ -1,7 +1,109 @@
 //! Which backends there are, and how the gateway treats them.
+//!
+//! [`Options`] is the command line; [`Options::load`] reads it, with the file that it names, into a
+//! [`Config`] and a [`Source`], which tells of every later change of that file. A file is either ours
+//! (TOML) or that of another host (`mcp.json`); what is wrong with it is a [`ConfigError`].
 
+mod backend;
+mod error;
+mod expand;
+mod file;
 mod filter;
+mod hosts;
+mod jsonc;
 mod key;
+mod options;
+mod quick;
+mod secret;
+mod source;
+mod span;
 
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use crate::events;
+
+pub use self::backend::{Backend, Child, Remote, Target};
+pub use self::error::ConfigError;
 pub use self::filter::Filter;
 pub use self::key::BackendKey;
+pub use self::options::Options;
+pub use self::secret::Secret;
+pub use self::source::Source;
+
+/// What the start of a backend may take, unless set.
+const START_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// How the gateway is configured. Has no `Debug`, as its backends have none.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Config {
+    /// The backends, those that are not used included.
+    pub backends: BTreeMap<BackendKey, Backend>,
+    /// With more published tools than this, a search takes the place of their definitions; `None`
+    /// for never.
+    pub search_above: Option<usize>,
+    /// What is done about a tool that is not what it was.
+    pub tool_changes: ToolChanges,
+    /// Where events are kept …
+    pub events: events::Place,
+    /// … and how many of them.
+    pub retention: events::Retention,
+}
+
+/// What is done about a tool whose description or schema is not what it was.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ToolChanges {
+    /// An event is recorded.
+    #[default]
+    Warn,
+    /// The tool is not published either, until its backend is restarted by somebody.
+    Block,
+}
+
+/// How two configurations differ in their backends.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Difference {
+    /// New ones.
+    pub added: Vec<BackendKey>,
+    /// Those that are gone.
+    pub removed: Vec<BackendKey>,
+    /// Those that are configured differently.
+    pub changed: Vec<BackendKey>,
+}
+
+impl Config {
+    /// What has to be done to come from this configuration to `next`.
+    pub fn difference(&self, next: &Self) -> Difference {
+        let mut difference = Difference::default();
+        for (key, backend) in &self.backends {
+            match next.backends.get(key) {
+                None => difference.removed.push(key.clone()),
+                Some(other) if other != backend => difference.changed.push(key.clone()),
+                Some(_) => {}
+            }
+        }
+        let new = |key: &&BackendKey| !self.backends.contains_key(*key);
+        difference.added = next.backends.keys().filter(new).cloned().collect();
+        difference
+    }
+}
+
+impl Default for Config {
+    /// No backends; events in memory.
+    fn default() -> Self {
+        Self {
+            backends: BTreeMap::new(),
+            search_above: None,
+            tool_changes: ToolChanges::Warn,
+            events: events::Place::Memory,
+            retention: events::Retention {
+                age: Duration::from_secs(30 * 86_400),
+                rows: 1_000_000,
+                bytes: 512 << 20,
+            },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

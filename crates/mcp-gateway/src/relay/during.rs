@@ -111,7 +111,8 @@ fn refused(error: ToolError) -> RpcError {
 }
 
 fn raw(answer: &Value) -> Result<Box<RawValue>, RpcError> {
-    to_raw_value(answer).map_err(|_| RpcError::new(mcp_core::jsonrpc::INTERNAL_ERROR, "Internal error"))
+    to_raw_value(answer)
+        .map_err(|_| RpcError::new(mcp_core::jsonrpc::INTERNAL_ERROR, "Internal error"))
 }
 
 fn read<T: for<'de> Deserialize<'de>>(params: Option<&RawValue>) -> Option<T> {

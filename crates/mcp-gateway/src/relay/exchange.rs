@@ -88,8 +88,7 @@ impl Exchange<'_> {
         let params = RawValue::from_string(params.encode()).map_err(unreadable)?;
         let (backend, method, may_repeat) =
             (Arc::clone(self.backend), self.method, self.may_repeat);
-        let pending =
-            async move { backend.request(method, &params, options, may_repeat).await };
+        let pending = async move { backend.request(method, &params, options, may_repeat).await };
         Ok(UnderWay {
             pending: Box::pin(pending),
             during,
@@ -109,7 +108,11 @@ impl Exchange<'_> {
                  before you call again.",
             )
         };
-        let parked = self.relay.parking.take(answers, &self.owner()).map_err(lost)?;
+        let parked = self
+            .relay
+            .parking
+            .take(answers, &self.owner())
+            .map_err(lost)?;
         let Some((name, parked)) = parked else {
             return Ok(None);
         };
@@ -219,7 +222,10 @@ impl Exchange<'_> {
         };
         let name = self.relay.parking.park(parked, self.owner());
         let name = name.ok_or_else(too_many)?;
-        let keys: Vec<String> = requests.iter().map(|(key, _)| format!("{name}.{key}")).collect();
+        let keys: Vec<String> = requests
+            .iter()
+            .map(|(key, _)| format!("{name}.{key}"))
+            .collect();
         let requests = keys
             .iter()
             .map(String::as_str)

@@ -147,9 +147,7 @@ impl Drop for End<'_> {
         let Some(outcome) = self.outcome else { return };
         let duration = self.started.elapsed();
         let backend = &self.tool.backend;
-        backend
-            .figures
-            .record(outcome == Outcome::Ok, duration);
+        backend.figures.record(outcome == Outcome::Ok, duration);
         let call = events::Call {
             outcome,
             principal: self.principal.take(),
@@ -164,4 +162,3 @@ impl Drop for End<'_> {
         self.tool.relay.log.record(Event::call(self.trace, call));
     }
 }
-

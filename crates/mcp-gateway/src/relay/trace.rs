@@ -41,7 +41,11 @@ mod tests {
         let trace = parse("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01").unwrap();
         assert_eq!(trace.hex(), "4bf92f3577b34da6a3ce929d0e0e4736");
         assert_eq!(parse(&parent(trace)), Some(trace));
-        for bad in ["", "00-0-0-01", "ff-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"] {
+        for bad in [
+            "",
+            "00-0-0-01",
+            "ff-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01",
+        ] {
             assert_eq!(parse(bad), None, "{bad}");
         }
     }

@@ -110,7 +110,11 @@ impl Tool for GatewayStatus {
                 prompts: offering.lists.prompts.len(),
             },
             event_log: EventLog {
-                status: if events.degraded.is_none() { "ok" } else { "degraded" },
+                status: if events.degraded.is_none() {
+                    "ok"
+                } else {
+                    "degraded"
+                },
                 reason: events.degraded,
                 written: events.written,
                 dropped: events.dropped,

@@ -1,7 +1,9 @@
 //! `search_tools`: instead of a list that is too long for a model.
 
 use mcp_core::jsonrpc::Members;
-use mcp_core::tool::{Bounded, Call, Content, Definition, Detail, Effect, Tool, ToolError, ToolResult};
+use mcp_core::tool::{
+    Bounded, Call, Content, Definition, Detail, Effect, Tool, ToolError, ToolResult,
+};
 use schemars::JsonSchema;
 use serde::Deserialize;
 

@@ -1,0 +1,215 @@
+//! The configuration file, in TOML.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serde::Deserialize;
+
+use super::error::Problem;
+use super::expand::{Place, Unset, is_variable};
+use super::span::{Span, line_at, line_of};
+use super::{Backend, BackendKey, Child, Config, ConfigError, Filter, Remote, Target, ToolChanges};
+use crate::events;
+
+/// Longest of all timeouts.
+const MAX_TIMEOUT: Duration = Duration::from_secs(600);
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    #[serde(default)]
+    backends: BTreeMap<String, Entry>,
+    timeout: Option<Span>,
+    start_timeout: Option<Span>,
+    search_above: Option<usize>,
+    tool_changes: Option<Changes>,
+    events: Option<Events>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Entry {
+    command: Option<Vec<String>>,
+    env: Option<BTreeMap<String, String>>,
+    env_pass: Option<Vec<String>>,
+    cwd: Option<String>,
+    url: Option<String>,
+    protocol: Option<Protocol>,
+    headers: Option<BTreeMap<String, String>>,
+    token: Option<String>,
+    #[serde(default)]
+    allow: Vec<String>,
+    #[serde(default)]
+    deny: Vec<String>,
+    timeout: Option<Span>,
+    start_timeout: Option<Span>,
+    #[serde(default)]
+    disabled: bool,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Protocol {
+    Mcp,
+    Rpc,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Changes {
+    Warn,
+    Block,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Events {
+    store: Option<String>,
+    days: Option<u32>,
+    rows: Option<u64>,
+    megabytes: Option<u64>,
+}
+
+/// Reads a file of ours; `name` is how it is called in errors. `base` says what holds where the file
+/// says nothing.
+pub(super) fn parse(
+    text: &str,
+    name: &str,
+    place: &Place<'_>,
+    base: Config,
+) -> Result<Config, ConfigError> {
+    let file = read(text, name)?;
+    file.check(place, base).map_err(|problem| {
+        let line = line_of(text, &problem.field);
+        problem.at(name, line)
+    })
+}
+
+fn read(text: &str, name: &str) -> Result<File, ConfigError> {
+    let wrong = |field: &str, error: &toml::de::Error| ConfigError {
+        place: name.to_owned(),
+        line: error.span().map(|span| line_at(text, span.start)),
+        field: field.to_owned(),
+        problem: without_values(error.message()),
+    };
+    let reader = toml::Deserializer::parse(text).map_err(|error| wrong("", &error))?;
+    serde_path_to_error::deserialize(reader).map_err(|error| {
+        let field = error.path().to_string();
+        wrong(field.trim_start_matches('.'), error.inner())
+    })
+}
+
+/// What was expected, without what was found: that might be a secret in the wrong field.
+fn without_values(message: &str) -> String {
+    let first = message.lines().next().unwrap_or(message);
+    let harmless = ["unknown field", "unknown variant", "missing field", "duplicate"];
+    if harmless.iter().any(|start| first.starts_with(start)) {
+        return first.to_owned();
+    }
+    match first.find("expected ") {
+        Some(at) => first[at..].to_owned(),
+        None if first.contains(['"', '`']) => "this value cannot be used here".to_owned(),
+        None => first.to_owned(),
+    }
+}
+
+impl File {
+    fn check(self, place: &Place<'_>, base: Config) -> Result<Config, Problem> {
+        let mut config = base;
+        let timeout = limit(self.timeout, &["timeout"])?;
+        let start = limit(self.start_timeout, &["start_timeout"])?;
+        for (name, entry) in self.backends {
+            let at = ["backends", &name];
+            let key = BackendKey::parse(&name).map_err(|what| Problem::new(&at, what))?;
+            let mut backend = entry.check(&name, place)?;
+            backend.timeout = backend.timeout.or(timeout);
+            backend.start_timeout = match &start {
+                Some(start) if backend.start_timeout == super::START_TIMEOUT => *start,
+                _ => backend.start_timeout,
+            };
+            config.backends.insert(key, backend);
+        }
+        config.search_above = self.search_above.or(config.search_above);
+        config.tool_changes = match self.tool_changes {
+            Some(Changes::Block) => ToolChanges::Block,
+            Some(Changes::Warn) => ToolChanges::Warn,
+            None => config.tool_changes,
+        };
+        if let Some(events) = self.events {
+            events.check(place, &mut config)?;
+        }
+        Ok(config)
+    }
+}
+
+impl Entry {
+    fn check(self, name: &str, place: &Place<'_>) -> Result<Backend, Problem> {
+        let wrong = |field: &str, what: &str| Problem::new(&["backends", name, field], what);
+        let timeout = limit(self.timeout, &["backends", name, "timeout"])?;
+        let start = limit(self.start_timeout, &["backends", name, "start_timeout"])?;
+        let filter = Filter::new(self.allow, self.deny);
+        let disabled = self.disabled.then(|| "by the configuration".to_owned());
+        let mut reader = Reader {
+            name,
+            place,
+            missing: None,
+        };
+        let target = match (self.command, self.url) {
+            (Some(command), None) => {
+                let foreign = [
+                    ("protocol", self.protocol.is_some()),
+                    ("headers", self.headers.is_some()),
+                    ("token", self.token.is_some()),
+                ];
+                if let Some((field, _)) = foreign.iter().find(|(_, given)| *given) {
+                    return Err(wrong(field, "belongs to a backend with `url`, not `command`"));
+                }
+                Target::Child(Child {
+                    argv: reader.command(command)?,
+                    env: reader.secrets("env", self.env)?,
+                    env_pass: reader.names(self.env_pass)?,
+                    cwd: reader.folder(self.cwd)?,
+                })
+            }
+            (None, Some(url)) => {
+                let foreign = [
+                    ("env", self.env.is_some()),
+                    ("env_pass", self.env_pass.is_some()),
+                    ("cwd", self.cwd.is_some()),
+                ];
+                if let Some((field, _)) = foreign.iter().find(|(_, given)| *given) {
+                    return Err(wrong(field, "belongs to a backend with `command`, not `url`"));
+                }
+                let remote = Remote {
+                    url: reader.url(&url)?,
+                    headers: reader.secrets("headers", self.headers)?,
+                    token: reader.token(self.token)?,
+                };
+                match self.protocol {
+                    Some(Protocol::Rpc) => Target::Rpc(remote),
+                    Some(Protocol::Mcp) | None => Target::Http(remote),
+                }
+            }
+            (Some(_), Some(_)) => return Err(wrong("url", "there is a `command` too: only one of them")),
+            (None, None) => {
+                let what = "needs `command`, a list of a program and its arguments, or `url`";
+                return Err(Problem::new(&["backends", name], what));
+            }
+        };
+        Ok(Backend {
+            target,
+            filter,
+            timeout,
+            start_timeout: start.unwrap_or(super::START_TIMEOUT),
+            disabled: disabled.or(reader.missing),
+        })
+    }
+}
+
+/// Reads the texts of one backend; remembers what is not set in the environment.
+pub(super) struct Reader<'a> {
+    pub(super) name: &'a str,
+    pub(super) place: &'a Place<'a>,
+    pub(super) missing: Option<String>,
+}
