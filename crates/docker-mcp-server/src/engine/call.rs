@@ -75,13 +75,4 @@ impl Engine {
         let path = path.build()?;
         Ok(request::send(self.client()?, method, path, body))
     }
-
-    /// A whole reply of at most `limit` bytes, within the usual time.
-    pub(crate) async fn read_bytes(&self, path: Path, limit: usize) -> Result<Vec<u8>, Failure> {
-        let read = async {
-            let reply = request::get(self.client()?, path.build()?);
-            request::read(reply, limit).await
-        };
-        within(self.timeout, read).await
-    }
 }

@@ -26,7 +26,9 @@ use http::uri::PathAndQuery;
 use mcp_core::tool::ToolError;
 use serde::Deserialize;
 
-pub(crate) use container::{Details, Health, HostConfig, Mount, Port, PortBinding, State, Summary};
+pub(crate) use container::{
+    Details, Health, HostConfig, Mount, Port, PortBinding, State, Summary, is_anonymous,
+};
 pub(crate) use events::Event;
 pub(crate) use failure::{Asked, Failure};
 pub(crate) use lines::Lines;

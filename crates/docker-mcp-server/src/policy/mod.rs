@@ -15,7 +15,7 @@ use anyhow::Context as _;
 use mcp_core::tool::{ToolError, ToolErrorKind};
 
 pub(crate) use create::Wanted;
-pub(crate) use rule::Subject;
+pub(crate) use rule::{Subject, glob};
 
 use self::file::PolicyFile;
 use self::rule::Rules;

@@ -131,7 +131,7 @@ fn is_image(pattern: &str, image: &str) -> bool {
 }
 
 /// Whether `text` is `pattern`, in which `*` stands for anything.
-fn glob(pattern: &str, text: &str) -> bool {
+pub(crate) fn glob(pattern: &str, text: &str) -> bool {
     let Some((head, mut rest)) = pattern.split_once('*') else {
         return pattern == text;
     };

@@ -21,6 +21,8 @@ const DEFAULT_BYTES: u32 = 7_000;
 const MAX_ENTRIES: usize = 100;
 /// Bytes of the archive beside the file itself: its headers, and those of other entries.
 const OVERHEAD: usize = 256 << 10;
+/// Bytes of the archive of a directory, which holds all that is in it.
+const DIRECTORY: usize = 16 << 20;
 
 /// Read a file of a container, or list a directory, also where it is stopped.
 #[derive(Deserialize, JsonSchema)]
@@ -71,12 +73,20 @@ impl Tool for CopyFromContainer {
         let details = docker.look_at(&self.container).await?;
         let limit = self.max_bytes.map_or(DEFAULT_BYTES, Bounded::get) as usize;
         let id = change::id(&details)?;
-        let read = archive(docker, &id, &self.path, limit + OVERHEAD);
-        let bytes = match read.await {
-            Ok(bytes) => bytes,
-            Err(failure) => return Err(explain(docker, failure, &self.container, &self.path).await),
-        };
-        let mut file = self.read(&bytes, limit)?;
+        let mut file = File::default();
+        // What it is shows only in the archive, and that of a directory is long.
+        for most in [limit + OVERHEAD, DIRECTORY] {
+            let bytes = match archive(docker, &id, &self.path, most).await {
+                Ok(bytes) => bytes,
+                Err(failure) => {
+                    return Err(explain(docker, failure, &self.container, &self.path).await);
+                }
+            };
+            file = self.read(&bytes, limit)?;
+            if file.kind != "directory" || !file.truncated {
+                break;
+            }
+        }
         details.display_name().clone_into(&mut file.container);
         let mut redactor = docker.redactor();
         file.text = file.text.map(|text| redactor.text(&text));

@@ -147,7 +147,7 @@ fn name(container: &Summary) -> &str {
 }
 
 /// The list tells health only within its text for people.
-fn health(status: &str) -> Option<&'static str> {
+pub(super) fn health(status: &str) -> Option<&'static str> {
     let known = ["unhealthy", "healthy", "starting"];
     let shown = status.split_once('(')?.1;
     known

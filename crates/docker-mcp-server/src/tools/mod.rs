@@ -1,25 +1,51 @@
 //! The tools, one file each.
 
+mod build_image;
 mod change;
+mod compose;
+mod compose_down;
+mod compose_up;
+mod connect_network;
 mod copy_from_container;
 mod copy_to_container;
 mod create_container;
+mod create_network;
+mod create_volume;
 mod diagnose_container;
+mod disconnect_network;
+mod done;
 mod execute_command;
 pub(crate) mod exit;
 mod follow_container_logs;
+mod get_compose_logs;
 mod get_container;
 mod get_container_logs;
 mod get_container_stats;
+mod get_image;
+mod get_system_info;
 mod kill_container;
+mod list_compose_projects;
 mod list_containers;
+mod list_events;
+mod list_images;
+mod list_networks;
+mod list_volumes;
+mod networks;
 mod pause_container;
 mod ports;
+mod progress;
+mod prune;
+mod pull_image;
 mod remove_container;
+mod remove_image;
+mod remove_network;
+mod remove_volume;
 mod restart_container;
 mod start_container;
 mod stop_container;
+mod tag_image;
 mod update_container;
+mod volumes;
 mod wait_container;
 
 pub(crate) use get_container::GetContainer;
@@ -44,6 +70,11 @@ pub(crate) fn all() -> Toolset<Docker> {
         .with::<get_container_logs::GetContainerLogs>()
         .with::<diagnose_container::DiagnoseContainer>()
         .group("containers", containers())
+        .group("images", images())
+        .group("networks", networks())
+        .group("volumes", volumes())
+        .group("compose", compose())
+        .group("system", system())
         .group(
             "exec",
             Toolset::new().with::<execute_command::ExecuteCommand>(),
@@ -62,6 +93,47 @@ fn containers() -> Toolset<Docker> {
         .with::<get_container_stats::GetContainerStats>()
         .with::<copy_from_container::CopyFromContainer>()
         .with::<copy_to_container::CopyToContainer>()
+}
+
+fn images() -> Toolset<Docker> {
+    Toolset::new()
+        .with::<list_images::ListImages>()
+        .with::<get_image::GetImage>()
+        .with::<pull_image::PullImage>()
+        .with::<build_image::BuildImage>()
+        .with::<tag_image::TagImage>()
+        .with::<remove_image::RemoveImage>()
+}
+
+fn networks() -> Toolset<Docker> {
+    Toolset::new()
+        .with::<list_networks::ListNetworks>()
+        .with::<create_network::CreateNetwork>()
+        .with::<connect_network::ConnectNetwork>()
+        .with::<disconnect_network::DisconnectNetwork>()
+        .with::<remove_network::RemoveNetwork>()
+}
+
+fn volumes() -> Toolset<Docker> {
+    Toolset::new()
+        .with::<list_volumes::ListVolumes>()
+        .with::<create_volume::CreateVolume>()
+        .with::<remove_volume::RemoveVolume>()
+}
+
+fn compose() -> Toolset<Docker> {
+    Toolset::new()
+        .with::<list_compose_projects::ListComposeProjects>()
+        .with::<get_compose_logs::GetComposeLogs>()
+        .with::<compose_up::ComposeUp>()
+        .with::<compose_down::ComposeDown>()
+}
+
+fn system() -> Toolset<Docker> {
+    Toolset::new()
+        .with::<get_system_info::GetSystemInfo>()
+        .with::<list_events::ListEvents>()
+        .with::<prune::Prune>()
 }
 
 /// As many of `rows` as fit in `room` bytes of JSON, and how many do not.

@@ -1,0 +1,189 @@
+//! `compose_down`.
+
+use std::collections::BTreeMap;
+
+use futures_util::future::join_all;
+use http::Method;
+use mcp_core::tool::{Call, Effect, TaskSupport, Tool, ToolError};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::change;
+use super::compose::{self, PROJECT};
+use super::networks::Network;
+use super::stop_container::grace;
+use super::volumes;
+use crate::Docker;
+use crate::engine::{Body, Details, Path};
+use crate::name::{ContainerName, ObjectName};
+
+/// Stop and remove the containers and networks of a compose project. Works without the compose
+/// program.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ComposeDown {
+    project: ObjectName,
+    /// Also its volumes, with all data.
+    #[serde(default)]
+    volumes: bool,
+    /// The project's name again, where the user cannot be asked.
+    confirm: Option<String>,
+}
+
+#[derive(Default, Serialize, JsonSchema)]
+pub(super) struct Down {
+    project: String,
+    removed_containers: Vec<String>,
+    removed_networks: Vec<String>,
+    removed_volumes: Vec<String>,
+    /// What could not be removed, and why.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    failed: BTreeMap<String, String>,
+}
+
+impl Tool for ComposeDown {
+    const NAME: &'static str = "compose_down";
+    const EFFECT: Effect = Effect::Destructive;
+    const TASK: TaskSupport = TaskSupport::Optional;
+    type Service = Docker;
+    type Output = Down;
+
+    async fn call(self, docker: &Docker, call: &Call) -> Result<Down, ToolError> {
+        docker.policy.destructive()?;
+        let mut containers = Vec::new();
+        for container in compose::project(docker, &self.project).await? {
+            if let Ok(id) = ContainerName::new(&container.id) {
+                // One that may not be touched keeps the whole project up.
+                containers.push(docker.take(&id).await?);
+            }
+        }
+        let volumes = self.volumes(docker).await?;
+        let loss = self.loss(&containers, &volumes);
+        let target = self.project.as_str();
+        docker
+            .confirm(call, &loss, target, self.confirm.as_deref())
+            .await?;
+
+        let mut down = Down {
+            project: self.project.to_string(),
+            ..Down::default()
+        };
+        let total = containers.len() as f64;
+        let ended = join_all(containers.iter().map(|container| end(docker, container))).await;
+        call.progress(1.0, Some(total + 1.0), "containers are removed");
+        for (container, ended) in containers.iter().zip(ended) {
+            let name = container.display_name().to_owned();
+            match ended {
+                Ok(()) => down.removed_containers.push(name),
+                Err(error) => {
+                    down.failed.insert(name, error.message().to_owned());
+                }
+            }
+        }
+        let path = Path::to("/networks");
+        for name in self.networks(docker).await? {
+            let removed = remove(docker, path.clone(), &name).await;
+            down.note(name, removed, |down| &mut down.removed_networks);
+        }
+        for name in volumes {
+            let removed = remove(docker, Path::to("/volumes"), &name).await;
+            down.note(name, removed, |down| &mut down.removed_volumes);
+        }
+        Ok(down)
+    }
+}
+
+impl Down {
+    fn note(
+        &mut self,
+        name: ObjectName,
+        removed: Result<(), ToolError>,
+        list: impl Fn(&mut Self) -> &mut Vec<String>,
+    ) {
+        match removed {
+            Ok(()) => list(self).push(name.to_string()),
+            Err(error) => {
+                self.failed
+                    .insert(name.to_string(), error.message().to_owned());
+            }
+        }
+    }
+}
+
+impl ComposeDown {
+    fn loss(&self, containers: &[Details], volumes: &[ObjectName]) -> String {
+        let names: Vec<&str> = containers.iter().map(Details::display_name).collect();
+        let data = match (volumes, self.volumes) {
+            ([], _) => "",
+            (_, true) => " All data in its volumes is lost for good:",
+            (_, false) => " Its volumes stay:",
+        };
+        let volumes: Vec<&str> = volumes.iter().map(ObjectName::as_str).collect();
+        let loss = format!(
+            "Stops and removes {} containers of `{}`, with their logs and the files they wrote: \
+             {}.{data} {}",
+            names.len(),
+            self.project,
+            names.join(", "),
+            volumes.join(", ")
+        );
+        loss.trim_end().to_owned()
+    }
+
+    async fn networks(&self, docker: &Docker) -> Result<Vec<ObjectName>, ToolError> {
+        let listed = docker.engine.read_json(Path::to("/networks")).await;
+        let listed: Vec<Network> = listed.map_err(|failure| docker.engine.explain(failure))?;
+        let own = listed.iter().filter(|network| self.owns(&network.labels));
+        let own = own.filter(|network| docker.policy.permits(&network.subject()));
+        Ok(own
+            .filter_map(|network| ObjectName::new(&network.name).ok())
+            .collect())
+    }
+
+    /// Those that are to be removed.
+    async fn volumes(&self, docker: &Docker) -> Result<Vec<ObjectName>, ToolError> {
+        if !self.volumes {
+            return Ok(Vec::new());
+        }
+        let listed = volumes::list(docker).await?;
+        let own = listed.iter().filter(|volume| self.owns(&volume.labels));
+        Ok(own
+            .filter_map(|volume| ObjectName::new(&volume.name).ok())
+            .collect())
+    }
+
+    fn owns(&self, labels: &BTreeMap<String, String>) -> bool {
+        labels
+            .get(PROJECT)
+            .is_some_and(|project| project == self.project.as_str())
+    }
+}
+
+/// Stops a container gently, and removes it with its anonymous volumes.
+async fn end(docker: &Docker, container: &Details) -> Result<(), ToolError> {
+    let id = change::id(container)?;
+    if container.state.is_alive() {
+        let grace = grace::<0, 0>(None, container);
+        let stopped = docker.engine.stop(&id, grace).await;
+        stopped.map_err(|failure| docker.engine.explain(failure))?;
+    }
+    let path = Path::to("/containers")
+        .id(&id)
+        .query("v", true)
+        .query("force", true);
+    let removed = docker.engine.change(Method::DELETE, path, Body::None).await;
+    match removed {
+        Err(failure) if failure.is_no_such_container() => Ok(()),
+        Err(failure) => Err(docker.engine.explain(failure)),
+        Ok(_) => Ok(()),
+    }
+}
+
+async fn remove(docker: &Docker, path: Path, name: &ObjectName) -> Result<(), ToolError> {
+    let removed = docker
+        .engine
+        .change(Method::DELETE, path.id(name), Body::None)
+        .await;
+    removed.map_err(|failure| docker.engine.explain(failure))?;
+    Ok(())
+}

@@ -1,0 +1,115 @@
+//! `compose_up`.
+
+mod cli;
+
+use mcp_core::tool::{Call, Effect, TaskSupport, Tool, ToolError, ToolErrorKind};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::compose;
+use super::get_container_logs::newest;
+use crate::Docker;
+use crate::name::ObjectName;
+
+/// Bytes of the program's output in an answer, which has it twice.
+const MAX_BYTES: usize = 6_000;
+
+/// Bring up the compose project of a directory that the operator has allowed. Needs the compose
+/// program where this server runs.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ComposeUp {
+    /// Absolute, with the compose file.
+    directory: String,
+    /// Default: the directory's name.
+    project: Option<ObjectName>,
+    /// Default: all.
+    #[serde(default)]
+    services: Vec<ObjectName>,
+    /// Build images first.
+    #[serde(default)]
+    build: bool,
+    /// The project's name again, where it is up and the user cannot be asked.
+    confirm: Option<String>,
+}
+
+#[derive(Serialize, JsonSchema)]
+pub(super) struct Up {
+    project: String,
+    running: usize,
+    containers: usize,
+    /// The end of what the program said.
+    output: String,
+    /// Values hidden as `***`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    redacted: Option<u32>,
+}
+
+impl Tool for ComposeUp {
+    const NAME: &'static str = "compose_up";
+    // Containers whose configuration has changed are made anew.
+    const EFFECT: Effect = Effect::Destructive;
+    const TASK: TaskSupport = TaskSupport::Optional;
+    type Service = Docker;
+    type Output = Up;
+
+    async fn call(self, docker: &Docker, call: &Call) -> Result<Up, ToolError> {
+        docker.policy.destructive()?;
+        let directory = docker.policy.directory(&self.directory)?;
+        let project = match &self.project {
+            Some(name) => name.as_str().to_lowercase(),
+            None => default_name(&directory.to_string_lossy()),
+        };
+        let name = ObjectName::new(&project)
+            .map_err(|_| ToolError::invalid_argument("Give a project name."))?;
+        if let Some(existing) = compose::projects(docker).await?.get(&project) {
+            let loss = format!(
+                "Brings up `{project}`: of its {} containers, those whose configuration has \
+                 changed are made anew and lose the files that they wrote outside of volumes.",
+                existing.len()
+            );
+            docker
+                .confirm(call, &loss, &project, self.confirm.as_deref())
+                .await?;
+        }
+        let mut arguments = vec!["-p", name.as_str(), "up", "-d"];
+        if self.build {
+            arguments.push("--build");
+        }
+        arguments.extend(self.services.iter().map(ObjectName::as_str));
+        let done = cli::run(docker, &directory, &arguments, call).await?;
+        let mut redactor = docker.redactor();
+        let said = redactor.text(&done.output);
+        let output = newest(&said, MAX_BYTES).to_owned();
+        if !done.succeeded {
+            let text = format!("`{project}` did not come up. Compose said:\n{output}");
+            return Err(ToolError::new(ToolErrorKind::Upstream, text));
+        }
+        let containers = compose::projects(docker)
+            .await?
+            .remove(&project)
+            .unwrap_or_default();
+        let running = containers
+            .iter()
+            .filter(|container| container.state == "running");
+        Ok(Up {
+            running: running.count(),
+            containers: containers.len(),
+            project,
+            output,
+            redacted: redactor.hidden(),
+        })
+    }
+}
+
+/// As compose makes it of a directory.
+fn default_name(directory: &str) -> String {
+    let name = directory
+        .rsplit('/')
+        .next()
+        .unwrap_or_default()
+        .to_lowercase();
+    let legal = |c: &char| c.is_ascii_lowercase() || c.is_ascii_digit() || matches!(c, '-' | '_');
+    let name: String = name.chars().filter(legal).collect();
+    name.trim_start_matches(['-', '_']).to_owned()
+}

@@ -1,0 +1,75 @@
+//! `create_network`.
+
+use std::collections::BTreeMap;
+
+use http::Method;
+use mcp_core::tool::{Call, Effect, Tool, ToolError, ToolErrorKind};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::json;
+
+use super::done::Done;
+use super::networks;
+use crate::Docker;
+use crate::engine::{Asked, Body, Failure, Path};
+use crate::name::ObjectName;
+use crate::policy::{CREATED, Subject};
+
+/// Create a bridge network, in which containers find each other by name.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct CreateNetwork {
+    network: ObjectName,
+    /// `172.30.0.0/16`; default: a free one.
+    subnet: Option<String>,
+    /// Without a way out.
+    #[serde(default)]
+    internal: bool,
+    #[serde(default)]
+    labels: BTreeMap<String, String>,
+}
+
+impl Tool for CreateNetwork {
+    const NAME: &'static str = "create_network";
+    const EFFECT: Effect = Effect::Additive;
+    type Service = Docker;
+    type Output = Done;
+
+    async fn call(self, docker: &Docker, _: &Call) -> Result<Done, ToolError> {
+        docker.permit(&Subject::Object {
+            name: self.network.as_str(),
+            labels: &self.labels,
+        })?;
+        let mut labels = self.labels.clone();
+        labels.insert(CREATED.to_owned(), "true".to_owned());
+        let mut body = json!({
+            "Name": self.network,
+            "CheckDuplicate": true,
+            "Driver": "bridge",
+            "Internal": self.internal,
+            "Labels": labels,
+        });
+        if let Some(subnet) = &self.subnet {
+            body["IPAM"] = json!({"Config": [{"Subnet": subnet}]});
+        }
+        let path = Path::to("/networks/create");
+        match docker
+            .engine
+            .change(Method::POST, path, Body::json(&body))
+            .await
+        {
+            Ok(_) => Ok(Done::new(&self.network, "created")),
+            Err(Failure::Answered {
+                status: 403 | 409,
+                message,
+            }) => {
+                let text = format!("`{}` cannot be created: {message}.", self.network);
+                Err(ToolError::new(ToolErrorKind::Conflict, text))
+            }
+            Err(failure) => {
+                let asked = Asked::Change("create", self.network.as_str());
+                Err(networks::explain(docker, failure, &self.network, asked).await)
+            }
+        }
+    }
+}

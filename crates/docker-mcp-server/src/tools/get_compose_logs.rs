@@ -1,0 +1,155 @@
+//! `get_compose_logs`.
+
+use std::time::SystemTime;
+
+use futures_util::{StreamExt as _, stream};
+use mcp_core::tool::{Bounded, Call, Effect, Tool, ToolError};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::compose;
+use super::get_container_logs::{keeping, newest};
+use crate::Docker;
+use crate::engine::{LogQuery, Summary};
+use crate::log::{self, Pattern};
+use crate::name::{ContainerName, ObjectName};
+use crate::when::Since;
+
+/// Lines of each container without `tail`.
+const DEFAULT_TAIL: u32 = 50;
+/// Bytes of log in an answer, which has it twice.
+const MAX_BYTES: usize = 7_500;
+/// Containers that are read at the same time.
+const AT_ONCE: usize = 8;
+
+/// Read the newest log lines of a compose project or of one of its services, in order of time.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct GetComposeLogs {
+    project: ObjectName,
+    /// Only this one.
+    service: Option<String>,
+    /// Lines of each container (default 50).
+    tail: Option<Bounded<1, 2000>>,
+    /// Only newer than an age (`10m`) or an RFC 3339 time.
+    since: Option<Since>,
+    /// Only older, likewise.
+    until: Option<Since>,
+    /// Only lines that match this regular expression.
+    grep: Option<Pattern>,
+    /// Begin lines with their time.
+    #[serde(default)]
+    timestamps: bool,
+}
+
+#[derive(Serialize, JsonSchema)]
+pub(super) struct ComposeLog {
+    project: String,
+    /// Lines begin with their container.
+    log: String,
+    lines: usize,
+    /// Older lines were left out.
+    truncated: bool,
+    /// Containers whose log cannot be read.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    unreadable: Vec<String>,
+    /// Values hidden as `***`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    redacted: Option<u32>,
+}
+
+impl Tool for GetComposeLogs {
+    const NAME: &'static str = "get_compose_logs";
+    const EFFECT: Effect = Effect::ReadOnly;
+    type Service = Docker;
+    type Output = ComposeLog;
+
+    async fn call(self, docker: &Docker, _: &Call) -> Result<ComposeLog, ToolError> {
+        let mut containers = compose::project(docker, &self.project).await?;
+        if let Some(service) = &self.service {
+            let known: Vec<String> = containers
+                .iter()
+                .map(|at| compose::service(at).to_owned())
+                .collect();
+            containers.retain(|container| compose::service(container) == service);
+            if containers.is_empty() {
+                return Err(ToolError::not_found(format!(
+                    "`{}` has no such service. It has: {}.",
+                    self.project,
+                    docker.redactor().text(&known.join(", "))
+                )));
+            }
+        }
+        let this = &self;
+        let logs: Vec<_> = stream::iter(containers)
+            .map(|container| async move {
+                let log = this.read(docker, &container).await;
+                (compose::name(&container).to_owned(), log)
+            })
+            .buffered(AT_ONCE)
+            .collect()
+            .await;
+        let (mut lines, mut unreadable, mut truncated) = (Vec::new(), Vec::new(), false);
+        for (name, log) in logs {
+            let Some(log) = log else {
+                unreadable.push(name);
+                continue;
+            };
+            truncated |= log.cut || log.overflowed || log.incomplete;
+            for line in log.text.lines() {
+                // Each begins with its time, which sorts as text does.
+                let (time, text) = line.split_once(' ').unwrap_or(("", line));
+                lines.push((time.to_owned(), name.clone(), text.to_owned()));
+            }
+        }
+        lines.sort_by(|a, b| a.0.cmp(&b.0));
+        let lines: Vec<String> = lines
+            .into_iter()
+            .map(|(time, name, text)| match self.timestamps {
+                true => format!("{time} {name} | {text}"),
+                false => format!("{name} | {text}"),
+            })
+            .collect();
+        let mut redactor = docker.redactor();
+        let text = redactor.text(&lines.join("\n"));
+        let shown = newest(&text, MAX_BYTES);
+        Ok(ComposeLog {
+            project: self.project.to_string(),
+            lines: shown.lines().count(),
+            truncated: truncated || shown.len() < text.len(),
+            log: shown.to_owned(),
+            unreadable,
+            redacted: redactor.hidden(),
+        })
+    }
+}
+
+impl GetComposeLogs {
+    async fn read(&self, docker: &Docker, container: &Summary) -> Option<log::Log> {
+        let id = ContainerName::new(&container.id).ok()?;
+        let now = SystemTime::now();
+        let query = LogQuery {
+            stdout: true,
+            stderr: true,
+            since: self.since.map_or(0, |since| since.unix_seconds(now)),
+            until: self.until.map_or(0, |until| until.unix_seconds(now)),
+            tail: self.tail.map_or(DEFAULT_TAIL, Bounded::get),
+            timestamps: true,
+            follow: false,
+        };
+        // The list does not say whether it has a terminal.
+        let details = docker.engine.try_inspect(&id).await.ok()?;
+        let keep = self.grep.as_ref().map(|pattern| keeping(docker, pattern));
+        let (room, limit) = (2 * MAX_BYTES, docker.engine.timeout());
+        let read = log::search(
+            &docker.engine,
+            &id,
+            query,
+            details.config.tty,
+            room,
+            limit,
+            keep,
+        );
+        read.await.ok()
+    }
+}

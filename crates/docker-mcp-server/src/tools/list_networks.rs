@@ -1,0 +1,106 @@
+//! `list_networks`.
+
+use std::collections::BTreeMap;
+
+use mcp_core::tool::{Call, Effect, Tool, ToolError};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::networks::{self, Network};
+use super::{fit, short_id};
+use crate::Docker;
+use crate::engine::Path;
+use crate::name::ObjectName;
+use crate::redact::Redactor;
+
+/// Bytes of rows in an answer, which has them twice.
+const MAX_BYTES: usize = 6_500;
+
+/// List networks; or inspect one, with the containers in it.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ListNetworks {
+    /// Name or id of the one to inspect.
+    network: Option<ObjectName>,
+}
+
+#[derive(Serialize, JsonSchema)]
+pub(super) struct Networks {
+    networks: Vec<Row>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    omitted: Option<usize>,
+}
+
+#[derive(Serialize, JsonSchema)]
+struct Row {
+    id: String,
+    name: String,
+    driver: String,
+    scope: String,
+    subnets: Vec<String>,
+    /// Without a way out.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    internal: bool,
+    created: String,
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    labels: BTreeMap<String, String>,
+    /// Name to address.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    containers: Option<BTreeMap<String, String>>,
+}
+
+impl Tool for ListNetworks {
+    const NAME: &'static str = "list_networks";
+    const EFFECT: Effect = Effect::ReadOnly;
+    type Service = Docker;
+    type Output = Networks;
+
+    async fn call(self, docker: &Docker, _: &Call) -> Result<Networks, ToolError> {
+        let mut redactor = docker.redactor();
+        if let Some(name) = &self.network {
+            let network = networks::inspect(docker, name).await?;
+            let containers = network.containers.values();
+            let containers = containers
+                .map(|at| (redactor.text(&at.name), at.ip_address.clone()))
+                .collect();
+            let mut row = Row::new(&network, &mut redactor);
+            row.containers = Some(containers);
+            return Ok(Networks {
+                networks: vec![row],
+                omitted: None,
+            });
+        }
+        let listed = docker.engine.read_json(Path::to("/networks")).await;
+        let mut listed: Vec<Network> = listed.map_err(|failure| docker.engine.explain(failure))?;
+        listed.retain(|network| docker.policy.permits(&network.subject()));
+        listed.sort_by(|a, b| a.name.cmp(&b.name).then_with(|| a.id.cmp(&b.id)));
+        let rows = listed
+            .iter()
+            .map(|network| Row::new(network, &mut redactor));
+        let (networks, omitted) = fit(rows.collect(), MAX_BYTES);
+        Ok(Networks {
+            networks,
+            omitted: (omitted > 0).then_some(omitted),
+        })
+    }
+}
+
+impl Row {
+    fn new(network: &Network, redactor: &mut Redactor) -> Self {
+        let ranges = network.ipam.config.iter();
+        let labels = network.labels.iter().take(20);
+        Self {
+            id: short_id(&network.id).to_owned(),
+            name: redactor.text(&network.name),
+            driver: redactor.text(&network.driver),
+            scope: redactor.text(&network.scope),
+            subnets: ranges.map(|range| range.subnet.clone()).collect(),
+            internal: network.internal,
+            created: network.created.clone(),
+            labels: labels
+                .map(|(key, value)| (key.clone(), redactor.value(key, value)))
+                .collect(),
+            containers: None,
+        }
+    }
+}

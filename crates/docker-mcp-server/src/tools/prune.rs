@@ -1,0 +1,292 @@
+//! `prune`.
+
+use std::collections::BTreeMap;
+
+use http::Method;
+use mcp_core::tool::{Call, Effect, Tool, ToolError};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{compose, list_images, networks, volumes};
+use crate::Docker;
+use crate::engine::{Body, Path, is_anonymous, own};
+use crate::name::{ContainerName, ImageName, ObjectName};
+use crate::policy::Subject;
+
+/// Objects that are listed in an answer.
+const MAX_ITEMS: usize = 100;
+
+/// Remove what is not in use; without `apply` only shows what that would be.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Prune {
+    what: What,
+    /// Images: also those with a name. Volumes: also those with a name.
+    #[serde(default)]
+    all: bool,
+    /// Remove them.
+    #[serde(default)]
+    apply: bool,
+    /// The value of `what` again, to remove where the user cannot be asked.
+    confirm: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+enum What {
+    /// Those that have ended or were never started.
+    Containers,
+    /// Those that no container was made from.
+    Images,
+    /// Those that no container is in.
+    Networks,
+    /// Those that no container has.
+    Volumes,
+    BuildCache,
+}
+
+#[derive(Serialize, JsonSchema)]
+pub(super) struct Pruned {
+    what: What,
+    /// False: nothing was done yet.
+    applied: bool,
+    items: Vec<String>,
+    count: usize,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    size_bytes: Option<i64>,
+    /// What could not be removed, and why.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    failed: BTreeMap<String, String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    note: Option<&'static str>,
+}
+
+/// Something that is not in use.
+struct Unused {
+    name: String,
+    /// The request that removes it.
+    path: Path,
+    size: i64,
+}
+
+impl Tool for Prune {
+    const NAME: &'static str = "prune";
+    const EFFECT: Effect = Effect::Destructive;
+    type Service = Docker;
+    type Output = Pruned;
+
+    async fn call(self, docker: &Docker, call: &Call) -> Result<Pruned, ToolError> {
+        if self.what == What::BuildCache {
+            return self.build_cache(docker, call).await;
+        }
+        // One by one: the engine's own prune knows no rules, and may remove what was not shown.
+        let unused = match self.what {
+            What::Containers => containers(docker).await?,
+            What::Images => images(docker, self.all).await?,
+            What::Networks => unused_networks(docker).await?,
+            _ => unused_volumes(docker, self.all).await?,
+        };
+        let size: i64 = unused.iter().map(|one| one.size).sum();
+        let mut pruned = Pruned {
+            what: self.what,
+            applied: false,
+            count: unused.len(),
+            items: unused
+                .iter()
+                .take(MAX_ITEMS)
+                .map(|one| one.name.clone())
+                .collect(),
+            size_bytes: (size > 0).then_some(size),
+            failed: BTreeMap::new(),
+            note: None,
+        };
+        if !self.apply || unused.is_empty() {
+            pruned.note =
+                (!unused.is_empty()).then_some("Nothing was done: apply: true removes these.");
+            return Ok(pruned);
+        }
+        let names: Vec<&str> = pruned.items.iter().take(20).map(String::as_str).collect();
+        let more = match unused.len().saturating_sub(names.len()) {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
+        let loss = format!(
+            "Removes {} unused {} for good: {}{more}.",
+            unused.len(),
+            self.what.as_str(),
+            names.join(", ")
+        );
+        docker
+            .confirm(call, &loss, self.what.as_str(), self.confirm.as_deref())
+            .await?;
+        for (done, one) in unused.iter().enumerate() {
+            call.progress(done as f64, Some(unused.len() as f64), &one.name);
+            let removed = docker
+                .engine
+                .change(Method::DELETE, one.path.clone(), Body::None)
+                .await;
+            if let Err(failure) = removed {
+                let error = docker.engine.explain(failure);
+                pruned
+                    .failed
+                    .insert(one.name.clone(), error.message().to_owned());
+                pruned.count -= 1;
+                pruned.items.retain(|name| *name != one.name);
+            }
+        }
+        pruned.applied = true;
+        Ok(pruned)
+    }
+}
+
+impl Prune {
+    async fn build_cache(&self, docker: &Docker, call: &Call) -> Result<Pruned, ToolError> {
+        #[derive(Default, Deserialize)]
+        #[serde(default, rename_all = "PascalCase")]
+        struct Usage {
+            build_cache: Vec<Piece>,
+        }
+        #[derive(Default, Deserialize)]
+        #[serde(default, rename_all = "PascalCase")]
+        struct Piece {
+            size: i64,
+            in_use: bool,
+        }
+        let usage = docker.engine.read_json(Path::to("/system/df")).await;
+        let usage: Usage = usage.map_err(|failure| docker.engine.explain(failure))?;
+        let unused = usage.build_cache.iter().filter(|piece| !piece.in_use);
+        let (count, size) = unused.fold((0, 0), |(count, size), piece| {
+            (count + 1, size + piece.size)
+        });
+        let mut pruned = Pruned {
+            what: self.what,
+            applied: false,
+            items: Vec::new(),
+            count,
+            size_bytes: Some(size),
+            failed: BTreeMap::new(),
+            note: None,
+        };
+        if !self.apply || count == 0 {
+            return Ok(pruned);
+        }
+        let loss = format!("Removes {count} pieces of build cache: builds take longer once.");
+        docker
+            .confirm(call, &loss, self.what.as_str(), self.confirm.as_deref())
+            .await?;
+        let path = Path::to("/build/prune").query("all", self.all);
+        let done = docker.engine.change(Method::POST, path, Body::None).await;
+        done.map_err(|failure| docker.engine.explain(failure))?;
+        pruned.applied = true;
+        Ok(pruned)
+    }
+}
+
+impl What {
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Containers => "containers",
+            Self::Images => "images",
+            Self::Networks => "networks",
+            Self::Volumes => "volumes",
+            Self::BuildCache => "build_cache",
+        }
+    }
+}
+
+async fn containers(docker: &Docker) -> Result<Vec<Unused>, ToolError> {
+    let listed = docker.engine.list(true).await?;
+    let ended = listed.iter().filter(|container| {
+        matches!(&*container.state, "created" | "exited" | "dead")
+            && docker.policy.permits(&Subject::of_summary(container))
+            && docker.created_here("", &container.labels).is_ok()
+            && !own::is_own(&container.id)
+    });
+    let unused = ended.filter_map(|container| {
+        let id = ContainerName::new(&container.id).ok()?;
+        Some(Unused {
+            name: compose::name(container).to_owned(),
+            path: Path::to("/containers").id(&id),
+            size: 0,
+        })
+    });
+    Ok(unused.collect())
+}
+
+async fn images(docker: &Docker, all: bool) -> Result<Vec<Unused>, ToolError> {
+    let users = list_images::users(docker).await?;
+    let listed = list_images::list(docker).await?;
+    let mut unused = Vec::new();
+    for image in listed {
+        let in_use = users.contains_key(&image.id);
+        let tags: Vec<&str> = image.tags().collect();
+        if in_use || (!all && !tags.is_empty()) || docker.created_here("", &image.labels).is_err() {
+            continue;
+        }
+        // An image goes with its last name.
+        let names = match tags.as_slice() {
+            [] => vec![image.short_id()],
+            tags => tags.to_vec(),
+        };
+        for (at, name) in names.iter().enumerate() {
+            if let Ok(reference) = ImageName::new(name) {
+                unused.push(Unused {
+                    name: (*name).to_owned(),
+                    path: Path::to("/images").id(&reference),
+                    size: if at == 0 { image.size } else { 0 },
+                });
+            }
+        }
+    }
+    Ok(unused)
+}
+
+async fn unused_networks(docker: &Docker) -> Result<Vec<Unused>, ToolError> {
+    let listed = docker.engine.read_json(Path::to("/networks")).await;
+    let listed: Vec<networks::Network> =
+        listed.map_err(|failure| docker.engine.explain(failure))?;
+    let mut unused = Vec::new();
+    for network in listed {
+        let is_the_engines = matches!(&*network.name, "bridge" | "host" | "none" | "podman");
+        let Ok(id) = ObjectName::new(&network.id) else {
+            continue;
+        };
+        if is_the_engines
+            || !docker.policy.permits(&network.subject())
+            || docker.created_here("", &network.labels).is_err()
+        {
+            continue;
+        }
+        // Who is connected shows only where one network is asked for.
+        let Ok(details) = networks::inspect(docker, &id).await else {
+            continue;
+        };
+        if details.containers.is_empty() {
+            unused.push(Unused {
+                name: network.name,
+                path: Path::to("/networks").id(&id),
+                size: 0,
+            });
+        }
+    }
+    Ok(unused)
+}
+
+async fn unused_volumes(docker: &Docker, all: bool) -> Result<Vec<Unused>, ToolError> {
+    let users = volumes::users(docker).await?;
+    let listed = volumes::list(docker).await?;
+    let unused = listed.iter().filter(|volume| {
+        !users.contains_key(&volume.name)
+            && (all || is_anonymous(&volume.name))
+            && docker.created_here("", &volume.labels).is_ok()
+    });
+    let unused = unused.filter_map(|volume| {
+        let name = ObjectName::new(&volume.name).ok()?;
+        Some(Unused {
+            path: Path::to("/volumes").id(&name),
+            name: volume.name.clone(),
+            size: 0,
+        })
+    });
+    Ok(unused.collect())
+}

@@ -1,0 +1,62 @@
+//! `remove_image`.
+
+use http::Method;
+use mcp_core::tool::{Call, Effect, Tool, ToolError};
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use super::done::Done;
+use super::get_image;
+use crate::Docker;
+use crate::engine::{Asked, Body, Kind, Path};
+use crate::name::ImageName;
+
+/// Remove an image, or one of its names where it has several.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RemoveImage {
+    image: ImageName,
+    /// Also where stopped containers use it, and with all of its names.
+    #[serde(default)]
+    force: bool,
+    /// The image again, where the user cannot be asked.
+    confirm: Option<String>,
+}
+
+impl Tool for RemoveImage {
+    const NAME: &'static str = "remove_image";
+    const EFFECT: Effect = Effect::Destructive;
+    type Service = Docker;
+    type Output = Done;
+
+    async fn call(self, docker: &Docker, call: &Call) -> Result<Done, ToolError> {
+        let details = get_image::inspect(docker, &self.image).await?;
+        let name = self.image.as_str();
+        docker.created_here(name, &details.config.labels)?;
+        let is_a_tag = details.repo_tags.len() > 1
+            && details.repo_tags.iter().any(|tag| tag.starts_with(name));
+        let loss = match is_a_tag && !self.force {
+            true => format!("Takes the name `{name}` from an image that has others."),
+            false => format!(
+                "Removes the image `{name}` ({} MB): it would have to be pulled or built again.",
+                details.size / 1_000_000
+            ),
+        };
+        docker
+            .confirm(call, &loss, name, self.confirm.as_deref())
+            .await?;
+        let path = Path::to("/images")
+            .id(&self.image)
+            .query("force", self.force);
+        match docker.engine.change(Method::DELETE, path, Body::None).await {
+            Ok(_) => Ok(Done::new(name, "removed").with_note(loss)),
+            Err(failure) => {
+                let asked = Asked::Change("remove", name);
+                Err(docker
+                    .engine
+                    .explain_missing(failure, Kind::Image, name, asked)
+                    .await)
+            }
+        }
+    }
+}
