@@ -1,0 +1,94 @@
+//! `list_nodes`
+
+use mcp_core::tool::{Call, Effect, Tool, ToolError};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use super::ask;
+use super::search::{Found, parse};
+use crate::N8n;
+
+/// Searches that one call may hold.
+const MAX_SEARCHES: usize = 10;
+
+/// Searches the nodes that this n8n has.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ListNodes {
+    /// Names of services or what the node should do, for example `slack` or `split items`; n8n
+    /// returns up to 5 for each.
+    search: Vec<String>,
+    category: Option<Category>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+enum Category {
+    /// Starts workflows.
+    Trigger,
+    /// Does something with items.
+    Action,
+    /// Models, agents, memories and what they use.
+    Ai,
+    /// A tool of agents.
+    Tool,
+}
+
+#[derive(Serialize, JsonSchema)]
+pub(super) struct Nodes {
+    nodes: Vec<Found>,
+}
+
+impl Tool for ListNodes {
+    const NAME: &'static str = "list_nodes";
+    const EFFECT: Effect = Effect::ReadOnly;
+    type Service = N8n;
+    type Output = Nodes;
+
+    async fn call(self, n8n: &N8n, _: &Call) -> Result<Nodes, ToolError> {
+        let blank = self.search.iter().any(|text| text.trim().is_empty());
+        if self.search.is_empty() || self.search.len() > MAX_SEARCHES || blank {
+            return Err(ToolError::invalid_argument(format!(
+                "`search` holds 1 to {MAX_SEARCHES} texts, none of them blank."
+            )));
+        }
+        let mut queries = self.search.clone();
+        if self.category == Some(Category::Trigger) {
+            // n8n ranks by name: without the word, actions of the same service come first.
+            queries.extend(self.search.iter().map(|text| format!("{text} trigger")));
+        }
+        let usage = match self.category {
+            Some(Category::Tool) => "agentTool",
+            _ => "workflow",
+        };
+        let arguments = json!({"queries": queries, "usage": usage});
+        let outline = ask(n8n, "search_nodes", &arguments).await?;
+        let fits = |node: &Found| {
+            self.category
+                .is_none_or(|category| category.holds(&node.r#type))
+        };
+        Ok(Nodes {
+            nodes: parse(&outline).into_iter().filter(fits).collect(),
+        })
+    }
+}
+
+impl Category {
+    fn holds(self, kind: &str) -> bool {
+        let name = kind.rsplit('.').next().unwrap_or_default();
+        let is_trigger = name.ends_with("Trigger")
+            || matches!(
+                name,
+                "webhook" | "start" | "cron" | "interval" | "emailReadImap"
+            );
+        let is_tool = name.ends_with("Tool") || name.starts_with("tool");
+        let is_ai = kind.contains("langchain");
+        match self {
+            Self::Trigger => is_trigger,
+            Self::Ai => is_ai,
+            Self::Tool => is_tool,
+            Self::Action => !is_trigger && !is_tool && !is_ai,
+        }
+    }
+}

@@ -1,0 +1,61 @@
+//! The toolset `nodes`: which nodes this n8n has, from its own MCP server, and which packages of the
+//! community it has on top. Nothing here is a copy: what n8n does not tell, nobody knows.
+
+mod get;
+mod list;
+mod packages;
+mod search;
+mod types;
+
+use mcp_core::tool::{ToolError, ToolErrorKind, Toolset};
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::N8n;
+
+/// The tools.
+pub(crate) fn nodes() -> Toolset<N8n> {
+    Toolset::new()
+        .with::<list::ListNodes>()
+        .with::<get::GetNode>()
+        .with::<packages::ListCommunityPackages>()
+        .with::<packages::InstallCommunityPackage>()
+        .with::<packages::UninstallCommunityPackage>()
+}
+
+/// What a node tool of n8n's MCP server says.
+async fn ask(n8n: &N8n, tool: &str, arguments: &Value) -> Result<String, ToolError> {
+    #[derive(Default, Deserialize)]
+    #[serde(default)]
+    struct Answer {
+        results: Option<String>,
+        definitions: Option<String>,
+    }
+    if !n8n.mcp.is_configured() {
+        return Err(ToolError::new(
+            ToolErrorKind::Unauthorized,
+            "n8n describes its nodes through its MCP server only: enable it (n8n: Settings > MCP \
+             access) and set N8N_MCP_TOKEN or N8N_MCP_TOKEN_FILE.",
+        ));
+    }
+    let Some(result) = n8n.mcp.call(tool, arguments).await? else {
+        return Err(ToolError::new(
+            ToolErrorKind::Upstream,
+            "The MCP server of this n8n cannot describe nodes: that came with n8n 2. Update n8n, \
+             or look at the node in n8n's editor.",
+        ));
+    };
+    let text = result.text();
+    if result.is_error {
+        let line = text.lines().next().unwrap_or_default();
+        let reason: String = line.chars().take(300).collect();
+        return Err(ToolError::invalid_argument(format!(
+            "n8n does not accept this: {reason}"
+        )));
+    }
+    let json = result.structured_content.as_deref().map(|raw| raw.get());
+    let answer: Answer = json
+        .and_then(|json| serde_json::from_str(json).ok())
+        .unwrap_or_default();
+    Ok(answer.results.or(answer.definitions).unwrap_or(text))
+}

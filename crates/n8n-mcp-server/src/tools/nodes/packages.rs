@@ -1,0 +1,173 @@
+//! Nodes that do not come with n8n: packages of the community, through n8n's own API.
+
+use std::time::Duration;
+
+use mcp_core::tool::{Call, Effect, Tool, ToolError, ToolErrorKind};
+use reqwest::Method;
+use schemars::JsonSchema;
+use serde::de::IgnoredAny;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use crate::N8n;
+use crate::tools::answer::{Deleted, refusal};
+
+const MISSING: &str = "n8n has no such package. list_community_packages shows those that it has.";
+/// npm downloads it.
+const WITHIN: Duration = Duration::from_secs(28);
+
+/// A package.
+#[derive(Serialize, JsonSchema)]
+pub(super) struct Package {
+    name: String,
+    version: String,
+    /// Types of its nodes.
+    nodes: Vec<String>,
+    /// The version that it could be updated to.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    update: Option<String>,
+}
+
+/// As n8n writes it.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Installed {
+    package_name: String,
+    #[serde(default)]
+    installed_version: String,
+    #[serde(default)]
+    installed_nodes: Vec<InstalledNode>,
+    #[serde(default)]
+    update_available: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct InstalledNode {
+    r#type: String,
+}
+
+impl From<Installed> for Package {
+    fn from(installed: Installed) -> Self {
+        let nodes = installed.installed_nodes.into_iter();
+        Self {
+            name: installed.package_name,
+            version: installed.installed_version,
+            nodes: nodes.map(|node| node.r#type).collect(),
+            update: installed.update_available,
+        }
+    }
+}
+
+/// Lists the packages of custom nodes that n8n has installed.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ListCommunityPackages {}
+
+#[derive(Serialize, JsonSchema)]
+pub(super) struct Packages {
+    packages: Vec<Package>,
+}
+
+impl Tool for ListCommunityPackages {
+    const NAME: &'static str = "list_community_packages";
+    const EFFECT: Effect = Effect::ReadOnly;
+    type Service = N8n;
+    type Output = Packages;
+
+    async fn call(self, n8n: &N8n, _: &Call) -> Result<Packages, ToolError> {
+        let listed: Result<Vec<Installed>, _> = n8n.api.get(&["community-packages"], &[]).await;
+        let listed = listed.map_err(|failure| refusal(n8n, failure, MISSING))?;
+        Ok(Packages {
+            packages: listed.into_iter().map(Package::from).collect(),
+        })
+    }
+}
+
+/// Installs a package of custom nodes from npm. Its code runs inside of n8n with all that n8n may
+/// do.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct InstallCommunityPackage {
+    /// For example n8n-nodes-foo.
+    name: String,
+    version: Option<String>,
+    /// The name again, once the user has agreed.
+    confirm: Option<String>,
+}
+
+impl Tool for InstallCommunityPackage {
+    const NAME: &'static str = "install_community_package";
+    const EFFECT: Effect = Effect::Destructive;
+    type Service = N8n;
+    type Output = Package;
+
+    async fn call(self, n8n: &N8n, call: &Call) -> Result<Package, ToolError> {
+        let name = checked(&self.name)?;
+        let loss = format!("Installs {name} into n8n: its code runs with all that n8n may do.");
+        call.confirm(&loss, name, self.confirm.as_deref()).await?;
+        let mut body = json!({"name": name});
+        if let Some(version) = self.version {
+            body["version"] = version.into();
+        }
+        let path = ["community-packages"];
+        let sent = n8n
+            .api
+            .exchange(Method::POST, &path, &[], Some(&body), WITHIN)
+            .await;
+        let installed: Result<Installed, _> = sent;
+        installed.map(Package::from).map_err(|failure| match failure.complaint() {
+            Some(text) if text.contains("not vetted") => ToolError::new(
+                ToolErrorKind::Forbidden,
+                format!(
+                    "n8n installs only packages that its makers have vetted, and {name} is not one. \
+                     The owner can allow others (N8N_UNVERIFIED_PACKAGES_ENABLED) or install it in \
+                     n8n (Settings > Community nodes)."
+                ),
+            ),
+            _ => refusal(n8n, failure, MISSING),
+        })
+    }
+}
+
+/// Uninstalls a package of custom nodes; workflows that use its nodes fail from then on.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct UninstallCommunityPackage {
+    name: String,
+    /// The name again, once the user has agreed.
+    confirm: Option<String>,
+}
+
+impl Tool for UninstallCommunityPackage {
+    const NAME: &'static str = "uninstall_community_package";
+    const EFFECT: Effect = Effect::Destructive;
+    type Service = N8n;
+    type Output = Deleted;
+
+    async fn call(self, n8n: &N8n, call: &Call) -> Result<Deleted, ToolError> {
+        let name = checked(&self.name)?.to_owned();
+        let loss = format!("Uninstalls {name} from n8n; workflows that use its nodes will fail.");
+        call.confirm(&loss, &name, self.confirm.as_deref()).await?;
+        let path = ["community-packages", name.as_str()];
+        let removed = n8n
+            .api
+            .exchange(Method::DELETE, &path, &[], None, WITHIN)
+            .await;
+        let IgnoredAny = removed.map_err(|failure| refusal(n8n, failure, MISSING))?;
+        Ok(Deleted { deleted: name })
+    }
+}
+
+/// A name that npm could know; it becomes a segment of a path.
+fn checked(name: &str) -> Result<&str, ToolError> {
+    let legal = |c: u8| c.is_ascii_alphanumeric() || b"@/._-".contains(&c);
+    let bare = name.rsplit('/').next().unwrap_or_default();
+    if (1..=214).contains(&name.len()) && name.bytes().all(legal) && bare.starts_with("n8n-nodes-")
+    {
+        Ok(name)
+    } else {
+        Err(ToolError::invalid_argument(
+            "`name` is no package of nodes: those are called n8n-nodes-… or @scope/n8n-nodes-….",
+        ))
+    }
+}
