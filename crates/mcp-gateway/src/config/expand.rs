@@ -1,6 +1,7 @@
 //! What stands for something else: `${NAME}` for an environment variable, `file:PATH` for what a
 //! file holds.
 
+use std::fmt;
 use std::path::Path;
 
 use super::Secret;
@@ -18,6 +19,15 @@ pub(super) enum Unset {
     Missing(String),
     /// The text is wrong whatever the environment.
     Wrong(String),
+}
+
+impl fmt::Display for Unset {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Missing(name) => write!(f, "the environment variable {name} is not set"),
+            Self::Wrong(what) => f.write_str(what),
+        }
+    }
 }
 
 impl Place<'_> {
@@ -106,7 +116,10 @@ mod tests {
             ("http://${HOST}/${HOST}", "http://example.org/example.org"),
             ("${env:HOST}", "example.org"),
             ("${TRICK}", "${HOST}"),
-            ("$HOST $(HOST) `HOST` ~ {HOST}", "$HOST $(HOST) `HOST` ~ {HOST}"),
+            (
+                "$HOST $(HOST) `HOST` ~ {HOST}",
+                "$HOST $(HOST) `HOST` ~ {HOST}",
+            ),
             ("$${HOST} ${HOST}", "${HOST} example.org"),
             ("${NONE:-a:-b}${EMPTY:-c}${HOST:-d}", "a:-bcexample.org"),
         ] {
@@ -114,7 +127,15 @@ mod tests {
         }
         assert_eq!(text("${NONE}"), Err(Unset::Missing("NONE".into())));
         assert_eq!(text("${EMPTY}"), Err(Unset::Missing("EMPTY".into())));
-        for wrong in ["${HOST", "${}", "${a b}", "${1}", "${input:token}", "${workspaceFolder:x}", "${$(id)}"] {
+        for wrong in [
+            "${HOST",
+            "${}",
+            "${a b}",
+            "${1}",
+            "${input:token}",
+            "${workspaceFolder:x}",
+            "${$(id)}",
+        ] {
             assert!(matches!(text(wrong), Err(Unset::Wrong(_))), "{wrong}");
         }
     }

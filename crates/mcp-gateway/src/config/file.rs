@@ -1,19 +1,21 @@
 //! The configuration file, in TOML.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
 use std::time::Duration;
 
 use serde::Deserialize;
 
 use super::error::Problem;
-use super::expand::{Place, Unset, is_variable};
+use super::expand::Place;
+use super::reader::Reader;
 use super::span::{Span, line_at, line_of};
 use super::{Backend, BackendKey, Child, Config, ConfigError, Filter, Remote, Target, ToolChanges};
-use crate::events;
 
 /// Longest of all timeouts.
 const MAX_TIMEOUT: Duration = Duration::from_secs(600);
+
+/// A log that is smaller would hold little beside its own index.
+const MIN_MEGABYTES: u64 = 16;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -103,7 +105,12 @@ fn read(text: &str, name: &str) -> Result<File, ConfigError> {
 /// What was expected, without what was found: that might be a secret in the wrong field.
 fn without_values(message: &str) -> String {
     let first = message.lines().next().unwrap_or(message);
-    let harmless = ["unknown field", "unknown variant", "missing field", "duplicate"];
+    let harmless = [
+        "unknown field",
+        "unknown variant",
+        "missing field",
+        "duplicate",
+    ];
     if harmless.iter().any(|start| first.starts_with(start)) {
         return first.to_owned();
     }
@@ -118,16 +125,12 @@ impl File {
     fn check(self, place: &Place<'_>, base: Config) -> Result<Config, Problem> {
         let mut config = base;
         let timeout = limit(self.timeout, &["timeout"])?;
-        let start = limit(self.start_timeout, &["start_timeout"])?;
+        let start = limit(self.start_timeout, &["start_timeout"])?.unwrap_or(super::START_TIMEOUT);
         for (name, entry) in self.backends {
             let at = ["backends", &name];
             let key = BackendKey::parse(&name).map_err(|what| Problem::new(&at, what))?;
-            let mut backend = entry.check(&name, place)?;
+            let mut backend = entry.check(&name, place, start)?;
             backend.timeout = backend.timeout.or(timeout);
-            backend.start_timeout = match &start {
-                Some(start) if backend.start_timeout == super::START_TIMEOUT => *start,
-                _ => backend.start_timeout,
-            };
             config.backends.insert(key, backend);
         }
         config.search_above = self.search_above.or(config.search_above);
@@ -144,17 +147,18 @@ impl File {
 }
 
 impl Entry {
-    fn check(self, name: &str, place: &Place<'_>) -> Result<Backend, Problem> {
+    fn check(
+        self,
+        name: &str,
+        place: &Place<'_>,
+        start_timeout: Duration,
+    ) -> Result<Backend, Problem> {
         let wrong = |field: &str, what: &str| Problem::new(&["backends", name, field], what);
         let timeout = limit(self.timeout, &["backends", name, "timeout"])?;
         let start = limit(self.start_timeout, &["backends", name, "start_timeout"])?;
         let filter = Filter::new(self.allow, self.deny);
         let disabled = self.disabled.then(|| "by the configuration".to_owned());
-        let mut reader = Reader {
-            name,
-            place,
-            missing: None,
-        };
+        let mut reader = Reader::new(["backends", name], place);
         let target = match (self.command, self.url) {
             (Some(command), None) => {
                 let foreign = [
@@ -163,7 +167,10 @@ impl Entry {
                     ("token", self.token.is_some()),
                 ];
                 if let Some((field, _)) = foreign.iter().find(|(_, given)| *given) {
-                    return Err(wrong(field, "belongs to a backend with `url`, not `command`"));
+                    return Err(wrong(
+                        field,
+                        "belongs to a backend with `url`, not `command`",
+                    ));
                 }
                 Target::Child(Child {
                     argv: reader.command(command)?,
@@ -179,7 +186,10 @@ impl Entry {
                     ("cwd", self.cwd.is_some()),
                 ];
                 if let Some((field, _)) = foreign.iter().find(|(_, given)| *given) {
-                    return Err(wrong(field, "belongs to a backend with `command`, not `url`"));
+                    return Err(wrong(
+                        field,
+                        "belongs to a backend with `command`, not `url`",
+                    ));
                 }
                 let remote = Remote {
                     url: reader.url(&url)?,
@@ -191,7 +201,9 @@ impl Entry {
                     Some(Protocol::Mcp) | None => Target::Http(remote),
                 }
             }
-            (Some(_), Some(_)) => return Err(wrong("url", "there is a `command` too: only one of them")),
+            (Some(_), Some(_)) => {
+                return Err(wrong("url", "there is a `command` too: only one of them"));
+            }
             (None, None) => {
                 let what = "needs `command`, a list of a program and its arguments, or `url`";
                 return Err(Problem::new(&["backends", name], what));
@@ -201,15 +213,49 @@ impl Entry {
             target,
             filter,
             timeout,
-            start_timeout: start.unwrap_or(super::START_TIMEOUT),
+            start_timeout: start.unwrap_or(start_timeout),
             disabled: disabled.or(reader.missing),
         })
     }
 }
 
-/// Reads the texts of one backend; remembers what is not set in the environment.
-pub(super) struct Reader<'a> {
-    pub(super) name: &'a str,
-    pub(super) place: &'a Place<'a>,
-    pub(super) missing: Option<String>,
+impl Events {
+    fn check(self, place: &Place<'_>, config: &mut Config) -> Result<(), Problem> {
+        let wrong = |field: &str, what: &str| Problem::new(&["events", field], what);
+        if let Some(store) = &self.store {
+            let store = place
+                .text(store)
+                .map_err(|unset| wrong("store", &unset.to_string()))?;
+            config.events =
+                super::store(&store, place.folder).map_err(|what| wrong("store", what))?;
+        }
+        let retention = &mut config.retention;
+        if let Some(days) = self.days {
+            retention.age = Duration::from_secs(86_400 * u64::from(days));
+        }
+        retention.rows = self.rows.unwrap_or(retention.rows);
+        if let Some(megabytes) = self.megabytes {
+            if megabytes < MIN_MEGABYTES {
+                return Err(wrong("megabytes", "must be at least 16"));
+            }
+            retention.bytes = megabytes.saturating_mul(1 << 20);
+        }
+        if retention.age.is_zero() || retention.rows == 0 {
+            return Err(Problem::new(
+                &["events"],
+                "`days` and `rows` must be at least 1",
+            ));
+        }
+        Ok(())
+    }
+}
+
+/// A timeout that can be kept.
+fn limit(span: Option<Span>, field: &[&str]) -> Result<Option<Duration>, Problem> {
+    match span {
+        Some(Span(limit)) if limit.is_zero() || limit > MAX_TIMEOUT => {
+            Err(Problem::new(field, "must be more than 0 and at most 600 s"))
+        }
+        span => Ok(span.map(|Span(limit)| limit)),
+    }
 }

@@ -14,11 +14,13 @@ mod jsonc;
 mod key;
 mod options;
 mod quick;
+mod reader;
 mod secret;
 mod source;
 mod span;
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::time::Duration;
 
 use crate::events;
@@ -86,6 +88,22 @@ impl Config {
         difference.added = next.backends.keys().filter(new).cloned().collect();
         difference
     }
+}
+
+/// The store that a text names: `memory`, an address of PostgreSQL, or a file.
+fn store(text: &str, folder: &Path) -> Result<events::Place, &'static str> {
+    match text.trim() {
+        "" => Err("names no store: a file, `memory`, or postgres://USER:PASSWORD@HOST/DATABASE"),
+        "memory" => Ok(events::Place::Memory),
+        #[cfg(feature = "postgres")]
+        address if is_postgres(address) => Ok(events::Place::Postgres(address.to_owned())),
+        address if is_postgres(address) => Err("this gateway was built without PostgreSQL"),
+        file => Ok(events::Place::File(folder.join(file))),
+    }
+}
+
+fn is_postgres(text: &str) -> bool {
+    text.starts_with("postgres://") || text.starts_with("postgresql://")
 }
 
 impl Default for Config {

@@ -44,7 +44,10 @@ impl Span {
             _ => return None,
         };
         let count: u64 = count.parse().ok()?;
-        count.checked_mul(millis).map(Duration::from_millis).map(Self)
+        count
+            .checked_mul(millis)
+            .map(Duration::from_millis)
+            .map(Self)
     }
 }
 
@@ -64,7 +67,8 @@ impl Visitor<'_> for SpanVisitor {
     }
 
     fn visit_i64<E: Error>(self, seconds: i64) -> Result<Span, E> {
-        let seconds = u64::try_from(seconds).map_err(|_| E::custom(format!("expected {WANTED}")))?;
+        let seconds =
+            u64::try_from(seconds).map_err(|_| E::custom(format!("expected {WANTED}")))?;
         Ok(Span(Duration::from_secs(seconds)))
     }
 
@@ -84,10 +88,26 @@ mod tests {
 
     #[test]
     fn a_duration_has_a_unit() {
-        for (text, millis) in [("500ms", 500), ("0s", 0), ("30s", 30_000), ("2h", 7_200_000), ("7d", 604_800_000)] {
+        for (text, millis) in [
+            ("500ms", 500),
+            ("0s", 0),
+            ("30s", 30_000),
+            ("2h", 7_200_000),
+            ("7d", 604_800_000),
+        ] {
             assert_eq!(Span::parse(text), Some(Span(Duration::from_millis(millis))));
         }
-        for text in ["", "5", "s", "-1s", "1.5s", "5 s", "5S", "99999999999999999999s", "9999999999999999999d"] {
+        for text in [
+            "",
+            "5",
+            "s",
+            "-1s",
+            "1.5s",
+            "5 s",
+            "5S",
+            "99999999999999999999s",
+            "9999999999999999999d",
+        ] {
             assert_eq!(Span::parse(text), None, "{text}");
         }
     }

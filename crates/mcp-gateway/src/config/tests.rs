@@ -1,0 +1,447 @@
+use std::fs;
+use std::path::PathBuf;
+
+use super::expand::Place;
+use super::*;
+
+fn variable(name: &str) -> Option<String> {
+    match name {
+        "TOKEN" => Some("s3cret".to_owned()),
+        "PORT" => Some("8080".to_owned()),
+        _ => None,
+    }
+}
+
+fn parse(name: &str, text: &str) -> Result<Config, ConfigError> {
+    let place = Place {
+        variable: &variable,
+        folder: Path::new("/etc/gateway"),
+    };
+    source::parse(text, name, &place, Config::default())
+}
+
+fn toml(text: &str) -> Config {
+    parse("gateway.toml", text).unwrap()
+}
+
+fn error(text: &str) -> String {
+    parse("gateway.toml", text)
+        .map(drop)
+        .unwrap_err()
+        .to_string()
+}
+
+fn backend<'a>(config: &'a Config, key: &str) -> &'a Backend {
+    &config.backends[&BackendKey::parse(key).unwrap()]
+}
+
+#[test]
+fn a_file_says_all_there_is_to_say() {
+    let config = toml(
+        r#"
+        timeout = "20s"
+        start_timeout = 5
+        search_above = 100
+        tool_changes = "block"
+
+        [events]
+        store = "events.db"
+        days = 7
+        rows = 10_000
+        megabytes = 64
+
+        [backends.files]
+        command = ["npx", "-y", "server; rm -rf /", "$(id)", "${PORT}"]
+        env = { KEY = "${TOKEN}", OTHER = "file:/run/secrets/other", PLAIN = "a" }
+        env_pass = ["HTTP_PROXY"]
+        cwd = "data"
+        allow = ["read_*"]
+        deny = ["*_secret"]
+
+        [backends.n8n]
+        url = "http://127.0.0.1:${PORT}/mcp"
+        headers = { X-Key = "k" }
+        token = "file:token"
+        timeout = "1m"
+        start_timeout = "2s"
+
+        [backends.codefluss]
+        url = "https://example.org/rpc"
+        protocol = "rpc"
+        token = "${TOKEN}"
+        disabled = true
+        "#,
+    );
+    assert_eq!(config.search_above, Some(100));
+    assert_eq!(config.tool_changes, ToolChanges::Block);
+    let file = PathBuf::from("/etc/gateway/events.db");
+    assert!(config.events == events::Place::File(file));
+    assert_eq!(config.retention.age, Duration::from_secs(7 * 86_400));
+    assert_eq!(
+        (config.retention.rows, config.retention.bytes),
+        (10_000, 64 << 20)
+    );
+
+    let files = backend(&config, "files");
+    assert_eq!(files.timeout, Some(Duration::from_secs(20)));
+    assert_eq!(files.start_timeout, Duration::from_secs(5));
+    assert_eq!(files.disabled, None);
+    assert!(files.filter.allows("read_file") && !files.filter.allows("read_secret"));
+    let Target::Child(child) = &files.target else {
+        panic!("no child");
+    };
+    assert_eq!(
+        child.argv,
+        ["npx", "-y", "server; rm -rf /", "$(id)", "8080"]
+    );
+    assert_eq!(child.env["KEY"].read().unwrap(), "s3cret");
+    assert!(child.env["OTHER"].read().is_err());
+    assert_eq!(child.env_pass, ["HTTP_PROXY"]);
+    assert_eq!(child.cwd.as_deref(), Some(Path::new("/etc/gateway/data")));
+
+    let n8n = backend(&config, "n8n");
+    assert_eq!(n8n.timeout, Some(Duration::from_secs(60)));
+    assert_eq!(n8n.start_timeout, Duration::from_secs(2));
+    let Target::Http(remote) = &n8n.target else {
+        panic!("no remote");
+    };
+    assert_eq!(remote.url, "http://127.0.0.1:8080/mcp");
+    assert_eq!(remote.headers["X-Key"].read().unwrap(), "k");
+    let codefluss = backend(&config, "codefluss");
+    assert_eq!(codefluss.disabled.as_deref(), Some("by the configuration"));
+    assert!(matches!(&codefluss.target, Target::Rpc(remote) if remote.token.is_some()));
+}
+
+#[test]
+fn a_variable_that_is_missing_disables_one_backend() {
+    let config = toml(
+        "[backends.a]\nurl = \"https://${NOWHERE}/\"\ntoken = \"${NOTHING}\"\n[backends.b]\ncommand = [\"b\"]\n",
+    );
+    let why = backend(&config, "a").disabled.as_deref();
+    assert_eq!(why, Some("the environment variable NOWHERE is not set"));
+    assert_eq!(backend(&config, "b").disabled, None);
+}
+
+#[test]
+fn what_is_wrong_is_named_with_its_line_and_never_shown() {
+    for (text, expected) in [
+        ("a = [", ":1: "),
+        (
+            "backend = 1",
+            ":1: backend: unknown field `backend`, expected one of `backends`, `timeout`, `start_timeout`, `search_above`, `tool_changes`, `events`",
+        ),
+        (
+            "\n[backends.a]\nurl = \"http://a/\"\nsecret = \"s3cret\"\n",
+            ":4: backends.a.secret: unknown field `secret`, expected one of `command`, `env`",
+        ),
+        (
+            "[backends.a]\ncommand = \"s3cret\"\n",
+            ":2: backends.a.command: expected a sequence",
+        ),
+        (
+            "[backends.a]\nurl = \"http://a\"\ntoken = 12345\n",
+            ":3: backends.a.token: expected a string",
+        ),
+        (
+            "[backends.a]\nurl = \"http://a\"\ntimeout = \"s3cret\"\n",
+            ":3: backends.a.timeout: expected seconds, or a text like \"500ms\"",
+        ),
+        ("timeout = -1", ":1: timeout: expected seconds"),
+        (
+            "timeout = \"1h\"",
+            ":1: timeout: must be more than 0 and at most 600 s",
+        ),
+        (
+            "[backends.a]\nurl = \"http://a\"\nprotocol = \"s3cret\"\n",
+            ":3: backends.a.protocol: unknown variant",
+        ),
+        (
+            "[backends.a]\nurl = \"ftp://s3cret@a\"\n",
+            ":2: backends.a.url: must start with http:// or https://",
+        ),
+        (
+            "[backends.a]\nurl = \"http://u:s3cret@a\"\n",
+            ":2: backends.a.url: must start",
+        ),
+        ("[backends.a]\n\n", ":1: backends.a: needs `command`"),
+        (
+            "[backends.a]\nurl = \"http://a\"\ncommand = [\"a\"]\n",
+            ":2: backends.a.url: there is a `command` too",
+        ),
+        (
+            "[backends.a]\ncommand = []\n",
+            ":2: backends.a.command: names no program",
+        ),
+        (
+            "[backends.a]\ncommand = [\" \", \"x\"]\n",
+            ":2: backends.a.command: names no program",
+        ),
+        (
+            "[backends.a]\ncommand = [\"a\"]\ntoken = \"s3cret\"\n",
+            ":3: backends.a.token: belongs to a backend with `url`",
+        ),
+        (
+            "[backends.a]\nurl = \"http://a\"\nenv = {}\n",
+            ":3: backends.a.env: belongs to a backend with `command`",
+        ),
+        (
+            "[backends.a]\ncommand = [\"a\"]\nenv = { \"A B\" = \"s3cret\" }\n",
+            ":3: backends.a.env: \"A B\" cannot be a name here",
+        ),
+        (
+            "[backends.a]\ncommand = [\"a\", \"${s3 cret\"]\n",
+            ":2: backends.a.command: `${` without `}`",
+        ),
+        (
+            "[backends.a]\ncommand = [\"a\"]\n[backends.a_b]\ncommand = [\"a\"]\n",
+            ":3: backends.a_b: the name of a backend starts with a-z",
+        ),
+        (
+            "[events]\nmegabytes = 1\n",
+            ":2: events.megabytes: must be at least 16",
+        ),
+        (
+            "[events]\nrows = 0\n",
+            ":1: events: `days` and `rows` must be at least 1",
+        ),
+        (
+            "[events]\nstore = \"\"\n",
+            ":2: events.store: names no store",
+        ),
+        (
+            "[backends.a]\nurl = \"http://a\"\nurl = \"http://b\"\n",
+            ":3: ",
+        ),
+    ] {
+        let error = error(text);
+        let start = format!("gateway.toml{expected}");
+        assert!(
+            error.starts_with(&start),
+            "{text}\n is: {error}\n not: {start}"
+        );
+        assert!(
+            !error.contains("s3cret") || text.contains("protocol"),
+            "{error}"
+        );
+    }
+}
+
+#[test]
+fn configurations_of_other_hosts_are_read() {
+    let desktop = r#"{
+        "globalShortcut": "",
+        "mcpServers": {
+            "My Files": {"command": "npx", "args": ["-y", "server", "${PORT}"], "env": {"KEY": "${TOKEN}"}},
+            "off": {"command": "x", "disabled": true, "autoApprove": ["a"]},
+            "old": {"type": "sse", "url": "http://127.0.0.1:1/sse"},
+            "needs": {"url": "https://example.org/", "headers": {"Authorization": "Bearer ${NOTHING}"}}
+        }
+    }"#;
+    let config = parse("claude_desktop_config.json", desktop).unwrap();
+    let keys: Vec<_> = config.backends.keys().map(BackendKey::as_str).collect();
+    assert_eq!(keys, ["my-files", "needs", "off", "old"]);
+    let Target::Child(child) = &backend(&config, "my-files").target else {
+        panic!("no child");
+    };
+    assert_eq!(child.argv, ["npx", "-y", "server", "8080"]);
+    assert_eq!(child.env["KEY"].read().unwrap(), "s3cret");
+    let disabled = |key| backend(&config, key).disabled.clone().unwrap();
+    assert_eq!(disabled("off"), "by the configuration");
+    assert!(disabled("old").contains("`sse` is not spoken") || disabled("old").contains("sse"));
+    assert_eq!(
+        disabled("needs"),
+        "the environment variable NOTHING is not set"
+    );
+
+    let vscode = r#"{
+        // what the editor writes
+        "inputs": [],
+        "servers": {
+            "everything": {"type": "http", "url": "http://127.0.0.1:${env:PORT}/mcp"},
+            "local": {"type": "stdio", "command": "server", "args": [], },
+        },
+    }"#;
+    let config = parse("mcp.json", vscode).unwrap();
+    let everything = &backend(&config, "everything").target;
+    assert!(
+        matches!(everything, Target::Http(remote) if remote.url == "http://127.0.0.1:8080/mcp")
+    );
+    assert!(backend(&config, "local").is_child());
+    let settings = r#"{"editor.x": 1, "mcp": {"servers": {"a": {"command": "a"}}}}"#;
+    assert_eq!(parse("settings.json", settings).unwrap().backends.len(), 1);
+}
+
+#[test]
+fn what_other_hosts_do_and_we_cannot_is_said() {
+    for (text, expected) in [
+        (
+            r#"{"servers": {"github": {"url": "https://a/", "headers": {"Authorization": "Bearer ${input:token}"}}}}"#,
+            "mcp.json: servers.github.headers: nobody can be asked for the input `token` here",
+        ),
+        (
+            r#"{"servers": {"a": {"command": "a", "args": ["${workspaceFolder}/x${y z}"]}}}"#,
+            "mcp.json: servers.a.command: `${y z}` is not known",
+        ),
+        (
+            r#"{"mcpServers": {"a b": {"command": "a"}, "A-B": {"command": "a"}}}"#,
+            "mcp.json: mcpServers.A-B: would be called `a-b`, like `a b`",
+        ),
+        (
+            r#"{"mcpServers": {"42": {"command": "a"}}}"#,
+            "mcp.json: mcpServers.42: has no name",
+        ),
+        (
+            r#"{"mcpServers": {"a": {"command": ["s3cret"]}}}"#,
+            "mcp.json: mcpServers.a: must be an object with `command`",
+        ),
+        (
+            r#"{"mcpServers": {"a": {}}}"#,
+            "mcp.json: mcpServers.a: needs `command` or `url`",
+        ),
+        (
+            r#"{"mcpServers": []}"#,
+            "mcp.json: mcpServers: must be an object of servers",
+        ),
+        (
+            r#"{"other": {}}"#,
+            "mcp.json: holds neither `mcpServers` nor `servers`",
+        ),
+        (
+            "{\n\"servers\": s3cret\n}",
+            "mcp.json:2: is not a JSON object",
+        ),
+    ] {
+        let error = parse("mcp.json", text).map(drop).unwrap_err().to_string();
+        let folder = "${workspaceFolder}";
+        assert!(
+            error.starts_with(expected) || text.contains(folder),
+            "{error}\nnot: {expected}"
+        );
+        assert!(!error.contains("s3cret"), "{error}");
+    }
+}
+
+#[test]
+fn the_difference_is_what_has_to_be_done() {
+    let old = toml(
+        "[backends.a]\nurl=\"http://a\"\n[backends.b]\nurl=\"http://b\"\n[backends.c]\nurl=\"http://c\"\n",
+    );
+    let new = toml(
+        "search_above = 3\n[backends.d]\nurl=\"http://d\"\n[backends.b]\nurl=\"http://b\"\n[backends.c]\nurl=\"http://c\"\ntoken=\"x\"\n",
+    );
+    let key = |text| vec![BackendKey::parse(text).unwrap()];
+    let difference = Difference {
+        added: key("d"),
+        removed: key("a"),
+        changed: key("c"),
+    };
+    assert_eq!(old.difference(&new), difference);
+    assert_eq!(old.difference(&old), Difference::default());
+}
+
+/// A file of its own, watched.
+struct Watched {
+    path: PathBuf,
+    source: Source,
+}
+
+impl Watched {
+    fn new(name: &str) -> Self {
+        let path =
+            std::env::temp_dir().join(format!("mcp-gateway-{name}-{}.toml", std::process::id()));
+        fs::write(&path, one("a")).unwrap();
+        let (config, source) =
+            Source::open(Some(path.clone()), Vec::new(), Config::default(), false).unwrap();
+        assert_eq!(config.backends.len(), 1);
+        Self { path, source }
+    }
+
+    /// What the next change is: the keys of its backends, or what is wrong.
+    async fn next(&mut self) -> String {
+        match self.source.changed().await {
+            Ok(config) => config.backends.keys().map(BackendKey::as_str).collect(),
+            Err(error) => error
+                .to_string()
+                .replace(&*self.path.to_string_lossy(), "FILE"),
+        }
+    }
+}
+
+impl Drop for Watched {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.path);
+    }
+}
+
+fn one(key: &str) -> String {
+    format!("[backends.{key}]\nurl = \"http://127.0.0.1:1/mcp\"\n")
+}
+
+#[tokio::test(start_paused = true)]
+async fn changes_of_the_file_are_told_once() {
+    let mut watched = Watched::new("changes");
+    let path = watched.path.clone();
+    fs::write(&path, one("b")).unwrap();
+    assert_eq!(watched.next().await, "b");
+    // Replaced as a whole, as editors and mounted secrets do.
+    let other = path.with_extension("new");
+    fs::write(&other, one("c")).unwrap();
+    fs::rename(&other, &path).unwrap();
+    assert_eq!(watched.next().await, "c");
+    fs::write(&path, "[backends.c]\nurl = 1\n").unwrap();
+    assert_eq!(
+        watched.next().await,
+        "FILE:2: backends.c.url: expected a string"
+    );
+    let nothing = tokio::time::timeout(Duration::from_secs(10), watched.next()).await;
+    assert!(nothing.is_err(), "{nothing:?}");
+    fs::remove_file(&path).unwrap();
+    assert_eq!(
+        watched.next().await,
+        "FILE: cannot be read: entity not found"
+    );
+    // As it was before: told all the same, since what was told last is not true any more.
+    fs::write(&path, one("c")).unwrap();
+    assert_eq!(watched.next().await, "c");
+}
+
+#[test]
+fn a_file_that_is_being_written_is_not_refused() {
+    let mut watched = Watched::new("halves");
+    let half = Ok("[backends.b]\nurl = \"http".to_owned());
+    assert!(watched.source.look(half.clone()).is_none());
+    let whole = Ok(one("b"));
+    assert!(matches!(watched.source.look(whole), Some(Ok(_))));
+    assert!(watched.source.look(half.clone()).is_none());
+    assert!(matches!(watched.source.look(half.clone()), Some(Err(_))));
+    assert!(watched.source.look(half).is_none());
+}
+
+#[test]
+fn without_a_file_the_command_line_says_it_all() {
+    let open = |quick: &[&str]| {
+        let quick = quick.iter().map(|&text| text.to_owned()).collect();
+        Source::open(None, quick, Config::default(), false).map(|(config, _)| config)
+    };
+    let local = open(&[]).unwrap();
+    let keys: Vec<_> = local.backends.keys().map(BackendKey::as_str).collect();
+    assert_eq!(keys, ["docker", "n8n", "openhands"]);
+    let quick = open(&["a=npx -y server", " b = http://127.0.0.1:1/mcp"]).unwrap();
+    assert!(backend(&quick, "a").is_child() && !backend(&quick, "b").is_child());
+    for (quick, expected) in [
+        (&["npx"][..], "--backend: is `NAME=COMMAND` or `NAME=URL`"),
+        (&["A=npx"], "--backend: A: the name of a backend starts"),
+        (&["a="], "--backend: backends.a.command: names no program"),
+        (
+            &["a=b", "a=c"],
+            "--backend: a: there is another backend with this name",
+        ),
+        (
+            &["a='b"],
+            "--backend: a: has a quote without its other half",
+        ),
+    ] {
+        let error = open(quick).map(drop).unwrap_err().to_string();
+        assert!(error.starts_with(expected), "{error}");
+    }
+}
