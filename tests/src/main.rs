@@ -12,6 +12,7 @@
 
 mod architecture;
 mod auth;
+mod client;
 mod committed;
 mod docker;
 mod documents;
