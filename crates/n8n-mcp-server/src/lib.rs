@@ -8,6 +8,7 @@
 //! * `api` — n8n's public REST API, as far as it is used here.
 //! * `trigger`, `plan` — pure: from a workflow to the one request that starts it.
 //! * `run` — the request, finding its execution, waiting for the end.
+//! * `workflow` — pure: a workflow's definition, changed and checked.
 //! * `trace` — pure: what the nodes of an execution did, and why one failed.
 //! * `policy`, `redact` — what the operator lets through, and what is hidden in it.
 //! * `tools` — what the server offers, one file per tool.
@@ -23,6 +24,7 @@ mod run;
 mod tools;
 mod trace;
 mod trigger;
+mod workflow;
 
 use mcp_core::tool::{ToolError, Toolset};
 use mcp_serve::{Product, Service};

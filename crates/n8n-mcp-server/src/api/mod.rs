@@ -6,6 +6,7 @@ mod guard;
 mod http;
 mod scope;
 mod workflow;
+mod write;
 
 use std::time::Duration;
 

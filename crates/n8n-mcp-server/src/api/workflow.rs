@@ -76,6 +76,9 @@ pub(crate) struct Workflow {
     pub(crate) active_version: Option<Version>,
     #[serde(default)]
     shared: Vec<Share>,
+    /// Changes with the definition and the name, not with activation or tags.
+    #[serde(default)]
+    pub(crate) updated_at: String,
 }
 
 /// A published version of a workflow.
@@ -132,6 +135,9 @@ pub(crate) struct Filter {
     /// Names of tags, all of which the workflow has.
     pub(crate) tags: Vec<String>,
     pub(crate) active: Option<bool>,
+    /// A part of the name.
+    pub(crate) name: Option<String>,
+    pub(crate) project: Option<Id>,
     pub(crate) limit: u32,
     pub(crate) cursor: Option<String>,
 }
@@ -183,6 +189,12 @@ impl Api {
         }
         if let Some(active) = filter.active {
             query.push(("active", if active { "true" } else { "false" }));
+        }
+        if let Some(name) = &filter.name {
+            query.push(("name", name));
+        }
+        if let Some(project) = &filter.project {
+            query.push(("projectId", project.as_str()));
         }
         if let Some(cursor) = &filter.cursor {
             query.push(("cursor", cursor));

@@ -91,6 +91,18 @@ impl Policy {
         ))
     }
 
+    /// Refuses to take off the tag that waits for a person.
+    pub(crate) fn check_tags(&self, workflow: &Workflow, tags: &[String]) -> Result<(), ToolError> {
+        let unseen = workflow.tags.iter().any(|tag| tag.name == REVIEW_TAG);
+        if !self.requires_review || !unseen || tags.iter().any(|tag| tag == REVIEW_TAG) {
+            return Ok(());
+        }
+        Err(ToolError::new(
+            ToolErrorKind::Forbidden,
+            format!("Only a person may take the tag `{REVIEW_TAG}` off, in n8n."),
+        ))
+    }
+
     /// Refuses to write to what is active: the change could run before anybody has seen it.
     pub(crate) fn check_write(&self, workflow: &Workflow) -> Result<(), ToolError> {
         if !self.requires_review || !workflow.active {

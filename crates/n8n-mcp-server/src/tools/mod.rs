@@ -5,8 +5,6 @@ mod audit;
 mod credentials;
 mod data_tables;
 pub(crate) mod executions;
-mod get_workflow;
-mod list_workflows;
 mod nodes;
 mod projects;
 mod run_workflow;
@@ -14,15 +12,15 @@ mod source_control;
 mod tags;
 mod users;
 mod variables;
+pub(crate) mod workflows;
 
 use mcp_core::tool::Toolset;
 
 use crate::N8n;
 
 pub(crate) use executions::GetExecution;
-pub(crate) use get_workflow::GetWorkflow;
-pub(crate) use list_workflows::ListWorkflows;
 pub(crate) use run_workflow::RunWorkflow;
+pub(crate) use workflows::{GetWorkflow, ListWorkflows};
 
 /// What is offered.
 pub(crate) fn all() -> Toolset<N8n> {
@@ -31,6 +29,8 @@ pub(crate) fn all() -> Toolset<N8n> {
         .with::<GetWorkflow>()
         .with::<RunWorkflow>()
         .with::<GetExecution>()
+        .group("authoring", workflows::authoring())
+        .group("lifecycle", workflows::lifecycle())
         .group("executions", executions::executions())
         .group("nodes", nodes::nodes())
         .group("credentials", credentials::credentials())

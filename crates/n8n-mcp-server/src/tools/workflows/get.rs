@@ -10,6 +10,7 @@ use crate::N8n;
 use crate::api::{Definition, Node, Workflow};
 use crate::id::Id;
 use crate::trigger::{Kind, Means, Site, Trigger, Way, triggers};
+use crate::workflow::check::runs_code;
 
 /// One workflow: its nodes, how they are connected, and how each trigger can be run.
 #[derive(Deserialize, JsonSchema)]
@@ -17,7 +18,7 @@ use crate::trigger::{Kind, Means, Site, Trigger, Way, triggers};
 pub(crate) struct GetWorkflow {
     /// From list_workflows.
     workflow_id: Id,
-    /// The whole definition, as n8n has it, instead of the summary of nodes.
+    /// The whole definition, as update_workflow takes it, instead of the summary of nodes.
     #[serde(default)]
     full: bool,
 }
@@ -32,6 +33,9 @@ pub(crate) struct Details {
     active: bool,
     #[serde(skip_serializing_if = "is_false")]
     archived: bool,
+    /// Of the definition, for the tools that change it.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    version: String,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     tags: Vec<String>,
     triggers: Vec<TriggerRow>,
@@ -53,6 +57,9 @@ pub(crate) struct Details {
 struct NodeRow {
     name: String,
     r#type: String,
+    /// Runs code or commands that are written in it.
+    #[serde(skip_serializing_if = "is_false")]
+    runs_code: bool,
     #[serde(skip_serializing_if = "is_false")]
     disabled: bool,
 }
@@ -100,7 +107,11 @@ impl Tool for GetWorkflow {
         if self.full {
             let (workflow, definition) =
                 n8n.api.workflow_with_definition(&self.workflow_id).await?;
-            let definition = Some(Whole::from(definition));
+            let nodes = n8n.redactor.raw(definition.nodes);
+            let definition = Some(Whole::from(Definition {
+                nodes,
+                ..definition
+            }));
             return Ok(Details {
                 definition,
                 ..about(&workflow, means)
@@ -130,6 +141,7 @@ fn about(workflow: &Workflow, means: Means<'_>) -> Details {
         description: workflow.description.clone(),
         active: workflow.active,
         archived: workflow.is_archived,
+        version: workflow.updated_at.clone(),
         tags: workflow.tags.iter().map(|tag| tag.name.clone()).collect(),
         triggers: triggers(workflow)
             .iter()
@@ -191,6 +203,7 @@ impl From<&Node> for NodeRow {
         Self {
             name: node.name.clone(),
             r#type: node.kind.clone(),
+            runs_code: runs_code(&node.kind),
             disabled: node.disabled,
         }
     }

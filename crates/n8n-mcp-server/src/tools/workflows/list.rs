@@ -6,12 +6,15 @@ use serde::{Deserialize, Serialize};
 
 use crate::N8n;
 use crate::api::{Filter, WorkflowRow};
+use crate::id::Id;
 
 const DEFAULT_LIMIT: u32 = 100;
+/// Pages of n8n that one call looks through.
+const MAX_PAGES: u32 = 4;
 /// Longer than any cursor of n8n.
 const MAX_CURSOR: usize = 1_000;
 
-/// Lists n8n workflows, without archived ones.
+/// Lists n8n workflows.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ListWorkflows {
@@ -20,6 +23,13 @@ pub(crate) struct ListWorkflows {
     tags: Vec<String>,
     /// Only active or only inactive ones.
     active: Option<bool>,
+    /// Only those with this in their name.
+    name: Option<String>,
+    /// Only those of this project (id).
+    project_id: Option<Id>,
+    /// The archived ones instead of the others.
+    #[serde(default)]
+    archived: bool,
     /// Page size; default 100.
     limit: Option<Bounded<1, 250>>,
     /// `next_cursor` of the page before.
@@ -51,14 +61,25 @@ impl Tool for ListWorkflows {
     type Output = Page;
 
     async fn call(self, n8n: &N8n, _: &Call) -> Result<Page, ToolError> {
-        let page = n8n.api.workflows(&self.filter()?).await?;
+        let archived = self.archived;
+        let mut filter = self.filter()?;
         let policy = &n8n.api.policy;
-        let rows = page.data.into_iter();
-        let rows = rows.filter(|row| !row.is_archived && policy.admits_row(row));
-        Ok(Page {
-            workflows: rows.map(Row::from).collect(),
-            next_cursor: page.next_cursor,
-        })
+        let mut pages = 0;
+        loop {
+            let page = n8n.api.workflows(&filter).await?;
+            let rows = page.data.into_iter();
+            let rows = rows.filter(|row| row.is_archived == archived && policy.admits_row(row));
+            let rows: Vec<_> = rows.map(Row::from).collect();
+            pages += 1;
+            // n8n cannot look for what is archived or open: pages without a hit say nothing.
+            if !rows.is_empty() || page.next_cursor.is_none() || pages == MAX_PAGES {
+                return Ok(Page {
+                    workflows: rows,
+                    next_cursor: page.next_cursor,
+                });
+            }
+            filter.cursor = page.next_cursor;
+        }
     }
 }
 
@@ -83,6 +104,8 @@ impl ListWorkflows {
         Ok(Filter {
             tags: self.tags,
             active: self.active,
+            name: self.name.filter(|name| !name.is_empty()),
+            project: self.project_id,
             limit: self.limit.map_or(DEFAULT_LIMIT, Bounded::get),
             cursor: self.cursor,
         })

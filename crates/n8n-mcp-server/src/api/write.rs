@@ -1,0 +1,175 @@
+//! Changes to workflows. None of them is repeated, except where n8n has refused it as a whole.
+
+use std::time::Duration;
+
+use mcp_core::tool::{ToolError, ToolErrorKind};
+use reqwest::Method;
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+use serde_json::{Value, json};
+use tokio::time::{Instant, sleep};
+
+use super::{Api, Failure, Workflow};
+use crate::id::Id;
+use crate::workflow::{Draft, TIERS};
+
+/// What a workflow's change may take: n8n activates anew what is active.
+const TIMEOUT: Duration = Duration::from_secs(20);
+/// How long n8n may be busy with a deactivation before it deletes.
+const SETTLE: Duration = Duration::from_secs(5);
+const PAUSE: Duration = Duration::from_millis(200);
+/// How many pages of tags are looked through; 250 each.
+const TAG_PAGES: usize = 8;
+
+/// A tag with its id.
+#[derive(Clone, Deserialize)]
+struct TagRow {
+    id: String,
+    name: String,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct TagPage {
+    data: Vec<TagRow>,
+    #[serde(default)]
+    next_cursor: Option<String>,
+}
+
+impl Api {
+    /// Makes a workflow; also the names of what n8n did not take.
+    pub(crate) async fn create_workflow(
+        &self,
+        draft: &Draft,
+    ) -> Result<(Workflow, Vec<String>), ToolError> {
+        self.put(Method::POST, &["workflows"], draft).await
+    }
+
+    /// Replaces a workflow, published at once if it is active; also the names of what n8n did not
+    /// take.
+    pub(crate) async fn replace_workflow(
+        &self,
+        id: &Id,
+        draft: &Draft,
+    ) -> Result<(Workflow, Vec<String>), ToolError> {
+        let path = ["workflows", id.as_str()];
+        self.put(Method::PUT, &path, draft).await
+    }
+
+    /// Ever less of the draft, for as long as n8n knows too little of it.
+    async fn put(
+        &self,
+        method: Method,
+        path: &[&str],
+        draft: &Draft,
+    ) -> Result<(Workflow, Vec<String>), ToolError> {
+        let mut tiers = TIERS.into_iter().peekable();
+        while let Some(tier) = tiers.next() {
+            let (body, left_out) = draft.body(tier);
+            let sent = self.exchange(method.clone(), path, &[], Some(&body), TIMEOUT);
+            match sent.await {
+                Ok(workflow) => return Ok((workflow, left_out)),
+                Err(failure) if knows_less(&failure) && tiers.peek().is_some() => {}
+                Err(failure) => return Err(self.explain_write(failure)),
+            }
+        }
+        Err(ToolError::upstream("n8n takes no workflow of this form."))
+    }
+
+    /// Activates or deactivates a workflow.
+    pub(crate) async fn set_active(&self, id: &Id, active: bool) -> Result<Workflow, ToolError> {
+        let action = if active { "activate" } else { "deactivate" };
+        self.act(id, action).await
+    }
+
+    /// Archives a workflow or brings it back.
+    pub(crate) async fn set_archived(&self, id: &Id, is: bool) -> Result<Workflow, ToolError> {
+        let action = if is { "archive" } else { "unarchive" };
+        self.act(id, action).await
+    }
+
+    async fn act(&self, id: &Id, action: &str) -> Result<Workflow, ToolError> {
+        let path = ["workflows", id.as_str(), action];
+        let body = json!({});
+        let done = self.exchange(Method::POST, &path, &[], Some(&body), TIMEOUT);
+        done.await.map_err(|failure| self.explain_write(failure))
+    }
+
+    /// Deletes a workflow.
+    pub(crate) async fn delete_workflow(&self, id: &Id) -> Result<(), ToolError> {
+        let settled_by = Instant::now() + SETTLE;
+        loop {
+            let path = ["workflows", id.as_str()];
+            match self.send(Method::DELETE, &path, &[]).await {
+                Ok(IgnoredAny) => return Ok(()),
+                // It is still being deactivated: nothing was deleted.
+                Err(failure) if failure.is_conflict() && Instant::now() < settled_by => {
+                    sleep(PAUSE).await;
+                }
+                Err(failure) => return Err(self.explain_write(failure)),
+            }
+        }
+    }
+
+    /// Gives a workflow these tags and no others; makes those that there are not yet.
+    pub(crate) async fn set_tags(&self, id: &Id, names: &[String]) -> Result<(), ToolError> {
+        let setting = async {
+            let known = self.all_tags().await?;
+            let mut ids = Vec::new();
+            for name in names {
+                let found = known.iter().find(|tag| tag.name == *name);
+                let tag = match found {
+                    Some(tag) => tag.clone(),
+                    None => {
+                        let body = json!({ "name": name });
+                        self.send_json(Method::POST, &["tags"], &body).await?
+                    }
+                };
+                ids.push(json!({"id": tag.id}));
+            }
+            let path = ["workflows", id.as_str(), "tags"];
+            let body = Value::Array(ids);
+            let IgnoredAny = self.send_json(Method::PUT, &path, &body).await?;
+            Ok(())
+        };
+        setting.await.map_err(|failure| self.explain_write(failure))
+    }
+
+    async fn all_tags(&self) -> Result<Vec<TagRow>, Failure> {
+        let (mut all, mut cursor) = (Vec::new(), None::<String>);
+        for _ in 0..TAG_PAGES {
+            let mut query = vec![("limit", "250")];
+            if let Some(cursor) = &cursor {
+                query.push(("cursor", cursor));
+            }
+            let page: TagPage = self.get(&["tags"], &query).await?;
+            all.extend(page.data);
+            match page.next_cursor {
+                Some(next) => cursor = Some(next),
+                None => break,
+            }
+        }
+        Ok(all)
+    }
+
+    fn explain_write(&self, failure: Failure) -> ToolError {
+        if let Some(complaint) = failure.complaint() {
+            return ToolError::invalid_argument(format!("n8n refuses this: {complaint}"));
+        }
+        if failure.is_conflict() {
+            return ToolError::new(
+                ToolErrorKind::Conflict,
+                "n8n refuses this: another active workflow has a webhook with the same method and \
+                 path, or the workflow is being changed right now.",
+            );
+        }
+        self.explain(failure)
+    }
+}
+
+/// True if n8n refused a field that it does not know.
+fn knows_less(failure: &Failure) -> bool {
+    failure.complaint().is_some_and(|complaint| {
+        complaint.contains("additional properties") || complaint.contains("Unrecognized key")
+    })
+}

@@ -1,0 +1,77 @@
+//! Workflows: list and look at them (default), write them (`authoring`), start and end their lives
+//! (`lifecycle`).
+
+mod activate;
+mod archive;
+mod create;
+mod delete;
+mod duplicate;
+mod edit;
+mod get;
+mod known;
+mod list;
+mod tags;
+mod update;
+mod validate;
+mod written;
+
+use mcp_core::tool::{ToolError, Toolset};
+use serde_json::{Map, Value};
+
+use crate::N8n;
+use crate::api::{Definition, Workflow};
+use crate::id::Id;
+use crate::workflow::Draft;
+
+pub(crate) use get::GetWorkflow;
+pub(crate) use list::ListWorkflows;
+
+/// The tools that write workflows.
+pub(crate) fn authoring() -> Toolset<N8n> {
+    Toolset::new()
+        .with::<validate::ValidateWorkflow>()
+        .with::<edit::EditWorkflow>()
+        .with::<create::CreateWorkflow>()
+        .with::<update::UpdateWorkflow>()
+        .with::<duplicate::DuplicateWorkflow>()
+}
+
+/// The tools that say whether a workflow runs, and where it is kept.
+pub(crate) fn lifecycle() -> Toolset<N8n> {
+    Toolset::new()
+        .with::<activate::ActivateWorkflow>()
+        .with::<activate::DeactivateWorkflow>()
+        .with::<tags::SetWorkflowTags>()
+        .with::<archive::ArchiveWorkflow>()
+        .with::<archive::UnarchiveWorkflow>()
+        .with::<delete::DeleteWorkflow>()
+}
+
+/// A workflow and its definition, to work on.
+async fn load(n8n: &N8n, id: &Id) -> Result<(Workflow, Draft), ToolError> {
+    let (workflow, definition) = n8n.api.workflow_with_definition(id).await?;
+    let draft = draft(&definition)?;
+    Ok((workflow, draft))
+}
+
+fn draft(definition: &Definition) -> Result<Draft, ToolError> {
+    let read = || -> serde_json::Result<Map<String, Value>> {
+        let mut whole = Map::new();
+        whole.insert("name".into(), definition.name.clone().into());
+        whole.insert(
+            "nodes".into(),
+            serde_json::from_str(definition.nodes.get())?,
+        );
+        let connections = serde_json::from_str(definition.connections.get())?;
+        whole.insert("connections".into(), connections);
+        if let Some(settings) = &definition.settings {
+            whole.insert("settings".into(), serde_json::from_str(settings.get())?);
+        }
+        Ok(whole)
+    };
+    let whole = read().map_err(|error| {
+        ToolError::upstream("n8n described the workflow in a way that is not understood.")
+            .caused_by(error)
+    })?;
+    Draft::read(whole)
+}

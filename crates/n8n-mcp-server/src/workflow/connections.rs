@@ -1,0 +1,79 @@
+//! The connections of a workflow, one by one.
+//!
+//! n8n keeps them as `{"A": {"main": [[{"node": "B", "type": "main", "index": 0}]]}}`: by name of the
+//! node, by kind, by number of the output.
+
+use serde_json::{Map, Value, json};
+
+/// The kind that data flows through; the others attach models, tools and memories to agents.
+pub(crate) const MAIN: &str = "main";
+
+/// One connection.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Connection {
+    pub(crate) from: String,
+    pub(crate) to: String,
+    pub(crate) kind: String,
+    pub(crate) output: usize,
+    pub(crate) input: usize,
+}
+
+/// All of them.
+///
+/// # Errors
+/// Where they do not have that form: the path of the first such place.
+pub(crate) fn connections(all: &Map<String, Value>) -> Result<Vec<Connection>, String> {
+    let mut found = Vec::new();
+    for (from, kinds) in all {
+        let bad = |place: &str| format!("connections.{from}{place}");
+        for (kind, outputs) in kinds.as_object().ok_or_else(|| bad(""))? {
+            let outputs = outputs.as_array().ok_or_else(|| bad(&format!(".{kind}")))?;
+            for (output, targets) in outputs.iter().enumerate() {
+                let place = format!(".{kind}[{output}]");
+                let targets = match targets {
+                    Value::Null => continue,
+                    Value::Array(targets) => targets,
+                    _ => return Err(bad(&place)),
+                };
+                for (at, target) in targets.iter().enumerate() {
+                    let to = target.get("node").and_then(Value::as_str);
+                    let input = target.get("index").and_then(Value::as_u64).unwrap_or(0);
+                    found.push(Connection {
+                        from: from.clone(),
+                        to: to.ok_or_else(|| bad(&format!("{place}[{at}]")))?.to_owned(),
+                        kind: kind.clone(),
+                        output,
+                        input: usize::try_from(input).unwrap_or(usize::MAX),
+                    });
+                }
+            }
+        }
+    }
+    Ok(found)
+}
+
+/// The form that n8n keeps.
+pub(super) fn written(all: &[Connection]) -> Map<String, Value> {
+    let mut written = Map::new();
+    for connection in all {
+        let kinds = written
+            .entry(connection.from.clone())
+            .or_insert_with(|| json!({}));
+        let outputs = &mut kinds[connection.kind.as_str()];
+        if outputs.is_null() {
+            *outputs = json!([]);
+        }
+        let Some(outputs) = outputs.as_array_mut() else {
+            continue;
+        };
+        while outputs.len() <= connection.output {
+            outputs.push(json!([]));
+        }
+        if let Some(targets) = outputs[connection.output].as_array_mut() {
+            targets.push(json!({
+                "node": connection.to, "type": connection.kind, "index": connection.input,
+            }));
+        }
+    }
+    written
+}

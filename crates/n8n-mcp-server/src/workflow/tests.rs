@@ -1,0 +1,196 @@
+//! Drafts: read, changed, checked.
+
+use serde_json::json;
+
+use super::check::{Severity, check};
+use super::*;
+
+fn draft(json: Value) -> Draft {
+    let Value::Object(json) = json else {
+        panic!("an object")
+    };
+    Draft::read(json).unwrap()
+}
+
+fn operations(json: Value) -> Vec<Operation> {
+    serde_json::from_value(json).unwrap()
+}
+
+/// Webhook -> Set, which names the webhook.
+fn sample() -> Draft {
+    draft(json!({
+        "id": "w", "active": true, "name": "W", "settings": {"executionOrder": "v1", "binaryMode": "separate"},
+        "nodes": [
+            {"name": "Webhook", "type": "n8n-nodes-base.webhook", "typeVersion": 2, "parameters": {"path": "a"}, "color": 1},
+            {"name": "Set", "type": "n8n-nodes-base.set", "typeVersion": 3.4,
+             "parameters": {"value": "={{ $('Webhook').item.json.x + $node[\"Webhook\"].json.y }}", "deep": {"a": 1, "b": 2}}},
+        ],
+        "connections": {"Webhook": {"main": [[{"node": "Set", "type": "main", "index": 0}]]}},
+    }))
+}
+
+#[test]
+fn what_n8n_does_not_take_is_left_out_and_named() {
+    let (body, left_out) = sample().body(Tier::New);
+    let keys: Vec<_> = body.as_object().unwrap().keys().cloned().collect();
+    assert_eq!(keys, ["name", "nodes", "connections", "settings"]);
+    assert_eq!(left_out, ["settings: binaryMode", "Webhook: color"]);
+    assert!(body["nodes"][0]["webhookId"].is_string());
+    assert_ne!(body["nodes"][0]["position"], body["nodes"][1]["position"]);
+}
+
+#[test]
+fn a_node_is_renamed_wherever_it_is_named() {
+    let changed = apply(
+        &sample(),
+        operations(json!([{"op": "rename_node", "node": "Webhook", "to": "In's"}])),
+    )
+    .unwrap();
+    let text = &changed.node("Set").unwrap()["parameters"]["value"];
+    assert_eq!(
+        *text,
+        r#"={{ $('In\'s').item.json.x + $node["In's"].json.y }}"#
+    );
+    let all = connections(&changed.connections).unwrap();
+    assert_eq!((&*all[0].from, &*all[0].to), ("In's", "Set"));
+}
+
+#[test]
+fn nodes_are_added_connected_and_configured() {
+    let changed = apply(
+        &sample(),
+        operations(json!([
+            {"op": "add_node", "node": "If", "type": "n8n-nodes-base.if", "version": 2.2, "parameters": {"a": 1}},
+            {"op": "connect", "node": "Set", "to": "If"},
+            {"op": "connect", "node": "If", "to": "Set", "output": 1},
+            {"op": "configure_node", "node": "Set", "parameters": {"deep": {"a": null, "c": 3}}, "fields": {"disabled": true}},
+            {"op": "set_settings", "settings": {"executionTimeout": 5, "executionOrder": null}},
+            {"op": "rename_workflow", "to": "Other"},
+            {"op": "disconnect", "node": "Webhook", "to": "Set"},
+        ])),
+    )
+    .unwrap();
+    assert_eq!(changed.name, "Other");
+    let set = changed.node("Set").unwrap();
+    assert_eq!(set["parameters"]["deep"], json!({"b": 2, "c": 3}));
+    assert_eq!(set["disabled"], true);
+    assert_eq!(changed.settings["executionTimeout"], 5);
+    assert!(!changed.settings.contains_key("executionOrder"));
+    let target = json!([{"node": "Set", "type": "main", "index": 0}]);
+    assert_eq!(changed.connections["If"], json!({"main": [[], target]}));
+    assert!(!changed.connections.contains_key("Webhook"));
+    assert_eq!(changed.node("If").unwrap()["typeVersion"], 2.2);
+}
+
+#[test]
+fn all_or_nothing_and_why() {
+    let first = json!({"op": "rename_workflow", "to": "X"});
+    for (bad, part) in [
+        (
+            json!({"op": "add_node", "node": "Set", "type": "a.b"}),
+            "already",
+        ),
+        (
+            json!({"op": "add_node", "node": "New"}),
+            "`type` is missing",
+        ),
+        (
+            json!({"op": "remove_node", "node": "Nope"}),
+            "there are \"Webhook\", \"Set\"",
+        ),
+        (json!({"op": "connect", "node": "Set"}), "`to` is missing"),
+        (
+            json!({"op": "disconnect", "node": "Set", "to": "Webhook"}),
+            "not connected",
+        ),
+        (
+            json!({"op": "set_settings", "settings": {"foo": 1}}),
+            "no setting \"foo\"",
+        ),
+        (
+            json!({"op": "configure_node", "node": "Set", "fields": {"name": "x"}}),
+            "cannot hold",
+        ),
+        (
+            json!({"op": "rename_node", "node": "Set", "to": "Webhook"}),
+            "already",
+        ),
+    ] {
+        let error = apply(&sample(), operations(json!([first, bad]))).unwrap_err();
+        assert!(error.message().starts_with("operations[1]"), "{error}");
+        assert!(error.message().contains(part), "{error}");
+    }
+}
+
+#[test]
+fn what_was_hidden_comes_back() {
+    let with = |value: &str, x: i32| {
+        draft(json!({"name": "W", "nodes": [
+            {"id": "1", "name": "H", "type": "a.b", "position": [0, 0],
+             "parameters": {"headers": [{"name": "Authorization", "value": value}], "x": x}},
+        ]}))
+    };
+    let mut given = with("***", 2);
+    restore(&mut given, &with("***", 1), &with("Bearer abc", 1));
+    assert_eq!(given, with("Bearer abc", 2));
+}
+
+#[track_caller]
+fn finds(json: Value, severity: Severity, node: Option<&str>, part: &str) {
+    let found = check(&draft(json));
+    let hit = found.iter().any(|one| {
+        one.severity == severity && one.node.as_deref() == node && one.message.contains(part)
+    });
+    assert!(hit, "{found:#?}");
+}
+
+#[test]
+fn faults_are_found() {
+    use Severity::{Error, Warning};
+    assert!(check(&sample()).is_empty(), "{:?}", check(&sample()));
+    let hook = json!({"name": "H", "type": "n8n-nodes-base.webhook", "parameters": {"path": "a"}});
+    let set = |name: &str, value: &str| json!({"name": name, "type": "n8n-nodes-base.set", "parameters": {"v": value}});
+    let of = |nodes: Value, connections: Value| json!({"name": "W", "nodes": nodes, "connections": connections});
+    let none = json!({});
+    finds(
+        of(json!([set("S", "x")]), none.clone()),
+        Error,
+        None,
+        "No trigger",
+    );
+    finds(
+        of(json!([hook, set("S", "x")]), none.clone()),
+        Warning,
+        Some("S"),
+        "never runs",
+    );
+    finds(
+        of(json!([hook, hook]), none.clone()),
+        Error,
+        Some("H"),
+        "this name",
+    );
+    let to = |node: &str| json!({"H": {"main": [[{"node": node, "type": "main", "index": 0}]]}});
+    finds(of(json!([hook]), to("Nope")), Error, Some("H"), "\"Nope\"");
+    finds(
+        of(json!([hook]), json!({"H": 1})),
+        Error,
+        None,
+        "cannot be read",
+    );
+    let with = |value: &str| of(json!([hook, set("S", value)]), to("S"));
+    finds(with("={{ $('X').first() }}"), Error, Some("S"), "\"X\"");
+    finds(with("={{ $json.a"), Error, Some("S"), "without");
+    finds(with("={{ }}"), Error, Some("S"), "empty");
+    finds(with("{{ $json.a }}"), Warning, Some("S"), "does not start");
+    let code = json!({"name": "C", "type": "n8n-nodes-base.code", "parameters": {"jsCode": "return $('Y').all()"}});
+    finds(of(json!([hook, code]), to("C")), Error, Some("C"), "\"Y\"");
+    finds(
+        of(json!([hook, code]), to("C")),
+        Warning,
+        Some("C"),
+        "runs code",
+    );
+    let bare = json!({"name": "B", "type": "set"});
+    finds(of(json!([hook, bare]), none), Error, Some("B"), "no type");
+}
