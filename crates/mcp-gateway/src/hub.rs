@@ -10,12 +10,11 @@ use serde_json::{Map, json};
 use tokio::sync::{Notify, watch};
 
 use crate::backend::{Backend, Signals, State};
-use crate::config::BackendKey;
+use crate::config::{self, BackendKey, Config};
 use crate::events::{Event, Log, Status as Went, TraceId, kind};
 use crate::figures;
 use crate::offering::{Offering, Refused};
 use crate::relay::Relay;
-use crate::setup::{self as config, Config};
 use crate::tools;
 
 /// How long the first list waits for backends that are being started.
@@ -98,14 +97,15 @@ impl Hub {
     fn apply(&self, config: Config) {
         let mut backends = lock(&self.backends);
         backends.retain(|key, backend| {
-            let stays = config.backends.get(key) == Some(&backend.config);
+            let wanted = config.backends.get(key);
+            let stays = wanted == Some(&backend.config);
             if !stays {
                 backend.stop();
             }
             stays
         });
         for (key, wanted) in &config.backends {
-            if wanted.disabled || backends.contains_key(key) {
+            if wanted.disabled.is_some() || backends.contains_key(key) {
                 continue;
             }
             let backend = Backend::new(key.clone(), wanted.clone(), self.signals.clone());
@@ -147,7 +147,8 @@ impl Hub {
             .iter()
             .filter(|(tool, _)| tool.is_listed)
             .count();
-        if listed > self.config().search_above {
+        let limit = self.config().search_above;
+        if limit.is_some_and(|limit| listed > limit) {
             for (tool, _) in &mut lists.tools {
                 tool.is_listed = false;
             }

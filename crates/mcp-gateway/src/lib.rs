@@ -17,7 +17,6 @@ pub mod names;
 mod offering;
 mod relay;
 mod sanitise;
-mod setup;
 pub mod shape;
 mod tools;
 

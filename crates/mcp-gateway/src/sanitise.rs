@@ -12,8 +12,10 @@ const MAX_DEPTH: usize = 64;
 /// Longer definitions fill the context of any model.
 const MAX_BYTES: usize = 256 * 1024;
 
-/// Members of a tool's definition that must have a certain type where they are there at all.
-const TYPES: [(&str, fn(&Value) -> bool); 7] = [
+/// A member of a tool's definition, and what it must be where it is there at all.
+type Rule = (&'static str, fn(&Value) -> bool);
+
+const RULES: [Rule; 7] = [
     ("title", Value::is_string),
     ("description", Value::is_string),
     ("annotations", is_annotations),
@@ -39,8 +41,8 @@ pub(crate) fn tool(definition: &RawValue) -> Result<Box<RawValue>, String> {
     if members.get("inputSchema").map(RawValue::get) != Some(&input) {
         members.set("inputSchema", raw(input)?);
     }
-    for (name, is_fit) in TYPES {
-        let value = members.get(name).map(|value| parse(value));
+    for (name, is_fit) in RULES {
+        let value = members.get(name).map(parse);
         if value.is_some_and(|value| value.is_none_or(|value| !is_fit(&value))) {
             members.remove(name);
         }
@@ -87,9 +89,7 @@ fn is_annotations(value: &Value) -> bool {
         "openWorldHint",
     ];
     let fits = |name: &&str| value.get(*name).is_none_or(Value::is_boolean);
-    value.is_object()
-        && hints.iter().all(|name| fits(&name))
-        && value.get("title").is_none_or(Value::is_string)
+    value.is_object() && hints.iter().all(fits) && value.get("title").is_none_or(Value::is_string)
 }
 
 fn is_execution(value: &Value) -> bool {

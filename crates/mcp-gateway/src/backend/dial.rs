@@ -5,59 +5,93 @@ use std::sync::Arc;
 use mcp_client::{Client, ClientInfo, Command, Dialect, Endpoint, Error, Handler};
 use serde_json::json;
 
-use crate::config::BackendKey;
-use crate::setup as config;
+use crate::config::{Backend, Child, Remote, Secret, Target};
 
-/// Starts or reaches the backend and finds out what it speaks. Within the time that the
+/// Starts or reaches the backend and finds out what it speaks, within the time that the
 /// configuration allows.
 ///
 /// # Errors
 /// Why it cannot be used, in words for people; they hold no secret.
-pub(super) async fn connect(
-    config: &config::Backend,
-    key: &BackendKey,
+pub(super) async fn connect(config: &Backend, handler: Arc<dyn Handler>) -> Result<Client, String> {
+    let dialect = match config.target {
+        Target::Rpc(_) => Dialect::Plain,
+        Target::Child(_) | Target::Http(_) => Dialect::Newest,
+    };
+    match meet(config, Arc::clone(&handler), dialect).await {
+        // Some servers of the handshake era end at the sight of anything else.
+        Err(Error::Closed { .. }) if config.is_child() => {
+            meet(config, handler, Dialect::Handshake).await
+        }
+        met => met,
+    }
+    .map_err(|error| error.to_string())
+}
+
+async fn meet(
+    config: &Backend,
     handler: Arc<dyn Handler>,
-) -> Result<Client, String> {
+    dialect: Dialect,
+) -> Result<Client, Error> {
+    // What backends may ask for is asked of those clients that can be asked.
     let who = ClientInfo::new("mcp-gateway", env!("CARGO_PKG_VERSION")).with_capabilities(json!({
         "elicitation": {"form": {}, "url": {}},
         "sampling": {},
         "roots": {},
     }));
-    let client = open(config, handler, Dialect::Newest)?;
-    let error = match Box::pin(client.connect(&who)).await {
-        Ok(_) => return Ok(client),
-        Err(error) => error,
-    };
-    client.close().await;
-    // Some servers of the handshake era end at the sight of anything else.
-    if config.is_child() && matches!(error, Error::Closed { .. }) {
-        // Their handler was theirs alone.
-        tracing::debug!(backend = %key, %error, "tried again with initialize first");
-    }
-    Err(error.to_string())
-}
-
-fn open(
-    config: &config::Backend,
-    handler: Arc<dyn Handler>,
-    dialect: Dialect,
-) -> Result<Client, String> {
     let builder = Client::builder()
         .connect_timeout(config.start_timeout)
         .dialect(dialect)
         .handler(handler);
-    let words = |error: Error| error.to_string();
-    match &config.url {
-        Some(url) => builder
-            .http(Endpoint::new(url).map_err(words)?)
-            .map_err(words),
-        None => {
-            let (program, arguments) = config.argv.split_first().ok_or("no command")?;
-            let mut command = Command::new(program).args(arguments);
-            if let Ok(keeper) = std::env::current_exe() {
-                command = command.keeper(keeper);
-            }
-            builder.stdio(command).map_err(words)
+    let client = match &config.target {
+        Target::Child(child) => builder.stdio(command(child)?)?,
+        Target::Http(remote) | Target::Rpc(remote) => builder.http(endpoint(remote)?)?,
+    };
+    if let Err(error) = Box::pin(client.connect(&who)).await {
+        client.close().await;
+        return Err(error);
+    }
+    Ok(client)
+}
+
+fn command(child: &Child) -> Result<Command, Error> {
+    let (program, arguments) = child
+        .argv
+        .split_first()
+        .ok_or_else(|| Error::Invalid("it has no command".to_owned()))?;
+    let mut command = Command::new(program).args(arguments);
+    for name in &child.env_pass {
+        if let Some(value) = std::env::var_os(name) {
+            command = command.env(name, value);
         }
     }
+    for (name, value) in &child.env {
+        command = command.env(name, read(name, value)?);
+    }
+    if let Some(directory) = &child.cwd {
+        command = command.directory(directory);
+    }
+    // It ends what it has started when the gateway is killed.
+    match std::env::current_exe() {
+        Ok(keeper) => Ok(command.keeper(keeper)),
+        Err(error) => {
+            tracing::warn!(%error, "children would survive this process if it were killed");
+            Ok(command)
+        }
+    }
+}
+
+fn endpoint(remote: &Remote) -> Result<Endpoint, Error> {
+    let mut endpoint = Endpoint::new(&remote.url)?;
+    for (name, value) in &remote.headers {
+        endpoint = endpoint.header(name, &read(name, value)?)?;
+    }
+    if let Some(token) = &remote.token {
+        endpoint = endpoint.bearer(&read("token", token)?)?;
+    }
+    Ok(endpoint)
+}
+
+fn read(name: &str, secret: &Secret) -> Result<String, Error> {
+    let unreadable = |error| Error::Invalid(format!("{name} cannot be read: {error}"));
+    secret.read().map_err(unreadable)
 }

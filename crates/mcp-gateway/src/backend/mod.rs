@@ -23,9 +23,9 @@ use mcp_core::server::Changes;
 use tokio::sync::{Notify, Semaphore, watch};
 use tokio_util::sync::CancellationToken;
 
+use crate::config;
 use crate::config::BackendKey;
 use crate::events::Log;
-use crate::setup as config;
 
 pub(crate) use self::ask::Failure;
 use self::breaker::Breaker;

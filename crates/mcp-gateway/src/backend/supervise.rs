@@ -80,7 +80,7 @@ impl Backend {
             status.state = State::Starting;
             status.next_try = None;
         });
-        let client = match dial::connect(&self.config, &self.key, Hears::of(self)).await {
+        let client = match dial::connect(&self.config, Hears::of(self)).await {
             Ok(client) => client,
             Err(reason) => return End::Fell(reason),
         };

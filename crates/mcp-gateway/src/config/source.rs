@@ -80,7 +80,10 @@ impl Source {
     }
 
     /// What there is to tell about what was found.
-    pub(super) fn look(&mut self, found: Result<String, Gone>) -> Option<Result<Config, ConfigError>> {
+    pub(super) fn look(
+        &mut self,
+        found: Result<String, Gone>,
+    ) -> Option<Result<Config, ConfigError>> {
         if found == self.told {
             self.doubt = None;
             return None;

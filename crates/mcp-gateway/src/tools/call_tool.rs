@@ -34,9 +34,11 @@ impl Tool for CallTool {
             return Err(ToolError::invalid_argument("arguments must be an object."));
         }
         let offering = hub.offering();
-        let found = offering.lists.tools.iter().find(|(tool, _)| {
-            tool.name == self.name || tool.aliases.iter().any(|alias| *alias == self.name)
-        });
+        let found = offering
+            .lists
+            .tools
+            .iter()
+            .find(|(tool, _)| tool.name == self.name || tool.aliases.contains(&self.name));
         let (_, tool) = found.ok_or_else(|| {
             ToolError::not_found(format!(
                 "There is no tool {:?}; search_tools finds those that there are.",
