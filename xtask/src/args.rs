@@ -6,7 +6,8 @@ use crate::services::Service;
 pub(crate) const HELP: &str = "\
 The chores of this workspace.
 
-  cargo xtask run-all        build and start the servers, and the services that they need:
+  cargo xtask run-all        build and start the servers with the gateway in front of them, and the
+                             services that they need:
                              those configured in the environment (N8N_URL + N8N_API_KEY,
                              OPENHANDS_URL + OPENHANDS_API_KEY, DOCKER_HOST), those found at
                              their default addresses, and local ones for the rest

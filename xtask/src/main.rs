@@ -8,6 +8,7 @@ mod conformance;
 mod console;
 mod discover;
 mod fixture;
+mod gateway;
 mod guard;
 mod http;
 mod identity;

@@ -12,6 +12,7 @@ use crate::args::RunAll;
 use crate::chores;
 use crate::console::{line, say};
 use crate::discover::Source;
+use crate::gateway;
 use crate::layout::Layout;
 use crate::process::Process;
 use crate::servers;
@@ -48,11 +49,13 @@ pub(crate) fn run(layout: &Layout, options: &RunAll) -> anyhow::Result<ExitCode>
     }
     announce(layout, &parts);
     let result = bring_up(layout, options, &mut parts);
+    let mut front = None;
     if result.is_ok() && !layout.stop.requested() {
-        report(layout, &parts);
-        watch(layout, &mut parts);
+        front = start_gateway(layout, options, &parts);
+        report(layout, &parts, front.is_some());
+        watch(layout, &mut parts, &mut front);
     }
-    stop_all(parts);
+    stop_all(parts, front);
     result.map(|()| ExitCode::SUCCESS)
 }
 
@@ -153,6 +156,7 @@ fn build(layout: &Layout, options: &RunAll, parts: &[Part]) -> anyhow::Result<()
     for part in parts {
         args.extend(["--package", part.service.server()]);
     }
+    args.extend(["--package", gateway::SERVER]);
     if chores::cargo(layout, &args, &[])? {
         Ok(())
     } else {
@@ -192,7 +196,19 @@ fn start_servers(
     Ok(running)
 }
 
-fn report(layout: &Layout, parts: &[Part]) {
+/// The servers are of use without the gateway, so that its failure is only told.
+fn start_gateway(layout: &Layout, options: &RunAll, parts: &[Part]) -> Option<Process> {
+    let services: Vec<Service> = parts.iter().map(|part| part.service).collect();
+    match gateway::start(layout, options.release, &services) {
+        Ok(process) => process,
+        Err(error) => {
+            say(gateway::NAME, format_args!("not started: {error:#}"));
+            None
+        }
+    }
+}
+
+fn report(layout: &Layout, parts: &[Part], has_gateway: bool) {
     let states: Vec<_> = parts
         .iter()
         .map(|part| settled_status(layout, part))
@@ -203,13 +219,21 @@ fn report(layout: &Layout, parts: &[Part]) {
         let state = state.clone().unwrap_or_else(|| "not running".to_owned());
         rows.push([server, url, part.source.shown(), state]);
     }
+    if has_gateway {
+        let state = servers::status_at(gateway::PORT).unwrap_or_else(|| "not running".to_owned());
+        let (server, service) = (gateway::SERVER.to_owned(), "all of them".to_owned());
+        rows.push([server, gateway::url(), service, state]);
+    }
     line(format_args!("\n{}", table::render(&rows)));
 
     let online = states
         .iter()
         .position(|state| state.as_deref() == Some("online"));
     match online.or_else(|| states.iter().position(Option::is_some)) {
-        Some(best) => line(format_args!("{}\n", servers::curl(parts[best].service))),
+        Some(best) => line(format_args!(
+            "{}\n",
+            servers::curl(&servers::url(parts[best].service))
+        )),
         None => line("no server answers; the lines above say why\n"),
     }
     line("Ctrl-C stops what was started here.\n");
@@ -237,8 +261,12 @@ fn settled_status(layout: &Layout, part: &Part) -> Option<String> {
 }
 
 /// Until Ctrl-C; says so when something ends on its own.
-fn watch(layout: &Layout, parts: &mut [Part]) {
+fn watch(layout: &Layout, parts: &mut [Part], front: &mut Option<Process>) {
     while !layout.stop.requested() {
+        if front.as_mut().is_some_and(Process::ended) {
+            say(gateway::NAME, "has ended by itself");
+            *front = None;
+        }
         for part in parts.iter_mut() {
             for (what, process) in [
                 ("its server", &mut part.server),
@@ -257,9 +285,11 @@ fn watch(layout: &Layout, parts: &mut [Part]) {
     }
 }
 
-/// The servers first, so that none of them complains about a service that goes away.
-fn stop_all(mut parts: Vec<Part>) {
+/// From the front to the back, so that nobody complains about a service that goes away.
+fn stop_all(mut parts: Vec<Part>, mut front: Option<Process>) {
     line("\nstopping …");
+    front.iter_mut().for_each(Process::ask_to_end);
+    drop(front);
     for field in [
         |part: &mut Part| part.server.take(),
         |part: &mut Part| part.backend.take(),

@@ -50,10 +50,12 @@ pub(crate) fn start(
 
 /// What the server says of itself: `online` or `degraded`; `None` when it does not answer.
 pub(crate) fn status(service: Service) -> Option<String> {
-    let mut client = Client::new(
-        &format!("http://127.0.0.1:{}", service.port()),
-        Duration::from_secs(5),
-    );
+    status_at(service.port())
+}
+
+/// The same of whatever server listens on `port`.
+pub(crate) fn status_at(port: u16) -> Option<String> {
+    let mut client = Client::new(&format!("http://127.0.0.1:{port}"), Duration::from_secs(5));
     if let Some(token) = Token::named().read() {
         client = client.with("authorization", format!("Bearer {token}"));
     }
@@ -63,7 +65,7 @@ pub(crate) fn status(service: Service) -> Option<String> {
 }
 
 /// A line for the terminal that lists the server's tools.
-pub(crate) fn curl(service: Service) -> String {
+pub(crate) fn curl(url: &str) -> String {
     // The shell of the reader has to know the token; it is not printed.
     let token = match Token::named() {
         Token::None => "",
@@ -71,19 +73,18 @@ pub(crate) fn curl(service: Service) -> String {
         Token::File(_) => " -H \"Authorization: Bearer $(cat \"$MCP_TOKEN_FILE\")\"",
     };
     let body = r#"{"jsonrpc":"2.0","id":1,"method":"tools/list"}"#;
-    let url = url(service);
     format!("curl -s {url}{token} -H 'Content-Type: application/json' -d '{body}'")
 }
 
 /// The token that the servers ask for, as the environment tells them.
-enum Token {
+pub(crate) enum Token {
     None,
     Value(String),
     File(PathBuf),
 }
 
 impl Token {
-    fn named() -> Self {
+    pub(crate) fn named() -> Self {
         let var = |name| std::env::var(name).ok().filter(|value| !value.is_empty());
         match (var("MCP_TOKEN"), var("MCP_TOKEN_FILE")) {
             (Some(token), _) => Self::Value(token),
