@@ -4,7 +4,6 @@ use mcp_core::tool::{ToolError, ToolErrorKind};
 
 use crate::OpenHands;
 use crate::api::{Execution, Failure};
-use crate::notes::Waits;
 use crate::task_id::TaskId;
 
 impl OpenHands {
@@ -26,7 +25,11 @@ impl OpenHands {
             (Execution::Deleting, _) => return Err(conflict("The task is being deleted.")),
             // It reads the message before its next step.
             (Execution::Running, Some(message)) => {
-                return Ok(self.server.prompt(id, message, true).await?);
+                return match self.server.prompt(id, message, true).await {
+                    // It is taken when the step under way has ended.
+                    Err(failure) if failure.is_slow() => Ok(()),
+                    told => Ok(told?),
+                };
             }
             (Execution::Running, None) => return Ok(()),
             (Execution::Finished, None) => {
@@ -39,29 +42,22 @@ impl OpenHands {
         if let Some(message) = message {
             self.server.prompt(id, message, false).await?;
         }
+        // A run that broke off is idle again only after a message; until then it is not in line.
+        let stays = message.is_some() || matches!(execution, Execution::Idle | Execution::Paused);
         let mut notes = task.notes;
-        let ran = {
-            let _place = self.line.starting();
-            match self.has_room().await? {
-                true => self.run_noted(id, &mut notes).await,
-                false => Ok(false),
-            }
-        };
-        if ran.map_err(wedged)? {
+        if self.run_or_wait(id, &mut notes).await.map_err(wedged)? {
             return Ok(());
         }
-        // A run that broke off is idle again only after a message.
-        if message.is_none() && !matches!(execution, Execution::Idle | Execution::Paused) {
-            return Err(ToolError::unavailable(
-                "All places for running tasks are taken. Nothing was changed: try again when a \
-                 task has ended, or end one with cancel_task.",
-            ));
+        if stays {
+            self.line.join(id);
+            return Ok(());
         }
-        notes.set_stopped(None);
-        notes.set_waits(Some(Waits::ForRoom));
+        notes.set_waits(None);
         self.server.note(id, &notes).await?;
-        self.line.join(id);
-        Ok(())
+        Err(ToolError::unavailable(
+            "All places for running tasks are taken. Nothing was changed: try again when a task \
+             has ended, or end one with cancel_task.",
+        ))
     }
 }
 

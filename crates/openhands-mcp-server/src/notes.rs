@@ -124,6 +124,13 @@ impl Notes {
         self.set(DEADLINE, deadline);
     }
 
+    /// There is no room for it now, and nothing else in its way.
+    pub(crate) fn wait_for_room(&mut self) {
+        self.end();
+        self.set_stopped(None);
+        self.set_waits(Some(Waits::ForRoom));
+    }
+
     /// The run is over.
     pub(crate) fn end(&mut self) {
         self.set(DEADLINE, None);

@@ -9,7 +9,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use crate::OpenHands;
-use crate::api::{Execution, Failure};
+use crate::api::{Execution, Failure, Listed};
 use crate::clock;
 use crate::notes::{Notes, Stopped, Waits};
 use crate::prepare;
@@ -128,9 +128,16 @@ impl OpenHands {
                 .server
                 .conversations(Some(execution), PAGE, page.as_deref())
                 .await?;
-            let waiting = conversations.items.iter();
-            let waiting = waiting.filter(|listed| listed.notes.waits().is_some());
-            found.extend(waiting.map(|listed| listed.id));
+            for listed in conversations.items {
+                if listed.notes.waits().is_some() {
+                    found.push(listed.id);
+                } else if execution == Execution::Idle && is_forsaken(&listed) {
+                    let mut notes = listed.notes;
+                    notes.wait_for_room();
+                    self.server.note(listed.id, &notes).await?;
+                    found.push(listed.id);
+                }
+            }
             page = conversations.next_page_id;
             if page.is_none() {
                 break;
@@ -159,14 +166,15 @@ impl OpenHands {
         let Some(waits) = notes.waits() else {
             return Ok(Turn::Over);
         };
-        if !matches!(
-            conversation.execution_status,
-            Execution::Idle | Execution::Paused
-        ) {
-            // Somebody else let it run.
-            notes.begin(clock::now());
-            self.server.note(id, &notes).await?;
-            return Ok(Turn::Over);
+        match conversation.execution_status {
+            Execution::Idle | Execution::Paused => {}
+            // Somebody else let it run. Nothing can be noted while it does.
+            Execution::Running => return Ok(Turn::Over),
+            _ => {
+                notes.set_waits(None);
+                self.server.note(id, &notes).await?;
+                return Ok(Turn::Over);
+            }
         }
         if let Waits::ForRepository(fetch) = waits {
             match self.server.ended(fetch).await? {
@@ -183,30 +191,33 @@ impl OpenHands {
                 }
             }
         }
-        let ran = {
-            let _place = self.line.starting();
-            match self.has_room().await? {
-                true => self.run_noted(id, &mut notes).await?,
-                false => false,
-            }
-        };
-        if !ran && waits != Waits::ForRoom {
-            self.server.note(id, &notes).await?;
-        }
+        let ran = self.run_or_wait(id, &mut notes).await?;
         Ok(if ran { Turn::Over } else { Turn::Full })
     }
 
-    /// Lets the agent go on, if there is room; notes that it does.
-    pub(crate) async fn run_noted(&self, id: TaskId, notes: &mut Notes) -> Result<bool, Failure> {
-        match self.server.run(id).await {
-            Ok(()) => {
-                notes.begin(clock::now());
-                self.server.note(id, notes).await?;
-                Ok(true)
+    /// Lets the agent go on if there is room, else notes that it waits; true if it runs.
+    pub(crate) async fn run_or_wait(&self, id: TaskId, notes: &mut Notes) -> Result<bool, Failure> {
+        // Held until the agent server counts the task itself.
+        let _place = self.line.starting();
+        if self.has_room().await? {
+            // First, because nothing can be noted while a step is under way.
+            notes.begin(clock::now());
+            self.server.note(id, notes).await?;
+            match self.server.run(id).await {
+                Ok(()) => return Ok(true),
+                Err(failure) if failure.is_full() => {}
+                Err(failure) => {
+                    notes.end();
+                    self.server.note(id, notes).await?;
+                    return Err(failure);
+                }
             }
-            Err(failure) if failure.is_full() => Ok(false),
-            Err(failure) => Err(failure),
         }
+        if notes.waits() != Some(Waits::ForRoom) {
+            notes.wait_for_room();
+            self.server.note(id, notes).await?;
+        }
+        Ok(false)
     }
 
     /// Stops the tasks that have used up what they may.
@@ -261,12 +272,22 @@ impl OpenHands {
         mut notes: Notes,
         why: Stopped,
     ) -> Result<(), Failure> {
+        self.line.leave(id);
+        self.server.interrupt(id).await?;
+        // Only now: nothing can be noted while a step is under way.
         notes.set_waits(None);
         notes.set_stopped(Some(why));
-        self.server.note(id, &notes).await?;
-        self.line.leave(id);
-        self.server.interrupt(id).await
+        notes.end();
+        self.server.note(id, &notes).await
     }
+}
+
+/// It was noted that it runs, but whoever noted it died before it did.
+fn is_forsaken(task: &Listed) -> bool {
+    /// Seconds between the note and the run, at most.
+    const STARTING: u64 = 30;
+    let quiet = clock::seconds_since(&task.updated_at);
+    task.notes.deadline().is_some() && quiet.is_some_and(|quiet| quiet > STARTING)
 }
 
 #[cfg(test)]

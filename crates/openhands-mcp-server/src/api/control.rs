@@ -13,9 +13,9 @@ use crate::task_id::TaskId;
 
 /// The agent server waits up to 5 s for the interrupted step to let go.
 const INTERRUPT_TIMEOUT: Duration = Duration::from_secs(10);
-/// A pause is answered when the step under way has ended, which may be minutes. It is made all the
-/// same when nobody waits for the answer.
-const PAUSE_TIMEOUT: Duration = Duration::from_secs(3);
+/// Pauses and messages are answered when the step under way has ended, which may be minutes. They
+/// are made all the same when nobody waits for the answer.
+const STEP_TIMEOUT: Duration = Duration::from_secs(4);
 /// Deleting stops what still runs; after an interrupt that is nothing.
 const DELETE_TIMEOUT: Duration = Duration::from_secs(15);
 
@@ -26,7 +26,7 @@ impl AgentServer {
         let mut body = message(text);
         body["run"] = json!(run);
         let send = |request: RequestBuilder| request.json(&body);
-        self.command(id, &["events"], INTERRUPT_TIMEOUT, send).await
+        self.command(id, &["events"], STEP_TIMEOUT, send).await
     }
 
     /// Lets the agent go on. On an agent that waits for a confirmation this is the confirmation.
@@ -37,7 +37,7 @@ impl AgentServer {
 
     /// Stops the agent after the step under way.
     pub(crate) async fn pause(&self, id: TaskId) -> Result<(), Failure> {
-        self.command(id, &["pause"], PAUSE_TIMEOUT, |request| request)
+        self.command(id, &["pause"], STEP_TIMEOUT, |request| request)
             .await
     }
 

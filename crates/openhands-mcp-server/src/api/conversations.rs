@@ -32,6 +32,20 @@ pub(crate) struct Conversation {
     /// When something last happened in it: RFC 3339, UTC.
     #[serde(default)]
     pub(crate) updated_at: String,
+    launched_agent_profile: Option<Launched>,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+struct Launched {
+    agent_profile_id: String,
+}
+
+impl Conversation {
+    /// Id of the agent profile that it was started with.
+    pub(crate) fn profile(&self) -> Option<&str> {
+        let launched = self.launched_agent_profile.as_ref()?;
+        Some(&launched.agent_profile_id)
+    }
 }
 
 /// A row of a list of conversations.
@@ -41,6 +55,9 @@ pub(crate) struct Listed {
     pub(crate) title: Option<String>,
     /// RFC 3339, UTC.
     pub(crate) created_at: String,
+    /// RFC 3339, UTC.
+    #[serde(default)]
+    pub(crate) updated_at: String,
     pub(crate) execution_status: Execution,
     #[serde(default, rename = "tags")]
     pub(crate) notes: Notes,
@@ -226,7 +243,17 @@ impl AgentServer {
         Ok(answer.response)
     }
 
-    /// A conversation `copy` that knows what this one knows and works in the same directory.
+    /// Has the conversation use the model of this profile, with the key that is kept with it.
+    pub(crate) async fn use_model(&self, id: TaskId, llm_profile: &str) -> Result<(), Failure> {
+        let path = ["api", "conversations", &id.to_string(), "switch_profile"];
+        let body = json!({"profile_name": llm_profile});
+        let request = self.post(&path, &[]);
+        let request = request.body(|request| request.json(&body));
+        request.send::<IgnoredAny>().await.map(drop)
+    }
+
+    /// A conversation `copy` that knows what this one knows and works in the same directory. Its
+    /// agent has lost the key of its model.
     pub(crate) async fn fork(
         &self,
         id: TaskId,

@@ -123,8 +123,9 @@ impl AgentServer {
             .map(drop)
     }
 
-    /// Name of the model's profile that the active agent profile uses.
-    pub(crate) async fn active_llm_profile(&self) -> Result<Option<String>, Failure> {
+    /// Name of the model's profile that an agent profile uses: that with this id, or the active
+    /// one.
+    pub(crate) async fn llm_profile(&self, agent: Option<&str>) -> Result<Option<String>, Failure> {
         #[derive(Deserialize)]
         struct Answer {
             profiles: Vec<Row>,
@@ -136,10 +137,10 @@ impl AgentServer {
             llm_profile_ref: Option<String>,
         }
         let answer: Answer = self.get(&["api", "agent-profiles"], &[]).send().await?;
-        let active = answer.active_agent_profile_id;
+        let wanted = agent.or(answer.active_agent_profile_id.as_deref());
         let mut rows = answer.profiles.into_iter();
-        let active = rows.find(|row| Some(&row.id) == active.as_ref());
-        Ok(active.and_then(|row| row.llm_profile_ref))
+        let row = rows.find(|row| Some(&*row.id) == wanted);
+        Ok(row.and_then(|row| row.llm_profile_ref))
     }
 
     async fn active_profile(&self) -> Result<String, ToolError> {

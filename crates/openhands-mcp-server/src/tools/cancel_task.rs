@@ -56,6 +56,7 @@ impl Tool for CancelTask {
                     .await?;
                 let mut notes = task.notes;
                 notes.set_stopped(Some(Stopped::Cancelled));
+                notes.end();
                 server.note(task_id, &notes).await?;
             }
             _ => {

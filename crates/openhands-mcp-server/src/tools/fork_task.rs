@@ -29,12 +29,15 @@ impl Tool for ForkTask {
 
     async fn call(self, service: &OpenHands, call: &Call) -> Result<Report, ToolError> {
         let answer_by = Patience::of(None).answer_by;
-        let notes = service.server.conversation(self.task_id).await?.notes;
+        let server = &service.server;
+        let task = server.conversation(self.task_id).await?;
         let copy = TaskId::random();
-        service
-            .server
-            .fork(self.task_id, copy, &notes.for_copy())
+        server
+            .fork(self.task_id, copy, &task.notes.for_copy())
             .await?;
+        if let Some(model) = server.llm_profile(task.profile()).await? {
+            server.use_model(copy, &model).await?;
+        }
         if let Some(message) = self.message {
             service.go_on(copy, Some(&message)).await?;
         }

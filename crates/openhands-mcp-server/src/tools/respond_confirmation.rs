@@ -51,11 +51,12 @@ impl Tool for RespondConfirmation {
                 "The task does not wait for a permission. Ask get_task_status what it does.",
             ));
         }
-        if self.accept {
-            // Its run begins anew, and with it the time that it may take.
-            task.notes.begin(clock::now());
-            service.server.note(id, &task.notes).await?;
+        // Its run begins anew, and with it the time that it may take; or it is over.
+        match self.accept {
+            true => task.notes.begin(clock::now()),
+            false => task.notes.end(),
         }
+        service.server.note(id, &task.notes).await?;
         let asked: Option<Action> = service.server.last_event(id, kind::ACTION).await?;
         service.server.respond(id, self.accept, &reason).await?;
         service.leave_question(id, asked.as_ref()).await;

@@ -49,7 +49,7 @@ impl Tool for CreateAgent {
         }
         let llm = match self.llm_profile {
             Some(llm) => llm,
-            None => server.active_llm_profile().await?.ok_or_else(|| {
+            None => server.llm_profile(None).await?.ok_or_else(|| {
                 ToolError::invalid_argument(
                     "llm_profile is needed: the active agent has no model to share.",
                 )
