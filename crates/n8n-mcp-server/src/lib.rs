@@ -11,6 +11,7 @@
 //! * `workflow` — pure: a workflow's definition, changed and checked.
 //! * `trace` — pure: what the nodes of an execution did, and why one failed.
 //! * `policy`, `redact` — what the operator lets through, and what is hidden in it.
+//! * `workflow_tools` — workflows that are tools of their own.
 //! * `tools` — what the server offers, one file per tool.
 
 mod api;
@@ -25,7 +26,11 @@ mod tools;
 mod trace;
 mod trigger;
 mod workflow;
+mod workflow_tools;
 
+use std::sync::Arc;
+
+use mcp_core::server::{Changes, Server};
 use mcp_core::tool::{ToolError, Toolset};
 use mcp_serve::{Product, Service};
 
@@ -44,6 +49,9 @@ pub struct N8n {
     hooks: Hooks,
     mcp: BuiltinMcp,
     redactor: Redactor,
+    /// Workflows with it are tools.
+    tool_tag: Option<String>,
+    changes: Changes,
 }
 
 impl Product for N8nServer {
@@ -65,5 +73,13 @@ impl Product for N8nServer {
 impl Service for N8n {
     async fn probe(&self) -> Result<(), ToolError> {
         self.api.probe().await
+    }
+
+    async fn run(self: Arc<Self>, server: Arc<Server>) {
+        workflow_tools::keep_up(&self, &server).await;
+    }
+
+    fn changes(&self) -> Option<Changes> {
+        Some(self.changes.clone())
     }
 }

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use anyhow::{Context as _, bail};
 use clap::builder::FalseyValueParser;
+use mcp_core::server::Changes;
 use mcp_serve::Secret;
 use reqwest::Url;
 
@@ -80,6 +81,9 @@ pub struct Options {
     /// a person has taken that tag off.
     #[arg(long, env = "N8N_REQUIRE_REVIEW", value_parser = FalseyValueParser::new())]
     require_review: bool,
+    /// Offer each active workflow with this tag as a tool of its own; an empty one offers none.
+    #[arg(long, env = "N8N_TOOL_TAG", value_name = "TAG", default_value = "mcp")]
+    tool_tag: String,
     /// Show what looks like a secret in the data of workflows and executions.
     #[arg(long, env = "N8N_SHOW_SECRETS", value_parser = FalseyValueParser::new())]
     show_secrets: bool,
@@ -108,6 +112,8 @@ impl Options {
             hooks: Hooks::new(hooks, Logins::new(logins))?,
             api: Api::new(base, key, policy)?,
             redactor: Redactor::new(!self.show_secrets),
+            tool_tag: Some(self.tool_tag.trim().to_owned()).filter(|tag| !tag.is_empty()),
+            changes: Changes::new(),
         })
     }
 }

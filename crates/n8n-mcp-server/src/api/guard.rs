@@ -77,6 +77,24 @@ impl Api {
         Ok(executions.into_iter().filter(admitted).collect())
     }
 
+    /// The active workflows with this tag, whole; not more than `limit`.
+    pub(crate) async fn tagged(&self, tag: &str, limit: usize) -> Result<Vec<Workflow>, ToolError> {
+        #[derive(Deserialize)]
+        struct Page {
+            data: Vec<Workflow>,
+        }
+        let limit = limit.to_string();
+        let query = [
+            ("tags", tag),
+            ("active", "true"),
+            ("limit", &limit),
+            ("excludePinnedData", "true"),
+        ];
+        let page: Result<Page, _> = self.get(&["workflows"], &query).await;
+        page.map(|page| page.data)
+            .map_err(|failure| self.explain(failure))
+    }
+
     /// Marks a workflow that was written here as one that a person must see before it is started.
     /// Does nothing unless the operator wants that.
     pub(crate) async fn mark_for_review(&self, id: &Id) -> Result<(), ToolError> {

@@ -1,0 +1,133 @@
+//! What tool a workflow is.
+
+use serde_json::Value;
+
+use super::schema;
+use crate::api::{Node, Workflow};
+use crate::id::Id;
+use crate::trigger::{Kind, Means, Mode, Site, Trigger, Way, triggers};
+
+/// A description is paid for on every turn of a conversation.
+const MAX_DESCRIPTION: usize = 400;
+
+/// A workflow that is a tool.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Offered {
+    pub(super) workflow: Id,
+    /// The name of the workflow.
+    pub(super) title: String,
+    pub(super) description: String,
+    /// The node that is started.
+    pub(super) trigger: String,
+    /// JSON Schema of the arguments.
+    pub(super) input: Value,
+}
+
+/// The tool that `workflow` is; `None` if it cannot really be run from here.
+pub(super) fn offered(workflow: &Workflow, means: Means<'_>) -> Option<Offered> {
+    let id = Id::try_from(workflow.id.clone()).ok()?;
+    if !workflow.active || workflow.is_archived {
+        return None;
+    }
+    let site = Site::of(workflow, means);
+    let all = triggers(workflow);
+    let open = all
+        .iter()
+        .filter_map(|trigger| Some((trigger, trigger.way(site).ok()?)));
+    // A test is no run.
+    let real = open.filter(|(_, way)| !matches!(way, Way::Mcp(Mode::Test)));
+    let (trigger, way) = real.min_by_key(|(trigger, way)| rank(trigger, way))?;
+    let notes: Vec<&str> = workflow.live_nodes().iter().filter_map(note).collect();
+    let input = notes
+        .iter()
+        .find_map(|note| schema::in_note(note))
+        .unwrap_or_else(|| schema::of_trigger(trigger, &way, workflow.live_nodes()));
+    Some(Offered {
+        workflow: id,
+        title: workflow.name.clone(),
+        description: describe(workflow, trigger, &notes),
+        trigger: trigger.node.name.clone(),
+        input,
+    })
+}
+
+/// Smaller is better: a URL before n8n's MCP server, what takes parameters before what does not.
+fn rank(trigger: &Trigger<'_>, way: &Way) -> (bool, Kind) {
+    (matches!(way, Way::Mcp(_)), trigger.kind)
+}
+
+fn note(node: &Node) -> Option<&str> {
+    let is_note = node.kind.ends_with(".stickyNote");
+    let text = node.parameters.get("content").and_then(Value::as_str)?;
+    is_note.then_some(text)
+}
+
+/// The workflow's description, else its first note, else its name.
+fn describe(workflow: &Workflow, trigger: &Trigger<'_>, notes: &[&str]) -> String {
+    let own = workflow.description.as_deref().map(str::trim);
+    let notes = notes.iter().map(|note| schema::without_code(note));
+    let text = own
+        .filter(|text| !text.is_empty())
+        .map(str::to_owned)
+        .or_else(|| notes.into_iter().find(|note| !note.is_empty()))
+        .unwrap_or_else(|| {
+            let kind = trigger.kind.as_str();
+            format!("Runs the n8n workflow \"{}\" ({kind}).", workflow.name)
+        });
+    let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    match text.char_indices().nth(MAX_DESCRIPTION) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::logins::Known;
+
+    fn of(nodes: Value) -> Option<Offered> {
+        let workflow = json!({"id": "w", "name": "W", "active": true, "nodes": nodes});
+        let workflow: Workflow = serde_json::from_value(workflow).unwrap();
+        let logins = Known::default();
+        let means = Means {
+            mcp: false,
+            logins: &logins,
+        };
+        offered(&workflow, means)
+    }
+
+    fn webhook(path: &str) -> Value {
+        json!({"name": "Hook", "type": "n8n-nodes-base.webhook", "webhookId": "i", "parameters": {"path": path, "httpMethod": "POST"}})
+    }
+
+    #[test]
+    fn parameters_are_those_that_the_workflow_reads() {
+        let reads = json!({"name": "Set", "type": "x.set", "parameters": {"a": "={{ $json.body.city }} {{ $json.query['units'] }}", "b": "={{ $('Hook').item.json.body?.city }}"}});
+        let tool = of(json!([webhook("orders/:id"), reads])).unwrap();
+        let properties = tool.input["properties"].as_object().unwrap();
+        assert_eq!(
+            properties.keys().collect::<Vec<_>>(),
+            ["id", "city", "units"]
+        );
+        assert_eq!(tool.input["required"], json!(["id"]));
+        assert_eq!(tool.trigger, "Hook");
+        assert_eq!(tool.description, "Runs the n8n workflow \"W\" (webhook).");
+    }
+
+    #[test]
+    fn a_note_may_hold_description_and_schema() {
+        let note = json!({"name": "Note", "type": "n8n-nodes-base.stickyNote", "parameters": {"content": "## Weather\nof a city\n```json\n{\"type\": \"object\", \"properties\": {\"city\": {\"type\": \"string\"}}, \"required\": [\"city\"]}\n```"}});
+        let tool = of(json!([webhook("w"), note])).unwrap();
+        assert_eq!(tool.description, "Weather of a city");
+        assert_eq!(tool.input["required"], json!(["city"]));
+    }
+
+    #[test]
+    fn what_cannot_be_run_is_no_tool() {
+        assert!(of(json!([{"name": "M", "type": "x.manualTrigger"}])).is_none());
+        assert!(of(json!([])).is_none());
+    }
+}

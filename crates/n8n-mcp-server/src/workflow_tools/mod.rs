@@ -1,0 +1,108 @@
+//! Workflows as tools: each active workflow with a certain tag is a tool of its own.
+//!
+//! n8n is asked for those workflows again and again, less often while nothing changes. What is a
+//! tool follows from the workflow alone (`definition`, `schema`, `name`: pure); running one is
+//! running the workflow (`run`).
+
+mod call;
+mod definition;
+mod name;
+mod schema;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use mcp_core::era::Hints;
+use mcp_core::server::{Incoming, Lists, Server};
+use mcp_core::tool::{Call, ToolError};
+use tokio::time::sleep;
+
+use crate::N8n;
+use crate::api::Workflow;
+use crate::trigger::Means;
+
+use call::WorkflowTool;
+use definition::{Offered, offered};
+use name::names;
+
+const SHORTEST_PAUSE: Duration = Duration::from_secs(2);
+const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+/// More tools than this no client can use.
+const MAX_TOOLS: usize = 250;
+
+/// Keeps the tools of `server` up with the workflows of n8n, for as long as it is polled.
+pub(crate) async fn keep_up(n8n: &Arc<N8n>, server: &Server) {
+    let Some(tag) = &n8n.tool_tag else { return };
+    let own = own_tools(server).await;
+    if !own.iter().any(|name| name == "run_workflow") {
+        // Read-only, or without the toolset that runs things: then neither do these.
+        return;
+    }
+    let mut before = Vec::new();
+    let mut pause = SHORTEST_PAUSE;
+    loop {
+        match read(n8n, tag).await {
+            Ok(tools) if tools != before => {
+                let named = names(&tools, &own);
+                tracing::info!("{} workflows are tools", named.len());
+                server.publish(Lists {
+                    tools: named
+                        .into_iter()
+                        .zip(&tools)
+                        .filter_map(|(name, tool)| WorkflowTool::new(n8n, name, tool))
+                        .collect(),
+                    ..Lists::default()
+                });
+                before = tools;
+                pause = SHORTEST_PAUSE;
+            }
+            Ok(_) => pause = longer(pause),
+            // The tools stay: calling one says what is wrong.
+            Err(error) => {
+                tracing::debug!(%error, "the workflows that are tools cannot be read");
+                pause = longer(pause);
+            }
+        }
+        sleep(pause).await;
+    }
+}
+
+/// The workflows that are tools at the moment.
+async fn read(n8n: &N8n, tag: &str) -> Result<Vec<Offered>, ToolError> {
+    let workflows = n8n.api.tagged(tag, MAX_TOOLS).await?;
+    let logins = n8n.hooks.logins()?;
+    let means = Means {
+        mcp: n8n.mcp.is_configured(),
+        logins: &logins,
+    };
+    let policy = &n8n.api.policy;
+    let is_open =
+        |workflow: &&Workflow| policy.admits(workflow) && policy.check_start(workflow).is_ok();
+    let mut tools: Vec<Offered> = workflows
+        .iter()
+        .filter(is_open)
+        .filter_map(|workflow| offered(workflow, means))
+        .collect();
+    tools.sort_by(|a, b| a.workflow.as_str().cmp(b.workflow.as_str()));
+    Ok(tools)
+}
+
+/// The names of the tools that the server has by itself.
+async fn own_tools(server: &Server) -> Vec<String> {
+    let answer = server.handle(Incoming {
+        frame: br#"{"jsonrpc":"2.0","id":0,"method":"mcp.listTools"}"#,
+        hints: Hints::default(),
+        connection: None,
+        call: Call::default(),
+    });
+    let body = answer.await.body.unwrap_or_default();
+    let answer: serde_json::Value = serde_json::from_slice(&body).unwrap_or_default();
+    let tools = answer["result"].as_array().into_iter().flatten();
+    tools
+        .filter_map(|tool| tool["name"].as_str().map(str::to_owned))
+        .collect()
+}
+
+fn longer(pause: Duration) -> Duration {
+    (pause * 3 / 2).min(LONGEST_PAUSE)
+}

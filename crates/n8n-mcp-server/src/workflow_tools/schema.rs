@@ -1,0 +1,160 @@
+//! The arguments of a workflow, as JSON Schema.
+
+use std::sync::LazyLock;
+
+use regex::Regex;
+use serde_json::{Map, Value, json};
+
+use crate::api::Node;
+use crate::trigger::{Kind, Trigger, Way};
+
+/// Parameters that are found in expressions; more are not listed.
+const MAX_FOUND: usize = 30;
+
+/// `body.x`, `query?.x`, `body["x"]`: what an expression reads of a webhook's request.
+static READ: LazyLock<Option<Regex>> = LazyLock::new(|| {
+    let pattern =
+        r#"\b(?:body|query)\??(?:\.([A-Za-z_]\w*)|(?:\?\.)?\[\s*["']([^"']{1,64})["']\s*\])"#;
+    // That it compiles is a test.
+    Regex::new(pattern).ok()
+});
+
+/// Members of arrays and texts, which are read of the body itself and are no parameters.
+const METHODS: [&str; 8] = [
+    "length",
+    "map",
+    "filter",
+    "toString",
+    "toJsonString",
+    "isEmpty",
+    "keys",
+    "split",
+];
+
+/// The first block of code in a note, if it is a JSON Schema of an object.
+pub(super) fn in_note(note: &str) -> Option<Value> {
+    let code = note.split("```").nth(1)?;
+    let start = code.find('{')?;
+    let schema: Value = serde_json::from_str(code[start..].trim()).ok()?;
+    let is_object = schema["type"] == "object" && schema["properties"].is_object();
+    is_object.then_some(schema)
+}
+
+/// A note without its code and the marks of its headings.
+pub(super) fn without_code(note: &str) -> String {
+    let prose = note.split("```").step_by(2);
+    let lines = prose.flat_map(str::lines);
+    let lines = lines.map(|line| line.trim().trim_start_matches('#').trim());
+    lines
+        .filter(|line| !line.is_empty())
+        .collect::<Vec<_>>()
+        .join("\n")
+}
+
+/// What the trigger itself says of its parameters.
+pub(super) fn of_trigger(trigger: &Trigger<'_>, way: &Way, nodes: &[Node]) -> Value {
+    let mut properties = Map::new();
+    let mut required: Vec<String> = Vec::new();
+    match (way, trigger.kind) {
+        (Way::Form(form), _) => {
+            for field in form.fields.iter().filter(|field| !field.is_file) {
+                let property = if field.several {
+                    json!({"type": "array", "items": {"type": "string"}})
+                } else {
+                    json!({"type": "string"})
+                };
+                properties.insert(field.name.clone(), property);
+                required.extend(field.required.then(|| field.name.clone()));
+            }
+        }
+        (_, Kind::Chat) => {
+            let property = json!({"type": "string", "description": "The message."});
+            properties.insert("chatInput".into(), property);
+            required.push("chatInput".into());
+        }
+        (_, Kind::Webhook) => {
+            let path = trigger.webhook().map(|webhook| webhook.path);
+            for segment in path.iter().flatten() {
+                if let Some(name) = segment.strip_prefix(':') {
+                    let property = json!({"type": "string", "description": "Part of the path."});
+                    properties.insert(name.to_owned(), property);
+                    required.push(name.to_owned());
+                }
+            }
+            for name in read_by(nodes) {
+                properties
+                    .entry(name)
+                    .or_insert_with(|| json!({"type": "string"}));
+            }
+        }
+        (_, Kind::Form) => {
+            let fields = trigger
+                .node
+                .parameters
+                .get("formFields")
+                .map(|fields| &fields["values"]);
+            for field in fields.and_then(Value::as_array).into_iter().flatten() {
+                let name = field["fieldName"].as_str().or(field["fieldLabel"].as_str());
+                if let Some(name) = name {
+                    properties.insert(name.to_owned(), json!({"type": "string"}));
+                }
+            }
+        }
+        _ => {}
+    }
+    let mut schema = json!({"type": "object", "properties": properties});
+    if !required.is_empty() {
+        schema["required"] = required.into();
+    }
+    schema
+}
+
+/// The parameters that expressions and code of the nodes read, in order.
+fn read_by(nodes: &[Node]) -> Vec<String> {
+    let mut names = Vec::new();
+    let Some(pattern) = READ.as_ref() else {
+        return names;
+    };
+    for node in nodes {
+        for text in node.parameters.values().flat_map(texts) {
+            for found in pattern.captures_iter(text) {
+                let name = found
+                    .get(1)
+                    .or(found.get(2))
+                    .map_or("", |name| name.as_str());
+                let is_new = !names.iter().any(|other| other == name);
+                if is_new && !METHODS.contains(&name) && names.len() < MAX_FOUND {
+                    names.push(name.to_owned());
+                }
+            }
+        }
+    }
+    names
+}
+
+/// All texts in a value.
+fn texts(value: &Value) -> Vec<&str> {
+    match value {
+        Value::String(text) => vec![text],
+        Value::Array(all) => all.iter().flat_map(texts).collect(),
+        Value::Object(all) => all.values().flat_map(texts).collect(),
+        _ => Vec::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_pattern_compiles() {
+        assert!(READ.is_some());
+    }
+
+    #[test]
+    fn only_schemas_of_objects_count() {
+        assert!(in_note("```\n{\"a\": 1}\n```").is_none());
+        assert!(in_note("no code").is_none());
+        assert!(in_note("```json\n{\"type\": \"object\", \"properties\": {}}\n```").is_some());
+    }
+}
