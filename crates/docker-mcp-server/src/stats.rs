@@ -155,14 +155,6 @@ pub(crate) async fn counters(
         .await
 }
 
-/// What one container uses now.
-pub(crate) async fn usage(engine: &Engine, container: &ContainerName) -> Result<Usage, Failure> {
-    let before = counters(engine, container).await?;
-    tokio::time::sleep(BETWEEN).await;
-    let after = counters(engine, container).await?;
-    Ok(Usage::between(&before, &after))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

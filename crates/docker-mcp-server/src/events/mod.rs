@@ -98,7 +98,7 @@ impl Follower {
 
     /// Announces all that clients may have seen of the engine.
     async fn everything(&self) {
-        let containers = self.docker.engine.list(true).await.unwrap_or_default();
+        let containers = self.docker.list(true).await.unwrap_or_default();
         self.announce(Pending::all(&containers)).await;
     }
 

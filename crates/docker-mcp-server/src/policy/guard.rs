@@ -47,6 +47,13 @@ impl Docker {
         Ok(details)
     }
 
+    /// The running containers that may be looked at, or `all`.
+    pub(crate) async fn list(&self, all: bool) -> Result<Vec<Summary>, ToolError> {
+        let mut listed = self.engine.list(all).await?;
+        listed.retain(|container| self.policy.permits(&Subject::of_summary(container)));
+        Ok(listed)
+    }
+
     /// The details of a container that may be changed.
     ///
     /// # Errors

@@ -45,7 +45,7 @@ where
 /// # Errors
 /// When the engine does not answer.
 pub(crate) async fn visible(docker: &Docker) -> Result<Vec<Summary>, ToolError> {
-    let mut listed = docker.engine.list(true).await?;
+    let mut listed = docker.list(true).await?;
     listed.retain(|container| docker.policy.permits(&Subject::of_summary(container)));
     Ok(listed)
 }

@@ -8,7 +8,6 @@ use mcp_core::tool::ToolError;
 use crate::Docker;
 use crate::engine::Summary;
 use crate::name::ObjectName;
-use crate::policy::Subject;
 
 pub(super) const PROJECT: &str = "com.docker.compose.project";
 pub(super) const SERVICE: &str = "com.docker.compose.service";
@@ -19,10 +18,7 @@ pub(super) const FILES: &str = "com.docker.compose.project.config_files";
 /// service and name.
 pub(super) async fn projects(docker: &Docker) -> Result<BTreeMap<String, Vec<Summary>>, ToolError> {
     let mut projects: BTreeMap<String, Vec<Summary>> = BTreeMap::new();
-    for container in docker.engine.list(true).await? {
-        if !docker.policy.permits(&Subject::of_summary(&container)) {
-            continue;
-        }
+    for container in docker.list(true).await? {
         if let Some(project) = container.labels.get(PROJECT) {
             projects.entry(project.clone()).or_default().push(container);
         }

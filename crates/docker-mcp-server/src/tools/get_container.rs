@@ -1,5 +1,7 @@
 //! `get_container`.
 
+mod inside;
+
 use std::collections::BTreeMap;
 
 use mcp_core::tool::{Call, Effect, Tool, ToolError};
@@ -25,6 +27,23 @@ const MAX_ITEMS: usize = 20;
 pub(crate) struct GetContainer {
     /// Name or id.
     container: ContainerName,
+    /// Only these sections; default: all but processes and changes, which take a request each.
+    #[serde(default)]
+    sections: Vec<Section>,
+}
+
+#[derive(Clone, Copy, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
+#[serde(rename_all = "lowercase")]
+enum Section {
+    Health,
+    Command,
+    Env,
+    Labels,
+    Mounts,
+    Network,
+    Limits,
+    Processes,
+    Changes,
 }
 
 #[derive(Serialize, JsonSchema)]
@@ -36,27 +55,41 @@ pub(crate) struct Container {
     state: StateView,
     #[serde(skip_serializing_if = "Option::is_none")]
     health: Option<HealthView>,
-    command: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    command: Option<String>,
     #[serde(skip_serializing_if = "String::is_empty")]
     working_dir: String,
     #[serde(skip_serializing_if = "String::is_empty")]
     user: String,
-    env: Vec<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    env: Option<Vec<String>>,
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     labels: BTreeMap<String, String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     compose_project: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     compose_service: Option<String>,
-    mounts: Vec<String>,
-    ports: Vec<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    mounts: Option<Vec<String>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ports: Option<Vec<String>>,
     /// Name to IP address.
-    networks: BTreeMap<String, String>,
-    restart_policy: String,
-    limits: Limits,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    networks: Option<BTreeMap<String, String>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    restart_policy: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    limits: Option<Limits>,
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     privileged: bool,
-    log_driver: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    log_driver: Option<String>,
+    /// What runs in it, as `ps` shows it; the first line says what the columns are.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    processes: Option<Vec<String>>,
+    /// Files that differ from the image: `A` added, `C` changed, `D` deleted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    changes: Option<Vec<String>>,
     /// Values hidden as `***`.
     #[serde(skip_serializing_if = "Option::is_none")]
     redacted: Option<u32>,
@@ -115,19 +148,43 @@ impl Tool for GetContainer {
 
     async fn call(self, docker: &Docker, _: &Call) -> Result<Container, ToolError> {
         let details = docker.look_at(&self.container).await?;
-        Ok(Container::new(&details, docker.redactor()))
+        let mut redactor = docker.redactor();
+        let mut container = Container::new(&details, &self, &mut redactor);
+        if self.sections.contains(&Section::Processes) && details.state.is_alive() {
+            container.processes = Some(inside::processes(docker, &details, &mut redactor).await?);
+        }
+        if self.sections.contains(&Section::Changes) {
+            container.changes = Some(inside::changes(docker, &details, &mut redactor).await?);
+        }
+        container.redacted = redactor.hidden();
+        Ok(container)
+    }
+}
+
+impl GetContainer {
+    fn wants(&self, section: Section) -> bool {
+        let by_default = !matches!(section, Section::Processes | Section::Changes);
+        match self.sections.is_empty() {
+            true => by_default,
+            false => self.sections.contains(&section),
+        }
     }
 }
 
 impl Container {
-    fn new(details: &Details, mut redactor: Redactor) -> Self {
+    fn new(details: &Details, asked: &GetContainer, redactor: &mut Redactor) -> Self {
         let config = &details.config;
-        let (env, more_env) = env(&config.env, &mut redactor);
-        let (labels, more_labels) = labels(&config.labels, &mut redactor);
+        let wants = |section| asked.wants(section);
+        let env = wants(Section::Env).then(|| env(&config.env, redactor));
+        let (env, more_env) = env.map_or((None, 0), |(env, more)| (Some(env), more));
+        let labels = wants(Section::Labels).then(|| labels(&config.labels, redactor));
+        let (labels, more_labels) = labels.unwrap_or_default();
         let words = std::iter::once(&*details.path).chain(details.args.iter().map(String::as_str));
-        let command = clipped(&redactor.command(words));
+        let command = wants(Section::Command).then(|| clipped(&redactor.command(words)));
         let text = &mut |text: &str| clipped(&redactor.text(text));
         let label = |key: &str| config.labels.get(key);
+        let shown = |section, text: String| if wants(section) { text } else { String::new() };
+        let host = &details.host_config;
         Self {
             id: short_id(&details.id).to_owned(),
             name: text(details.display_name()),
@@ -138,27 +195,28 @@ impl Container {
                 .state
                 .health
                 .as_ref()
+                .filter(|_| wants(Section::Health))
                 .and_then(|health| HealthView::new(health, text)),
             command,
-            working_dir: text(&config.working_dir),
-            user: text(&config.user),
+            working_dir: shown(Section::Command, text(&config.working_dir)),
+            user: shown(Section::Command, text(&config.user)),
             env,
             labels,
             compose_project: label("com.docker.compose.project").map(|name| text(name)),
             compose_service: label("com.docker.compose.service").map(|name| text(name)),
-            mounts: details
-                .mounts
-                .iter()
-                .take(MAX_ITEMS)
-                .map(|at| mount(at, text))
-                .collect(),
-            ports: published_ports(details),
-            networks: networks(details, text),
-            restart_policy: restart_policy(&details.host_config),
-            limits: Limits::of(&details.host_config),
-            privileged: details.host_config.privileged,
-            log_driver: text(&details.host_config.log_config.driver),
-            redacted: redactor.hidden(),
+            mounts: wants(Section::Mounts).then(|| {
+                let mounts = details.mounts.iter().take(MAX_ITEMS);
+                mounts.map(|at| mount(at, text)).collect()
+            }),
+            ports: wants(Section::Network).then(|| published_ports(details)),
+            networks: wants(Section::Network).then(|| networks(details, text)),
+            restart_policy: wants(Section::Limits).then(|| restart_policy(host)),
+            limits: wants(Section::Limits).then(|| Limits::of(host)),
+            privileged: host.privileged,
+            log_driver: wants(Section::Limits).then(|| text(&host.log_config.driver)),
+            processes: None,
+            changes: None,
+            redacted: None,
             note: left_out(more_env, more_labels),
         }
     }

@@ -4,7 +4,7 @@ use mcp_core::tool::{Bounded, Call, Effect, Tool, ToolError};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{ports, short_id};
+use super::{compose, ports, short_id};
 use crate::Docker;
 use crate::engine::Summary;
 use crate::redact::Redactor;
@@ -28,8 +28,30 @@ pub(crate) struct ListContainers {
     all: bool,
     /// Only names that contain this.
     name: Option<String>,
+    /// Only in this state; looks at stopped ones too.
+    state: Option<ContainerState>,
+    /// Only with this label: `key` or `key=value`.
+    label: Option<String>,
+    /// Only of images whose name contains this.
+    image: Option<String>,
+    /// Only of this compose project.
+    project: Option<String>,
     /// Most rows (default 50).
     limit: Option<Bounded<1, 500>>,
+}
+
+/// States of the engine, and two healths.
+#[derive(Clone, Copy, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
+#[serde(rename_all = "lowercase")]
+enum ContainerState {
+    Created,
+    Running,
+    Paused,
+    Restarting,
+    Exited,
+    Dead,
+    Healthy,
+    Unhealthy,
 }
 
 #[derive(Serialize, JsonSchema)]
@@ -69,7 +91,8 @@ impl Tool for ListContainers {
     type Output = Containers;
 
     async fn call(self, docker: &Docker, _: &Call) -> Result<Containers, ToolError> {
-        let listed = docker.engine.list(self.all).await?;
+        let all = self.all || self.state.is_some();
+        let listed = docker.list(all).await?;
         Ok(self.select(listed, docker.redactor()))
     }
 }
@@ -80,6 +103,7 @@ impl ListContainers {
             let part = part.trim_start_matches('/').to_lowercase();
             listed.retain(|container| name(container).to_lowercase().contains(&part));
         }
+        listed.retain(|container| self.wants(container));
         // The engine's order is nearly this one; equal times must not change places between calls.
         listed.sort_by(|a, b| b.created.cmp(&a.created).then_with(|| a.id.cmp(&b.id)));
         let (rows, bytes) = match self.limit {
@@ -106,13 +130,42 @@ impl ListContainers {
         }
     }
 
+    /// Whether it passes the filters other than that by name.
+    fn wants(&self, container: &Summary) -> bool {
+        let health = health(&container.status);
+        let state = self.state.is_none_or(|state| match state {
+            ContainerState::Healthy => health == Some("healthy"),
+            ContainerState::Unhealthy => health == Some("unhealthy"),
+            state => format!("{state:?}").to_lowercase() == container.state,
+        });
+        let label = self
+            .label
+            .as_deref()
+            .is_none_or(|label| match label.split_once('=') {
+                Some((key, value)) => container
+                    .labels
+                    .get(key)
+                    .is_some_and(|known| known == value),
+                None => container.labels.contains_key(label),
+            });
+        let image = self.image.as_deref();
+        let project = container.labels.get(compose::PROJECT);
+        state
+            && label
+            && image.is_none_or(|part| container.image.contains(part))
+            && self
+                .project
+                .as_ref()
+                .is_none_or(|wanted| project == Some(wanted))
+    }
+
     fn note(&self, omitted: usize, empty: bool) -> Option<String> {
         if omitted > 0 {
             let text =
                 "Not all are listed: give `limit` for more rows, or `name` to narrow it down.";
             return Some(text.to_owned());
         }
-        (empty && !self.all)
+        (empty && !self.all && self.state.is_none())
             .then(|| "None is running; all: true lists stopped ones too.".to_owned())
     }
 }
@@ -223,6 +276,22 @@ mod tests {
                 .collect::<Vec<_>>()
         };
         assert_eq!(ids(list("{}", turned)), ids(list("{}", containers(10))));
+    }
+
+    #[test]
+    fn filters_select() {
+        let count = |arguments| list(arguments, containers(3)).containers.len();
+        assert_eq!(count(r#"{"state":"running","image":"team/","limit":9}"#), 3);
+        assert_eq!(count(r#"{"state":"healthy"}"#), 3);
+        for none in [
+            r#"{"state":"exited"}"#,
+            r#"{"label":"a"}"#,
+            r#"{"label":"a=b"}"#,
+            r#"{"image":"nginx"}"#,
+            r#"{"project":"shop"}"#,
+        ] {
+            assert_eq!(count(none), 0, "{none}");
+        }
     }
 
     #[test]

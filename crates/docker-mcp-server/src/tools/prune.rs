@@ -11,7 +11,6 @@ use super::{compose, list_images, networks, volumes};
 use crate::Docker;
 use crate::engine::{Body, Path, is_anonymous, own};
 use crate::name::{ContainerName, ImageName, ObjectName};
-use crate::policy::Subject;
 
 /// Objects that are listed in an answer.
 const MAX_ITEMS: usize = 100;
@@ -195,10 +194,9 @@ impl What {
 }
 
 async fn containers(docker: &Docker) -> Result<Vec<Unused>, ToolError> {
-    let listed = docker.engine.list(true).await?;
+    let listed = docker.list(true).await?;
     let ended = listed.iter().filter(|container| {
         matches!(&*container.state, "created" | "exited" | "dead")
-            && docker.policy.permits(&Subject::of_summary(container))
             && docker.created_here("", &container.labels).is_ok()
             && !own::is_own(&container.id)
     });
