@@ -2,7 +2,6 @@
 //! its parts is killed.
 #![expect(
     clippy::unwrap_used,
-    clippy::expect_used,
     clippy::panic,
     clippy::print_stdout,
     reason = "a test fails by panicking, and says what it did"

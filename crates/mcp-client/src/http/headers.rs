@@ -60,12 +60,10 @@ fn text(params: &str, member: &str) -> Option<String> {
 
 /// A value as it can stand in a header: as it is where that is safe, in base64 otherwise.
 pub(super) fn encoded(value: &str) -> Option<HeaderValue> {
-    let visible = |byte: u8| (b' '..=b'~').contains(&byte);
-    let is_safe = value.bytes().all(visible)
-        && !value.starts_with(' ')
-        && !value.ends_with(' ')
-        && !(value.starts_with("=?base64?") && value.ends_with("?="));
-    let value = match is_safe {
+    let is_visible = value.bytes().all(|byte| (b' '..=b'~').contains(&byte));
+    let is_trimmed = value.trim_matches(' ') == value;
+    let looks_encoded = value.starts_with("=?base64?") && value.ends_with("?=");
+    let value = match is_visible && is_trimmed && !looks_encoded {
         true => HeaderValue::from_str(value),
         false => HeaderValue::from_str(&format!("=?base64?{}?=", STANDARD.encode(value))),
     };

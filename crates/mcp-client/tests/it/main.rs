@@ -5,6 +5,7 @@
     reason = "a test fails by panicking"
 )]
 
+mod eras;
 mod http;
 mod http_faults;
 mod recorder;
@@ -12,4 +13,5 @@ mod server;
 mod sessions;
 mod stdio;
 mod stdio_end;
+mod stdio_faults;
 mod tls;
