@@ -49,8 +49,7 @@ impl<'a> Reader<'a> {
         let url = self.text("url", url.trim())?;
         if self.missing.is_none() {
             // The same look that the client takes later, when nobody is there to correct it.
-            let checked = mcp_client::Endpoint::new(&url);
-            checked.map_err(|_| {
+            let _usable = mcp_client::Endpoint::new(&url).map_err(|_| {
                 let what = "must start with http:// or https:// and name a host, without a user name or password: use `token` or `headers`";
                 self.wrong("url", what)
             })?;

@@ -247,7 +247,7 @@ fn configurations_of_other_hosts_are_read() {
     assert_eq!(child.env["KEY"].read().unwrap(), "s3cret");
     let disabled = |key| backend(&config, key).disabled.clone().unwrap();
     assert_eq!(disabled("off"), "by the configuration");
-    assert!(disabled("old").contains("`sse` is not spoken") || disabled("old").contains("sse"));
+    assert!(disabled("old").contains("`sse`"));
     assert_eq!(
         disabled("needs"),
         "the environment variable NOTHING is not set"
@@ -279,7 +279,7 @@ fn what_other_hosts_do_and_we_cannot_is_said() {
             "mcp.json: servers.github.headers: nobody can be asked for the input `token` here",
         ),
         (
-            r#"{"servers": {"a": {"command": "a", "args": ["${workspaceFolder}/x${y z}"]}}}"#,
+            r#"{"servers": {"a": {"command": "a", "args": ["${y z}"]}}}"#,
             "mcp.json: servers.a.command: `${y z}` is not known",
         ),
         (
@@ -312,11 +312,7 @@ fn what_other_hosts_do_and_we_cannot_is_said() {
         ),
     ] {
         let error = parse("mcp.json", text).map(drop).unwrap_err().to_string();
-        let folder = "${workspaceFolder}";
-        assert!(
-            error.starts_with(expected) || text.contains(folder),
-            "{error}\nnot: {expected}"
-        );
+        assert!(error.starts_with(expected), "{error}\nnot: {expected}");
         assert!(!error.contains("s3cret"), "{error}");
     }
 }
