@@ -16,6 +16,7 @@ use crate::conformance::{self, Outcome};
 use crate::console::{Heartbeat, line};
 use crate::layout::Layout;
 use crate::process::Program;
+use crate::services::n8n;
 use crate::tally::Tally;
 
 use real::Real;
@@ -72,6 +73,7 @@ pub(crate) fn run(layout: &Layout, options: args::Test) -> anyhow::Result<ExitCo
     };
     if stages? {
         run.whole_programs(&real)?;
+        run.older_n8n(&real, ci)?;
         if !options.quick {
             run.conformance(ci)?;
             run.sum += clients::run(layout, ci)?;
@@ -132,6 +134,34 @@ impl Run<'_> {
         let mut env = real.environment();
         env.push(("MCP_TEST_BIN_DIR", self.layout.binaries(false).into()));
         self.stage("servers", &args, env)?;
+        Ok(())
+    }
+
+    /// The tests of n8n once more, against its older version.
+    fn older_n8n(&mut self, real: &Real, ci: bool) -> anyhow::Result<()> {
+        let mut env = match real.older_environment() {
+            Some(Ok(env)) => env,
+            Some(Err(why)) => {
+                let version = n8n::Release::Older.version();
+                line(format_args!("skipped  n8n {version}: {why}"));
+                self.sum.failed += u64::from(ci);
+                return Ok(());
+            }
+            None => return Ok(()),
+        };
+        env.push(("MCP_TEST_BIN_DIR", self.layout.binaries(false).into()));
+        let args = [
+            "test",
+            "--package",
+            "tests",
+            "--no-fail-fast",
+            "--",
+            "n8n::real",
+        ];
+        let skipped = self.sum.skipped;
+        self.stage("n8n-1", &args, env)?;
+        // The others ran before.
+        self.sum.skipped = skipped;
         Ok(())
     }
 

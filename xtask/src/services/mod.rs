@@ -62,7 +62,7 @@ impl Service {
     /// Why a local one cannot be had on this machine, and what would change that.
     pub(crate) fn obstacle(self, layout: &Layout) -> Option<String> {
         match self {
-            Self::N8n => n8n::install::obstacle(layout),
+            Self::N8n => n8n::install::obstacle(layout, n8n::Release::Current),
             Self::OpenHands => openhands::install::obstacle(layout),
             Self::Docker => docker::install::obstacle(layout),
         }
@@ -71,7 +71,7 @@ impl Service {
     /// What has to be fetched before it can start, and how large that is.
     pub(crate) fn to_fetch(self, layout: &Layout) -> Option<&'static str> {
         match self {
-            Self::N8n => n8n::install::to_fetch(layout),
+            Self::N8n => n8n::install::to_fetch(layout, n8n::Release::Current),
             Self::OpenHands => openhands::install::to_fetch(layout),
             Self::Docker => docker::install::to_fetch(layout),
         }
@@ -80,7 +80,7 @@ impl Service {
     /// Fetches what is not here yet.
     pub(crate) fn install(self, layout: &Layout) -> anyhow::Result<()> {
         match self {
-            Self::N8n => n8n::install::install(layout),
+            Self::N8n => n8n::install::install(layout, n8n::Release::Current),
             Self::OpenHands => openhands::install::install(layout),
             Self::Docker => docker::install::install(layout),
         }
@@ -89,7 +89,7 @@ impl Service {
     /// Starts the installed service and returns when it can be used.
     pub(crate) fn start(self, layout: &Layout, place: &Place) -> anyhow::Result<Process> {
         match self {
-            Self::N8n => n8n::start(layout, place),
+            Self::N8n => n8n::start(layout, place, n8n::Release::Current),
             Self::OpenHands => openhands::start(layout, place),
             Self::Docker => docker::start(layout, place),
         }
@@ -138,16 +138,33 @@ impl Place {
             Purpose::RunAll => ("run-all", service.default_port()),
             Purpose::Test => ("test", 0),
         };
-        let dir = layout.backends().join(folder).join(service.name());
+        Self::take_folder(
+            layout,
+            &format!("{folder}/{}", service.name()),
+            purpose,
+            port,
+        )
+    }
+
+    /// Takes the place of a second n8n for a run of the tests: of the oldest version that the
+    /// server speaks with.
+    pub(crate) fn take_older_n8n(layout: &Layout) -> anyhow::Result<Self> {
+        Self::take_folder(layout, "test/n8n-1", Purpose::Test, 0)
+    }
+
+    fn take_folder(
+        layout: &Layout,
+        folder: &str,
+        purpose: Purpose,
+        port: u16,
+    ) -> anyhow::Result<Self> {
+        let dir = layout.backends().join(folder);
         create_dir(&dir)?;
         // Container runtimes refuse paths with symbolic links in them.
         let dir = dir.canonicalize()?;
         let lock = File::create(dir.with_extension("lock"))?;
         if lock.try_lock().is_err() {
-            bail!(
-                "another cargo xtask is using the local {}; end that one first",
-                service.name()
-            );
+            bail!("another cargo xtask is using the local {folder}; end that one first");
         }
         let mut place = Self {
             purpose,
@@ -158,7 +175,10 @@ impl Place {
         for file in [place.server_pid_path(), place.pid_path()] {
             let grace = Duration::from_secs(25);
             if PidFile::at(file).stop_leftover(&layout.stop, grace) {
-                console::say(service.name(), "ended what a killed run had left running");
+                console::say(
+                    "xtask",
+                    format_args!("ended what a killed run had left running as {folder}"),
+                );
             }
         }
         place.port = free_port(port)?;

@@ -16,6 +16,8 @@ pub(crate) struct Real {
     running: Vec<Running>,
     /// What could not be had, and why.
     pub(crate) missing: Vec<(Service, String)>,
+    /// A second n8n, of an older version; or why there is none.
+    older: Option<Result<Running, String>>,
 }
 
 #[derive(Debug)]
@@ -26,20 +28,26 @@ struct Running {
 }
 
 impl Real {
-    /// Fetches and starts all three side by side.
+    /// Fetches and starts all three side by side, and n8n in two versions.
     pub(crate) fn start(layout: &Layout) -> anyhow::Result<Self> {
         let mut real = Self::default();
         let started = thread::scope(|scope| {
+            let older = scope.spawn(move || start_older(layout));
             let threads =
                 Service::ALL.map(|service| (service, scope.spawn(move || start(layout, service))));
-            threads.map(|(service, thread)| {
+            let started = threads.map(|(service, thread)| {
                 (
                     service,
                     thread
                         .join()
                         .unwrap_or_else(|_| Err(anyhow::anyhow!("the start failed"))),
                 )
-            })
+            });
+            let older = older
+                .join()
+                .unwrap_or_else(|_| Err(anyhow::anyhow!("the start failed")));
+            real.older = Some(older.map_err(|error| format!("{error:#}")));
+            started
         });
         for (service, result) in started {
             match result {
@@ -61,24 +69,19 @@ impl Real {
 
     /// What the tests have to know to find them.
     pub(crate) fn environment(&self) -> Vec<(&'static str, OsString)> {
-        let mut env = Vec::new();
-        for Running { service, place, .. } in &self.running {
-            let secret =
-                |name| OsString::from(secrets::read(&place.file(name)).unwrap_or_default());
-            match service {
-                Service::N8n => env.extend([
-                    ("MCP_TEST_N8N_URL", place.url().into()),
-                    ("MCP_TEST_N8N_API_KEY", secret(n8n::API_KEY)),
-                    ("MCP_TEST_N8N_MCP_TOKEN", secret(n8n::MCP_TOKEN)),
-                ]),
-                Service::OpenHands => env.extend([
-                    ("MCP_TEST_OPENHANDS_URL", place.url().into()),
-                    ("MCP_TEST_OPENHANDS_API_KEY", secret(openhands::API_KEY)),
-                ]),
-                Service::Docker => env.push(("MCP_TEST_DOCKER_HOST", docker::host(place).into())),
-            }
-        }
-        env
+        self.running.iter().flat_map(Running::environment).collect()
+    }
+
+    /// The same with the older n8n in the place of the other; or why there is none. `None` where
+    /// nothing was to be started.
+    pub(crate) fn older_environment(&self) -> Option<Result<Vec<(&'static str, OsString)>, &str>> {
+        let older = self.older.as_ref()?;
+        Some(
+            older
+                .as_ref()
+                .map(Running::environment)
+                .map_err(|why| why.as_str()),
+        )
     }
 
     /// Keeps them up until Ctrl-C and writes down how to reach them.
@@ -92,6 +95,12 @@ impl Real {
         }
         let file = layout.backends().join("test/env");
         secrets::write(&file, &script)?;
+        if let Some(Ok(older)) = self.older_environment() {
+            for (name, value) in older {
+                writeln!(script, "export {name}='{}'", value.display())?;
+            }
+            secrets::write(&layout.backends().join("test/env-n8n-1"), &script)?;
+        }
         line("\nthe services stay up until Ctrl-C; in another terminal:");
         line(format_args!(
             "  source {} && cargo test --package tests",
@@ -104,19 +113,41 @@ impl Real {
 
 impl Drop for Real {
     fn drop(&mut self) {
+        let older = self.older.iter_mut().flatten();
         self.running
             .iter_mut()
+            .chain(older)
             .for_each(|running| running.process.ask_to_end());
+        let older = self.older.take().and_then(Result::ok);
         for Running {
             service,
             process,
             place,
-        } in self.running.drain(..)
+        } in self.running.drain(..).chain(older)
         {
             drop(process);
             if let Err(error) = place.clear() {
                 line(format_args!("{}: {error:#}", service.name()));
             }
+        }
+    }
+}
+
+impl Running {
+    fn environment(&self) -> Vec<(&'static str, OsString)> {
+        let Self { service, place, .. } = self;
+        let secret = |name| OsString::from(secrets::read(&place.file(name)).unwrap_or_default());
+        match service {
+            Service::N8n => vec![
+                ("MCP_TEST_N8N_URL", place.url().into()),
+                ("MCP_TEST_N8N_API_KEY", secret(n8n::API_KEY)),
+                ("MCP_TEST_N8N_MCP_TOKEN", secret(n8n::MCP_TOKEN)),
+            ],
+            Service::OpenHands => vec![
+                ("MCP_TEST_OPENHANDS_URL", place.url().into()),
+                ("MCP_TEST_OPENHANDS_API_KEY", secret(openhands::API_KEY)),
+            ],
+            Service::Docker => vec![("MCP_TEST_DOCKER_HOST", docker::host(place).into())],
         }
     }
 }
@@ -131,6 +162,22 @@ fn start(layout: &Layout, service: Service) -> anyhow::Result<Running> {
     let process = service.start(layout, &place)?;
     Ok(Running {
         service,
+        process,
+        place,
+    })
+}
+
+fn start_older(layout: &Layout) -> anyhow::Result<Running> {
+    let release = n8n::Release::Older;
+    if let Some(obstacle) = n8n::install::obstacle(layout, release) {
+        anyhow::bail!(obstacle);
+    }
+    n8n::install::install(layout, release)?;
+    let place = Place::take_older_n8n(layout)?;
+    place.clear()?;
+    let process = n8n::start(layout, &place, release)?;
+    Ok(Running {
+        service: Service::N8n,
         process,
         place,
     })

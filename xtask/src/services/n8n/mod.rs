@@ -3,6 +3,8 @@
 mod bootstrap;
 pub(crate) mod install;
 
+pub(crate) use install::Release;
+
 use std::ffi::OsString;
 use std::time::Duration;
 
@@ -28,21 +30,21 @@ pub(crate) fn answers(url: &str) -> bool {
 }
 
 /// Starts it, makes its owner, its keys and the example workflow.
-pub(crate) fn start(layout: &Layout, place: &Place) -> anyhow::Result<Process> {
+pub(crate) fn start(layout: &Layout, place: &Place, release: Release) -> anyhow::Result<Process> {
     let mut beat = Heartbeat::start(
         "n8n",
-        format!("starting n8n {} on {}", install::VERSION, place.url()),
+        format!("starting n8n {} on {}", release.version(), place.url()),
     );
     let log = layout.fresh_log(&format!("n8n-{}", place.port))?;
     let node = install::node(layout).join("bin");
     let mut process = Program::guarded(node.join("node"), GRACE, Some(&place.pid_path()))?
         .args([
-            install::dir(layout)
+            install::dir(layout, release)
                 .join("node_modules/n8n/bin/n8n")
                 .into_os_string(),
             "start".into(),
         ])
-        .envs(environment(place)?)
+        .envs(environment(place, release)?)
         .envs([("PATH", path_with([node])?)])
         .log_to(&log)?
         .spawn()?;
@@ -69,7 +71,7 @@ fn ready(client: &Client) -> bool {
             .is_ok_and(|answer| answer.json["data"].is_object())
 }
 
-fn environment(place: &Place) -> anyhow::Result<Vec<(&'static str, OsString)>> {
+fn environment(place: &Place, release: Release) -> anyhow::Result<Vec<(&'static str, OsString)>> {
     let off = [
         "N8N_SECURE_COOKIE",
         "N8N_DIAGNOSTICS_ENABLED",
@@ -98,5 +100,9 @@ fn environment(place: &Place) -> anyhow::Result<Vec<(&'static str, OsString)>> {
         ("DB_TYPE", "sqlite".into()),
         ("GENERIC_TIMEZONE", "UTC".into()),
     ]);
+    if release == Release::Older {
+        // The other engine has a native part that is not compiled.
+        vars.push(("N8N_EXPRESSION_ENGINE", "legacy".into()));
+    }
     Ok(vars)
 }
