@@ -1,8 +1,10 @@
 //! The accept loop: connections come in here and are ended here.
 
+use std::future::poll_fn;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
 use anyhow::Context as _;
@@ -115,7 +117,7 @@ impl Listener {
         async move {
             // Answers are small; waiting for more to send costs 40 ms each.
             let _ = stream.set_nodelay(true);
-            let io = TokioIo::new(Stall::new(stream, limits.write_stall));
+            let (stream, sending) = Stall::new(stream, limits.write_stall);
             let service = service_fn(move |request| {
                 let endpoint = Arc::clone(&endpoint);
                 async move {
@@ -129,17 +131,24 @@ impl Listener {
                 .max_buf_size(MAX_HEAD)
                 // No `pipeline_flush`: it holds an answer back until the next request is there, and the
                 // answer to a head that is none for ever.
-                .serve_connection(io, service);
+                .serve_connection(TokioIo::new(stream), service);
             let mut connection = std::pin::pin!(connection);
-            let ended = tokio::select! {
-                biased;
-                ended = connection.as_mut() => ended,
-                () = stop.cancelled() => {
+            let mut stopping = std::pin::pin!(stop.cancelled());
+            let mut is_stopping = false;
+            let ended = poll_fn(|cx| {
+                let mut ended = connection.as_mut().poll(cx);
+                if ended.is_pending() && !is_stopping && stopping.as_mut().poll(cx).is_ready() {
+                    is_stopping = true;
                     connection.as_mut().graceful_shutdown();
-                    connection.await
+                    ended = connection.as_mut().poll(cx);
                 }
-            };
-            if let Err(error) = ended {
+                // All that could be done was done: now the answers leave together.
+                match sending.poll_send(cx) {
+                    Poll::Ready(Err(error)) => Poll::Ready(Err(error)),
+                    _ => ended.map_err(io::Error::other),
+                }
+            });
+            if let Err(error) = ended.await {
                 tracing::debug!(%error, "a connection broke");
             }
             drop(permit);

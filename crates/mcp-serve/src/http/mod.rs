@@ -10,6 +10,7 @@ mod guard;
 mod headers;
 mod listener;
 mod metrics;
+mod out;
 mod rate;
 mod reply;
 mod resume;

@@ -4,21 +4,28 @@
 use std::future::Future as _;
 use std::io;
 use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
+use tokio::net::tcp::OwnedReadHalf;
 use tokio::time::Sleep;
 
-/// A stream whose writes fail once the peer has taken nothing for `patience`.
+use super::out::Out;
+
+/// A stream whose writes fail once the peer has taken nothing for a while.
 pub(super) struct Stall {
-    stream: TcpStream,
-    patience: Duration,
-    /// Runs while a write waits.
-    waiting: Option<Pin<Box<Sleep>>>,
+    stream: OwnedReadHalf,
+    out: Sending,
     end: End,
 }
+
+/// The writing half, for whoever works on the connection: what is written goes out when that has
+/// been done for now. Never waited for: one task uses both.
+#[derive(Clone)]
+pub(super) struct Sending(Arc<Mutex<Out>>);
 
 /// Closing a socket with unread bytes resets the connection, and a reset takes the answer with it
 /// that said why: 413, 431. So what a refused client still sends is read and dropped, for a while.
@@ -38,13 +45,16 @@ const LINGER: Duration = Duration::from_secs(1);
 const LINGER_BYTES: usize = 16 * 1024 * 1024;
 
 impl Stall {
-    pub(super) fn new(stream: TcpStream, patience: Duration) -> Self {
-        Self {
+    /// A stream that gives its peer `patience`, and what sends what is written to it.
+    pub(super) fn new(stream: TcpStream, patience: Duration) -> (Self, Sending) {
+        let (stream, out) = stream.into_split();
+        let out = Sending(Arc::new(Mutex::new(Out::new(out, patience))));
+        let stall = Self {
             stream,
-            patience,
-            waiting: None,
+            out: out.clone(),
             end: End::NotYet,
-        }
+        };
+        (stall, out)
     }
 
     /// Drops what the peer has sent; done at once if that is nothing.
@@ -68,25 +78,16 @@ impl Stall {
             }
         }
     }
+}
 
-    fn watch<T>(
-        &mut self,
-        cx: &mut Context<'_>,
-        written: Poll<io::Result<T>>,
-    ) -> Poll<io::Result<T>> {
-        if written.is_ready() {
-            self.waiting = None;
-            return written;
-        }
-        let patience = self.patience;
-        let waiting = self
-            .waiting
-            .get_or_insert_with(|| Box::pin(tokio::time::sleep(patience)));
-        ready!(waiting.as_mut().poll(cx));
-        Poll::Ready(Err(io::Error::new(
-            io::ErrorKind::TimedOut,
-            "the client does not read",
-        )))
+impl Sending {
+    /// Sends what was written.
+    pub(super) fn poll_send(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.out().poll_send(cx)
+    }
+
+    fn out(&self) -> MutexGuard<'_, Out> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -102,34 +103,33 @@ impl AsyncRead for Stall {
 
 impl AsyncWrite for Stall {
     fn poll_write(
-        mut self: Pin<&mut Self>,
+        self: Pin<&mut Self>,
         cx: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        let written = Pin::new(&mut self.stream).poll_write(cx, bytes);
-        self.watch(cx, written)
+        self.out.out().poll_write(cx, &[io::IoSlice::new(bytes)])
     }
 
     fn poll_write_vectored(
-        mut self: Pin<&mut Self>,
+        self: Pin<&mut Self>,
         cx: &mut Context<'_>,
         slices: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        let written = Pin::new(&mut self.stream).poll_write_vectored(cx, slices);
-        self.watch(cx, written)
+        self.out.out().poll_write(cx, slices)
     }
 
     fn is_write_vectored(&self) -> bool {
-        self.stream.is_write_vectored()
+        true
     }
 
-    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_flush(cx)
+    /// Nothing is held back for long: see [`Sending`].
+    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         if matches!(self.end, End::NotYet) {
-            ready!(Pin::new(&mut self.stream).poll_shutdown(cx))?;
+            ready!(self.out.out().poll_shutdown(cx))?;
             self.end = End::Said;
         }
         self.linger(cx).map(Ok)
