@@ -81,17 +81,17 @@ pub(crate) fn check(draft: &Draft) -> Vec<Finding> {
     for node in &draft.nodes {
         texts(node, &names, &mut found);
     }
-    for key in draft.settings.keys() {
-        if !Tier::New.keeps_setting(key) && key != "binaryMode" {
-            found.push(Finding::warning(
-                "",
-                format!("n8n has no setting {key:?}; it is left out."),
-                "",
-            ));
-        }
-    }
     found.sort_by_key(|finding| finding.severity);
     found
+}
+
+/// Settings that n8n does not have, and that are left out when the workflow is written.
+pub(crate) fn unknown_settings(draft: &Draft) -> Vec<Finding> {
+    let keys = draft.settings.keys();
+    // n8n returns the last one, and ignores it.
+    let keys = keys.filter(|key| !Tier::New.keeps_setting(key) && *key != "binaryMode");
+    let finding = |key: &String| Finding::warning("", format!("n8n has no setting {key:?}."), "");
+    keys.map(finding).collect()
 }
 
 /// True if any of them keeps the workflow from running.

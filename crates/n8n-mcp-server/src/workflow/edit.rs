@@ -55,6 +55,22 @@ enum Op {
     RenameWorkflow,
 }
 
+impl Op {
+    /// As it is written.
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::AddNode => "add_node",
+            Self::RemoveNode => "remove_node",
+            Self::RenameNode => "rename_node",
+            Self::ConfigureNode => "configure_node",
+            Self::Connect => "connect",
+            Self::Disconnect => "disconnect",
+            Self::SetSettings => "set_settings",
+            Self::RenameWorkflow => "rename_workflow",
+        }
+    }
+}
+
 /// Applies all operations, in order.
 ///
 /// # Errors
@@ -62,14 +78,20 @@ enum Op {
 pub(crate) fn apply(draft: &Draft, operations: Vec<Operation>) -> Result<Draft, ToolError> {
     let mut changed = draft.clone();
     for (at, operation) in operations.into_iter().enumerate() {
-        let op = operation.op;
+        let op = operation.op.as_str();
         changed.apply(operation).map_err(|reason| {
             ToolError::invalid_argument(format!(
-                "operations[{at}] ({op:?}): {reason}. Nothing was changed."
+                "operations[{at}] ({op}): {reason}. Nothing was changed."
             ))
         })?;
     }
     Ok(changed)
+}
+
+/// n8n writes version 2 as `2`.
+fn whole(version: f64) -> Value {
+    let text = version.to_string();
+    serde_json::from_str(&text).unwrap_or_else(|_| json!(version))
 }
 
 fn needed<T>(value: Option<T>, name: &str) -> Result<T, String> {
@@ -111,7 +133,7 @@ impl Draft {
                 let name = needed(node, "node")?;
                 let node = json!({
                     "name": name, "type": needed(r#type, "type")?,
-                    "typeVersion": version.unwrap_or(1.0),
+                    "typeVersion": whole(version.unwrap_or(1.0)),
                 });
                 self.add(name, node)?;
                 self.configure(parameters, fields, None)
@@ -188,7 +210,7 @@ impl Draft {
         };
         let node = needed(node, "node")?;
         if let Some((_, Some(version))) = other {
-            node.insert("typeVersion".into(), json!(version));
+            node.insert("typeVersion".into(), whole(version));
         }
         if let Some(patch) = parameters {
             match node.entry("parameters").or_insert_with(|| json!({})) {

@@ -10,7 +10,7 @@ use super::load;
 use crate::N8n;
 use crate::id::Id;
 use crate::workflow::Draft;
-use crate::workflow::check::{Finding, check, has_errors};
+use crate::workflow::check::{Finding, check, has_errors, unknown_settings};
 
 /// More would not be read.
 const MAX_FINDINGS: usize = 50;
@@ -57,6 +57,7 @@ impl Tool for ValidateWorkflow {
             }
         };
         let mut findings = check(&draft);
+        findings.extend(unknown_settings(&draft));
         let mut unchecked = Vec::new();
         let nodes: Vec<_> = draft.nodes.iter().collect();
         match of_n8n(n8n, &draft, &nodes).await {
