@@ -10,9 +10,10 @@
 //! * `run` — the request, finding its execution, waiting for the end.
 //! * `workflow` — pure: a workflow's definition, changed and checked.
 //! * `trace` — pure: what the nodes of an execution did, and why one failed.
+//! * `risk` — pure: what in a workflow deserves a second look.
 //! * `policy`, `redact` — what the operator lets through, and what is hidden in it.
 //! * `workflow_tools` — workflows that are tools of their own.
-//! * `tools` — what the server offers, one file per tool.
+//! * `tools`, `resources`, `prompts` — what the server offers.
 
 mod api;
 mod id;
@@ -20,7 +21,10 @@ mod logins;
 mod options;
 mod plan;
 mod policy;
+mod prompts;
 mod redact;
+mod resources;
+mod risk;
 mod run;
 mod tools;
 mod trace;
@@ -30,6 +34,8 @@ mod workflow_tools;
 
 use std::sync::Arc;
 
+use mcp_core::prompt::PromptSet;
+use mcp_core::resource::ResourceSet;
 use mcp_core::server::{Changes, Server};
 use mcp_core::tool::{ToolError, Toolset};
 use mcp_serve::{Product, Service};
@@ -65,6 +71,14 @@ impl Product for N8nServer {
         tools::all()
     }
 
+    fn resources() -> ResourceSet<N8n> {
+        resources::all()
+    }
+
+    fn prompts() -> PromptSet<N8n> {
+        prompts::all()
+    }
+
     fn connect(options: Options) -> anyhow::Result<N8n> {
         options.connect()
     }
@@ -76,7 +90,10 @@ impl Service for N8n {
     }
 
     async fn run(self: Arc<Self>, server: Arc<Server>) {
-        workflow_tools::keep_up(&self, &server).await;
+        tokio::join!(
+            workflow_tools::keep_up(&self, &server),
+            resources::watch(&self)
+        );
     }
 
     fn changes(&self) -> Option<Changes> {

@@ -109,7 +109,7 @@ impl Execution {
     pub(crate) fn repeats(&self, id: &Id) -> bool {
         match &self.retry_of {
             Some(Value::String(of)) => of == id.as_str(),
-            Some(of) => of.to_string() == id.as_str(),
+            Some(of) => of.as_u64().is_some_and(|of| Ok(of) == id.as_str().parse()),
             None => false,
         }
     }

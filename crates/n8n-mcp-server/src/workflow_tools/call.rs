@@ -23,7 +23,7 @@ pub(super) struct WorkflowTool {
 impl WorkflowTool {
     /// The tool and its definition; `None` if the note of a workflow holds a schema that no client
     /// could read.
-    pub(super) fn new(
+    pub(super) fn declare(
         n8n: &Arc<N8n>,
         name: String,
         offered: &Offered,

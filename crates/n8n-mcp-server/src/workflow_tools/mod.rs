@@ -49,7 +49,7 @@ pub(crate) async fn keep_up(n8n: &Arc<N8n>, server: &Server) {
                     tools: named
                         .into_iter()
                         .zip(&tools)
-                        .filter_map(|(name, tool)| WorkflowTool::new(n8n, name, tool))
+                        .filter_map(|(name, tool)| WorkflowTool::declare(n8n, name, tool))
                         .collect(),
                     ..Lists::default()
                 });

@@ -49,7 +49,7 @@ impl Tool for GetDataTableRows {
         let cursor = self.cursor.as_deref();
         let listed: Listed<Value> = page(n8n, &path, &query, self.limit, cursor)
             .await
-            .map_err(|error| missing(error))?;
+            .map_err(missing)?;
         let rows = listed.data.into_iter().map(|mut row| {
             n8n.redactor.value(&mut row);
             match row {

@@ -1,0 +1,117 @@
+//! What in a workflow deserves a second look before it runs: pure, from its nodes alone.
+
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::api::{Node, Workflow};
+use crate::redact::Redactor;
+use crate::trigger::{Kind, triggers};
+
+/// Something to look at.
+#[derive(Debug, PartialEq, Eq, Serialize)]
+pub(crate) struct Risk {
+    node: String,
+    risk: &'static str,
+}
+
+/// Nodes that run code of their own, by the last part of their type.
+const CODE: [&str; 7] = [
+    "code",
+    "function",
+    "functionItem",
+    "aiTransform",
+    "toolCode",
+    "toolWorkflowCode",
+    "pythonFunction",
+];
+/// Nodes that run commands or reach files of a machine.
+const MACHINE: [&str; 9] = [
+    "executeCommand",
+    "ssh",
+    "readWriteFile",
+    "readBinaryFile",
+    "readBinaryFiles",
+    "writeBinaryFile",
+    "localFileTrigger",
+    "ftp",
+    "git",
+];
+
+/// The risks of a workflow, in the order of its nodes.
+pub(crate) fn risks(workflow: &Workflow) -> Vec<Risk> {
+    let mut risks = Vec::new();
+    for node in workflow.nodes.iter().filter(|node| !node.disabled) {
+        let name = node.kind.rsplit('.').next().unwrap_or_default();
+        let mut add = |risk| {
+            risks.push(Risk {
+                node: node.name.clone(),
+                risk,
+            });
+        };
+        if CODE.contains(&name) {
+            add("runs code");
+        }
+        if MACHINE.contains(&name) {
+            add("runs commands or reaches files of a machine");
+        }
+        if !node.kind.starts_with("n8n-nodes-base.") && !node.kind.starts_with("@n8n/") {
+            add("comes from a package of the community");
+        }
+        let is_expression = |parameter: &str| {
+            let value = node.parameters.get(parameter).and_then(Value::as_str);
+            value.is_some_and(|text| text.starts_with('='))
+        };
+        if name == "httpRequest" && is_expression("url") {
+            add("calls an address that its input decides");
+        }
+        if is_expression("query") || is_expression("command") {
+            add("puts its input into a query or command");
+        }
+        let mut parameters = Value::Object(node.parameters.clone());
+        if Redactor::new(true).value(&mut parameters) > 0 {
+            add("holds what looks like a secret outside of credentials");
+        }
+    }
+    let open = triggers(workflow)
+        .into_iter()
+        .filter(|trigger| is_open(trigger.node, trigger.kind));
+    risks.extend(open.map(|trigger| Risk {
+        node: trigger.node.name.clone(),
+        risk: "is started by anybody who knows its URL",
+    }));
+    risks
+}
+
+/// True for a production URL that asks for no credentials.
+fn is_open(node: &Node, kind: Kind) -> bool {
+    let text = |name: &str| node.parameters.get(name).and_then(Value::as_str);
+    let has_url = match kind {
+        Kind::Webhook | Kind::Form => true,
+        Kind::Chat => node.parameters.get("public") == Some(&Value::Bool(true)),
+        _ => false,
+    };
+    has_url && matches!(text("authentication"), None | Some("none"))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn risky_nodes_are_named() {
+        let workflow = json!({"id": "w", "name": "W", "nodes": [
+            {"name": "Hook", "type": "n8n-nodes-base.webhook", "parameters": {"path": "a"}},
+            {"name": "Safe hook", "type": "n8n-nodes-base.webhook", "parameters": {"authentication": "headerAuth"}},
+            {"name": "Code", "type": "n8n-nodes-base.code"},
+            {"name": "Off", "type": "n8n-nodes-base.code", "disabled": true},
+            {"name": "Call", "type": "n8n-nodes-base.httpRequest", "parameters": {"url": "={{ $json.url }}", "headerParameters": {"parameters": [{"name": "Authorization", "value": "Bearer abc123"}]}}},
+            {"name": "Set", "type": "n8n-nodes-base.set"},
+            {"name": "Foreign", "type": "n8n-nodes-foo.bar"},
+        ]});
+        let risks = risks(&serde_json::from_value(workflow).unwrap());
+        let names: Vec<_> = risks.iter().map(|risk| risk.node.as_str()).collect();
+        assert_eq!(names, ["Code", "Call", "Call", "Foreign", "Hook"]);
+    }
+}
