@@ -6,14 +6,11 @@ use std::time::Duration;
 
 use mcp_core::era::Era;
 use serde::Serialize;
-use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 
 use crate::agreed::Agreed;
 use crate::http::{Annotations, request_headers};
 use crate::inbound::Inbound;
-use crate::meta::{self, Say};
-use crate::sink::Sink;
 use crate::transport::Transport;
 use crate::{Builder, Command, Counters, Dialect, Endpoint, Error, Options, ServerInfo, outgoing};
 
@@ -164,84 +161,6 @@ impl Client {
         self.0.transport.close().await;
     }
 
-    /// Sends a request, and once more where the first was provably not accepted.
-    async fn call(
-        &self,
-        method: &str,
-        params: Option<&str>,
-        options: &Options,
-    ) -> Result<Box<RawValue>, Error> {
-        let agreed = self.agreed();
-        let answer = self.attempt(&agreed, method, params, options).await;
-        match answer {
-            Err(Error::SessionLost { .. }) => self.renew(&agreed).await?,
-            Err(error) if self.learns_headers(&agreed, method, &error).await => {}
-            answer => return answer,
-        }
-        self.attempt(&self.agreed(), method, params, options).await
-    }
-
-    /// Sends a request, in the way that was agreed on.
-    pub(crate) async fn attempt(
-        &self,
-        agreed: &Agreed,
-        method: &str,
-        params: Option<&str>,
-        options: &Options,
-    ) -> Result<Box<RawValue>, Error> {
-        let say = Say {
-            envelope: agreed.envelope.as_ref(),
-            capabilities: options.capabilities.as_deref(),
-            traceparent: options.traceparent.as_deref(),
-            progress: options.progress.is_some(),
-            may_report: options.handler.is_some(),
-        };
-        let id = self.next_id();
-        let composed = meta::compose(params, id, &say)?;
-        let request = self.outgoing(agreed, id, method, composed.params.as_deref(), options);
-        let sink = Sink::new(options, composed.token);
-        self.exchange(request, sink).await
-    }
-
-    pub(crate) fn outgoing(
-        &self,
-        agreed: &Agreed,
-        id: u64,
-        method: &str,
-        params: Option<&str>,
-        options: &Options,
-    ) -> outgoing::Outgoing {
-        let mut request = outgoing::request(id, method, params);
-        request.is_resumable = !agreed.is_modern();
-        if let Transport::Http(_) = self.0.transport {
-            let traceparent = options.traceparent.as_deref();
-            let annotated = match (agreed.is_modern(), method) {
-                (true, "tools/call") => self.0.annotations.headers(params),
-                _ => Vec::new(),
-            };
-            request.headers = request_headers(agreed.is_modern(), method, params, &annotated);
-            crate::http::trace(&mut request.headers, traceparent);
-        }
-        request
-    }
-
-    /// Sends a request; cancels it if nobody waits for the answer any more.
-    pub(crate) async fn exchange(
-        &self,
-        request: outgoing::Outgoing,
-        sink: Sink,
-    ) -> Result<Box<RawValue>, Error> {
-        let mut cancel = CancelOnDrop {
-            transport: &self.0.transport,
-            // The specification forbids to cancel the handshake.
-            id: (!matches!(&*request.method, "initialize" | "server/discover"))
-                .then_some(request.id),
-        };
-        let answer = self.0.transport.exchange(request, sink).await;
-        cancel.id = None;
-        answer
-    }
-
     pub(crate) fn next_id(&self) -> u64 {
         self.0.next_id.fetch_add(1, Ordering::Relaxed)
     }
@@ -257,57 +176,7 @@ impl Client {
         *current = Arc::new(agreed);
     }
 
-    /// Reads an answer as the type that the specification gives it.
-    pub(crate) fn read<T: DeserializeOwned>(
-        &self,
-        method: &str,
-        raw: &RawValue,
-    ) -> Result<T, Error> {
-        serde_json::from_str(raw.get()).map_err(|error| {
-            tracing::debug!(peer = self.peer(), method, %error, "answer of an unexpected shape");
-            self.broken(format!("the answer to {method} has an unexpected shape"))
-        })
-    }
-
-    pub(crate) fn broken(&self, fault: impl Into<String>) -> Error {
-        Error::Protocol {
-            peer: self.0.transport.peer().clone(),
-            fault: fault.into(),
-        }
-    }
-
-    /// Whatever it is made of, it takes at most this long.
-    pub(crate) async fn in_time<T>(
-        &self,
-        after: Duration,
-        work: impl Future<Output = Result<T, Error>>,
-    ) -> Result<T, Error> {
-        let peer = self.0.transport.peer();
-        tokio::time::timeout(after, work).await.unwrap_or_else(|_| {
-            Err(Error::Timeout {
-                peer: peer.clone(),
-                after,
-            })
-        })
-    }
-
     pub(crate) fn timeout(&self) -> Duration {
         self.0.timeout
-    }
-}
-
-/// Tells the server when nobody waits for a request any more.
-struct CancelOnDrop<'a> {
-    transport: &'a Transport,
-    /// Of the request that is under way.
-    id: Option<u64>,
-}
-
-impl Drop for CancelOnDrop<'_> {
-    fn drop(&mut self) {
-        if let Some(id) = self.id {
-            self.transport
-                .cancel(outgoing::cancelled(id, "no longer needed"));
-        }
     }
 }

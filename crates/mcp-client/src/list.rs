@@ -4,11 +4,12 @@ use std::collections::HashSet;
 use std::pin::Pin;
 
 use mcp_core::era::Era;
+use mcp_core::jsonrpc::Members;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use crate::agreed::Agreed;
-use crate::members::Members;
+use crate::discover::HEADER_MISMATCH;
 use crate::transport::Transport;
 use crate::{Client, Error, Options};
 
@@ -18,8 +19,6 @@ const MAX_PAGES: usize = 1_000;
 const MAX_ITEMS: usize = 20_000;
 /// More than anybody wants to keep of them.
 const MAX_BYTES: usize = 64 << 20;
-
-const HEADER_MISMATCH: i64 = -32020;
 
 impl Client {
     /// All items of a list, page by page, as the server wrote them: `member` of the results of
@@ -67,9 +66,9 @@ impl Client {
             let options = Options::default().timeout(self.timeout());
             let page = self.request_with(method, &params, options).await?;
             next = self.read(method, &page)?;
-            let found = Members::of(page.get()).and_then(|page| page.get(member));
+            let found = Members::read(&page).and_then(|mut page| page.remove(member));
             let found = found.ok_or_else(|| self.broken(format!("{method} has no {member}")))?;
-            let found: Vec<Box<RawValue>> = self.read(method, found)?;
+            let found: Vec<Box<RawValue>> = self.read(method, &found)?;
             bytes += page.get().len();
             items.extend(found);
             let Some(cursor) = &next.cursor else {

@@ -16,7 +16,7 @@ use crate::{Client, Error, Options};
 type Ended = Pin<Box<dyn Future<Output = Result<(), Error>> + Send>>;
 
 /// An open stream of notifications. They reach the client's [handler](crate::Builder::handler) while
-/// [`Listening::ended`] is awaited. Dropping it closes the stream.
+/// [`Listening::ended`] is awaited. It keeps the connection; dropping it closes the stream.
 #[must_use]
 pub struct Listening {
     accepted: Option<Box<RawValue>>,

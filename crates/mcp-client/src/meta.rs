@@ -2,10 +2,10 @@
 
 use std::borrow::Cow;
 
+use mcp_core::jsonrpc::Members;
 use mcp_core::revision::MODERN;
 use serde_json::value::RawValue;
 
-use crate::members::Members;
 use crate::{ClientInfo, Error};
 
 const VERSION: &str = "io.modelcontextprotocol/protocolVersion";
@@ -70,56 +70,52 @@ pub(crate) fn compose<'a>(
     if !speaks && !params.is_some_and(may_have_meta) {
         return Ok(unchanged());
     }
-    let mut members = match Members::of(params.unwrap_or("{}")) {
+    let mut members = match serde_json::from_str::<Members>(params.unwrap_or("{}")).ok() {
         Some(members) if speaks || members.get("_meta").is_some() => members,
         None if speaks => return Err(Error::Invalid("params must be an object".to_owned())),
         // Positions have no `_meta`, and the plain dialect allows them.
         Some(_) | None => return Ok(unchanged()),
     };
-    let theirs = members.get("_meta");
-    let meta = theirs.and_then(|meta| Members::of(meta.get()));
+    let meta = members.get("_meta").and_then(Members::read);
     let mut meta = meta.unwrap_or_default();
-    let token = meta.get(PROGRESS_TOKEN).filter(|_| say.may_report);
-    let (ours, traceparent) = (raw(&id)?, say.traceparent.map(|t| raw(&t)).transpose()?);
+    let token = meta.remove(PROGRESS_TOKEN).filter(|_| say.may_report);
 
     for name in [VERSION, CLIENT_INFO, CAPABILITIES] {
         meta.remove(name);
     }
-    match say.progress || token.is_some() {
-        true => meta.set(PROGRESS_TOKEN, &ours),
-        false => meta.remove(PROGRESS_TOKEN),
+    if say.progress || token.is_some() {
+        meta.set(PROGRESS_TOKEN, raw(&id)?);
     }
-    if let Some(traceparent) = &traceparent {
-        meta.set(TRACEPARENT, traceparent);
+    if let Some(traceparent) = say.traceparent {
+        meta.set(TRACEPARENT, raw(&traceparent)?);
     }
     match say.envelope {
         Some(envelope) => {
-            meta.set(VERSION, &envelope.version);
-            meta.set(CLIENT_INFO, &envelope.client_info);
-            meta.set(
-                CAPABILITIES,
-                say.capabilities.unwrap_or(&envelope.capabilities),
-            );
+            let capabilities = say.capabilities.unwrap_or(&envelope.capabilities);
+            meta.set(VERSION, envelope.version.clone());
+            meta.set(CLIENT_INFO, envelope.client_info.clone());
+            meta.set(CAPABILITIES, capabilities.to_owned());
         }
         // `logging/setLevel` does this before the modern era.
-        None => meta.remove(LOG_LEVEL),
+        None => drop(meta.remove(LOG_LEVEL)),
     }
-    let meta = RawValue::from_string(meta.to_json()).map_err(unusable)?;
-    match meta.get() {
-        "{}" => members.remove("_meta"),
-        _ => members.set("_meta", &meta),
+    if meta.is_empty() {
+        members.remove("_meta");
+    } else {
+        let meta = RawValue::from_string(meta.encode()).map_err(unusable)?;
+        members.set("_meta", meta);
     }
     Ok(Composed {
-        token: token.map(ToOwned::to_owned),
-        params: Some(Cow::Owned(members.to_json())),
+        token,
+        params: Some(Cow::Owned(members.encode())),
     })
 }
 
 /// The parameters of a progress report, under the token that the caller knows.
 pub(crate) fn with_token(report: &RawValue, token: &RawValue) -> Option<Box<RawValue>> {
-    let mut members = Members::of(report.get())?;
-    members.set(PROGRESS_TOKEN, token);
-    RawValue::from_string(members.to_json()).ok()
+    let mut members = Members::read(report)?;
+    members.set(PROGRESS_TOKEN, token.to_owned());
+    RawValue::from_string(members.encode()).ok()
 }
 
 fn raw(value: &impl serde::Serialize) -> Result<Box<RawValue>, Error> {

@@ -4,7 +4,6 @@ use http::HeaderMap;
 use serde::Serialize;
 
 use crate::Error;
-use crate::members::quoted;
 
 /// A request on its way: its text, and what its answer is recognised by.
 pub(crate) struct Outgoing {
@@ -52,6 +51,10 @@ fn finish(body: &mut String, params: Option<&str>) {
         body.push_str(params);
     }
     body.push('}');
+}
+
+fn quoted(text: &str) -> String {
+    serde_json::Value::from(text).to_string()
 }
 
 /// The params as one line of JSON; `None` for what serialises to `null`.

@@ -5,12 +5,12 @@ use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use http::{HeaderName, HeaderValue};
+use mcp_core::jsonrpc::Members;
 use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::headers::encoded;
-use crate::members::Members;
 
 const ANNOTATION: &str = "x-mcp-header";
 
@@ -64,7 +64,7 @@ impl Annotations {
         if known.is_empty() {
             return None;
         }
-        let params = Members::of(params?)?;
+        let params: Members = serde_json::from_str(params?).ok()?;
         let name: String = serde_json::from_str(params.get("name")?.get()).ok()?;
         let parameters = known.get(&name)?.clone();
         drop(known);

@@ -21,6 +21,8 @@ const CONNECT: Duration = Duration::from_secs(5);
 /// How long a connection is kept for the next request. Node and uvicorn close theirs after 5 s, and
 /// a request that meets that moment is lost with its outcome unknown: we have to be earlier.
 const IDLE: Duration = Duration::from_secs(4);
+/// How long a connection may be silent before the operating system looks whether it still is one.
+const KEEP_ALIVE: Duration = Duration::from_secs(15);
 /// More of an error's body is not worth reading.
 const MAX_ERROR_BODY: usize = 64 << 10;
 
@@ -40,6 +42,9 @@ impl Connection {
         connector.enforce_http(false);
         connector.set_nodelay(true);
         connector.set_connect_timeout(Some(CONNECT));
+        // A stream on which nothing comes would not notice that its server is gone.
+        connector.set_keepalive(Some(KEEP_ALIVE));
+        connector.set_keepalive_interval(Some(KEEP_ALIVE));
         let client = Client::builder(TokioExecutor::new())
             .pool_timer(TokioTimer::new())
             .pool_idle_timeout(IDLE)
@@ -167,7 +172,10 @@ impl Connection {
     }
 
     fn failed(&self, error: legacy::Error) -> Error {
-        if error.is_connect() {
+        let source = std::error::Error::source(&error);
+        let source = source.and_then(|source| source.downcast_ref::<hyper::Error>());
+        // Cancelled: its connection was closed before any of it was written.
+        if error.is_connect() || source.is_some_and(hyper::Error::is_canceled) {
             return Error::Unreachable {
                 peer: self.peer().clone(),
                 source: error.into(),

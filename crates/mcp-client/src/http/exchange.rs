@@ -146,14 +146,13 @@ impl<'a> Exchange<'a> {
                 connection.max_message()
             ))
         })?;
-        for event in events {
-            if matches!(event.kind.as_slice(), b"" | b"message")
-                && let Some(answer) = self.take(&event.data)?
-            {
-                return Ok(Some(answer));
-            }
-        }
-        Ok(None)
+        let messages = events
+            .into_iter()
+            .filter(|event| matches!(event.kind.as_slice(), b"" | b"message"));
+        // What is no message is skipped: the answer may still come.
+        Ok(messages
+            .filter_map(|event| self.take(&event.data).ok()?)
+            .next())
     }
 
     /// Takes in what the server sent and returns the answer if it is there.

@@ -3,10 +3,10 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use http::{HeaderMap, HeaderName, HeaderValue};
+use mcp_core::jsonrpc::Members;
 use mcp_core::revision::MODERN;
 
 use super::session::PROTOCOL_VERSION;
-use crate::members::Members;
 
 const METHOD: HeaderName = HeaderName::from_static("mcp-method");
 const NAME: HeaderName = HeaderName::from_static("mcp-name");
@@ -54,8 +54,8 @@ fn named(method: &str) -> Option<&'static str> {
 }
 
 fn text(params: &str, member: &str) -> Option<String> {
-    let raw = Members::of(params)?.get(member)?;
-    serde_json::from_str(raw.get()).ok()
+    let members: Members = serde_json::from_str(params).ok()?;
+    serde_json::from_str(members.get(member)?.get()).ok()
 }
 
 /// A value as it can stand in a header: as it is where that is safe, in base64 otherwise.

@@ -237,3 +237,20 @@ async fn a_list_of_tools_that_does_not_end_is_refused() {
     let error = server.client().list_tools().await.unwrap_err();
     assert_protocol(&error, "does not end");
 }
+
+#[tokio::test]
+async fn what_is_no_message_in_a_stream_is_skipped_and_counted() {
+    let server = Server::start(|request| {
+        let other = event(r#"{"jsonrpc":"2.0","id":99,"result":"of another"}"#);
+        events([
+            event("hello"),
+            other,
+            event(answer(request, r#""mine""#)) + &event("bye"),
+        ])
+    })
+    .await;
+    let client = server.client();
+    assert_eq!(client.request("m", &()).await.unwrap().get(), r#""mine""#);
+    let counters = client.counters();
+    assert_eq!((counters.noise, counters.stray_answers), (1, 1));
+}
