@@ -6,7 +6,7 @@ use std::sync::Arc;
 use mcp_core::server::Lists;
 use mcp_core::tool::{BoundTool, Definition};
 
-use crate::backend::{Backend, Snapshot};
+use crate::backend::{Backend, Item, Snapshot};
 use crate::config::{BackendKey, Filter};
 use crate::names::{Names, Offer, Reason};
 use crate::relay::tool::RelayedTool;
@@ -35,6 +35,17 @@ struct Part {
     snapshot: Arc<Snapshot>,
 }
 
+impl Part {
+    fn offer<'a>(&'a self, filter: &'a Filter, items: &'a [Item]) -> Offer<'a> {
+        Offer {
+            backend: &self.backend.key,
+            filter,
+            bare: self.backend.config.bare,
+            names: items.iter().map(|item| item.id.as_str()).collect(),
+        }
+    }
+}
+
 impl Offering {
     /// Puts together what `backends` offer at the moment. The same lists always give the same
     /// offering, in the same order.
@@ -57,20 +68,8 @@ impl Offering {
         let all = Filter::default();
         let names = |filtered: bool| {
             Names::publish(parts.iter().map(|part| {
-                Offer {
-                    backend: &part.backend.key,
-                    filter: if filtered {
-                        &part.backend.config.filter
-                    } else {
-                        &all
-                    },
-                    names: part
-                        .snapshot
-                        .tools
-                        .iter()
-                        .map(|tool| tool.id.as_str())
-                        .collect(),
-                }
+                let filter = &part.backend.config.filter;
+                part.offer(if filtered { filter } else { &all }, &part.snapshot.tools)
             }))
         };
         self.refuse(&names(true));
@@ -119,18 +118,10 @@ impl Offering {
 
     fn add_prompts(&mut self, relay: &Relay, parts: &[Part]) {
         let all = Filter::default();
-        let names = Names::publish(parts.iter().map(|part| {
-            Offer {
-                backend: &part.backend.key,
-                filter: &all,
-                names: part
-                    .snapshot
-                    .prompts
-                    .iter()
-                    .map(|prompt| prompt.id.as_str())
-                    .collect(),
-            }
-        }));
+        let offers = parts
+            .iter()
+            .map(|part| part.offer(&all, &part.snapshot.prompts));
+        let names = Names::publish(offers);
         self.refuse(&names);
         for published in names.published() {
             let relayed = find(parts, &published.backend).and_then(|part| {
@@ -175,6 +166,7 @@ impl Offering {
             reason: match &refused.reason {
                 Reason::Unnamed => "has no name".to_owned(),
                 Reason::Twice => "is listed twice".to_owned(),
+                Reason::Reserved => "has a name of the gateway's own tools".to_owned(),
                 Reason::Taken(other) => format!("its name is taken by {other:?}"),
             },
         });

@@ -13,6 +13,8 @@ pub struct Backend {
     pub target: Target,
     /// Which of its items are published.
     pub filter: Filter,
+    /// Its items keep their names, without `KEY__` before them.
+    pub bare: bool,
     /// What a call may take; the server's own limit where it is not set.
     pub timeout: Option<Duration>,
     /// What its start may take, up to the first lists.
@@ -61,6 +63,7 @@ impl Backend {
         Self {
             target,
             filter: Filter::default(),
+            bare: false,
             timeout: None,
             start_timeout: super::START_TIMEOUT,
             disabled: None,

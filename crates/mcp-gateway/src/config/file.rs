@@ -44,6 +44,8 @@ struct Entry {
     allow: Vec<String>,
     #[serde(default)]
     deny: Vec<String>,
+    #[serde(default)]
+    bare: bool,
     timeout: Option<Span>,
     start_timeout: Option<Span>,
     #[serde(default)]
@@ -212,6 +214,7 @@ impl Entry {
         Ok(Backend {
             target,
             filter,
+            bare: self.bare,
             timeout,
             start_timeout: start.unwrap_or(start_timeout),
             disabled: disabled.or(reader.missing),

@@ -13,8 +13,7 @@ use self::published::Form;
 pub use self::published::{MAX_LEN, Published};
 use crate::config::{BackendKey, Filter};
 
-/// The gateway's own tools. No item of a backend can have such a name: those all start with
-/// `KEY__`, and these do not.
+/// The gateway's own tools. No item of a backend has such a name.
 pub const OWN: [&str; 5] = [
     "gateway_status",
     "get_events",
@@ -29,6 +28,8 @@ pub struct Offer<'a> {
     pub backend: &'a BackendKey,
     /// What of it is published.
     pub filter: &'a Filter,
+    /// Its items keep their names.
+    pub bare: bool,
     /// The names, as the backend gives them.
     pub names: Vec<&'a str>,
 }
@@ -59,8 +60,10 @@ pub enum Reason {
     Unnamed,
     /// The backend lists it more than once; the first one is published.
     Twice,
-    /// Its published name is taken by this other item of the same backend.
+    /// Its published name is taken by this other item.
     Taken(Arc<str>),
+    /// Its published name is one of the gateway's own.
+    Reserved,
 }
 
 impl Names {
@@ -71,11 +74,12 @@ impl Names {
         for Offer {
             backend,
             filter,
+            bare,
             names,
         } in offers
         {
             let allowed = names.into_iter().filter(|name| filter.allows(name));
-            forms.extend(allowed.map(|name| Form::of(backend, name)));
+            forms.extend(allowed.map(|name| Form::of(backend, bare, name)));
         }
         // Names that stay as they are come first: a made-up one never takes the place of a real one.
         forms.sort_unstable();
@@ -107,6 +111,8 @@ impl Names {
         let Form { backend, item, .. } = form;
         let reason = if item.is_empty() {
             Reason::Unnamed
+        } else if form.is_reserved() {
+            Reason::Reserved
         } else {
             let published = form.publish();
             match self.index.entry(published.name.clone()) {
@@ -117,7 +123,7 @@ impl Names {
                 }
                 Entry::Occupied(taken) => {
                     let holder = &self.published[*taken.get()];
-                    if *holder.item == *item {
+                    if *holder.item == *item && holder.backend == *backend {
                         Reason::Twice
                     } else {
                         Reason::Taken(holder.item.clone())

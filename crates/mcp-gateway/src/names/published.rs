@@ -31,38 +31,59 @@ pub struct Published {
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Form<'a> {
     mangled: bool,
+    bare: bool,
     pub(super) backend: &'a BackendKey,
     pub(super) item: &'a str,
 }
 
 impl<'a> Form<'a> {
-    pub(super) fn of(backend: &'a BackendKey, item: &'a str) -> Self {
-        let len = backend.as_str().len() + SEPARATOR.len() + item.len();
+    pub(super) fn of(backend: &'a BackendKey, bare: bool, item: &'a str) -> Self {
+        let len = item.len() + if bare { 0 } else { prefix_len(backend) };
         let mangled = len > MAX_LEN || !item.chars().all(is_portable);
         Self {
             mangled,
+            bare,
             backend,
             item,
         }
     }
 
+    /// True for an item that would take the place of one of the gateway's own.
+    pub(super) fn is_reserved(&self) -> bool {
+        self.bare && super::OWN.contains(&self.item)
+    }
+
     pub(super) fn publish(&self) -> Published {
         let Self { backend, item, .. } = *self;
+        let prefix = if self.bare { 0 } else { prefix_len(backend) };
         let portable = if self.mangled {
-            mangle(item, MAX_LEN - backend.as_str().len() - SEPARATOR.len())
+            mangle(item, MAX_LEN - prefix)
         } else {
             item.to_owned()
         };
         let printable =
             item.len() <= 2 * MAX_LEN && item.bytes().all(|byte| byte.is_ascii_graphic());
         let plain = if printable { item } else { &portable };
+        let (name, plain) = if self.bare {
+            (portable.clone(), plain.to_owned())
+        } else {
+            (
+                format!("{backend}{SEPARATOR}{portable}"),
+                format!("{backend}:{plain}"),
+            )
+        };
         Published {
-            name: format!("{backend}{SEPARATOR}{portable}").into(),
-            plain: format!("{backend}:{plain}").into(),
+            name: name.into(),
+            plain: plain.into(),
             backend: backend.clone(),
             item: item.into(),
         }
     }
+}
+
+/// What stands before the names of a backend's items.
+fn prefix_len(backend: &BackendKey) -> usize {
+    backend.as_str().len() + SEPARATOR.len()
 }
 
 pub(super) fn is_portable(letter: char) -> bool {

@@ -12,6 +12,7 @@ fn names(offers: &[(&BackendKey, &Filter, &[&str])]) -> Names {
     Names::publish(offers.iter().map(|&(backend, filter, names)| Offer {
         backend,
         filter,
+        bare: false,
         names: names.to_vec(),
     }))
 }
@@ -98,7 +99,7 @@ fn what_is_denied_has_no_name_at_all() {
     )]);
     assert_eq!(names.published().len(), 1);
     assert!(names.refused().is_empty());
-    let hidden = Form::of(&docker, &long).publish().name;
+    let hidden = Form::of(&docker, false, &long).publish().name;
     for name in [
         "docker__stop_container",
         "docker:stop.x",
@@ -135,6 +136,7 @@ proptest! {
         let offer = |at: usize| Offer {
             backend: &keys[at],
             filter: &open,
+            bare: false,
             names: backends[at].1.iter().map(String::as_str).collect(),
         };
         let names = Names::publish((0..keys.len()).map(offer));
@@ -162,4 +164,31 @@ proptest! {
         prop_assert_eq!(names.published(), again.published());
         prop_assert_eq!(names.refused(), again.refused());
     }
+}
+
+#[test]
+fn bare_names_stay_and_never_shadow() {
+    let open = Filter::default();
+    let (one, two) = (key("one"), key("two"));
+    let offer = |backend, bare, names: &[&'static str]| Offer {
+        backend,
+        filter: &open,
+        bare,
+        names: names.to_vec(),
+    };
+    let names = Names::publish([
+        offer(&one, true, &["echo", "gateway_status", "dotted.name"]),
+        offer(&two, true, &["echo", "two"]),
+    ]);
+    let published: Vec<&str> = names.published().iter().map(|item| &*item.name).collect();
+    assert!(published[0].starts_with("dotted_name_"));
+    assert_eq!(published[1..], ["echo", "two"]);
+    assert_eq!(names.resolve("echo").unwrap().backend, one);
+    assert_eq!(names.resolve("one:echo").unwrap().backend, one);
+    let reasons: Vec<&Reason> = names
+        .refused()
+        .iter()
+        .map(|refused| &refused.reason)
+        .collect();
+    assert_eq!(reasons, [&Reason::Reserved, &Reason::Taken("echo".into())]);
 }
