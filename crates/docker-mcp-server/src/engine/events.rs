@@ -126,16 +126,14 @@ impl Events {
 }
 
 impl Engine {
-    /// Everything that happens from now on, after the engine has repeated what happened since
-    /// `since` (unix nanoseconds). Ends only with the connection.
-    pub(crate) fn events(&self, since: Option<i64>) -> Result<Events, Failure> {
+    /// Everything that has happened since `since` (unix nanoseconds), as far as the engine
+    /// remembers, and then what happens. Ends only with the connection.
+    pub(crate) fn events(&self, since: i64) -> Result<Events, Failure> {
         let filters = json!({"type": KINDS, "event": ACTIONS});
-        let mut path = Path::to("/events").query("filters", filters);
-        if let Some(since) = since {
-            let seconds = since.div_euclid(1_000_000_000);
-            let nanos = since.rem_euclid(1_000_000_000);
-            path = path.query("since", format!("{seconds}.{nanos:09}"));
-        }
+        let (seconds, nanos) = (since / 1_000_000_000, since % 1_000_000_000);
+        let path = Path::to("/events")
+            .query("filters", filters)
+            .query("since", format!("{seconds}.{nanos:09}"));
         Ok(Events::new(self.follow(Method::GET, path, Body::None)?))
     }
 

@@ -6,7 +6,7 @@
 mod pending;
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use mcp_core::server::Server;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
@@ -28,8 +28,9 @@ const PATIENCE: Duration = Duration::from_secs(3);
 pub(crate) struct Follower {
     docker: Arc<Docker>,
     server: Arc<Server>,
-    /// Unix nanoseconds from which on nothing was told yet; `None` at first.
-    since: Option<i64>,
+    /// Unix nanoseconds from which on nothing was told yet. At first by our own clock, so that what
+    /// happens while the first stream is opened is told too.
+    since: i64,
 }
 
 impl Follower {
@@ -37,7 +38,7 @@ impl Follower {
         Self {
             docker,
             server,
-            since: None,
+            since: now(),
         }
     }
 
@@ -74,7 +75,7 @@ impl Follower {
             tokio::select! {
                 event = timeout(SILENCE, events.next()) => match event {
                     Ok(Ok(Some(event))) => {
-                        self.since = Some(after(&event));
+                        self.since = after(&event);
                         if pending.is_empty() {
                             due = Instant::now() + DEBOUNCE;
                         }
@@ -108,6 +109,11 @@ impl Follower {
         }
         pending.announce(&self.docker.changes).await;
     }
+}
+
+fn now() -> i64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    i64::try_from(now.unwrap_or_default().as_nanos()).unwrap_or(i64::MAX)
 }
 
 fn after(event: &Event) -> i64 {
