@@ -96,7 +96,10 @@ fn store(text: &str, folder: &Path) -> Result<events::Place, &'static str> {
         "" => Err("names no store: a file, `memory`, or postgres://USER:PASSWORD@HOST/DATABASE"),
         "memory" => Ok(events::Place::Memory),
         #[cfg(feature = "postgres")]
-        address if is_postgres(address) => Ok(events::Place::Postgres(address.to_owned())),
+        address if is_postgres(address) => {
+            events::Place::postgres(address).ok_or("is not a valid address of a database")
+        }
+        #[cfg(not(feature = "postgres"))]
         address if is_postgres(address) => Err("this gateway was built without PostgreSQL"),
         file => Ok(events::Place::File(folder.join(file))),
     }

@@ -9,6 +9,8 @@
 
 mod event;
 mod log;
+#[cfg(feature = "postgres")]
+mod postgres;
 mod query;
 mod record;
 mod sqlite;

@@ -84,6 +84,12 @@ pub enum Place {
 }
 
 impl Place {
+    /// PostgreSQL at this address, if it is one.
+    #[cfg(feature = "postgres")]
+    pub(crate) fn postgres(address: &str) -> Option<Self> {
+        super::postgres::is_address(address).then(|| Self::Postgres(address.to_owned()))
+    }
+
     pub(super) fn open(&self) -> Result<Box<dyn Store>, Failure> {
         Ok(match self {
             Self::File(path) => Box::new(Sqlite::open(path)?),

@@ -2,6 +2,8 @@ mod contract;
 mod faults;
 mod files;
 mod killed;
+#[cfg(feature = "postgres")]
+mod shared;
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};

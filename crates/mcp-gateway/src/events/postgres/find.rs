@@ -1,0 +1,67 @@
+//! Asking for events.
+
+use serde_json::value::RawValue;
+use tokio_postgres::types::{ToSql, Type};
+use tokio_postgres::{Client, Row};
+
+use crate::events::{Failure, Query, Record, Status, Timestamp, TraceId};
+
+const COLUMNS: &str = "id, timestamp, trace_id, event_type, status, source, metadata";
+
+/// One walk backwards along an index, or one for each status where only the type is given: the index
+/// of types is ordered by status first.
+pub(super) async fn find(client: &Client, query: &Query) -> Result<Vec<Record>, Failure> {
+    let mut conditions = vec!["true".to_owned()];
+    let mut values: Vec<(&(dyn ToSql + Sync), Type)> = Vec::new();
+    let trace = query.trace_id.map(|id| id.to_bytes().to_vec());
+    let status = query.status.map(Status::number);
+    let since = query.since.map(|since| since.0);
+    if let Some(trace) = &trace {
+        values.push((trace, Type::BYTEA));
+        conditions.push(format!("trace_id = ${}", values.len()));
+    }
+    if let Some(event_type) = &query.event_type {
+        values.push((event_type, Type::TEXT));
+        conditions.push(format!("event_type = ${}", values.len()));
+    }
+    if let Some(status) = &status {
+        values.push((status, Type::INT2));
+        conditions.push(format!("status = ${}", values.len()));
+    }
+    if let Some(since) = &since {
+        values.push((since, Type::INT8));
+        conditions.push(format!("timestamp >= ${}", values.len()));
+    }
+    let limit = query.limit();
+    let walk = |more: &str| {
+        let conditions = conditions.join(" and ");
+        format!(
+            "(select {COLUMNS} from mcp_events where {conditions}{more} order by timestamp desc, id desc limit {limit})"
+        )
+    };
+    let by_type = query.event_type.is_some() && query.trace_id.is_none() && status.is_none();
+    let sql = if by_type {
+        let walks = Status::ALL.map(|status| walk(&format!(" and status = {}", status.number())));
+        let walks = walks.join(" union all ");
+        format!("select * from ({walks}) as found order by timestamp desc, id desc limit {limit}")
+    } else {
+        walk("")
+    };
+    let rows = client.query_typed(&sql, &values).await?;
+    rows.iter().rev().map(record).collect()
+}
+
+fn record(row: &Row) -> Result<Record, Failure> {
+    let trace: &[u8] = row.try_get(2)?;
+    let trace = trace.try_into();
+    let trace = trace.map_err(|_| Failure::unavailable("a trace id is not one of ours"))?;
+    let metadata = RawValue::from_string(row.try_get(6)?);
+    Ok(Record {
+        timestamp: Timestamp(row.try_get(1)?),
+        trace_id: TraceId::from_bytes(trace),
+        event_type: row.try_get(3)?,
+        status: Status::from_number(row.try_get::<_, i16>(4)?.into()),
+        source: row.try_get(5)?,
+        metadata: metadata.unwrap_or_else(|_| RawValue::NULL.to_owned()),
+    })
+}

@@ -1,0 +1,33 @@
+//! The table, and how the connection is set up.
+
+/// An event may be lost when the database server crashes; none waits for its disk.
+pub(super) const CONNECTION: &str = "
+    set synchronous_commit = off;
+    set statement_timeout = '4s';
+    set lock_timeout = '2s';
+";
+
+/// All in one transaction, behind a lock of ours, so that gateways that start together do not make it twice.
+pub(super) const TABLE: &str = "
+    begin;
+    select pg_advisory_xact_lock(7881696731013112436);
+    create table if not exists mcp_events (
+        id bigint generated always as identity primary key,
+        timestamp bigint not null,
+        trace_id bytea not null,
+        event_type text not null,
+        status smallint not null,
+        source text not null,
+        metadata text not null
+    );
+    create index if not exists mcp_events_by_time on mcp_events (timestamp, id);
+    create index if not exists mcp_events_by_trace on mcp_events (trace_id);
+    create index if not exists mcp_events_by_type on mcp_events (event_type, status, timestamp, id);
+    create index if not exists mcp_events_by_status on mcp_events (status, timestamp, id);
+    commit;
+";
+
+pub(super) const INSERT: &str = "
+    insert into mcp_events (timestamp, trace_id, event_type, status, source, metadata)
+    select * from unnest($1::bigint[], $2::bytea[], $3::text[], $4::smallint[], $5::text[], $6::text[])
+";
