@@ -7,33 +7,47 @@
 //! ```
 //!
 //! The suite appends the URL of its server, and names calls to make in `MCP_CONFORMANCE_CONTEXT`.
+//! Given a command instead of a URL, it does the same with a child.
 
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use mcp_client::{Client, ClientInfo, Endpoint, Era, Error, Handler, Reply, RpcError};
+use mcp_client::{
+    Client, ClientInfo, Command, Endpoint, Era, Error, Handler, Reply, RpcError, keeper,
+};
 use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Map, Value, json};
 
-#[tokio::main(flavor = "current_thread")]
-async fn main() -> ExitCode {
-    let Some(url) = std::env::args().nth(1) else {
-        eprintln!("the URL of a server is missing");
-        return ExitCode::FAILURE;
-    };
-    match exercise(&url).await {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("{error}: {:?}", error.rpc());
-            ExitCode::FAILURE
+fn main() -> ExitCode {
+    let mut args = std::env::args_os().skip(1);
+    if args.next().is_some_and(|first| first == keeper::ARGUMENT) {
+        return keeper::run(args);
+    }
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let runtime = tokio::runtime::Runtime::new();
+    let exercised = runtime.map(|runtime| runtime.block_on(exercise(&args)));
+    match exercised {
+        Ok(Ok(())) => return ExitCode::SUCCESS,
+        Ok(Err(error)) => eprintln!("{error}: {:?}", error.rpc()),
+        Err(error) => eprintln!("{error}"),
+    }
+    ExitCode::FAILURE
+}
+
+fn client(args: &[String]) -> Result<Client, Error> {
+    let builder = Client::builder().handler(Arc::new(Willing));
+    match args {
+        [] => Err(Error::Invalid("no URL, and no command".to_owned())),
+        [url] if url.starts_with("http") => builder.http(Endpoint::new(url)?),
+        [program, args @ ..] => {
+            let command = Command::new(program).args(args);
+            builder.stdio(command.keeper("/proc/self/exe"))
         }
     }
 }
 
-async fn exercise(url: &str) -> Result<(), Error> {
-    let client = Client::builder()
-        .handler(Arc::new(Willing))
-        .http(Endpoint::new(url)?)?;
+async fn exercise(args: &[String]) -> Result<(), Error> {
+    let client = client(args)?;
     let abilities = json!({"elicitation": {}, "sampling": {}, "roots": {}});
     let who = ClientInfo::new("conformance-client", "1").with_capabilities(abilities);
     let server = client.connect(&who).await?;
@@ -63,6 +77,7 @@ async fn exercise(url: &str) -> Result<(), Error> {
             attempt(&client, "prompts/get", get).await;
         }
     }
+    eprintln!("{} tools, {:?}", tools.len(), client.counters());
     client.close().await;
     Ok(())
 }
