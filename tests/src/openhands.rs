@@ -1,24 +1,56 @@
 //! The OpenHands server in front of a real agent server. Its model follows the prompt as a script:
 //! one directive a line, one turn each.
 
+mod budgets;
+mod confirming;
 mod control;
+mod original;
+mod outage;
+mod parallel;
+mod reading;
+mod small;
 mod states;
+mod talking;
 mod tasks;
+mod workspaces;
 
 use mcp_client::Client;
 use serde_json::{Value, json};
 
 use crate::harness::real::OpenHands;
-use crate::harness::{Server, stdio};
+use crate::harness::{Server, stdio, web};
 
 const NAME: &str = "openhands-mcp-server";
 
 /// The environment of a server in front of `real`.
-fn env(real: &OpenHands) -> [(&'static str, &str); 2] {
+fn env(real: &OpenHands) -> [(&'static str, &str); 3] {
     [
         ("OPENHANDS_URL", &real.url),
         ("OPENHANDS_API_KEY", &real.api_key),
+        ("MCP_TOOLSETS", "all"),
     ]
+}
+
+/// The same with more variables.
+fn env_with<'a>(
+    real: &'a OpenHands,
+    more: &[(&'static str, &'a str)],
+) -> Vec<(&'static str, &'a str)> {
+    let mut env = env(real).to_vec();
+    env.extend(more);
+    env
+}
+
+/// Asks the agent server itself, as somebody else would.
+async fn direct(real: &OpenHands, method: &str, path: &str, body: Value) -> Value {
+    let request = web().request(method.parse().unwrap(), format!("{}{path}", real.url));
+    let request = request.header("X-Session-API-Key", &real.api_key);
+    let request = if body.is_null() {
+        request
+    } else {
+        request.json(&body)
+    };
+    request.send().await.unwrap().json().await.unwrap()
 }
 
 /// The same server over HTTP and over stdio.
@@ -52,7 +84,7 @@ async fn until(client: &Client, id: &Value, status: &str) -> Value {
 /// Asks for the status until it is as expected.
 async fn until_that(client: &Client, id: &Value, expected: impl Fn(&Value) -> bool) -> Value {
     let mut last = Value::Null;
-    for _ in 0..300 {
+    for _ in 0..600 {
         last = call(client, "get_task_status", json!({"task_id": id})).await;
         if expected(&last) {
             return last;

@@ -126,6 +126,17 @@ impl OpenHands {
         }
     }
 
+    /// Waits a moment until a task that was told to run has left the state that it stood in.
+    pub(crate) async fn leave_state(&self, id: TaskId, state: Execution) {
+        for _ in 0..LEAVING / 2 {
+            let now = self.server.conversation(id).await;
+            if now.is_ok_and(|task| task.execution_status != state) {
+                return;
+            }
+            tokio::time::sleep(LEAVING_POLL).await;
+        }
+    }
+
     /// Looks once and tells the caller what is new; true once the task has settled.
     async fn look(
         &self,
@@ -146,11 +157,7 @@ impl OpenHands {
 
     /// The caller gave up: so does the agent, as far as it can be reached.
     async fn abandon(&self, id: TaskId) -> ToolError {
-        let stopped = match self.server.conversation(id).await {
-            Ok(task) => self.stop(id, task.notes, Stopped::Cancelled).await,
-            Err(failure) => Err(failure),
-        };
-        match stopped {
+        match self.stop(id, Stopped::Cancelled).await {
             Ok(()) => tracing::info!(task = %id, "task stopped, the caller gave up"),
             Err(failure) => tracing::warn!(task = %id, ?failure, "cannot stop the task"),
         }

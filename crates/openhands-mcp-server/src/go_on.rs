@@ -46,6 +46,7 @@ impl OpenHands {
         let stays = message.is_some() || matches!(execution, Execution::Idle | Execution::Paused);
         let mut notes = task.notes;
         if self.run_or_wait(id, &mut notes).await.map_err(wedged)? {
+            self.leave_state(id, execution).await;
             return Ok(());
         }
         if stays {

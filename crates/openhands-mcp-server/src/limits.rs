@@ -7,9 +7,8 @@ use crate::order::Budget;
 /// What a task may use up where the caller says nothing, and the most that it may say.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limits {
-    /// Tasks that run at once on the agent server before others wait; none for as many as the agent
-    /// server takes.
-    pub(crate) parallel: Option<u32>,
+    /// Tasks that run at once on the agent server before others wait.
+    pub(crate) parallel: u32,
     /// Steps of one run.
     pub(crate) iterations: u32,
     /// Seconds of one run.
@@ -58,7 +57,7 @@ mod tests {
     #[test]
     fn a_budget_is_the_callers_within_the_operators() {
         let limits = Limits {
-            parallel: None,
+            parallel: 9,
             iterations: 100,
             seconds: 60,
             cost: Some(1.0),

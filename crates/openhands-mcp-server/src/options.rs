@@ -56,11 +56,11 @@ pub struct Options {
     )]
     pub(crate) openhands_workspaces: Vec<String>,
 
-    /// Tasks that run at once on the agent server before others wait in line; by default as many as
-    /// the agent server takes
-    #[arg(long, env = "OPENHANDS_MAX_PARALLEL", value_name = "TASKS",
-          value_parser = clap::value_parser!(u32).range(1..))]
-    pub(crate) max_parallel: Option<u32>,
+    /// Tasks that run at once on the agent server before others wait in line. One less than the
+    /// agent server takes (its max_concurrent_runs, 10): to put a task in line needs a place, too
+    #[arg(long, env = "OPENHANDS_MAX_PARALLEL", value_name = "TASKS", default_value_t = 9,
+          value_parser = clap::value_parser!(u32).range(1..=100))]
+    pub(crate) max_parallel: u32,
 
     /// Steps after which a task is stopped
     #[arg(long, env = "OPENHANDS_MAX_ITERATIONS", value_name = "STEPS", default_value_t = 500,

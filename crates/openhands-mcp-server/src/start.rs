@@ -1,5 +1,7 @@
 //! From an order to a task that runs, or waits for its turn.
 
+use std::time::Duration;
+
 use mcp_core::tool::{ToolError, ToolErrorKind};
 use tokio::time::timeout_at;
 
@@ -9,6 +11,10 @@ use crate::clock;
 use crate::notes::{Notes, Waits};
 use crate::order::Order;
 use crate::task_id::TaskId;
+
+/// How often, and after which time, a place at a full agent server is asked for again.
+const PLACE_TRIES: u32 = 30;
+const PLACE_PAUSE: Duration = Duration::from_millis(300);
 
 impl OpenHands {
     /// Starts the task, or finds the one that its key stands for. Where there is no room for it, it
@@ -72,9 +78,7 @@ impl OpenHands {
         let waits = place.fetch.map(Waits::ForRepository);
         let started = async {
             if waits.is_none() {
-                // Held until the agent server counts the task itself.
-                let _place = self.line.starting();
-                if self.has_room().await? {
+                if self.has_room(id).await? {
                     let mut begun = notes.clone();
                     begun.begin(clock::now());
                     let running = NewConversation {
@@ -83,8 +87,12 @@ impl OpenHands {
                     };
                     match self.create(&running).await {
                         Ok(created) => return Ok(created.0),
-                        Err(error) if error.is_full() => {}
-                        Err(error) => return Err(error.into()),
+                        Err(error) => {
+                            self.line.give_back(id);
+                            if !error.is_full() {
+                                return Err(error.into());
+                            }
+                        }
                     }
                 }
             }
@@ -121,13 +129,30 @@ impl OpenHands {
             prompt: None,
             ..*new
         };
-        let (conversation, is_new) = self.create(&waiting).await?;
+        let (conversation, is_new) = self.create_waiting(&waiting).await?;
         if is_new || self.server.count_prompts(new.id).await? == 0 {
             let prompt = new.prompt.unwrap_or_default();
             self.server.prompt(new.id, prompt, false).await?;
         }
         self.line.join(new.id);
         Ok(conversation)
+    }
+
+    /// Making a conversation needs a place for a moment, which may become free.
+    async fn create_waiting(
+        &self,
+        waiting: &NewConversation<'_>,
+    ) -> Result<(Conversation, bool), Unstarted> {
+        let mut tries = 0;
+        loop {
+            match self.create(waiting).await {
+                Err(error) if error.is_full() && tries < PLACE_TRIES => {
+                    tries += 1;
+                    tokio::time::sleep(PLACE_PAUSE).await;
+                }
+                answer => return answer,
+            }
+        }
     }
 
     /// A task that was made but not told what to do, because whoever started it died in between.

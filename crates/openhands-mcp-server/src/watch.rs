@@ -3,10 +3,9 @@
 //! All of it is decided by what is noted at the conversations themselves. What is remembered here
 //! only saves looking at all of them; a restart, or another replica, finds the rest.
 
-use std::collections::{HashSet, VecDeque};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::{Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::OpenHands;
 use crate::api::{Execution, Failure, Listed};
@@ -19,6 +18,8 @@ use crate::task_id::TaskId;
 const TICK: Duration = Duration::from_secs(1);
 /// Ticks between two looks for tasks that wait and are not known here.
 const SEARCH: u32 = 300;
+/// After its start, until the agent server says that a task runs.
+const BEGINNING: Duration = Duration::from_secs(2);
 /// Conversations in one answer, and answers that are read in one search.
 const PAGE: u32 = 100;
 const PAGES: usize = 20;
@@ -29,17 +30,8 @@ pub(crate) struct Line {
     waiting: Mutex<VecDeque<TaskId>>,
     /// Those whose run has a deadline and was seen.
     limited: Mutex<HashSet<TaskId>>,
-    /// Tasks that are being started and not yet counted by the agent server.
-    starting: AtomicUsize,
-}
-
-/// A task that is being started; ends with its drop.
-pub(crate) struct Starting<'a>(&'a AtomicUsize);
-
-impl Drop for Starting<'_> {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
-    }
+    /// Those that were begun a moment ago: the agent server does not say yet that they run.
+    begun: Mutex<HashMap<TaskId, Instant>>,
 }
 
 impl Line {
@@ -68,10 +60,24 @@ impl Line {
         waiting.iter().copied().collect()
     }
 
-    /// Counts a task as running until the agent server does.
-    pub(crate) fn starting(&self) -> Starting<'_> {
-        self.starting.fetch_add(1, Ordering::Relaxed);
-        Starting(&self.starting)
+    /// Takes a place for the task, if fewer than `most` are taken by those that run and those that
+    /// were just begun.
+    fn take_place(&self, id: TaskId, running: &HashSet<TaskId>, most: usize) -> bool {
+        let mut begun = self.begun.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = Instant::now();
+        begun.retain(|_, since| now.duration_since(*since) < BEGINNING);
+        let others = begun.keys().filter(|id| !running.contains(id)).count();
+        let free = running.len() + others < most;
+        if free {
+            begun.insert(id, now);
+        }
+        free
+    }
+
+    /// The task did not begin after all.
+    pub(crate) fn give_back(&self, id: TaskId) {
+        let mut begun = self.begun.lock().unwrap_or_else(PoisonError::into_inner);
+        begun.remove(&id);
     }
 }
 
@@ -148,15 +154,15 @@ impl OpenHands {
         Ok(())
     }
 
-    /// Whether another task may run now, as far as this server limits it.
-    pub(crate) async fn has_room(&self) -> Result<bool, Failure> {
-        let Some(most) = self.limits.parallel else {
-            return Ok(true);
-        };
-        let running = self.server.count_conversations(Execution::Running).await?;
-        // One of those that are being started is the task that asks.
-        let starting = self.line.starting.load(Ordering::Relaxed).saturating_sub(1);
-        Ok(running + (starting as u64) < u64::from(most))
+    /// Takes a place for the task among those that run, as far as this server limits them.
+    pub(crate) async fn has_room(&self, id: TaskId) -> Result<bool, Failure> {
+        let running = self
+            .server
+            .conversations(Some(Execution::Running), PAGE, None)
+            .await?;
+        let running = running.items.iter().map(|task| task.id).collect();
+        let most = self.limits.parallel as usize;
+        Ok(self.line.take_place(id, &running, most))
     }
 
     /// Lets a task begin whose turn has come.
@@ -197,16 +203,15 @@ impl OpenHands {
 
     /// Lets the agent go on if there is room, else notes that it waits; true if it runs.
     pub(crate) async fn run_or_wait(&self, id: TaskId, notes: &mut Notes) -> Result<bool, Failure> {
-        // Held until the agent server counts the task itself.
-        let _place = self.line.starting();
-        if self.has_room().await? {
+        if self.has_room(id).await? {
             // First, because nothing can be noted while a step is under way.
             notes.begin(clock::now());
             self.server.note(id, notes).await?;
             match self.server.run(id).await {
                 Ok(()) => return Ok(true),
-                Err(failure) if failure.is_full() => {}
+                Err(failure) if failure.is_full() => self.line.give_back(id),
                 Err(failure) => {
+                    self.line.give_back(id);
                     notes.end();
                     self.server.note(id, notes).await?;
                     return Err(failure);
@@ -243,7 +248,7 @@ impl OpenHands {
                 let why = if late { Stopped::Time } else { Stopped::Cost };
                 let id = task.id;
                 tracing::info!(task = %id, ?why, "task stopped, its budget is used up");
-                if let Err(failure) = self.stop(id, task.notes, why).await {
+                if let Err(failure) = self.stop(id, why).await {
                     tracing::warn!(task = %id, ?failure, "cannot stop the task");
                 }
             }
@@ -265,16 +270,20 @@ impl OpenHands {
         }
     }
 
-    /// Stops a task and notes why.
-    pub(crate) async fn stop(
-        &self,
-        id: TaskId,
-        mut notes: Notes,
-        why: Stopped,
-    ) -> Result<(), Failure> {
+    /// Stops a task and notes why. That it stops matters more than that it is known why.
+    pub(crate) async fn stop(&self, id: TaskId, why: Stopped) -> Result<(), Failure> {
         self.line.leave(id);
         self.server.interrupt(id).await?;
         // Only now: nothing can be noted while a step is under way.
+        if let Err(failure) = self.note_stopped(id, why).await {
+            tracing::warn!(task = %id, ?failure, "cannot note why the task was stopped");
+        }
+        Ok(())
+    }
+
+    /// Notes that a task stands still and why.
+    pub(crate) async fn note_stopped(&self, id: TaskId, why: Stopped) -> Result<(), Failure> {
+        let mut notes = self.server.conversation(id).await?.notes;
         notes.set_waits(None);
         notes.set_stopped(Some(why));
         notes.end();
@@ -295,6 +304,18 @@ mod tests {
     use super::*;
 
     #[test]
+    fn places_are_counted_once() {
+        let line = Line::default();
+        let [a, b, c] = ["a", "b", "c"].map(TaskId::of_key);
+        assert!(line.take_place(a, &HashSet::new(), 2));
+        // It is begun and seen to run: one place.
+        assert!(line.take_place(b, &HashSet::from([a]), 2));
+        assert!(!line.take_place(c, &HashSet::from([a]), 2));
+        line.give_back(b);
+        assert!(line.take_place(c, &HashSet::from([a]), 2));
+    }
+
+    #[test]
     fn a_line_is_first_come_first_served() {
         let line = Line::default();
         let ids = [TaskId::of_key("a"), TaskId::of_key("b")];
@@ -303,9 +324,5 @@ mod tests {
         assert_eq!(line.known(), ids);
         line.leave(ids[0]);
         assert_eq!(line.known(), ids[1..]);
-        let starting = line.starting();
-        assert_eq!(line.starting.load(Ordering::Relaxed), 1);
-        drop(starting);
-        assert_eq!(line.starting.load(Ordering::Relaxed), 0);
     }
 }

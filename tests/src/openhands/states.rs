@@ -3,15 +3,13 @@
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use super::{NAME, both, call, env, refusal, until};
+use super::{NAME, both, call, direct, env, refusal, until};
 use crate::harness::real::OpenHands;
-use crate::harness::{Server, real, stdio, web};
+use crate::harness::{Server, real, stdio};
 
 /// Starts a conversation as somebody else would; its id.
 async fn start(real: &OpenHands, task: &str, more: Value) -> Value {
-    let settings = web().get(format!("{}/api/settings", real.url));
-    let settings = settings.header("X-Session-API-Key", &real.api_key);
-    let settings: Value = settings.send().await.unwrap().json().await.unwrap();
+    let settings = direct(real, "GET", "/api/settings", Value::Null).await;
     let directory = std::env::temp_dir().join(Uuid::new_v4().to_string());
     let mut body = json!({
         "agent_profile_id": settings["active_agent_profile_id"],
@@ -22,11 +20,7 @@ async fn start(real: &OpenHands, task: &str, more: Value) -> Value {
     body.as_object_mut()
         .unwrap()
         .extend(more.as_object().unwrap().clone());
-    let create = web().post(format!("{}/api/conversations", real.url));
-    let create = create
-        .header("X-Session-API-Key", &real.api_key)
-        .json(&body);
-    let created: Value = create.send().await.unwrap().json().await.unwrap();
+    let created = direct(real, "POST", "/api/conversations", body).await;
     created["id"].clone()
 }
 
@@ -50,7 +44,7 @@ async fn a_model_that_fails_is_named_and_work_done_is_kept() {
         let error = run["error"].as_str().unwrap();
         assert!(error.starts_with("The model did not answer"), "{error}");
         assert!(
-            run["next"].as_str().unwrap().contains("Run the task again"),
+            run["next"].as_str().unwrap().contains("resume_task"),
             "{run}"
         );
         // What the provider wrote stays there.
@@ -86,7 +80,7 @@ async fn a_question_of_the_agent_is_named_and_can_be_cancelled() {
     let cancelled = call(&client, "cancel_task", json!({"task_id": id})).await;
     assert_eq!(
         (&cancelled["status"], &cancelled["message"]),
-        (&json!("idle"), &json!("It was stopped."))
+        (&json!("cancelled"), &json!("It was stopped."))
     );
     let result = call(&client, "get_task_result", json!({"task_id": id})).await;
     assert!(
@@ -102,7 +96,18 @@ async fn an_unknown_task_is_not_found() {
     };
     let (_server, clients) = both(&real).await;
     for client in clients {
-        for tool in ["get_task_status", "get_task_result", "cancel_task"] {
+        for tool in [
+            "get_task_status",
+            "get_task_result",
+            "cancel_task",
+            "wait_task",
+            "get_task_changes",
+            "get_task_events",
+            "pause_task",
+            "resume_task",
+            "fork_task",
+            "delete_task",
+        ] {
             let id = Uuid::new_v4();
             let refused = refusal(&client, tool, json!({"task_id": id.to_string()})).await;
             assert!(
@@ -152,7 +157,7 @@ async fn without_an_agent_server_it_answers_and_says_so() {
     let server = Server::start(NAME, &[("OPENHANDS_URL", &url)]).await;
     server.until("degraded").await;
     let client = server.client().await;
-    assert_eq!(client.list_tools().await.unwrap().len(), 4);
+    assert_eq!(client.list_tools().await.unwrap().len(), 10);
     let refused = refusal(&client, "run_task", json!({"task": "t"})).await;
     assert!(
         refused.contains(&format!("{url} does not answer")),

@@ -210,14 +210,6 @@ impl AgentServer {
             .await
     }
 
-    /// How many conversations are in `execution`.
-    pub(crate) async fn count_conversations(&self, execution: Execution) -> Result<u64, Failure> {
-        let query = [("status", execution.as_str())];
-        self.get(&["api", "conversations", "count"], &query)
-            .send()
-            .await
-    }
-
     /// Replaces what is noted at the conversation.
     pub(crate) async fn note(&self, id: TaskId, notes: &Notes) -> Result<(), Failure> {
         let request = self.patch(&["api", "conversations", &id.to_string()]);

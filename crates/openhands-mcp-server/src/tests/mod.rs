@@ -27,7 +27,7 @@ fn options(url: &str) -> Options {
         openhands_workspace_root: "mcp-tasks".into(),
         openhands_agent_profile: None,
         openhands_workspaces: vec!["/srv/code".into()],
-        max_parallel: None,
+        max_parallel: 9,
         max_iterations: 500,
         max_seconds: 3600,
         max_cost: None,

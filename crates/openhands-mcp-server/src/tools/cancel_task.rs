@@ -41,23 +41,16 @@ impl Tool for CancelTask {
         let in_line = task.notes.waits().is_some();
         match task.execution_status {
             Execution::Running | Execution::Idle | Execution::Unknown => {
-                let stopped = service.stop(task_id, task.notes, Stopped::Cancelled).await;
+                let stopped = service.stop(task_id, Stopped::Cancelled).await;
                 stopped.map_err(unconfirmed)?;
             }
-            Execution::Paused if in_line => {
-                service
-                    .stop(task_id, task.notes, Stopped::Cancelled)
-                    .await?;
-            }
+            Execution::Paused if in_line => service.stop(task_id, Stopped::Cancelled).await?,
             // An interrupt does not end the agent's question.
             Execution::WaitingForConfirmation => {
                 server
                     .respond(task_id, false, "The task was cancelled.")
                     .await?;
-                let mut notes = task.notes;
-                notes.set_stopped(Some(Stopped::Cancelled));
-                notes.end();
-                server.note(task_id, &notes).await?;
+                service.note_stopped(task_id, Stopped::Cancelled).await?;
             }
             _ => {
                 return Ok(Stopping {
@@ -67,15 +60,20 @@ impl Tool for CancelTask {
                 });
             }
         }
-        let after = Task::read(server, task_id).await?;
-        let message = match after.status() {
+        let status = match Task::read(server, task_id).await {
+            Ok(after) => after.status(),
+            // It was confirmed; an agent server that has just killed a command may be slow.
+            Err(failure) if failure.is_transient() => TaskStatus::Cancelled,
+            Err(failure) => return Err(failure.into()),
+        };
+        let message = match status {
             TaskStatus::Running => "It was told to stop and is still doing so.",
             TaskStatus::Finished => "It ended before it could be stopped.",
             _ => "It was stopped.",
         };
         Ok(Stopping {
             task_id,
-            status: after.status(),
+            status,
             message,
         })
     }

@@ -46,7 +46,7 @@ impl Tool for DeleteTask {
             task.execution_status,
             Execution::Running | Execution::Idle | Execution::Unknown
         ) {
-            let stopped = service.stop(task_id, task.notes, Stopped::Cancelled).await;
+            let stopped = service.stop(task_id, Stopped::Cancelled).await;
             stopped.map_err(unconfirmed)?;
         }
         service.server.forget(task_id).await?;

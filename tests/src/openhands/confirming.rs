@@ -1,0 +1,112 @@
+//! Tasks whose agent asks before it acts.
+
+use serde_json::json;
+
+use super::{NAME, both, call, env, refusal, until};
+use crate::harness::{real, stdio};
+
+#[tokio::test]
+async fn every_action_waits_for_its_permission() {
+    let Some(real) = real::openhands() else {
+        return;
+    };
+    let (_server, clients) = both(&real).await;
+    for client in clients {
+        let task = json!({"task": "RUN: echo one\nRUN: echo two\nSAY: both", "confirm": "always"});
+        let asked = call(&client, "run_task", task).await;
+        assert_eq!(
+            (&asked["status"], &asked["last_action"]),
+            (
+                &json!("waiting_for_confirmation"),
+                &json!("terminal echo one")
+            )
+        );
+        assert!(asked.get("last_output").is_none(), "{asked}");
+        let yes = json!({"task_id": asked["task_id"], "accept": true});
+        let second = call(&client, "respond_confirmation", yes.clone()).await;
+        assert_eq!(
+            (
+                &second["status"],
+                &second["last_action"],
+                &second["last_output"]
+            ),
+            (
+                &json!("waiting_for_confirmation"),
+                &json!("terminal echo two"),
+                &json!("one")
+            )
+        );
+        let ended = call(&client, "respond_confirmation", yes).await;
+        assert_eq!(
+            (&ended["status"], &ended["result"], &ended["last_output"]),
+            (&json!("finished"), &json!("both"), &json!("two"))
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_refused_action_is_not_done_and_the_agent_can_be_told_why() {
+    let Some(real) = real::openhands() else {
+        return;
+    };
+    let client = stdio(NAME, &env(&real)).await;
+    let task = json!({"task": "RUN: echo x > made\nSAY: never", "confirm": "always"});
+    let asked = call(&client, "run_task", task).await;
+    let id = &asked["task_id"];
+    let no = json!({"task_id": id, "accept": false, "reason": "not this file"});
+    let refused = call(&client, "respond_confirmation", no).await;
+    assert_eq!(refused["status"], "idle", "{refused}");
+    assert!(refused.get("changed_files").is_none(), "{refused}");
+    let events = json!({"task_id": id, "kinds": ["stop"]});
+    let events = call(&client, "get_task_events", events).await;
+    assert_eq!(events["events"][0]["text"], "not this file", "{events}");
+    let instead = json!({"task_id": id, "message": "SAY: understood"});
+    let instead = call(&client, "send_message", instead).await;
+    assert_eq!(
+        (&instead["status"], &instead["result"]),
+        (&json!("finished"), &json!("understood"))
+    );
+}
+
+#[tokio::test]
+async fn nothing_but_an_answer_is_taken_for_one() {
+    let Some(real) = real::openhands() else {
+        return;
+    };
+    let client = stdio(NAME, &env(&real)).await;
+    let task = json!({"task": "RUN: echo x > made", "confirm": "always"});
+    let asked = call(&client, "run_task", task).await;
+    let id = &asked["task_id"];
+    // To let the agent run would be to agree.
+    for (tool, arguments) in [
+        ("resume_task", json!({"task_id": id})),
+        (
+            "send_message",
+            json!({"task_id": id, "message": "SAY: go on"}),
+        ),
+    ] {
+        let refused = refusal(&client, tool, arguments).await;
+        assert!(refused.contains("respond_confirmation"), "{refused}");
+    }
+    let status = until(&client, id, "waiting_for_confirmation").await;
+    assert_eq!(status["steps"], 1);
+    let cancelled = call(&client, "cancel_task", json!({"task_id": id})).await;
+    assert_eq!(cancelled["status"], "cancelled");
+    let late = json!({"task_id": id, "accept": true});
+    let late = refusal(&client, "respond_confirmation", late).await;
+    assert!(late.contains("does not wait for a permission"), "{late}");
+}
+
+#[tokio::test]
+async fn actions_without_risk_need_no_permission_where_only_risky_ones_do() {
+    let Some(real) = real::openhands() else {
+        return;
+    };
+    let client = stdio(NAME, &env(&real)).await;
+    let task = json!({"task": "RUN: echo harmless", "confirm": "risky"});
+    let run = call(&client, "run_task", task).await;
+    assert_eq!(
+        (&run["status"], &run["last_output"]),
+        (&json!("finished"), &json!("harmless"))
+    );
+}

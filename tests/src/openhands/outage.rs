@@ -1,0 +1,185 @@
+//! An agent server that goes away in the middle, and a model that is slow.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use serde_json::{Value, json};
+use tokio::io::copy_bidirectional;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Notify;
+
+use super::{NAME, call, direct, env, refusal, until};
+use crate::harness::real::OpenHands;
+use crate::harness::{Server, real, stdio};
+
+/// Stands between our server and the agent server, and can be cut.
+struct Line {
+    real: OpenHands,
+    is_cut: Arc<AtomicBool>,
+    cutting: Arc<Notify>,
+}
+
+impl Line {
+    async fn to(real: OpenHands) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let target = real.url.trim_start_matches("http://").to_owned();
+        let (is_cut, cutting) = (Arc::new(AtomicBool::new(false)), Arc::new(Notify::new()));
+        let (cut, end) = (Arc::clone(&is_cut), Arc::clone(&cutting));
+        tokio::spawn(async move {
+            while let Ok((mut near, _)) = listener.accept().await {
+                if cut.load(Ordering::SeqCst) {
+                    continue;
+                }
+                let (target, end) = (target.clone(), Arc::clone(&end));
+                tokio::spawn(async move {
+                    let mut far = TcpStream::connect(target).await.unwrap();
+                    tokio::select! {
+                        _ = copy_bidirectional(&mut near, &mut far) => {}
+                        () = end.notified() => {}
+                    }
+                });
+            }
+        });
+        let real = OpenHands { url, ..real };
+        Self {
+            real,
+            is_cut,
+            cutting,
+        }
+    }
+
+    fn cut(&self) {
+        self.is_cut.store(true, Ordering::SeqCst);
+        self.cutting.notify_waiters();
+    }
+
+    fn mend(&self) {
+        self.is_cut.store(false, Ordering::SeqCst);
+    }
+}
+
+#[tokio::test]
+async fn a_wait_outlives_an_agent_server_that_is_away_for_a_while() {
+    let Some(real) = real::openhands() else {
+        return;
+    };
+    let line = Line::to(real).await;
+    let server = Server::start(NAME, &env(&line.real)).await;
+    let client = server.client().await;
+    let task = json!({"task": "RUN: sleep 2; echo survived", "wait_seconds": 0});
+    let run = call(&client, "run_task", task).await;
+    let id = json!({"task_id": run["task_id"]});
+    line.cut();
+    let short = json!({"task_id": run["task_id"], "wait_seconds": 1});
+    let away = refusal(&client, "wait_task", short).await;
+    assert!(away.contains("does not answer"), "{away}");
+    server.until("degraded").await;
+    let waiting = call(&client, "wait_task", id);
+    let mending = async {
+        // The wait has found nobody at least once.
+        tokio::time::sleep(std::time::Duration::from_secs(1)).await;
+        line.mend();
+    };
+    let (ended, ()) = tokio::join!(waiting, mending);
+    assert_eq!(
+        (&ended["status"], &ended["last_output"]),
+        (&json!("finished"), &json!("survived"))
+    );
+    server.until("online").await;
+}
+
+#[tokio::test]
+async fn a_started_task_keeps_its_id_when_the_line_is_cut() {
+    let Some(real) = real::openhands() else {
+        return;
+    };
+    let line = Line::to(real).await;
+    let server = Server::start(NAME, &env(&line.real)).await;
+    let client = server.client().await;
+    let task = json!({"task": "RUN: sleep 2; echo kept", "wait_seconds": 4});
+    let running = call(&client, "run_task", task);
+    let cutting = async {
+        let started = |log: String| log.contains("task started");
+        while !started(server.log()) {
+            tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+        }
+        line.cut();
+    };
+    let (run, ()) = tokio::join!(running, cutting);
+    assert!(
+        matches!(run["status"].as_str(), Some("unknown" | "running")),
+        "{run}"
+    );
+    line.mend();
+    let id = json!({"task_id": run["task_id"]});
+    let ended = call(&client, "wait_task", id).await;
+    assert_eq!(ended["last_output"], "kept", "{ended}");
+}
+
+#[tokio::test]
+async fn nothing_is_started_twice_when_the_answer_is_lost() {
+    let Some(real) = real::openhands() else {
+        return;
+    };
+    let line = Line::to(real).await;
+    let client = stdio(NAME, &env(&line.real)).await;
+    let key = uuid::Uuid::new_v4().to_string();
+    let order = json!({"task": "RUN: echo ran >> log; cat log", "idempotency_key": key});
+    line.cut();
+    let away = refusal(&client, "run_task", order.clone()).await;
+    assert!(away.contains("does not answer"), "{away}");
+    line.mend();
+    let first = call(&client, "run_task", order.clone()).await;
+    let again = call(&client, "run_task", order).await;
+    assert_eq!(first["task_id"], again["task_id"]);
+    assert_eq!(again["last_output"], "ran");
+}
+
+#[tokio::test]
+async fn a_slow_model_is_running_and_not_lost() {
+    let Some(real) = real::openhands() else {
+        return;
+    };
+    let client = stdio(NAME, &env(&real)).await;
+    let task = json!({"task": "SLEEP: 4\nSAY: slow but sure", "wait_seconds": 1});
+    let run = call(&client, "run_task", task).await;
+    assert_eq!(
+        (&run["status"], &run["steps"]),
+        (&json!("running"), &json!(0)),
+        "{run}"
+    );
+    let ended = call(&client, "wait_task", json!({"task_id": run["task_id"]})).await;
+    assert_eq!(
+        (&ended["status"], &ended["result"]),
+        (&json!("finished"), &json!("slow but sure"))
+    );
+}
+
+#[tokio::test]
+async fn a_slow_model_can_be_cancelled() {
+    let Some(real) = real::openhands() else {
+        return;
+    };
+    let client = stdio(NAME, &env(&real)).await;
+    let task = json!({"task": "SLEEP: 20\nSAY: never", "wait_seconds": 1});
+    let run = call(&client, "run_task", task).await;
+    let id = json!({"task_id": run["task_id"]});
+    call(&client, "cancel_task", id.clone()).await;
+    until(&client, &run["task_id"], "cancelled").await;
+    let result = call(&client, "get_task_result", id).await;
+    assert!(result.get("result").is_none(), "{result}");
+}
+
+#[tokio::test]
+async fn a_task_that_somebody_else_deleted_is_not_found() {
+    let Some(real) = real::openhands() else {
+        return;
+    };
+    let client = stdio(NAME, &env(&real)).await;
+    let run = call(&client, "run_task", json!({"task": "SAY: x"})).await;
+    let path = format!("/api/conversations/{}", run["task_id"].as_str().unwrap());
+    direct(&real, "DELETE", &path, Value::Null).await;
+    let gone = refusal(&client, "wait_task", json!({"task_id": run["task_id"]})).await;
+    assert!(gone.starts_with("There is no task"), "{gone}");
+}

@@ -1,0 +1,172 @@
+//! Several tasks at once, more than there is room for.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use super::{NAME, both, call, env, env_with, refusal, until};
+use crate::harness::{Server, real, stdio};
+
+/// The agent server runs ten at once.
+const MANY: usize = 14;
+
+#[tokio::test]
+async fn fourteen_tasks_are_all_done_although_ten_run_at_once() {
+    let Some(real) = real::openhands() else {
+        return;
+    };
+    let server = Server::start(NAME, &env(&real)).await;
+    let client = server.client().await;
+    let task = |n| json!({"task": format!("RUN: sleep 3; echo task-{n}\nFINISH: done-{n}")});
+    let tasks: Vec<Value> = (0..MANY).map(task).collect();
+    let call_all = json!({"tasks": tasks, "wait_seconds": 1});
+    let runs = call(&client, "run_parallel_tasks", call_all).await;
+    let runs = runs["tasks"].as_array().unwrap();
+    assert_eq!(runs.len(), MANY);
+    for (n, run) in runs.iter().enumerate() {
+        assert!(run.get("error").is_none(), "{run}");
+        until(&client, &run["task_id"], "finished").await;
+        let result = json!({"task_id": run["task_id"]});
+        let result = call(&client, "get_task_result", result).await;
+        assert_eq!(
+            (&result["result"], &result["last_output"]),
+            (&json!(format!("done-{n}")), &json!(format!("task-{n}")))
+        );
+    }
+}
+
+#[tokio::test]
+async fn few_tasks_are_waited_for_together() {
+    let Some(real) = real::openhands() else {
+        return;
+    };
+    let (_server, clients) = both(&real).await;
+    for client in clients {
+        let file = json!({"file": "in.txt", "content": "given"});
+        let tasks = json!({"tasks": [
+            {"task": "RUN: cat in.txt\nFINISH: first", "context": file},
+            {"task": "HTTP: 500"},
+            {"task": "SAY: third"},
+        ]});
+        let runs = call(&client, "run_parallel_tasks", tasks).await;
+        let told = |n: usize| (&runs["tasks"][n]["status"], &runs["tasks"][n]["result"]);
+        assert_eq!(told(0), (&json!("finished"), &json!("first")), "{runs}");
+        assert_eq!(told(1).0, "failed", "{runs}");
+        assert_eq!(told(2), (&json!("finished"), &json!("third")), "{runs}");
+        assert_eq!(runs["queued"], 0);
+        assert!(runs.get("next").is_none(), "{runs}");
+    }
+}
+
+#[tokio::test]
+async fn what_is_beyond_the_operators_limit_waits_its_turn() {
+    let Some(real) = real::openhands() else {
+        return;
+    };
+    // Other tests may run tasks of their own: with a limit of one, one at most is ours.
+    let limit = [("OPENHANDS_MAX_PARALLEL", "1")];
+    let server = Server::start(NAME, &env_with(&real, &limit)).await;
+    let client = server.client().await;
+    let tasks: Vec<Value> = (0..3)
+        .map(|_| json!({"task": "RUN: sleep 2; echo ok"}))
+        .collect();
+    let runs = json!({"tasks": tasks, "wait_seconds": 0});
+    let runs = call(&client, "run_parallel_tasks", runs).await;
+    assert!(runs["queued"].as_u64().unwrap() >= 2, "{runs}");
+    assert!(runs["next"].is_string(), "{runs}");
+    let queued = runs["tasks"].as_array().unwrap().iter();
+    let queued = queued.filter(|run| run["status"] == "queued").count();
+    assert_eq!(json!(queued), runs["queued"]);
+    for run in runs["tasks"].as_array().unwrap() {
+        until(&client, &run["task_id"], "finished").await;
+    }
+}
+
+#[tokio::test]
+async fn a_queued_task_survives_our_restart() {
+    let Some(real) = real::openhands() else {
+        return;
+    };
+    let limit = [("OPENHANDS_MAX_PARALLEL", "1")];
+    let server = Server::start(NAME, &env_with(&real, &limit)).await;
+    let client = server.client().await;
+    let tasks = json!({"tasks": [{"task": "RUN: sleep 3"}, {"task": "RUN: echo survived"}],
+        "wait_seconds": 0});
+    let runs = call(&client, "run_parallel_tasks", tasks).await;
+    let second = &runs["tasks"][1];
+    assert_eq!(second["status"], "queued", "{runs}");
+    server.kill().await;
+    let server = Server::start(NAME, &env(&real)).await;
+    let client = server.client().await;
+    until(&client, &second["task_id"], "finished").await;
+    let result = json!({"task_id": second["task_id"]});
+    let result = call(&client, "get_task_result", result).await;
+    assert_eq!(
+        (&result["last_output"], &result["steps"]),
+        (&json!("survived"), &json!(2))
+    );
+}
+
+#[tokio::test]
+async fn a_queued_task_can_be_cancelled_and_never_runs() {
+    let Some(real) = real::openhands() else {
+        return;
+    };
+    let limit = [("OPENHANDS_MAX_PARALLEL", "1")];
+    let client = stdio(NAME, &env_with(&real, &limit)).await;
+    let tasks = json!({"tasks": [{"task": "RUN: sleep 2"}, {"task": "RUN: echo ran"}],
+        "wait_seconds": 0});
+    let runs = call(&client, "run_parallel_tasks", tasks).await;
+    let second = json!({"task_id": runs["tasks"][1]["task_id"]});
+    let cancelled = call(&client, "cancel_task", second.clone()).await;
+    assert_eq!(cancelled["status"], "cancelled", "{cancelled}");
+    until(&client, &runs["tasks"][0]["task_id"], "finished").await;
+    // Its turn would have come.
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    let result = call(&client, "get_task_result", second).await;
+    assert_eq!(
+        (&result["status"], &result["steps"]),
+        (&json!("cancelled"), &json!(0))
+    );
+}
+
+#[tokio::test]
+async fn a_queued_task_with_a_key_is_found_and_not_ordered_again() {
+    let Some(real) = real::openhands() else {
+        return;
+    };
+    let limit = [("OPENHANDS_MAX_PARALLEL", "1")];
+    let client = stdio(NAME, &env_with(&real, &limit)).await;
+    let busy = call(
+        &client,
+        "run_task",
+        json!({"task": "RUN: sleep 3", "wait_seconds": 0}),
+    )
+    .await;
+    let order = json!({"task": "RUN: echo once >> log; cat log", "wait_seconds": 0,
+        "idempotency_key": Uuid::new_v4().to_string()});
+    let first = call(&client, "run_task", order.clone()).await;
+    assert_eq!(first["status"], "queued", "{first} behind {busy}");
+    let again = call(&client, "run_task", order.clone()).await;
+    assert_eq!(again["task_id"], first["task_id"]);
+    until(&client, &first["task_id"], "finished").await;
+    let ended = call(&client, "run_task", order).await;
+    assert_eq!(ended["last_output"], "once");
+}
+
+#[tokio::test]
+async fn the_bounds_of_a_call_are_named() {
+    let Some(real) = real::openhands() else {
+        return;
+    };
+    let client = stdio(NAME, &env(&real)).await;
+    let none = refusal(&client, "run_parallel_tasks", json!({"tasks": []})).await;
+    assert!(none.contains("1 to 20"), "{none}");
+    let tasks: Vec<Value> = (0..21).map(|_| json!({"task": "SAY: a"})).collect();
+    let many = refusal(&client, "run_parallel_tasks", json!({"tasks": tasks})).await;
+    assert!(many.contains("1 to 20"), "{many}");
+    let tasks = json!({"tasks": [{"task": "SAY: a"}, {"task": " "}]});
+    let empty = refusal(&client, "run_parallel_tasks", tasks).await;
+    assert!(empty.starts_with("tasks[1]: task must say"), "{empty}");
+}

@@ -1,0 +1,288 @@
+//! Looking at tasks: events, changes, files, lists.
+
+use serde_json::{Value, json};
+
+use super::{NAME, both, call, direct, env, refusal};
+use crate::harness::{real, stdio};
+
+#[tokio::test]
+async fn events_are_lines_and_the_system_prompt_is_none() {
+    let Some(real) = real::openhands() else {
+        return;
+    };
+    let (_server, clients) = both(&real).await;
+    for client in clients {
+        let task = "RUN: echo one; (exit 3)\nWRITE: /nowhere/x text\nFINISH: end";
+        let run = call(&client, "run_task", json!({"task": task})).await;
+        let id = &run["task_id"];
+        let events = call(&client, "get_task_events", json!({"task_id": id})).await;
+        let lines: Vec<(String, String)> = rows(&events);
+        assert_eq!(lines[0].0, "message");
+        assert!(lines[0].1.starts_with("user: RUN: echo one"));
+        let has = |kind: &str, text: &str| lines.iter().any(|(k, t)| k == kind && t.contains(text));
+        assert!(has("action", "terminal echo one; (exit 3)"), "{lines:?}");
+        assert!(has("output", "exit 3: one"), "{lines:?}");
+        assert!(has("action", "file_editor create x"), "{lines:?}");
+        assert!(has("action", "finish"), "{lines:?}");
+        let text = events.to_string();
+        assert!(!text.contains("You are"), "no system prompt: {text}");
+        assert!(text.len() < 8_000);
+    }
+}
+
+fn rows(events: &Value) -> Vec<(String, String)> {
+    let rows = events["events"].as_array().unwrap().iter();
+    let text = |value: &Value| value.as_str().unwrap().to_owned();
+    rows.map(|row| (text(&row["kind"]), text(&row["text"])))
+        .collect()
+}
+
+#[tokio::test]
+async fn events_are_read_in_parts_and_none_twice() {
+    let Some(real) = real::openhands() else {
+        return;
+    };
+    let client = stdio(NAME, &env(&real)).await;
+    let task = "RUN: echo 1\nRUN: echo 2\nRUN: echo 3\nRUN: echo 4";
+    let run = call(&client, "run_task", json!({"task": task})).await;
+    let id = &run["task_id"];
+    let whole = call(&client, "get_task_events", json!({"task_id": id})).await;
+    let mut parts = Vec::new();
+    let mut since = Value::Null;
+    loop {
+        let mut ask = json!({"task_id": id, "limit": 2});
+        if !since.is_null() {
+            ask["since"] = since.clone();
+        }
+        let part = call(&client, "get_task_events", ask).await;
+        assert!(part["events"].as_array().unwrap().len() <= 2);
+        parts.extend(rows(&part));
+        since = part["next_since"].clone();
+        if part["more"] == false {
+            break;
+        }
+    }
+    assert_eq!(parts, rows(&whole));
+    // Nothing is new.
+    let later = json!({"task_id": id, "since": since});
+    let later = call(&client, "get_task_events", later).await;
+    assert_eq!(
+        (&later["events"], &later["next_since"]),
+        (&json!([]), &since)
+    );
+    let outputs = json!({"task_id": id, "kinds": ["output"]});
+    let outputs = rows(&call(&client, "get_task_events", outputs).await);
+    assert!(outputs.iter().all(|(kind, _)| kind == "output"));
+    assert_eq!(outputs.len(), 5);
+    let odd = json!({"task_id": id, "since": "yesterday"});
+    let odd = refusal(&client, "get_task_events", odd).await;
+    assert!(odd.contains("next_since"), "{odd}");
+}
+
+#[tokio::test]
+async fn a_model_error_is_an_event_without_the_providers_words() {
+    let Some(real) = real::openhands() else {
+        return;
+    };
+    let client = stdio(NAME, &env(&real)).await;
+    let run = call(&client, "run_task", json!({"task": "HTTP: 500"})).await;
+    let errors = json!({"task_id": run["task_id"], "kinds": ["error"]});
+    let errors = call(&client, "get_task_events", errors).await;
+    assert_eq!(
+        errors["events"][0]["text"], "LLMServiceUnavailableError",
+        "{errors}"
+    );
+    assert!(!errors.to_string().contains("scripted failure"));
+}
+
+#[tokio::test]
+async fn a_diff_is_short_and_says_what_was_cut() {
+    let Some(real) = real::openhands() else {
+        return;
+    };
+    let client = stdio(NAME, &env(&real)).await;
+    let task = "RUN: seq 1 5000 > big; echo x > small; for i in $(seq 300); do echo $i > f$i; done";
+    let run = call(&client, "run_task", json!({"task": task})).await;
+    let id = &run["task_id"];
+    let changed = run["changed_files"].as_array().unwrap();
+    assert!(
+        changed
+            .last()
+            .unwrap()
+            .as_str()
+            .unwrap()
+            .starts_with("… and ")
+    );
+    let all = call(&client, "get_task_changes", json!({"task_id": id})).await;
+    assert!(all.to_string().len() < 8_000, "{}", all.to_string().len());
+    assert!(all["diff"].as_str().unwrap().contains("[cut: "), "{all}");
+    let small = json!({"task_id": id, "file": "small"});
+    let small = call(&client, "get_task_changes", small).await;
+    assert!(
+        small["diff"]
+            .as_str()
+            .unwrap()
+            .ends_with("@@ -0,0 +1 @@\n+x\n")
+    );
+    let more = json!({"task_id": id, "file": "big", "max_bytes": 60_000});
+    let more = call(&client, "get_task_changes", more).await;
+    assert!(more["diff"].as_str().unwrap().ends_with("+5000\n"));
+}
+
+#[tokio::test]
+async fn commits_of_the_agent_are_changes_too() {
+    let Some(real) = real::openhands() else {
+        return;
+    };
+    let client = stdio(NAME, &env(&real)).await;
+    let task =
+        "RUN: echo 1 > a; git add a; git -c user.name=t -c user.email=t@localhost commit -qm a";
+    let run = call(&client, "run_task", json!({"task": task})).await;
+    assert_eq!(run["changed_files"], json!(["A a"]), "{run}");
+}
+
+#[tokio::test]
+async fn a_file_is_read_in_parts_of_whole_characters() {
+    let Some(real) = real::openhands() else {
+        return;
+    };
+    let (_server, clients) = both(&real).await;
+    for client in clients {
+        let text = "äöü€".repeat(50);
+        let context = json!({"file": "dir/t x.txt", "content": text});
+        let run = call(
+            &client,
+            "run_task",
+            json!({"task": "SAY: x", "context": context}),
+        )
+        .await;
+        let mut read = String::new();
+        let mut offset = json!(0);
+        while !offset.is_null() {
+            let part = json!({"task_id": run["task_id"], "file": "dir/t x.txt", "max_bytes": 100,
+                "offset": offset});
+            let part = call(&client, "get_task_file", part).await;
+            assert_eq!(part["size"], text.len());
+            read += part["text"].as_str().unwrap();
+            offset = part["next_offset"].clone();
+        }
+        assert_eq!(read, text);
+    }
+}
+
+#[tokio::test]
+async fn files_that_cannot_be_shown_say_why() {
+    let Some(real) = real::openhands() else {
+        return;
+    };
+    let client = stdio(NAME, &env(&real)).await;
+    let task = "RUN: ln -s /etc/passwd link; head -c 99 /dev/zero > zeros; touch empty; mkdir d";
+    let run = call(&client, "run_task", json!({"task": task})).await;
+    let ask = |file: &str| json!({"task_id": run["task_id"], "file": file});
+    for (file, why) in [
+        ("link", "leads out of the task's directory"),
+        ("zeros", "no text"),
+        ("none", "no such file"),
+        ("d", "no such file"),
+        ("../x", "the file name must not have"),
+        ("/etc/passwd", "must be relative"),
+    ] {
+        let refused = refusal(&client, "get_task_file", ask(file)).await;
+        assert!(refused.contains(why), "{file}: {refused}");
+        assert!(!refused.contains("root:"));
+    }
+    let empty = call(&client, "get_task_file", ask("empty")).await;
+    assert_eq!((&empty["text"], &empty["size"]), (&json!(""), &json!(0)));
+}
+
+#[tokio::test]
+async fn tasks_are_listed_by_page_and_status() {
+    let Some(real) = real::openhands() else {
+        return;
+    };
+    let client = stdio(NAME, &env(&real)).await;
+    let run = call(
+        &client,
+        "run_task",
+        json!({"task": "SAY: listed\nwith words"}),
+    )
+    .await;
+    let mut cursor = Value::Null;
+    let mut found = Value::Null;
+    // Other tests make tasks meanwhile.
+    for _ in 0..50 {
+        let mut ask = json!({"limit": 2, "status": "finished"});
+        if !cursor.is_null() {
+            ask["cursor"] = cursor;
+        }
+        let page = call(&client, "list_tasks", ask).await;
+        let tasks = page["tasks"].as_array().unwrap();
+        assert!(tasks.len() <= 2 && tasks.iter().all(|task| task["status"] == "finished"));
+        if let Some(task) = tasks.iter().find(|task| task["task_id"] == run["task_id"]) {
+            found = task.clone();
+            break;
+        }
+        cursor = page["next_cursor"].clone();
+    }
+    assert_eq!(found["task"], "SAY: listed with words");
+    let full = call(&client, "list_tasks", json!({})).await;
+    assert!(full.to_string().len() < 8_000);
+    let odd = client
+        .call_tool("list_tasks", &json!({"status": "odd"}))
+        .await;
+    assert!(odd.is_err() || odd.unwrap().is_error);
+}
+
+#[tokio::test]
+async fn no_key_of_a_model_passes_through() {
+    let Some(real) = real::openhands() else {
+        return;
+    };
+    let client = stdio(NAME, &env(&real)).await;
+    let run = call(&client, "run_task", json!({"task": "RUN: echo x"})).await;
+    let id = &run["task_id"];
+    let mut told = String::new();
+    for (tool, arguments) in [
+        ("get_task_events", json!({"task_id": id, "limit": 90})),
+        ("get_task_result", json!({"task_id": id})),
+        ("list_tasks", json!({"limit": 50})),
+        ("get_agent", json!({"agent_id": "default"})),
+    ] {
+        told += &call(&client, tool, arguments).await.to_string();
+    }
+    let settings = direct(&real, "GET", "/api/settings", Value::Null).await;
+    let url = settings["agent_settings"]["llm"]["base_url"]
+        .as_str()
+        .unwrap();
+    for secret in [real.api_key.as_str(), "not-a-key", "api_key", url] {
+        assert!(!told.contains(secret), "{secret}: {told}");
+    }
+}
+
+#[tokio::test]
+async fn read_only_leaves_what_changes_nothing() {
+    let Some(real) = real::openhands() else {
+        return;
+    };
+    let env = super::env_with(&real, &[("MCP_READ_ONLY", "true")]);
+    let client = stdio(NAME, &env).await;
+    let mut names: Vec<String> = client
+        .list_tools()
+        .await
+        .unwrap()
+        .into_iter()
+        .map(|tool| tool.name)
+        .collect();
+    names.sort();
+    let expected = [
+        "get_agent",
+        "get_task_changes",
+        "get_task_events",
+        "get_task_file",
+        "get_task_result",
+        "get_task_status",
+        "list_tasks",
+        "wait_task",
+    ];
+    assert_eq!(names, expected);
+}
