@@ -8,6 +8,7 @@ mod lab;
 mod logs;
 mod proxy;
 mod reading;
+mod real;
 mod secrets;
 
 use serde_json::{Value, json};

@@ -3,18 +3,70 @@
 use serde_json::{Value, json};
 
 use super::lab::Lab;
-use super::proxy::Proxy;
+use super::proxy::{Proxy, is_own_accord};
 use super::{SERVER, fail, succeed};
 use crate::harness::{Fake, Response, Server};
 
 /// The tools that take a container.
-const TOOLS: [&str; 5] = [
+const TOOLS: [&str; 6] = [
     "get_container",
     "start_container",
     "stop_container",
     "restart_container",
     "get_container_logs",
+    "diagnose_container",
 ];
+
+/// The other places where a name goes into a path: tool, argument, and what else the tool needs.
+fn places() -> Vec<(&'static str, &'static str, Value)> {
+    let path = json!({"path": "/x"});
+    let in_network = json!({"network": "x"});
+    let of_container = json!({"container": "x"});
+    vec![
+        ("update_container", "container", json!({})),
+        ("update_container", "new_name", of_container.clone()),
+        ("pause_container", "container", json!({})),
+        ("kill_container", "container", json!({})),
+        ("remove_container", "container", json!({})),
+        ("wait_container", "container", json!({})),
+        ("follow_container_logs", "container", json!({})),
+        ("get_container_stats", "container", json!({})),
+        ("copy_from_container", "container", path.clone()),
+        ("copy_to_container", "container", path),
+        ("execute_command", "container", json!({"command": ["true"]})),
+        ("create_container", "name", json!({"image": "x"})),
+        ("create_container", "image", json!({})),
+        ("get_image", "image", json!({})),
+        ("pull_image", "image", json!({})),
+        ("tag_image", "image", json!({"new_name": "x"})),
+        ("tag_image", "new_name", json!({"image": "x"})),
+        ("remove_image", "image", json!({})),
+        ("build_image", "tag", json!({"dockerfile": "FROM x"})),
+        ("list_networks", "network", json!({})),
+        ("create_network", "network", json!({})),
+        ("remove_network", "network", json!({})),
+        ("connect_network", "network", of_container.clone()),
+        ("connect_network", "container", in_network.clone()),
+        ("disconnect_network", "network", of_container),
+        ("disconnect_network", "container", in_network),
+        ("list_volumes", "volume", json!({})),
+        ("create_volume", "volume", json!({})),
+        ("remove_volume", "volume", json!({})),
+        ("get_compose_logs", "project", json!({})),
+        ("compose_down", "project", json!({})),
+        ("compose_up", "project", json!({"directory": "/"})),
+    ]
+}
+
+/// Harmless, as images are called so.
+fn is_an_image(name: &Value) -> bool {
+    matches!(name.as_str(), Some("x/json" | "x/start" | "x:y"))
+}
+
+/// Absence is not hostile, and names of objects may be longer than a container's.
+fn is_harmless(name: &Value) -> bool {
+    name.is_null() || name.as_str().is_some_and(|name| name.len() == 129)
+}
 
 /// More than a hundred strings that would reach another endpoint, or confuse something on the way.
 fn hostile_names() -> Vec<String> {
@@ -137,6 +189,88 @@ async fn attack(server: &Server) {
     }
 }
 
+/// The same on all other tools, with all that is switched on which can be.
+async fn attack_all(server: &Server) {
+    let names = hostile_names();
+    let strings = names.into_iter().map(Value::from);
+    let others = [json!(null), json!(1), json!(["web"]), json!({"id": "web"})];
+    for name in strings.chain(others) {
+        for (tool, argument, mut arguments) in places() {
+            let takes_images = matches!(argument, "image" | "tag") || tool == "tag_image";
+            if is_harmless(&name) || (takes_images && is_an_image(&name)) {
+                continue;
+            }
+            arguments[argument] = name.clone();
+            let params = json!({"name": tool, "arguments": arguments});
+            let error = server.error("tools/call", params).await;
+            assert_eq!(error["code"], -32602, "{tool} {argument} {name}: {error}");
+            assert_eq!(error["data"]["field"], argument, "{tool} {name}: {error}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_real_engine_sees_nothing_of_the_other_tools() {
+    let Some(lab) = Lab::open().await else {
+        return;
+    };
+    let proxy = Proxy::start(&lab.host).await;
+    let env = [
+        ("DOCKER_HOST", proxy.host.as_str()),
+        ("MCP_TOOLSETS", "all"),
+        ("DOCKER_MCP_ALLOW_EXEC", "1"),
+    ];
+    let server = Server::start(SERVER, &env).await;
+    attack_all(&server).await;
+    assert!(proxy.requests().is_empty(), "{:?}", proxy.requests());
+}
+
+/// Values that do go to the engine, in a query or a body, cannot become more than that.
+#[tokio::test]
+async fn hostile_values_stay_values() {
+    let Some(mut lab) = Lab::open().await else {
+        return;
+    };
+    let proxy = Proxy::start(&lab.host).await;
+    let env = [
+        ("DOCKER_HOST", proxy.host.as_str()),
+        ("MCP_TOOLSETS", "all"),
+    ];
+    let server = Server::start(SERVER, &env).await;
+    let web = lab.create("web", &["true"], json!({})).await;
+    for value in [
+        "/x?force=true",
+        "/x#y",
+        "/x&v=1",
+        "/../../volumes/prune",
+        "/%2e%2e/%2e%2e",
+        "/x\n",
+        "/x y",
+    ] {
+        let arguments = json!({"container": web, "path": value});
+        fail(&server, "copy_from_container", arguments).await;
+        let arguments = json!({"image": "busybox:test", "platform": value});
+        super::call(&server, "pull_image", arguments).await;
+        let arguments =
+            json!({"tag": "mcp-x:1", "dockerfile": "FROM nothing-here", "target": value});
+        super::call(&server, "build_image", arguments).await;
+        let arguments = json!({"name": value, "kind": "volume"});
+        super::call(&server, "list_events", arguments).await;
+    }
+    for request in proxy.requests() {
+        let path = request.split('?').next().unwrap();
+        let intended = path.starts_with("GET /containers/")
+            || ["POST /images/create", "POST /build", "GET /events"].contains(&path)
+            || path == "GET /images/busybox:test/json";
+        assert!(intended && !path.contains(".."), "{request}");
+        let query = request.split('?').nth(1).unwrap_or_default();
+        assert!(
+            !query.contains("force=true") && !query.contains("v=1"),
+            "{request}"
+        );
+    }
+}
+
 #[tokio::test]
 async fn hostile_names_reach_nothing() {
     let fake =
@@ -147,7 +281,7 @@ async fn hostile_names_reach_nothing() {
     let others: Vec<_> = fake
         .requests()
         .into_iter()
-        .filter(|request| request.target != "/version")
+        .filter(|request| !is_own_accord(&request.target))
         .collect();
     assert!(others.is_empty(), "{others:?}");
 }

@@ -3,8 +3,10 @@
 use bollard::Docker;
 use bollard::models::ContainerCreateBody;
 use bollard::query_parameters::{
-    CreateContainerOptionsBuilder, RemoveContainerOptionsBuilder, StartContainerOptions,
+    CreateContainerOptions, CreateContainerOptionsBuilder, RemoveContainerOptionsBuilder,
+    StartContainerOptions,
 };
+use futures_util::{StreamExt as _, stream};
 use serde_json::{Value, json};
 
 use super::SERVER;
@@ -15,16 +17,30 @@ pub(super) struct Lab {
     pub(super) docker: Docker,
     pub(super) host: String,
     pub(super) server: Server,
-    prefix: String,
+    pub(super) prefix: String,
     created: Vec<String>,
 }
 
 impl Lab {
     /// `None` where there is no engine.
     pub(super) async fn open() -> Option<Self> {
-        let host = real::docker()?;
-        let server = Server::start(SERVER, &[("DOCKER_HOST", &host)]).await;
-        Some(Self {
+        Some(Self::at(real::docker()?, &[]).await)
+    }
+
+    /// One on each engine that there is.
+    pub(super) async fn everywhere() -> Vec<Self> {
+        let mut labs = Vec::new();
+        for host in real::docker_engines() {
+            labs.push(Self::at(host, &[]).await);
+        }
+        labs
+    }
+
+    /// On this engine, with a server whose environment has more in it.
+    pub(super) async fn at(host: String, env: &[(&str, &str)]) -> Self {
+        let env = [env, &[("DOCKER_HOST", &host)]].concat();
+        let server = Server::start(SERVER, &env).await;
+        Self {
             docker: Docker::connect_with_host(&host).unwrap(),
             host,
             server,
@@ -33,12 +49,26 @@ impl Lab {
                 &uuid::Uuid::new_v4().simple().to_string()[..8]
             ),
             created: Vec::new(),
-        })
+        }
     }
 
     /// The name of the container that this test calls `name`.
     pub(super) fn name(&self, name: &str) -> String {
         format!("{}-{name}", self.prefix)
+    }
+
+    /// The name of a container that the server under test is going to create.
+    pub(super) fn adopt(&mut self, name: &str) -> String {
+        let name = self.name(name);
+        self.created.push(name.clone());
+        name
+    }
+
+    /// Removes a container before its time.
+    pub(super) async fn forget(&self, name: &str) {
+        let options = RemoveContainerOptionsBuilder::new().force(true).v(true);
+        let removal = self.docker.remove_container(name, Some(options.build()));
+        removal.await.unwrap();
     }
 
     /// Creates a container; `more` is merged into the engine's own request body.
@@ -59,6 +89,15 @@ impl Lab {
             .unwrap();
         self.created.push(full.clone());
         full
+    }
+
+    /// What creates a container that is never started; it is removed with the others.
+    pub(super) fn prepare(&mut self, name: &str) -> (CreateContainerOptions, ContainerCreateBody) {
+        let full = self.name(name);
+        let options = CreateContainerOptionsBuilder::new().name(&full).build();
+        self.created.push(full);
+        let body = json!({"Image": "busybox:test", "Cmd": ["true"]});
+        (options, serde_json::from_value(body).unwrap())
     }
 
     /// Creates a container and starts it.
@@ -105,13 +144,19 @@ impl Drop for Lab {
                 .enable_all()
                 .build();
             runtime.unwrap().block_on(async {
-                for name in created {
-                    let options = RemoveContainerOptionsBuilder::new()
-                        .force(true)
-                        .v(true)
-                        .build();
-                    let _ = docker.remove_container(&name, Some(options)).await;
-                }
+                let removing = created.into_iter().map(|name| {
+                    let docker = docker.clone();
+                    async move {
+                        let options = RemoveContainerOptionsBuilder::new()
+                            .force(true)
+                            .v(true)
+                            .build();
+                        let _ = docker.remove_container(&name, Some(options)).await;
+                    }
+                });
+                stream::iter(removing)
+                    .for_each_concurrent(8, |one| one)
+                    .await;
             });
         });
         let _ = removal.join();

@@ -4,13 +4,20 @@ use std::sync::{Arc, Mutex};
 
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, copy_bidirectional};
 use tokio::net::{TcpListener, TcpStream, UnixStream};
-use tokio::task::JoinHandle;
+use tokio::task::{AbortHandle, JoinHandle};
 
 pub(super) struct Proxy {
     /// In the form of `DOCKER_HOST`.
     pub(super) host: String,
     lines: Arc<Mutex<Vec<String>>>,
+    connections: Arc<Mutex<Vec<AbortHandle>>>,
     task: JoinHandle<()>,
+}
+
+/// Whether a server asks this without being asked: its probes, and what keeps its resources live.
+pub(super) fn is_own_accord(target: &str) -> bool {
+    let own = ["/version", "/events?filters=", "/containers/json?limit="];
+    own.iter().any(|own| target.contains(own))
 }
 
 impl Proxy {
@@ -21,20 +28,35 @@ impl Proxy {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let host = format!("tcp://{}", listener.local_addr().unwrap());
         let lines = Arc::new(Mutex::new(Vec::new()));
-        let seen = Arc::clone(&lines);
+        let connections = Arc::new(Mutex::new(Vec::new()));
+        let (seen, open) = (Arc::clone(&lines), Arc::clone(&connections));
         let task = tokio::spawn(async move {
             while let Ok((client, _)) = listener.accept().await {
-                tokio::spawn(forward(client, socket.clone(), Arc::clone(&seen)));
+                let forward = forward(client, socket.clone(), Arc::clone(&seen));
+                let connection = tokio::spawn(forward).abort_handle();
+                open.lock().unwrap().push(connection);
             }
         });
-        Self { host, lines, task }
+        Self {
+            host,
+            lines,
+            connections,
+            task,
+        }
     }
 
-    /// `GET /containers/json` and so on, but for the server's own probes.
+    /// `GET /containers/json` and so on, but for what the server asks of its own accord.
     pub(super) fn requests(&self) -> Vec<String> {
         let lines = self.lines.lock().unwrap();
-        let lines = lines.iter().filter(|line| !line.ends_with(" /version"));
+        let lines = lines.iter().filter(|line| !is_own_accord(line));
         lines.cloned().collect()
+    }
+
+    /// Cuts all connections, as an engine does that is restarted. New ones are let through.
+    pub(super) fn cut(&self) {
+        for connection in self.connections.lock().unwrap().drain(..) {
+            connection.abort();
+        }
     }
 }
 

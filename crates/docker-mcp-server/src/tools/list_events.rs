@@ -1,7 +1,7 @@
 //! `list_events`.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::time::SystemTime;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use http::Method;
 use mcp_core::tool::{Bounded, Call, Effect, Tool, ToolError};
@@ -105,7 +105,14 @@ impl Tool for ListEvents {
     async fn call(self, docker: &Docker, _: &Call) -> Result<Events, ToolError> {
         let engine = &docker.engine;
         let now = SystemTime::now();
-        let until = self.until.unwrap_or(Since::Ago(0)).unix_seconds(now);
+        let until = match self.until {
+            Some(until) => until.unix_seconds(now).to_string(),
+            // Whole seconds would leave out what has just happened.
+            None => {
+                let now = now.duration_since(UNIX_EPOCH).unwrap_or_default();
+                format!("{}.{:09}", now.as_secs(), now.subsec_nanos())
+            }
+        };
         let since = self
             .since
             .unwrap_or(Since::Ago(DEFAULT_AGE))

@@ -61,6 +61,13 @@ pub(super) async fn run(
     let (mut out, mut err) = (Lines::of(stdout), Lines::of(stderr));
     let (mut output, mut count) = (String::new(), 0.0);
     loop {
+        let next = async {
+            tokio::select! {
+                Some(line) = out.next() => Some(line),
+                Some(line) = err.next() => Some(line),
+                else => None,
+            }
+        };
         let line = tokio::select! {
             biased;
             () = call.cancelled() => {
@@ -68,10 +75,9 @@ pub(super) async fn run(
                 let _ = child.kill().await;
                 return Err(cancelled());
             }
-            Some(line) = out.next() => line,
-            Some(line) = err.next() => line,
-            else => break,
+            line = next => line,
         };
+        let Some(line) = line else { break };
         count += 1.0;
         call.progress(count, None, &docker.redactor().text(&line));
         output.push_str(&line);

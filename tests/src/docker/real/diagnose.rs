@@ -1,0 +1,272 @@
+//! `diagnose_container`: every way in which a container can fail, on every engine that there is.
+
+use bollard::query_parameters::{
+    KillContainerOptions, RestartContainerOptions, StartContainerOptions,
+    StopContainerOptionsBuilder,
+};
+use serde_json::{Value, json};
+
+use crate::docker::lab::Lab;
+use crate::docker::{fail, succeed};
+
+impl Lab {
+    async fn diagnose(&self, container: &str) -> Value {
+        let arguments = json!({"container": container});
+        succeed(&self.server, "diagnose_container", arguments).await
+    }
+
+    /// Starts it although that fails.
+    async fn try_start(&self, container: &str) -> String {
+        let start = self
+            .docker
+            .start_container(container, None::<StartContainerOptions>);
+        start.await.unwrap_err().to_string()
+    }
+}
+
+#[track_caller]
+fn is(diagnosis: &Value, cause: &str, confidence: &str) {
+    assert_eq!(diagnosis["cause"], cause, "{diagnosis}");
+    assert_eq!(diagnosis["confidence"], confidence, "{diagnosis}");
+    assert_ne!(diagnosis["evidence"], json!([]), "{diagnosis}");
+    // Where all is well nothing is left to do.
+    assert!(
+        cause == "running" || diagnosis["next_steps"] != json!([]),
+        "{diagnosis}"
+    );
+}
+
+#[track_caller]
+fn mentions(diagnosis: &Value, part: &str) {
+    assert!(diagnosis.to_string().contains(part), "{part}: {diagnosis}");
+}
+
+#[tokio::test]
+async fn out_of_memory() {
+    for mut lab in Lab::everywhere().await {
+        let eat = "x=$(head -c 64000000 /dev/zero | tr '\\0' x); echo $x | wc -c";
+        let more = json!({"HostConfig": {"Memory": 16 << 20}});
+        let name = lab.finish("oom", &["sh", "-c", eat], more).await;
+        let diagnosis = lab.diagnose(&name).await;
+        is(&diagnosis, "oom_killed", "high");
+        mentions(&diagnosis, "16 MiB");
+    }
+}
+
+#[tokio::test]
+async fn killed_from_outside() {
+    for mut lab in Lab::everywhere().await {
+        let name = lab.run("killed", &["sleep", "600"], json!({})).await;
+        let kill = lab
+            .docker
+            .kill_container(&name, None::<KillContainerOptions>);
+        kill.await.unwrap();
+        lab.until(&name, "exited").await;
+        let diagnosis = lab.diagnose(&name).await;
+        is(&diagnosis, "killed", "high");
+        mentions(&diagnosis, "signal 9");
+    }
+}
+
+#[tokio::test]
+async fn stopped_and_not_listening() {
+    for mut lab in Lab::everywhere().await {
+        let name = lab.run("deaf", &["sleep", "600"], json!({})).await;
+        let options = StopContainerOptionsBuilder::new().t(0).build();
+        let stop = lab.docker.stop_container(&name, Some(options));
+        stop.await.unwrap();
+        let diagnosis = lab.diagnose(&name).await;
+        is(&diagnosis, "killed", "high");
+        mentions(&diagnosis, "did not end in time");
+
+        let obeys = [
+            "sh",
+            "-c",
+            "trap 'exit 0' TERM; while :; do sleep 0.1; done",
+        ];
+        let name = lab.run("obeys", &obeys, json!({})).await;
+        let options = StopContainerOptionsBuilder::new().t(9).build();
+        let stop = lab.docker.stop_container(&name, Some(options));
+        stop.await.unwrap();
+        is(&lab.diagnose(&name).await, "stopped", "high");
+    }
+}
+
+#[tokio::test]
+async fn an_error_of_the_application() {
+    for mut lab in Lab::everywhere().await {
+        let script = "echo starting; echo 'FATAL: connection refused to db:5432' >&2; exit 3";
+        let name = lab.finish("app", &["sh", "-c", script], json!({})).await;
+        let diagnosis = lab.diagnose(&name).await;
+        is(&diagnosis, "app_error", "high");
+        assert_eq!(diagnosis["log"], "FATAL: connection refused to db:5432");
+        mentions(&diagnosis, "share a network");
+        mentions(&diagnosis, "die (exit code 3)");
+    }
+}
+
+#[tokio::test]
+async fn a_command_that_is_not_there() {
+    for mut lab in Lab::everywhere().await {
+        let name = lab.create("nope", &["/nope"], json!({})).await;
+        lab.try_start(&name).await;
+        is(&lab.diagnose(&name).await, "command_not_found", "high");
+        let name = lab
+            .finish("typo", &["sh", "-c", "frobnicate"], json!({}))
+            .await;
+        let diagnosis = lab.diagnose(&name).await;
+        is(&diagnosis, "command_not_found", "high");
+        mentions(&diagnosis, "frobnicate");
+    }
+}
+
+#[tokio::test]
+async fn a_command_that_cannot_be_executed() {
+    for mut lab in Lab::everywhere().await {
+        let name = lab.create("dir", &["/tmp"], json!({})).await;
+        lab.try_start(&name).await;
+        is(&lab.diagnose(&name).await, "not_executable", "high");
+        let script = "touch /tmp/x; /tmp/x";
+        let name = lab.finish("bit", &["sh", "-c", script], json!({})).await;
+        is(&lab.diagnose(&name).await, "not_executable", "medium");
+    }
+}
+
+#[tokio::test]
+async fn a_port_that_is_taken() {
+    for mut lab in Lab::everywhere().await {
+        let publish = |port: &str| {
+            json!({
+                "ExposedPorts": {"80/tcp": {}},
+                "HostConfig": {"PortBindings": {"80/tcp": [{"HostIp": "127.0.0.1", "HostPort": port}]}},
+            })
+        };
+        let first = lab.run("first", &["sleep", "600"], publish("0")).await;
+        let shown = succeed(&lab.server, "get_container", json!({"container": first})).await;
+        let taken = shown["ports"][0].as_str().unwrap();
+        let taken = &taken[taken.find(':').unwrap() + 1..taken.find('-').unwrap()];
+        let second = lab.create("second", &["true"], publish(taken)).await;
+        lab.try_start(&second).await;
+        let diagnosis = lab.diagnose(&second).await;
+        is(&diagnosis, "port_taken", "high");
+        mentions(&diagnosis, &format!("127.0.0.1:{taken}"));
+        mentions(&diagnosis, &format!("Stop `{first}`"));
+    }
+}
+
+#[tokio::test]
+async fn a_directory_to_bind_that_is_not_there() {
+    for mut lab in Lab::everywhere().await {
+        let dir = std::env::temp_dir().join(lab.name("bind"));
+        std::fs::create_dir(&dir).unwrap();
+        let mount = json!({"Type": "bind", "Source": dir, "Target": "/data"});
+        let more = json!({"HostConfig": {"Mounts": [mount]}});
+        let name = lab.create("bind", &["true"], more).await;
+        std::fs::remove_dir(&dir).unwrap();
+        let said = lab.try_start(&name).await;
+        // The engine keeps no reason; what it said can be passed on.
+        let diagnosis = lab.diagnose(&name).await;
+        is(&diagnosis, "bind_source_missing", "medium");
+        mentions(&diagnosis, dir.to_str().unwrap());
+        for container in [&*name, "that-was-never-created"] {
+            let arguments = json!({"container": container, "error": said});
+            let diagnosis = succeed(&lab.server, "diagnose_container", arguments).await;
+            is(&diagnosis, "bind_source_missing", "high");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_crash_loop_at_whatever_instant() {
+    for mut lab in Lab::everywhere().await {
+        let more = json!({"HostConfig": {"RestartPolicy": {"Name": "always"}}});
+        let command = ["sh", "-c", "echo boom >&2; exit 1"];
+        let name = lab.run("loop", &command, more).await;
+        for _ in 0..5 {
+            let diagnosis = lab.diagnose(&name).await;
+            assert_eq!(diagnosis["cause"], "crash_loop", "{diagnosis}");
+            assert_eq!(diagnosis["also"][0]["cause"], "app_error", "{diagnosis}");
+            mentions(&diagnosis, "boom");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_restart_that_was_asked_for_is_no_loop() {
+    for mut lab in Lab::everywhere().await {
+        let more = json!({"HostConfig": {"RestartPolicy": {"Name": "always"}}});
+        let name = lab.run("fine", &["sleep", "600"], more).await;
+        let now = RestartContainerOptions {
+            t: Some(0),
+            ..Default::default()
+        };
+        let restart = lab.docker.restart_container(&name, Some(now));
+        restart.await.unwrap();
+        is(&lab.diagnose(&name).await, "running", "high");
+    }
+}
+
+#[tokio::test]
+async fn a_health_check_that_fails() {
+    for mut lab in Lab::everywhere().await {
+        let check = |script: &str| json!({"Healthcheck": {"Test": ["CMD-SHELL", script], "Interval": 100_000_000, "Retries": 1}});
+        let sick = check("echo not ready; exit 1");
+        let sick = lab.run("sick", &["sleep", "600"], sick).await;
+        let blind = check("curl -f http://localhost/");
+        let blind = lab.run("blind", &["sleep", "600"], blind).await;
+        let wait = async |name: &str| {
+            for _ in 0..200 {
+                let diagnosis = lab.diagnose(name).await;
+                if diagnosis["cause"] == "unhealthy" {
+                    return diagnosis;
+                }
+                tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+            }
+            panic!("{name} never became unhealthy");
+        };
+        let diagnosis = wait(&sick).await;
+        is(&diagnosis, "unhealthy", "high");
+        mentions(&diagnosis, "exit code 1: not ready");
+        mentions(&wait(&blind).await, "not in the image");
+    }
+}
+
+#[tokio::test]
+async fn a_log_that_is_not_kept() {
+    for mut lab in Lab::everywhere().await {
+        let none = || json!({"HostConfig": {"LogConfig": {"Type": "none"}}});
+        let name = lab.run("mute", &["sleep", "600"], none()).await;
+        is(&lab.diagnose(&name).await, "no_logs", "high");
+        let command = ["sh", "-c", "exit 4"];
+        let name = lab.finish("mute-and-broken", &command, none()).await;
+        let diagnosis = lab.diagnose(&name).await;
+        is(&diagnosis, "app_error", "medium");
+        assert_eq!(diagnosis["also"][0]["cause"], "no_logs", "{diagnosis}");
+    }
+}
+
+#[tokio::test]
+async fn what_is_well_is_called_well() {
+    for mut lab in Lab::everywhere().await {
+        let name = lab.create("new", &["true"], json!({})).await;
+        is(&lab.diagnose(&name).await, "never_started", "high");
+        let name = lab.finish("job", &["true"], json!({})).await;
+        is(&lab.diagnose(&name).await, "finished", "high");
+        let name = lab.run("up", &["sleep", "600"], json!({})).await;
+        is(&lab.diagnose(&name).await, "running", "high");
+        lab.docker.pause_container(&name).await.unwrap();
+        is(&lab.diagnose(&name).await, "paused", "high");
+        lab.docker.unpause_container(&name).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_name_that_nobody_has() {
+    let Some(mut lab) = Lab::open().await else {
+        return;
+    };
+    let name = lab.create("shop-web-1", &["true"], json!({})).await;
+    let arguments = json!({"container": format!("{name}x")});
+    let message = fail(&lab.server, "diagnose_container", arguments).await;
+    assert!(message.contains(&format!("`{name}`")), "{message}");
+}

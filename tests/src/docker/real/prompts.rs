@@ -1,0 +1,81 @@
+//! The prompts, with what the engine says now in them.
+
+use serde_json::{Value, json};
+
+use crate::docker::lab::Lab;
+
+impl Lab {
+    async fn prompt(&self, name: &str, arguments: Value) -> String {
+        let params = json!({"name": name, "arguments": arguments});
+        let result = self.server.result("prompts/get", params).await;
+        result["messages"][0]["content"]["text"]
+            .as_str()
+            .unwrap()
+            .to_owned()
+    }
+
+    async fn completions(&self, reference: Value, argument: &str, value: &str) -> Value {
+        let params = json!({"ref": reference, "argument": {"name": argument, "value": value}});
+        let result = self.server.result("completion/complete", params).await;
+        result["completion"]["values"].clone()
+    }
+}
+
+#[tokio::test]
+async fn a_container_is_troubleshot_with_its_diagnosis() {
+    let Some(mut lab) = Lab::open().await else {
+        return;
+    };
+    let name = lab
+        .finish("broken", &["sh", "-c", "exit 7"], json!({}))
+        .await;
+    let text = lab
+        .prompt("troubleshoot_container", json!({"container": name}))
+        .await;
+    assert!(
+        text.contains(&name) && text.contains("exit code 7"),
+        "{text}"
+    );
+    let reference = json!({"type": "ref/prompt", "name": "troubleshoot_container"});
+    let values = lab.completions(reference, "container", &lab.name("")).await;
+    assert_eq!(values, json!([name]));
+    let params = json!({"name": "troubleshoot_container", "arguments": {"container": "../x"}});
+    lab.server.error("prompts/get", params).await;
+}
+
+#[tokio::test]
+async fn a_compose_project_is_reviewed() {
+    let Some(mut lab) = Lab::open().await else {
+        return;
+    };
+    let project = lab.name("shop");
+    let labels = json!({"Labels": {"com.docker.compose.project": project, "com.docker.compose.service": "web"}});
+    let name = lab.create("web", &["true"], labels).await;
+    let text = lab
+        .prompt("review_compose_project", json!({"project": project}))
+        .await;
+    assert!(
+        text.contains(&format!("service web: container `{name}`")),
+        "{text}"
+    );
+    let reference = json!({"type": "ref/prompt", "name": "review_compose_project"});
+    let values = lab.completions(reference, "project", &project[..12]).await;
+    assert!(values.as_array().unwrap().contains(&json!(project)));
+    let params = json!({"name": "review_compose_project", "arguments": {"project": "nope"}});
+    let error = lab.server.error("prompts/get", params).await;
+    assert!(error.to_string().contains(&project), "{error}");
+}
+
+#[tokio::test]
+async fn cleaning_up_begins_with_what_does_not_run() {
+    let Some(mut lab) = Lab::open().await else {
+        return;
+    };
+    let name = lab.finish("old", &["true"], json!({})).await;
+    let text = lab.prompt("clean_up_safely", json!({})).await;
+    assert!(
+        text.contains(&name) && text.contains("Exited (0)"),
+        "{text}"
+    );
+    assert!(text.len() < 16_000);
+}

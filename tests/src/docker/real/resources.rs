@@ -1,0 +1,168 @@
+//! The resources and what they hold.
+
+use serde_json::{Value, json};
+
+use crate::docker::lab::Lab;
+use crate::docker::proxy::Proxy;
+use crate::docker::{SERVER, fail, succeed};
+use crate::harness::{Server, stdio};
+
+/// What a resource holds.
+async fn read(server: &Server, uri: &str) -> Value {
+    let result = server.result("resources/read", json!({"uri": uri})).await;
+    assert_eq!(result["contents"][0]["uri"], uri);
+    serde_json::from_str(result["contents"][0]["text"].as_str().unwrap()).unwrap()
+}
+
+#[tokio::test]
+async fn containers_are_read_as_the_tools_tell_them() {
+    let Some(mut lab) = Lab::open().await else {
+        return;
+    };
+    let command = ["sh", "-c", "echo hello; sleep 600"];
+    let name = lab.run("web", &command, json!({})).await;
+    let uri = format!("docker://containers/{name}");
+    let shown = read(&lab.server, &uri).await;
+    assert_eq!(
+        (&shown["name"], &shown["state"]["status"]),
+        (&json!(name), &json!("running"))
+    );
+    // By its id as well.
+    let id = shown["id"].as_str().unwrap();
+    let same = read(&lab.server, &format!("docker://containers/{id}")).await;
+    assert_eq!(same["name"], shown["name"]);
+    for _ in 0..200 {
+        let log = read(&lab.server, &format!("{uri}/logs")).await;
+        if log["log"] == "hello" {
+            break;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+    }
+    assert_eq!(
+        read(&lab.server, &format!("{uri}/logs")).await["log"],
+        "hello"
+    );
+    let stats = read(&lab.server, &format!("{uri}/stats")).await;
+    assert!(
+        stats["containers"][0]["memory_bytes"].as_u64().unwrap() > 0,
+        "{stats}"
+    );
+    let all = read(&lab.server, "docker://containers").await;
+    assert!(!all["containers"].as_array().unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn what_does_not_exist_is_not_found() {
+    let Some(lab) = Lab::open().await else {
+        return;
+    };
+    for uri in [
+        "docker://containers/nobody-has-this-name",
+        "docker://nothing",
+        "docker://containers/a/b",
+    ] {
+        let error = lab
+            .server
+            .error("resources/read", json!({"uri": uri}))
+            .await;
+        assert_eq!(error["data"]["kind"], "resource_not_found", "{error}");
+    }
+}
+
+#[tokio::test]
+async fn hostile_uris_reach_no_engine() {
+    let Some(lab) = Lab::open().await else {
+        return;
+    };
+    let proxy = Proxy::start(&lab.host).await;
+    let server = Server::start(SERVER, &[("DOCKER_HOST", &proxy.host)]).await;
+    let hostile = [
+        "..",
+        "../volumes/x",
+        "..%2Fvolumes%2Fx",
+        "%2e%2e%2fvolumes",
+        "a%3Fall=1",
+        "a%23",
+        "a%00",
+        "a%0a",
+        "a%2e%2e%2f",
+        "%252e%252e",
+        "a b",
+        "-a",
+        "%ff",
+        "a/../../volumes",
+        "a?x=1",
+    ];
+    let mut uris = Vec::new();
+    for name in hostile {
+        for end in ["", "/logs", "/stats"] {
+            uris.push(format!("docker://containers/{name}{end}"));
+        }
+        uris.push(format!("docker://compose/{name}"));
+        uris.push(format!("docker://images/{name}"));
+    }
+    for uri in &uris {
+        lab.server
+            .error("resources/read", json!({"uri": uri}))
+            .await;
+        server.error("resources/read", json!({"uri": uri})).await;
+    }
+    let requests = proxy.requests();
+    assert!(requests.is_empty(), "{requests:?}");
+}
+
+#[tokio::test]
+async fn names_are_completed() {
+    let Some(mut lab) = Lab::open().await else {
+        return;
+    };
+    let name = lab.create("complete-me", &["true"], json!({})).await;
+    for end in ["", "/logs", "/stats"] {
+        let params = json!({
+            "ref": {"type": "ref/resource", "uri": format!("docker://containers/{{id}}{end}")},
+            "argument": {"name": "id", "value": lab.name("comp")},
+        });
+        let result = lab.server.result("completion/complete", params).await;
+        assert_eq!(result["completion"]["values"], json!([name]));
+    }
+}
+
+#[tokio::test]
+async fn what_the_rules_hide_is_nowhere() {
+    let Some(mut lab) = Lab::open().await else {
+        return;
+    };
+    let name = lab.create("hidden", &["true"], json!({})).await;
+    let rule = format!("name={name}");
+    let env = [("DOCKER_HOST", &*lab.host), ("DOCKER_MCP_DENY", &*rule)];
+    let server = Server::start(SERVER, &env).await;
+    server.until("online").await;
+    let listed = server.result("resources/list", json!({})).await;
+    assert!(!listed.to_string().contains(&name), "{listed}");
+    let text = fail(&server, "diagnose_container", json!({"container": name})).await;
+    assert!(text.contains("out of bounds"), "{text}");
+    for end in ["", "/logs", "/stats"] {
+        let uri = format!("docker://containers/{name}{end}");
+        server.error("resources/read", json!({"uri": uri})).await;
+    }
+    let params = json!({"name": "troubleshoot_container", "arguments": {"container": name}});
+    server.error("prompts/get", params).await;
+}
+
+#[tokio::test]
+async fn stdio_has_them_too() {
+    let Some(mut lab) = Lab::open().await else {
+        return;
+    };
+    let name = lab.create("stdio", &["true"], json!({})).await;
+    let client = stdio(SERVER, &[("DOCKER_HOST", &lab.host)]).await;
+    let uri = format!("docker://containers/{name}");
+    let read = client.request("resources/read", &json!({"uri": uri})).await;
+    assert!(read.unwrap().get().contains(&name));
+    let diagnosis = json!({"container": name});
+    let diagnosis = client.call_tool("diagnose_container", &diagnosis).await;
+    let structured = diagnosis.unwrap().structured_content.unwrap();
+    assert!(structured.get().contains("never_started"));
+    client.close().await;
+    succeed(&lab.server, "list_containers", json!({})).await;
+}

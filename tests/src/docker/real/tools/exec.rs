@@ -1,0 +1,237 @@
+//! `execute_command`: off, exact, bounded, and really over when it says so.
+
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use super::super::super::lab::Lab;
+use super::talk::Talk;
+use super::{fail, lab, open_lab, succeed};
+
+async fn execute(lab: &Lab, container: &str, more: Value) -> Value {
+    let mut arguments = json!({"container": container});
+    arguments
+        .as_object_mut()
+        .unwrap()
+        .extend(more.as_object().unwrap().clone());
+    succeed(&lab.server, "execute_command", arguments).await
+}
+
+/// What runs in a container, as the engine tells.
+async fn processes(lab: &Lab, container: &str) -> Vec<String> {
+    let top = lab.docker.top_processes(container, None).await.unwrap();
+    let rows = top.processes.unwrap();
+    rows.into_iter()
+        .map(|row| row.last().unwrap().clone())
+        .collect()
+}
+
+#[tokio::test]
+async fn it_is_off_unless_it_is_switched_on() {
+    let Some(mut lab) = lab(&[]).await else {
+        return;
+    };
+    let name = lab.run("web", &["sleep", "600"], json!({})).await;
+    let arguments = json!({"container": name, "command": ["touch", "/x"]});
+    let refused = fail(&lab.server, "execute_command", arguments).await;
+    assert!(refused.contains("--allow-exec"), "{refused}");
+    assert!(lab.docker.container_changes(&name).await.unwrap().is_none());
+}
+
+#[tokio::test]
+async fn streams_and_exit_code_are_kept_apart() {
+    let Some(mut lab) = open_lab().await else {
+        return;
+    };
+    let name = lab.run("web", &["sleep", "600"], json!({})).await;
+    let script = "echo out; echo err >&2; exit 3";
+    let done = execute(&lab, &name, json!({"command": [script], "shell": true})).await;
+    assert_eq!(
+        (&done["stdout"], &done["stderr"]),
+        (&json!("out\n"), &json!("err\n"))
+    );
+    assert_eq!(done["exit_code"], 3);
+    let more = json!({"command": ["sh", "-c", "pwd; echo $A; id -u"], "working_dir": "/bin",
+        "env": {"A": "b c"}, "user": "1000"});
+    assert_eq!(
+        execute(&lab, &name, more).await["stdout"],
+        "/bin\nb c\n1000\n"
+    );
+}
+
+#[tokio::test]
+async fn arguments_reach_the_program_as_they_are() {
+    let Some(mut lab) = open_lab().await else {
+        return;
+    };
+    let name = lab.run("web", &["sleep", "600"], json!({})).await;
+    let odd = [
+        "$(id)",
+        "`id`",
+        "; touch /x",
+        "a b",
+        "\"'",
+        "*",
+        "-n",
+        "",
+        "$1",
+        "é\n",
+    ];
+    let mut command = vec!["printf", "[%s]"];
+    command.extend(odd);
+    let done = execute(&lab, &name, json!({"command": command})).await;
+    let expected: String = odd.iter().map(|word| format!("[{word}]")).collect();
+    assert_eq!(done["stdout"], json!(expected));
+    assert!(lab.docker.container_changes(&name).await.unwrap().is_none());
+    let line = json!({"container": name, "command": ["echo", "two"], "shell": true});
+    let refused = fail(&lab.server, "execute_command", line).await;
+    assert!(refused.contains("one line"), "{refused}");
+}
+
+#[tokio::test]
+async fn a_command_that_cannot_run_says_so() {
+    let Some(mut lab) = open_lab().await else {
+        return;
+    };
+    let name = lab.run("web", &["sleep", "600"], json!({})).await;
+    let missing = execute(&lab, &name, json!({"command": ["nope"]})).await;
+    assert_eq!(missing["exit_code"], 127);
+    assert!(
+        missing["note"].as_str().unwrap().contains("not found"),
+        "{missing}"
+    );
+    let other = execute(&lab, &name, json!({"command": ["/etc"]})).await;
+    assert_eq!(other["exit_code"], 126, "{other}");
+    let ended = lab.finish("ended", &["true"], json!({})).await;
+    let arguments = json!({"container": ended, "command": ["true"]});
+    let refused = fail(&lab.server, "execute_command", arguments).await;
+    assert!(refused.contains("is exited"), "{refused}");
+}
+
+#[tokio::test]
+async fn a_timeout_leaves_no_process_behind() {
+    let Some(mut lab) = open_lab().await else {
+        return;
+    };
+    let name = lab.run("web", &["sleep", "600"], json!({})).await;
+    let begin = Instant::now();
+    let more = json!({"command": ["sleep", "601"], "timeout_seconds": 1});
+    let done = execute(&lab, &name, more).await;
+    assert_eq!(
+        (&done["timed_out"], &done["exit_code"]),
+        (&json!(true), &json!(137))
+    );
+    // With all that it has started, and what it said before.
+    let script = "echo begun; sleep 602 & sleep 603 & sleep 604";
+    let more = json!({"command": [script], "shell": true, "timeout_seconds": 1});
+    let done = execute(&lab, &name, more).await;
+    assert_eq!(
+        (&done["timed_out"], &done["stdout"]),
+        (&json!(true), &json!("begun\n"))
+    );
+    assert!(
+        begin.elapsed() < Duration::from_secs(15),
+        "{:?}",
+        begin.elapsed()
+    );
+    assert_eq!(processes(&lab, &name).await, ["sleep 600"]);
+}
+
+#[tokio::test]
+async fn giving_up_ends_the_process() {
+    let Some(mut lab) = open_lab().await else {
+        return;
+    };
+    let name = lab.run("web", &["sleep", "600"], json!({})).await;
+    let mut talk = Talk::open(&lab.host, &[("DOCKER_MCP_ALLOW_EXEC", "1")]).await;
+    let command = json!(["sh", "-c", "sleep 605"]);
+    let id = talk
+        .start(
+            "execute_command",
+            json!({"container": name, "command": command}),
+        )
+        .await;
+    until(async || {
+        processes(&lab, &name)
+            .await
+            .contains(&"sleep 605".to_owned())
+    })
+    .await;
+    talk.cancel(id).await;
+    until(async || processes(&lab, &name).await == ["sleep 600"]).await;
+}
+
+async fn until(reached: impl AsyncFn() -> bool) {
+    for _ in 0..200 {
+        if reached().await {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    panic!("it never happened");
+}
+
+#[tokio::test]
+async fn output_is_bounded() {
+    let Some(mut lab) = open_lab().await else {
+        return;
+    };
+    let name = lab.run("web", &["sleep", "600"], json!({})).await;
+    let script = "echo first; yes middle | head -c 5000000; echo; echo last";
+    let done = execute(&lab, &name, json!({"command": [script], "shell": true})).await;
+    let stdout = done["stdout"].as_str().unwrap();
+    assert!(stdout.starts_with("first\n") && stdout.ends_with("last\n"));
+    assert!(stdout.len() < 8_000 && done["omitted_bytes"].as_u64().unwrap() > 4_900_000);
+}
+
+#[tokio::test]
+async fn secrets_in_the_output_are_hidden() {
+    let Some(mut lab) = open_lab().await else {
+        return;
+    };
+    let name = lab
+        .run(
+            "web",
+            &["sleep", "600"],
+            json!({"Env": ["DB_PASSWORD=canary-7"]}),
+        )
+        .await;
+    let done = execute(&lab, &name, json!({"command": ["env"]})).await;
+    assert!(!done.to_string().contains("canary-7"), "{done}");
+    assert!(done["redacted"].as_u64().unwrap() > 0);
+}
+
+#[tokio::test]
+async fn without_a_shell_it_says_that_it_still_runs() {
+    let Some(mut lab) = open_lab().await else {
+        return;
+    };
+    let tag = format!("{}:1", lab.name("bare"));
+    let dockerfile =
+        "FROM scratch\nCOPY --from=busybox:test /bin/busybox /sleep\nCMD [\"/sleep\", \"600\"]";
+    let arguments = json!({"tag": tag, "dockerfile": dockerfile});
+    succeed(&lab.server, "build_image", arguments).await;
+    let name = lab
+        .run("web", &["/sleep", "600"], json!({"Image": tag}))
+        .await;
+    let quick = execute(&lab, &name, json!({"command": ["/sleep", "0"]})).await;
+    assert_eq!(quick["exit_code"], 0, "{quick}");
+    let slow = execute(
+        &lab,
+        &name,
+        json!({"command": ["/sleep", "606"], "timeout_seconds": 1}),
+    )
+    .await;
+    assert_eq!(
+        (&slow["timed_out"], &slow["still_running"]),
+        (&json!(true), &json!(true))
+    );
+    let exec = slow["exec_id"].as_str().unwrap();
+    assert_eq!(
+        lab.docker.inspect_exec(exec).await.unwrap().running,
+        Some(true)
+    );
+    lab.forget(&name).await;
+    let arguments = json!({"image": tag, "confirm": tag});
+    succeed(&lab.server, "remove_image", arguments).await;
+}
