@@ -36,6 +36,16 @@ pub(crate) fn docker() -> Option<String> {
     variable("MCP_TEST_DOCKER_HOST")
 }
 
+/// Every real engine there is: that one, and those of other generations.
+pub(crate) fn docker_engines() -> Vec<String> {
+    let more = std::env::var("MCP_TEST_DOCKER_HOSTS").unwrap_or_default();
+    let more = more.split(' ').filter(|host| !host.is_empty());
+    docker()
+        .into_iter()
+        .chain(more.map(str::to_owned))
+        .collect()
+}
+
 fn variable(name: &str) -> Option<String> {
     let value = std::env::var(name).ok().filter(|value| !value.is_empty());
     if value.is_none() {
