@@ -38,10 +38,12 @@ pub(super) struct BuildImage {
     /// Further files, by relative path.
     #[serde(default)]
     files: BTreeMap<String, String>,
+    /// Values of its ARGs.
     #[serde(default)]
     build_args: BTreeMap<String, String>,
     /// Stage to build.
     target: Option<String>,
+    /// Run every step anew.
     #[serde(default)]
     no_cache: bool,
 }

@@ -22,6 +22,7 @@ use crate::name::{ContainerName, ObjectName};
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ComposeDown {
+    /// Its name.
     project: ObjectName,
     /// Also its volumes, with all data.
     #[serde(default)]

@@ -17,6 +17,7 @@ use crate::policy::Wanted;
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ConnectNetwork {
+    /// Name or id.
     network: ObjectName,
     /// Name or id.
     container: ContainerName,

@@ -23,6 +23,7 @@ pub(super) struct CopyToContainer {
     path: String,
     /// What to write; or `base64`.
     text: Option<String>,
+    /// What to write, where it is no text.
     base64: Option<String>,
     /// Permissions in octal, as 644 (default).
     mode: Option<Bounded<0, 7777>>,

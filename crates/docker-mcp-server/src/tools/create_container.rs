@@ -29,14 +29,18 @@ mod port;
 pub(super) struct CreateContainer {
     /// Must exist here; else pull_image first.
     image: ImageName,
+    /// Default: one that the engine makes up.
     name: Option<ContainerName>,
     /// Program and arguments; default: the image's.
     #[serde(default)]
     command: Vec<String>,
+    /// Default: the image's.
     #[serde(default)]
     entrypoint: Vec<String>,
+    /// Environment variables.
     #[serde(default)]
     env: BTreeMap<String, String>,
+    /// Labels of its own.
     #[serde(default)]
     labels: BTreeMap<String, String>,
     /// `8080:80`, `127.0.0.1:8080:80/udp`, or `80` for any free port.
@@ -48,9 +52,13 @@ pub(super) struct CreateContainer {
     /// Network, or `none`, `host`.
     network: Option<String>,
     restart: Option<RestartPolicy>,
+    /// Memory limit in MiB.
     memory_mb: Option<Bounded<6, 4_000_000>>,
+    /// CPU limit, as 0.5.
     cpus: Option<f64>,
+    /// User or uid to run as.
     user: Option<String>,
+    /// Directory to start in.
     working_dir: Option<String>,
     /// Remove it when it ends.
     #[serde(default)]
@@ -58,13 +66,15 @@ pub(super) struct CreateContainer {
     /// Do not start it.
     #[serde(default)]
     only_create: bool,
+    /// Only where the policy allows it, as the next three.
     #[serde(default)]
     privileged: bool,
+    /// Capabilities to add.
     #[serde(default)]
     cap_add: Vec<String>,
-    /// Process namespace: `host`.
+    /// Process namespace, as `host`.
     pid: Option<String>,
-    /// IPC namespace: `host`.
+    /// IPC namespace, as `host`.
     ipc: Option<String>,
 }
 

@@ -19,12 +19,14 @@ use crate::policy::{CREATED, Subject};
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct CreateNetwork {
+    /// Its name.
     network: ObjectName,
     /// `172.30.0.0/16`; default: a free one.
     subnet: Option<String>,
     /// Without a way out.
     #[serde(default)]
     internal: bool,
+    /// Labels of its own.
     #[serde(default)]
     labels: BTreeMap<String, String>,
 }

@@ -19,7 +19,9 @@ use crate::policy::{CREATED, Subject};
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct CreateVolume {
+    /// Its name.
     volume: ObjectName,
+    /// Labels of its own.
     #[serde(default)]
     labels: BTreeMap<String, String>,
 }

@@ -16,6 +16,7 @@ use crate::name::{ContainerName, ObjectName};
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct DisconnectNetwork {
+    /// Name or id.
     network: ObjectName,
     /// Name or id.
     container: ContainerName,

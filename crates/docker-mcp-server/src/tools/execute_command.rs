@@ -30,8 +30,11 @@ pub(super) struct ExecuteCommand {
     /// Run the line by `sh -c`.
     #[serde(default)]
     shell: bool,
+    /// User or uid to run as.
     user: Option<String>,
+    /// Directory to start in.
     working_dir: Option<String>,
+    /// Further environment variables.
     #[serde(default)]
     env: BTreeMap<String, String>,
     /// After which it is killed; default 20.

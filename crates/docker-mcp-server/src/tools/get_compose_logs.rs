@@ -26,6 +26,7 @@ const AT_ONCE: usize = 8;
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct GetComposeLogs {
+    /// Its name.
     project: ObjectName,
     /// Only this one.
     service: Option<String>,

@@ -25,6 +25,7 @@ const MAX_ITEMS: usize = 40;
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct GetImage {
+    /// Name or id.
     image: ImageName,
 }
 

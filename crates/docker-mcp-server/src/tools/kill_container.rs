@@ -16,6 +16,7 @@ use crate::name::ContainerName;
 pub(super) struct KillContainer {
     /// Name or id.
     container: ContainerName,
+    /// Default KILL.
     #[serde(default)]
     signal: Signal,
     /// Its name again, where the user cannot be asked; not for HUP, USR1, USR2.

@@ -40,6 +40,7 @@ pub(super) struct ListEvents {
     since: Option<Since>,
     /// Likewise; default: now.
     until: Option<Since>,
+    /// Only of this kind.
     kind: Option<EventKind>,
     /// Only of objects whose name contains this.
     name: Option<String>,

@@ -19,6 +19,7 @@ const MAX_ITEMS: usize = 100;
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Prune {
+    /// What to remove: what no container uses, or containers that do not run.
     what: What,
     /// Images: also those with a name. Volumes: also those with a name.
     #[serde(default)]

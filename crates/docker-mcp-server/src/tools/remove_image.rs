@@ -15,6 +15,7 @@ use crate::name::ImageName;
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct RemoveImage {
+    /// Name or id.
     image: ImageName,
     /// Also where stopped containers use it, and with all of its names.
     #[serde(default)]

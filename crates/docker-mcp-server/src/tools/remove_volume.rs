@@ -15,6 +15,7 @@ use crate::name::ObjectName;
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct RemoveVolume {
+    /// Its name.
     volume: ObjectName,
     /// Its name again, where the user cannot be asked.
     confirm: Option<String>,

@@ -16,6 +16,7 @@ use crate::policy::Subject;
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct TagImage {
+    /// Name or id.
     image: ImageName,
     /// `name:tag`.
     new_name: ImageName,

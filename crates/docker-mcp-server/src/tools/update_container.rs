@@ -19,8 +19,11 @@ use crate::policy::Subject;
 pub(super) struct UpdateContainer {
     /// Name or id.
     container: ContainerName,
+    /// Its name from now on.
     new_name: Option<ContainerName>,
+    /// Memory limit in MiB.
     memory_mb: Option<Bounded<6, 4_000_000>>,
+    /// CPU limit, as 0.5.
     cpus: Option<f64>,
     /// Most processes.
     pids: Option<Bounded<1, 4_000_000>>,

@@ -23,6 +23,7 @@ const PAUSE: Duration = Duration::from_millis(300);
 pub(super) struct WaitContainer {
     /// Name or id.
     container: ContainerName,
+    /// What to wait for.
     #[serde(default)]
     until: Until,
     /// Default 25; longer only helps as a task.
