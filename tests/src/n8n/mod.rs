@@ -2,7 +2,6 @@
 
 mod faults;
 mod older;
-mod reading;
 mod real;
 mod site;
 

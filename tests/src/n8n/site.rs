@@ -63,7 +63,11 @@ impl Site {
 
     /// Makes a workflow of nodes in a row. Its name is unique.
     pub(super) async fn draft(&self, nodes: Vec<Value>, settings: Value) -> Workflow {
-        let name = unique("test");
+        self.named(unique("test"), nodes, settings).await
+    }
+
+    /// The same with a name.
+    pub(super) async fn named(&self, name: String, nodes: Vec<Value>, settings: Value) -> Workflow {
         let mut connections = json!({});
         for pair in nodes.windows(2) {
             let to = json!({"node": pair[1]["name"], "type": "main", "index": 0});
@@ -102,6 +106,27 @@ impl Site {
             .unwrap_or_else(|| panic!("no id: {run}"));
         self.api("GET", &format!("/executions/{id}?includeData=true"), None)
             .await
+    }
+
+    /// True for n8n 1: it says nothing of what a key may do.
+    pub(super) async fn is_old(&self) -> bool {
+        self.try_api("GET", "/discover", None).await.0 == 404
+    }
+
+    /// The path of a workflow's webhook.
+    pub(super) async fn webhook_path(&self, workflow: &Workflow) -> String {
+        let path = format!("/workflows/{}", workflow.id);
+        let workflow = self.api("GET", &path, None).await;
+        let path = &workflow["nodes"][0]["parameters"]["path"];
+        path.as_str().unwrap().to_owned()
+    }
+
+    /// Calls a webhook as anybody would.
+    pub(super) async fn hook(&self, path: &str, body: Value) {
+        let url = format!("{}/webhook/{path}", self.n8n.url);
+        let request = web().post(url).header("content-type", "application/json");
+        let response = request.body(body.to_string()).send().await.unwrap();
+        assert!(response.status().is_success(), "{response:?}");
     }
 
     /// Deactivates and deletes; n8n refuses the second until it is done with the first.
@@ -186,7 +211,11 @@ pub(super) fn chat() -> Value {
 }
 
 pub(super) fn form() -> Value {
-    let fields = json!({"values": [{"fieldLabel": "input"}]});
+    form_with(&json!([{"fieldLabel": "input"}]))
+}
+
+pub(super) fn form_with(fields: &Value) -> Value {
+    let fields = json!({ "values": fields });
     let parameters = json!({"formTitle": "F", "formFields": fields, "options": {}});
     node("Form", "n8n-nodes-base.formTrigger", 2.2, parameters)
 }

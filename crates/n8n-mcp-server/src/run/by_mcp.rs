@@ -9,13 +9,20 @@ use super::outcome::Run;
 use super::watch::{FIRST_PAUSE, Watch, longer};
 use crate::api::Execution;
 use crate::id::Id;
-use crate::plan::McpStart;
+use crate::plan::{Inputs, McpStart};
 
 /// What is known of the execution.
 enum Found {
     Id(Id),
     Execution(Box<Execution>),
     Nothing,
+}
+
+impl Found {
+    fn of(watch: &Watch<'_>, execution: Execution) -> Self {
+        watch.remember(&execution.id);
+        Self::Execution(Box::new(execution))
+    }
 }
 
 /// Has the server start it and follows its execution.
@@ -26,6 +33,9 @@ pub(super) async fn by_mcp(watch: &Watch<'_>, start: McpStart) -> Result<Run, To
     let starting = mcp
         .start(&watch.workflow, &start, request_id, within)
         .await?;
+    if starting.waits && !matches!(start.inputs, Inputs::Item(_) | Inputs::Webhook(_)) {
+        watch.keeps_nothing();
+    }
     let (id, run) = match found(watch, starting).await? {
         Found::Id(id) => {
             watch.remember(&id);
@@ -64,7 +74,11 @@ async fn found(watch: &Watch<'_>, mut starting: Starting) -> Result<Found, ToolE
                 })?;
                 return match watch.n8n.mcp.started(answer)? {
                     Started::Known(id) => Ok(Found::Id(id)),
-                    Started::Unknown => Ok(late(watch).await),
+                    // Nobody knows whether it has begun: only what holds our id is ours.
+                    Started::Unknown => Ok(match watch.find_once().await {
+                        Some(execution) => Found::of(watch, execution),
+                        None => Found::Nothing,
+                    }),
                 };
             }
             () = sleep(pause) => {}
@@ -73,8 +87,7 @@ async fn found(watch: &Watch<'_>, mut starting: Starting) -> Result<Found, ToolE
         watch.progress();
         if starting.waits {
             if let Some(execution) = watch.find_once().await {
-                watch.remember(&execution.id);
-                return Ok(Found::Execution(Box::new(execution)));
+                return Ok(Found::of(watch, execution));
             }
             if watch.left().is_zero() {
                 return Ok(late(watch).await);
@@ -86,8 +99,7 @@ async fn found(watch: &Watch<'_>, mut starting: Starting) -> Result<Found, ToolE
 /// The execution of a run that has certainly begun, if it has at all.
 async fn late(watch: &Watch<'_>) -> Found {
     if let Some(execution) = watch.find_once().await {
-        watch.remember(&execution.id);
-        return Found::Execution(Box::new(execution));
+        return Found::of(watch, execution);
     }
     match watch.only_new().await {
         Some(id) => Found::Id(id),

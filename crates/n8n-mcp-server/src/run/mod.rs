@@ -124,7 +124,7 @@ async fn stop(watch: &Watch<'_>) -> ToolError {
     let stopping = async {
         let id = match watch.known() {
             Some(id) => id,
-            None => watch.find_patiently().await?.id,
+            None => watch.find_patiently().await,
         };
         watch.n8n.api.stop(&id).await.is_ok().then_some(id)
     };

@@ -1,6 +1,7 @@
 //! Keeping an eye on one run: its bound, its caller, its execution.
 
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use mcp_core::tool::{Call, ToolError, ToolErrorKind};
@@ -32,6 +33,8 @@ pub(super) struct Watch<'a> {
     look_for: Duration,
     /// The newest execution of the workflow before this run.
     after: Option<u64>,
+    /// See [`Watch::keeps_nothing`].
+    is_anonymous: AtomicBool,
     /// Known as soon as the execution was found.
     execution: OnceLock<Id>,
 }
@@ -48,6 +51,7 @@ impl<'a> Watch<'a> {
             wait: order.wait,
             look_for: LOOK_FOR,
             after: None,
+            is_anonymous: AtomicBool::new(false),
             execution: OnceLock::new(),
         }
     }
@@ -109,6 +113,9 @@ impl<'a> Watch<'a> {
 
     /// The only execution that has begun since, for triggers that keep nothing of ours.
     pub(super) async fn only_new(&self) -> Option<Id> {
+        if !self.is_anonymous.load(Ordering::Relaxed) {
+            return None;
+        }
         self.search().only_new().await
     }
 
@@ -122,13 +129,21 @@ impl<'a> Watch<'a> {
     }
 
     /// Looks until it is there.
-    pub(super) async fn find_patiently(&self) -> Option<Execution> {
+    pub(super) async fn find_patiently(&self) -> Id {
         loop {
             if let Some(execution) = self.find_once().await {
-                return Some(execution);
+                return execution.id;
+            }
+            if let Some(id) = self.only_new().await {
+                return id;
             }
             sleep(FIRST_PAUSE).await;
         }
+    }
+
+    /// The trigger keeps nothing of ours, and n8n was asked to start it.
+    pub(super) fn keeps_nothing(&self) {
+        self.is_anonymous.store(true, Ordering::Relaxed);
     }
 
     /// [Follows](Self::follow) an execution of which only the id is known.

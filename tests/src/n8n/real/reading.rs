@@ -2,8 +2,8 @@
 
 use serde_json::json;
 
-use super::site::{Site, Workflow, echo, manual, set, unique, webhook_at};
-use super::{SERVER, done, refused};
+use super::super::site::{Site, Workflow, echo, manual, set, unique, webhook_at};
+use super::super::{SERVER, done, refused};
 use crate::harness::Server;
 
 #[tokio::test]

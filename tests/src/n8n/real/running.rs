@@ -1,0 +1,177 @@
+//! Runs that take longer, are given up, or leave nothing behind.
+
+use std::time::Duration;
+
+use mcp_client::Options;
+use serde_json::{Value, json};
+use tokio::sync::mpsc;
+use tokio::time::{sleep, timeout};
+
+use super::super::site::{Site, echo, set, wait, webhook};
+use super::super::{SERVER, done};
+use super::{end_of, run};
+use crate::harness::{Server, stdio};
+
+#[tokio::test]
+async fn a_long_run_is_followed_by_its_id() {
+    let Some(site) = Site::new() else { return };
+    let server = Server::start(SERVER, &site.env_without_mcp()).await;
+    let client = server.client().await;
+
+    let workflow = site.live(vec![webhook("lastNode"), wait(4), echo()]).await;
+    // The first run rides out the activation, so that the bounds of the others are theirs.
+    let (reports, mut reported) = mpsc::channel(64);
+    let arguments = json!({"workflow_id": workflow.id, "parameters": {"input": "slow"}});
+    let options = Options::default().progress(reports);
+    let result = client
+        .call_tool_with("run_workflow", &arguments, options)
+        .await
+        .unwrap();
+    let whole: Value = serde_json::from_str(result.structured_content.unwrap().get()).unwrap();
+    assert_eq!(whole["output"], json!({"result": "slow"}), "{whole}");
+    let first = reported.recv().await.expect("a report");
+    assert_eq!(first.total, Some(20.0));
+
+    for seconds in [0, 1] {
+        let arguments = json!({"workflow_id": workflow.id, "wait_seconds": seconds, "parameters": {"input": "later"}});
+        let early = done(&client, "run_workflow", arguments).await;
+        assert_eq!(early["status"], "running", "{early}");
+        let end = end_of(&client, &early).await;
+        assert_eq!(end["status"], "completed", "{end}");
+        assert_eq!(end["output"], json!({"result": "later"}));
+    }
+    site.delete(&workflow).await;
+}
+
+#[tokio::test]
+async fn an_early_reply_of_a_waiting_run_is_seen_through() {
+    let Some(site) = Site::new() else { return };
+    let server = Server::start(SERVER, &site.env_without_mcp()).await;
+    let client = server.client().await;
+    // From 65 s on n8n answers 200 at once, with what the trigger received.
+    let workflow = site.live(vec![webhook("lastNode"), wait(90), echo()]).await;
+    let arguments =
+        json!({"workflow_id": workflow.id, "wait_seconds": 4, "parameters": {"input": "x"}});
+    let waiting = done(&client, "run_workflow", arguments).await;
+    assert_eq!(waiting["status"], "waiting", "{waiting}");
+    assert_eq!(waiting.get("output"), None);
+    let id = waiting["execution_id"].as_str().unwrap();
+    site.api("POST", &format!("/executions/{id}/stop"), None)
+        .await;
+    let end = end_of(&client, &waiting).await;
+    assert_eq!(end["status"], "canceled", "{end}");
+    site.delete(&workflow).await;
+}
+
+#[tokio::test]
+async fn a_cancelled_call_stops_its_run() {
+    let Some(site) = Site::new() else { return };
+    let client = stdio(SERVER, &site.env_without_mcp()).await;
+    let workflow = site.live(vec![webhook("lastNode"), wait(60), echo()]).await;
+    let (reports, mut reported) = mpsc::channel(64);
+    let arguments = json!({"workflow_id": workflow.id, "parameters": {"input": "x"}});
+    let options = Options::default().progress(reports);
+    tokio::select! {
+        result = client.call_tool_with("run_workflow", &arguments, options) => panic!("{result:?}"),
+        // Dropping the call cancels it, once its execution is known.
+        () = async {
+            while let Some(report) = reported.recv().await {
+                if report.message.is_some_and(|message| message.starts_with("Execution ")) {
+                    return;
+                }
+            }
+        } => {}
+    }
+    let list = format!("/executions?workflowId={}", workflow.id);
+    let stopped = timeout(Duration::from_secs(10), async {
+        while site.api("GET", &list, None).await["data"][0]["status"] != "canceled" {
+            sleep(Duration::from_millis(100)).await;
+        }
+    });
+    stopped.await.expect("it is stopped");
+    site.delete(&workflow).await;
+    client.close().await;
+}
+
+#[tokio::test]
+async fn a_run_that_n8n_does_not_keep_returns_the_reply() {
+    let Some(site) = Site::new() else { return };
+    let server = Server::start(SERVER, &site.env_without_mcp()).await;
+    let client = server.client().await;
+    let settings = json!({"saveDataSuccessExecution": "none"});
+    let workflow = site
+        .live_with(vec![webhook("lastNode"), echo()], settings)
+        .await;
+    let ran = run(&client, &workflow, json!({"input": "gone"})).await;
+    assert_eq!(ran["status"], "completed", "{ran}");
+    assert_eq!(ran["output"], json!({"result": "gone"}));
+    assert!(
+        ran["note"].as_str().unwrap().contains("keeps no execution"),
+        "{ran}"
+    );
+    site.delete(&workflow).await;
+}
+
+#[tokio::test]
+async fn an_output_is_bounded() {
+    let Some(site) = Site::new() else { return };
+    let server = Server::start(SERVER, &site.env_without_mcp()).await;
+    let client = server.client().await;
+    let workflow = site
+        .live(vec![webhook("lastNode"), set("={{ 'x'.repeat(300000) }}")])
+        .await;
+    let ran = run(&client, &workflow, json!({})).await;
+    assert_eq!(ran["status"], "completed");
+    assert!(ran.to_string().len() < 40_000, "{}", ran.to_string().len());
+    let note = ran["note"].as_str().unwrap();
+    assert!(note.starts_with("Cut:"), "{note}");
+    site.delete(&workflow).await;
+}
+
+/// Asks over a session of 2025-11-25.
+async fn ask(server: &Server, session: &str, method: &str, params: Value) -> Value {
+    let body = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params});
+    let headers = [
+        ("mcp-session-id", session),
+        ("mcp-protocol-version", "2025-11-25"),
+        ("accept", "application/json, text/event-stream"),
+    ];
+    let reply = server.post_with(&headers, body.to_string()).await;
+    let body = reply.body.lines().rev();
+    let data = body
+        .filter_map(|line| line.strip_prefix("data: "))
+        .find(|data| data.contains("\"id\":1"));
+    let answer: Value = serde_json::from_str(data.unwrap_or(&reply.body)).unwrap();
+    answer["result"].clone()
+}
+
+#[tokio::test]
+async fn a_run_goes_on_as_a_task() {
+    let Some(site) = Site::new() else { return };
+    let server = Server::start(SERVER, &site.env_without_mcp()).await;
+    let hello = json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {
+        "protocolVersion": "2025-11-25", "capabilities": {},
+        "clientInfo": {"name": "tests", "version": "1"},
+    }});
+    let reply = server.post(hello.to_string()).await;
+    let session = reply.headers["mcp-session-id"].to_str().unwrap().to_owned();
+
+    let workflow = site.live(vec![webhook("lastNode"), wait(2), echo()]).await;
+    let call = json!({
+        "name": "run_workflow", "task": {},
+        "arguments": {"workflow_id": workflow.id, "parameters": {"input": "later"}},
+    });
+    let created = ask(&server, &session, "tools/call", call).await;
+    let id = json!({"taskId": created["task"]["taskId"]});
+    assert_eq!(created["task"]["status"], "working", "{created}");
+    let ended = timeout(Duration::from_secs(20), async {
+        while ask(&server, &session, "tasks/get", id.clone()).await["status"] == "working" {
+            sleep(Duration::from_millis(100)).await;
+        }
+    });
+    ended.await.expect("it ends");
+    let result = ask(&server, &session, "tasks/result", id).await;
+    let output = &result["structuredContent"]["output"];
+    assert_eq!(*output, json!({"result": "later"}), "{result}");
+    site.delete(&workflow).await;
+}
