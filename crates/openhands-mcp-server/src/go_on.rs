@@ -42,23 +42,13 @@ impl OpenHands {
         if let Some(message) = message {
             self.server.prompt(id, message, false).await?;
         }
-        // A run that broke off is idle again only after a message; until then it is not in line.
-        let stays = message.is_some() || matches!(execution, Execution::Idle | Execution::Paused);
         let mut notes = task.notes;
         if self.run_or_wait(id, &mut notes).await.map_err(wedged)? {
             self.leave_state(id, execution).await;
             return Ok(());
         }
-        if stays {
-            self.line.join(id);
-            return Ok(());
-        }
-        notes.set_waits(None);
-        self.server.note(id, &notes).await?;
-        Err(ToolError::unavailable(
-            "All places for running tasks are taken. Nothing was changed: try again when a task \
-             has ended, or end one with cancel_task.",
-        ))
+        self.line.join(id);
+        Ok(())
     }
 }
 

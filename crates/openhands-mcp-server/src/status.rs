@@ -86,7 +86,7 @@ impl Verdict {
     pub(crate) fn of(evidence: &Evidence) -> Self {
         use TaskStatus as S;
         match evidence.execution {
-            Execution::Idle | Execution::Paused if evidence.waits.is_some() => Self::plain(
+            execution if execution.is_still() && evidence.waits.is_some() => Self::plain(
                 S::Queued,
                 match evidence.waits {
                     Some(Waits::ForRepository(_)) => {
@@ -333,7 +333,9 @@ mod tests {
         assert_eq!(noted(E::Idle, room, None), TaskStatus::Queued);
         assert_eq!(noted(E::Paused, room, None), TaskStatus::Queued);
         assert_eq!(noted(E::Running, room, None), TaskStatus::Running);
-        assert_eq!(noted(E::Finished, room, None), TaskStatus::Finished);
+        assert_eq!(noted(E::Error, room, None), TaskStatus::Queued);
+        let asks = noted(E::WaitingForConfirmation, room, None);
+        assert_eq!(asks, TaskStatus::WaitingForConfirmation);
         let time = Some(Stopped::Time);
         assert_eq!(noted(E::Paused, None, time), TaskStatus::Failed);
         assert_eq!(noted(E::Finished, None, time), TaskStatus::Finished);

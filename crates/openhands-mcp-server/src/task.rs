@@ -1,6 +1,7 @@
 //! A task as it is at one moment.
 
 use crate::api::{Action, AgentServer, Conversation, Execution, Failure, RunError, kind};
+use crate::notes::Stopped;
 use crate::status::{Evidence, Stop, TaskStatus, Verdict};
 use crate::task_id::TaskId;
 use crate::{clock, excerpt, steps};
@@ -128,10 +129,26 @@ async fn judge(
         max_iterations: conversation.max_iterations,
         stop: stop(server, id, conversation.execution_status).await?,
         waits: conversation.notes.waits(),
-        stopped: conversation.notes.stopped(),
+        stopped: conversation
+            .notes
+            .stopped()
+            .or_else(|| overdrawn(&conversation)),
         quiet: clock::seconds_since(&conversation.updated_at),
     });
     Ok((conversation, verdict))
+}
+
+/// It was stopped for what it used up, and that is not noted yet.
+fn overdrawn(task: &Conversation) -> Option<Stopped> {
+    if task.execution_status != Execution::Paused {
+        return None;
+    }
+    let deadline = task.notes.deadline()?;
+    let cost = task.stats.cost();
+    if task.notes.cost().is_some_and(|most| cost > most) {
+        return Some(Stopped::Cost);
+    }
+    (clock::now() > deadline).then_some(Stopped::Time)
 }
 
 /// How the run came to stand still, where the state alone does not say it.

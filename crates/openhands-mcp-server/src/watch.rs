@@ -20,6 +20,8 @@ const TICK: Duration = Duration::from_secs(1);
 const SEARCH: u32 = 300;
 /// After its start, until the agent server says that a task runs.
 const BEGINNING: Duration = Duration::from_secs(2);
+/// After the end of a run, until its deadline is forgotten: whoever ended it may note something.
+const OVER: Duration = Duration::from_secs(15);
 /// Conversations in one answer, and answers that are read in one search.
 const PAGE: u32 = 100;
 const PAGES: usize = 20;
@@ -28,8 +30,8 @@ const PAGES: usize = 20;
 #[derive(Default)]
 pub(crate) struct Line {
     waiting: Mutex<VecDeque<TaskId>>,
-    /// Those whose run has a deadline and was seen.
-    limited: Mutex<HashSet<TaskId>>,
+    /// Those whose run has a deadline, and when they were last seen to run.
+    limited: Mutex<HashMap<TaskId, Instant>>,
     /// Those that were begun a moment ago: the agent server does not say yet that they run.
     begun: Mutex<HashMap<TaskId, Instant>>,
 }
@@ -48,11 +50,16 @@ impl Line {
         waiting.retain(|other| *other != id);
     }
 
-    /// Those that had a deadline and do not run any more, now that those in `limited` do.
-    fn ended(&self, limited: HashSet<TaskId>) -> Vec<TaskId> {
+    /// Those that had a deadline and have not run for a while; those in `limited` do now.
+    fn ended(&self, limited: &HashSet<TaskId>) -> Vec<TaskId> {
         let mut known = self.limited.lock().unwrap_or_else(PoisonError::into_inner);
-        let before = std::mem::replace(&mut *known, limited);
-        before.difference(&known).copied().collect()
+        let now = Instant::now();
+        known.extend(limited.iter().map(|id| (*id, now)));
+        let is_over = |seen: &Instant| now.duration_since(*seen) > OVER;
+        let ended = known.iter().filter(|(_, seen)| is_over(seen));
+        let ended: Vec<TaskId> = ended.map(|(id, _)| *id).collect();
+        known.retain(|_, seen| !is_over(seen));
+        ended
     }
 
     fn known(&self) -> Vec<TaskId> {
@@ -109,8 +116,9 @@ impl OpenHands {
 
     async fn tick(&self, search: bool) -> Result<(), Failure> {
         if search {
-            self.search(Execution::Idle).await?;
-            self.search(Execution::Paused).await?;
+            for still in [Execution::Idle, Execution::Paused, Execution::Error] {
+                self.search(still).await?;
+            }
         }
         self.keep_budgets().await?;
         for id in self.line.known() {
@@ -173,7 +181,7 @@ impl OpenHands {
             return Ok(Turn::Over);
         };
         match conversation.execution_status {
-            Execution::Idle | Execution::Paused => {}
+            execution if execution.is_still() => {}
             // Somebody else let it run. Nothing can be noted while it does.
             Execution::Running => return Ok(Turn::Over),
             _ => {
@@ -235,7 +243,7 @@ impl OpenHands {
         let limited = running.items.iter();
         let limited = limited.filter(|task| task.notes.deadline().is_some());
         let limited: HashSet<TaskId> = limited.map(|task| task.id).collect();
-        for id in self.line.ended(limited) {
+        for id in self.line.ended(&limited) {
             self.forget_deadline(id).await?;
         }
         for task in running.items {

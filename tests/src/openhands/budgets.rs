@@ -13,7 +13,7 @@ async fn time_that_is_used_up_stops_the_task() {
     };
     let (_server, clients) = both(&real).await;
     for client in clients {
-        let task = json!({"task": "RUN: echo so far\nRUN: sleep 300", "max_seconds": 1});
+        let task = json!({"task": "RUN: echo so far\nRUN: sleep 300", "max_seconds": 4});
         let run = call(&client, "run_task", task).await;
         let status = until(&client, &run["task_id"], "failed").await;
         let error = status["error"].as_str().unwrap();

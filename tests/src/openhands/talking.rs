@@ -54,7 +54,12 @@ async fn a_failed_task_is_mended_with_a_message() {
         return;
     };
     let client = stdio(NAME, &env(&real)).await;
-    let run = call(&client, "run_task", json!({"task": "HTTP: 500"})).await;
+    let run = call(
+        &client,
+        "run_task",
+        json!({"task": "RUN: echo a\nHTTP: 500"}),
+    )
+    .await;
     assert_eq!(run["status"], "failed");
     let message = json!({"task_id": run["task_id"], "message": "FINISH: now it works"});
     let told = call(&client, "send_message", message).await;

@@ -26,7 +26,8 @@ impl AgentServer {
         let mut body = message(text);
         body["run"] = json!(run);
         let send = |request: RequestBuilder| request.json(&body);
-        self.command(id, &["events"], STEP_TIMEOUT, send).await
+        let timeout = if run { STEP_TIMEOUT } else { INTERRUPT_TIMEOUT };
+        self.command(id, &["events"], timeout, send).await
     }
 
     /// Lets the agent go on. On an agent that waits for a confirmation this is the confirmation.

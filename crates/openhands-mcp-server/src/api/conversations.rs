@@ -112,6 +112,14 @@ pub(crate) enum Execution {
 }
 
 impl Execution {
+    /// Nothing happens in it, and it may be told to run.
+    pub(crate) fn is_still(self) -> bool {
+        matches!(
+            self,
+            Self::Idle | Self::Paused | Self::Finished | Self::Error | Self::Stuck
+        )
+    }
+
     /// The name on the wire.
     pub(crate) fn as_str(self) -> &'static str {
         match self {

@@ -17,8 +17,9 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 /// The agent server closes idle connections after 5 s; ours go first, so that no request meets a
 /// closing one.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(4);
-/// For everything that only reads: such calls take milliseconds.
-pub(super) const READ_TIMEOUT: Duration = Duration::from_secs(5);
+/// For everything that only reads: such calls take milliseconds, unless many agents are just being
+/// set up.
+pub(super) const READ_TIMEOUT: Duration = Duration::from_secs(10);
 /// The largest answer seen is a conversation with some hundred model calls, below 1 MB.
 const MAX_BODY: usize = 8 * 1024 * 1024;
 
