@@ -25,6 +25,9 @@ The chores of this workspace.
   cargo xtask clients        real clients of others against the fixture server
   cargo xtask bench          what requests cost, beside a bare hyper server in the same run
       --instructions         only the count that no other work on the machine changes
+  cargo xtask images         images of the servers with nothing but their programs, for the
+                             docker-compose.yml; they go to the engine of DOCKER_HOST
+      --release              optimised ones
   cargo xtask scripted-llm   a model on loopback that does what its prompt says, in lines that
                              begin with RUN: WRITE: SAY: SLEEP: HTTP: FINISH:
       --port N               its port (default: 8001)
@@ -48,6 +51,11 @@ pub(crate) enum Chore {
     Conformance,
     /// Run the clients of others.
     Clients,
+    /// Make images of the servers.
+    Images {
+        /// Build with optimisations.
+        release: bool,
+    },
     /// Measure.
     Bench {
         /// Only what no other work on the machine changes.
@@ -95,6 +103,7 @@ pub(crate) fn parse(args: impl IntoIterator<Item = String>) -> Result<Chore, Str
         "clients" => nothing_more(args).map(|()| Chore::Clients),
         "conformance" => nothing_more(args).map(|()| Chore::Conformance),
         "bench" => bench(args),
+        "images" => images(args),
         "scripted-llm" => scripted_llm(args),
         other => Err(format!("there is no chore `{other}`")),
     }
@@ -155,6 +164,18 @@ fn bench(args: impl Iterator<Item = String>) -> Result<Chore, String> {
         }
     }
     Ok(Chore::Bench { instructions })
+}
+
+fn images(args: impl Iterator<Item = String>) -> Result<Chore, String> {
+    let mut release = false;
+    for arg in args {
+        match arg.as_str() {
+            "--release" => release = true,
+            "--help" | "-h" => return Ok(Chore::Help),
+            other => return Err(format!("images has no option `{other}`")),
+        }
+    }
+    Ok(Chore::Images { release })
 }
 
 fn scripted_llm(args: impl Iterator<Item = String>) -> Result<Chore, String> {

@@ -12,6 +12,7 @@ mod gateway;
 mod guard;
 mod http;
 mod identity;
+mod images;
 mod layout;
 mod proc;
 mod process;
@@ -79,6 +80,7 @@ fn perform(chore: &Chore, layout: &Layout) -> anyhow::Result<ExitCode> {
         Chore::Bench { instructions } => bench::chore(layout, *instructions),
         Chore::Clients => clients::chore(layout, test::in_ci()),
         Chore::Conformance => conformance::chore(layout),
+        Chore::Images { release } => images::chore(layout, *release),
         Chore::ScriptedLlm { port } => {
             scripted_llm::run(*port, &layout.stop).map(|()| ExitCode::SUCCESS)
         }

@@ -183,8 +183,16 @@ impl Obstacle {
             | Error::LoadNativeCertsErrors { .. } => return Some(Self::Tls),
             Error::UnsupportedURISchemeError { .. } => return Some(Self::Other),
             Error::HyperLegacyError { err } if err.is_connect() => {}
+            // An engine that does not like our certificate says so after the handshake (TLS 1.3).
+            Error::HyperLegacyError { .. } => {
+                return Self::of_chain(error).filter(|obstacle| *obstacle == Self::Tls);
+            }
             _ => return None,
         }
+        Some(Self::of_chain(error).unwrap_or(Self::Other))
+    }
+
+    fn of_chain(error: &Error) -> Option<Self> {
         let mut cause = error.source();
         while let Some(error) = cause {
             if let Some(obstacle) = Self::of_cause(error) {
@@ -192,7 +200,7 @@ impl Obstacle {
             }
             cause = error.source();
         }
-        Some(Self::Other)
+        None
     }
 
     fn of_cause(error: &(dyn StdError + 'static)) -> Option<Self> {

@@ -24,7 +24,9 @@ impl Prompt for CleanUp {
         let listed = visible(docker).await?;
         let stopped: Vec<_> = listed
             .iter()
-            .filter(|container| matches!(&*container.state, "exited" | "dead" | "created"))
+            .filter(|container| {
+                matches!(&*container.state, "exited" | "stopped" | "dead" | "created")
+            })
             .collect();
         let mut redactor: Redactor = docker.redactor();
         let rows = stopped.iter().take(MAX_ROWS).map(|container| {
