@@ -10,7 +10,7 @@ use hyper::body::{Body, Incoming};
 use hyper_rustls::HttpsConnector;
 use hyper_util::client::legacy::{self, Client, connect::HttpConnector};
 use hyper_util::rt::{TokioExecutor, TokioTimer};
-use mcp_core::jsonrpc::{self, Message};
+use mcp_core::jsonrpc::{self, METHOD_NOT_FOUND, Message};
 
 use super::endpoint::Endpoint;
 use super::session::Headers;
@@ -188,9 +188,6 @@ impl Connection {
     async fn refused(&self, response: Response<Incoming>, session: &Headers) -> Error {
         let status = response.status();
         let peer = self.peer().clone();
-        if status == StatusCode::NOT_FOUND && session.id.is_some() {
-            return Error::SessionLost { peer };
-        }
         let retry_after = response
             .headers()
             .get(header::RETRY_AFTER)
@@ -198,10 +195,7 @@ impl Connection {
             .map(Duration::from_secs);
         let body = self.read(response.into_body(), MAX_ERROR_BODY).await;
         let error = body.ok().and_then(|body| rpc_error(&body));
-        if status == StatusCode::BAD_REQUEST
-            && session.id.is_some()
-            && error.as_ref().is_some_and(speaks_of_session)
-        {
+        if session.id.is_some() && is_about_session(status, error.as_ref()) {
             return Error::SessionLost { peer };
         }
         Error::Http {
@@ -213,10 +207,19 @@ impl Connection {
     }
 }
 
-/// Servers made after the example of the TypeScript SDK say that a session is not theirs with 400
-/// and a sentence, where the specification wants 404.
-fn speaks_of_session(error: &RpcError) -> bool {
-    (-32099..=-32000).contains(&error.code) && error.message.to_lowercase().contains("session")
+/// A 404 to a request with a session means the session, unless it says that it means the method.
+/// Servers made after the example of the TypeScript SDK say with 400 and a sentence that a session
+/// is not theirs.
+fn is_about_session(status: StatusCode, error: Option<&RpcError>) -> bool {
+    let code = error.map(|error| error.code);
+    match status {
+        StatusCode::NOT_FOUND => code != Some(METHOD_NOT_FOUND.into()),
+        StatusCode::BAD_REQUEST => error.is_some_and(|error| {
+            (-32099..=-32000).contains(&error.code)
+                && error.message.to_lowercase().contains("session")
+        }),
+        _ => false,
+    }
 }
 
 fn rpc_error(body: &[u8]) -> Option<RpcError> {

@@ -111,3 +111,21 @@ async fn a_400_that_speaks_of_the_session_means_the_same() {
     client.initialize(&who()).await.unwrap();
     client.request("m", &()).await.unwrap();
 }
+
+#[tokio::test]
+async fn a_404_that_means_the_method_is_the_answer() {
+    let mut server = Server::start(with_session(|_| {
+        let error = json!({"code": -32601, "message": "Method not found"});
+        let body = json!({"jsonrpc": "2.0", "error": error, "id": 2});
+        reply(404, "application/json", body.to_string())
+    }))
+    .await;
+    let client = server.client();
+    client.initialize(&who()).await.unwrap();
+    let error = client.request("m", &()).await.unwrap_err();
+    assert_eq!(error.rpc().unwrap().code, -32601);
+    for expected in ["initialize", "notifications/initialized", "m"] {
+        assert_eq!(server.next().await.rpc(), expected);
+    }
+    assert!(server.nothing_received());
+}
