@@ -122,6 +122,8 @@ pub(crate) struct Healthcheck {
 #[serde(default, rename_all = "PascalCase")]
 pub(crate) struct HostConfig {
     pub(crate) restart_policy: RestartPolicy,
+    /// The engine removes it when it ends.
+    pub(crate) auto_remove: bool,
     pub(crate) log_config: LogConfig,
     pub(crate) network_mode: String,
     /// By `80/tcp`.

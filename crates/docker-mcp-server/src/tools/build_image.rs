@@ -20,7 +20,7 @@ use crate::name::ImageName;
 use crate::policy::{CREATED, Subject};
 
 /// Bytes of the builder's output in an answer, which has them twice.
-const MAX_LOG: usize = 6_000;
+const MAX_LOG: usize = 12_000;
 /// Bytes of it that are kept meanwhile.
 const KEPT: usize = 64 << 10;
 

@@ -12,7 +12,7 @@ use crate::Docker;
 use crate::name::ObjectName;
 
 /// Bytes of the program's output in an answer, which has it twice.
-const MAX_BYTES: usize = 6_000;
+const MAX_BYTES: usize = 12_000;
 
 /// Bring up the compose project of a directory that the operator has allowed. Needs the compose
 /// program where this server runs.

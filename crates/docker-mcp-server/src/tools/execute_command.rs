@@ -18,6 +18,8 @@ use crate::name::ContainerName;
 
 /// Seconds without `timeout_seconds`.
 const DEFAULT_SECONDS: u32 = 20;
+/// Bytes of each output without `max_bytes`: an answer has both, twice.
+const DEFAULT_BYTES: u32 = 3_500;
 
 /// Run a command in a running container. Needs the operator's --allow-exec.
 #[derive(Deserialize, JsonSchema)]
@@ -39,6 +41,8 @@ pub(super) struct ExecuteCommand {
     env: BTreeMap<String, String>,
     /// After which it is killed; default 20.
     timeout_seconds: Option<Bounded<1, 600>>,
+    /// Bytes of each output that are shown (default 3500); the middle is left out.
+    max_bytes: Option<Bounded<100, 200_000>>,
 }
 
 #[derive(Serialize, JsonSchema)]
@@ -89,6 +93,7 @@ impl Tool for ExecuteCommand {
         let id = change::id(&details)?;
         let seconds = self.timeout_seconds.map_or(DEFAULT_SECONDS, Bounded::get);
         let limit = Duration::from_secs(seconds.into());
+        let room = self.max_bytes.map_or(DEFAULT_BYTES, Bounded::get) as usize;
         let explain = async |failure| {
             let asked = crate::engine::Asked::Change("run a command in", &name);
             docker
@@ -101,7 +106,7 @@ impl Tool for ExecuteCommand {
             Err(failure) => return Err(explain(failure).await),
         };
         let end = tokio::select! {
-            end = process.end(limit) => end,
+            end = process.end(limit, room) => end,
             () = call.cancelled() => {
                 process.kill().await;
                 return Err(cancelled());

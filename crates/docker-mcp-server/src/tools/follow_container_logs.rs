@@ -20,7 +20,7 @@ use crate::name::ContainerName;
 const DEFAULT_SECONDS: u32 = 20;
 /// Lines and bytes of an answer.
 const MAX_LINES: usize = 500;
-const MAX_BYTES: usize = 7_500;
+const MAX_BYTES: usize = 14_500;
 
 /// Read what a container logs from now on, line by line as progress, until a text appears.
 #[derive(Deserialize, JsonSchema)]
@@ -77,7 +77,7 @@ impl Tool for FollowContainerLogs {
         let seconds = self.seconds.map_or(DEFAULT_SECONDS, Bounded::get);
         let (begin, limit) = (Instant::now(), Duration::from_secs(seconds.into()));
         let mut frames = Frames::new(details.config.tty);
-        let mut tail = Tail::new(MAX_LINES, 2 * MAX_BYTES, false);
+        let mut tail = Tail::new(MAX_LINES, MAX_BYTES, false);
         let mut redactor = docker.redactor();
         let mut matched = None;
         let stopped_by = loop {

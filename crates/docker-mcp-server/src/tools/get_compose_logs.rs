@@ -18,7 +18,7 @@ use crate::when::Since;
 /// Lines of each container without `tail`.
 const DEFAULT_TAIL: u32 = 50;
 /// Bytes of log in an answer, which has it twice.
-const MAX_BYTES: usize = 7_500;
+const MAX_BYTES: usize = 14_500;
 /// Containers that are read at the same time.
 const AT_ONCE: usize = 8;
 
@@ -141,7 +141,7 @@ impl GetComposeLogs {
         // The list does not say whether it has a terminal.
         let details = docker.engine.try_inspect(&id).await.ok()?;
         let keep = self.grep.as_ref().map(|pattern| keeping(docker, pattern));
-        let (room, limit) = (2 * MAX_BYTES, docker.engine.timeout());
+        let (room, limit) = (MAX_BYTES, docker.engine.timeout());
         let read = log::search(
             &docker.engine,
             &id,

@@ -14,8 +14,8 @@ use crate::when::Since;
 
 /// Lines without `tail`.
 const DEFAULT_TAIL: u32 = 100;
-/// Most bytes of log in an answer, counted as JSON.
-const MAX_BYTES: usize = 16_000;
+/// Most bytes of log in an answer, which has it as structure and as text.
+const MAX_BYTES: usize = 15_000;
 
 /// Read the newest lines of a container's log.
 #[derive(Deserialize, JsonSchema)]
@@ -79,7 +79,7 @@ impl Tool for GetContainerLogs {
         let tty = details.config.tty;
         let keep = self.grep.as_ref().map(|pattern| keeping(docker, pattern));
         // What is redacted gets shorter, so a little more than fits is kept.
-        let (room, limit) = (2 * MAX_BYTES, engine.timeout());
+        let (room, limit) = (MAX_BYTES, engine.timeout());
         let read = log::search(engine, &self.container, query, tty, room, limit, keep);
         let log = match read.await {
             Ok(log) => log,
@@ -124,7 +124,8 @@ impl GetContainerLogs {
                 .to_owned()
         } else if too_long {
             format!(
-                "Older lines do not fit in {} KB: use `since`, or `stream` to read one stream.",
+                "Older lines do not fit in {} KB: use `grep`, `until`, or `stream` to read one \
+                 stream.",
                 MAX_BYTES / 1000
             )
         } else if log.cut {
@@ -169,13 +170,17 @@ pub(super) async fn explain(
     }
 }
 
-/// The newest lines of `text` that have at most `limit` bytes as a JSON string.
+/// The newest lines of `text` that have at most `limit` bytes in an answer: as a string of its
+/// structure, and as that within the text which says the same.
 pub(super) fn newest(text: &str, limit: usize) -> &str {
+    let json = |text: &str| serde_json::to_string(text).unwrap_or_default();
     let mut room = limit;
     let mut start = text.len();
     for line in text.split_inclusive('\n').rev() {
-        let size = serde_json::to_string(line).map_or(usize::MAX, |json| json.len() - 2);
-        let Some(left) = room.checked_sub(size) else {
+        let once = json(line);
+        let twice = json(&once);
+        // Without their quotes, which are there once for the whole.
+        let Some(left) = room.checked_sub(once.len() - 2 + twice.len() - 6) else {
             break;
         };
         room = left;
@@ -201,9 +206,12 @@ mod tests {
     #[test]
     fn the_newest_lines_fit_as_json() {
         assert_eq!(newest("one\ntwo\nthree", 100), "one\ntwo\nthree");
-        assert_eq!(newest("one\ntwo\nthree", 10), "two\nthree");
-        // A quote has two bytes in JSON.
-        assert_eq!(newest("a\n\"\"\"\"\nb", 9), "b");
+        // A line feed has two bytes as JSON and three as JSON in JSON.
+        assert_eq!(newest("one\ntwo\nthree", 21), "two\nthree");
+        assert_eq!(newest("one\ntwo\nthree", 20), "three");
+        // A quote has two, and four.
+        assert_eq!(newest("\"\"\nb", 19), "\"\"\nb");
+        assert_eq!(newest("\"\"\nb", 18), "b");
         assert_eq!(newest("", 10), "");
     }
 }

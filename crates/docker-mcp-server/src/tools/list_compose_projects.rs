@@ -17,13 +17,13 @@ const MAX_BYTES: usize = 6_500;
 /// List compose projects with state and health of their services.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(super) struct ListComposeProjects {
+pub(crate) struct ListComposeProjects {
     /// Only this one, with ports.
     project: Option<ObjectName>,
 }
 
 #[derive(Serialize, JsonSchema)]
-pub(super) struct Projects {
+pub(crate) struct Projects {
     projects: Vec<Project>,
     #[serde(skip_serializing_if = "Option::is_none")]
     omitted: Option<usize>,

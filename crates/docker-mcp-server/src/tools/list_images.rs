@@ -19,7 +19,7 @@ const MAX_BYTES: usize = 128 << 10;
 /// List images, newest first, with how many containers use each.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(super) struct ListImages {
+pub(crate) struct ListImages {
     /// Only tags that contain this.
     name: Option<String>,
     /// Only those without a tag.
@@ -30,7 +30,7 @@ pub(super) struct ListImages {
 }
 
 #[derive(Serialize, JsonSchema)]
-pub(super) struct Images {
+pub(crate) struct Images {
     images: Vec<Row>,
     /// Rows that do not fit.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -51,7 +51,9 @@ mod wait_container;
 pub(crate) use get_container::GetContainer;
 pub(crate) use get_container_logs::GetContainerLogs;
 pub(crate) use get_container_stats::GetContainerStats;
+pub(crate) use list_compose_projects::ListComposeProjects;
 pub(crate) use list_containers::ListContainers;
+pub(crate) use list_images::ListImages;
 
 use mcp_core::tool::Toolset;
 use serde::Serialize;

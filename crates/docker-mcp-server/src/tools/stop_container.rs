@@ -20,6 +20,8 @@ pub(super) struct StopContainer {
     container: ContainerName,
     /// Before SIGKILL (default: the container's, mostly 10).
     timeout_seconds: Option<Bounded<0, 600>>,
+    /// Its name again, where stopping removes it (`--rm`) and the user cannot be asked.
+    confirm: Option<String>,
 }
 
 impl Tool for StopContainer {
@@ -29,12 +31,23 @@ impl Tool for StopContainer {
     type Service = Docker;
     type Output = Change;
 
-    async fn call(self, docker: &Docker, _: &Call) -> Result<Change, ToolError> {
+    async fn call(self, docker: &Docker, call: &Call) -> Result<Change, ToolError> {
         let engine = &docker.engine;
         let before = docker.take(&self.container).await?;
         docker.policy.destructive()?;
         if !before.state.is_alive() {
             return Ok(Change::none(&before).with_note("It was not running.".to_owned()));
+        }
+        // Any other container is started again as it was.
+        if before.host_config.auto_remove {
+            let name = before.display_name();
+            let loss = format!(
+                "Stops `{name}`, which the engine then removes, as it was created to be (--rm), \
+                 with its log and every file it wrote."
+            );
+            docker
+                .confirm(call, &loss, name, self.confirm.as_deref())
+                .await?;
         }
         let grace = grace(self.timeout_seconds, &before);
         let id = change::id(&before)?;

@@ -11,6 +11,7 @@ mod policy;
 mod registry;
 mod system;
 mod talk;
+mod watching;
 
 use serde_json::{Value, json};
 

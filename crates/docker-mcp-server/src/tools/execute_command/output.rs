@@ -2,13 +2,10 @@
 
 use std::collections::VecDeque;
 
-/// Most bytes that are kept of the beginning, and of the end.
-const HEAD: usize = 2_000;
-const TAIL: usize = 5_000;
-
 /// The beginning and the end of a stream.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Output {
+    room: usize,
     head: Vec<u8>,
     tail: VecDeque<u8>,
     /// Bytes between them that were not kept.
@@ -16,15 +13,32 @@ pub(super) struct Output {
 }
 
 impl Output {
+    /// Keeps `room` bytes: what went wrong is mostly said at the end.
+    pub(super) fn new(room: usize) -> Self {
+        Self {
+            room,
+            head: Vec::new(),
+            tail: VecDeque::new(),
+            omitted: 0,
+        }
+    }
+
+    /// Forgets everything.
+    pub(super) fn clear(&mut self) {
+        *self = Self::new(self.room);
+    }
+
     pub(super) fn push(&mut self, bytes: &[u8]) {
-        let room = (HEAD - self.head.len()).min(bytes.len());
-        self.head.extend_from_slice(&bytes[..room]);
+        let head = self.room / 4;
+        let tail = self.room - head;
+        let begin = (head - self.head.len()).min(bytes.len());
+        self.head.extend_from_slice(&bytes[..begin]);
         // Of a large piece only the end can stay.
-        let rest = &bytes[room..];
-        let skipped = rest.len().saturating_sub(TAIL);
+        let rest = &bytes[begin..];
+        let skipped = rest.len().saturating_sub(tail);
         self.omitted += skipped;
         self.tail.extend(&rest[skipped..]);
-        let over = self.tail.len().saturating_sub(TAIL);
+        let over = self.tail.len().saturating_sub(tail);
         self.tail.drain(..over);
         self.omitted += over;
     }
@@ -50,17 +64,17 @@ mod tests {
 
     #[test]
     fn beginning_and_end_are_kept() {
-        let mut small = Output::default();
+        let mut small = Output::new(100);
         small.push(b"one ");
         small.push(b"two");
         assert_eq!((small.text().as_str(), small.omitted), ("one two", 0));
         for size in [1, 999, 100_000] {
-            let mut large = Output::default();
+            let mut large = Output::new(7_000);
             let text = ["a".repeat(50_000), "z".repeat(50_000)].concat();
             text.as_bytes()
                 .chunks(size)
                 .for_each(|piece| large.push(piece));
-            assert_eq!(large.omitted, 100_000 - HEAD - TAIL);
+            assert_eq!(large.omitted, 100_000 - 7_000);
             let text = large.text();
             assert!(text.starts_with("aaa") && text.ends_with("zzz") && text.len() < 8_000);
         }

@@ -95,9 +95,10 @@ impl<'a> Process<'a> {
         })
     }
 
-    /// Reads its output until it ends; kills it when it takes longer than `limit`.
-    pub(super) async fn end(&mut self, limit: Duration) -> Result<End, Failure> {
-        let (mut stdout, mut stderr) = (Output::default(), Output::default());
+    /// Reads its output until it ends, and keeps `room` bytes of each stream; kills it when it takes
+    /// longer than `limit`.
+    pub(super) async fn end(&mut self, limit: Duration, room: usize) -> Result<End, Failure> {
+        let (mut stdout, mut stderr) = (Output::new(room), Output::new(room));
         let read = self.read(&mut stdout, &mut stderr);
         let mut timed_out = match tokio::time::timeout(limit, read).await {
             Ok(done) => {
@@ -159,7 +160,8 @@ impl<'a> Process<'a> {
                 return Ok(());
             }
             // Nothing was run yet, so this does not run it twice.
-            (*stdout, *stderr) = (Output::default(), Output::default());
+            stdout.clear();
+            stderr.clear();
             frames = Frames::new(false);
             let argv = self.command.argv.clone();
             self.exec = create(self.engine, self.container, self.command, argv).await?;

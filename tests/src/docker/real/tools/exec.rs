@@ -181,7 +181,10 @@ async fn output_is_bounded() {
     let done = execute(&lab, &name, json!({"command": [script], "shell": true})).await;
     let stdout = done["stdout"].as_str().unwrap();
     assert!(stdout.starts_with("first\n") && stdout.ends_with("last\n"));
-    assert!(stdout.len() < 8_000 && done["omitted_bytes"].as_u64().unwrap() > 4_900_000);
+    assert!(stdout.len() < 4_000 && done["omitted_bytes"].as_u64().unwrap() > 4_900_000);
+    let more = json!({"command": [script], "shell": true, "max_bytes": 100_000});
+    let done = execute(&lab, &name, more).await;
+    assert!(done["stdout"].as_str().unwrap().len() > 99_000);
 }
 
 #[tokio::test]
