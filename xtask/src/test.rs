@@ -17,6 +17,7 @@ use crate::console::{Heartbeat, line};
 use crate::layout::Layout;
 use crate::process::Program;
 use crate::services::n8n;
+use crate::services::postgres::Postgres;
 use crate::tally::Tally;
 
 use real::Real;
@@ -75,6 +76,7 @@ pub(crate) fn run(layout: &Layout, options: args::Test) -> anyhow::Result<ExitCo
         run.whole_programs(&real)?;
         run.older_n8n(&real, ci)?;
         if !options.quick {
+            run.shared_events(ci)?;
             run.conformance(ci)?;
             run.sum += clients::run(layout, ci)?;
         }
@@ -160,6 +162,35 @@ impl Run<'_> {
         ];
         let skipped = self.sum.skipped;
         self.stage("n8n-1", &args, env)?;
+        // The others ran before.
+        self.sum.skipped = skipped;
+        Ok(())
+    }
+
+    /// The event log of the gateway in a real PostgreSQL, which only a feature links.
+    fn shared_events(&mut self, ci: bool) -> anyhow::Result<()> {
+        let database = match Postgres::start(self.layout) {
+            Ok(database) => database,
+            Err(why) => {
+                line(format_args!("skipped  postgres: {why:#}"));
+                self.sum.failed += u64::from(ci);
+                return Ok(());
+            }
+        };
+        let args = [
+            "test",
+            "--package",
+            "mcp-gateway",
+            "--features",
+            "postgres",
+            "--lib",
+            "--no-fail-fast",
+            "--",
+            "events::tests::shared",
+        ];
+        let skipped = self.sum.skipped;
+        let env = vec![("MCP_TEST_POSTGRES_URL", database.url.clone().into())];
+        self.stage("postgres", &args, env)?;
         // The others ran before.
         self.sum.skipped = skipped;
         Ok(())

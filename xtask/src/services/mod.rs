@@ -3,6 +3,7 @@
 pub(crate) mod docker;
 pub(crate) mod n8n;
 pub(crate) mod openhands;
+pub(crate) mod postgres;
 
 use std::fs::File;
 use std::net::{Ipv4Addr, TcpListener};
