@@ -1,14 +1,17 @@
 //! Changes that have not been told yet.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use mcp_core::server::{Change, Changes};
 
 use crate::engine::{Event, Summary};
 use crate::resources::uri;
 
-/// Listeners get the chance to keep up after so many changes.
+/// After so many changes those who listen get time to keep up: whoever lags behind is told only
+/// that everything may have changed.
 const BURST: usize = 32;
+const BREATH: Duration = Duration::from_millis(2);
 
 /// Which resources changed.
 #[derive(Debug, Default)]
@@ -54,8 +57,9 @@ impl Pending {
         match &*event.kind {
             "image" => _ = self.uris.insert(uri::IMAGES.to_owned()),
             "network" => {
-                let container = event.attribute("container");
-                container.map_or((), |id| self.container(id));
+                if let Some(container) = event.attribute("container") {
+                    self.container(container);
+                }
             }
             _ => self.container_event(event),
         }
@@ -92,7 +96,7 @@ impl Pending {
     pub(super) async fn announce(self, changes: &Changes) {
         for (number, uri) in self.uris.into_iter().enumerate() {
             if number % BURST == BURST - 1 {
-                tokio::task::yield_now().await;
+                tokio::time::sleep(BREATH).await;
             }
             changes.announce(Change::Resource(uri));
         }

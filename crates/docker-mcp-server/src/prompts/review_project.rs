@@ -11,7 +11,7 @@ use crate::Docker;
 use crate::engine::Summary;
 use crate::redact::Redactor;
 use crate::resources::uri::PROJECT_LABEL;
-use crate::resources::visible;
+use crate::resources::{project_names, visible};
 
 /// The label that says which service of its project a container is.
 const SERVICE_LABEL: &str = "com.docker.compose.service";
@@ -67,10 +67,7 @@ impl Prompt for ReviewComposeProject {
     }
 
     async fn complete(docker: &Docker, _: &str, value: &str) -> Vec<String> {
-        let listed = visible(docker).await.unwrap_or_default();
-        let projects: BTreeSet<&String> = listed.iter().filter_map(project).collect();
-        let fitting = projects.into_iter().filter(|name| name.starts_with(value));
-        fitting.take(100).cloned().collect()
+        project_names(docker, value).await
     }
 }
 

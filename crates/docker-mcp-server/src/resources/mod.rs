@@ -5,6 +5,7 @@
 
 mod containers;
 mod listed;
+mod others;
 pub(crate) mod uri;
 
 use mcp_core::resource::{Contents, ResourceSet};
@@ -13,6 +14,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 pub(crate) use listed::publish;
+pub(crate) use others::project_names;
 
 use crate::Docker;
 use crate::engine::Summary;
@@ -25,6 +27,9 @@ pub(crate) fn all() -> ResourceSet<Docker> {
         .with::<containers::Container>()
         .with::<containers::Logs>()
         .with::<containers::Stats>()
+        .with::<others::Images>()
+        .with::<others::Projects>()
+        .with::<others::Project>()
 }
 
 /// What the tool `T` answers to these arguments.

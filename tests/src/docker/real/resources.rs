@@ -52,6 +52,25 @@ async fn containers_are_read_as_the_tools_tell_them() {
 }
 
 #[tokio::test]
+async fn images_and_compose_projects_are_read() {
+    let Some(mut lab) = Lab::open().await else {
+        return;
+    };
+    let images = read(&lab.server, "docker://images").await;
+    assert!(images.to_string().contains("busybox:test"), "{images}");
+    let project = lab.name("shop");
+    let labels = json!({"Labels": {"com.docker.compose.project": project, "com.docker.compose.service": "web"}});
+    lab.create("web", &["true"], labels).await;
+    let all = read(&lab.server, "docker://compose").await;
+    assert!(all.to_string().contains(&project), "{all}");
+    let one = read(&lab.server, &format!("docker://compose/{project}")).await;
+    assert_eq!(one["projects"][0]["services"][0]["service"], "web", "{one}");
+    let uri = json!({"uri": "docker://compose/nobody-has-this"});
+    let error = lab.server.error("resources/read", uri).await;
+    assert_eq!(error["data"]["kind"], "resource_not_found", "{error}");
+}
+
+#[tokio::test]
 async fn what_does_not_exist_is_not_found() {
     let Some(lab) = Lab::open().await else {
         return;
