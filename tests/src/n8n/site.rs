@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use tokio::sync::{Mutex, MutexGuard};
 use tokio::time::sleep;
 
 use crate::harness::{real, web};
@@ -22,6 +23,12 @@ pub(super) struct Workflow {
 impl Site {
     pub(super) fn new() -> Option<Self> {
         real::n8n().map(|n8n| Self { n8n })
+    }
+
+    /// Waits until no other test keeps n8n as busy as this one will.
+    pub(super) async fn alone(&self) -> MutexGuard<'static, ()> {
+        static BUSY: Mutex<()> = Mutex::const_new(());
+        BUSY.lock().await
     }
 
     /// The environment of a server that may use everything.

@@ -16,7 +16,7 @@ use crate::workflow::{Draft, TIERS};
 /// What a workflow's change may take: n8n activates anew what is active.
 const TIMEOUT: Duration = Duration::from_secs(20);
 /// How long n8n may be busy with a deactivation before it deletes.
-const SETTLE: Duration = Duration::from_secs(5);
+const SETTLE: Duration = Duration::from_secs(12);
 const PAUSE: Duration = Duration::from_millis(200);
 /// How many pages of tags are looked through; 250 each.
 const TAG_PAGES: usize = 8;

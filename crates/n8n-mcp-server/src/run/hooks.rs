@@ -183,6 +183,11 @@ fn is_unregistered(workflow: &Id, start: &UrlStart, status: StatusCode, body: &[
     // Registered between n8n's two looks: it refuses the method and proposes the same one.
     let just_now =
         format!("not registered for {method} requests. Did you mean to make a {method} ");
+    // A chat has two methods, and n8n registers one after the other.
+    let half = "not registered for POST requests. Did you mean to make a GET ";
+    if start.kind == Kind::Chat && status == StatusCode::NOT_FOUND && message.contains(half) {
+        return true;
+    }
     status == StatusCode::NOT_FOUND
         && [unknown, unpublished, just_now]
             .iter()

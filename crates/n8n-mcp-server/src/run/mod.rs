@@ -41,7 +41,7 @@ const PATIENCE: Duration = Duration::from_secs(2);
 /// How long after the reply, or after the bound, the execution may take to show up.
 const LOOK_FOR: Duration = Duration::from_secs(3);
 /// n8n refuses an activated workflow for a moment, until all of its parts know of it.
-const ACTIVATION: Duration = Duration::from_secs(2);
+const ACTIVATION: Duration = Duration::from_secs(8);
 const ACTIVATION_PAUSE: Duration = Duration::from_millis(200);
 /// What stopping a run may take once the caller has given up: the caller waits for it.
 const STOP_WITHIN: Duration = Duration::from_millis(1_800);

@@ -6,7 +6,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::connections::{Connection, MAIN, connections, written};
-use super::{Draft, Tier, expressions, name_of};
+use super::{Draft, Tier, expressions, name_of, version_of};
 
 /// Fields of a node that have operations of their own.
 const OWN: [&str; 3] = ["id", "name", "parameters"];
@@ -88,12 +88,6 @@ pub(crate) fn apply(draft: &Draft, operations: Vec<Operation>) -> Result<Draft, 
     Ok(changed)
 }
 
-/// n8n writes version 2 as `2`.
-fn whole(version: f64) -> Value {
-    let text = version.to_string();
-    serde_json::from_str(&text).unwrap_or_else(|_| json!(version))
-}
-
 fn needed<T>(value: Option<T>, name: &str) -> Result<T, String> {
     value.ok_or_else(|| format!("`{name}` is missing"))
 }
@@ -133,7 +127,7 @@ impl Draft {
                 let name = needed(node, "node")?;
                 let node = json!({
                     "name": name, "type": needed(r#type, "type")?,
-                    "typeVersion": whole(version.unwrap_or(1.0)),
+                    "typeVersion": version_of(version.unwrap_or(1.0)),
                 });
                 self.add(name, node)?;
                 self.configure(parameters, fields, None)
@@ -210,7 +204,7 @@ impl Draft {
         };
         let node = needed(node, "node")?;
         if let Some((_, Some(version))) = other {
-            node.insert("typeVersion".into(), whole(version));
+            node.insert("typeVersion".into(), version_of(version));
         }
         if let Some(patch) = parameters {
             match node.entry("parameters").or_insert_with(|| json!({})) {

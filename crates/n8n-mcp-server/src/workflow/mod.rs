@@ -101,7 +101,8 @@ impl Draft {
                 }
             }
             node.entry("parameters").or_insert_with(|| json!({}));
-            node.entry("typeVersion").or_insert_with(|| json!(1));
+            let version = node.get("typeVersion").and_then(Value::as_f64);
+            node.insert("typeVersion".into(), version_of(version.unwrap_or(1.0)));
             // n8n makes one only where the editor does.
             let kind = node.get("type").and_then(Value::as_str).unwrap_or_default();
             if needs_webhook_id(kind) && !node.contains_key("webhookId") {
@@ -109,6 +110,11 @@ impl Draft {
             }
         }
     }
+}
+
+/// n8n writes version 2 as `2`.
+fn version_of(version: f64) -> Value {
+    serde_json::from_str(&version.to_string()).unwrap_or_else(|_| json!(version))
 }
 
 /// Leaves it out, and says so.

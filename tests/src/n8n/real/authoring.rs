@@ -1,7 +1,10 @@
 //! Workflows are created, edited, replaced and copied.
 
+use std::time::Duration;
+
 use mcp_client::Client;
 use serde_json::{Value, json};
+use tokio::time::{sleep, timeout};
 
 use super::super::site::{Site, Workflow, echo, set, unique, webhook};
 use super::super::{SERVER, done, refused};
@@ -285,8 +288,13 @@ async fn a_change_of_what_is_active_is_live() {
         written["note"].as_str().unwrap().contains("live"),
         "{written}"
     );
-    let ran = run(&client, &workflow, json!({})).await;
-    assert_eq!(ran["output"], json!({"result": "new"}), "{ran}");
+    // n8n 2 takes a moment to publish.
+    let published = timeout(Duration::from_secs(15), async {
+        while run(&client, &workflow, json!({})).await["output"] != json!({"result": "new"}) {
+            sleep(Duration::from_millis(200)).await;
+        }
+    });
+    published.await.expect("it is live");
     site.delete(&workflow).await;
 }
 

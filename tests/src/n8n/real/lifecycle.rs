@@ -4,6 +4,7 @@ use serde_json::json;
 
 use super::super::site::{Site, manual, unique, webhook, webhook_at};
 use super::super::{SERVER, done, refused};
+use super::run;
 use crate::harness::Server;
 
 async fn server(site: &Site) -> Server {
@@ -44,6 +45,8 @@ async fn what_cannot_be_activated_says_why() {
     assert!(message.contains("trigger"), "{message}");
     let path = unique("twice");
     let first = site.live(vec![webhook_at(&path, "POST", "lastNode")]).await;
+    // n8n 2 knows of its path in a moment.
+    run(&client, &first, json!({})).await;
     let second = site
         .draft(vec![webhook_at(&path, "POST", "lastNode")], json!({}))
         .await;

@@ -24,6 +24,7 @@ async fn delete(site: &Site, workflows: &[Workflow]) {
 #[tokio::test]
 async fn three_hundred_are_paged_through_and_two_hundred_are_cheap() {
     let Some(site) = Site::new() else { return };
+    let _alone = site.alone().await;
     let server = Server::start(SERVER, &site.env_without_mcp()).await;
     let client = server.client().await;
     let prefix = unique("")[1..9].to_owned();
