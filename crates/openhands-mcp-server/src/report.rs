@@ -94,6 +94,9 @@ impl OpenHands {
             Some(task) => Report::state(task),
             None => Report::started(id),
         };
+        if seen.task.is_none() && self.line.holds(id) {
+            report.status = TaskStatus::Queued;
+        }
         if let Some(task) = &seen.task
             && task.status().is_settled()
         {

@@ -163,7 +163,7 @@ impl OpenHands {
         order: &Order,
     ) -> Result<(), ToolError> {
         /// Seconds that making a task and telling it may take, at most.
-        const STARTING: u64 = 20;
+        const STARTING: u64 = 10;
         let is_waiting = conversation.execution_status == Execution::Idle
             && conversation.notes.waits().is_some();
         let quiet = clock::seconds_since(&conversation.updated_at);

@@ -22,6 +22,8 @@ const SEARCH: u32 = 300;
 const BEGINNING: Duration = Duration::from_secs(2);
 /// After the end of a run, until its deadline is forgotten: whoever ended it may note something.
 const OVER: Duration = Duration::from_secs(15);
+/// Seconds in which a task that was made must be told what to do; a repeated call does that, too.
+const UNTOLD: u64 = 300;
 /// Conversations in one answer, and answers that are read in one search.
 const PAGE: u32 = 100;
 const PAGES: usize = 20;
@@ -60,6 +62,12 @@ impl Line {
         let ended: Vec<TaskId> = ended.map(|(id, _)| *id).collect();
         known.retain(|_, seen| !is_over(seen));
         ended
+    }
+
+    /// The task is known to wait.
+    pub(crate) fn holds(&self, id: TaskId) -> bool {
+        let waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        waiting.contains(&id)
     }
 
     fn known(&self) -> Vec<TaskId> {
@@ -189,6 +197,15 @@ impl OpenHands {
                 self.server.note(id, &notes).await?;
                 return Ok(Turn::Over);
             }
+        }
+        // Whoever made it was stopped before it was told what to do.
+        if self.server.count_prompts(id).await? == 0 {
+            let quiet = clock::seconds_since(&conversation.updated_at);
+            if quiet.is_some_and(|quiet| quiet > UNTOLD) {
+                self.note_stopped(id, Stopped::Cancelled).await?;
+                return Ok(Turn::Over);
+            }
+            return Ok(Turn::NotYet);
         }
         if let Waits::ForRepository(fetch) = waits {
             match self.server.ended(fetch).await? {
