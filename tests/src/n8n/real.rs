@@ -1,15 +1,22 @@
 //! Against a real n8n, of whichever version there is.
 
+mod around;
 mod authoring;
 mod builtin_mcp;
 mod correlation;
+mod executions;
+mod lab;
 mod lifecycle;
 mod lists;
 mod logins;
+mod nodes;
+mod policy;
 mod reading;
+mod resources;
 mod running;
 mod urls;
 mod validating;
+mod workflow_tools;
 
 use std::time::Duration;
 

@@ -90,6 +90,8 @@ const RULES: [Rule; 14] = [
         &[],
         &[
             "econnrefused",
+            "refused the connection",
+            "perhaps it is offline",
             "enotfound",
             "eai_again",
             "econnreset",

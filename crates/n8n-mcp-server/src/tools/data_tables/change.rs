@@ -126,9 +126,12 @@ fn named(conditions: &[Condition]) -> Result<&[Condition], ToolError> {
 fn changed(n8n: &N8n, answer: Result<Value, crate::api::Failure>) -> Result<Changed, ToolError> {
     let answer = answer.map_err(|failure| refusal(n8n, failure, MISSING))?;
     let rows = answer.as_array().map_or(1, |rows| {
-        // A dry run shows a row as it is and as it would be.
-        let id = |row: &Value| row.get("id").unwrap_or(row).to_string();
-        rows.iter().map(id).collect::<HashSet<_>>().len()
+        // A dry run shows a row as it is, and without an id as it would be.
+        let ids = rows.iter().filter_map(|row| match row {
+            Value::Object(row) => row.get("id").filter(|id| !id.is_null()),
+            id => Some(id),
+        });
+        ids.map(Value::to_string).collect::<HashSet<_>>().len()
     });
     Ok(Changed { rows })
 }
