@@ -304,6 +304,11 @@ impl Error {
             | Self::MissingCapability(_)
             | Self::UnsupportedVersion(_)
             | Self::HeaderMismatch(_) => 400,
+            Self::Imported(error) => match error.code {
+                METHOD_NOT_FOUND => 404,
+                PARSE_ERROR | INVALID_REQUEST | -32029..=-32020 => 400,
+                _ => 200,
+            },
             _ => 200,
         }
     }

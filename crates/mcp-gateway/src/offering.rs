@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use mcp_core::server::Lists;
-use mcp_core::tool::{BoundTool, Definition};
+use mcp_core::tool::{BoundTool, Definition, TaskSupport};
 
 use crate::backend::{Backend, Item, Snapshot};
 use crate::config::{BackendKey, Filter};
@@ -100,6 +100,9 @@ impl Offering {
                 }
             };
             definition.is_listed = !is_denied;
+            if part.backend.has_tasks() {
+                definition.task = TaskSupport::Late;
+            }
             definition.aliases.extend([
                 format!("{}:{}", published.backend, published.item),
                 format!("{}.{}", published.backend, published.item),

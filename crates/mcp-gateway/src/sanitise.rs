@@ -50,6 +50,62 @@ pub(crate) fn tool(definition: &RawValue) -> Result<Box<RawValue>, String> {
     raw(members.encode())
 }
 
+/// A definition without what people cannot see in its titles and descriptions: control characters,
+/// and those that a model reads but no screen shows.
+pub(crate) fn visible(definition: Box<RawValue>) -> Box<RawValue> {
+    let text = definition.get();
+    if text.is_ascii() && !text.contains("\\u") {
+        return definition;
+    }
+    let Some(mut value) = parse(&definition) else {
+        return definition;
+    };
+    if !show(&mut value) {
+        return definition;
+    }
+    raw(value.to_string()).unwrap_or(definition)
+}
+
+/// True if something had to go.
+fn show(value: &mut Value) -> bool {
+    let mut changed = false;
+    match value {
+        Value::Object(members) => {
+            for (name, value) in members {
+                changed |= match value {
+                    Value::String(text) if name == "description" || name == "title" => {
+                        let before = text.len();
+                        text.retain(|letter| !is_hidden(letter));
+                        text.len() != before
+                    }
+                    value => show(value),
+                };
+            }
+        }
+        Value::Array(items) => {
+            for item in items {
+                changed |= show(item);
+            }
+        }
+        _ => {}
+    }
+    changed
+}
+
+/// Controls but line ends and tabs, marks without width, of direction, and tags.
+fn is_hidden(letter: char) -> bool {
+    letter.is_control() && !matches!(letter, '\n' | '\r' | '\t')
+        || matches!(
+            letter,
+            '\u{ad}'
+                | '\u{200b}'..='\u{200f}'
+                | '\u{202a}'..='\u{202e}'
+                | '\u{2060}'..='\u{206f}'
+                | '\u{feff}'
+                | '\u{e0000}'..='\u{e007f}'
+        )
+}
+
 /// The schema of an object, as it is where it is one.
 fn input_schema(schema: &RawValue) -> Result<String, String> {
     let value = parse(schema).ok_or("has an inputSchema that cannot be read")?;
@@ -151,6 +207,24 @@ mod tests {
     fn what_is_fit_keeps_its_bytes() {
         let definition = r#"{"name":"a","inputSchema":{"type":"object", "properties":{"n":{"maximum":1.50}}},"x":1.0}"#;
         check(definition, Ok(definition));
+    }
+
+    #[test]
+    fn what_cannot_be_seen_is_left_out() {
+        let shown = |text: &str| {
+            let definition = RawValue::from_string(text.to_owned()).unwrap();
+            visible(definition).get().to_owned()
+        };
+        for fit in [
+            r#"{"name":"a", "description":"\u00e4\nb","x":1.50}"#,
+            "{\"description\":\"\u{e4}\", \"default\":\"\u{200b}\"}",
+        ] {
+            assert_eq!(shown(fit), fit);
+        }
+        assert_eq!(
+            shown(r#"{"a":[{"title":"x\u001b\u200by\udb40\udc41"}]}"#),
+            r#"{"a":[{"title":"xy"}]}"#
+        );
     }
 
     #[test]

@@ -197,17 +197,26 @@ struct Outcome {
     /// What `initialize` agreed on.
     agreed: Option<Agreed>,
     /// There is no result yet: the client must answer these first.
-    questions: Option<Map<String, Value>>,
+    questions: Option<Questions>,
     /// The result is a task that stands for it.
     is_task: bool,
     /// Members of its `_meta`, JSON without the braces; empty where there are none.
     meta: String,
 }
 
+/// What the client must answer, and what the call wants to know then.
+struct Questions {
+    by_key: Map<String, Value>,
+    memo: Value,
+}
+
 impl Outcome {
-    fn asking(questions: Map<String, Value>) -> Self {
+    fn asking(questions: Map<String, Value>, memo: Value) -> Self {
         Self {
-            questions: Some(questions),
+            questions: Some(Questions {
+                by_key: questions,
+                memo,
+            }),
             ..Json::Owned(String::new()).into()
         }
     }

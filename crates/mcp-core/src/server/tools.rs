@@ -156,6 +156,10 @@ impl Server {
         match self.mode(&tool.0, &params, era, call)? {
             Mode::Inline => conclude(&params.name, era, self.run(tool, &params, call).await),
             Mode::Task(ttl) => self.call_as_task(tool, &params, ttl, era, &params.progress(call)),
+            Mode::Late => {
+                self.call_until_task(tool, &params, &params.progress(call))
+                    .await
+            }
         }
     }
 
@@ -219,7 +223,9 @@ impl Server {
     /// What becomes of work that ended with an error that is not its own.
     pub(super) fn interrupted(mut error: ToolError) -> Result<Outcome, Error> {
         match error.take_special() {
-            Some(Special::InputRequired(questions)) => Ok(Outcome::asking(questions)),
+            Some(Special::InputRequired { questions, memo }) => {
+                Ok(Outcome::asking(questions, memo))
+            }
             Some(Special::MissingCapability(missing)) => {
                 Err(Error::MissingCapability(Box::new(missing)))
             }
@@ -229,7 +235,7 @@ impl Server {
     }
 
     /// Completes when the call has used up its time. A person who is asked has more of it.
-    async fn out_of_time(&self, call: &Call) {
+    pub(super) async fn out_of_time(&self, call: &Call) {
         self.clock.sleep(self.settings.call_timeout).await;
         for _ in 0..EXTENSIONS {
             if !call.is_asking() {

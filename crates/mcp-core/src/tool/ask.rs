@@ -100,6 +100,15 @@ impl InputRequest {
     }
 }
 
+/// What earlier rounds of a call have left behind (2026-07-28, "Multi Round-Trip Requests").
+#[derive(Clone, Debug, Default)]
+pub struct Round {
+    /// The client's answers, those of the last round among them.
+    pub answers: Map<String, Value>,
+    /// What the last round has noted for this one; `null` at first.
+    pub memo: Value,
+}
+
 /// How the client of a call can be asked.
 #[derive(Clone, Default)]
 pub(crate) enum Inputs {
@@ -146,6 +155,15 @@ impl Inputs {
         }
     }
 
+    /// True if a call that asks gets its answer while it goes on; false if it has to end first.
+    pub(crate) fn waits(&self) -> bool {
+        match self {
+            Self::Nobody | Self::Connection { .. } => true,
+            Self::Rounds { .. } => false,
+            Self::Task(task) => task.is_detached(),
+        }
+    }
+
     /// Refuses questions that the client did not say it can answer.
     pub(super) fn check(&self, requests: &[(&str, InputRequest)]) -> Result<(), ToolError> {
         let capabilities = self.capabilities();
@@ -184,7 +202,10 @@ impl Inputs {
         }
         Err(ToolError::special(
             "The client must answer first.",
-            Special::InputRequired(open),
+            Special::InputRequired {
+                questions: open,
+                memo: Value::Null,
+            },
         ))
     }
 }

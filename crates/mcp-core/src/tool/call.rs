@@ -4,11 +4,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use serde_json::value::RawValue;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
 use super::ask::{self, Inputs};
-use super::{Capabilities, InputRequest, Level, Origin, ToolError};
+use super::{Capabilities, InputRequest, Level, Origin, Round, Special, ToolError};
 use crate::server::Task;
 
 /// Where messages to the caller go while its call is still being answered.
@@ -43,6 +43,8 @@ pub struct Call {
     knows_tasks: bool,
     /// How the request came; only on servers that pass calls on.
     origin: Option<Arc<Origin>>,
+    /// What earlier rounds have left; only in the modern era.
+    round: Option<Arc<Round>>,
 }
 
 /// The `progressToken` of the request and how far the caller was told we are.
@@ -245,19 +247,72 @@ impl Call {
         self.origin.as_deref()
     }
 
-    /// The answers that the client has given to earlier questions of this call, where it gives them
-    /// by repeating the request (2026-07-28).
-    pub fn answers(&self) -> Option<&Map<String, Value>> {
-        self.inputs.answers()
+    pub(crate) fn with_round(self, round: Arc<Round>) -> Self {
+        Self {
+            round: Some(round),
+            ..self
+        }
+    }
+
+    /// What earlier rounds of this call have left, where clients answer by repeating the request.
+    pub fn round(&self) -> Option<&Round> {
+        self.round.as_deref()
+    }
+
+    /// True if [`Call::ask`] gives the answer while the call goes on; false if the call has to end
+    /// with the question.
+    pub fn waits_for_answers(&self) -> bool {
+        self.inputs.waits()
+    }
+
+    /// The error by which a call ends to ask its client. `memo` is there in its next [`Round`]; it
+    /// travels through the client, who can read it but not change it.
+    ///
+    /// # Errors
+    /// When the client cannot be asked for that.
+    pub fn ask_later(
+        &self,
+        requests: &[(&str, InputRequest)],
+        memo: Value,
+    ) -> Result<ToolError, ToolError> {
+        self.inputs.check(requests)?;
+        let questions = requests
+            .iter()
+            .map(|(key, request)| ((*key).to_owned(), request.to_json()))
+            .collect();
+        Ok(ToolError::special(
+            "The client must answer first.",
+            Special::InputRequired { questions, memo },
+        ))
+    }
+
+    /// Has the request answered with a task, in which this call goes on ([`TaskSupport::Late`]).
+    /// False if it is none that can.
+    ///
+    /// [`TaskSupport::Late`]: super::TaskSupport::Late
+    pub async fn go_on_as_task(&self) -> bool {
+        match &self.inputs {
+            Inputs::Task(task) => {
+                task.ask_out().await;
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// The least severe log message that the client wants; `None`: none.
+    pub fn log_level(&self) -> Option<Level> {
+        self.log_level
+    }
+
+    /// True if the request may be answered with a task (2026-07-28).
+    pub fn knows_tasks(&self) -> bool {
+        self.knows_tasks
     }
 
     /// Who calls, where that is known: a name that no other caller has.
     pub fn caller(&self) -> Option<&Arc<str>> {
         self.caller.as_ref()
-    }
-
-    pub(crate) fn knows_tasks(&self) -> bool {
-        self.knows_tasks
     }
 
     pub(crate) fn with_tasks(self, knows_tasks: bool) -> Self {

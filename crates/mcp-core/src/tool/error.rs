@@ -25,8 +25,13 @@ pub struct ToolError {
 #[derive(Debug)]
 pub(crate) enum Special {
     /// The answers to these are missing: the call is tried again with them (2026-07-28, "Multi
-    /// Round-Trip Requests"). Keys and requests.
-    InputRequired(Map<String, Value>),
+    /// Round-Trip Requests").
+    InputRequired {
+        /// The questions, by key.
+        questions: Map<String, Value>,
+        /// What the call wants to know when it is tried again.
+        memo: Value,
+    },
     /// The client did not declare these capabilities.
     MissingCapability(Value),
     /// The error that another server has answered with.
@@ -110,7 +115,7 @@ impl ToolError {
 
     /// True if it only ends a round: the client is asked, and calls again (2026-07-28).
     pub fn asks_client(&self) -> bool {
-        matches!(self.special.as_deref(), Some(Special::InputRequired(_)))
+        matches!(self.special.as_deref(), Some(Special::InputRequired { .. }))
     }
 
     pub(crate) fn is_special(&self) -> bool {

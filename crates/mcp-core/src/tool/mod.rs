@@ -62,7 +62,7 @@ use serde::de::DeserializeOwned;
 pub use arguments::ArgumentError;
 pub(crate) use arguments::parse_arguments;
 pub(crate) use ask::Inputs;
-pub use ask::{Capabilities, InputRequest};
+pub use ask::{Capabilities, InputRequest, Round};
 pub use call::{Call, Peer};
 pub use content::Content;
 pub use definition::{Definition, Detail};

@@ -13,6 +13,11 @@ pub enum TaskSupport {
     Never,
     /// Clients that know tasks get one unless the result is there at once; others wait.
     Optional,
+    /// The call itself finds out whether it takes long ([`Call::go_on_as_task`]): until then it may
+    /// still be answered with its result.
+    ///
+    /// [`Call::go_on_as_task`]: super::Call::go_on_as_task
+    Late,
     /// It takes longer than anybody waits: clients that do not know tasks are refused.
     Required,
 }
@@ -22,7 +27,7 @@ impl TaskSupport {
     pub(crate) fn as_str(self) -> &'static str {
         match self {
             Self::Never => "forbidden",
-            Self::Optional => "optional",
+            Self::Optional | Self::Late => "optional",
             Self::Required => "required",
         }
     }

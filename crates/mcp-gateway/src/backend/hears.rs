@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Weak};
 
-use mcp_client::{Handler, ServerInfo};
+use mcp_client::{Handler, Reply, RpcError, ServerInfo};
 use mcp_core::server::Change;
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -31,6 +31,18 @@ impl Handler for Hears {
             }
             _ => {}
         }
+    }
+
+    /// Apart from any call there is no client to ask; the gateway itself has no roots.
+    fn request(&self, method: &str, _: Option<&RawValue>) -> Reply {
+        let answer = if method == "roots/list" {
+            RawValue::from_string(r#"{"roots":[]}"#.to_owned())
+                .map_err(|_| RpcError::new(mcp_core::jsonrpc::INTERNAL_ERROR, "Internal error"))
+        } else {
+            let words = "There is no client to ask apart from a call";
+            Err(RpcError::new(mcp_core::jsonrpc::METHOD_NOT_FOUND, words))
+        };
+        Box::pin(std::future::ready(answer))
     }
 
     fn stderr(&self, _: &str, line: &str) {

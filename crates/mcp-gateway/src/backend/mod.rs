@@ -19,7 +19,10 @@ mod supervise;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use mcp_client::Handler;
+use mcp_core::era::Era;
 use mcp_core::server::Changes;
+use serde::Deserialize;
+use serde_json::{Map, Value};
 use tokio::sync::{Notify, Semaphore, watch};
 use tokio_util::sync::CancellationToken;
 
@@ -96,6 +99,25 @@ impl Backend {
     /// What it offers, as far as is known.
     pub(crate) fn snapshot(&self) -> Arc<Snapshot> {
         Arc::clone(&self.snapshot.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// True if it may answer calls with tasks (2026-07-28, `io.modelcontextprotocol/tasks`).
+    pub(crate) fn has_tasks(&self) -> bool {
+        #[derive(Default, Deserialize)]
+        struct Capabilities {
+            #[serde(default)]
+            extensions: Map<String, Value>,
+        }
+        let status = self.status.borrow();
+        let Some(server) = &status.server else {
+            return false;
+        };
+        let said: Capabilities =
+            serde_json::from_str(server.capabilities.get()).unwrap_or_default();
+        server.era == Era::Modern
+            && said
+                .extensions
+                .contains_key("io.modelcontextprotocol/tasks")
     }
 
     /// Completes once it was tried to start it.

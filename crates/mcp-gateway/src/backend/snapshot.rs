@@ -92,6 +92,7 @@ async fn list(client: &Client, method: &str, member: &str, id: &str) -> Result<V
     let named = items.into_iter().filter_map(|definition| {
         let members = mcp_core::jsonrpc::Members::read(&definition)?;
         let id = mcp_core::jsonrpc::string(members.get(id)?)?.into_owned();
+        let definition = crate::sanitise::visible(definition);
         Some(Item { id, definition })
     });
     Ok(named.collect())

@@ -84,6 +84,9 @@ impl Backend {
             Ok(client) => client,
             Err(reason) => return End::Fell(reason),
         };
+        self.status
+            .send_modify(|status| status.server = client.server());
+        hear_all(&client).await;
         match Box::pin(Snapshot::read(&client)).await {
             Ok(snapshot) => self.set_snapshot(snapshot),
             Err(error) => {
@@ -96,7 +99,6 @@ impl Backend {
         self.status.send_modify(|status| {
             status.state = State::Running;
             status.generation += 1;
-            status.server = client.server();
             status.client = Some(client.clone());
         });
         tracing::info!(backend = %self.key, tools = self.snapshot().tools.len(), "running");
@@ -256,6 +258,20 @@ impl Backend {
         self.signals
             .log
             .record(Event::new(TraceId::random(), event, went, facts));
+    }
+}
+
+/// Has a server of the handshake era log everything: what of it each client wants is known here. The
+/// modern era asks with each call.
+async fn hear_all(client: &Client) {
+    let logs = client
+        .server()
+        .is_some_and(|server| server.capabilities.get().contains("\"logging\""));
+    if logs && matches!(client.era(), Era::Handshake(_)) {
+        let params = json!({"level": "debug"});
+        if let Err(error) = Box::pin(client.request("logging/setLevel", &params)).await {
+            tracing::debug!(backend = client.peer(), %error, "does not set its log level");
+        }
     }
 }
 

@@ -89,7 +89,7 @@ impl Handler for During {
         let (questions, asking) = (self.questions.clone(), Arc::clone(&self.asking));
         Box::pin(async move {
             // Clients of the modern era are asked by the end of their call.
-            if call.answers().is_some() {
+            if !call.waits_for_answers() {
                 let (answer, answered) = oneshot::channel();
                 let question = Question { request, answer };
                 let gone = |_| RpcError::new(-1, "The client is gone");

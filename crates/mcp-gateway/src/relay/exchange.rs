@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use mcp_client::Options;
 use mcp_core::era::Era;
-use mcp_core::jsonrpc::Members;
+use mcp_core::jsonrpc::{Members, string};
 use mcp_core::tool::{Call, InputRequest, ToolError, ToolErrorKind};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Map, Value, json};
 use tokio::sync::mpsc;
@@ -36,6 +36,20 @@ pub(super) struct Exchange<'a> {
     pub(super) call: &'a Call,
 }
 
+/// What one round of a call leaves for the next. It travels through the client, sealed.
+#[derive(Serialize, Deserialize)]
+struct Memo {
+    /// The questions that were asked.
+    keys: Vec<String>,
+    /// The name of the request that waits here, where one does.
+    parked: Option<String>,
+    /// The backend's own `requestState`, where it has one.
+    state: Option<String>,
+}
+
+/// The key of a question that a backend has asked while it worked.
+const QUESTION: &str = "question";
+
 /// A result that is none yet (2026-07-28).
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -61,9 +75,14 @@ impl Exchange<'_> {
         };
         for _ in 0..MAX_ROUNDS {
             let result = self.follow(under_way).await?;
-            let Some(asked) = input_required(&result) else {
+            if is_kind(&result, "task") {
+                return self.see_through(result).await;
+            }
+            if !is_kind(&result, "input_required") {
                 return Ok(result);
-            };
+            }
+            let asked: InputRequired =
+                serde_json::from_str(&result.encode()).map_err(unreadable)?;
             let answers = self.ask(&asked).await?;
             set_answers(&mut params, answers, asked.request_state)?;
             under_way = self.start(&params)?;
@@ -76,6 +95,7 @@ impl Exchange<'_> {
 
     /// Sends the request.
     fn start(&self, params: &Members) -> Result<UnderWay, ToolError> {
+        let params = self.with_log_level(params);
         let (during, questions) = During::new(self.call.clone(), self.backend.hears());
         let mut options = Options::default()
             // People are waited for here, not by the transport.
@@ -98,51 +118,38 @@ impl Exchange<'_> {
 
     /// Goes on with what the client has answered a question of, if this is such a call.
     fn come_back(&self, params: &mut Members) -> Result<Option<UnderWay>, ToolError> {
-        let Some(answers) = self.call.answers() else {
+        let Some(round) = self.call.round().filter(|round| !round.memo.is_null()) else {
             return Ok(None);
         };
-        let lost = |()| {
+        let lost = || {
             ToolError::new(
                 ToolErrorKind::Conflict,
                 "The call that asked for this has ended meanwhile. Look whether it took effect \
                  before you call again.",
             )
         };
-        let parked = self
-            .relay
-            .parking
-            .take(answers, &self.owner())
-            .map_err(lost)?;
-        let Some((name, parked)) = parked else {
-            return Ok(None);
+        let memo: Memo = serde_json::from_value(round.memo.clone()).map_err(|_| lost())?;
+        let answers = memo.keys.into_iter().filter_map(|key| {
+            let answer = round.answers.get(&key)?.clone();
+            Some((key, answer))
+        });
+        let mut answers: Map<String, Value> = answers.collect();
+        let Some(name) = memo.parked else {
+            let state = memo.state.map(RawValue::from_string).transpose();
+            set_answers(params, answers, state.map_err(unreadable)?)?;
+            return self.start(params).map(Some);
         };
-        match parked {
-            Parked::Working {
-                pending,
-                during,
-                questions,
-                answer,
-            } => {
-                during.go_on(self.call.clone());
-                // A backend that has given up the question gives up the call, which is seen there.
-                let _ = answer.send(answers.get(&name).cloned().unwrap_or_default());
-                Ok(Some(UnderWay {
-                    pending,
-                    during,
-                    questions,
-                }))
-            }
-            Parked::Returning { state } => {
-                let prefix = format!("{name}.");
-                let of_backend = |(key, answer): (&String, &Value)| {
-                    let key = key.strip_prefix(&prefix)?;
-                    Some((key.to_owned(), answer.clone()))
-                };
-                let answers = answers.iter().filter_map(of_backend).collect();
-                set_answers(params, answers, state)?;
-                self.start(params).map(Some)
-            }
-        }
+        let parked = self.relay.parking.take(&name, &self.owner());
+        let parked = parked.ok_or_else(lost)?;
+        parked.during.go_on(self.call.clone());
+        let answer = answers.remove(QUESTION).unwrap_or_default();
+        // A backend that has given up the question gives up the call, which is seen there.
+        let _ = parked.answer.send(answer);
+        Ok(Some(UnderWay {
+            pending: parked.pending,
+            during: parked.during,
+            questions: parked.questions,
+        }))
     }
 
     /// Waits for the result, the end of the client's patience, or a question that ends its call.
@@ -154,7 +161,7 @@ impl Exchange<'_> {
             result = &mut under_way.pending => result,
             question = under_way.questions.recv() => {
                 drop(out_of_time);
-                return Err(self.park(under_way, question).await);
+                return Err(self.park(under_way, question));
             }
             () = self.call.cancelled() => {
                 let words = format!("{} was cancelled; the backend {key} was told so.", self.item);
@@ -176,11 +183,11 @@ impl Exchange<'_> {
     }
 
     /// Ends the call with a question of the backend, which waits for the answer.
-    async fn park(&self, under_way: UnderWay, question: Option<Question>) -> ToolError {
+    fn park(&self, under_way: UnderWay, question: Option<Question>) -> ToolError {
         let Some(Question { request, answer }) = question else {
             return ToolError::upstream("The backend has lost its way to the client.");
         };
-        let parked = Parked::Working {
+        let parked = Parked {
             pending: under_way.pending,
             during: under_way.during,
             questions: under_way.questions,
@@ -189,50 +196,33 @@ impl Exchange<'_> {
         let Some(name) = self.relay.parking.park(parked, self.owner()) else {
             return too_many();
         };
-        match self.call.ask(&name, request).await {
-            Err(error) => error,
-            // It was answered before it was asked.
-            Ok(_) => ToolError::upstream("The client has answered what it was not asked."),
-        }
+        let memo = Memo {
+            keys: vec![QUESTION.to_owned()],
+            parked: Some(name),
+            state: None,
+        };
+        self.ask_later(&[(QUESTION, request)], &memo)
     }
 
     /// Asks the client what a backend of the modern era wants to know.
     async fn ask(&self, asked: &InputRequired) -> Result<Map<String, Value>, ToolError> {
-        let unknown = || {
-            ToolError::upstream(format!(
-                "The backend {} asks for something that clients are never asked.",
-                self.backend.key
-            ))
-        };
-        let mut requests = Vec::new();
-        for (key, request) in &asked.input_requests {
-            let method = request["method"].as_str().unwrap_or_default();
-            let params = request.get("params").cloned().unwrap_or_else(|| json!({}));
-            let request = InputRequest::imported(method, params).ok_or_else(unknown)?;
-            requests.push((key.as_str(), request));
+        let requests = questions(&asked.input_requests, self.backend.key.as_str())?;
+        if !self.call.waits_for_answers() {
+            let memo = Memo {
+                keys: requests.iter().map(|(key, _)| (*key).to_owned()).collect(),
+                parked: None,
+                state: asked.request_state.as_ref().map(ToString::to_string),
+            };
+            return Err(self.ask_later(&requests, &memo));
         }
-        if self.call.answers().is_none() {
-            let keys: Vec<&str> = requests.iter().map(|(key, _)| *key).collect();
-            let answers = self.call.ask_all(requests.clone()).await?;
-            let named = keys.into_iter().map(str::to_owned).zip(answers);
-            return Ok(named.collect());
-        }
-        let parked = Parked::Returning {
-            state: asked.request_state.clone(),
-        };
-        let name = self.relay.parking.park(parked, self.owner());
-        let name = name.ok_or_else(too_many)?;
-        let keys: Vec<String> = requests
-            .iter()
-            .map(|(key, _)| format!("{name}.{key}"))
-            .collect();
-        let requests = keys
-            .iter()
-            .map(String::as_str)
-            .zip(requests.into_iter().map(|(_, request)| request));
-        // Ends the call: these keys are new to the client.
-        self.call.ask_all(requests.collect()).await?;
-        Ok(Map::new())
+        let keys: Vec<String> = requests.iter().map(|(key, _)| (*key).to_owned()).collect();
+        let answers = self.call.ask_all(requests).await?;
+        Ok(keys.into_iter().zip(answers).collect())
+    }
+
+    fn ask_later(&self, requests: &[(&str, InputRequest)], memo: &Memo) -> ToolError {
+        let asked = self.call.ask_later(requests, json!(memo));
+        asked.unwrap_or_else(|error| error)
     }
 
     /// Completes when the backend has had its time, which does not run while a person is asked.
@@ -261,6 +251,11 @@ impl Exchange<'_> {
             .flatten();
         if let Some(mut declared) = declared {
             declared.remove("extensions");
+            if self.call.knows_tasks() {
+                // Its task becomes one of the gateway's.
+                let tasks = r#"{"io.modelcontextprotocol/tasks":{}}"#.to_owned();
+                declared.set("extensions", RawValue::from_string(tasks).ok()?);
+            }
             return RawValue::from_string(declared.encode()).ok();
         }
         let can = self.call.capabilities();
@@ -275,6 +270,25 @@ impl Exchange<'_> {
             }
         }
         to_raw_value(&declared).ok()
+    }
+
+    /// A modern backend has to be told which log messages are wanted, where the client has said so in
+    /// another way.
+    fn with_log_level(&self, params: &Members) -> Members {
+        let mut params = params.clone();
+        let is_modern = (self.call.origin()).is_some_and(|origin| origin.era == Era::Modern);
+        let Some(level) = self.call.log_level().filter(|_| !is_modern) else {
+            return params;
+        };
+        let meta = params.get("_meta").and_then(Members::read);
+        let mut meta = meta.unwrap_or_default();
+        if let Ok(level) = to_raw_value(&level) {
+            meta.set("io.modelcontextprotocol/logLevel", level);
+        }
+        if let Ok(meta) = RawValue::from_string(meta.encode()) {
+            params.set("_meta", meta);
+        }
+        params
     }
 
     fn owner(&self) -> Owner {
@@ -297,12 +311,28 @@ struct UnderWay {
     questions: mpsc::Receiver<Question>,
 }
 
-fn input_required(result: &Members) -> Option<InputRequired> {
-    let kind = result.get("resultType")?;
-    if kind.get() != r#""input_required""# {
-        return None;
-    }
-    serde_json::from_str(&result.encode()).ok()
+/// True for a result of this type (2026-07-28, `resultType`).
+pub(super) fn is_kind(result: &Members, kind: &str) -> bool {
+    let found = result.get("resultType").and_then(string);
+    found.is_some_and(|found| found == kind)
+}
+
+/// The questions of a backend, as they can be asked on.
+pub(super) fn questions<'a>(
+    asked: &'a Map<String, Value>,
+    backend: &str,
+) -> Result<Vec<(&'a str, InputRequest)>, ToolError> {
+    let request = |(key, request): (&'a String, &Value)| {
+        let method = request["method"].as_str().unwrap_or_default();
+        let params = request.get("params").cloned().unwrap_or_else(|| json!({}));
+        let request = InputRequest::imported(method, params).ok_or_else(|| {
+            ToolError::upstream(format!(
+                "The backend {backend} asks for something that clients are never asked."
+            ))
+        })?;
+        Ok((key.as_str(), request))
+    };
+    asked.iter().map(request).collect()
 }
 
 fn set_answers(
@@ -323,6 +353,6 @@ fn too_many() -> ToolError {
     ToolError::unavailable("Too many calls wait for answers of their users; try again later.")
 }
 
-fn unreadable(error: serde_json::Error) -> ToolError {
+pub(super) fn unreadable(error: serde_json::Error) -> ToolError {
     ToolError::upstream("The request could not be written as JSON.").caused_by(error)
 }

@@ -3,6 +3,7 @@
 //! * [`exchange`]: one request, with the questions that the backend asks meanwhile.
 //! * [`during`]: what the backend says while it works on a request.
 //! * [`parking`]: exchanges that wait for a client to come back with an answer.
+//! * [`task`]: backends that answer with a task.
 //! * [`tool`], [`resource`], [`prompt`]: the items that the server offers in place of the backend's.
 
 mod during;
@@ -10,6 +11,7 @@ mod exchange;
 mod parking;
 pub(crate) mod prompt;
 pub(crate) mod resource;
+mod task;
 pub(crate) mod tool;
 mod trace;
 

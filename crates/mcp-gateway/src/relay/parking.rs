@@ -1,5 +1,6 @@
-//! Exchanges that wait for a client to come back (2026-07-28, "Multi Round-Trip Requests"): its call
-//! has ended with a question of the backend, and goes on when it is repeated with the answer.
+//! Requests that wait at a backend for a client to come back (2026-07-28, "Multi Round-Trip
+//! Requests"): its call has ended with a question of the backend, and goes on when it is repeated
+//! with the answer.
 
 use std::collections::HashMap;
 use std::pin::Pin;
@@ -19,23 +20,16 @@ use crate::backend::Failure;
 const PATIENCE: Duration = Duration::from_secs(600);
 /// More than that at once is no conversation but an attack.
 const MAX_PARKED: usize = 1_000;
-/// What the names of questions begin with.
-const PREFIX: &str = "gateway-";
 
 /// A request under way at a backend.
 pub(super) type Pending = Pin<Box<dyn Future<Output = Result<Box<RawValue>, Failure>> + Send>>;
 
-/// What goes on when the client comes back.
-pub(super) enum Parked {
-    /// The backend waits for the answer while it works on the request (2024-11-05 to 2025-11-25).
-    Working {
-        pending: Pending,
-        during: Arc<During>,
-        questions: mpsc::Receiver<Question>,
-        answer: oneshot::Sender<Value>,
-    },
-    /// The backend wants to be asked again with the answers and what it has sent (2026-07-28).
-    Returning { state: Option<Box<RawValue>> },
+/// A request that the backend works on while it waits for an answer (2024-11-05 to 2025-11-25).
+pub(super) struct Parked {
+    pub(super) pending: Pending,
+    pub(super) during: Arc<During>,
+    pub(super) questions: mpsc::Receiver<Question>,
+    pub(super) answer: oneshot::Sender<Value>,
 }
 
 struct Place {
@@ -59,8 +53,7 @@ pub(super) struct Owner {
 pub(crate) struct Parking(Mutex<HashMap<String, Place>>);
 
 impl Parking {
-    /// Parks an exchange; the names of its questions begin with what is returned. `None` if too many
-    /// are parked.
+    /// Parks an exchange and gives it a name. `None` if too many are parked.
     pub(super) fn park(&self, parked: Parked, owner: Owner) -> Option<String> {
         let now = Instant::now();
         let mut places = self.places();
@@ -68,7 +61,7 @@ impl Parking {
         if places.len() >= MAX_PARKED {
             return None;
         }
-        let name = format!("{PREFIX}{}", Uuid::new_v4().simple());
+        let name = Uuid::new_v4().simple().to_string();
         let until = now + PATIENCE;
         let place = Place {
             parked,
@@ -79,32 +72,12 @@ impl Parking {
         Some(name)
     }
 
-    /// Takes the exchange that one of `answers` is for.
-    ///
-    /// # Errors
-    /// When there are answers to questions of the gateway, but nothing waits for them: starting
-    /// anew could do twice what was asked for once.
-    pub(super) fn take(
-        &self,
-        answers: &serde_json::Map<String, Value>,
-        owner: &Owner,
-    ) -> Result<Option<(String, Parked)>, ()> {
-        let names = answers
-            .keys()
-            .filter(|key| key.starts_with(PREFIX))
-            .filter_map(|key| key.split('.').next());
-        let mut is_ours = false;
+    /// Takes the exchange with this name, if it is of this call.
+    pub(super) fn take(&self, name: &str, owner: &Owner) -> Option<Parked> {
         let mut places = self.places();
-        for name in names {
-            is_ours = true;
-            let fits = |place: &Place| place.owner == *owner && place.until > Instant::now();
-            if places.get(name).is_some_and(fits)
-                && let Some(place) = places.remove(name)
-            {
-                return Ok(Some((name.to_owned(), place.parked)));
-            }
-        }
-        if is_ours { Err(()) } else { Ok(None) }
+        let fits = |place: &Place| place.owner == *owner && place.until > Instant::now();
+        places.get(name).filter(|place| fits(place))?;
+        places.remove(name).map(|place| place.parked)
     }
 
     fn places(&self) -> MutexGuard<'_, HashMap<String, Place>> {

@@ -31,6 +31,27 @@ pub(crate) struct Status {
 struct Gateway {
     name: &'static str,
     version: &'static str,
+    config: Settings,
+}
+
+/// As seed 003 shows them.
+#[derive(Serialize, JsonSchema)]
+struct Settings {
+    log_level: String,
+    debug: bool,
+    /// Seconds that a call may take.
+    backend_timeout: u64,
+}
+
+impl Settings {
+    fn of(call: &Call) -> Self {
+        let level = tracing::level_filters::LevelFilter::current();
+        Self {
+            log_level: level.to_string().to_uppercase(),
+            debug: level >= tracing::level_filters::LevelFilter::DEBUG,
+            backend_timeout: call.origin().map_or(30, |origin| origin.patience.as_secs()),
+        }
+    }
 }
 
 #[derive(Serialize, JsonSchema)]
@@ -89,7 +110,7 @@ impl Tool for GatewayStatus {
     type Service = Hub;
     type Output = Status;
 
-    async fn call(self, hub: &Hub, _: &Call) -> Result<Status, ToolError> {
+    async fn call(self, hub: &Hub, call: &Call) -> Result<Status, ToolError> {
         let offering = hub.offering();
         let listed = |(tool, _): &&(mcp_core::tool::Definition, _)| tool.is_listed;
         let events = hub.signals.log.health();
@@ -99,6 +120,7 @@ impl Tool for GatewayStatus {
             gateway: Gateway {
                 name: "mcp-gateway",
                 version: env!("CARGO_PKG_VERSION"),
+                config: Settings::of(call),
             },
             backends: backends
                 .values()

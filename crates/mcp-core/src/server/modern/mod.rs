@@ -46,7 +46,7 @@ impl Server {
             }
             "tools/call" | "resources/read" | "prompts/get" => {
                 let round = self.round(request, envelope.capabilities)?;
-                let call = call.with_inputs(round.inputs());
+                let call = round.of(call);
                 let outcome = match &*request.method {
                     "tools/call" => self.call_tool(params, Era::Modern, &call).await,
                     "resources/read" => self.read_resource(params, Era::Modern, &call).await,

@@ -12,10 +12,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
-use super::super::Server;
+use super::super::{Questions, Server};
 use crate::error::{BadParam, Error};
 use crate::jsonrpc::{Json, Request};
-use crate::tool::{Capabilities, Inputs};
+use crate::tool::{self, Call, Capabilities, Inputs};
 
 const PURPOSE: &str = "requestState";
 /// How long a client may take to answer.
@@ -29,6 +29,8 @@ struct State {
     /// The method, the name and the arguments that it belongs to.
     request: String,
     answers: Map<String, Value>,
+    #[serde(default, skip_serializing_if = "Value::is_null")]
+    memo: Value,
 }
 
 /// The parts of the parameters that say which request it is, and what was answered.
@@ -50,15 +52,22 @@ struct Params<'a> {
 pub(super) struct Round {
     request: String,
     answers: Arc<Map<String, Value>>,
+    memo: Value,
     capabilities: Capabilities,
 }
 
 impl Round {
-    pub(super) fn inputs(&self) -> Inputs {
-        Inputs::Rounds {
+    /// `call`, which can ask by ending, and knows what was answered before.
+    pub(super) fn of(&self, call: Call) -> Call {
+        let round = tool::Round {
+            answers: Map::clone(&self.answers),
+            memo: self.memo.clone(),
+        };
+        let inputs = Inputs::Rounds {
             capabilities: self.capabilities,
             answers: Arc::clone(&self.answers),
-        }
+        };
+        call.with_inputs(inputs).with_round(Arc::new(round))
     }
 }
 
@@ -83,8 +92,8 @@ impl Server {
             sorted(arguments)
         ])
         .to_string();
-        let mut answers = match params.state {
-            None => Map::new(),
+        let (mut answers, memo) = match params.state {
+            None => (Map::new(), Value::Null),
             Some(Value::String(sealed)) => {
                 self.open_state(&sealed, &identity).ok_or_else(|| {
                     wrong(
@@ -103,22 +112,24 @@ impl Server {
         Ok(Round {
             request: identity,
             answers: Arc::new(answers),
+            memo,
             capabilities,
         })
     }
 
     /// The result that asks `questions`.
-    pub(super) fn input_required(&self, round: &Round, questions: Map<String, Value>) -> Json {
+    pub(super) fn input_required(&self, round: &Round, questions: Questions) -> Json {
         let state = State {
             expires: (self.clock.unix_time() + PATIENCE).as_secs(),
             request: round.request.clone(),
             answers: Map::clone(&round.answers),
+            memo: questions.memo,
         };
         let state = self
             .settings
             .signer
             .seal(PURPOSE, json!(state).to_string().as_bytes());
-        let members = json!({"inputRequests": questions, "requestState": state}).to_string();
+        let members = json!({"inputRequests": questions.by_key, "requestState": state}).to_string();
         Json::Owned(format!(
             r#"{{"resultType":"input_required",{},{}"#,
             self.modern_meta,
@@ -126,12 +137,12 @@ impl Server {
         ))
     }
 
-    fn open_state(&self, sealed: &str, request: &str) -> Option<Map<String, Value>> {
+    fn open_state(&self, sealed: &str, request: &str) -> Option<(Map<String, Value>, Value)> {
         let payload = self.settings.signer.open(PURPOSE, sealed)?;
         let state: State = serde_json::from_slice(&payload).ok()?;
         let is_valid =
             state.request == request && state.expires >= self.clock.unix_time().as_secs();
-        is_valid.then_some(state.answers)
+        is_valid.then_some((state.answers, state.memo))
     }
 }
 

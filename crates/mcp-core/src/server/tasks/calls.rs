@@ -8,7 +8,7 @@ use serde::Deserialize;
 use serde_json::json;
 use serde_json::value::RawValue;
 
-use super::super::tools::{CallParams, Failure, bad_param, conclude, note_failure};
+use super::super::tools::{CLEAN_UP, CallParams, Failure, bad_param, conclude, note_failure};
 use super::super::{Outcome, Server};
 use super::life::{Work, guarded, live};
 use super::{EXTENSION, MAX_TTL, MIN_TTL, TTL, Task};
@@ -23,6 +23,8 @@ pub(in crate::server) enum Mode {
     Inline,
     /// With a task that is kept this long.
     Task(Duration),
+    /// With whichever of the two the call turns out to want.
+    Late,
 }
 
 impl Server {
@@ -44,6 +46,8 @@ impl Server {
             (TaskSupport::Never, None) => Ok(Mode::Inline),
             (TaskSupport::Never, Some(_)) => refused("does not run as a task"),
             (_, Some(task)) => Ok(Mode::Task(ttl(task)?)),
+            (TaskSupport::Late, None) if era == Era::Modern && call.knows_tasks() => Ok(Mode::Late),
+            (TaskSupport::Late, None) => Ok(Mode::Inline),
             (_, None) if era == Era::Modern && call.knows_tasks() => Ok(Mode::Task(TTL)),
             (TaskSupport::Optional, None) => Ok(Mode::Inline),
             (TaskSupport::Required, None) if era == Era::Modern => Err(undeclared()),
@@ -69,6 +73,55 @@ impl Server {
         call: &Call,
     ) -> Result<Outcome, Error> {
         let arguments = params.arguments()?.to_owned();
+        let task = self.new_task(ttl, call)?;
+        let call = call.in_task(&task, era != Era::Modern);
+        let mut work = work(definition.clone(), Arc::clone(tool), arguments, call, era);
+        if era == Era::Modern
+            && let Some(outcome) = (&mut work).now_or_never()
+        {
+            self.tasks.forget(&task.id);
+            return outcome;
+        }
+        Ok(self.detached(task, work, era))
+    }
+
+    /// Starts the call and answers with its result, unless the call wants to go on as a task.
+    pub(in crate::server) async fn call_until_task(
+        &self,
+        (definition, tool): &(Definition, Arc<dyn BoundTool>),
+        params: &CallParams<'_>,
+        call: &Call,
+    ) -> Result<Outcome, Error> {
+        let arguments = params.arguments()?.to_owned();
+        let task = self.new_task(TTL, call)?;
+        let unborn = Unborn {
+            server: self,
+            task: &task,
+        };
+        let in_task = call.in_task(&task, true);
+        let (definition, tool) = (definition.clone(), Arc::clone(tool));
+        let mut work = work(definition, tool, arguments, in_task, Era::Modern);
+        let outcome = tokio::select! {
+            biased;
+            outcome = &mut work => outcome,
+            () = task.wants_out() => {
+                std::mem::forget(unborn);
+                return Ok(self.detached(Arc::clone(&task), work, Era::Modern));
+            }
+            () = self.over(call) => {
+                task.stop.cancel();
+                // It says itself that it was given up, if it is quick.
+                tokio::select! {
+                    outcome = &mut work => outcome,
+                    () = self.clock.sleep(CLEAN_UP) => Err(Error::Internal),
+                }
+            }
+        };
+        drop(unborn);
+        outcome
+    }
+
+    fn new_task(&self, ttl: Duration, call: &Call) -> Result<Arc<Task>, Error> {
         let random = (self.settings.random)().ok_or(Error::Internal)?;
         let task = Arc::new(Task::new(
             format!("{random:032x}"),
@@ -79,14 +132,11 @@ impl Server {
             Arc::clone(&self.clock),
         ));
         self.tasks.keep(&task).map_err(Error::ToolFailed)?;
-        let call = call.in_task(&task, era != Era::Modern);
-        let mut work = work(definition.clone(), Arc::clone(tool), arguments, call, era);
-        if era == Era::Modern
-            && let Some(outcome) = (&mut work).now_or_never()
-        {
-            self.tasks.forget(&task.id);
-            return outcome;
-        }
+        Ok(task)
+    }
+
+    /// Lets `work` go on by itself, and answers with its task.
+    fn detached(&self, task: Arc<Task>, work: Work, era: Era) -> Outcome {
         task.detach();
         let created = if era == Era::Modern {
             task.created_modern()
@@ -95,10 +145,31 @@ impl Server {
         };
         let life = live(Arc::clone(&self.tasks), task, work, Arc::clone(&self.clock));
         (self.settings.spawn)(Box::pin(life));
-        Ok(Outcome {
+        Outcome {
             is_task: true,
             ..created.into()
-        })
+        }
+    }
+
+    /// Completes when nobody waits for the call any longer.
+    async fn over(&self, call: &Call) {
+        tokio::select! {
+            () = call.cancelled() => {}
+            () = self.out_of_time(call) => {}
+        }
+    }
+}
+
+/// A task that nobody was told of, and that is forgotten with its request.
+struct Unborn<'a> {
+    server: &'a Server,
+    task: &'a Task,
+}
+
+impl Drop for Unborn<'_> {
+    fn drop(&mut self) {
+        self.task.stop.cancel();
+        self.server.tasks.forget(&self.task.id);
     }
 }
 

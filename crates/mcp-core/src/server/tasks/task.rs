@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Map, Value};
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
 
 use super::end::End;
@@ -27,6 +27,10 @@ pub(crate) struct Task {
     pub(super) stop: CancellationToken,
     /// It is no longer kept.
     pub(super) gone: CancellationToken,
+    /// The work wants its request to be answered with the task.
+    out: Notify,
+    /// It was.
+    detached: CancellationToken,
     capabilities: Capabilities,
     clock: Arc<dyn Clock>,
     state: watch::Sender<State>,
@@ -75,6 +79,8 @@ impl Task {
             ttl,
             stop: closing.child_token(),
             gone: CancellationToken::new(),
+            out: Notify::new(),
+            detached: CancellationToken::new(),
             capabilities: inputs.capabilities(),
             clock,
             state: watch::Sender::new(state),
@@ -108,6 +114,23 @@ impl Task {
             state.detached = true;
             false
         });
+        self.detached.cancel();
+    }
+
+    /// True once its request was answered with it.
+    pub(crate) fn is_detached(&self) -> bool {
+        self.detached.is_cancelled()
+    }
+
+    /// Has the request answered with the task; completes when that is so.
+    pub(crate) async fn ask_out(&self) {
+        self.out.notify_one();
+        self.detached.cancelled().await;
+    }
+
+    /// Completes when the work wants the request to be answered with the task.
+    pub(super) async fn wants_out(&self) {
+        self.out.notified().await;
     }
 
     /// Ends it; false if it had ended already.

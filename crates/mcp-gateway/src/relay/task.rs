@@ -1,0 +1,127 @@
+//! A backend that answers with a task (2026-07-28, the extension `io.modelcontextprotocol/tasks`): the
+//! client gets one of the gateway's, which sees the other one through.
+
+use std::time::Duration;
+
+use mcp_client::Options;
+use mcp_core::jsonrpc::{ErrorObject, INTERNAL_ERROR, Members};
+use mcp_core::tool::{ToolError, ToolErrorKind};
+use serde::Deserialize;
+use serde_json::value::{RawValue, to_raw_value};
+use serde_json::{Map, Value, json};
+
+use super::exchange::{Exchange, questions, unreadable};
+use super::trace;
+
+/// How often a backend is asked that does not say how often it wants to be …
+const POLL: Duration = Duration::from_secs(1);
+/// … and the limits of what it may say.
+const SHORTEST: Duration = Duration::from_millis(50);
+const LONGEST: Duration = Duration::from_secs(10);
+/// How long one of those questions may take.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A task as its backend shows it.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Task {
+    task_id: String,
+    status: String,
+    #[serde(default)]
+    status_message: Option<String>,
+    #[serde(default)]
+    poll_interval_ms: Option<u64>,
+    #[serde(default)]
+    input_requests: Map<String, Value>,
+    #[serde(default)]
+    result: Option<Box<RawValue>>,
+    #[serde(default)]
+    error: Option<Value>,
+}
+
+impl Exchange<'_> {
+    /// Follows the task that the backend has made of the request to its end.
+    ///
+    /// # Errors
+    /// What the task ended with, where that is no result.
+    pub(super) async fn see_through(&self, created: Members) -> Result<Members, ToolError> {
+        self.call.go_on_as_task().await;
+        let mut task: Task = serde_json::from_str(&created.encode()).map_err(unreadable)?;
+        let id = json!({"taskId": task.task_id});
+        let mut round = 0.0;
+        loop {
+            let text = task.status_message.as_deref().unwrap_or_default();
+            round += 1.0;
+            self.call.progress(round, None, text);
+            match task.status.as_str() {
+                "completed" => return self.result(task.result),
+                "failed" => return Err(self.failed(task.error.unwrap_or_default())),
+                "cancelled" => {
+                    let words = format!("The backend {} has cancelled the task.", self.backend.key);
+                    return Err(ToolError::new(ToolErrorKind::Cancelled, words));
+                }
+                "input_required" if !task.input_requests.is_empty() => {
+                    self.answer(&task).await?;
+                }
+                _ => {}
+            }
+            let pause = task.poll_interval_ms.map_or(POLL, Duration::from_millis);
+            tokio::select! {
+                () = tokio::time::sleep(pause.clamp(SHORTEST, LONGEST)) => {}
+                () = self.call.cancelled() => {
+                    // Its outcome is nobody's any more.
+                    let _ = self.ask_about("tasks/cancel", &id).await;
+                    let words = format!("{} was cancelled.", self.item);
+                    return Err(ToolError::new(ToolErrorKind::Cancelled, words));
+                }
+            }
+            let state = self.ask_about("tasks/get", &id).await?;
+            task = serde_json::from_str(state.get()).map_err(unreadable)?;
+        }
+    }
+
+    fn result(&self, result: Option<Box<RawValue>>) -> Result<Members, ToolError> {
+        result
+            .and_then(|result| Members::read(&result))
+            .ok_or_else(|| {
+                ToolError::upstream(format!(
+                    "The backend {} has completed the task without a result.",
+                    self.backend.key
+                ))
+            })
+    }
+
+    fn failed(&self, error: Value) -> ToolError {
+        let text = error["message"].as_str().unwrap_or("The task has failed.");
+        let code = error["code"]
+            .as_i64()
+            .and_then(|code| i32::try_from(code).ok());
+        ToolError::imported(ErrorObject {
+            code: code.unwrap_or(INTERNAL_ERROR),
+            message: text.to_owned(),
+            data: error.get("data").cloned(),
+        })
+    }
+
+    /// Asks the client what the task wants to know, and tells the backend.
+    async fn answer(&self, task: &Task) -> Result<(), ToolError> {
+        let requests = questions(&task.input_requests, self.backend.key.as_str())?;
+        let keys: Vec<String> = requests.iter().map(|(key, _)| (*key).to_owned()).collect();
+        let answers = self.call.ask_all(requests).await?;
+        let answers: Map<String, Value> = keys.into_iter().zip(answers).collect();
+        let params = json!({"taskId": task.task_id, "inputResponses": answers});
+        self.ask_about("tasks/update", &params).await.map(drop)
+    }
+
+    async fn ask_about(&self, method: &str, params: &Value) -> Result<Box<RawValue>, ToolError> {
+        let params = to_raw_value(params).map_err(unreadable)?;
+        let tasks = r#"{"extensions":{"io.modelcontextprotocol/tasks":{}}}"#.to_owned();
+        let capabilities = RawValue::from_string(tasks).map_err(unreadable)?;
+        let options = Options::default()
+            .timeout(PATIENCE)
+            .traceparent(trace::parent(self.trace))
+            .capabilities(capabilities.into());
+        let answer = self.backend.request(method, &params, options, true).await;
+        answer.map_err(|failure| failure.into_tool_error(self.backend.key.as_str()))
+    }
+}
