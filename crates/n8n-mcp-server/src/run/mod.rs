@@ -13,12 +13,13 @@ mod hooks;
 mod outcome;
 mod watch;
 
+use std::pin::Pin;
 use std::time::Duration;
 
 use futures_util::future::join;
 use mcp_core::tool::{Call, ToolError, ToolErrorKind};
 use serde_json::{Map, Value};
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 use uuid::Uuid;
 
 use crate::N8n;
@@ -43,6 +44,8 @@ const LOOK_FOR: Duration = Duration::from_secs(3);
 /// n8n refuses an activated workflow for a moment, until all of its parts know of it.
 const ACTIVATION: Duration = Duration::from_secs(8);
 const ACTIVATION_PAUSE: Duration = Duration::from_millis(200);
+/// How soon it is noticed that an execution was named.
+const GLANCE: Duration = Duration::from_millis(20);
 /// What stopping a run may take once the caller has given up: the caller waits for it.
 const STOP_WITHIN: Duration = Duration::from_millis(1_800);
 
@@ -96,10 +99,11 @@ pub(crate) async fn run(n8n: &N8n, order: Order, call: &Call) -> Result<Run, Too
             Start::Mcp(start) => Box::pin(by_mcp(&watch, start)).await,
         }
     };
+    tokio::pin!(running);
     let run = tokio::select! {
         biased;
-        run = running => run?,
-        () = call.cancelled() => return Err(stop(&watch).await),
+        run = &mut running => run?,
+        () = call.cancelled() => return Err(stop(&watch, running).await),
     };
     Ok(run.started_by(way, trigger))
 }
@@ -119,12 +123,24 @@ fn way(start: &Start) -> Way {
     }
 }
 
-/// The caller has given up: so does n8n, if the run is found.
-async fn stop(watch: &Watch<'_>) -> ToolError {
+/// The caller has given up: so does n8n, if the run is found. What was `running` goes on until then:
+/// n8n may be about to name the execution.
+async fn stop(
+    watch: &Watch<'_>,
+    mut running: Pin<&mut impl Future<Output = Result<Run, ToolError>>>,
+) -> ToolError {
     let stopping = async {
-        let id = match watch.known() {
-            Some(id) => id,
-            None => watch.find_patiently().await,
+        let finding = watch.find_patiently();
+        tokio::pin!(finding);
+        let id = loop {
+            if let Some(id) = watch.known() {
+                break id;
+            }
+            tokio::select! {
+                _ = &mut running => break watch.known()?,
+                id = &mut finding => break id,
+                () = sleep(GLANCE) => {}
+            }
         };
         watch.n8n.api.stop(&id).await.is_ok().then_some(id)
     };
