@@ -14,8 +14,9 @@ use anyhow::bail;
 use crate::chores;
 use crate::console::{Heartbeat, line};
 use crate::fixture;
+use crate::gateway;
 use crate::layout::{Layout, create_dir, on_path};
-use crate::process::Program;
+use crate::process::{Process, Program};
 use crate::registry;
 use crate::tally::Tally;
 
@@ -49,6 +50,18 @@ const SETS: [Set; 3] = [
         name: "0.1.16",
         version: "0.1.16",
         selection: "--suite all",
+    },
+];
+
+/// The same through the gateway, which passes on all that the fixture server offers.
+const THROUGH_GATEWAY: [Set; 2] = [
+    Set {
+        name: "gateway-2025-11-25",
+        ..SETS[0]
+    },
+    Set {
+        name: "gateway-2026-07-28",
+        ..SETS[1]
     },
 ];
 
@@ -97,9 +110,33 @@ pub(crate) fn run(layout: &Layout) -> anyhow::Result<Outcome> {
             skipped @ Outcome::Skipped(_) => return Ok(skipped),
         }
     }
+    let (gateway, port) = start_gateway(layout, port)?;
+    let url = format!("http://localhost:{port}/mcp");
+    for set in &THROUGH_GATEWAY {
+        match set.run(layout, &url)? {
+            Outcome::Ran(tally) => sum += tally,
+            skipped @ Outcome::Skipped(_) => return Ok(skipped),
+        }
+    }
+    drop(gateway);
     drop(server);
     sum += products::run(layout)?;
     Ok(Outcome::Ran(sum))
+}
+
+/// The gateway in front of the server on `backend`, whose tools keep their names.
+fn start_gateway(layout: &Layout, backend: u16) -> anyhow::Result<(Process, u16)> {
+    let dir = results(layout, "gateway")?;
+    let file = dir.join("gateway.toml");
+    let config =
+        format!("[backends.fixture]\nurl = \"http://127.0.0.1:{backend}/mcp\"\nbare = true\n");
+    fs::write(&file, config)?;
+    let file = file.to_string_lossy();
+    let env = [
+        ("MCP_GATEWAY_CONFIG", &*file),
+        ("MCP_GATEWAY_EVENTS", "memory"),
+    ];
+    fixture::start_server(layout, gateway::SERVER, "conformance-gateway", &env)
 }
 
 impl Set {
