@@ -77,21 +77,19 @@ impl OpenHands {
         };
         let waits = place.fetch.map(Waits::ForRepository);
         let started = async {
-            if waits.is_none() {
-                if self.has_room(id).await? {
-                    let mut begun = notes.clone();
-                    begun.begin(clock::now());
-                    let running = NewConversation {
-                        notes: &begun,
-                        ..new
-                    };
-                    match self.create(&running).await {
-                        Ok(created) => return Ok(created.0),
-                        Err(error) => {
-                            self.line.give_back(id);
-                            if !error.is_full() {
-                                return Err(error.into());
-                            }
+            if waits.is_none() && self.has_room(id).await? {
+                let mut begun = notes.clone();
+                begun.begin(clock::now());
+                let running = NewConversation {
+                    notes: &begun,
+                    ..new
+                };
+                match self.create(&running).await {
+                    Ok(created) => return Ok(created.0),
+                    Err(error) => {
+                        self.line.give_back(id);
+                        if !error.is_full() {
+                            return Err(error.into());
                         }
                     }
                 }
