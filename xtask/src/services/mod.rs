@@ -147,6 +147,11 @@ impl Place {
         )
     }
 
+    /// Takes the place of a second engine for a run of the tests.
+    pub(crate) fn take_newer_docker(layout: &Layout) -> anyhow::Result<Self> {
+        Self::take_folder(layout, "test/docker-26", Purpose::Test, 0)
+    }
+
     /// Takes the place of a second n8n for a run of the tests: of the oldest version that the
     /// server speaks with.
     pub(crate) fn take_older_n8n(layout: &Layout) -> anyhow::Result<Self> {

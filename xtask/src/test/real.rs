@@ -18,6 +18,8 @@ pub(crate) struct Real {
     pub(crate) missing: Vec<(Service, String)>,
     /// A second n8n, of an older version; or why there is none.
     older: Option<Result<Running, String>>,
+    /// A second engine, of a newer generation; or why there is none.
+    newer: Option<Result<Running, String>>,
 }
 
 #[derive(Debug)]
@@ -33,6 +35,7 @@ impl Real {
         let mut real = Self::default();
         let started = thread::scope(|scope| {
             let older = scope.spawn(move || start_older(layout));
+            let newer = scope.spawn(move || start_newer(layout));
             let threads =
                 Service::ALL.map(|service| (service, scope.spawn(move || start(layout, service))));
             let started = threads.map(|(service, thread)| {
@@ -47,6 +50,13 @@ impl Real {
                 .join()
                 .unwrap_or_else(|_| Err(anyhow::anyhow!("the start failed")));
             real.older = Some(older.map_err(|error| format!("{error:#}")));
+            let newer = newer
+                .join()
+                .unwrap_or_else(|_| Err(anyhow::anyhow!("the start failed")));
+            if let Err(error) = &newer {
+                line(format_args!("docker 26: not tested, {error:#}"));
+            }
+            real.newer = Some(newer.map_err(|error| format!("{error:#}")));
             started
         });
         for (service, result) in started {
@@ -69,7 +79,11 @@ impl Real {
 
     /// What the tests have to know to find them.
     pub(crate) fn environment(&self) -> Vec<(&'static str, OsString)> {
-        self.running.iter().flat_map(Running::environment).collect()
+        let mut environment: Vec<_> = self.running.iter().flat_map(Running::environment).collect();
+        if let Some(Ok(newer)) = &self.newer {
+            environment.push(("MCP_TEST_DOCKER_HOSTS", docker::host(&newer.place).into()));
+        }
+        environment
     }
 
     /// The same with the older n8n in the place of the other; or why there is none. `None` where
@@ -114,16 +128,19 @@ impl Real {
 impl Drop for Real {
     fn drop(&mut self) {
         let older = self.older.iter_mut().flatten();
+        let newer = self.newer.iter_mut().flatten();
         self.running
             .iter_mut()
             .chain(older)
+            .chain(newer)
             .for_each(|running| running.process.ask_to_end());
         let older = self.older.take().and_then(Result::ok);
+        let newer = self.newer.take().and_then(Result::ok);
         for Running {
             service,
             process,
             place,
-        } in self.running.drain(..).chain(older)
+        } in self.running.drain(..).chain(older).chain(newer)
         {
             drop(process);
             if let Err(error) = place.clear() {
@@ -160,6 +177,24 @@ fn start(layout: &Layout, service: Service) -> anyhow::Result<Running> {
     let place = Place::take(layout, service, Purpose::Test)?;
     place.clear()?;
     let process = service.start(layout, &place)?;
+    Ok(Running {
+        service,
+        process,
+        place,
+    })
+}
+
+/// The first engine is fetched before: the newer one shares its runtime.
+fn start_newer(layout: &Layout) -> anyhow::Result<Running> {
+    let service = Service::Docker;
+    if let Some(obstacle) = service.obstacle(layout) {
+        anyhow::bail!(obstacle);
+    }
+    service.install(layout)?;
+    docker::newer::install(layout)?;
+    let place = Place::take_newer_docker(layout)?;
+    place.clear()?;
+    let process = docker::start_newer(layout, &place)?;
     Ok(Running {
         service,
         process,

@@ -3,7 +3,9 @@
 mod example;
 pub(crate) mod install;
 mod leftover;
+pub(crate) mod newer;
 
+use std::ffi::OsString;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
@@ -53,11 +55,31 @@ pub(crate) fn host(place: &Place) -> String {
 
 /// Starts it, with an image and a container to look at.
 pub(crate) fn start(layout: &Layout, place: &Place) -> anyhow::Result<Process> {
-    let mut beat = Heartbeat::start("docker", "starting a Docker Engine");
-    let log = layout.fresh_log(match place.purpose {
+    let log = match place.purpose {
         Purpose::RunAll => "dockerd",
         Purpose::Test => "dockerd-test",
-    })?;
+    };
+    let environment = install::environment(layout)?;
+    launch(layout, place, log, environment, &[])
+}
+
+/// Starts the newer one, with the same image.
+pub(crate) fn start_newer(layout: &Layout, place: &Place) -> anyhow::Result<Process> {
+    let environment = newer::environment(layout)?;
+    let proxy = newer::proxy(layout).into_os_string();
+    let args = ["--userland-proxy-path".into(), proxy];
+    launch(layout, place, "dockerd-26-test", environment, &args)
+}
+
+fn launch(
+    layout: &Layout,
+    place: &Place,
+    log: &str,
+    environment: Vec<(&'static str, OsString)>,
+    args: &[OsString],
+) -> anyhow::Result<Process> {
+    let mut beat = Heartbeat::start("docker", "starting a Docker Engine");
+    let log = layout.fresh_log(log)?;
     let runtime = runtime_dir(place);
     create_dir(&runtime)?;
     // Left by a killed engine, which is gone by now; a new one would refuse to start.
@@ -74,7 +96,8 @@ pub(crate) fn start(layout: &Layout, place: &Place) -> anyhow::Result<Process> {
         .args(["--exec-root".as_ref(), runtime.join("exec").as_os_str()])
         .args(["--pidfile".as_ref(), own_pid_file.as_os_str()])
         .args(["--host", &host(place)])
-        .envs(install::environment(layout)?)
+        .args(args)
+        .envs(environment)
         .env_remove("DOCKER_HOST")
         .log_to(&log)?
         .spawn()?;
