@@ -133,7 +133,7 @@ async fn stdio_serves_the_same_with_structure() {
     };
     let name = lab.run("stdio", &["sleep", "600"], json!({})).await;
     let client = stdio(SERVER, &[("DOCKER_HOST", &lab.host)]).await;
-    assert_eq!(client.list_tools().await.unwrap().len(), 6);
+    assert_eq!(client.list_tools().await.unwrap().len(), 7);
     let result = client
         .call_tool("list_containers", &json!({"name": name}))
         .await

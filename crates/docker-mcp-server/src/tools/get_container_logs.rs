@@ -124,8 +124,8 @@ impl GetContainerLogs {
                 .to_owned()
         } else if too_long {
             format!(
-                "Older lines do not fit in {} KB: use `grep`, `until`, or `stream` to read one \
-                 stream.",
+                "Older lines do not fit in {} KB: narrow it down with `since`, `until`, `grep` or \
+                 `stream`.",
                 MAX_BYTES / 1000
             )
         } else if log.cut {
