@@ -210,6 +210,9 @@ async fn what_the_licence_does_not_include_is_one_line() {
         ("source_control_status", json!({})),
         ("pull_from_source_control", json!({"confirm": "repository"})),
     ] {
+        if tool == "source_control_status" && lab.is_too_old(tool, json!({})).await {
+            continue;
+        }
         let message = lab.refused(tool, arguments).await;
         assert!(
             message.contains("licence") && message.contains("feat:"),

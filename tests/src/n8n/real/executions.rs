@@ -53,6 +53,10 @@ async fn what_runs_or_waits_is_in_the_list() {
         "{listed}"
     );
     let stopped = json!({"execution_id": run["execution_id"]});
+    if lab.is_too_old("stop_execution", stopped.clone()).await {
+        lab.site.delete(&workflow).await;
+        return;
+    }
     let stopped = lab.done("stop_execution", stopped).await;
     assert_eq!(stopped["status"], "canceled");
     let canceled = json!({"workflow_id": workflow.id, "status": "canceled"});
@@ -307,10 +311,13 @@ async fn an_execution_is_deleted_only_after_a_yes() {
 #[tokio::test]
 async fn a_sub_workflow_shows_up_as_an_execution_of_its_own() {
     let Some(lab) = Lab::open().await else { return };
-    let sub = lab
-        .site
-        .live(vec![called_by_another(), set("from below")])
-        .await;
+    let nodes = vec![called_by_another(), set("from below")];
+    // n8n 1 has nothing to activate in it, n8n 2 calls only what is published.
+    let sub = if lab.site.is_old().await {
+        lab.site.draft(nodes, json!({})).await
+    } else {
+        lab.site.live(nodes).await
+    };
     let call = json!({
         "id": uuid::Uuid::new_v4().to_string(), "name": "Sub", "type": "n8n-nodes-base.executeWorkflow",
         "typeVersion": 1.2, "position": [0, 0],

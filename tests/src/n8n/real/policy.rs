@@ -183,7 +183,7 @@ async fn a_wrong_key_is_degraded_and_says_so() {
     for (tool, arguments) in [
         ("list_executions", json!({})),
         ("explain_execution", json!({"execution_id": "1"})),
-        ("list_credentials", json!({})),
+        ("list_tags", json!({})),
         ("audit_n8n", json!({})),
     ] {
         let message = refused(&client, tool, arguments).await;
