@@ -195,3 +195,66 @@ fn shown(redactor: &mut Redactor, text: &str) -> String {
         None => text,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::engine::Details;
+
+    /// As engines from version 1.52 of the interface on tell it: without the deprecated members,
+    /// with some that are new, and with the memory of cgroup v2.
+    fn facts(state: serde_json::Value, events: serde_json::Value) -> Facts {
+        let details: Details = serde_json::from_value(json!({
+            "Id": "a".repeat(64), "Name": "/web", "Path": "sh", "Args": ["-c", "serve"], "RestartCount": 0,
+            "State": state, "Storage": {"RootFS": {"Snapshot": {"Name": "overlayfs"}}},
+            "ImageManifestDescriptor": {"mediaType": "application/vnd.oci.image.manifest.v1+json"},
+            "Config": {"Image": "web:1", "Env": ["A=b"], "Labels": {}},
+            "HostConfig": {"Memory": 16 << 20, "CgroupnsMode": "private", "RestartPolicy": {"Name": "no"}},
+            "NetworkSettings": {"Ports": {}, "Networks": {"bridge": {"IPAddress": "172.17.0.2", "GwPriority": 0}}},
+            "Mounts": [],
+        }))
+        .unwrap();
+        Facts {
+            details,
+            events: serde_json::from_value(events).unwrap(),
+            ..Facts::default()
+        }
+    }
+
+    #[test]
+    fn engines_of_2026_are_understood() {
+        let ended = |code, oom| {
+            json!({"Status": "exited", "ExitCode": code, "OOMKilled": oom, "Error": "",
+                "StartedAt": "2026-03-01T10:00:00Z", "FinishedAt": "2026-03-01T10:00:09Z"})
+        };
+        // Since 1.52 events have no `status`, `id` and `from`.
+        let event = |action: &str, more| {
+            json!({"Type": "container", "Action": action, "scope": "local", "time": 1_772_359_209,
+                "timeNano": 1_772_359_209_000_000_000_i64, "Actor": {"ID": "a".repeat(64), "Attributes": more}})
+        };
+        let kill = json!([
+            event("start", json!({})),
+            event("kill", json!({"signal": "9"})),
+            event("die", json!({"exitCode": "137", "execDuration": "9"})),
+        ]);
+        let stop = json!([
+            event("kill", json!({"signal": "15"})),
+            event("die", json!({"exitCode": "0"})),
+            event("stop", json!({})),
+        ]);
+        let cases = [
+            (ended(137, true), json!([]), Cause::OomKilled),
+            (ended(137, false), kill, Cause::Killed),
+            (ended(0, false), stop, Cause::Stopped),
+            (ended(0, false), json!([]), Cause::Finished),
+            (ended(1, false), json!([]), Cause::AppError),
+            (ended(139, false), json!([]), Cause::Crashed),
+        ];
+        for (state, events, cause) in cases {
+            let findings = conclude(&facts(state.clone(), events), None);
+            assert_eq!(findings[0].cause, cause, "{state}");
+        }
+    }
+}
