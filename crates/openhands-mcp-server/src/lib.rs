@@ -10,6 +10,7 @@
 //!   its events in a line each; `changes` — what it did to its files;
 //! - `order`, `prepare` and `start` — from the caller's words to a running task, `go_on` and
 //!   `follow` — on to its end;
+//! - `resources` and `prompts` — what can be watched, and what people ask for by name;
 //! - `watch` — what goes on without callers: the line of waiting tasks, and budgets;
 //! - `workspace`, `file_name`, `repository` — which names are let in;
 //! - `notes` — what is kept at a conversation;
@@ -27,8 +28,10 @@ mod notes;
 mod options;
 mod order;
 mod prepare;
+mod prompts;
 mod report;
 mod repository;
+mod resources;
 mod service;
 mod start;
 mod status;
@@ -44,6 +47,8 @@ mod workspace;
 pub use options::Options;
 pub use service::OpenHands;
 
+use mcp_core::prompt::PromptSet;
+use mcp_core::resource::ResourceSet;
 use mcp_core::tool::Toolset;
 use mcp_serve::Product;
 
@@ -60,6 +65,14 @@ impl Product for OpenHandsServer {
 
     fn tools() -> Toolset<OpenHands> {
         tools::all()
+    }
+
+    fn resources() -> ResourceSet<OpenHands> {
+        resources::all()
+    }
+
+    fn prompts() -> PromptSet<OpenHands> {
+        prompts::all()
     }
 
     fn connect(options: Options) -> anyhow::Result<OpenHands> {

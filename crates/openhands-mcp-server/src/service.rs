@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use anyhow::{anyhow, ensure};
-use mcp_core::server::Server;
+use mcp_core::server::{Changes, Server};
 use mcp_core::tool::ToolError;
 use mcp_serve::{Secret, Service};
 
@@ -22,6 +22,8 @@ pub struct OpenHands {
     pub(crate) roots: Vec<Root>,
     pub(crate) limits: Limits,
     pub(crate) line: Line,
+    /// Tells clients that what they watch has changed.
+    pub(crate) changes: Changes,
 }
 
 impl OpenHands {
@@ -60,6 +62,7 @@ impl OpenHands {
                 cost,
             },
             line: Line::default(),
+            changes: Changes::new(),
         })
     }
 }
@@ -70,6 +73,10 @@ impl Service for OpenHands {
     }
 
     async fn run(self: Arc<Self>, _: Arc<Server>) {
-        self.watch().await;
+        tokio::join!(self.watch(), self.tell());
+    }
+
+    fn changes(&self) -> Option<Changes> {
+        Some(self.changes.clone())
     }
 }

@@ -21,6 +21,9 @@ mod wait_task;
 
 use mcp_core::tool::Toolset;
 
+pub(crate) use get_task_events::GetTaskEvents;
+pub(crate) use get_task_result::GetTaskResult;
+
 use crate::OpenHands;
 
 /// All tools, in the order in which they are used.

@@ -1,0 +1,169 @@
+//! Tells those who watch a task that it has changed.
+//!
+//! Only tasks that somebody watches are looked at, by asking the agent server's REST API: what it
+//! says there holds, whatever connection was lost in between. The longer nothing happens, the
+//! less often.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use futures_util::StreamExt as _;
+use futures_util::stream;
+use mcp_core::server::{Change, Changes, Watched};
+use tokio::time::{Instant, sleep_until};
+
+use super::uri::{self, Part};
+use crate::OpenHands;
+use crate::api::{Conversation, Failure, quoted};
+use crate::changes::snapshot;
+use crate::prepare;
+use crate::task_id::TaskId;
+
+/// Between two looks at a task: at first, and at most.
+const PAUSES: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(8));
+/// Tasks that are asked for at the same time.
+const AT_ONCE: usize = 4;
+
+/// A task that somebody watches.
+struct Subject {
+    /// Its resources, as those who watch wrote them.
+    uris: Vec<(String, Part)>,
+    /// How it was when it was last seen; `None` before.
+    seen: Option<Mark>,
+    pause: Duration,
+    due: Instant,
+}
+
+/// What differs once something has happened.
+#[derive(Default, PartialEq)]
+struct Mark {
+    /// Its state and when something last happened; `None` where there is no such task.
+    state: Option<String>,
+    /// Its files, as an id of git's; only where somebody watches them.
+    files: Option<String>,
+}
+
+impl OpenHands {
+    /// Tells of changes for as long as the server runs.
+    pub(crate) async fn tell(&self) {
+        let mut watched = self.changes.watched();
+        let mut subjects = HashMap::new();
+        loop {
+            renew(&mut subjects, &watched.borrow_and_update());
+            self.look_at_due(&mut subjects).await;
+            let next = subjects.values().map(|subject: &Subject| subject.due).min();
+            let next = async {
+                match next {
+                    Some(due) => sleep_until(due).await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                () = next => {}
+                changed = watched.changed() => if changed.is_err() {
+                    return;
+                },
+            }
+        }
+    }
+
+    async fn look_at_due(&self, subjects: &mut HashMap<TaskId, Subject>) {
+        let now = Instant::now();
+        let due = subjects
+            .iter_mut()
+            .filter(|(_, subject)| subject.due <= now);
+        let looks = stream::iter(due).for_each_concurrent(AT_ONCE, |(id, subject)| async move {
+            match self.mark(*id, subject).await {
+                Ok(mark) => subject.update(mark, &self.changes),
+                // It is not known whether something has happened; the next look tells.
+                Err(failure) => tracing::debug!(task = %id, ?failure, "cannot look at the task"),
+            }
+            subject.due = Instant::now() + subject.pause;
+            subject.pause = (2 * subject.pause).min(PAUSES.1);
+        });
+        looks.await;
+    }
+
+    async fn mark(&self, id: TaskId, subject: &Subject) -> Result<Mark, Failure> {
+        let task = match self.server.conversation(id).await {
+            Ok(task) => task,
+            Err(failure) if failure.is_no_task() => return Ok(Mark::default()),
+            Err(failure) => return Err(failure),
+        };
+        let state = Some(format!("{:?} {}", task.execution_status, task.updated_at));
+        let seen = subject.seen.as_ref().filter(|seen| seen.state == state);
+        let files = match seen {
+            _ if !subject.uris.iter().any(|(_, part)| *part == Part::Diff) => None,
+            // Nobody works in it.
+            Some(Mark { files, .. }) if files.is_some() && task.execution_status.is_still() => {
+                files.clone()
+            }
+            _ => self.files(&task).await?,
+        };
+        Ok(Mark { state, files })
+    }
+
+    /// The files of a task, as an id of git's; `None` where there is no git.
+    async fn files(&self, task: &Conversation) -> Result<Option<String>, Failure> {
+        let directory = quoted(&task.workspace.working_dir);
+        let script = format!("cd -P -- {directory} || exit 0\n{}", snapshot());
+        let printed = self.server.execute(&script).await?;
+        Ok(prepare::base(printed.text()))
+    }
+}
+
+impl Subject {
+    fn new() -> Self {
+        Self {
+            uris: Vec::new(),
+            seen: None,
+            pause: PAUSES.0,
+            due: Instant::now(),
+        }
+    }
+
+    /// The same task, to be watched by others.
+    fn without_uris(mut self) -> Self {
+        self.uris.clear();
+        self
+    }
+
+    /// Tells what is not as it was. What happened between the last read of those who watch and the
+    /// first look here is not known, so everything counts as changed then.
+    fn update(&mut self, mark: Mark, changes: &Changes) {
+        let seen = self.seen.as_ref();
+        let state = seen.is_none_or(|seen| seen.state != mark.state);
+        let files = seen.is_none_or(|seen| seen.files != mark.files);
+        for (uri, part) in &self.uris {
+            let changed = match part {
+                Part::Task => state || files,
+                Part::Events => state,
+                Part::Diff => files,
+            };
+            if changed {
+                changes.announce(Change::Resource(uri.clone()));
+            }
+        }
+        if state || files {
+            self.pause = PAUSES.0;
+        }
+        self.seen = Some(mark);
+    }
+}
+
+/// Keeps what is still watched and adds what is new.
+fn renew(subjects: &mut HashMap<TaskId, Subject>, watched: &Watched) {
+    let mut before = std::mem::take(subjects);
+    for uri in watched.keys() {
+        let Some((id, part)) = uri::read(uri) else {
+            continue;
+        };
+        let subject = subjects
+            .entry(id)
+            .or_insert_with(|| match before.remove(&id) {
+                Some(known) => known.without_uris(),
+                None => Subject::new(),
+            });
+        subject.uris.push((uri.clone(), part));
+    }
+}
