@@ -25,7 +25,7 @@ use serde_json::{Value, json};
 use tokio::time::{sleep, timeout};
 
 use super::done;
-use super::site::{Site, Workflow};
+use super::site::Workflow;
 
 async fn run(client: &Client, workflow: &Workflow, parameters: Value) -> Value {
     let arguments = json!({"workflow_id": workflow.id, "parameters": parameters});

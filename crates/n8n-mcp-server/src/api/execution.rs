@@ -220,6 +220,7 @@ impl Api {
             Ok(IgnoredAny) => Ok(()),
             // n8n 1 cannot stop anything through its API.
             Err(failure) if failure.is_unknown_operation() => Err(self.explain(failure)),
+            Err(failure) if failure.is_unknown_operation() => Err(self.explain(failure)),
             Err(failure) if failure.is_conflict() || failure.is_missing() => Ok(()),
             Err(failure) => Err(self.explain(failure)),
         }

@@ -95,7 +95,13 @@ impl<'a> Watch<'a> {
                     self.remember(&execution.id);
                     return Ok(Some(execution));
                 }
-                Ok(None) if Instant::now() >= give_up => return Ok(None),
+                Ok(None) if Instant::now() >= give_up => {
+                    let found = self.search().probe().await;
+                    if let Some(execution) = &found {
+                        self.remember(&execution.id);
+                    }
+                    return Ok(found);
+                }
                 Err(failure) if Instant::now() >= give_up => return Err(self.lost(failure)),
                 Ok(None) | Err(_) => {}
             }

@@ -156,6 +156,10 @@ async fn a_test_that_takes_long_is_named_before_its_end() {
 #[tokio::test]
 async fn a_cancelled_schedule_is_stopped() {
     let Some(site) = Site::new() else { return };
+    // Its API stops nothing.
+    if site.is_old().await {
+        return;
+    }
     let client = stdio(SERVER, &site.env()).await;
     let workflow = site.live(vec![schedule(), wait(60)]).await;
     let list = format!("/executions?workflowId={}&status=running", workflow.id);

@@ -56,16 +56,23 @@ async fn an_early_reply_of_a_waiting_run_is_seen_through() {
     assert_eq!(waiting["status"], "waiting", "{waiting}");
     assert_eq!(waiting.get("output"), None);
     let id = waiting["execution_id"].as_str().unwrap();
-    site.api("POST", &format!("/executions/{id}/stop"), None)
-        .await;
-    let end = end_of(&client, &waiting).await;
-    assert_eq!(end["status"], "canceled", "{end}");
+    // The API of n8n 1 stops nothing.
+    if !site.is_old().await {
+        site.api("POST", &format!("/executions/{id}/stop"), None)
+            .await;
+        let end = end_of(&client, &waiting).await;
+        assert_eq!(end["status"], "canceled", "{end}");
+    }
     site.delete(&workflow).await;
 }
 
 #[tokio::test]
 async fn a_cancelled_call_stops_its_run() {
     let Some(site) = Site::new() else { return };
+    // Its API stops nothing.
+    if site.is_old().await {
+        return;
+    }
     let client = stdio(SERVER, &site.env_without_mcp()).await;
     let workflow = site.live(vec![webhook("lastNode"), wait(60), echo()]).await;
     let (reports, mut reported) = mpsc::channel(64);

@@ -103,6 +103,8 @@ fn environment(place: &Place, release: Release) -> anyhow::Result<Vec<(&'static 
     if release == Release::Older {
         // The other engine has a native part that is not compiled.
         vars.push(("N8N_EXPRESSION_ENGINE", "legacy".into()));
+        // Over a single connection, requests at the same time end each other's transactions.
+        vars.push(("DB_SQLITE_POOL_SIZE", "4".into()));
     }
     Ok(vars)
 }
