@@ -51,7 +51,7 @@ async fn an_early_reply_of_a_waiting_run_is_seen_through() {
     // From 65 s on n8n answers 200 at once, with what the trigger received.
     let workflow = site.live(vec![webhook("lastNode"), wait(90), echo()]).await;
     let arguments =
-        json!({"workflow_id": workflow.id, "wait_seconds": 4, "parameters": {"input": "x"}});
+        json!({"workflow_id": workflow.id, "wait_seconds": 12, "parameters": {"input": "x"}});
     let waiting = done(&client, "run_workflow", arguments).await;
     assert_eq!(waiting["status"], "waiting", "{waiting}");
     assert_eq!(waiting.get("output"), None);
