@@ -1,0 +1,78 @@
+//! The prompts, over HTTP and stdio.
+
+use mcp_client::Client;
+use serde_json::{Value, json};
+
+use super::{both, call};
+use crate::harness::real;
+
+async fn get(client: &Client, name: &str, arguments: Value) -> String {
+    let params = json!({"name": name, "arguments": arguments});
+    let result = client.request("prompts/get", &params).await.unwrap();
+    let result: Value = serde_json::from_str(result.get()).unwrap();
+    let message = &result["messages"][0];
+    assert_eq!(message["role"], "user");
+    message["content"]["text"].as_str().unwrap().to_owned()
+}
+
+#[tokio::test]
+async fn work_is_handed_over_as_run_task_takes_it() {
+    let Some(real) = real::openhands() else {
+        return;
+    };
+    let (_server, clients) = both(&real).await;
+    for client in clients {
+        let listed = client.list("prompts/list", "prompts").await.unwrap();
+        assert_eq!(listed.len(), 3);
+        let code = json!({"repository": "https://example.com/shop.git", "branch": "dev"});
+        let context = r#"`{"branch":"dev","repository":"https://example.com/shop.git"}`"#;
+        for (name, argument) in [("fix_issue", "issue"), ("write_tests", "subject")] {
+            let mut arguments = code.clone();
+            arguments[argument] = json!("Prices are rounded the wrong way");
+            let text = get(&client, name, arguments).await;
+            for expected in ["Prices are rounded", context, "run_task", "wait_task"] {
+                assert!(text.contains(expected), "{name}: {text}");
+            }
+        }
+        let text = get(&client, "review_change", code).await;
+        assert!(text.contains(context), "{text}");
+        for (name, arguments) in [
+            ("fix_issue", json!({})),
+            (
+                "fix_issue",
+                json!({"issue": "x", "repository": "file:///etc"}),
+            ),
+            ("review_change", json!({})),
+            ("review_change", json!({"task_id": "../settings"})),
+        ] {
+            let params = json!({"name": name, "arguments": arguments});
+            assert!(client.request("prompts/get", &params).await.is_err());
+        }
+    }
+}
+
+#[tokio::test]
+async fn the_change_of_a_task_is_reviewed_with_its_diff() {
+    let Some(real) = real::openhands() else {
+        return;
+    };
+    let (_server, clients) = both(&real).await;
+    for client in clients {
+        let task = json!({"task": "RUN: echo price=3 > shop.txt\nFINISH: the price is 3 now"});
+        let run = call(&client, "run_task", task).await;
+        let text = get(&client, "review_change", json!({"task_id": run["task_id"]})).await;
+        for expected in ["+price=3", "the price is 3 now", "RUN: echo", "shop.txt"] {
+            assert!(text.contains(expected), "{expected}: {text}");
+        }
+        let id = run["task_id"].as_str().unwrap();
+        let params = json!({
+            "ref": {"type": "ref/prompt", "name": "review_change"},
+            "argument": {"name": "task_id", "value": &id[..12]},
+        });
+        let completed = client
+            .request("completion/complete", &params)
+            .await
+            .unwrap();
+        assert!(completed.get().contains(id), "{}", completed.get());
+    }
+}

@@ -1,0 +1,181 @@
+//! Tasks as resources: what they hold, and who is told when that changes.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use mcp_client::{Client, ClientInfo, Command, Dialect, Endpoint, Handler};
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use uuid::Uuid;
+
+use super::{NAME, both, call, env, until};
+use crate::harness::real::{self, OpenHands};
+use crate::harness::{Server, binary, stdio};
+
+/// Far longer than any change takes to be told.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+async fn read(client: &Client, uri: &str) -> String {
+    let params = json!({"uri": uri});
+    let result = client.request("resources/read", &params).await.unwrap();
+    let result: Value = serde_json::from_str(result.get()).unwrap();
+    let contents = &result["contents"][0];
+    assert_eq!(contents["uri"], uri);
+    contents["text"].as_str().unwrap().to_owned()
+}
+
+fn uri(id: &Value) -> String {
+    format!("openhands://tasks/{}", id.as_str().unwrap())
+}
+
+#[tokio::test]
+async fn a_task_is_read_as_the_tools_tell_it() {
+    let Some(real) = real::openhands() else {
+        return;
+    };
+    let (_server, clients) = both(&real).await;
+    for client in clients {
+        let listed = client.list("resources/templates/list", "resourceTemplates");
+        assert_eq!(listed.await.unwrap().len(), 3);
+        let task = json!({"task": "RUN: echo one > made.txt\nSAY: all good"});
+        let run = call(&client, "run_task", task).await;
+        let uri = uri(&run["task_id"]);
+        let state: Value = serde_json::from_str(&read(&client, &uri).await).unwrap();
+        assert_eq!(
+            (&state["status"], &state["result"], &state["changed_files"]),
+            (
+                &json!("finished"),
+                &json!("all good"),
+                &json!(["A made.txt"])
+            )
+        );
+        let events = read(&client, &format!("{uri}/events")).await;
+        assert!(events.contains("echo one"), "{events}");
+        let diff = read(&client, &format!("{uri}/diff")).await;
+        assert!(
+            diff.contains("+++ b/made.txt\n@@ -0,0 +1 @@\n+one"),
+            "{diff}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn what_does_not_exist_is_not_found() {
+    let Some(real) = real::openhands() else {
+        return;
+    };
+    let server = Server::start(NAME, &env(&real)).await;
+    let nobody = Uuid::new_v4();
+    let hostile = ["..", "..%2Fsettings", "1", "a%3Fb", "%00", "", "%252e%252e"];
+    let hostile = hostile.iter().map(|id| (*id).to_owned());
+    for id in hostile.chain([nobody.to_string(), format!("{nobody}/../x")]) {
+        for part in ["", "/events", "/diff", "/log"] {
+            let params = json!({"uri": format!("openhands://tasks/{id}{part}")});
+            let error = server.error("resources/read", params).await;
+            assert_eq!(
+                error["data"]["kind"], "resource_not_found",
+                "{id}{part}: {error}"
+            );
+        }
+    }
+}
+
+/// Hands on the URI of what was updated.
+struct Ear(UnboundedSender<String>);
+
+impl Handler for Ear {
+    fn notification(&self, method: &str, params: Option<&RawValue>) {
+        if method == "notifications/resources/updated" {
+            let params: Value = serde_json::from_str(params.unwrap().get()).unwrap();
+            let _ = self.0.send(params["uri"].as_str().unwrap().to_owned());
+        }
+    }
+}
+
+/// Clients that hear what changes: both eras over HTTP, and stdio.
+async fn listeners(real: &OpenHands, server: &Server) -> Vec<(Client, UnboundedReceiver<String>)> {
+    let mut listeners = Vec::new();
+    for dialect in [Some(Dialect::Handshake), Some(Dialect::Modern), None] {
+        let (ear, heard) = unbounded_channel();
+        let builder = Client::builder().handler(Arc::new(Ear(ear)));
+        let client = match dialect {
+            Some(dialect) => builder
+                .dialect(dialect)
+                .http(Endpoint::new(&server.url).unwrap()),
+            None => {
+                let program = binary(NAME);
+                let mut command = Command::new(program.to_str().unwrap()).arg("--stdio");
+                for (name, value) in env(real) {
+                    command = command.env(name, value);
+                }
+                builder.dialect(Dialect::Handshake).stdio(command)
+            }
+        };
+        let client = client.unwrap();
+        client
+            .connect(&ClientInfo::new("tests", "1"))
+            .await
+            .unwrap();
+        listeners.push((client, heard));
+    }
+    listeners
+}
+
+async fn subscribe(client: &Client, uris: &[String]) {
+    let mut filter = json!({});
+    match client.era() {
+        mcp_core::era::Era::Modern => filter = json!({"resourceSubscriptions": uris}),
+        _ => {
+            for uri in uris {
+                let params = json!({"uri": uri});
+                client
+                    .request("resources/subscribe", &params)
+                    .await
+                    .unwrap();
+            }
+        }
+    }
+    let stream = client.listen(&filter).await.unwrap();
+    tokio::spawn(stream.ended());
+}
+
+/// Takes what is heard until all of `wanted` were.
+async fn hear(heard: &mut UnboundedReceiver<String>, wanted: &[String]) {
+    let mut missing: Vec<&String> = wanted.iter().collect();
+    let all = async {
+        while !missing.is_empty() {
+            let uri = heard.recv().await.unwrap();
+            missing.retain(|wanted| **wanted != uri);
+        }
+    };
+    let all = tokio::time::timeout(PATIENCE, all).await;
+    assert!(all.is_ok(), "not told: {missing:?}");
+}
+
+#[tokio::test]
+async fn who_watches_a_task_is_told_what_changes() {
+    let Some(real) = real::openhands() else {
+        return;
+    };
+    let server = Server::start(NAME, &env(&real)).await;
+    let control = stdio(NAME, &env(&real)).await;
+    for (client, mut heard) in listeners(&real, &server).await {
+        let task = json!({"task": "SAY: ready"});
+        let run = call(&control, "run_task", task).await;
+        let id = &run["task_id"];
+        let uri = uri(id);
+        let parts = [uri.clone(), format!("{uri}/events"), format!("{uri}/diff")];
+        subscribe(&client, &parts).await;
+        // The first look: what came before it is not known.
+        hear(&mut heard, &parts).await;
+        let message = json!({"task_id": id, "message": "RUN: echo two > later.txt\nSAY: done"});
+        call(&control, "send_message", message).await;
+        until(&control, id, "finished").await;
+        hear(&mut heard, &parts).await;
+        assert!(read(&client, &parts[2]).await.contains("+two"));
+        call(&control, "delete_task", json!({"task_id": id, "confirm": id})).await;
+        hear(&mut heard, &parts[..2]).await;
+        client.close().await;
+    }
+}
