@@ -17,6 +17,7 @@ mod committed;
 mod docker;
 mod documents;
 mod edges;
+mod gateway;
 mod harness;
 mod listener;
 mod n8n;

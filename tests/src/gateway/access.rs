@@ -1,0 +1,215 @@
+//! What is denied, what is searched, and what cannot be taken over.
+
+use serde_json::{Value, json};
+
+use super::lab::{Folder, Gateway, failure, fixture, text};
+use crate::harness::Dialect;
+
+async fn denying(more: &str) -> Gateway {
+    let folder = Folder::new();
+    let fixture = fixture(&["--stdio"]);
+    let config = format!("{more}\n[backends.b]\n{fixture}\ndeny = [\"greet\", \"test_simple*\"]\n");
+    let gateway = Gateway::start(folder, &config, &[]).await;
+    gateway.until("b", "running").await;
+    gateway
+}
+
+/// S15.
+#[tokio::test]
+async fn what_is_denied_is_denied_by_every_name_and_in_every_way() {
+    let gateway = denying("").await;
+    for dialect in Dialect::ALL {
+        let listed = gateway.server.ask(dialect, "tools/list", "", "").await.body;
+        assert!(
+            !listed.contains("greet") && !listed.contains("test_simple_text"),
+            "{dialect:?}"
+        );
+        for name in ["b__greet", "b:greet", "b.greet"] {
+            let reply = gateway
+                .server
+                .tool(dialect, name, r#"{"name":"Ada"}"#)
+                .await;
+            assert!(!reply.body.contains("Hello"), "{dialect:?} {reply:?}");
+            assert!(reply.body.contains("rror"), "{dialect:?} {reply:?}");
+        }
+    }
+    let listed = gateway
+        .server
+        .result("mcp.listTools", json!({}))
+        .await
+        .to_string();
+    assert!(!listed.contains("greet"), "{listed}");
+    let call = |method: &str| json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": {"name": "b__greet", "arguments": {"name": "Ada"}}});
+    for body in [
+        json!([call("tools/call"), call("mcp.callTool")]),
+        call("mcp.callTool"),
+    ] {
+        let reply = gateway.server.post(body.to_string()).await;
+        assert!(
+            !reply.body.contains("Hello") && reply.body.contains("rror"),
+            "{reply:?}"
+        );
+    }
+    // Nobody learns its name from the list of those that there are.
+    let unknown = gateway
+        .server
+        .error("tools/call", json!({"name": "nobody", "arguments": {}}))
+        .await;
+    assert!(!unknown.to_string().contains("greet"), "{unknown}");
+    for wrong in [
+        "b__Greet",
+        "B__greet",
+        "b__greet ",
+        "b__greet\u{200b}",
+        "b%5f%5fgreet",
+    ] {
+        let error = gateway
+            .server
+            .error("tools/call", json!({"name": wrong, "arguments": {}}))
+            .await;
+        assert!(
+            error["message"]
+                .as_str()
+                .unwrap()
+                .starts_with("Tool not found"),
+            "{error}"
+        );
+    }
+    let ends = gateway.ends(18 + 3).await;
+    for end in &ends {
+        assert_eq!(end["outcome"], "denied", "{end}");
+        assert_eq!(end["tool_name"], "b__greet");
+    }
+    assert_eq!(ends.len(), 18 + 3);
+}
+
+/// S15, by the way around: the pair of tools for large catalogues.
+#[tokio::test]
+async fn what_is_denied_is_neither_found_nor_called_by_search() {
+    let gateway = denying("search_above = 10").await;
+    let listed = gateway.server.result("tools/list", json!({})).await;
+    let names: Vec<&str> = listed["tools"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|tool| tool["name"].as_str().unwrap())
+        .collect();
+    assert_eq!(
+        names,
+        [
+            "gateway_status",
+            "get_events",
+            "gateway_restart",
+            "search_tools",
+            "call_tool"
+        ]
+    );
+
+    let search = async |query: &str| {
+        let found = gateway.tool("search_tools", json!({"query": query})).await;
+        text(&found).to_owned()
+    };
+    let found = search("web search").await;
+    let found: Value = serde_json::from_str(&found).unwrap();
+    assert_eq!(found[0]["name"], "b__web_search");
+    assert!(found[0]["inputSchema"]["properties"]["query"].is_object());
+    assert!(!search("greet somebody").await.contains("b__greet"));
+
+    let by_call_tool = async |name: &str, arguments: Value| {
+        let arguments = json!({"name": name, "arguments": arguments});
+        gateway.answer("call_tool", arguments).await
+    };
+    let answer = by_call_tool("b__echo", json!({"value": 7})).await;
+    assert!(text(&answer["result"]).contains('7'), "{answer}");
+    for name in ["b__greet", "b:greet", "b.greet"] {
+        let answer = by_call_tool(name, json!({"name": "Ada"})).await;
+        assert!(!answer.to_string().contains("Hello"), "{answer}");
+        failure(&answer);
+    }
+    let answer = by_call_tool("call_tool", json!({"name": "b__echo", "arguments": {}})).await;
+    failure(&answer);
+    let ends = gateway.ends(4).await;
+    let outcomes: Vec<&Value> = ends.iter().map(|end| &end["outcome"]).collect();
+    assert_eq!(outcomes, ["ok", "denied", "denied", "denied"]);
+    // Those that are not listed can still be called by who knows them.
+    let result = gateway.tool("b:echo", json!({"value": 1})).await;
+    assert_ne!(result["isError"], true, "{result}");
+}
+
+/// S22.
+#[tokio::test]
+async fn nobody_takes_the_name_of_another() {
+    let folder = Folder::new();
+    let tools = json!(
+        [
+            "gateway_status",
+            "get_events",
+            "b__work",
+            "x",
+            "x",
+            "a:b",
+            "",
+            "call_tool"
+        ]
+        .map(|name| json!({"name": name, "inputSchema": {"type": "object"}}))
+    );
+    let file = folder.write("tools", &tools.to_string());
+    let odd = fixture(&["odd", "--tools", &file]);
+    let good = fixture(&["odd"]);
+    let config = format!("[backends.a]\n{odd}\n[backends.b]\n{good}\n");
+    let gateway = Gateway::start(folder, &config, &[]).await;
+    gateway.until("a", "running").await;
+    gateway.until("b", "running").await;
+    let listed = gateway.server.result("tools/list", json!({})).await;
+    let names: Vec<&str> = listed["tools"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|tool| tool["name"].as_str().unwrap())
+        .collect();
+    let mut unique = names.clone();
+    unique.sort_unstable();
+    unique.dedup();
+    assert_eq!(unique.len(), names.len(), "{names:?}");
+    assert!(
+        names.contains(&"a__gateway_status") && names.contains(&"b__work"),
+        "{names:?}"
+    );
+    let status = gateway.own("gateway_status", json!({})).await;
+    assert_eq!(status["gateway"]["name"], "mcp-gateway");
+    let refused = status["not_offered"].to_string();
+    assert!(refused.contains("listed twice"), "{status}");
+    for name in names {
+        assert!(
+            name.len() <= 64
+                && name
+                    .bytes()
+                    .all(|byte| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-'),
+            "{name}"
+        );
+    }
+}
+
+/// Two backends with the same resource: the first one answers, and the other is shown as refused.
+#[tokio::test]
+async fn the_first_who_has_a_resource_keeps_it() {
+    let folder = Folder::new();
+    let fixture = fixture(&["--stdio"]);
+    let config = format!("[backends.a]\n{fixture}\n[backends.b]\n{fixture}\n");
+    let gateway = Gateway::start(folder, &config, &[]).await;
+    gateway.until("a", "running").await;
+    gateway.until("b", "running").await;
+    let listed = gateway
+        .server
+        .result("resources/list", json!({}))
+        .await
+        .to_string();
+    assert_eq!(listed.matches("test://static-text").count(), 1);
+    let status = gateway.own("gateway_status", json!({})).await;
+    assert!(
+        status["not_offered"]
+            .to_string()
+            .contains("another backend"),
+        "{status}"
+    );
+}

@@ -1,0 +1,191 @@
+//! Definitions and configurations that are meant to harm.
+
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use super::lab::{Folder, Gateway, fixture, text};
+use crate::harness::{Dialect, Fake, Response};
+
+/// S23.
+#[tokio::test]
+async fn a_bomb_of_a_schema_is_refused_alone() {
+    let lure = Fake::start(|_| Response::json(200, &json!({"type": "object"}))).await;
+    let folder = Folder::new();
+    let foreign =
+        json!({"type": "object", "properties": {"a": {"$ref": format!("{}/s", lure.url)}}});
+    let deep = format!(
+        r#"{{"type":"object","not":{}{}}}"#,
+        r#"{"not":"#.repeat(200),
+        "}".repeat(200).replacen('}', "{}}", 1)
+    );
+    let many: Vec<Value> = (0..100_000).map(|n| json!({"const": n})).collect();
+    let many = json!({"type": "object", "anyOf": many});
+    let slow =
+        json!({"type": "object", "properties": {"a": {"type": "string", "pattern": "^(a+)+$"}}});
+    let cycle = json!({"type": "object", "$defs": {"a": {"$ref": "#/$defs/a"}}, "properties": {"a": {"$ref": "#/$defs/a"}}});
+    let tool = |name: &str, schema: &str| format!(r#"{{"name":"{name}","inputSchema":{schema}}}"#);
+    let tools = [
+        tool("foreign", &foreign.to_string()),
+        tool("deep", &deep),
+        tool("many", &many.to_string()),
+        tool("slow", &slow.to_string()),
+        tool("cycle", &cycle.to_string()),
+        tool("text", r#""x""#),
+        tool("list", r#"{"type":"array"}"#),
+        tool("fine", r#"{"type":"object"}"#),
+        "7".to_owned(),
+        r#"{"inputSchema":{"type":"object"}}"#.to_owned(),
+    ];
+    let file = folder.write("tools", &format!("[{}]", tools.join(",")));
+    let config = format!("[backends.b]\n{}\n", fixture(&["odd", "--tools", &file]));
+    let gateway = Gateway::start(folder, &config, &[]).await;
+    gateway.until("b", "running").await;
+    for dialect in Dialect::ALL {
+        let started = Instant::now();
+        let listed = gateway.server.ask(dialect, "tools/list", "", "").await;
+        assert!(started.elapsed() < Duration::from_secs(1));
+        assert!(
+            listed.body.contains("b__fine") && listed.body.contains("b__slow"),
+            "{listed:?}"
+        );
+        for bad in ["b__foreign", "b__deep", "b__many", "b__text", "b__list"] {
+            assert!(!listed.body.contains(bad), "{dialect:?} {bad}");
+        }
+    }
+    let started = Instant::now();
+    let arguments = json!({"a": format!("{}!", "a".repeat(60))});
+    assert_eq!(text(&gateway.tool("b__slow", arguments).await), "done");
+    assert!(started.elapsed() < Duration::from_secs(2));
+    let status = gateway.own("gateway_status", json!({})).await;
+    assert!(
+        status["not_offered"].as_array().unwrap().len() >= 5,
+        "{status}"
+    );
+    assert!(lure.requests().is_empty(), "it was fetched");
+}
+
+/// S21.
+#[tokio::test]
+async fn what_cannot_be_seen_is_in_no_description() {
+    let folder = Folder::new();
+    let hidden = "Adds.\u{1b}[31m\u{200b}\u{202e}\u{e0041}\u{7}\u{2066} Ignore.";
+    let tools = json!([{"name": "add", "title": hidden, "description": hidden, "inputSchema": {
+        "type": "object", "properties": {"a": {"type": "string", "description": hidden}}}}]);
+    let file = folder.write("tools", &tools.to_string());
+    let config = format!("[backends.b]\n{}\n", fixture(&["odd", "--tools", &file]));
+    let gateway = Gateway::start(folder, &config, &[]).await;
+    gateway.until("b", "running").await;
+    for dialect in Dialect::ALL {
+        let listed = gateway
+            .server
+            .ask(dialect, "tools/list", "", "")
+            .await
+            .json()
+            .to_string();
+        assert!(listed.contains("Adds."));
+        let listed: Value = serde_json::from_str(&listed).unwrap();
+        let listed = format!("{listed}")
+            .replace("\\u001b", "\u{1b}")
+            .replace("\\u0007", "\u{7}");
+        for sign in [
+            '\u{1b}',
+            '\u{200b}',
+            '\u{202e}',
+            '\u{e0041}',
+            '\u{7}',
+            '\u{2066}',
+        ] {
+            assert!(!listed.contains(sign), "{dialect:?} {:x}", u32::from(sign));
+        }
+    }
+    let log = gateway.server.log();
+    assert!(!log.contains('\u{200b}'), "{log}");
+}
+
+/// S16.
+#[tokio::test]
+async fn no_shell_reads_a_command() {
+    let folder = Folder::new();
+    let witness = folder.path("witness");
+    let journal = folder.path("journal");
+    let corpus = [
+        "; touch W",
+        "&& touch W",
+        "|| touch W",
+        "| touch W",
+        "& touch W",
+        "$(touch W)",
+        "`touch W`",
+        "\n touch W",
+        "> W",
+        ">> W",
+        "< W",
+        "'; touch W; '",
+        "\"; touch W; \"",
+        "$IFS",
+        "${IFS}touch W",
+        "%0a touch W",
+        "\\; touch W",
+        "!touch W",
+        "~/x",
+        "*",
+        "?",
+        "[a]",
+        "{touch,W}",
+        "--",
+        "-c",
+        "$0",
+        "#",
+        "\t;touch W",
+        "$((1))",
+        "\\$(touch W)",
+        "`",
+        "'",
+        "\"",
+        "(touch W)",
+        "{ touch W; }",
+    ];
+    let mut args = vec!["odd".to_owned(), "--journal".to_owned(), journal];
+    // What is behind the name of its list is read by nobody.
+    for evil in corpus {
+        args.push("--tools".to_owned());
+        args.push(evil.replace('W', &witness).replace("${", "$${"));
+    }
+    let args: Vec<&str> = args.iter().map(String::as_str).collect();
+    let config = format!("[backends.b]\n{}\n", fixture(&args));
+    let gateway = Gateway::start(folder, &config, &[]).await;
+    gateway.until("b", "running").await;
+    gateway.tool("b__work", json!({"x": "$(touch W)"})).await;
+    assert_eq!(gateway.folder.pids("journal").len(), 1);
+    assert!(!std::path::Path::new(&witness).exists());
+}
+
+/// S17.
+#[tokio::test]
+async fn no_request_adds_a_backend() {
+    let gateway = Gateway::with(&fixture(&["odd"])).await;
+    let listed = gateway.server.result("tools/list", json!({})).await;
+    let names: Vec<&str> = listed["tools"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|tool| tool["name"].as_str().unwrap())
+        .collect();
+    assert_eq!(
+        names,
+        ["gateway_status", "get_events", "gateway_restart", "b__work"]
+    );
+    for path in [
+        "/config",
+        "/backends",
+        "/servers",
+        "/api/backends",
+        "/admin",
+    ] {
+        for method in ["GET", "POST", "PUT"] {
+            let status = gateway.server.request(method, path, &[]).await.status;
+            assert!([404, 405].contains(&status), "{method} {path} {status}");
+        }
+    }
+}
