@@ -234,14 +234,8 @@ impl Refusal {
             .as_deref()
             .is_some_and(|message| message.contains("license"));
         let (kind, text) = match status.as_u16() {
-            401 => (
-                Unauthorized,
-                format!(
-                    "n8n at {address} refuses the API key. Create a new one in n8n (Settings > \
-                     n8n API) and set N8N_API_KEY or N8N_API_KEY_FILE."
-                ),
-            ),
-            403 if licence => (
+            // n8n 1 answers 401 where its licence has no source control.
+            401 | 403 if licence => (
                 Forbidden,
                 match message.as_deref().and_then(feature) {
                     Some(feature) => format!(
@@ -249,6 +243,13 @@ impl Refusal {
                     ),
                     None => format!("The licence of n8n at {address} does not include this."),
                 },
+            ),
+            401 => (
+                Unauthorized,
+                format!(
+                    "n8n at {address} refuses the API key. Create a new one in n8n (Settings > \
+                     n8n API) and set N8N_API_KEY or N8N_API_KEY_FILE."
+                ),
             ),
             403 => (
                 Unauthorized,

@@ -214,10 +214,7 @@ async fn what_the_licence_does_not_include_is_one_line() {
             continue;
         }
         let message = lab.refused(tool, arguments).await;
-        assert!(
-            message.contains("licence") && message.contains("feat:"),
-            "{tool}: {message}"
-        );
+        assert!(message.contains("licence"), "{tool}: {message}");
         assert!(!message.contains('\n'), "{tool}: {message}");
     }
 }
