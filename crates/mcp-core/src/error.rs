@@ -1,6 +1,7 @@
 //! What the protocol peer is told when a request fails.
 
 mod bad_param;
+mod imported;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -130,7 +131,7 @@ impl Error {
     /// The error in the numbers and words of a dialect.
     pub fn render(&self, era: Era, profile: Profile) -> ErrorObject {
         if let Self::Imported(error) = self {
-            return imported(error, era);
+            return imported::render(error, era);
         }
         let profile = if era == Era::Plain {
             profile
@@ -304,27 +305,9 @@ impl Error {
             | Self::MissingCapability(_)
             | Self::UnsupportedVersion(_)
             | Self::HeaderMismatch(_) => 400,
-            Self::Imported(error) => match error.code {
-                METHOD_NOT_FOUND => 404,
-                PARSE_ERROR | INVALID_REQUEST | -32029..=-32020 => 400,
-                _ => 200,
-            },
+            Self::Imported(error) => imported::modern_status(error),
             _ => 200,
         }
-    }
-}
-
-/// The error of another server, in numbers that the era allows: 2026-07-28 has given up the one for
-/// a missing resource, and the earlier revisions do not know its own.
-fn imported(error: &ErrorObject, era: Era) -> ErrorObject {
-    let code = match (error.code, era) {
-        (-32002, Era::Modern) => INVALID_PARAMS,
-        (-32029..=-32020, Era::Plain | Era::Handshake(_)) => INTERNAL_ERROR,
-        (code, _) => code,
-    };
-    ErrorObject {
-        code,
-        ..error.clone()
     }
 }
 

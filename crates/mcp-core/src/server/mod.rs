@@ -7,6 +7,7 @@ mod completion;
 mod connection;
 mod custom;
 mod dispatch;
+mod imported;
 mod initialize;
 mod legacy;
 mod logging;

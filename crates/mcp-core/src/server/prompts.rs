@@ -3,9 +3,8 @@
 use serde_json::json;
 use serde_json::value::RawValue;
 
-use super::resources::imported;
 use super::tools::CallParams;
-use super::{Outcome, Server};
+use super::{Outcome, Server, imported};
 use crate::era::Era;
 use crate::error::{BadParam, Error};
 use crate::prompt::Written;
@@ -31,7 +30,7 @@ impl Server {
             .write(arguments, call)
             .map_err(|error| Error::InvalidParams(BadParam::new(error.field, error.reason)))?;
         match self.within_limits(&definition.name, call, writing).await {
-            Ok(Written::Imported(result)) => Ok(imported(&result, era)),
+            Ok(Written::Imported(result)) => Ok(imported::of_method(&result, era)),
             Ok(Written::Messages(messages)) => {
                 Ok(json!({"description": definition.description, "messages": messages}).into())
             }

@@ -7,11 +7,9 @@ use serde_json::{Value, json};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
-use super::tools::passed_on;
-use super::{Connection, Outcome, Server};
+use super::{Connection, Outcome, Server, imported};
 use crate::era::Era;
 use crate::error::{BadParam, Error};
-use crate::jsonrpc::Members;
 use crate::resource::Contents;
 use crate::tool::{Call, ToolErrorKind};
 
@@ -40,7 +38,7 @@ impl Server {
         match contents {
             Contents::Text(text) => item["text"] = json!(text),
             Contents::Blob(bytes) => item["blob"] = json!(STANDARD.encode(bytes)),
-            Contents::Imported(result) => return Ok(imported(&result, era)),
+            Contents::Imported(result) => return Ok(imported::of_method(&result, era)),
         }
         Ok(json!({"contents": [item]}).into())
     }
@@ -66,15 +64,6 @@ impl Server {
         }
         Ok(json!({}).into())
     }
-}
-
-/// The result of another server, with the members that clients of `era` know.
-pub(super) fn imported(result: &RawValue, era: Era) -> Outcome {
-    let mut members = Members::read(result).unwrap_or_default();
-    for added in ["resultType", "ttlMs", "cacheScope"] {
-        members.remove(added);
-    }
-    passed_on(members, era)
 }
 
 fn uri(params: Option<&RawValue>) -> Result<String, Error> {

@@ -10,10 +10,10 @@ use serde_json::json;
 use serde_json::value::RawValue;
 
 use super::tasks::Mode;
-use super::{Outcome, Server};
+use super::{Outcome, Server, imported};
 use crate::era::Era;
 use crate::error::{BadParam, Error};
-use crate::jsonrpc::{Id, Json, Members, string};
+use crate::jsonrpc::{Id, Json, string};
 use crate::revision::Revision;
 use crate::tool::{
     ArgumentError, BoundTool, Call, Content, Definition, Special, ToolError, ToolErrorKind,
@@ -266,7 +266,7 @@ pub(super) fn conclude(
     result: Result<ToolResult, Failure>,
 ) -> Result<Outcome, Error> {
     match result {
-        Ok(ToolResult::Imported(result)) => Ok(imported(result, era)),
+        Ok(ToolResult::Imported(result)) => Ok(imported::of_tool(result, era)),
         Ok(result) => Ok(render(&result, era)?.into()),
         Err(Failure::Unknown) => Err(Error::Internal),
         // SEP-1303 (2025-11-25): the model can mend its arguments only if it sees the error.
@@ -329,69 +329,6 @@ fn render(result: &ToolResult, era: Era) -> Result<Json, Error> {
         tracing::error!(%error, "a result could not be written");
         Error::Internal
     })
-}
-
-/// The `CallToolResult` of another server, without what clients of `era` do not know.
-fn imported(mut result: Members, era: Era) -> Outcome {
-    result.remove("resultType");
-    if !era.knows(Revision::V2025_06_18) {
-        result.remove("structuredContent");
-    }
-    if !era.knows(Revision::V2025_06_18)
-        && let Some(content) = result
-            .get("content")
-            .and_then(|content| lowered(content, era))
-    {
-        result.set("content", content);
-    }
-    let is_error = result
-        .get("isError")
-        .is_some_and(|value| value.get() == "true");
-    Outcome {
-        is_error,
-        ..passed_on(result, era)
-    }
-}
-
-/// A result with the `_meta` of another server, except for who that is: this server answers. In the
-/// modern era it says so in the same `_meta`.
-pub(super) fn passed_on(mut result: Members, era: Era) -> Outcome {
-    let meta = result.remove("_meta").map(|meta| {
-        let mut members = Members::read(&meta).unwrap_or_default();
-        members.remove("io.modelcontextprotocol/serverInfo");
-        members
-    });
-    let mut rest = String::new();
-    match meta.filter(|meta| !meta.is_empty()) {
-        Some(meta) if era == Era::Modern => rest = meta.inner(),
-        Some(meta) => {
-            if let Ok(meta) = RawValue::from_string(meta.encode()) {
-                result.set("_meta", meta);
-            }
-        }
-        None => {}
-    }
-    Outcome {
-        meta: rest,
-        ..Json::Owned(result.encode()).into()
-    }
-}
-
-/// Content that has a type which `era` does not know, in types that it knows; `None` if there is
-/// nothing to do.
-fn lowered(content: &RawValue, era: Era) -> Option<Box<RawValue>> {
-    let items: Vec<&RawValue> = serde_json::from_str(content.get()).ok()?;
-    let lowered = |item: &&RawValue| -> Option<String> {
-        let known: Content = serde_json::from_str(item.get()).ok()?;
-        matches!(known, Content::Audio { .. } | Content::ResourceLink { .. })
-            .then(|| serde_json::to_string(&known.lowered(era)).ok())
-            .flatten()
-    };
-    let items: Vec<String> = items
-        .iter()
-        .map(|item| lowered(item).unwrap_or_else(|| item.get().to_owned()))
-        .collect();
-    RawValue::from_string(format!("[{}]", items.join(","))).ok()
 }
 
 /// The result of a tool that failed: what the model reads.

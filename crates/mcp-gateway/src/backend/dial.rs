@@ -70,14 +70,9 @@ fn command(child: &Child) -> Result<Command, Error> {
     if let Some(directory) = &child.cwd {
         command = command.directory(directory);
     }
-    // It ends what it has started when the gateway is killed.
-    match std::env::current_exe() {
-        Ok(keeper) => Ok(command.keeper(keeper)),
-        Err(error) => {
-            tracing::warn!(%error, "children would survive this process if it were killed");
-            Ok(command)
-        }
-    }
+    // It ends what it has started when the gateway is killed. Not the path of this program: another
+    // one may be there by now.
+    Ok(command.keeper("/proc/self/exe"))
 }
 
 fn endpoint(remote: &Remote) -> Result<Endpoint, Error> {

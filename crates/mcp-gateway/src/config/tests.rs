@@ -1,3 +1,5 @@
+//! Configurations, good and bad.
+
 mod watched;
 
 use std::path::PathBuf;

@@ -1,3 +1,5 @@
+//! Names, there and back.
+
 use std::collections::HashSet;
 
 use proptest::prelude::*;

@@ -1,3 +1,5 @@
+//! The event log and its stores.
+
 mod contract;
 mod faults;
 mod files;

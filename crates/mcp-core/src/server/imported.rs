@@ -1,0 +1,81 @@
+//! Results of other servers, made fit for the client's era.
+
+use serde_json::value::RawValue;
+
+use super::Outcome;
+use crate::era::Era;
+use crate::jsonrpc::{Json, Members};
+use crate::revision::Revision;
+use crate::tool::Content;
+
+/// The `CallToolResult` of another server, without what clients of `era` do not know.
+pub(super) fn of_tool(mut result: Members, era: Era) -> Outcome {
+    result.remove("resultType");
+    if !era.knows(Revision::V2025_06_18) {
+        result.remove("structuredContent");
+    }
+    if !era.knows(Revision::V2025_06_18)
+        && let Some(content) = result
+            .get("content")
+            .and_then(|content| lowered(content, era))
+    {
+        result.set("content", content);
+    }
+    let is_error = result
+        .get("isError")
+        .is_some_and(|value| value.get() == "true");
+    Outcome {
+        is_error,
+        ..passed_on(result, era)
+    }
+}
+
+/// A result with the `_meta` of another server, except for who that is: this server answers. In the
+/// modern era it says so in the same `_meta`.
+fn passed_on(mut result: Members, era: Era) -> Outcome {
+    let meta = result.remove("_meta").map(|meta| {
+        let mut members = Members::read(&meta).unwrap_or_default();
+        members.remove("io.modelcontextprotocol/serverInfo");
+        members
+    });
+    let mut rest = String::new();
+    match meta.filter(|meta| !meta.is_empty()) {
+        Some(meta) if era == Era::Modern => rest = meta.inner(),
+        Some(meta) => {
+            if let Ok(meta) = RawValue::from_string(meta.encode()) {
+                result.set("_meta", meta);
+            }
+        }
+        None => {}
+    }
+    Outcome {
+        meta: rest,
+        ..Json::Owned(result.encode()).into()
+    }
+}
+
+/// Content that has a type which `era` does not know, in types that it knows; `None` if there is
+/// nothing to do.
+fn lowered(content: &RawValue, era: Era) -> Option<Box<RawValue>> {
+    let items: Vec<&RawValue> = serde_json::from_str(content.get()).ok()?;
+    let lowered = |item: &&RawValue| -> Option<String> {
+        let known: Content = serde_json::from_str(item.get()).ok()?;
+        matches!(known, Content::Audio { .. } | Content::ResourceLink { .. })
+            .then(|| serde_json::to_string(&known.lowered(era)).ok())
+            .flatten()
+    };
+    let items: Vec<String> = items
+        .iter()
+        .map(|item| lowered(item).unwrap_or_else(|| item.get().to_owned()))
+        .collect();
+    RawValue::from_string(format!("[{}]", items.join(","))).ok()
+}
+
+/// The result of another server, with the members that clients of `era` know.
+pub(super) fn of_method(result: &RawValue, era: Era) -> Outcome {
+    let mut members = Members::read(result).unwrap_or_default();
+    for added in ["resultType", "ttlMs", "cacheScope"] {
+        members.remove(added);
+    }
+    passed_on(members, era)
+}
