@@ -12,6 +12,7 @@
 //!   `follow` — on to its end;
 //! - `resources` and `prompts` — what can be watched, and what people ask for by name;
 //! - `watch` — what goes on without callers: the line of waiting tasks, and budgets;
+//! - `mcp_servers` — what agents may call besides their own tools;
 //! - `workspace`, `file_name`, `repository` — which names are let in;
 //! - `notes` — what is kept at a conversation;
 //! - `api` — the agent server's REST API, as far as it is used.
@@ -24,6 +25,7 @@ mod file_name;
 mod follow;
 mod go_on;
 mod limits;
+mod mcp_servers;
 mod notes;
 mod options;
 mod order;

@@ -56,6 +56,35 @@ pub struct Options {
     )]
     pub(crate) openhands_workspaces: Vec<String>,
 
+    /// MCP servers that the agents of tasks may call, such as n8n=http://127.0.0.1:3456/mcp, as
+    /// seen from the agent server; several with commas
+    #[arg(
+        long,
+        env = "OPENHANDS_MCP_SERVERS",
+        value_name = "NAME=URL",
+        value_delimiter = ','
+    )]
+    pub(crate) openhands_mcp_servers: Vec<String>,
+
+    /// Tokens of those MCP servers that want one; several with commas
+    #[arg(
+        long,
+        env = "OPENHANDS_MCP_TOKENS",
+        hide_env_values = true,
+        value_name = "NAME=TOKEN",
+        value_delimiter = ','
+    )]
+    pub(crate) openhands_mcp_tokens: Vec<String>,
+
+    /// Files that hold such tokens; they may be written or changed later
+    #[arg(
+        long,
+        env = "OPENHANDS_MCP_TOKEN_FILES",
+        value_name = "NAME=FILE",
+        value_delimiter = ','
+    )]
+    pub(crate) openhands_mcp_token_files: Vec<String>,
+
     /// Tasks that run at once on the agent server before others wait in line. One less than the
     /// agent server takes (its max_concurrent_runs, 10): to put a task in line needs a place, too
     #[arg(long, env = "OPENHANDS_MAX_PARALLEL", value_name = "TASKS", default_value_t = 9,

@@ -10,6 +10,7 @@ use mcp_serve::{Secret, Service};
 use crate::Options;
 use crate::api::AgentServer;
 use crate::limits::Limits;
+use crate::mcp_servers::{self, McpServer};
 use crate::watch::Line;
 use crate::workspace::Root;
 
@@ -21,6 +22,8 @@ pub struct OpenHands {
     /// Where tasks may work; the first is where they get directories of their own.
     pub(crate) roots: Vec<Root>,
     pub(crate) limits: Limits,
+    /// What the agents of tasks may call.
+    pub(crate) mcp_servers: Vec<McpServer>,
     pub(crate) line: Line,
     /// Tells clients that what they watch has changed.
     pub(crate) changes: Changes,
@@ -50,6 +53,11 @@ impl OpenHands {
             cost.is_none_or(|cost| cost.is_finite() && cost > 0.0),
             "OPENHANDS_MAX_COST must be more than 0"
         );
+        let mcp_servers = mcp_servers::read(
+            &options.openhands_mcp_servers,
+            &options.openhands_mcp_tokens,
+            &options.openhands_mcp_token_files,
+        )?;
         let profile = options.openhands_agent_profile;
         Ok(Self {
             server: AgentServer::new(options.openhands_url, key)?,
@@ -61,6 +69,7 @@ impl OpenHands {
                 seconds: options.max_seconds,
                 cost,
             },
+            mcp_servers,
             line: Line::default(),
             changes: Changes::new(),
         })

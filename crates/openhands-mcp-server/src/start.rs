@@ -56,6 +56,7 @@ impl OpenHands {
         let profile = order.agent.as_deref().or(self.profile.as_deref());
         let agent_profile = self.server.agent_profile(profile).await?;
         let place = self.prepare(id, &order).await?;
+        let plugin = self.plugin().await?;
         notes.set_title(&order.task);
         notes.set_base(place.base.as_deref());
         if let Some(seconds) = budget.seconds {
@@ -73,6 +74,7 @@ impl OpenHands {
             notes: &notes,
             max_iterations: budget.iterations.unwrap_or(self.limits.iterations),
             confirm: order.confirm,
+            plugin: plugin.as_ref(),
             prompt: Some(&prompt),
         };
         let waits = place.fetch.map(Waits::ForRepository);

@@ -10,6 +10,7 @@ use serde_json::json;
 
 use super::failure::Failure;
 use super::http::AgentServer;
+use crate::mcp_servers::Plugin;
 use crate::notes::Notes;
 use crate::order::Confirm;
 use crate::task_id::TaskId;
@@ -148,6 +149,8 @@ pub(crate) struct NewConversation<'a> {
     pub(crate) notes: &'a Notes,
     pub(crate) max_iterations: u32,
     pub(crate) confirm: Option<Confirm>,
+    /// What gives the agent more to call.
+    pub(crate) plugin: Option<&'a Plugin>,
     /// With one, the agent begins by itself.
     pub(crate) prompt: Option<&'a str>,
 }
@@ -177,6 +180,10 @@ impl AgentServer {
         });
         if let Some(prompt) = new.prompt {
             body["initial_message"] = message(prompt);
+        }
+        if let Some(plugin) = new.plugin {
+            body["plugins"] = json!([{"source": plugin.directory}]);
+            body["secrets"] = json!(plugin.secrets);
         }
         match new.confirm {
             Some(Confirm::Always) => body["confirmation_policy"] = json!({"kind": "AlwaysConfirm"}),

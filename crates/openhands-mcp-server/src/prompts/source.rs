@@ -36,10 +36,10 @@ pub(super) fn source(
     };
     let checked = Repository::new(&url, branch.as_deref());
     let checked = checked.map_err(ToolError::invalid_argument)?;
-    let mut context = json!({"repository": checked.url});
-    if let Some(branch) = &checked.branch {
-        context["branch"] = json!(branch);
-    }
+    let branch = checked.branch.map_or(String::new(), |branch| {
+        format!(",\"branch\":{}", json!(branch))
+    });
+    let context = format!("{{\"repository\":{}{branch}}}", json!(checked.url));
     Ok(format!("Pass this as its `context`: `{context}`."))
 }
 
@@ -53,7 +53,7 @@ mod tests {
         assert_eq!(
             source(repository(), Some("dev".into())).unwrap(),
             "Pass this as its `context`: \
-             `{\"branch\":\"dev\",\"repository\":\"https://example.com/shop.git\"}`."
+             `{\"repository\":\"https://example.com/shop.git\",\"branch\":\"dev\"}`."
         );
         assert!(
             source(repository(), Some(" ".into()))
