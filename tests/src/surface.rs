@@ -10,7 +10,8 @@ use crate::committed;
 use crate::harness::binary;
 
 /// The servers, in the order of their ports.
-pub(crate) const SERVERS: [&str; 3] = [
+pub(crate) const SERVERS: [&str; 4] = [
+    "mcp-gateway",
     "n8n-mcp-server",
     "openhands-mcp-server",
     "docker-mcp-server",

@@ -29,12 +29,16 @@ fn replaced(page: &str, name: &str, table: &str) -> String {
 }
 
 fn tool_table(server: &str) -> String {
-    let mut text = String::new();
-    for toolset in toolsets(server) {
-        if toolset != "default" {
-            let _ = write!(text, "\nToolset `{toolset}`:\n\n");
-        }
-        text.push_str(&table_of(&tools(server, &toolset)));
+    let mut text = table_of(&tools(server, "default"));
+    let (mut more, names) = (String::new(), toolsets(server));
+    for toolset in names.iter().filter(|name| *name != "default") {
+        let tools = tools(server, toolset);
+        let names = tools.iter().map(|tool| tool["name"].as_str().unwrap());
+        let names: Vec<String> = names.map(|name| format!("`{name}`")).collect();
+        let _ = writeln!(more, "| `{toolset}` | {} |", names.join(", "));
+    }
+    if !more.is_empty() {
+        let _ = write!(text, "\n| Toolset | Tools |\n|---|---|\n{more}");
     }
     text
 }
