@@ -6,8 +6,9 @@
 //!
 //! From the outside in:
 //! - `tools` — what callers can do, one file per tool; `report` — what they are told;
-//! - `task` and `status` — what a task is doing, read from the agent server and judged; `steps` —
-//!   its events in a line each; `changes` — what it did to its files;
+//! - `task`, `status` and `stop` — what a task is doing, or why it stands still, read from the agent
+//!   server and judged;
+//! - `steps` — its events in a line each; `changes` — what it did to its files;
 //! - `order`, `prepare` and `start` — from the caller's words to a running task, `go_on` and
 //!   `follow` — on to its end;
 //! - `resources` and `prompts` — what can be watched, and what people ask for by name;
@@ -38,6 +39,7 @@ mod service;
 mod start;
 mod status;
 mod steps;
+mod stop;
 mod task;
 mod task_id;
 #[cfg(test)]

@@ -3,9 +3,9 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::api::{Execution, RunError};
-use crate::excerpt;
+use crate::api::Execution;
 use crate::notes::{Stopped, Waits};
+use crate::stop::{self, Stop};
 
 /// Seconds without any event after which a running task is suspect: no call to a model takes as
 /// long, but a command may.
@@ -51,17 +51,6 @@ pub(crate) struct Evidence {
     pub(crate) stopped: Option<Stopped>,
     /// Seconds since anything happened, where that can be said.
     pub(crate) quiet: Option<u64>,
-}
-
-/// The event after which a run stood still.
-#[derive(Debug)]
-pub(crate) enum Stop {
-    /// The run broke off.
-    Broke(RunError),
-    /// The agent server restarted while a step was under way.
-    Restart,
-    /// Somebody interrupted it.
-    Interrupt,
 }
 
 /// A status and what the caller should know about it.
@@ -137,7 +126,10 @@ impl Verdict {
                 "The agent repeated itself without getting on and was stopped.",
                 "Read get_task_result, then say it in other or clearer words with send_message.",
             ),
-            Execution::Error => Self::broken(evidence),
+            Execution::Error => {
+                let (error, next) = stop::explain(evidence.stop.as_ref(), evidence.max_iterations);
+                Self::failed(S::Failed, error, next)
+            }
             Execution::Deleting => Self::failed(
                 S::Unknown,
                 "The task is being deleted.",
@@ -240,70 +232,6 @@ impl Verdict {
             next: Some(next),
         }
     }
-
-    fn broken(evidence: &Evidence) -> Self {
-        let (error, next) = match &evidence.stop {
-            Some(Stop::Broke(error)) => broke(error, evidence.max_iterations),
-            Some(Stop::Restart) => (
-                "The agent server restarted while the task was running; the step under way was \
-                 lost."
-                    .to_owned(),
-                "Read get_task_result for what was done, then resume_task to go on.",
-            ),
-            // A restart between two steps leaves no event.
-            _ => (
-                "The run ended without a reason given, most likely because the agent server \
-                 restarted."
-                    .to_owned(),
-                "Read get_task_result for what was done, then resume_task to go on.",
-            ),
-        };
-        Self::failed(TaskStatus::Failed, error, next)
-    }
-}
-
-/// The agent server's detail of an error quotes the model provider, so its name and class are
-/// all that is used.
-fn broke(error: &RunError, max_iterations: Option<u32>) -> (String, &'static str) {
-    let name = excerpt::line(&error.code, 60);
-    let class = error.classification.as_ref().map(|c| c.kind.as_str());
-    match (name.as_str(), class.unwrap_or_default()) {
-        ("MaxIterationsReached", _) => {
-            let limit = max_iterations.map_or(String::new(), |max| format!(" of {max} steps"));
-            (
-                format!("The agent reached its limit{limit} before it was done ({name})."),
-                "Read get_task_result; resume_task gives it as many steps again.",
-            )
-        }
-        ("MaxBudgetReached", _) => (
-            format!("The task used up its budget before it was done ({name})."),
-            "Raise the budget in OpenHands, or run a smaller task.",
-        ),
-        (_, "auth") | ("LLMAuthenticationError", _) => (
-            format!("The model provider refuses the agent's credentials ({name})."),
-            "The operator has to correct the model's key in the OpenHands settings.",
-        ),
-        (_, "quota") => (
-            format!("The account at the model provider is used up ({name})."),
-            "The operator has to raise the quota or choose another model in OpenHands.",
-        ),
-        (_, "rate_limit") => (
-            format!("The model provider limits the rate of requests ({name})."),
-            "resume_task it in some minutes.",
-        ),
-        (_, "config") => (
-            format!("The agent's model or tools are not set up correctly ({name})."),
-            "The operator has to correct the OpenHands settings or the agent profile.",
-        ),
-        (_, "transient") => (
-            format!("The model did not answer, or answered with an error ({name})."),
-            "resume_task it; if it fails again, check the model in the OpenHands settings.",
-        ),
-        _ => (
-            format!("The run broke off ({name})."),
-            "resume_task it, or run it again; the agent server's log says more.",
-        ),
-    }
 }
 
 #[cfg(test)]
@@ -352,15 +280,6 @@ mod tests {
         assert!(wedged.error.unwrap().contains("21 minutes"));
     }
 
-    fn broke_with(code: &str, class: &str) -> String {
-        let error = serde_json::json!({"code": code, "classification": {"kind": class}});
-        let error = serde_json::from_value(error).unwrap();
-        let verdict = judge(E::Error, true, Some(Stop::Broke(error)));
-        assert_eq!(verdict.status, TaskStatus::Failed);
-        assert!(verdict.next.is_some());
-        verdict.error.unwrap()
-    }
-
     #[test]
     fn idle_at_first_is_not_an_end() {
         assert_eq!(judge(E::Idle, false, None).status, TaskStatus::Running);
@@ -400,25 +319,5 @@ mod tests {
         let verdict = judge(E::Paused, true, Some(Stop::Interrupt));
         assert_eq!(verdict.status, TaskStatus::Cancelled);
         assert!(verdict.status.is_settled());
-    }
-
-    #[test]
-    fn failures_are_told_apart() {
-        assert_eq!(
-            broke_with("MaxIterationsReached", "agent_action"),
-            "The agent reached its limit of 500 steps before it was done (MaxIterationsReached)."
-        );
-        assert!(broke_with("LLMServiceUnavailableError", "transient").contains("model did not"));
-        assert!(broke_with("LLMAuthenticationError", "").contains("credentials"));
-        assert!(broke_with("LLMBadRequestError", "config").contains("set up"));
-        assert!(broke_with("KeyError", "internal").contains("broke off (KeyError)"));
-        let restart = judge(E::Error, true, Some(Stop::Restart)).error.unwrap();
-        assert!(restart.contains("restarted while"));
-        assert!(
-            judge(E::Error, true, None)
-                .error
-                .unwrap()
-                .contains("without a reason")
-        );
     }
 }

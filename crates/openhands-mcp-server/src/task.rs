@@ -2,7 +2,8 @@
 
 use crate::api::{Action, AgentServer, Conversation, Execution, Failure, RunError, kind};
 use crate::notes::Stopped;
-use crate::status::{Evidence, Stop, TaskStatus, Verdict};
+use crate::status::{Evidence, TaskStatus, Verdict};
+use crate::stop::Stop;
 use crate::task_id::TaskId;
 use crate::{clock, excerpt, steps};
 
