@@ -114,7 +114,9 @@ fn legacy_methods_are_known_in_one_place() {
     check(product, |file| {
         let code = file.text.split("#[cfg(test)]").next().unwrap_or_default();
         line(code, |line| {
-            !line.trim_start().starts_with("//") && line.contains(concat!('"', "mcp."))
+            let names_one = |line: &str| line.contains(concat!('"', "mcp."));
+            // A file of that name is something else.
+            !line.trim_start().starts_with("//") && names_one(&line.replace("mcp.json", ""))
         })
     });
 }

@@ -125,7 +125,11 @@ impl Hub {
             futures_util::future::join_all(backends.values().map(|backend| backend.tried()));
         let _ = tokio::time::timeout(START, tried).await;
         loop {
-            let offering = Arc::new(Offering::of(&self.relay, &self.backends()));
+            let offering = Arc::new(Offering::of(
+                &self.relay,
+                &self.backends(),
+                self.config().tool_changes,
+            ));
             for refused in &offering.refused {
                 tracing::debug!(backend = %refused.backend, item = refused.item, "not offered: {}", refused.reason);
             }

@@ -7,7 +7,7 @@ use mcp_core::server::Lists;
 use mcp_core::tool::{BoundTool, Definition, TaskSupport};
 
 use crate::backend::{Backend, Item, Snapshot};
-use crate::config::{BackendKey, Filter};
+use crate::config::{BackendKey, Filter, ToolChanges};
 use crate::names::{Names, Offer, Reason};
 use crate::relay::tool::RelayedTool;
 use crate::relay::{Relay, prompt, resource};
@@ -49,7 +49,11 @@ impl Part {
 impl Offering {
     /// Puts together what `backends` offer at the moment. The same lists always give the same
     /// offering, in the same order.
-    pub(crate) fn of(relay: &Relay, backends: &BTreeMap<BackendKey, Arc<Backend>>) -> Self {
+    pub(crate) fn of(
+        relay: &Relay,
+        backends: &BTreeMap<BackendKey, Arc<Backend>>,
+        changes: ToolChanges,
+    ) -> Self {
         let parts: Vec<Part> = backends
             .values()
             .map(|backend| Part {
@@ -58,13 +62,13 @@ impl Offering {
             })
             .collect();
         let mut offering = Self::default();
-        offering.add_tools(relay, &parts);
+        offering.add_tools(relay, &parts, changes == ToolChanges::Block);
         offering.add_prompts(relay, &parts);
         offering.add_resources(relay, &parts);
         offering
     }
 
-    fn add_tools(&mut self, relay: &Relay, parts: &[Part]) {
+    fn add_tools(&mut self, relay: &Relay, parts: &[Part], blocks_changes: bool) {
         let all = Filter::default();
         let names = |filtered: bool| {
             Names::publish(parts.iter().map(|part| {
@@ -99,6 +103,14 @@ impl Offering {
                     continue;
                 }
             };
+            if blocks_changes && part.snapshot.changed.contains(&item.id) {
+                self.refused.push(Refused {
+                    backend: published.backend.clone(),
+                    item: item.id.clone(),
+                    reason: "is not what it was; gateway_restart accepts it".to_owned(),
+                });
+                continue;
+            }
             definition.is_listed = !is_denied;
             if part.backend.has_tasks() {
                 definition.task = TaskSupport::Late;

@@ -2,7 +2,7 @@
 //!
 //! * [`supervise`]: starts it, keeps it up, and knows what it offers.
 //! * [`hears`]: what it says of its own accord.
-//! * [`snapshot`]: what it offers.
+//! * [`snapshot`]: what it offers; [`pins`]: whether that is what it was.
 //! * [`ask`]: one request to it, with all that protects the caller.
 //! * [`breaker`], [`backoff`], [`figures`]: when not to ask, when to try again, what it came to.
 
@@ -12,6 +12,7 @@ mod breaker;
 mod dial;
 mod figures;
 mod hears;
+mod pins;
 mod snapshot;
 mod state;
 mod supervise;
@@ -34,6 +35,7 @@ pub(crate) use self::ask::Failure;
 use self::breaker::Breaker;
 pub(crate) use self::figures::Figures;
 use self::hears::Hears;
+use self::pins::Pins;
 pub(crate) use self::snapshot::{Item, Snapshot, fits};
 pub(crate) use self::state::{State, Status};
 
@@ -59,6 +61,7 @@ pub(crate) struct Backend {
     signals: Signals,
     status: watch::Sender<Status>,
     snapshot: Mutex<Arc<Snapshot>>,
+    pins: Mutex<Pins>,
     breaker: Breaker,
     permits: Semaphore,
     /// Somebody wants it started anew.
@@ -79,6 +82,7 @@ impl Backend {
             signals,
             status: watch::Sender::default(),
             snapshot: Mutex::default(),
+            pins: Mutex::default(),
             breaker: Breaker::default(),
             permits: Semaphore::new(MAX_IN_FLIGHT),
             restart: Notify::new(),
@@ -130,7 +134,12 @@ impl Backend {
     }
 
     /// Starts it anew, however often that has failed before.
+    /// What its tools look like then is taken as what they are.
     pub(crate) fn restart(&self) {
+        self.pins
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .forget();
         self.restart.notify_one();
     }
 
@@ -144,7 +153,22 @@ impl Backend {
         Hears::of(self)
     }
 
-    fn set_snapshot(&self, snapshot: Snapshot) {
+    /// A call got no answer before it was given up: as good as none.
+    pub(crate) fn was_silent(&self) {
+        if self.breaker.failed() {
+            tracing::warn!(backend = %self.key, "does not answer; not asked for a while");
+        }
+    }
+
+    fn set_snapshot(&self, mut snapshot: Snapshot) {
+        let (different, news) = {
+            let mut pins = self.pins.lock().unwrap_or_else(PoisonError::into_inner);
+            pins.compare(&snapshot.tools)
+        };
+        snapshot.changed = different;
+        for tool in news {
+            self.tell_of_change(&tool);
+        }
         let snapshot = Arc::new(snapshot);
         *self.snapshot.lock().unwrap_or_else(PoisonError::into_inner) = snapshot;
         self.signals.lists.notify_one();

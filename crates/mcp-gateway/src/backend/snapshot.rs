@@ -1,5 +1,7 @@
 //! What a backend offers: its lists, read as a whole.
 
+use std::collections::BTreeSet;
+
 use mcp_client::{Client, Error};
 use mcp_core::era::Era;
 use serde::Deserialize;
@@ -21,6 +23,8 @@ pub(crate) struct Snapshot {
     pub(crate) resources: Vec<Item>,
     pub(crate) templates: Vec<Item>,
     pub(crate) prompts: Vec<Item>,
+    /// Tools that are not what they were when they were first seen.
+    pub(crate) changed: BTreeSet<String>,
 }
 
 /// What a backend says that it has.

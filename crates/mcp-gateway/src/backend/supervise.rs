@@ -243,6 +243,17 @@ impl Backend {
         subscribed.clone_from(wanted);
     }
 
+    /// Writes down that a tool is not what it was at the last look.
+    pub(super) fn tell_of_change(&self, tool: &str) {
+        tracing::warn!(backend = %self.key, tool, "its definition has changed");
+        let facts = Map::from_iter([
+            ("backend".to_owned(), json!(self.key.as_str())),
+            ("tool_name".to_owned(), json!(tool)),
+        ]);
+        let event = Event::new(TraceId::random(), kind::TOOL_CHANGED, Went::Success, facts);
+        self.signals.log.record(event);
+    }
+
     /// Writes down what has become of the backend.
     pub(crate) fn tell(&self, event: &'static str, went: Went, reason: Option<&str>) {
         let mut facts = Map::new();

@@ -167,14 +167,15 @@ impl Exchange<'_> {
                 let words = format!("{} was cancelled; the backend {key} was told so.", self.item);
                 return Err(ToolError::new(ToolErrorKind::Cancelled, words));
             }
-            after = &mut out_of_time => return Err(ToolError::new(
-                ToolErrorKind::Timeout,
-                format!(
+            after = &mut out_of_time => {
+                self.backend.was_silent();
+                let words = format!(
                     "The backend {key} did not answer within {} s and was told to stop; it may \
                      still take effect.",
                     after.as_secs_f32().round()
-                ),
-            )),
+                );
+                return Err(ToolError::new(ToolErrorKind::Timeout, words));
+            }
         };
         let result = result.map_err(|failure| failure.into_tool_error(key))?;
         Members::read(&result).ok_or_else(|| {
