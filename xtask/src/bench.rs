@@ -1,7 +1,9 @@
 //! `cargo xtask bench`: what a request costs, as ratios to a bare hyper server that is measured in
-//! the same run. What the load is lies in `tests/bench`.
+//! the same run, and what the gateway adds, as ratios to nginx. What the load is lies in `tests/bench`.
 
+mod gateway;
 mod instructions;
+mod nginx;
 mod peer;
 mod rows;
 mod sample;
@@ -17,7 +19,15 @@ use crate::table;
 use peer::Bench;
 use rows::Row;
 
-const BUILD: [&str; 5] = ["build", "--release", "--package", "tests", "--bins"];
+const BUILD: [&str; 7] = [
+    "build",
+    "--release",
+    "--package",
+    "tests",
+    "--package",
+    "mcp-gateway",
+    "--bins",
+];
 
 /// Builds, measures and prints the table. Only `instructions`, which do not depend on who else works
 /// on the machine, decide about the exit code.
@@ -36,6 +46,11 @@ pub(crate) fn chore(layout: &Layout, instructions_only: bool) -> anyhow::Result<
         rows.extend(rows::memory(&bench)?);
         rows.extend(rows::stdio(&bench)?);
         rows.extend(rows::start(&bench)?);
+        let (gateway, missing) = gateway::rows(&bench)?;
+        rows.extend(gateway);
+        if let Some(reason) = missing {
+            say("bench", format_args!("no gateway beside nginx: {reason}"));
+        }
         say(
             "bench",
             format_args!("load of the machine after: {}", load()),

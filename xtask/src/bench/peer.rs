@@ -1,5 +1,7 @@
 //! The servers that are measured, and the program that measures them.
 
+use std::cell::Cell;
+use std::ffi::OsString;
 use std::fs;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -12,10 +14,12 @@ use crate::layout::Layout;
 use crate::process::{Process, Program};
 
 /// What the servers ask for.
-const TOKEN: &str = "bench";
+pub(super) const TOKEN: &str = "bench";
 
 pub(super) struct Bench<'a> {
     pub(super) layout: &'a Layout,
+    /// Servers started so far.
+    started: Cell<usize>,
 }
 
 /// A running server. Dropping it ends it.
@@ -27,7 +31,10 @@ pub(super) struct Peer {
 
 impl<'a> Bench<'a> {
     pub(super) fn new(layout: &'a Layout) -> Self {
-        Self { layout }
+        Self {
+            layout,
+            started: Cell::default(),
+        }
     }
 
     pub(super) fn binary(&self, name: &str) -> PathBuf {
@@ -44,24 +51,43 @@ impl<'a> Bench<'a> {
         self.start(&[self.path("bench-floor")], &[])
     }
 
-    /// Starts a program that says where it listens.
+    /// Starts a program of ours, which says where it listens.
     pub(super) fn start(&self, program: &[String], args: &[&str]) -> anyhow::Result<Peer> {
-        let (program, first) = program.split_first().context("no program")?;
-        let log = self.layout.fresh_log("bench-server")?;
-        let pid_file = self.layout.log("bench-server-pid")?;
+        let program = program.iter().map(String::as_str);
+        let command: Vec<OsString> = program
+            .chain(["--port", "0"])
+            .chain(args.iter().copied())
+            .map(OsString::from)
+            .collect();
+        let env = [("MCP_SESSION_KEY", "bench".into())];
+        self.launch(&command, &env, fixture::listens_on)
+    }
+
+    /// Starts a program that can be reached once `listens_on`, which is given what the program has
+    /// logged, knows its port.
+    pub(super) fn launch(
+        &self,
+        command: &[OsString],
+        env: &[(&str, OsString)],
+        listens_on: impl Fn(&str) -> Option<u16>,
+    ) -> anyhow::Result<Peer> {
+        let (program, args) = command.split_first().context("no program")?;
+        // The guard of each ends all that were started with the same pid file.
+        let name = format!("bench-server-{}", self.started.get());
+        self.started.set(self.started.get() + 1);
+        let log = self.layout.fresh_log(&name)?;
+        let pid_file = self.layout.log(&format!("{name}-pid"))?;
         let _ = fs::remove_file(&pid_file);
         let program = Program::guarded(program, Duration::from_secs(12), Some(&pid_file))?;
         let mut process = fixture::unconfigured(program)
-            .args(first)
-            .args(["--port", "0"])
             .args(args)
-            .envs([("MCP_SESSION_KEY", "bench")])
+            .envs(env.iter().map(|(name, value)| (name, value)))
             .log_to(&log)?
             .spawn()?;
         let mut port = None;
         self.layout.stop.wait_until(Duration::from_secs(30), || {
             let text = fs::read_to_string(&log).unwrap_or_default();
-            port = fixture::listens_on(&text);
+            port = listens_on(&text);
             port.is_some() || process.ended()
         });
         let port =

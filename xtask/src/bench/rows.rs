@@ -116,10 +116,10 @@ impl Load {
         let one = ours.load(bench, &[&load[..], &expect, &["--requests", "1"]].concat())?;
         let path = format!("/{}", one["bytes"]);
         let sample = compare(
-            "cpu_us",
             || ours.load(bench, &[&load[..], &many, &expect].concat()),
             || floor.load(bench, &[&load[..], &many, &["--path", &path]].concat()),
-        )?;
+        )?
+        .sample("cpu_us");
         let target = format!("at most {} × hyper", self.most);
         Ok(Row::judged(self.work, target, sample.ratio <= self.most)
             .with(
@@ -141,10 +141,10 @@ fn events(bench: &Bench<'_>, ours: &Peer) -> anyhow::Result<Row> {
         "--header",
     ];
     let sample = compare(
-        "p50_us",
         || ours.load(bench, &[&load[..], &["Accept: text/event-stream"]].concat()),
         || ours.load(bench, &[&load[..], &[JSON]].concat()),
-    )?;
+    )?
+    .sample("p50_us");
     Ok(Row::judged(
         "echo as an event stream, median µs",
         "at most 1.3 × as JSON",
@@ -209,10 +209,10 @@ pub(super) fn stdio(bench: &Bench<'_>) -> anyhow::Result<Vec<Row>> {
         bench.load(&[&load[..], &["--expect", expect, "--"], program].concat())
     };
     let sample = compare(
-        "per_second",
         || run(ECHO_ANSWER, &[&ours, "--stdio", "--log", "error"]),
         || run("", &[&floor, "--stdio", "150"]),
-    )?;
+    )?
+    .sample("per_second");
     // The floor reads no line, it only counts them. The official Rust SDK reached 17,000 a second.
     let target = "at least 170,000 (10 × rmcp)";
     Ok(vec![

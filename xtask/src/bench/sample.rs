@@ -13,28 +13,36 @@ pub(super) struct Sample {
     pub(super) ratio: f64,
 }
 
-/// Measures `field` of both.
+/// What the load has measured: of ours, and of the other right before or after.
+pub(super) struct Pairs(Vec<(Value, Value)>);
+
+/// Measures both.
 pub(super) fn compare(
-    field: &str,
     mut ours: impl FnMut() -> anyhow::Result<Value>,
     mut floor: impl FnMut() -> anyhow::Result<Value>,
-) -> anyhow::Result<Sample> {
-    let of = |measured: Value| measured[field].as_f64().unwrap_or(f64::NAN);
-    let (mut all_ours, mut all_floor, mut ratios) = (Vec::new(), Vec::new(), Vec::new());
+) -> anyhow::Result<Pairs> {
+    let mut pairs = Vec::new();
     for _ in 0..ROUNDS {
-        let first = (of(ours()?), of(floor()?));
-        let second = (of(floor()?), of(ours()?));
-        for (ours, floor) in [first, (second.1, second.0)] {
-            all_ours.push(ours);
-            all_floor.push(floor);
-            ratios.push(ours / floor);
+        pairs.push((ours()?, floor()?));
+        let floor = floor()?;
+        pairs.push((ours()?, floor));
+    }
+    Ok(Pairs(pairs))
+}
+
+impl Pairs {
+    /// One figure of both.
+    pub(super) fn sample(&self, field: &str) -> Sample {
+        let of = |measured: &Value| measured[field].as_f64().unwrap_or(f64::NAN);
+        let both = self.0.iter().map(|(ours, floor)| (of(ours), of(floor)));
+        let (ours, floor): (Vec<_>, Vec<_>) = both.unzip();
+        let ratios = ours.iter().zip(&floor).map(|(ours, floor)| ours / floor);
+        Sample {
+            ratio: median(ratios.collect()),
+            ours: median(ours),
+            floor: median(floor),
         }
     }
-    Ok(Sample {
-        ours: median(all_ours),
-        floor: median(all_floor),
-        ratio: median(ratios),
-    })
 }
 
 /// The middle one; of two, the middle between them.
@@ -56,12 +64,11 @@ mod tests {
     #[test]
     fn the_ratio_is_of_neighbours() {
         let (mut slow, mut fast) = ([2.0, 20.0, 4.0, 2.0].iter(), [1.0, 10.0, 2.0, 1.0].iter());
-        let sample = compare(
-            "x",
+        let pairs = compare(
             || Ok(json!({"x": slow.next()})),
             || Ok(json!({"x": fast.next()})),
         );
-        let sample = sample.unwrap();
+        let sample = pairs.unwrap().sample("x");
         assert_eq!((sample.ours, sample.floor, sample.ratio), (3.0, 1.5, 2.0));
     }
 }
