@@ -102,11 +102,13 @@ impl Tool for GetCredentialSchema {
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct CreateCredential {
+    /// What people call it.
     name: String,
     /// For example slackApi.
     r#type: Id,
     /// Its fields, as get_credential_schema describes them.
     data: Map<String, Value>,
+    /// Project that it goes to; default: your own.
     project_id: Option<Id>,
 }
 
@@ -133,6 +135,7 @@ impl Tool for CreateCredential {
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct TestCredential {
+    /// From list_credentials.
     credential_id: Id,
 }
 
@@ -169,6 +172,7 @@ impl Tool for TestCredential {
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct DeleteCredential {
+    /// From list_credentials.
     credential_id: Id,
     /// The id again, once the user has agreed.
     confirm: Option<String>,

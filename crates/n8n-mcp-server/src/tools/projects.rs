@@ -67,6 +67,7 @@ impl Tool for ListProjects {
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct CreateProject {
+    /// What people call it.
     name: String,
 }
 
@@ -87,6 +88,7 @@ impl Tool for CreateProject {
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct AddProjectMember {
+    /// From list_projects.
     project_id: Id,
     /// From list_users.
     user_id: Id,
@@ -125,6 +127,7 @@ impl Tool for AddProjectMember {
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct DeleteProject {
+    /// From list_projects.
     project_id: Id,
     /// The id again, once the user has agreed.
     confirm: Option<String>,

@@ -108,6 +108,7 @@ impl Tool for PullFromSourceControl {
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct PushToSourceControl {
+    /// Of the commit.
     message: String,
     /// Which, from source_control_status.
     files: Vec<Chosen>,
@@ -119,7 +120,9 @@ struct PushToSourceControl {
 #[derive(Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Chosen {
+    /// Of the file.
     id: String,
+    /// Of the file.
     r#type: String,
 }
 

@@ -65,6 +65,7 @@ impl Tool for ListTags {
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct CreateTag {
+    /// At most 24 characters.
     name: String,
 }
 
@@ -85,7 +86,9 @@ impl Tool for CreateTag {
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct RenameTag {
+    /// From list_tags.
     tag_id: Id,
+    /// The new one; at most 24 characters.
     name: String,
 }
 
@@ -107,6 +110,7 @@ impl Tool for RenameTag {
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct DeleteTag {
+    /// From list_tags.
     tag_id: Id,
     /// The id again, once the user has agreed.
     confirm: Option<String>,

@@ -74,6 +74,7 @@ impl Tool for ListUsers {
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct InviteUser {
+    /// Address that the invitation goes to.
     email: String,
     /// global:member (the default) or global:admin.
     role: Option<String>,
@@ -131,6 +132,7 @@ impl Tool for InviteUser {
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct SetUserRole {
+    /// From list_users.
     user_id: Id,
     /// global:member or global:admin.
     role: String,
@@ -164,6 +166,7 @@ impl Tool for SetUserRole {
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct DeleteUser {
+    /// From list_users.
     user_id: Id,
     /// The id again, once the user has agreed.
     confirm: Option<String>,

@@ -25,6 +25,7 @@ pub(crate) fn variables() -> Toolset<N8n> {
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct ListVariables {
+    /// Only those of this project.
     project_id: Option<Id>,
     /// Page size; default 100.
     limit: Option<Limit>,
@@ -81,6 +82,7 @@ impl Tool for ListVariables {
 struct SetVariable {
     /// Letters, digits and `_`.
     key: String,
+    /// A text; replaces the one before.
     value: String,
 }
 
@@ -121,6 +123,7 @@ impl Tool for SetVariable {
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct DeleteVariable {
+    /// From list_variables.
     variable_id: Id,
     /// The id again, once the user has agreed.
     confirm: Option<String>,

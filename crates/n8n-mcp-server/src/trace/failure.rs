@@ -2,7 +2,7 @@
 
 use schemars::JsonSchema;
 use serde::Serialize;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::data::{NodeError, NodeRun, Trace};
 use super::show::Shower;
@@ -43,9 +43,8 @@ pub(crate) struct Failed {
     /// Items of its input, in all.
     pub(crate) input_items: usize,
     /// The first of them.
-    #[schemars(with = "Vec<Value>")]
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub(crate) input: Vec<Value>,
+    pub(crate) input: Vec<Map<String, Value>>,
 }
 
 impl Failed {
@@ -110,7 +109,7 @@ fn input(
     trace: &Trace,
     run: Option<&NodeRun>,
     redactor: Redactor,
-) -> (Vec<String>, usize, Vec<Value>) {
+) -> (Vec<String>, usize, Vec<Map<String, Value>>) {
     let sources = run.into_iter().flat_map(|run| run.source.iter().flatten());
     let mut from = Vec::new();
     let mut items = Vec::new();

@@ -40,9 +40,8 @@ pub(crate) struct NodeRow {
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<String>,
     /// The first items of its last run.
-    #[schemars(with = "Option<Vec<Value>>")]
     #[serde(skip_serializing_if = "Option::is_none")]
-    output: Option<Vec<Value>>,
+    output: Option<Vec<Map<String, Value>>>,
 }
 
 /// The rows, and whether items were left out because there are too many or they are too large.
@@ -109,7 +108,7 @@ impl Shower {
         &mut self,
         items: impl IntoIterator<Item = &'a Item>,
         limit: usize,
-    ) -> Vec<Value> {
+    ) -> Vec<Map<String, Value>> {
         let mut shown = Vec::new();
         for item in items {
             if shown.len() == limit {
@@ -124,7 +123,11 @@ impl Shower {
                 break;
             }
             self.room -= size;
-            shown.push(value);
+            // An item that is no object is a mistake of the node that put it out.
+            shown.push(match value {
+                Value::Object(members) => members,
+                other => Map::from_iter([("json".to_owned(), other)]),
+            });
         }
         shown
     }

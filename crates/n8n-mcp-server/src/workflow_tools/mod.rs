@@ -14,11 +14,13 @@ use std::time::Duration;
 
 use mcp_core::era::Hints;
 use mcp_core::server::{Incoming, Lists, Server};
-use mcp_core::tool::{Call, ToolError};
+use mcp_core::tool::{Call, Tool as _, ToolError};
+use serde_json::Value;
 use tokio::time::sleep;
 
 use crate::N8n;
 use crate::api::Workflow;
+use crate::tools::RunWorkflow;
 use crate::trigger::Means;
 
 use call::WorkflowTool;
@@ -33,8 +35,7 @@ const MAX_TOOLS: usize = 250;
 /// Keeps the tools of `server` up with the workflows of n8n, for as long as it is polled.
 pub(crate) async fn keep_up(n8n: &Arc<N8n>, server: &Server) {
     let Some(tag) = &n8n.tool_tag else { return };
-    let own = own_tools(server).await;
-    if !own.iter().any(|name| name == "run_workflow") {
+    if !offers_runs(server).await {
         // Read-only, or without the toolset that runs things: then neither do these.
         return;
     }
@@ -43,7 +44,7 @@ pub(crate) async fn keep_up(n8n: &Arc<N8n>, server: &Server) {
     loop {
         match read(n8n, tag).await {
             Ok(tools) if tools != before => {
-                let named = names(&tools, &own);
+                let named = names(&tools);
                 tracing::info!("{} workflows are tools", named.len());
                 server.publish(Lists {
                     tools: named
@@ -87,20 +88,19 @@ async fn read(n8n: &N8n, tag: &str) -> Result<Vec<Offered>, ToolError> {
     Ok(tools)
 }
 
-/// The names of the tools that the server has by itself.
-async fn own_tools(server: &Server) -> Vec<String> {
+/// True if the server has `run_workflow`: which tools of its own were chosen, only it knows.
+async fn offers_runs(server: &Server) -> bool {
     let answer = server.handle(Incoming {
-        frame: br#"{"jsonrpc":"2.0","id":0,"method":"mcp.listTools"}"#,
+        frame: br#"{"jsonrpc":"2.0","id":0,"method":"tools/list"}"#,
         hints: Hints::default(),
         connection: None,
         call: Call::default(),
     });
     let body = answer.await.body.unwrap_or_default();
-    let answer: serde_json::Value = serde_json::from_slice(&body).unwrap_or_default();
-    let tools = answer["result"].as_array().into_iter().flatten();
-    tools
-        .filter_map(|tool| tool["name"].as_str().map(str::to_owned))
-        .collect()
+    let answer: Value = serde_json::from_slice(&body).unwrap_or_default();
+    let tools = answer["result"]["tools"].as_array();
+    let mut tools = tools.into_iter().flatten();
+    tools.any(|tool| tool["name"] == RunWorkflow::NAME)
 }
 
 fn longer(pause: Duration) -> Duration {

@@ -10,7 +10,7 @@ const ID_PART: usize = 6;
 
 /// A name for each tool. One that two workflows would have, or that is a tool of the server, gets a
 /// part of the workflow's id: so no name depends on the order in which workflows were made.
-pub(super) fn names(tools: &[Offered], own: &[String]) -> Vec<String> {
+pub(super) fn names(tools: &[Offered]) -> Vec<String> {
     let built_in: Vec<String> = tools::all()
         .definitions()
         .into_iter()
@@ -21,9 +21,7 @@ pub(super) fn names(tools: &[Offered], own: &[String]) -> Vec<String> {
         .map(|tool| plain(&tool.title, tool.workflow.as_str()))
         .collect();
     let is_taken = |name: &String| {
-        own.contains(name)
-            || built_in.contains(name)
-            || plain.iter().filter(|other| *other == name).count() > 1
+        built_in.contains(name) || plain.iter().filter(|other| *other == name).count() > 1
     };
     let named = plain.iter().zip(tools).map(|(name, tool)| {
         if is_taken(name) {
@@ -92,7 +90,7 @@ mod tests {
             tool("q7r8s9t0", "日本"),
             tool("u1v2w3x4", &long),
         ];
-        let names = names(&tools, &[]);
+        let names = names(&tools);
         assert_eq!(
             names[..5],
             [

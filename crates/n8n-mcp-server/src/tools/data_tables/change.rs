@@ -24,6 +24,7 @@ pub(super) struct Changed {
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct InsertDataTableRows {
+    /// From list_data_tables.
     data_table_id: Id,
     /// Values by name of the column.
     rows: Vec<Map<String, Value>>,
@@ -46,7 +47,9 @@ impl Tool for InsertDataTableRows {
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct UpdateDataTableRows {
+    /// From list_data_tables.
     data_table_id: Id,
+    /// The rows that are meant; at least one condition.
     r#where: Vec<Condition>,
     /// New values by name of the column.
     set: Map<String, Value>,
@@ -78,7 +81,9 @@ impl Tool for UpdateDataTableRows {
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct DeleteDataTableRows {
+    /// From list_data_tables.
     data_table_id: Id,
+    /// The rows that are meant; at least one condition.
     r#where: Vec<Condition>,
     /// The id of the table again, once the user has agreed.
     confirm: Option<String>,

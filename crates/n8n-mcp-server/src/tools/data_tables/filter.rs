@@ -1,17 +1,51 @@
 //! Which rows are meant.
 
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
+
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::{Deserialize, Deserializer, Serialize, de};
 use serde_json::{Value, json};
 
 /// One condition on a row.
 #[derive(Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Condition {
+    /// Its name.
     column: String,
+    /// How it compares to the value; like and ilike take % for any text.
     is: Is,
-    /// A text, a number, true or false, or null.
-    value: Value,
+    /// Without it: null.
+    value: Option<Cell>,
+}
+
+/// What a row holds in a column: a text, a number, true or false.
+#[derive(Serialize)]
+#[serde(transparent)]
+struct Cell(Value);
+
+impl<'de> Deserialize<'de> for Cell {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        match Value::deserialize(deserializer)? {
+            Value::Array(_) | Value::Object(_) | Value::Null => Err(de::Error::custom(
+                "a column holds a text, a number, true or false",
+            )),
+            value => Ok(Self(value)),
+        }
+    }
+}
+
+impl JsonSchema for Cell {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        "Cell".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({"anyOf": [{"type": "string"}, {"type": "number"}, {"type": "boolean"}]})
+    }
 }
 
 #[derive(Clone, Copy, Deserialize, Serialize, JsonSchema)]
@@ -34,4 +68,29 @@ pub(super) fn all(conditions: &[Condition]) -> Value {
         .map(|one| json!({"columnName": one.column, "condition": one.is, "value": one.value}))
         .collect();
     json!({"type": "and", "filters": filters})
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_condition_compares_with_one_value() {
+        for (value, expected) in [
+            (r#","value":"a""#, json!("a")),
+            (r#","value":1.5"#, json!(1.5)),
+            (r#","value":false"#, json!(false)),
+            (r#","value":null"#, json!(null)),
+            ("", json!(null)),
+        ] {
+            let text = format!(r#"{{"column":"c","is":"eq"{value}}}"#);
+            let filter = all(&[serde_json::from_str(&text).unwrap()]);
+            assert_eq!(
+                filter["filters"],
+                json!([{"columnName": "c", "condition": "eq", "value": expected}])
+            );
+        }
+        let list = r#"{"column":"c","is":"eq","value":[1]}"#;
+        assert!(serde_json::from_str::<Condition>(list).is_err());
+    }
 }

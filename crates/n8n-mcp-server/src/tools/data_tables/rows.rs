@@ -15,6 +15,7 @@ use crate::tools::answer::{Limit, Listed, page};
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct GetDataTableRows {
+    /// From list_data_tables.
     data_table_id: Id,
     /// Only rows that meet all of these.
     #[serde(default)]

@@ -64,15 +64,20 @@ impl Tool for ListDataTables {
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct CreateDataTable {
+    /// What people call it.
     name: String,
+    /// Beside id, createdAt and updatedAt, which every table has.
     columns: Vec<NewColumn>,
+    /// Project that it goes to; default: your own.
     project_id: Option<Id>,
 }
 
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct NewColumn {
+    /// Letters, digits and `_`; a letter first.
     name: String,
+    /// What its values are.
     r#type: ColumnType,
 }
 
@@ -108,6 +113,7 @@ impl Tool for CreateDataTable {
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct DeleteDataTable {
+    /// From list_data_tables.
     data_table_id: Id,
     /// The id again, once the user has agreed.
     confirm: Option<String>,

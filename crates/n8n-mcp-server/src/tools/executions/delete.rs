@@ -13,6 +13,7 @@ use crate::tools::answer::Deleted;
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct DeleteExecution {
+    /// From list_executions.
     execution_id: Id,
     /// The id again, once the user has agreed.
     confirm: Option<String>,

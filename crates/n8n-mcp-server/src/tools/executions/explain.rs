@@ -15,6 +15,7 @@ use crate::trace::{Cause, Failed, Trace, failed};
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ExplainExecution {
+    /// From list_executions or run_workflow.
     execution_id: Id,
 }
 

@@ -22,6 +22,7 @@ const LOOK_AT: u32 = 20;
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct RetryExecution {
+    /// Of a run that failed; from list_executions.
     execution_id: Id,
     /// With the workflow as it is now instead of as it was.
     #[serde(default)]

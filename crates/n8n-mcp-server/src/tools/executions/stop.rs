@@ -13,6 +13,7 @@ use crate::run::RunStatus;
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct StopExecution {
+    /// From list_executions or run_workflow.
     execution_id: Id,
 }
 

@@ -22,7 +22,9 @@ pub(super) struct GetNode {
     version: Option<String>,
     /// Of those that list_nodes shows; needed where there are any.
     resource: Option<String>,
+    /// As for resource.
     operation: Option<String>,
+    /// As for resource.
     mode: Option<String>,
     /// n8n's whole definition (TypeScript) instead of rows.
     #[serde(default)]

@@ -19,6 +19,7 @@ pub(super) struct ListNodes {
     /// Names of services or what the node should do, for example `slack` or `split items`; n8n
     /// returns up to 5 for each.
     search: Vec<String>,
+    /// Only nodes of this kind.
     category: Option<Category>,
 }
 

@@ -90,6 +90,7 @@ impl Tool for ListCommunityPackages {
 pub(super) struct InstallCommunityPackage {
     /// For example n8n-nodes-foo.
     name: String,
+    /// Default: the newest.
     version: Option<String>,
     /// The name again, once the user has agreed.
     confirm: Option<String>,
@@ -133,6 +134,7 @@ impl Tool for InstallCommunityPackage {
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct UninstallCommunityPackage {
+    /// From list_community_packages.
     name: String,
     /// The name again, once the user has agreed.
     confirm: Option<String>,

@@ -13,6 +13,7 @@ use crate::id::Id;
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ActivateWorkflow {
+    /// From list_workflows.
     workflow_id: Id,
 }
 
@@ -20,6 +21,7 @@ pub(crate) struct ActivateWorkflow {
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct DeactivateWorkflow {
+    /// From list_workflows.
     workflow_id: Id,
 }
 

@@ -12,6 +12,7 @@ use crate::id::Id;
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ArchiveWorkflow {
+    /// From list_workflows.
     workflow_id: Id,
 }
 
@@ -19,6 +20,7 @@ pub(crate) struct ArchiveWorkflow {
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct UnarchiveWorkflow {
+    /// From list_workflows with archived=true.
     workflow_id: Id,
 }
 

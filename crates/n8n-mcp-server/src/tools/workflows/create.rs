@@ -13,6 +13,7 @@ use crate::workflow::Draft;
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct CreateWorkflow {
+    /// What people call it.
     name: String,
     /// Each with name, type, typeVersion and parameters; id and position are optional.
     nodes: Vec<Map<String, Value>>,

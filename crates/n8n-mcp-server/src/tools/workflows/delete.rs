@@ -11,6 +11,7 @@ use crate::id::Id;
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct DeleteWorkflow {
+    /// From list_workflows.
     workflow_id: Id,
     /// The id again, once the user has agreed.
     confirm: Option<String>,

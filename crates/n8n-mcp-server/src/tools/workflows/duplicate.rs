@@ -17,6 +17,7 @@ use crate::workflow::check::short;
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct DuplicateWorkflow {
+    /// From list_workflows.
     workflow_id: Id,
     /// Default: the old name and "copy".
     name: Option<String>,

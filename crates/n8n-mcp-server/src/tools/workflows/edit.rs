@@ -15,6 +15,7 @@ use crate::workflow::{Operation, apply};
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct EditWorkflow {
+    /// From list_workflows.
     workflow_id: Id,
     /// In order; each names its node.
     operations: Vec<Operation>,

@@ -11,6 +11,7 @@ use crate::id::Id;
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct SetWorkflowTags {
+    /// From list_workflows.
     workflow_id: Id,
     /// Names, at most 24 characters each.
     tags: Vec<String>,

@@ -16,6 +16,7 @@ use crate::workflow::{Draft, restore};
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct UpdateWorkflow {
+    /// From list_workflows.
     workflow_id: Id,
     /// As get_workflow returns with full=true: name, nodes, connections, settings. A part that is
     /// left out stays as it is; what n8n shows and does not take is ignored.
