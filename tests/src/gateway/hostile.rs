@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use super::lab::{Folder, Gateway, fixture, text};
+use super::lab::{Folder, Gateway, eventually, fixture, text};
 use crate::harness::{Dialect, Fake, Response};
 
 /// S23.

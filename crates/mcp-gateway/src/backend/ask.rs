@@ -2,9 +2,12 @@
 //! circuit that opens, a wait for a backend that is about to come back, and a second try where the
 //! first provably did nothing.
 
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use mcp_client::{Client, Error, Options, RpcError};
+use mcp_core::era::Era;
 use mcp_core::tool::{ToolError, ToolErrorKind};
 use serde_json::value::RawValue;
 use tokio::time::Instant;
@@ -13,6 +16,8 @@ use super::{Backend, State, Status};
 
 /// How long a request waits for its turn at a backend that is busy.
 const TURN: Duration = Duration::from_secs(5);
+/// How long a backend may take to say that it is there.
+const PROBE: Duration = Duration::from_secs(3);
 /// How long a request waits for a backend that is being started.
 const START: Duration = Duration::from_secs(10);
 
@@ -95,6 +100,36 @@ impl Backend {
                 }
                 error => failure(error),
             })
+    }
+
+    /// A call got no answer in time. The tool may be slow or the backend may hang: it is asked for
+    /// something that costs nothing, until it answers or the circuit is open.
+    pub(crate) fn was_silent(self: &Arc<Self>) {
+        if self.probing.swap(true, Ordering::Relaxed) {
+            return;
+        }
+        let backend = Arc::clone(self);
+        tokio::spawn(async move {
+            while backend.breaker.open_for().is_none() {
+                let Some(client) = backend.status().client else {
+                    break;
+                };
+                let method = match client.era() {
+                    Era::Modern => "server/discover",
+                    Era::Handshake(_) | Era::Plain => "ping",
+                };
+                let options = Options::default().timeout(PROBE);
+                if backend
+                    .send(&client, method, RawValue::NULL, options)
+                    .await
+                    .is_ok()
+                {
+                    break;
+                }
+                tokio::time::sleep(PROBE / 10).await;
+            }
+            backend.probing.store(false, Ordering::Relaxed);
+        });
     }
 
     async fn send(

@@ -17,6 +17,7 @@ mod snapshot;
 mod state;
 mod supervise;
 
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use mcp_client::Handler;
@@ -64,6 +65,8 @@ pub(crate) struct Backend {
     pins: Mutex<Pins>,
     breaker: Breaker,
     permits: Semaphore,
+    /// It is being asked whether it is there at all.
+    probing: AtomicBool,
     /// Somebody wants it started anew.
     restart: Notify,
     /// Its lists may have changed.
@@ -85,6 +88,7 @@ impl Backend {
             pins: Mutex::default(),
             breaker: Breaker::default(),
             permits: Semaphore::new(MAX_IN_FLIGHT),
+            probing: AtomicBool::new(false),
             restart: Notify::new(),
             stale: Notify::new(),
             gone: CancellationToken::new(),
@@ -151,13 +155,6 @@ impl Backend {
     /// Takes what the backend says of its own accord, also while it answers something.
     pub(crate) fn hears(self: &Arc<Self>) -> Arc<dyn Handler> {
         Hears::of(self)
-    }
-
-    /// A call got no answer before it was given up: as good as none.
-    pub(crate) fn was_silent(&self) {
-        if self.breaker.failed() {
-            tracing::warn!(backend = %self.key, "does not answer; not asked for a while");
-        }
     }
 
     fn set_snapshot(&self, mut snapshot: Snapshot) {
