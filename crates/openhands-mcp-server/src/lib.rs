@@ -9,8 +9,8 @@
 //! - `task`, `status` and `stop` — what a task is doing, or why it stands still, read from the agent
 //!   server and judged;
 //! - `steps` — its events in a line each; `changes` — what it did to its files;
-//! - `order`, `prepare` and `start` — from the caller's words to a running task, `go_on` and
-//!   `follow` — on to its end;
+//! - `order`, `prepare` and `start` — from the caller's words to a running task, `go_on`,
+//!   `follow` and `permission` — on to its end;
 //! - `resources` and `prompts` — what can be watched, and what people ask for by name;
 //! - `watch` — what goes on without callers: the line of waiting tasks, and budgets;
 //! - `mcp_servers` — what agents may call besides their own tools;
@@ -30,6 +30,7 @@ mod mcp_servers;
 mod notes;
 mod options;
 mod order;
+mod permission;
 mod prepare;
 mod prompts;
 mod report;

@@ -276,7 +276,17 @@ impl AgentServer {
     }
 
     /// Asks for the smallest thing that needs the key.
+    ///
+    /// # Errors
+    /// Where something else answers, the failure says what it is.
     pub(crate) async fn check(&self) -> Result<(), Failure> {
+        match self.answers().await {
+            Err(failure) => Err(self.identify(failure).await),
+            answers => answers,
+        }
+    }
+
+    async fn answers(&self) -> Result<(), Failure> {
         let health = self.get(&["health"], &[]).send_open::<IgnoredAny>();
         health.await?;
         let count = self

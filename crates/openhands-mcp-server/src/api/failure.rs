@@ -8,6 +8,7 @@ use reqwest::StatusCode;
 use serde::Deserialize;
 use serde_json::Value;
 
+use super::other::Other;
 use crate::task_id::TaskId;
 
 /// A call to the agent server that did not give what was asked for.
@@ -32,6 +33,8 @@ pub(super) enum Fault {
     NoTask(TaskId),
     /// The agent profile does not exist.
     NoProfile(String),
+    /// Another server of OpenHands answers.
+    Other(Other),
 }
 
 /// An answer that is not a success.
@@ -146,6 +149,26 @@ impl Failure {
         matches!(&self.fault, Fault::Refused(refusal) if refusal.status == StatusCode::RANGE_NOT_SATISFIABLE)
     }
 
+    /// The answer has the form of OpenHands' APIs.
+    pub(super) fn is_explained(&self) -> bool {
+        self.status().is_some()
+    }
+
+    /// The answer is none that an agent server would give to a question that it knows.
+    pub(super) fn is_other_program(&self) -> bool {
+        match &self.fault {
+            Fault::Unreadable(_) => true,
+            Fault::Refused(Refusal { status, .. }) => {
+                status.is_redirection()
+                    || matches!(
+                        *status,
+                        StatusCode::NOT_FOUND | StatusCode::METHOD_NOT_ALLOWED
+                    )
+            }
+            _ => false,
+        }
+    }
+
     /// It may work in a moment: the agent server is restarting, busy or stalled.
     pub(crate) fn is_transient(&self) -> bool {
         match &self.fault {
@@ -205,6 +228,7 @@ impl From<Failure> for ToolError {
                      there, or leave agent (OPENHANDS_AGENT_PROFILE) out to use the active one."
                 ),
             ),
+            Fault::Other(other) => other_server(&server, other),
             Fault::Refused(refusal) => refused(&the_server, &refusal),
         }
     }
@@ -214,6 +238,25 @@ fn not_an_agent_server(the_server: &str) -> ToolError {
     ToolError::upstream(format!(
         "{the_server} answers, but not as an agent server: this needs the OpenHands agent-server \
          API (/api/conversations, version 1.x), not the OpenHands web app. Correct OPENHANDS_URL."
+    ))
+}
+
+/// What to do about a server of OpenHands that is not the agent server.
+fn other_server(server: &str, other: Other) -> ToolError {
+    let (what, instead) = match other {
+        Other::AppServer => (
+            "the OpenHands V1 app server (/api/v1/app-conversations), which this server does not \
+             support",
+            "Run an agent server (package openhands-agent-server)",
+        ),
+        Other::V0 => (
+            "OpenHands V0, whose interface has been removed from OpenHands and which this server \
+             does not support",
+            "Install OpenHands 1.x and run its agent server (package openhands-agent-server)",
+        ),
+    };
+    ToolError::upstream(format!(
+        "At {server} is {what}. {instead} and set OPENHANDS_URL to its address."
     ))
 }
 

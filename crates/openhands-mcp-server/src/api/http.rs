@@ -94,7 +94,7 @@ impl AgentServer {
         self.request(Method::DELETE, path, &[])
     }
 
-    fn failure(&self, fault: Fault) -> Failure {
+    pub(super) fn failure(&self, fault: Fault) -> Failure {
         Failure::new(self.base.origin().ascii_serialization(), fault)
     }
 

@@ -9,6 +9,7 @@ mod events;
 mod failure;
 mod files;
 mod http;
+mod other;
 mod profiles;
 mod shell;
 

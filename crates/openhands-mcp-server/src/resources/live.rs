@@ -26,12 +26,21 @@ const AT_ONCE: usize = 4;
 
 /// A task that somebody watches.
 struct Subject {
-    /// Its resources, as those who watch wrote them.
-    uris: Vec<(String, Part)>,
+    /// Its resources that are watched.
+    resources: Vec<Watch>,
     /// How it was when it was last seen; `None` before.
     seen: Option<Mark>,
     pause: Duration,
     due: Instant,
+}
+
+/// A resource that somebody watches.
+struct Watch {
+    /// As those who watch wrote it.
+    uri: String,
+    part: Part,
+    /// Something was told of it since it is watched.
+    told: bool,
 }
 
 /// What differs once something has happened.
@@ -93,7 +102,7 @@ impl OpenHands {
         let state = Some(format!("{:?} {}", task.execution_status, task.updated_at));
         let seen = subject.seen.as_ref().filter(|seen| seen.state == state);
         let files = match seen {
-            _ if !subject.uris.iter().any(|(_, part)| *part == Part::Diff) => None,
+            _ if !subject.watches(Part::Diff) => None,
             // Nobody works in it.
             Some(Mark { files, .. }) if files.is_some() && task.execution_status.is_still() => {
                 files.clone()
@@ -115,33 +124,32 @@ impl OpenHands {
 impl Subject {
     fn new() -> Self {
         Self {
-            uris: Vec::new(),
+            resources: Vec::new(),
             seen: None,
             pause: PAUSES.0,
             due: Instant::now(),
         }
     }
 
-    /// The same task, to be watched by others.
-    fn without_uris(mut self) -> Self {
-        self.uris.clear();
-        self
+    fn watches(&self, part: Part) -> bool {
+        self.resources.iter().any(|watch| watch.part == part)
     }
 
     /// Tells what is not as it was. What happened between the last read of those who watch and the
-    /// first look here is not known, so everything counts as changed then.
+    /// first look for them is not known, so a resource counts as changed then.
     fn update(&mut self, mark: Mark, changes: &Changes) {
         let seen = self.seen.as_ref();
         let state = seen.is_none_or(|seen| seen.state != mark.state);
         let files = seen.is_none_or(|seen| seen.files != mark.files);
-        for (uri, part) in &self.uris {
-            let changed = match part {
+        for watch in &mut self.resources {
+            let changed = match watch.part {
                 Part::Task => state || files,
                 Part::Events => state,
                 Part::Diff => files,
             };
-            if changed {
-                changes.announce(Change::Resource(uri.clone()));
+            if changed || !watch.told {
+                watch.told = true;
+                changes.announce(Change::Resource(watch.uri.clone()));
             }
         }
         if state || files {
@@ -151,19 +159,23 @@ impl Subject {
     }
 }
 
-/// Keeps what is still watched and adds what is new.
+/// Keeps what is still watched and adds what is new, to be looked at now.
 fn renew(subjects: &mut HashMap<TaskId, Subject>, watched: &Watched) {
-    let mut before = std::mem::take(subjects);
+    for subject in subjects.values_mut() {
+        let resources = &mut subject.resources;
+        resources.retain(|watch| watched.contains_key(&watch.uri));
+    }
     for uri in watched.keys() {
         let Some((id, part)) = uri::read(uri) else {
             continue;
         };
-        let subject = subjects
-            .entry(id)
-            .or_insert_with(|| match before.remove(&id) {
-                Some(known) => known.without_uris(),
-                None => Subject::new(),
-            });
-        subject.uris.push((uri.clone(), part));
+        let subject = subjects.entry(id).or_insert_with(Subject::new);
+        if subject.resources.iter().all(|watch| watch.uri != *uri) {
+            let told = false;
+            let uri = uri.clone();
+            subject.resources.push(Watch { uri, part, told });
+            subject.due = Instant::now();
+        }
     }
+    subjects.retain(|_, subject| !subject.resources.is_empty());
 }

@@ -19,8 +19,8 @@ use crate::tools::{GetTaskEvents, GetTaskResult};
 const JSON: &str = "application/json";
 /// Bytes of a diff: more than a tool's answer, because nobody pays for a resource unread.
 const MAX_DIFF: usize = 100_000;
-/// Tasks among which ids are completed.
-const RECENT: u32 = 100;
+/// Tasks among which ids are completed: the agent server takes 10 ms for each.
+const RECENT: u32 = 30;
 
 /// All templates, in the order in which they are listed.
 pub(crate) fn all() -> ResourceSet<OpenHands> {

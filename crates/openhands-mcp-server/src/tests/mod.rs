@@ -3,6 +3,7 @@
 mod arguments;
 mod fake;
 mod faults;
+mod others;
 mod running;
 
 use std::path::PathBuf;

@@ -37,6 +37,16 @@ impl Patience {
             answer_by: now + ANSWER_WITHIN,
         }
     }
+
+    /// The same, from now on.
+    pub(super) fn renewed(self) -> Self {
+        let began = self.answer_by - ANSWER_WITHIN;
+        let now = Instant::now();
+        Self {
+            until: now + self.until.saturating_duration_since(began),
+            answer_by: now + ANSWER_WITHIN,
+        }
+    }
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]

@@ -1,6 +1,7 @@
 //! What callers can do, one file per tool.
 
 mod arguments;
+mod asking;
 mod cancel_task;
 mod delete_task;
 mod fork_task;

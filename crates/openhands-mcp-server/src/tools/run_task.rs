@@ -5,6 +5,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::arguments::{Context, Patience, Terms, Wait, directory};
+use super::asking;
 use crate::OpenHands;
 use crate::order::{Confirm, Order};
 use crate::report::Report;
@@ -44,7 +45,13 @@ impl Tool for RunTask {
 
     async fn call(self, service: &OpenHands, call: &Call) -> Result<Report, ToolError> {
         let patience = Patience::of(self.wait_seconds);
-        let id = service.start(self.order(patience)?).await?;
+        let order = self.order(patience)?;
+        // Where a call ends to ask and is repeated with the answer, only a key finds its task again.
+        let may_ask = call.waits_for_answers() || order.key.is_some();
+        let id = service.start(order).await?;
+        if may_ask {
+            return asking::follow(service, id, patience, call).await;
+        }
         let seen = service.follow(id, patience.until, call).await?;
         Ok(service.report(id, seen, patience.answer_by).await)
     }
