@@ -119,12 +119,11 @@ impl Backend {
                     Era::Handshake(_) | Era::Plain => "ping",
                 };
                 let options = Options::default().timeout(PROBE);
-                if backend
-                    .send(&client, method, RawValue::NULL, options)
-                    .await
-                    .is_ok()
-                {
-                    break;
+                let answer = backend.send(&client, method, RawValue::NULL, options);
+                match answer.await {
+                    Err(error) if error.is_transport_failure() => {}
+                    // Any answer is one.
+                    _ => break,
                 }
                 tokio::time::sleep(PROBE / 10).await;
             }

@@ -15,6 +15,7 @@ pub(crate) struct GetEvents {
     trace_id: Option<String>,
     /// Such as gateway.tool_call or gateway.backend_failed.
     event_type: Option<String>,
+    /// How it went.
     status: Option<Went>,
     /// How far back: 1h, 24h, 7d, or an ISO 8601 time.
     since: Option<String>,
