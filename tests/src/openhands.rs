@@ -1,13 +1,17 @@
 //! The OpenHands server in front of a real agent server. Its model follows the prompt as a script:
 //! one directive a line, one turn each.
 
+mod asking;
 mod budgets;
 mod confirming;
 mod control;
+mod mcp_servers;
 mod original;
 mod outage;
 mod parallel;
+mod prompts;
 mod reading;
+mod resources;
 mod small;
 mod states;
 mod talking;

@@ -25,7 +25,7 @@ async fn work_is_handed_over_as_run_task_takes_it() {
         let listed = client.list("prompts/list", "prompts").await.unwrap();
         assert_eq!(listed.len(), 3);
         let code = json!({"repository": "https://example.com/shop.git", "branch": "dev"});
-        let context = r#"`{"branch":"dev","repository":"https://example.com/shop.git"}`"#;
+        let context = r#"`{"repository":"https://example.com/shop.git","branch":"dev"}`"#;
         for (name, argument) in [("fix_issue", "issue"), ("write_tests", "subject")] {
             let mut arguments = code.clone();
             arguments[argument] = json!("Prices are rounded the wrong way");

@@ -174,7 +174,12 @@ async fn who_watches_a_task_is_told_what_changes() {
         until(&control, id, "finished").await;
         hear(&mut heard, &parts).await;
         assert!(read(&client, &parts[2]).await.contains("+two"));
-        call(&control, "delete_task", json!({"task_id": id, "confirm": id})).await;
+        call(
+            &control,
+            "delete_task",
+            json!({"task_id": id, "confirm": id}),
+        )
+        .await;
         hear(&mut heard, &parts[..2]).await;
         client.close().await;
     }

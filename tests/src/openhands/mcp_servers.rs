@@ -1,0 +1,196 @@
+//! Agents that call tools of MCP servers which their tasks were given.
+
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use super::{NAME, call, direct, env_with};
+use crate::harness::real::{self, OpenHands};
+use crate::harness::{Fake, Request, Response, Server, stdio, web};
+
+/// A model that calls one tool and then says what came of it, and the agent profile that uses it.
+struct Caller {
+    model: Fake,
+    name: String,
+}
+
+impl Caller {
+    async fn start(real: &OpenHands, tool: &'static str, arguments: Value) -> Self {
+        let model = Fake::start(move |request| answer(request, tool, &arguments)).await;
+        let name = format!("caller-{}", Uuid::new_v4().simple());
+        let llm = json!({"model": "openai/caller", "base_url": format!("{}/v1", model.url),
+            "api_key": "not-a-key", "num_retries": 0, "reasoning_effort": "none", "stream": false});
+        let profile = json!({"include_secrets": true, "llm": llm});
+        direct(real, "POST", &format!("/api/profiles/{name}"), profile).await;
+        let agent = json!({"agent_kind": "openhands", "llm_profile_ref": name});
+        direct(real, "POST", &format!("/api/agent-profiles/{name}"), agent).await;
+        Self { model, name }
+    }
+
+    async fn forget(self, real: &OpenHands) {
+        for kind in ["agent-profiles", "profiles"] {
+            let path = format!("/api/{kind}/{}", self.name);
+            direct(real, "DELETE", &path, Value::Null).await;
+        }
+    }
+
+    /// The names of the tools that the agent could call.
+    fn tools(&self) -> Vec<String> {
+        let requests = self.model.requests();
+        let bodies = requests.iter().map(|request| body(request));
+        let mut offered = bodies.filter_map(|body| body["tools"].as_array().cloned());
+        let tools = offered.find(|tools| !tools.is_empty()).unwrap_or_default();
+        let names = tools.iter().map(|tool| &tool["function"]["name"]);
+        names
+            .map(|name| name.as_str().unwrap().to_owned())
+            .collect()
+    }
+}
+
+fn body(request: &Request) -> Value {
+    serde_json::from_slice(&request.body).unwrap_or_default()
+}
+
+/// A turn of the model.
+fn answer(request: &Request, tool: &str, arguments: &Value) -> Response {
+    let request = body(request);
+    let messages = request["messages"].as_array().cloned().unwrap_or_default();
+    let called = messages.iter().rfind(|message| message["role"] == "tool");
+    let function = match called {
+        None => json!({"name": tool, "arguments": arguments.to_string()}),
+        Some(called) => {
+            let said = json!({"message": called["content"].to_string()});
+            json!({"name": "finish", "arguments": said.to_string()})
+        }
+    };
+    let call =
+        json!({"id": format!("call_{}", messages.len()), "type": "function", "function": function});
+    let message = json!({"role": "assistant", "content": "", "tool_calls": [call]});
+    let usage = json!({"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2});
+    let (model, id) = (&request["model"], "chatcmpl-caller");
+    if request["stream"] != true {
+        let choice = json!({"index": 0, "message": message, "finish_reason": "tool_calls"});
+        return Response::json(
+            200,
+            &json!({"id": id, "object": "chat.completion", "created": 0, "model": model,
+                "choices": [choice], "usage": usage}),
+        );
+    }
+    let mut delta = message;
+    delta["tool_calls"][0]["index"] = json!(0);
+    let chunks = [
+        json!({"index": 0, "delta": delta, "finish_reason": null}),
+        json!({"index": 0, "delta": {}, "finish_reason": "tool_calls"}),
+    ];
+    let events = chunks.map(|choice| {
+        let chunk = json!({"id": id, "object": "chat.completion.chunk", "created": 0,
+            "model": model, "choices": [choice], "usage": usage});
+        format!("data: {chunk}\n\n")
+    });
+    let stream = events.concat() + "data: [DONE]\n\n";
+    Response::Http(200, "text/event-stream", stream.into())
+}
+
+#[tokio::test]
+async fn a_task_calls_a_server_that_wants_a_token() {
+    let Some(real) = real::openhands() else {
+        return;
+    };
+    let token = format!("token-{}", Uuid::new_v4().simple());
+    // Any MCP server will do. One that is down keeps no task from running.
+    let other = Server::start(NAME, &env_with(&real, &[("MCP_TOKEN", &token)])).await;
+    let servers = format!("others={},dead=http://127.0.0.1:9/mcp", other.url);
+    let tokens = format!("others={token}");
+    let given = [
+        ("OPENHANDS_MCP_SERVERS", &*servers),
+        ("OPENHANDS_MCP_TOKENS", &*tokens),
+    ];
+    let client = stdio(NAME, &env_with(&real, &given)).await;
+    let caller = Caller::start(&real, "others_list_tasks", json!({"limit": 1})).await;
+    let task = json!({"task": "What was there before?", "agent": caller.name, "wait_seconds": 25});
+    let run = call(&client, "run_task", task).await;
+    let tools = caller.tools();
+    assert_eq!(run["status"], "finished", "{run} {tools:?}");
+    let result = run["result"].as_str().unwrap();
+    assert!(result.contains("task_id"), "{result} {tools:?}");
+    // The token is nowhere to be read.
+    let id = run["task_id"].as_str().unwrap();
+    let seen = direct(
+        &real,
+        "GET",
+        &format!("/api/conversations/{id}"),
+        Value::Null,
+    )
+    .await;
+    assert!(!seen.to_string().contains(&token));
+    let asked = caller.model.requests();
+    let asked = asked
+        .iter()
+        .map(|request| String::from_utf8_lossy(&request.body));
+    assert!(!asked.collect::<String>().contains(&token));
+    // Tasks of others have no such tools.
+    let plain = stdio(NAME, &env_with(&real, &[])).await;
+    let task = json!({"task": "SAY: nothing given"});
+    let run = call(&plain, "run_task", task).await;
+    let id = run["task_id"].as_str().unwrap();
+    let seen = direct(
+        &real,
+        "GET",
+        &format!("/api/conversations/{id}"),
+        Value::Null,
+    )
+    .await;
+    assert_eq!(seen["agent"]["mcp_config"], json!({}));
+    caller.forget(&real).await;
+}
+
+#[tokio::test]
+async fn a_task_runs_a_workflow() {
+    let (Some(real), Some(n8n)) = (real::openhands(), real::n8n()) else {
+        return;
+    };
+    let listed = web()
+        .get(format!("{}/api/v1/workflows?tags=example", n8n.url))
+        .header("X-N8N-API-KEY", &n8n.api_key);
+    let listed: Value = listed.send().await.unwrap().json().await.unwrap();
+    let id = listed["data"][0]["id"].clone();
+    let n8n_env = [
+        ("N8N_URL", &*n8n.url),
+        ("N8N_API_KEY", &n8n.api_key),
+        ("N8N_MCP_TOKEN", &n8n.mcp_token),
+    ];
+    let workflows = Server::start("n8n-mcp-server", &n8n_env).await;
+    let servers = format!("n8n={}", workflows.url);
+    let given = [("OPENHANDS_MCP_SERVERS", &*servers)];
+    let client = stdio(NAME, &env_with(&real, &given)).await;
+    let arguments = json!({"workflow_id": id, "parameters": {"input": "from an agent"}});
+    let caller = Caller::start(&real, "run_workflow", arguments).await;
+    let task = json!({"task": "Run the workflow", "agent": caller.name, "wait_seconds": 25});
+    let run = call(&client, "run_task", task).await;
+    assert_eq!(run["status"], "finished", "{run} {:?}", caller.tools());
+    let result = run["result"].as_str().unwrap();
+    for expected in ["completed", "execution_id", "from an agent"] {
+        assert!(result.contains(expected), "{expected}: {result}");
+    }
+    caller.forget(&real).await;
+}
+
+#[tokio::test]
+async fn servers_that_cannot_be_used_are_refused_at_the_start() {
+    let refused = |variables: &[(&'static str, &'static str)]| {
+        let output = std::process::Command::new(crate::harness::binary(NAME))
+            .args(["--port", "0"])
+            .env_clear()
+            .envs(variables.iter().copied())
+            .output();
+        let output = output.unwrap();
+        assert!(!output.status.success());
+        String::from_utf8(output.stderr).unwrap()
+    };
+    let text = refused(&[("OPENHANDS_MCP_SERVERS", "n8n")]);
+    assert!(text.contains("must be NAME=URL"), "{text}");
+    let text = refused(&[("OPENHANDS_MCP_TOKENS", "n8n=very-secret")]);
+    assert!(
+        text.contains("does not name it") && !text.contains("very-secret"),
+        "{text}"
+    );
+}
