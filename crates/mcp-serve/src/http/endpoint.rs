@@ -105,9 +105,11 @@ impl Endpoint {
                 self.end(headers, principal)
             }
             (_, "/mcp") => reply::method_not_allowed(&self.help()),
-            (&Method::GET, "/healthz") => reply::json(StatusCode::OK, r#"{"status":"ok"}"#),
-            (&Method::GET, "/readyz") => self.ready(),
-            (&Method::GET, "/metrics") => {
+            (&Method::GET | &Method::HEAD, "/healthz") => {
+                reply::json(StatusCode::OK, r#"{"status":"ok"}"#)
+            }
+            (&Method::GET | &Method::HEAD, "/readyz") => self.ready(),
+            (&Method::GET | &Method::HEAD, "/metrics") => {
                 let in_flight = self
                     .limits
                     .in_flight
