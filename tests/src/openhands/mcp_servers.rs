@@ -36,7 +36,7 @@ impl Caller {
     /// The names of the tools that the agent could call.
     fn tools(&self) -> Vec<String> {
         let requests = self.model.requests();
-        let bodies = requests.iter().map(|request| body(request));
+        let bodies = requests.iter().map(body);
         let mut offered = bodies.filter_map(|body| body["tools"].as_array().cloned());
         let tools = offered.find(|tools| !tools.is_empty()).unwrap_or_default();
         let names = tools.iter().map(|tool| &tool["function"]["name"]);

@@ -44,8 +44,8 @@ async fn answers_stay_small_whatever_is_printed() {
 fn resident_kib(pid: u32) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
     let line = status.lines().find(|line| line.starts_with("VmRSS:"));
-    let words = line.unwrap().split_whitespace();
-    words.skip(1).next().unwrap().parse().unwrap()
+    let mut words = line.unwrap().split_whitespace();
+    words.nth(1).unwrap().parse().unwrap()
 }
 
 /// An agent server whose tasks are done at once: the real one takes minutes for so many.

@@ -20,7 +20,7 @@ use crate::prepare;
 use crate::task_id::TaskId;
 
 /// Between two looks at a task: at first, and at most.
-const PAUSES: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(8));
+const PAUSES: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(3));
 /// Tasks that are asked for at the same time.
 const AT_ONCE: usize = 4;
 
