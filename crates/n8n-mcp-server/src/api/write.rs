@@ -15,8 +15,9 @@ use crate::workflow::{Draft, TIERS};
 
 /// What a workflow's change may take: n8n activates anew what is active.
 const TIMEOUT: Duration = Duration::from_secs(20);
-/// How long n8n may be busy with a deactivation before it deletes.
-const SETTLE: Duration = Duration::from_secs(12);
+/// How long n8n may be busy with a deactivation before it deletes: one that finds all of its workers
+/// busy waits for n8n's next look, every 15 s.
+const SETTLE: Duration = Duration::from_secs(20);
 const PAUSE: Duration = Duration::from_millis(200);
 /// How many pages of tags are looked through; 250 each.
 const TAG_PAGES: usize = 8;
@@ -105,6 +106,13 @@ impl Api {
                 // It is still being deactivated: nothing was deleted.
                 Err(failure) if failure.is_conflict() && Instant::now() < settled_by => {
                     sleep(PAUSE).await;
+                }
+                Err(failure) if failure.is_conflict() => {
+                    return Err(ToolError::new(
+                        ToolErrorKind::Conflict,
+                        "n8n is still deactivating the workflow, so it is not deleted. Try again in \
+                         a while.",
+                    ));
                 }
                 Err(failure) => return Err(self.explain_write(failure)),
             }
