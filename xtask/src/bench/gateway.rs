@@ -4,7 +4,6 @@
 //! The gateway does all that it does in use: it asks for a token, checks what it passes on, and
 //! writes every call into its event log, a SQLite file. nginx does nothing but pass on.
 
-use std::fmt::Display;
 use std::fs;
 use std::time::Duration;
 
@@ -13,7 +12,7 @@ use anyhow::ensure;
 use super::nginx;
 use super::peer::{Bench, Peer, TOKEN};
 use super::rows::{ECHO, ECHO_ANSWER, JSON, Row};
-use super::sample::{Pairs, compare};
+use super::sample::{Pairs, Sample, compare};
 use crate::gateway::SERVER;
 use crate::layout::create_dir;
 
@@ -61,17 +60,21 @@ pub(super) fn rows(bench: &Bench<'_>) -> anyhow::Result<(Vec<Row>, Option<String
 impl Proxies {
     fn beside_nginx(&self, bench: &Bench<'_>, nginx: &Peer) -> anyhow::Result<Vec<Row>> {
         let alone = echoes(bench, &self.http, nginx, "1")?;
-        let mut rows = vec![
-            latency(&alone, "p50_us", "median", MOST_LATENCY),
-            shown(&alone, "p99_us", "gateway, 1 connection, p99 µs"),
-        ];
+        let latency = alone.sample("p50_us");
+        let target = format!("at most {MOST_LATENCY} × nginx");
+        let good = latency.ratio <= MOST_LATENCY;
+        let work = "gateway, 1 connection, median µs";
+        let mut rows = vec![shown(&latency, "nginx", work, target, good).with_p99(&alone)];
         for connections in MANY {
-            let many = echoes(bench, &self.http, nginx, connections)?;
+            let pairs = echoes(bench, &self.http, nginx, connections)?;
             let work = |what| format!("gateway, {connections} connections, {what}");
             let target = format!("at least {LEAST_RATE} × nginx");
-            rows.push(rate(&many, &work("calls/s"), target, LEAST_RATE, "nginx"));
-            rows.push(shown(&many, "p99_us", &work("p99 µs")));
-            rows.push(shown(&many, "cpu_us", &work("CPU µs per call")));
+            let rate = pairs.sample("per_second");
+            let good = rate.ratio >= LEAST_RATE;
+            let calls = work("calls/s");
+            rows.push(shown(&rate, "nginx", &calls, target, good).with_p99(&pairs));
+            let (cpu, work) = (pairs.sample("cpu_us"), work("CPU µs per call"));
+            rows.push(shown(&cpu, "nginx", &work, String::new(), true));
         }
         Ok(rows)
     }
@@ -82,44 +85,20 @@ impl Proxies {
             let pairs = echoes(bench, &self.stdio, &self.http, connections)?;
             let plural = if connections == "1" { "" } else { "s" };
             let work = format!("gateway, child, {connections} connection{plural}, calls/s");
-            rows.push(rate(&pairs, &work, "at least as over HTTP", 1.0, "HTTP"));
+            let target = "at least as over HTTP".to_owned();
+            let rate = pairs.sample("per_second");
+            let good = rate.ratio >= 1.0;
+            rows.push(shown(&rate, "HTTP", &work, target, good).with_p99(&pairs));
         }
         Ok(rows)
     }
 }
 
-fn latency(pairs: &Pairs, field: &str, what: &str, most: f64) -> Row {
-    let sample = pairs.sample(field);
-    let work = format!("gateway, 1 connection, {what} µs");
-    Row::judged(
-        &work,
-        format!("at most {most} × nginx"),
-        sample.ratio <= most,
-    )
-    .with(
-        format!("{:.0}", sample.ours),
-        format!("{:.0} (nginx)", sample.floor),
-    )
-    .with_ratio(sample.ratio)
-}
-
-fn rate(pairs: &Pairs, work: &str, target: impl Display, least: f64, beside: &str) -> Row {
-    let sample = pairs.sample("per_second");
-    Row::judged(work, target.to_string(), sample.ratio >= least)
+fn shown(sample: &Sample, beside: &str, work: &str, target: String, good: bool) -> Row {
+    Row::judged(work, target, good)
         .with(
             format!("{:.0}", sample.ours),
             format!("{:.0} ({beside})", sample.floor),
-        )
-        .with_ratio(sample.ratio)
-}
-
-/// A figure that nothing is asked of.
-fn shown(pairs: &Pairs, field: &str, work: &str) -> Row {
-    let sample = pairs.sample(field);
-    Row::judged(work, "", true)
-        .with(
-            format!("{:.0}", sample.ours),
-            format!("{:.0} (nginx)", sample.floor),
         )
         .with_ratio(sample.ratio)
 }

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::peer::{Bench, Peer};
-use super::sample::compare;
+use super::sample::{Pairs, Sample, compare};
 
 pub(super) const JSON: &str = "Accept: application/json";
 pub(super) const ECHO: &str = r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"echo","arguments":{"value":"hello hello hello hello hello hello"}}}"#;
@@ -18,6 +18,7 @@ pub(super) struct Row {
     floor: String,
     ratio: String,
     target: String,
+    p99: String,
     good: bool,
 }
 
@@ -29,6 +30,7 @@ impl Row {
             floor: String::new(),
             ratio: String::new(),
             target: target.into(),
+            p99: String::new(),
             good,
         }
     }
@@ -48,26 +50,41 @@ impl Row {
         }
     }
 
+    /// With how long the slowest hundredth took at least, in µs.
+    pub(super) fn with_p99(self, pairs: &Pairs) -> Self {
+        let Sample { ours, floor, .. } = pairs.sample("p99_us");
+        Self {
+            p99: format!("{ours:.0} / {floor:.0}"),
+            ..self
+        }
+    }
+
     pub(super) fn is_missed(&self) -> bool {
         !self.good
     }
 
-    pub(super) fn cells(&self) -> [String; 6] {
-        let verdict = if self.good { "ok" } else { "MISSED" };
+    pub(super) fn cells(&self) -> [String; 7] {
+        // Of what has no target, nothing can be said.
+        let verdict = match (self.target.is_empty(), self.good) {
+            (true, _) => "",
+            (false, true) => "ok",
+            (false, false) => "MISSED",
+        };
         let Self {
             work,
             ours,
             floor,
             ratio,
             target,
+            p99,
             ..
         } = self;
-        [work, ours, floor, ratio, target, verdict].map(|cell: &str| cell.to_owned())
+        [work, ours, floor, ratio, p99, target, verdict].map(|cell: &str| cell.to_owned())
     }
 }
 
-pub(super) fn heading() -> [String; 6] {
-    ["work", "ours", "floor", "ratio", "target", ""].map(str::to_owned)
+pub(super) fn heading() -> [String; 7] {
+    ["work", "ours", "floor", "ratio", "p99 µs", "target", ""].map(str::to_owned)
 }
 
 /// One kind of load.
@@ -115,18 +132,19 @@ impl Load {
         let expect = ["--expect", self.expect];
         let one = ours.load(bench, &[&load[..], &expect, &["--requests", "1"]].concat())?;
         let path = format!("/{}", one["bytes"]);
-        let sample = compare(
+        let pairs = compare(
             || ours.load(bench, &[&load[..], &many, &expect].concat()),
             || floor.load(bench, &[&load[..], &many, &["--path", &path]].concat()),
-        )?
-        .sample("cpu_us");
+        )?;
+        let sample = pairs.sample("cpu_us");
         let target = format!("at most {} × hyper", self.most);
         Ok(Row::judged(self.work, target, sample.ratio <= self.most)
             .with(
                 format!("{:.1}", sample.ours),
                 format!("{:.1}", sample.floor),
             )
-            .with_ratio(sample.ratio))
+            .with_ratio(sample.ratio)
+            .with_p99(&pairs))
     }
 }
 
@@ -140,11 +158,11 @@ fn events(bench: &Bench<'_>, ours: &Peer) -> anyhow::Result<Row> {
         r#""isError":false"#,
         "--header",
     ];
-    let sample = compare(
+    let pairs = compare(
         || ours.load(bench, &[&load[..], &["Accept: text/event-stream"]].concat()),
         || ours.load(bench, &[&load[..], &[JSON]].concat()),
-    )?
-    .sample("p50_us");
+    )?;
+    let sample = pairs.sample("p50_us");
     Ok(Row::judged(
         "echo as an event stream, median µs",
         "at most 1.3 × as JSON",
@@ -154,7 +172,8 @@ fn events(bench: &Bench<'_>, ours: &Peer) -> anyhow::Result<Row> {
         format!("{:.0}", sample.ours),
         format!("{:.0} (JSON)", sample.floor),
     )
-    .with_ratio(sample.ratio))
+    .with_ratio(sample.ratio)
+    .with_p99(&pairs))
 }
 
 /// What clients leave behind that never come back, and what those cost that stay.
