@@ -96,7 +96,7 @@ impl Api {
         done.await.map_err(|failure| self.explain_write(failure))
     }
 
-    /// Deletes a workflow.
+    /// Deletes a workflow that is not active.
     pub(crate) async fn delete_workflow(&self, id: &Id) -> Result<(), ToolError> {
         let settled_by = Instant::now() + SETTLE;
         loop {
@@ -110,8 +110,8 @@ impl Api {
                 Err(failure) if failure.is_conflict() => {
                     return Err(ToolError::new(
                         ToolErrorKind::Conflict,
-                        "n8n is still deactivating the workflow, so it is not deleted. Try again in \
-                         a while.",
+                        "n8n is still deactivating the workflow and has not deleted it. Try again in a \
+                         while.",
                     ));
                 }
                 Err(failure) => return Err(self.explain_write(failure)),

@@ -37,6 +37,10 @@ impl Tool for DeleteWorkflow {
         let loss =
             format!("Deletes the{state} workflow {name:?} ({id}) with all of its executions.");
         call.confirm(&loss, &id, self.confirm.as_deref()).await?;
+        if workflow.active {
+            // n8n 2 deletes none that is active.
+            n8n.api.set_active(&self.workflow_id, false).await?;
+        }
         n8n.api.delete_workflow(&self.workflow_id).await?;
         Ok(Deleted { deleted: id, name })
     }
