@@ -34,7 +34,7 @@ async fn run(client: &Client, workflow: &Workflow, parameters: Value) -> Value {
 
 /// Asks until the execution has left `running` and `waiting`, as a caller would.
 async fn end_of(client: &Client, run: &Value) -> Value {
-    let followed = timeout(Duration::from_secs(30), async {
+    let followed = timeout(Duration::from_secs(60), async {
         loop {
             let arguments = json!({"execution_id": run["execution_id"]});
             let now = done(client, "get_execution", arguments).await;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use tokio::sync::{Mutex, MutexGuard};
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 
 use crate::harness::{real, web};
 
@@ -139,11 +139,15 @@ impl Site {
     /// Deactivates and deletes; n8n refuses the second until it is done with the first.
     pub(super) async fn delete(&self, workflow: &Workflow) {
         let path = format!("/workflows/{}", workflow.id);
-        self.try_api("POST", &format!("{path}/deactivate"), None)
-            .await;
-        while self.try_api("DELETE", &path, None).await.0 == 409 {
-            sleep(Duration::from_millis(100)).await;
-        }
+        let deactivate = format!("{path}/deactivate");
+        let deleted = timeout(Duration::from_secs(60), async {
+            self.try_api("POST", &deactivate, None).await;
+            while self.try_api("DELETE", &path, None).await.0 == 409 {
+                sleep(Duration::from_millis(200)).await;
+                self.try_api("POST", &deactivate, None).await;
+            }
+        });
+        deleted.await.expect("n8n is done with its deactivation");
     }
 }
 

@@ -289,7 +289,7 @@ async fn a_change_of_what_is_active_is_live() {
         "{written}"
     );
     // n8n 2 takes a moment to publish.
-    let published = timeout(Duration::from_secs(15), async {
+    let published = timeout(Duration::from_secs(60), async {
         while run(&client, &workflow, json!({})).await["output"] != json!({"result": "new"}) {
             sleep(Duration::from_millis(200)).await;
         }

@@ -177,7 +177,7 @@ async fn a_cancelled_schedule_is_stopped() {
         } => {}
     }
     let list = format!("/executions?workflowId={}", workflow.id);
-    let stopped = timeout(Duration::from_secs(10), async {
+    let stopped = timeout(Duration::from_secs(40), async {
         while site.api("GET", &list, None).await["data"][0]["status"] != "canceled" {
             sleep(Duration::from_millis(100)).await;
         }

@@ -326,7 +326,7 @@ async fn a_sub_workflow_shows_up_as_an_execution_of_its_own() {
     let workflow = lab.site.live(vec![webhook("lastNode"), call]).await;
     let run = lab.run(&workflow, json!({})).await;
     assert_eq!(run["output"], json!({"result": "from below"}), "{run}");
-    let seen = timeout(Duration::from_secs(10), async {
+    let seen = timeout(Duration::from_secs(60), async {
         loop {
             let listed = lab
                 .done("list_executions", json!({"workflow_id": sub.id}))

@@ -27,7 +27,7 @@ fn name(workflow: &Workflow) -> String {
 
 /// Waits until the list has, or has not, the tool.
 async fn listed(lab: &Lab, name: &str, is_there: bool) {
-    let seen = timeout(Duration::from_secs(20), async {
+    let seen = timeout(Duration::from_secs(60), async {
         while lab.tools().await.iter().any(|tool| tool == name) != is_there {
             sleep(Duration::from_millis(100)).await;
         }
