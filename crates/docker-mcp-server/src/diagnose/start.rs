@@ -74,7 +74,7 @@ fn address(said: &str) -> Option<&str> {
     let words = said
         .split([' ', ','])
         .map(|word| word.trim_matches([':', '"']));
-    words.filter(|word| *word != "").find(|word| {
+    words.filter(|word| !word.is_empty()).find(|word| {
         let port = word.rsplit_once(':').map(|(_, port)| port);
         port.is_some_and(|port| port.parse::<u16>().is_ok())
     })
