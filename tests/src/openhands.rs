@@ -5,6 +5,7 @@ mod asking;
 mod budgets;
 mod confirming;
 mod control;
+mod gate;
 mod mcp_servers;
 mod original;
 mod outage;

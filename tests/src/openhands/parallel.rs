@@ -3,19 +3,25 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use tokio::sync::Mutex;
 use uuid::Uuid;
 
+use super::gate::Gate;
 use super::{NAME, both, call, env, env_with, refusal, until};
 use crate::harness::{Server, real, stdio};
 
 /// The agent server runs ten at once.
 const MANY: usize = 14;
 
+/// Held by tests that fill the agent server, or wait until hardly anything runs there.
+static PLACES: Mutex<()> = Mutex::const_new(());
+
 #[tokio::test]
 async fn fourteen_tasks_are_all_done_although_ten_run_at_once() {
     let Some(real) = real::openhands() else {
         return;
     };
+    let _places = PLACES.lock().await;
     let server = Server::start(NAME, &env(&real)).await;
     let client = server.client().await;
     let key = Uuid::new_v4();
@@ -80,13 +86,14 @@ async fn what_is_beyond_the_operators_limit_waits_its_turn() {
     let Some(real) = real::openhands() else {
         return;
     };
+    let _places = PLACES.lock().await;
     // Other tests may run tasks of their own: with a limit of one, one at most is ours.
     let limit = [("OPENHANDS_MAX_PARALLEL", "1")];
     let server = Server::start(NAME, &env_with(&real, &limit)).await;
     let client = server.client().await;
-    let tasks: Vec<Value> = (0..3)
-        .map(|_| json!({"task": "RUN: sleep 2; echo ok"}))
-        .collect();
+    let gate = Gate::new();
+    let task = json!({"task": format!("RUN: {}", gate.pass())});
+    let tasks = [&task, &task, &task];
     let runs = json!({"tasks": tasks, "wait_seconds": 0});
     let runs = call(&client, "run_parallel_tasks", runs).await;
     assert!(runs["queued"].as_u64().unwrap() >= 2, "{runs}");
@@ -94,6 +101,7 @@ async fn what_is_beyond_the_operators_limit_waits_its_turn() {
     let queued = runs["tasks"].as_array().unwrap().iter();
     let queued = queued.filter(|run| run["status"] == "queued").count();
     assert_eq!(json!(queued), runs["queued"]);
+    gate.open();
     for run in runs["tasks"].as_array().unwrap() {
         until(&client, &run["task_id"], "finished").await;
     }
@@ -111,15 +119,17 @@ async fn a_queued_task_survives_our_restart() {
     let Some(real) = real::openhands() else {
         return;
     };
+    let _places = PLACES.lock().await;
     let limit = [("OPENHANDS_MAX_PARALLEL", "1")];
     let server = Server::start(NAME, &env_with(&real, &limit)).await;
     let client = server.client().await;
-    let tasks = json!({"tasks": [{"task": "RUN: sleep 3; echo survived"},
-        {"task": "RUN: sleep 3; echo survived"}],
-        "wait_seconds": 0});
+    let gate = Gate::new();
+    let task = json!({"task": format!("RUN: {}; echo survived", gate.pass())});
+    let tasks = json!({"tasks": [task, task], "wait_seconds": 0});
     let runs = call(&client, "run_parallel_tasks", tasks).await;
     let second = waiting(&runs);
     server.kill().await;
+    gate.open();
     let server = Server::start(NAME, &env(&real)).await;
     let client = server.client().await;
     until(&client, &second["task_id"], "finished").await;
@@ -136,14 +146,17 @@ async fn a_queued_task_can_be_cancelled_and_never_runs() {
     let Some(real) = real::openhands() else {
         return;
     };
+    let _places = PLACES.lock().await;
     let limit = [("OPENHANDS_MAX_PARALLEL", "1")];
     let client = stdio(NAME, &env_with(&real, &limit)).await;
-    let tasks = json!({"tasks": [{"task": "RUN: sleep 2"}, {"task": "RUN: sleep 2"}],
-        "wait_seconds": 0});
+    let gate = Gate::new();
+    let task = json!({"task": format!("RUN: {}", gate.pass())});
+    let tasks = json!({"tasks": [task, task], "wait_seconds": 0});
     let runs = call(&client, "run_parallel_tasks", tasks).await;
     let second = json!({"task_id": waiting(&runs)["task_id"]});
     let cancelled = call(&client, "cancel_task", second.clone()).await;
     assert_eq!(cancelled["status"], "cancelled", "{cancelled}");
+    gate.open();
     for run in runs["tasks"].as_array().unwrap() {
         if run["task_id"] != second["task_id"] {
             until(&client, &run["task_id"], "finished").await;
@@ -163,20 +176,19 @@ async fn a_queued_task_with_a_key_is_found_and_not_ordered_again() {
     let Some(real) = real::openhands() else {
         return;
     };
+    let _places = PLACES.lock().await;
     let limit = [("OPENHANDS_MAX_PARALLEL", "1")];
     let client = stdio(NAME, &env_with(&real, &limit)).await;
-    let busy = call(
-        &client,
-        "run_task",
-        json!({"task": "RUN: sleep 3", "wait_seconds": 0}),
-    )
-    .await;
+    let gate = Gate::new();
+    let busy = json!({"task": format!("RUN: {}", gate.pass()), "wait_seconds": 0});
+    let busy = call(&client, "run_task", busy).await;
     let order = json!({"task": "RUN: echo once >> log; cat log", "wait_seconds": 0,
         "idempotency_key": Uuid::new_v4().to_string()});
     let first = call(&client, "run_task", order.clone()).await;
     assert_eq!(first["status"], "queued", "{first} behind {busy}");
     let again = call(&client, "run_task", order.clone()).await;
     assert_eq!(again["task_id"], first["task_id"]);
+    gate.open();
     until(&client, &first["task_id"], "finished").await;
     let ended = call(&client, "run_task", order).await;
     assert_eq!(ended["last_output"], "once");

@@ -225,13 +225,10 @@ async fn words_of_a_shell_are_names_like_others() {
     )
     .await;
     for name in [
-        "$(touch x)",
-        "`touch x`",
+        "$(touch x) `touch x`",
         "a; touch x",
         "a' touch x '",
-        "-rf",
-        "*",
-        "a b",
+        "-rf *",
     ] {
         let task = json!({"task": "RUN: pwd", "workspace": place.0.join(name),
             "context": {"file": "$(touch y)'", "content": ""}});
