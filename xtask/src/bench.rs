@@ -1,10 +1,12 @@
 //! `cargo xtask bench`: what a request costs, as ratios to a bare hyper server that is measured in
-//! the same run, and what the gateway adds, as ratios to nginx. What the load is lies in `tests/bench`.
+//! the same run, beside the official Rust SDK; and what the gateway adds, as ratios to nginx. What
+//! the load is lies in `tests/bench`.
 
 mod gateway;
 mod instructions;
 mod nginx;
 mod peer;
+mod rmcp;
 mod rows;
 mod sample;
 
@@ -46,6 +48,10 @@ pub(crate) fn chore(layout: &Layout, instructions_only: bool) -> anyhow::Result<
         rows.extend(rows::memory(&bench)?);
         rows.extend(rows::stdio(&bench)?);
         rows.extend(rows::start(&bench)?);
+        match rmcp::rows(&bench) {
+            Ok(peer) => rows.extend(peer),
+            Err(reason) => say("bench", format_args!("no comparison with rmcp: {reason:#}")),
+        }
         let (gateway, missing) = gateway::rows(&bench)?;
         rows.extend(gateway);
         if let Some(reason) = missing {
@@ -54,10 +60,6 @@ pub(crate) fn chore(layout: &Layout, instructions_only: bool) -> anyhow::Result<
         say(
             "bench",
             format_args!("load of the machine after: {}", load()),
-        );
-        say(
-            "bench",
-            "no comparison with rmcp: its server is not part of this workspace",
         );
     }
     let counted = instructions::row(&bench)?;
