@@ -25,7 +25,7 @@ const ANNOUNCE: [&str; 4] = ["/bin/sh", "-c", "echo $$; exec \"$@\"", "sh"];
 /// Kills a session and who leads it.
 const KILL: [&str; 4] = ["/bin/sh", "-c", "kill -9 -\"$1\"; kill -9 \"$1\"", "sh"];
 /// How long the engine may take to notice that a process was killed.
-const NOTICE: Duration = Duration::from_millis(1_500);
+const NOTICE: Duration = Duration::from_secs(5);
 const LOOK: Duration = Duration::from_millis(50);
 
 /// What is run.
@@ -45,6 +45,7 @@ pub(super) struct Process<'a> {
     command: &'a Command,
     exec: ObjectName,
     reply: BoxStream<'static, Result<Bytes, Error>>,
+    frames: Frames,
     announced: Announced,
 }
 
@@ -91,6 +92,7 @@ impl<'a> Process<'a> {
             command,
             exec,
             reply,
+            frames: Frames::new(false),
             announced: Announced::Awaited(Vec::new()),
         })
     }
@@ -127,6 +129,8 @@ impl<'a> Process<'a> {
 
     /// Kills it, and says whether it has ended.
     pub(super) async fn kill(&mut self) -> bool {
+        // One that was given up at once may not have said yet who it is.
+        let _ = tokio::time::timeout(NOTICE, self.hear()).await;
         if let Announced::Pid(pid) = self.announced {
             let argv = KILL.iter().map(|word| (*word).to_owned());
             let argv = argv.chain([pid.to_string()]).collect();
@@ -147,11 +151,10 @@ impl<'a> Process<'a> {
     }
 
     async fn read(&mut self, stdout: &mut Output, stderr: &mut Output) -> Result<(), Failure> {
-        let mut frames = Frames::new(false);
         loop {
             while let Some(piece) = self.reply.next().await {
                 let announced = &mut self.announced;
-                frames.push(&piece?, |part| match part.source {
+                self.frames.push(&piece?, |part| match part.source {
                     2 => stderr.push(part.bytes),
                     _ => stdout.push(announced.take(part.bytes)),
                 })?;
@@ -162,11 +165,28 @@ impl<'a> Process<'a> {
             // Nothing was run yet, so this does not run it twice.
             stdout.clear();
             stderr.clear();
-            frames = Frames::new(false);
+            self.frames = Frames::new(false);
             let argv = self.command.argv.clone();
             self.exec = create(self.engine, self.container, self.command, argv).await?;
             self.reply = attach(self.engine, &self.exec)?;
             self.announced = Announced::Never;
+        }
+    }
+
+    /// Waits for its process id.
+    async fn hear(&mut self) {
+        while let Announced::Awaited(_) = self.announced
+            && let Some(Ok(piece)) = self.reply.next().await
+        {
+            let announced = &mut self.announced;
+            let heard = self.frames.push(&piece, |part| {
+                if part.source != 2 {
+                    announced.take(part.bytes);
+                }
+            });
+            if heard.is_err() {
+                return;
+            }
         }
     }
 
