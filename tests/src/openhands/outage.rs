@@ -1,12 +1,9 @@
 //! An agent server that goes away in the middle, and a model that is slow.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-
 use serde_json::{Value, json};
 use tokio::io::copy_bidirectional;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Notify;
+use tokio::sync::watch;
 
 use super::{NAME, call, direct, env, refusal, until};
 use crate::harness::real::OpenHands;
@@ -15,8 +12,7 @@ use crate::harness::{Server, real, stdio};
 /// Stands between our server and the agent server, and can be cut.
 struct Line {
     real: OpenHands,
-    is_cut: Arc<AtomicBool>,
-    cutting: Arc<Notify>,
+    is_cut: watch::Sender<bool>,
 }
 
 impl Line {
@@ -24,38 +20,32 @@ impl Line {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
         let target = real.url.trim_start_matches("http://").to_owned();
-        let (is_cut, cutting) = (Arc::new(AtomicBool::new(false)), Arc::new(Notify::new()));
-        let (cut, end) = (Arc::clone(&is_cut), Arc::clone(&cutting));
+        let (is_cut, cut) = watch::channel(false);
         tokio::spawn(async move {
             while let Ok((mut near, _)) = listener.accept().await {
-                if cut.load(Ordering::SeqCst) {
+                if *cut.borrow() {
                     continue;
                 }
-                let (target, end) = (target.clone(), Arc::clone(&end));
+                let (target, mut cut) = (target.clone(), cut.clone());
                 tokio::spawn(async move {
                     let mut far = TcpStream::connect(target).await.unwrap();
                     tokio::select! {
                         _ = copy_bidirectional(&mut near, &mut far) => {}
-                        () = end.notified() => {}
+                        _ = cut.wait_for(|cut| *cut) => {}
                     }
                 });
             }
         });
         let real = OpenHands { url, ..real };
-        Self {
-            real,
-            is_cut,
-            cutting,
-        }
+        Self { real, is_cut }
     }
 
     fn cut(&self) {
-        self.is_cut.store(true, Ordering::SeqCst);
-        self.cutting.notify_waiters();
+        self.is_cut.send_replace(true);
     }
 
     fn mend(&self) {
-        self.is_cut.store(false, Ordering::SeqCst);
+        self.is_cut.send_replace(false);
     }
 }
 

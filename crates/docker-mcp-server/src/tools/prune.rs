@@ -76,6 +76,10 @@ impl Tool for Prune {
     type Output = Pruned;
 
     async fn call(self, docker: &Docker, call: &Call) -> Result<Pruned, ToolError> {
+        if self.apply {
+            // Also where there is nothing to remove: what is allowed depends on no state.
+            docker.policy.destructive()?;
+        }
         if self.what == What::BuildCache {
             return self.build_cache(docker, call).await;
         }

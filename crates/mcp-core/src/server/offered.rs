@@ -102,6 +102,12 @@ impl Server {
         }
     }
 
+    /// True if a tool of this name is offered at the moment: toolsets and `--read-only` leave some
+    /// out.
+    pub fn has_tool(&self, name: &str) -> bool {
+        self.offered().catalogue.get(name).is_some()
+    }
+
     /// What is offered at the moment.
     pub(super) fn offered(&self) -> Arc<Offered> {
         Arc::clone(&self.offered.read().unwrap_or_else(PoisonError::into_inner))

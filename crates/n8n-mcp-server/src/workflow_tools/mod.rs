@@ -12,10 +12,8 @@ mod schema;
 use std::sync::Arc;
 use std::time::Duration;
 
-use mcp_core::era::Hints;
-use mcp_core::server::{Incoming, Lists, Server};
-use mcp_core::tool::{Call, Tool as _, ToolError};
-use serde_json::Value;
+use mcp_core::server::{Lists, Server};
+use mcp_core::tool::{Tool as _, ToolError};
 use tokio::time::sleep;
 
 use crate::N8n;
@@ -35,7 +33,7 @@ const MAX_TOOLS: usize = 250;
 /// Keeps the tools of `server` up with the workflows of n8n, for as long as it is polled.
 pub(crate) async fn keep_up(n8n: &Arc<N8n>, server: &Server) {
     let Some(tag) = &n8n.tool_tag else { return };
-    if !offers_runs(server).await {
+    if !server.has_tool(RunWorkflow::NAME) {
         // Read-only, or without the toolset that runs things: then neither do these.
         return;
     }
@@ -86,21 +84,6 @@ async fn read(n8n: &N8n, tag: &str) -> Result<Vec<Offered>, ToolError> {
         .collect();
     tools.sort_by(|a, b| a.workflow.as_str().cmp(b.workflow.as_str()));
     Ok(tools)
-}
-
-/// True if the server has `run_workflow`: which tools of its own were chosen, only it knows.
-async fn offers_runs(server: &Server) -> bool {
-    let answer = server.handle(Incoming {
-        frame: br#"{"jsonrpc":"2.0","id":0,"method":"tools/list"}"#,
-        hints: Hints::default(),
-        connection: None,
-        call: Call::default(),
-    });
-    let body = answer.await.body.unwrap_or_default();
-    let answer: Value = serde_json::from_slice(&body).unwrap_or_default();
-    let tools = answer["result"]["tools"].as_array();
-    let mut tools = tools.into_iter().flatten();
-    tools.any(|tool| tool["name"] == RunWorkflow::NAME)
 }
 
 fn longer(pause: Duration) -> Duration {
