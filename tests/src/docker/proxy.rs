@@ -52,6 +52,13 @@ impl Proxy {
         lines.cloned().collect()
     }
 
+    /// How many streams of events were asked for so far.
+    pub(super) fn streams(&self) -> usize {
+        let lines = self.lines.lock().unwrap();
+        let streams = lines.iter().filter(|line| line.contains("/events?"));
+        streams.count()
+    }
+
     /// Cuts all connections, as an engine does that is restarted. New ones are let through.
     pub(super) fn cut(&self) {
         for connection in self.connections.lock().unwrap().drain(..) {

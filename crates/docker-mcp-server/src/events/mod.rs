@@ -48,11 +48,7 @@ impl Follower {
         let mut broken = false;
         let mut pause = PAUSES.0;
         loop {
-            if self.docker.engine.version(PATIENCE).await.is_ok() {
-                match broken {
-                    true => self.everything().await,
-                    false => resources::publish(&self.docker, &self.server).await,
-                }
+            if self.docker.engine.version(PATIENCE).await.is_ok() && self.catch_up(broken).await {
                 let began = Instant::now();
                 broken = self.stream().await;
                 if began.elapsed() > PAUSES.1 {
@@ -97,10 +93,18 @@ impl Follower {
         broken
     }
 
-    /// Announces all that clients may have seen of the engine.
-    async fn everything(&self) {
-        let containers = self.docker.list(true).await.unwrap_or_default();
+    /// Says what there is; after a break also that all that clients may have seen may be another.
+    /// False if the engine is away again.
+    async fn catch_up(&self, broken: bool) -> bool {
+        if !broken {
+            resources::publish(&self.docker, &self.server).await;
+            return true;
+        }
+        let Ok(containers) = self.docker.list(true).await else {
+            return false;
+        };
         self.announce(Pending::all(&containers)).await;
+        true
     }
 
     async fn announce(&self, pending: Pending) {

@@ -26,8 +26,9 @@ pub(super) fn bootstrap(place: &Place) -> anyhow::Result<()> {
     let session = log_in(place)?;
     secrets::write(&place.file(MCP_TOKEN), &make_mcp_token(&session)?)?;
     let key = make_api_key(&session)?;
-    import_example(&session)?;
-    publish_example(&client(&place.url()).with("X-N8N-API-KEY", key.as_str()))?;
+    let example = import_example(&session)?;
+    let api = client(&place.url()).with("X-N8N-API-KEY", key.as_str());
+    publish_example(&api, &example)?;
     // Last, because with a working key all of this counts as done.
     secrets::write(&place.file(API_KEY), &key)
 }
@@ -98,20 +99,21 @@ fn text(answer: &Value, pointer: &str) -> anyhow::Result<String> {
         .with_context(|| format!("n8n's answer has no {pointer}"))
 }
 
-/// Creates the workflow with the id of its file; the public API would choose another one.
-fn import_example(session: &Client) -> anyhow::Result<()> {
+/// Creates the example and gives its id: that of its file, where n8n lets it be chosen. The public
+/// API never does, and n8n 1 does not either.
+fn import_example(session: &Client) -> anyhow::Result<String> {
     let workflow: Value = serde_json::from_str(EXAMPLE)?;
-    let path = format!("/rest/workflows/{}", text(&workflow, "/id")?);
-    if !session.is_up(&path) {
-        session.send(Method::POST, "/rest/workflows", &workflow)?;
+    let id = text(&workflow, "/id")?;
+    if session.is_up(&format!("/rest/workflows/{id}")) {
+        return Ok(id);
     }
-    Ok(())
+    let made = session.send(Method::POST, "/rest/workflows", &workflow)?;
+    text(&made, "/data/id")
 }
 
 /// Tags and activates the example.
-fn publish_example(api: &Client) -> anyhow::Result<()> {
-    let workflow: Value = serde_json::from_str(EXAMPLE)?;
-    let path = format!("/api/v1/workflows/{}", text(&workflow, "/id")?);
+fn publish_example(api: &Client, id: &str) -> anyhow::Result<()> {
+    let path = format!("/api/v1/workflows/{id}");
     let now = api.get(&path)?;
     if now.json["active"] == true {
         return Ok(());
