@@ -183,7 +183,8 @@ impl Endpoint {
         let cancelled = is_modern.then(|| left.clone());
         let call = Call::new(cancelled, peer).of(caller.map(Arc::from), left.clone());
         // A subscription is a request that only waits: what bounds those is the connections.
-        let permit = (!is_subscription(headers)).then_some(permit);
+        let lasts = is_subscription(headers);
+        let permit = (!lasts).then_some(permit);
         let work = async move {
             let connection = session
                 .as_ref()
@@ -214,24 +215,21 @@ impl Endpoint {
             }
             First::Answer(answer) => {
                 let agreed = answer.agreed;
-                let stream = self.stream(answer.into_line(), messages, work);
-                self.with_session(stream, agreed, principal)
+                let events = self.events(answer.into_line(), messages, work);
+                self.with_session(reply::events(events), agreed, principal)
             }
             // A call that says something before its answer turns the reply into a stream.
+            First::Said(said) if lasts && is_modern => {
+                reply::lasting(self.events(event_of(said), messages, work))
+            }
             First::Said(said) => self.resumable(terms, Some(said), messages, work),
             First::Nothing => self.resumable(terms, None, messages, work),
         }
     }
 
     /// A stream that ends with its connection.
-    fn stream(
-        &self,
-        first: Option<Vec<u8>>,
-        messages: Receiver<Said>,
-        work: Work,
-    ) -> Response<Reply> {
-        let keep_alive = self.limits.keep_alive;
-        reply::events(EventStream::new(first, messages, work, keep_alive))
+    fn events(&self, first: Option<Vec<u8>>, messages: Receiver<Said>, work: Work) -> EventStream {
+        EventStream::new(first, messages, work, self.limits.keep_alive)
     }
 
     /// A stream that can be resumed, where there is a session that it can be resumed in.
@@ -247,13 +245,7 @@ impl Endpoint {
                 Some(reading) => reply::resumable(reading),
                 None => reply::busy(),
             },
-            None => {
-                let first = said.and_then(|said| match said {
-                    Said::Message(message) => Some(message.into_bytes()),
-                    Said::Disconnect => None,
-                });
-                self.stream(first, messages, work)
-            }
+            None => reply::events(self.events(said.and_then(event_of), messages, work)),
         }
     }
 
@@ -305,12 +297,7 @@ impl Endpoint {
             Answer::nothing()
         };
         let work = Work::new(work, left);
-        reply::events(EventStream::new(
-            None,
-            messages,
-            work,
-            self.limits.keep_alive,
-        ))
+        reply::lasting(self.events(None, messages, work))
     }
 
     fn end(&self, headers: &HeaderMap, principal: &str) -> Response<Reply> {
@@ -359,5 +346,13 @@ impl Endpoint {
                 r#"{"jsonrpc":"2.0","id":1,"method":"tools/list"}"#
             ),
         })
+    }
+}
+
+/// What is written of it on a stream that cannot be resumed.
+fn event_of(said: Said) -> Option<Vec<u8>> {
+    match said {
+        Said::Message(message) => Some(message.into_bytes()),
+        Said::Disconnect => None,
     }
 }

@@ -1,8 +1,10 @@
 //! The accept loop: connections come in here and are ended here.
 
+use std::error::Error;
 use std::future::poll_fn;
 use std::io;
 use std::net::SocketAddr;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
@@ -19,6 +21,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::endpoint::Endpoint;
+use super::lasting::Parting;
 use super::stall::Stall;
 use super::{Guard, Limits};
 
@@ -120,11 +123,10 @@ impl Listener {
             let (stream, sending) = Stall::new(stream, limits.write_stall);
             let service = service_fn(move |request| {
                 let endpoint = Arc::clone(&endpoint);
-                async move {
-                    Ok::<_, std::convert::Infallible>(endpoint.answer(request, peer.ip()).await)
-                }
+                let version = request.version();
+                async move { Parting::check(endpoint.answer(request, peer.ip()).await, version) }
             });
-            let connection = http1::Builder::new()
+            let mut connection = http1::Builder::new()
                 .timer(TokioTimer::new())
                 .header_read_timeout(limits.head)
                 .max_headers(MAX_FIELDS)
@@ -132,23 +134,28 @@ impl Listener {
                 // No `pipeline_flush`: it holds an answer back until the next request is there, and the
                 // answer to a head that is none for ever.
                 .serve_connection(TokioIo::new(stream), service);
-            let mut connection = std::pin::pin!(connection);
             let mut stopping = std::pin::pin!(stop.cancelled());
             let mut is_stopping = false;
             let ended = poll_fn(|cx| {
-                let mut ended = connection.as_mut().poll(cx);
+                let mut ended = Pin::new(&mut connection).poll(cx);
                 if ended.is_pending() && !is_stopping && stopping.as_mut().poll(cx).is_ready() {
                     is_stopping = true;
-                    connection.as_mut().graceful_shutdown();
-                    ended = connection.as_mut().poll(cx);
+                    Pin::new(&mut connection).graceful_shutdown();
+                    ended = Pin::new(&mut connection).poll(cx);
                 }
                 // All that could be done was done: now the answers leave together.
                 match sending.poll_send(cx) {
-                    Poll::Ready(Err(error)) => Poll::Ready(Err(error)),
-                    _ => ended.map_err(io::Error::other),
+                    Poll::Ready(Err(error)) => Poll::Ready(Err(error.into())),
+                    _ => ended.map_err(Box::<dyn Error + Send + Sync>::from),
                 }
             });
-            if let Err(error) = ended.await {
+            let mut ended = ended.await;
+            let lasting = ended.as_ref().err().and_then(|error| Parting::of(&**error));
+            if let Some(lasting) = lasting {
+                let stream = connection.into_parts().io.into_inner();
+                ended = lasting.send(stream, sending).await.map_err(Into::into);
+            }
+            if let Err(error) = ended {
                 tracing::debug!(%error, "a connection broke");
             }
             drop(permit);

@@ -2,12 +2,13 @@
 //!
 //! [`Listener`] accepts connections and ends them, `stall` and hyper's timers give slow ones up,
 //! [`Guard`] decides who may come in before anything is read, `endpoint` knows the paths, `body`
-//! reads requests, `reply` and `stream` write answers.
+//! reads requests, `reply` and `stream` write answers, `lasting` those without an end in sight.
 
 mod body;
 mod endpoint;
 mod guard;
 mod headers;
+mod lasting;
 mod listener;
 mod metrics;
 mod out;

@@ -84,6 +84,10 @@ impl Out {
         Pin::new(&mut self.stream).poll_shutdown(cx)
     }
 
+    pub(super) fn is_stuck(&self) -> bool {
+        self.waiting.is_some()
+    }
+
     fn watch<T>(
         &mut self,
         cx: &mut Context<'_>,

@@ -20,6 +20,8 @@ use super::transcript::Reading;
 pub(super) enum Reply {
     Whole(Full<Bytes>),
     Events(Box<EventStream>),
+    /// One without an end in sight.
+    Lasting(Box<EventStream>),
     /// A stream that can be resumed.
     Reading(Box<Reading>),
 }
@@ -34,7 +36,7 @@ impl Body for Reply {
     ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
         match self.get_mut() {
             Self::Whole(body) => Pin::new(body).poll_frame(cx),
-            Self::Events(events) => events
+            Self::Events(events) | Self::Lasting(events) => events
                 .poll_event(cx)
                 .map(|event| event.map(|event| Ok(Frame::data(event)))),
             Self::Reading(reading) => reading
@@ -46,7 +48,7 @@ impl Body for Reply {
     fn is_end_stream(&self) -> bool {
         match self {
             Self::Whole(body) => body.is_end_stream(),
-            Self::Events(events) => events.is_over(),
+            Self::Events(events) | Self::Lasting(events) => events.is_over(),
             Self::Reading(reading) => reading.is_over(),
         }
     }
@@ -54,7 +56,7 @@ impl Body for Reply {
     fn size_hint(&self) -> SizeHint {
         match self {
             Self::Whole(body) => body.size_hint(),
-            Self::Events(_) | Self::Reading(_) => SizeHint::default(),
+            Self::Events(_) | Self::Lasting(_) | Self::Reading(_) => SizeHint::default(),
         }
     }
 }
@@ -83,6 +85,11 @@ pub(super) fn empty(status: StatusCode) -> Response<Reply> {
 
 pub(super) fn events(events: EventStream) -> Response<Reply> {
     event_stream(Reply::Events(Box::new(events)))
+}
+
+/// Events on which a client only listens.
+pub(super) fn lasting(events: EventStream) -> Response<Reply> {
+    event_stream(Reply::Lasting(Box::new(events)))
 }
 
 pub(super) fn resumable(reading: Reading) -> Response<Reply> {

@@ -86,6 +86,11 @@ impl Sending {
         self.out().poll_send(cx)
     }
 
+    /// Whether the client takes nothing at the moment.
+    pub(super) fn is_stuck(&self) -> bool {
+        self.out().is_stuck()
+    }
+
     fn out(&self) -> MutexGuard<'_, Out> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
