@@ -14,6 +14,7 @@ mod policy;
 mod reading;
 mod resources;
 mod running;
+mod tasks;
 mod urls;
 mod validating;
 mod workflow_tools;
