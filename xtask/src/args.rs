@@ -28,6 +28,8 @@ The chores of this workspace.
   cargo xtask images         images of the servers with nothing but their programs, for the
                              docker-compose.yml; they go to the engine of DOCKER_HOST
       --release              optimised ones
+      --check                instead, bring that project up from them on an engine of its own, look
+                             whether each server answers and is shut in, and take it down
   cargo xtask scripted-llm   a model on loopback that does what its prompt says, in lines that
                              begin with RUN: WRITE: SAY: SLEEP: HTTP: FINISH:
       --port N               its port (default: 8001)
@@ -55,6 +57,8 @@ pub(crate) enum Chore {
     Images {
         /// Build with optimisations.
         release: bool,
+        /// Only look whether the project comes up from them.
+        check: bool,
     },
     /// Measure.
     Bench {
@@ -167,15 +171,16 @@ fn bench(args: impl Iterator<Item = String>) -> Result<Chore, String> {
 }
 
 fn images(args: impl Iterator<Item = String>) -> Result<Chore, String> {
-    let mut release = false;
+    let (mut release, mut check) = (false, false);
     for arg in args {
         match arg.as_str() {
             "--release" => release = true,
+            "--check" => check = true,
             "--help" | "-h" => return Ok(Chore::Help),
             other => return Err(format!("images has no option `{other}`")),
         }
     }
-    Ok(Chore::Images { release })
+    Ok(Chore::Images { release, check })
 }
 
 fn scripted_llm(args: impl Iterator<Item = String>) -> Result<Chore, String> {

@@ -1,15 +1,17 @@
 //! `cargo xtask images`: an image for each server that holds its program and the root certificates,
 //! nothing else. No registry and no base image is asked, so it works without a network.
 
+pub(crate) mod check;
+mod programs;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 
 use anyhow::{Context, bail};
 
-use crate::console::say;
+use crate::console::{line, say};
 use crate::layout::{Layout, create_dir, on_path};
-use crate::process::Program;
 use crate::services::docker::install;
 
 /// The programs, which name their images: `mcp-servers/NAME:local`, as docker-compose.yml wants it.
@@ -20,53 +22,53 @@ const SERVERS: [&str; 4] = [
     "mcp-gateway",
 ];
 
-/// The C library becomes part of the program: there is none in the image.
-const STATIC: &str = r#"rustflags=["-C","target-feature=+crt-static"]"#;
-
 /// Where most systems keep the certificates that everybody trusts.
 const CERTIFICATES: &str = "/etc/ssl/certs/ca-certificates.crt";
 
-/// Builds the programs, and hands them to the engine that the environment names.
-pub(crate) fn chore(layout: &Layout, release: bool) -> anyhow::Result<ExitCode> {
-    if !cfg!(target_os = "linux") {
-        bail!(
-            "the programs are built for this system, and images want Linux ones: use the Dockerfile"
-        );
+/// Builds the programs, and hands them to the engine that the environment names; or checks that the
+/// project comes up from them, on an engine of its own.
+pub(crate) fn chore(layout: &Layout, release: bool, is_check: bool) -> anyhow::Result<ExitCode> {
+    if let Some(obstacle) = obstacle() {
+        bail!("{obstacle}: use the Dockerfile");
     }
-    let programs = build(layout, release)?;
-    for server in SERVERS {
-        let image = format!("mcp-servers/{server}:local");
-        let root = lay_out(layout, &programs.join(server), server)?;
-        import(layout, &root, &image)?;
-        say("images", &image);
+    let programs = if release {
+        programs::build(layout)?
+    } else {
+        programs::link(layout)?
+    };
+    if is_check {
+        check::run(layout, &programs)?;
+        line("ok       the project comes up, each server shut in as docker-compose.yml says");
+        return Ok(ExitCode::SUCCESS);
     }
+    load(layout, &programs, || {
+        let mut docker = Command::new("docker");
+        if on_path("docker").is_none() {
+            docker.envs(install::environment(layout)?);
+        }
+        Ok(docker)
+    })?;
     Ok(ExitCode::SUCCESS)
 }
 
-/// Builds in a folder of its own, so that other builds need not be repeated; where the programs are.
-fn build(layout: &Layout, release: bool) -> anyhow::Result<PathBuf> {
-    let target = format!("{}-unknown-linux-gnu", std::env::consts::ARCH);
-    let folder = layout.target.join("static");
-    let mut args = vec!["build".to_owned(), "--target".to_owned(), target.clone()];
-    args.extend(["--config".to_owned(), format!("target.{target}.{STATIC}")]);
-    args.extend(
-        SERVERS
-            .iter()
-            .flat_map(|server| ["--package".to_owned(), (*server).to_owned()]),
-    );
-    args.extend(release.then(|| "--release".to_owned()));
-    let cargo = Program::new("cargo")?
-        .args(args)
-        .args(["--target-dir".as_ref(), folder.as_os_str()])
-        // What is not needed to run them is most of their size.
-        .envs([("CARGO_PROFILE_DEV_STRIP", "symbols")])
-        .dir(&layout.root)
-        .spawn()?;
-    if !cargo.wait(&layout.stop, || {})?.success() {
-        bail!("the servers could not be built");
+fn obstacle() -> Option<&'static str> {
+    let is_linux = cfg!(target_os = "linux");
+    (!is_linux).then_some("the programs are built for this system, and images want Linux ones")
+}
+
+/// Makes the images in the engine that the commands of `docker` speak to.
+fn load(
+    layout: &Layout,
+    programs: &Path,
+    docker: impl Fn() -> anyhow::Result<Command>,
+) -> anyhow::Result<()> {
+    for server in SERVERS {
+        let image = format!("mcp-servers/{server}:local");
+        let root = lay_out(layout, &programs.join(server), server)?;
+        import(docker()?, &root, &image)?;
+        say("images", &image);
     }
-    let profile = if release { "release" } else { "debug" };
-    Ok(folder.join(target).join(profile))
+    Ok(())
 }
 
 /// The file system of an image.
@@ -81,7 +83,7 @@ fn lay_out(layout: &Layout, program: &Path, server: &str) -> anyhow::Result<Path
     Ok(root)
 }
 
-fn import(layout: &Layout, root: &Path, image: &str) -> anyhow::Result<()> {
+fn import(mut docker: Command, root: &Path, image: &str) -> anyhow::Result<()> {
     let mut pack = Command::new("tar")
         .args(["--owner=0", "--group=0", "-cf", "-", "-C"])
         .arg(root)
@@ -90,10 +92,6 @@ fn import(layout: &Layout, root: &Path, image: &str) -> anyhow::Result<()> {
         .spawn()
         .context("tar")?;
     let archive = pack.stdout.take().context("tar says nothing")?;
-    let mut docker = Command::new("docker");
-    if on_path("docker").is_none() {
-        docker.envs(install::environment(layout)?);
-    }
     let imported = docker
         .args(["import", "--change", "USER 65532:65532"])
         .args(["--change", r#"ENTRYPOINT ["/server"]"#, "-", image])

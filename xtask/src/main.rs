@@ -80,7 +80,7 @@ fn perform(chore: &Chore, layout: &Layout) -> anyhow::Result<ExitCode> {
         Chore::Bench { instructions } => bench::chore(layout, *instructions),
         Chore::Clients => clients::chore(layout, test::in_ci()),
         Chore::Conformance => conformance::chore(layout),
-        Chore::Images { release } => images::chore(layout, *release),
+        Chore::Images { release, check } => images::chore(layout, *release, *check),
         Chore::ScriptedLlm { port } => {
             scripted_llm::run(*port, &layout.stop).map(|()| ExitCode::SUCCESS)
         }

@@ -14,6 +14,7 @@ use crate::args;
 use crate::clients;
 use crate::conformance::{self, Outcome};
 use crate::console::{Heartbeat, line};
+use crate::images;
 use crate::layout::Layout;
 use crate::process::Program;
 use crate::services::n8n;
@@ -35,7 +36,8 @@ pub(crate) const CLIPPY: [&str; 6] = [
     "warnings",
 ];
 
-const BUILD: [&str; 3] = ["build", "--workspace", "--bins"];
+/// Every program of the workspace.
+pub(crate) const BUILD: [&str; 3] = ["build", "--workspace", "--bins"];
 const UNIT: [&str; 5] = [
     "test",
     "--workspace",
@@ -76,6 +78,7 @@ pub(crate) fn run(layout: &Layout, options: args::Test) -> anyhow::Result<ExitCo
         run.whole_programs(&real)?;
         run.older_n8n(&real, ci)?;
         if !options.quick {
+            run.project()?;
             run.shared_events(ci)?;
             run.conformance(ci)?;
             run.sum += clients::run(layout, ci)?;
@@ -164,6 +167,29 @@ impl Run<'_> {
         self.stage("n8n-1", &args, env)?;
         // The others ran before.
         self.sum.skipped = skipped;
+        Ok(())
+    }
+
+    /// The project of docker-compose.yml, from images of the programs that were built.
+    fn project(&mut self) -> anyhow::Result<()> {
+        if let Some(why) = images::check::obstacle(self.layout) {
+            line(format_args!("skipped  compose: {why}"));
+            self.sum.skipped += 1;
+            return Ok(());
+        }
+        let started = Instant::now();
+        let checked = images::check::linked(self.layout);
+        let verdict = match &checked {
+            Ok(()) => "ok",
+            Err(error) => {
+                line(format_args!("{error:#}"));
+                "FAILED"
+            }
+        };
+        let seconds = started.elapsed().as_secs_f32();
+        line(format_args!("{verdict:<8} compose ({seconds:.1} s)"));
+        self.sum.passed += u64::from(checked.is_ok());
+        self.sum.failed += u64::from(checked.is_err());
         Ok(())
     }
 

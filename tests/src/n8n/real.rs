@@ -14,7 +14,6 @@ mod policy;
 mod reading;
 mod resources;
 mod running;
-mod tasks;
 mod urls;
 mod validating;
 mod workflow_tools;

@@ -152,6 +152,11 @@ impl Place {
         Self::take_folder(layout, "test/docker-26", Purpose::Test, 0)
     }
 
+    /// Takes the place of the engine that the project of docker-compose.yml comes up on.
+    pub(crate) fn take_compose(layout: &Layout) -> anyhow::Result<Self> {
+        Self::take_folder(layout, "test/compose", Purpose::Test, 0)
+    }
+
     /// Takes the place of a second n8n for a run of the tests: of the oldest version that the
     /// server speaks with.
     pub(crate) fn take_older_n8n(layout: &Layout) -> anyhow::Result<Self> {

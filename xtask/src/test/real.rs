@@ -194,7 +194,7 @@ fn start_newer(layout: &Layout) -> anyhow::Result<Running> {
     docker::newer::install(layout)?;
     let place = Place::take_newer_docker(layout)?;
     place.clear()?;
-    let process = docker::start_newer(layout, &place)?;
+    let process = docker::start_newer(layout, &place, "dockerd-26-test")?;
     Ok(Running {
         service,
         process,

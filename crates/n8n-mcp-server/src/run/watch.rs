@@ -10,15 +10,13 @@ use tokio::time::{Instant, sleep};
 use super::find::Search;
 use super::hooks::Hook;
 use super::outcome::Run;
-use super::{LOOK_FOR, Order, TASK_WAIT};
+use super::{LOOK_FOR, Order};
 use crate::N8n;
 use crate::api::{Execution, Failure, Listing};
 use crate::id::Id;
 
 pub(super) const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
-/// Nobody waits at a connection for the end of a task.
-const TASK_PAUSE: Duration = Duration::from_secs(3);
 
 const RUNNING_FIRST: [Listing; 2] = [Listing::Running, Listing::EndedOrWaiting];
 const ENDED_FIRST: [Listing; 2] = [Listing::EndedOrWaiting, Listing::Running];
@@ -31,8 +29,6 @@ pub(super) struct Watch<'a> {
     call: &'a Call,
     begun: Instant,
     wait: Duration,
-    /// It goes on as a task: then the bound is [`TASK_WAIT`].
-    is_task: AtomicBool,
     /// How long after the reply the execution may take to show up.
     look_for: Duration,
     /// The newest execution of the workflow before this run.
@@ -53,7 +49,6 @@ impl<'a> Watch<'a> {
             call,
             begun: Instant::now(),
             wait: order.wait,
-            is_task: AtomicBool::new(false),
             look_for: LOOK_FOR,
             after: None,
             is_anonymous: AtomicBool::new(false),
@@ -73,34 +68,7 @@ impl<'a> Watch<'a> {
 
     /// What is left until the bound.
     pub(super) fn left(&self) -> Duration {
-        self.bound().saturating_duration_since(Instant::now())
-    }
-
-    /// What a request may take that n8n answers at the end of the run.
-    pub(super) fn longest(&self) -> Duration {
-        let wait = if self.call.knows_tasks() {
-            TASK_WAIT
-        } else {
-            self.left()
-        };
-        wait + LOOK_FOR
-    }
-
-    /// True once the bound is reached, and the call cannot go on as a task, which has a later one.
-    pub(super) async fn is_over(&self) -> bool {
-        self.left().is_zero() && (!self.goes_on().await || self.left().is_zero())
-    }
-
-    /// Goes on as a task, if the caller knows tasks; true if this is one now.
-    pub(super) async fn goes_on(&self) -> bool {
-        let is_task = self.is_task.load(Ordering::Relaxed) || self.call.go_on_as_task().await;
-        self.is_task.store(is_task, Ordering::Relaxed);
-        is_task
-    }
-
-    fn bound(&self) -> Instant {
-        let is_task = self.is_task.load(Ordering::Relaxed);
-        self.begun + if is_task { TASK_WAIT } else { self.wait }
+        (self.begun + self.wait).saturating_duration_since(Instant::now())
     }
 
     pub(super) fn known(&self) -> Option<Id> {
@@ -119,7 +87,7 @@ impl<'a> Watch<'a> {
         loop {
             let replied = hook.answer().is_some();
             if !replied {
-                give_up = Instant::now().max(self.bound()) + self.look_for;
+                give_up = Instant::now().max(self.begun + self.wait) + self.look_for;
             }
             let listings = if replied { ENDED_FIRST } else { RUNNING_FIRST };
             match self.search().find(listings).await {
@@ -139,11 +107,7 @@ impl<'a> Watch<'a> {
             }
             self.progress();
             hook.wait_or(sleep(pause)).await?;
-            pause = self.longer(pause);
-            if !replied {
-                // From then on there is more time.
-                self.is_over().await;
-            }
+            pause = longer(pause);
         }
     }
 
@@ -203,22 +167,17 @@ impl<'a> Watch<'a> {
     pub(super) async fn follow(&self, mut execution: Execution) -> Option<Run> {
         let mut pause = FIRST_PAUSE;
         let mut trouble = None;
-        while !execution.status.has_ended() {
-            // A task waits for that somebody.
-            let is_over = if execution.waits_for_somebody() {
-                !self.goes_on().await || self.left().is_zero()
-            } else {
-                self.is_over().await
-            };
-            if is_over {
+        while !execution.status.has_ended() && !execution.waits_for_somebody() {
+            let left = self.left();
+            if left.is_zero() {
                 return Some(match trouble {
                     Some(failure) => self.unfollowed(&execution.id, failure),
                     None => Run::of(execution),
                 });
             }
             self.progress();
-            sleep(pause.min(self.left())).await;
-            pause = self.longer(pause);
+            sleep(pause.min(left)).await;
+            pause = longer(pause);
             match self.n8n.api.execution(&execution.id, false).await {
                 Ok(Some(now)) => (execution, trouble) = (now, None),
                 Ok(None) => return None,
@@ -240,17 +199,12 @@ impl<'a> Watch<'a> {
         Some(Run::of(execution))
     }
 
-    pub(super) fn longer(&self, pause: Duration) -> Duration {
-        let is_task = self.is_task.load(Ordering::Relaxed);
-        (pause * 3 / 2).min(if is_task { TASK_PAUSE } else { LONGEST_PAUSE })
-    }
-
     pub(super) fn progress(&self) {
         let message = match self.execution.get() {
             Some(id) => format!("Execution {id} is running"),
             None => format!("Workflow {} was started", self.workflow),
         };
-        let total = self.bound().duration_since(self.begun).as_secs_f64();
+        let total = self.wait.as_secs_f64();
         self.call.progress(
             self.begun.elapsed().as_secs_f64().min(total),
             Some(total),
@@ -274,4 +228,8 @@ impl<'a> Watch<'a> {
         )
         .caused_by(cause)
     }
+}
+
+pub(super) fn longer(pause: Duration) -> Duration {
+    (pause * 3 / 2).min(LONGEST_PAUSE)
 }

@@ -134,3 +134,51 @@ async fn an_output_is_bounded() {
     assert!(note.starts_with("Cut:"), "{note}");
     site.delete(&workflow).await;
 }
+
+/// Asks over a session of 2025-11-25.
+async fn ask(server: &Server, session: &str, method: &str, params: Value) -> Value {
+    let body = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params});
+    let headers = [
+        ("mcp-session-id", session),
+        ("mcp-protocol-version", "2025-11-25"),
+        ("accept", "application/json, text/event-stream"),
+    ];
+    let reply = server.post_with(&headers, body.to_string()).await;
+    let body = reply.body.lines().rev();
+    let data = body
+        .filter_map(|line| line.strip_prefix("data: "))
+        .find(|data| data.contains("\"id\":1"));
+    let answer: Value = serde_json::from_str(data.unwrap_or(&reply.body)).unwrap();
+    answer["result"].clone()
+}
+
+#[tokio::test]
+async fn a_run_goes_on_as_a_task() {
+    let Some(site) = Site::new() else { return };
+    let server = Server::start(SERVER, &site.env_without_mcp()).await;
+    let hello = json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {
+        "protocolVersion": "2025-11-25", "capabilities": {},
+        "clientInfo": {"name": "tests", "version": "1"},
+    }});
+    let reply = server.post(hello.to_string()).await;
+    let session = reply.headers["mcp-session-id"].to_str().unwrap().to_owned();
+
+    let workflow = site.live(vec![webhook("lastNode"), wait(2), echo()]).await;
+    let call = json!({
+        "name": "run_workflow", "task": {},
+        "arguments": {"workflow_id": workflow.id, "parameters": {"input": "later"}},
+    });
+    let created = ask(&server, &session, "tools/call", call).await;
+    let id = json!({"taskId": created["task"]["taskId"]});
+    assert_eq!(created["task"]["status"], "working", "{created}");
+    let ended = timeout(Duration::from_secs(60), async {
+        while ask(&server, &session, "tasks/get", id.clone()).await["status"] == "working" {
+            sleep(Duration::from_millis(100)).await;
+        }
+    });
+    ended.await.expect("it ends");
+    let result = ask(&server, &session, "tasks/result", id).await;
+    let output = &result["structuredContent"]["output"];
+    assert_eq!(*output, json!({"result": "later"}), "{result}");
+    site.delete(&workflow).await;
+}

@@ -3,11 +3,11 @@
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::PathBuf;
-use std::process::{Command, Output, Stdio};
+use std::process::Command;
 
 use anyhow::{Context, bail};
 
-use super::{host, install};
+use super::{cli::Cli, install};
 use crate::console::say;
 use crate::layout::{Layout, create_dir, on_path};
 use crate::services::{Place, Purpose};
@@ -31,7 +31,7 @@ pub(super) fn provide(layout: &Layout, place: &Place) -> anyhow::Result<()> {
         );
         return Ok(());
     };
-    let cli = Cli { layout, place };
+    let cli = Cli::new(layout, place)?;
     if cli.run(&["image", "inspect", IMAGE])?.status.success() {
         return Ok(());
     }
@@ -97,35 +97,4 @@ fn lay_out(place: &Place, busybox: &PathBuf) -> anyhow::Result<PathBuf> {
         }
     }
     Ok(root)
-}
-
-struct Cli<'a> {
-    layout: &'a Layout,
-    place: &'a Place,
-}
-
-impl Cli<'_> {
-    fn run(&self, args: &[&str]) -> anyhow::Result<Output> {
-        let mut docker = Command::new("docker");
-        docker
-            .envs(install::environment(self.layout)?)
-            .env("DOCKER_HOST", host(self.place))
-            .args(args)
-            .stdin(Stdio::null());
-        docker
-            .output()
-            .context("the docker command is missing beside the engine")
-    }
-
-    fn expect(&self, args: &[&str]) -> anyhow::Result<()> {
-        let output = self.run(args)?;
-        if !output.status.success() {
-            bail!(
-                "docker {}: {}",
-                args.first().unwrap_or(&""),
-                String::from_utf8_lossy(&output.stderr).trim()
-            );
-        }
-        Ok(())
-    }
 }

@@ -1,5 +1,8 @@
 //! A Docker Engine of our own: own data, own socket, and for the tests an own network.
 
+pub(crate) mod cli;
+pub(crate) mod compose;
+mod debian;
 mod example;
 pub(crate) mod install;
 mod leftover;
@@ -20,6 +23,7 @@ use crate::services::{Place, Purpose, wait_ready};
 /// Where an engine listens unless told otherwise.
 pub(crate) const DEFAULT_SOCKET: &str = "/var/run/docker.sock";
 
+pub(crate) use example::IMAGE;
 pub(crate) use leftover::clear;
 
 /// The engine gives its containers ten seconds before it ends.
@@ -64,11 +68,11 @@ pub(crate) fn start(layout: &Layout, place: &Place) -> anyhow::Result<Process> {
 }
 
 /// Starts the newer one, with the same image.
-pub(crate) fn start_newer(layout: &Layout, place: &Place) -> anyhow::Result<Process> {
+pub(crate) fn start_newer(layout: &Layout, place: &Place, log: &str) -> anyhow::Result<Process> {
     let environment = newer::environment(layout)?;
     let proxy = newer::proxy(layout).into_os_string();
     let args = ["--userland-proxy-path".into(), proxy];
-    launch(layout, place, "dockerd-26-test", environment, &args)
+    launch(layout, place, log, environment, &args)
 }
 
 fn launch(
