@@ -11,8 +11,12 @@ use crate::notes::Stopped;
 use crate::task::Task;
 use crate::task_id::TaskId;
 
-/// Between two looks at a task.
+/// Between two looks at a task: at most while nothing is heard of it, and after something was, which
+/// may be told before it is stored; at most while all that happens is heard; and at least, because
+/// models speak word by word.
 const POLL: Duration = Duration::from_millis(500);
+const HEARING_POLL: Duration = Duration::from_secs(5);
+const GAP: Duration = Duration::from_millis(100);
 
 /// What one look may take, however short the wait is.
 const FIRST_LOOK: Duration = Duration::from_secs(2);
@@ -76,6 +80,8 @@ impl OpenHands {
         call.progress(0.0, None, "The task was started.");
         // Whoever does not wait is told at least whether it runs or is in line.
         let first = Instant::now() + FIRST_LOOK;
+        let mut ear = None;
+        let mut pause = POLL;
         loop {
             let patience = if seen.task.is_none() {
                 until.max(first)
@@ -99,11 +105,24 @@ impl OpenHands {
                 }
                 Err(_) => return seen,
             }
-            let next = Instant::now() + POLL;
-            if next >= until {
+            let looked = Instant::now();
+            if looked + POLL >= until {
                 return seen;
             }
-            sleep_until(next).await;
+            // The last look is just before the end.
+            let next = (looked + pause).min(until - POLL).max(looked + GAP);
+            // Most tasks that are asked about have ended: only now is it worth a socket.
+            let ear = ear.get_or_insert_with(|| self.ears.listen(&self.server, id));
+            tokio::select! {
+                () = ear.heard() => {
+                    pause = POLL;
+                    sleep_until(looked + GAP).await;
+                }
+                () = sleep_until(next) => {
+                    let most = if ear.is_open() { HEARING_POLL } else { POLL };
+                    pause = (2 * pause).min(most);
+                }
+            }
         }
     }
 

@@ -12,15 +12,17 @@
 //! - `order`, `prepare` and `start` — from the caller's words to a running task, `go_on`,
 //!   `follow` and `permission` — on to its end;
 //! - `resources` and `prompts` — what can be watched, and what people ask for by name;
+//! - `ears` — hearing at once that something happens in a task;
 //! - `watch` — what goes on without callers: the line of waiting tasks, and budgets;
 //! - `mcp_servers` — what agents may call besides their own tools;
 //! - `workspace`, `file_name`, `repository` — which names are let in;
 //! - `notes` — what is kept at a conversation;
-//! - `api` — the agent server's REST API, as far as it is used.
+//! - `api` — the agent server's REST API and event sockets, as far as they are used.
 
 mod api;
 mod changes;
 mod clock;
+mod ears;
 mod excerpt;
 mod file_name;
 mod follow;

@@ -9,6 +9,7 @@ use mcp_serve::{Secret, Service};
 
 use crate::Options;
 use crate::api::AgentServer;
+use crate::ears::Ears;
 use crate::limits::Limits;
 use crate::mcp_servers::{self, McpServer};
 use crate::watch::Line;
@@ -25,6 +26,7 @@ pub struct OpenHands {
     /// What the agents of tasks may call.
     pub(crate) mcp_servers: Vec<McpServer>,
     pub(crate) line: Line,
+    pub(crate) ears: Ears,
     /// Tells clients that what they watch has changed.
     pub(crate) changes: Changes,
 }
@@ -71,6 +73,7 @@ impl OpenHands {
             },
             mcp_servers,
             line: Line::default(),
+            ears: Ears::default(),
             changes: Changes::new(),
         })
     }

@@ -1,53 +1,10 @@
 //! An agent server that goes away in the middle, and a model that is slow.
 
 use serde_json::{Value, json};
-use tokio::io::copy_bidirectional;
-use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::watch;
 
+use super::line::Line;
 use super::{NAME, call, direct, env, refusal, until};
-use crate::harness::real::OpenHands;
 use crate::harness::{Server, real, stdio};
-
-/// Stands between our server and the agent server, and can be cut.
-struct Line {
-    real: OpenHands,
-    is_cut: watch::Sender<bool>,
-}
-
-impl Line {
-    async fn to(real: OpenHands) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let url = format!("http://{}", listener.local_addr().unwrap());
-        let target = real.url.trim_start_matches("http://").to_owned();
-        let (is_cut, cut) = watch::channel(false);
-        tokio::spawn(async move {
-            while let Ok((mut near, _)) = listener.accept().await {
-                if *cut.borrow() {
-                    continue;
-                }
-                let (target, mut cut) = (target.clone(), cut.clone());
-                tokio::spawn(async move {
-                    let mut far = TcpStream::connect(target).await.unwrap();
-                    tokio::select! {
-                        _ = copy_bidirectional(&mut near, &mut far) => {}
-                        _ = cut.wait_for(|cut| *cut) => {}
-                    }
-                });
-            }
-        });
-        let real = OpenHands { url, ..real };
-        Self { real, is_cut }
-    }
-
-    fn cut(&self) {
-        self.is_cut.send_replace(true);
-    }
-
-    fn mend(&self) {
-        self.is_cut.send_replace(false);
-    }
-}
 
 #[tokio::test]
 async fn a_wait_outlives_an_agent_server_that_is_away_for_a_while() {

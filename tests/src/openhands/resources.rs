@@ -25,7 +25,7 @@ async fn read(client: &Client, uri: &str) -> String {
     contents["text"].as_str().unwrap().to_owned()
 }
 
-fn uri(id: &Value) -> String {
+pub(super) fn uri(id: &Value) -> String {
     format!("openhands://tasks/{}", id.as_str().unwrap())
 }
 
@@ -93,36 +93,36 @@ impl Handler for Ear {
     }
 }
 
-/// Clients that hear what changes: both eras over HTTP, and stdio.
-async fn listeners(real: &OpenHands, server: &Server) -> Vec<(Client, UnboundedReceiver<String>)> {
-    let mut listeners = Vec::new();
-    for dialect in [Some(Dialect::Handshake), Some(Dialect::Modern), None] {
-        let (ear, heard) = unbounded_channel();
-        let builder = Client::builder().handler(Arc::new(Ear(ear)));
-        let client = match dialect {
-            Some(dialect) => builder
-                .dialect(dialect)
-                .http(Endpoint::new(&server.url).unwrap()),
-            None => {
-                let program = binary(NAME);
-                let mut command = Command::new(program.to_str().unwrap()).arg("--stdio");
-                for (name, value) in env(real) {
-                    command = command.env(name, value);
-                }
-                builder.dialect(Dialect::Handshake).stdio(command)
+/// A client that hears what changes, in this dialect over HTTP or else over stdio.
+pub(super) async fn listener(
+    real: &OpenHands,
+    server: &Server,
+    dialect: Option<Dialect>,
+) -> (Client, UnboundedReceiver<String>) {
+    let (ear, heard) = unbounded_channel();
+    let builder = Client::builder().handler(Arc::new(Ear(ear)));
+    let client = match dialect {
+        Some(dialect) => builder
+            .dialect(dialect)
+            .http(Endpoint::new(&server.url).unwrap()),
+        None => {
+            let program = binary(NAME);
+            let mut command = Command::new(program.to_str().unwrap()).arg("--stdio");
+            for (name, value) in env(real) {
+                command = command.env(name, value);
             }
-        };
-        let client = client.unwrap();
-        client
-            .connect(&ClientInfo::new("tests", "1"))
-            .await
-            .unwrap();
-        listeners.push((client, heard));
-    }
-    listeners
+            builder.dialect(Dialect::Handshake).stdio(command)
+        }
+    };
+    let client = client.unwrap();
+    client
+        .connect(&ClientInfo::new("tests", "1"))
+        .await
+        .unwrap();
+    (client, heard)
 }
 
-async fn subscribe(client: &Client, uris: &[String]) {
+pub(super) async fn subscribe(client: &Client, uris: &[String]) {
     let mut filter = json!({});
     match client.era() {
         mcp_core::era::Era::Modern => filter = json!({"resourceSubscriptions": uris}),
@@ -141,7 +141,7 @@ async fn subscribe(client: &Client, uris: &[String]) {
 }
 
 /// Takes what is heard until all of `wanted` were.
-async fn hear(heard: &mut UnboundedReceiver<String>, wanted: &[String]) {
+pub(super) async fn hear(heard: &mut UnboundedReceiver<String>, wanted: &[String]) {
     let mut missing: Vec<&String> = wanted.iter().collect();
     let all = async {
         while !missing.is_empty() {
@@ -160,7 +160,9 @@ async fn who_watches_a_task_is_told_what_changes() {
     };
     let server = Server::start(NAME, &env(&real)).await;
     let control = stdio(NAME, &env(&real)).await;
-    for (client, mut heard) in listeners(&real, &server).await {
+    // Both eras over HTTP, and stdio.
+    for dialect in [Some(Dialect::Handshake), Some(Dialect::Modern), None] {
+        let (client, mut heard) = listener(&real, &server, dialect).await;
         let task = json!({"task": "SAY: ready"});
         let run = call(&control, "run_task", task).await;
         let id = &run["task_id"];

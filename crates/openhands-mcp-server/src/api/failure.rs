@@ -35,6 +35,8 @@ pub(super) enum Fault {
     NoProfile(String),
     /// Another server of OpenHands answers.
     Other(Other),
+    /// What answers where the event socket should be speaks no WebSocket.
+    NoSocket,
 }
 
 /// An answer that is not a success.
@@ -217,6 +219,7 @@ impl From<Failure> for ToolError {
             Fault::TooLarge => Self::upstream(format!(
                 "{the_server} sent an answer that is too large to be read."
             )),
+            Fault::NoSocket => not_an_agent_server(&the_server),
             Fault::Unreadable(cause) => not_an_agent_server(&the_server).caused_by(cause),
             Fault::NoTask(id) => Self::not_found(format!(
                 "There is no task {id} on the OpenHands agent server. Task ids come from run_task."

@@ -1,11 +1,12 @@
 //! One request to the agent server: its key, its deadline, its bounded answer.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context as _, ensure};
 use mcp_serve::Secret;
 use reqwest::header::{HeaderMap, HeaderValue};
-use reqwest::{Client, Method, RequestBuilder, Response, StatusCode, Url, redirect};
+use reqwest::{Client, Method, RequestBuilder, Response, StatusCode, Upgraded, Url, redirect};
 use serde::de::DeserializeOwned;
 
 use super::failure::{Failure, Fault, Refusal};
@@ -21,13 +22,14 @@ const IDLE_TIMEOUT: Duration = Duration::from_secs(4);
 /// set up.
 pub(super) const READ_TIMEOUT: Duration = Duration::from_secs(10);
 /// The largest answer seen is a conversation with some hundred model calls, below 1 MB.
-const MAX_BODY: usize = 8 * 1024 * 1024;
+pub(super) const MAX_BODY: usize = 8 * 1024 * 1024;
 
 /// The agent server: where it is and how to be let in.
+#[derive(Clone)]
 pub(crate) struct AgentServer {
     http: Client,
     base: Url,
-    key: Secret,
+    key: Arc<Secret>,
 }
 
 impl AgentServer {
@@ -55,6 +57,7 @@ impl AgentServer {
             http = http.no_proxy();
         }
         let http = http.build().context("cannot set up HTTP")?;
+        let key = Arc::new(key);
         Ok(Self { http, base, key })
     }
 
@@ -98,8 +101,12 @@ impl AgentServer {
         Failure::new(self.base.origin().ascii_serialization(), fault)
     }
 
+    pub(super) fn key_text(&self) -> Result<Option<String>, Fault> {
+        self.key.get().map_err(Fault::Key)
+    }
+
     fn key(&self) -> Result<Option<HeaderValue>, Fault> {
-        let Some(key) = self.key.get().map_err(Fault::Key)? else {
+        let Some(key) = self.key_text()? else {
             return Ok(None);
         };
         let mut header = HeaderValue::from_str(&key).map_err(|_| {
@@ -181,6 +188,37 @@ impl Request<'_> {
         };
         answer.await.map_err(|fault| self.server.failure(fault))
     }
+
+    /// Sends it without the key and goes on in another protocol: what the answer says, and the
+    /// connection.
+    pub(super) async fn upgrade(self) -> Result<(HeaderMap, Upgraded), Failure> {
+        let broken = broken(self.timeout);
+        let switch = async {
+            let mut response = self.builder.send().await.map_err(&broken)?;
+            let status = response.status();
+            if status != StatusCode::SWITCHING_PROTOCOLS {
+                return Err(Fault::Refused(Refusal::of(status, false, &[])));
+            }
+            let headers = std::mem::take(response.headers_mut());
+            Ok((headers, response.upgrade().await.map_err(&broken)?))
+        };
+        // Not a timeout of the request: the connection lives longer than that.
+        let switched = tokio::time::timeout(self.timeout, switch).await;
+        let switched = switched.unwrap_or(Err(Fault::Slow(self.timeout)));
+        switched.map_err(|fault| self.server.failure(fault))
+    }
+}
+
+/// What goes wrong between the two sides.
+fn broken(timeout: Duration) -> impl Fn(reqwest::Error) -> Fault {
+    move |error| {
+        if error.is_timeout() && !error.is_connect() {
+            Fault::Slow(timeout)
+        } else {
+            // Without the address: it is named in the message, without its path.
+            Fault::Unreachable(error.without_url())
+        }
+    }
 }
 
 async fn exchange(
@@ -188,17 +226,10 @@ async fn exchange(
     timeout: Duration,
     keyed: bool,
 ) -> Result<(StatusCode, HeaderMap, Vec<u8>), Fault> {
-    let broken = |error: reqwest::Error| {
-        if error.is_timeout() && !error.is_connect() {
-            Fault::Slow(timeout)
-        } else {
-            // Without the address: it is named in the message, without its path.
-            Fault::Unreachable(error.without_url())
-        }
-    };
-    let mut response = builder.timeout(timeout).send().await.map_err(broken)?;
+    let broken = broken(timeout);
+    let mut response = builder.timeout(timeout).send().await.map_err(&broken)?;
     let status = response.status();
-    let body = read(&mut response).await?.map_err(broken)?;
+    let body = read(&mut response).await?.map_err(&broken)?;
     if !status.is_success() {
         return Err(Fault::Refused(Refusal::of(status, keyed, &body)));
     }

@@ -1,4 +1,4 @@
-//! The REST API of the OpenHands agent server, as far as it is used here.
+//! The API of the OpenHands agent server, as far as it is used here.
 //!
 //! Every call has a deadline and reads a bounded body; every failure is a [`Failure`], which becomes
 //! a `ToolError` in one place.
@@ -12,6 +12,7 @@ mod http;
 mod other;
 mod profiles;
 mod shell;
+mod socket;
 
 pub(crate) use conversations::{Conversation, Execution, Listed, NewConversation};
 pub(crate) use events::{Action, Event, RunError, Text, kind};

@@ -1,13 +1,14 @@
 //! Tells those who watch a task that it has changed.
 //!
 //! Only tasks that somebody watches are looked at, by asking the agent server's REST API: what it
-//! says there holds, whatever connection was lost in between. The longer nothing happens, the
-//! less often.
+//! says there holds, whatever connection was lost in between. They are looked at when something is
+//! heard of them, and now and then: the longer nothing happens, the less often.
 
 use std::collections::HashMap;
 use std::time::Duration;
 
 use futures_util::StreamExt as _;
+use futures_util::future::select_all;
 use futures_util::stream;
 use mcp_core::server::{Change, Changes, Watched};
 use tokio::time::{Instant, sleep_until};
@@ -16,11 +17,16 @@ use super::uri::{self, Part};
 use crate::OpenHands;
 use crate::api::{Conversation, Failure, quoted};
 use crate::changes::snapshot;
+use crate::ears::Ear;
 use crate::prepare;
 use crate::task_id::TaskId;
 
 /// Between two looks at a task: at first, and at most.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(3));
+/// While all that happens in it is heard; that it is deleted is not.
+const HEARING_PAUSE: Duration = Duration::from_secs(10);
+/// At least, because models speak word by word.
+const GAP: Duration = Duration::from_millis(100);
 /// Tasks that are asked for at the same time.
 const AT_ONCE: usize = 4;
 
@@ -30,6 +36,10 @@ struct Subject {
     resources: Vec<Watch>,
     /// How it was when it was last seen; `None` before.
     seen: Option<Mark>,
+    /// Hears when something happens in it.
+    ear: Ear,
+    /// When it was last looked at.
+    looked: Instant,
     pause: Duration,
     due: Instant,
 }
@@ -50,6 +60,8 @@ struct Mark {
     state: Option<String>,
     /// Its files, as an id of git's; only where somebody watches them.
     files: Option<String>,
+    /// They may change without a word: a command runs.
+    silently: bool,
 }
 
 impl OpenHands {
@@ -58,7 +70,7 @@ impl OpenHands {
         let mut watched = self.changes.watched();
         let mut subjects = HashMap::new();
         loop {
-            renew(&mut subjects, &watched.borrow_and_update());
+            self.renew(&mut subjects, &watched.borrow_and_update());
             self.look_at_due(&mut subjects).await;
             let next = subjects.values().map(|subject: &Subject| subject.due).min();
             let next = async {
@@ -69,6 +81,7 @@ impl OpenHands {
             };
             tokio::select! {
                 () = next => {}
+                () = heard(&mut subjects) => {}
                 changed = watched.changed() => if changed.is_err() {
                     return;
                 },
@@ -87,10 +100,34 @@ impl OpenHands {
                 // It is not known whether something has happened; the next look tells.
                 Err(failure) => tracing::debug!(task = %id, ?failure, "cannot look at the task"),
             }
-            subject.due = Instant::now() + subject.pause;
-            subject.pause = (2 * subject.pause).min(PAUSES.1);
+            subject.looked = Instant::now();
+            subject.due = subject.looked + subject.pause;
+            subject.pause = subject.longer();
         });
         looks.await;
+    }
+
+    /// Keeps what is still watched and adds what is new, to be looked at now.
+    fn renew(&self, subjects: &mut HashMap<TaskId, Subject>, watched: &Watched) {
+        for subject in subjects.values_mut() {
+            let resources = &mut subject.resources;
+            resources.retain(|watch| watched.contains_key(&watch.uri));
+        }
+        for uri in watched.keys() {
+            let Some((id, part)) = uri::read(uri) else {
+                continue;
+            };
+            let subject = subjects.entry(id);
+            let subject =
+                subject.or_insert_with(|| Subject::new(self.ears.listen(&self.server, id)));
+            if subject.resources.iter().all(|watch| watch.uri != *uri) {
+                let told = false;
+                let uri = uri.clone();
+                subject.resources.push(Watch { uri, part, told });
+                subject.due = Instant::now();
+            }
+        }
+        subjects.retain(|_, subject| !subject.resources.is_empty());
     }
 
     async fn mark(&self, id: TaskId, subject: &Subject) -> Result<Mark, Failure> {
@@ -109,7 +146,12 @@ impl OpenHands {
             }
             _ => self.files(&task).await?,
         };
-        Ok(Mark { state, files })
+        let silently = subject.watches(Part::Diff) && !task.execution_status.is_still();
+        Ok(Mark {
+            state,
+            files,
+            silently,
+        })
     }
 
     /// The files of a task, as an id of git's; `None` where there is no git.
@@ -122,12 +164,24 @@ impl OpenHands {
 }
 
 impl Subject {
-    fn new() -> Self {
+    fn new(ear: Ear) -> Self {
+        let now = Instant::now();
         Self {
             resources: Vec::new(),
             seen: None,
+            ear,
+            looked: now,
             pause: PAUSES.0,
-            due: Instant::now(),
+            due: now,
+        }
+    }
+
+    /// The pause after the one that begins now, if nothing happens.
+    fn longer(&self) -> Duration {
+        let silently = self.seen.as_ref().is_some_and(|seen| seen.silently);
+        match self.ear.is_open() && !silently {
+            true => HEARING_PAUSE,
+            false => (2 * self.pause).min(PAUSES.1),
         }
     }
 
@@ -159,23 +213,18 @@ impl Subject {
     }
 }
 
-/// Keeps what is still watched and adds what is new, to be looked at now.
-fn renew(subjects: &mut HashMap<TaskId, Subject>, watched: &Watched) {
-    for subject in subjects.values_mut() {
-        let resources = &mut subject.resources;
-        resources.retain(|watch| watched.contains_key(&watch.uri));
+/// Waits until something is heard of one of them, which is then due.
+async fn heard(subjects: &mut HashMap<TaskId, Subject>) {
+    if subjects.is_empty() {
+        return std::future::pending().await;
     }
-    for uri in watched.keys() {
-        let Some((id, part)) = uri::read(uri) else {
-            continue;
-        };
-        let subject = subjects.entry(id).or_insert_with(Subject::new);
-        if subject.resources.iter().all(|watch| watch.uri != *uri) {
-            let told = false;
-            let uri = uri.clone();
-            subject.resources.push(Watch { uri, part, told });
-            subject.due = Instant::now();
-        }
-    }
-    subjects.retain(|_, subject| !subject.resources.is_empty());
+    let ears = subjects.values_mut().map(|subject| {
+        Box::pin(async {
+            subject.ear.heard().await;
+            // What is told may not be stored yet, so another look follows soon.
+            subject.pause = PAUSES.0;
+            subject.due = subject.due.min(subject.looked + GAP);
+        })
+    });
+    select_all(ears).await;
 }
