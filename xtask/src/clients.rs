@@ -1,9 +1,10 @@
 //! `cargo xtask clients`: real clients of others against our fixture server, over both transports,
-//! in every era that they speak. What they check is in `tests/clients`.
+//! in every era that they speak. What they check is in `tests/clients`, and so are the servers of
+//! others that the gateway is tested with.
 
 mod kit;
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::process::ExitCode;
 use std::thread;
@@ -63,6 +64,36 @@ pub(crate) fn run(layout: &Layout, ci: bool) -> anyhow::Result<Tally> {
         }
     }
     Ok(sum)
+}
+
+/// The servers of others.
+#[derive(Debug, Default)]
+pub(crate) struct Servers {
+    /// What the tests have to know to start them.
+    pub(crate) environment: Vec<(&'static str, OsString)>,
+    /// The kits that could not be had, and why.
+    pub(crate) missing: Vec<(&'static str, String)>,
+}
+
+/// Installs the kits, and says where their servers are.
+pub(crate) fn servers(layout: &Layout) -> Servers {
+    let installed = thread::scope(|scope| {
+        let kits = KITS
+            .each_ref()
+            .map(|kit| scope.spawn(|| kit.install(layout)));
+        kits.map(|kit| kit.join().unwrap_or_else(|_| Err(anyhow!("it broke off"))))
+    });
+    let mut servers = Servers::default();
+    for (kit, outcome) in KITS.iter().zip(installed) {
+        let found = kit.servers(layout);
+        match outcome {
+            Ok(None) => servers.environment.extend(found),
+            _ if found.is_empty() => {}
+            Ok(Some(why)) => servers.missing.push((kit.name, why)),
+            Err(error) => servers.missing.push((kit.name, format!("{error:#}"))),
+        }
+    }
+    servers
 }
 
 enum Outcome {

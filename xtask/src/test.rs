@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use anyhow::bail;
 
 use crate::args;
-use crate::clients;
+use crate::clients::{self, Servers};
 use crate::conformance::{self, Outcome};
 use crate::console::{Heartbeat, line};
 use crate::images;
@@ -62,6 +62,10 @@ pub(crate) fn run(layout: &Layout, options: args::Test) -> anyhow::Result<ExitCo
         let layout = layout.clone();
         thread::spawn(move || Real::start(&layout))
     });
+    let others = (!options.quick).then(|| {
+        let layout = layout.clone();
+        thread::spawn(move || clients::servers(&layout))
+    });
     let stages = run.stages();
     if stages.is_err() {
         layout.stop.request();
@@ -74,8 +78,14 @@ pub(crate) fn run(layout: &Layout, options: args::Test) -> anyhow::Result<ExitCo
         Some(real) => real??,
         None => Real::default(),
     };
+    let others = others.map(|others| {
+        others
+            .join()
+            .map_err(|_| anyhow::anyhow!("the installation of servers of others failed"))
+    });
+    let others = others.transpose()?.unwrap_or_default();
     if stages? {
-        run.whole_programs(&real)?;
+        run.whole_programs(&real, &others)?;
         run.older_n8n(&real, ci)?;
         if !options.quick {
             run.project()?;
@@ -90,8 +100,12 @@ pub(crate) fn run(layout: &Layout, options: args::Test) -> anyhow::Result<ExitCo
             run.sum.failed += 1;
         }
     }
+    for (kit, why) in &others.missing {
+        line(format_args!("skipped  gateway before {kit}: {why}"));
+        run.sum.failed += u64::from(ci);
+    }
     if options.keep {
-        real.keep(layout)?;
+        real.keep(layout, &others.environment)?;
     }
     drop(real);
     line(format_args!(
@@ -127,8 +141,8 @@ impl Run<'_> {
         Ok(built)
     }
 
-    /// The servers as programs, against the services that are there.
-    fn whole_programs(&mut self, real: &Real) -> anyhow::Result<()> {
+    /// The servers as programs, against the services that are there, and beside servers of others.
+    fn whole_programs(&mut self, real: &Real, others: &Servers) -> anyhow::Result<()> {
         let mut args = vec!["test", "--package", "tests", "--no-fail-fast", "--"];
         // The tests that need a service lie in a module `real` under the one of its name.
         let absent: Vec<_> = real
@@ -137,6 +151,7 @@ impl Run<'_> {
             .collect();
         args.extend(absent.iter().flat_map(|module| ["--skip", module.as_str()]));
         let mut env = real.environment();
+        env.extend(others.environment.iter().cloned());
         env.push(("MCP_TEST_BIN_DIR", self.layout.binaries(false).into()));
         self.stage("servers", &args, env)?;
         Ok(())

@@ -48,7 +48,7 @@ impl Handler for Recorder {
 
 /// Calls a tool, and answers whatever is asked meanwhile or in results. The result, and what was
 /// asked.
-async fn call(client: &Client, name: &str, arguments: Value) -> (Value, Vec<String>) {
+pub(super) async fn call(client: &Client, name: &str, arguments: Value) -> (Value, Vec<String>) {
     let mut params = json!({"name": name, "arguments": arguments});
     let mut asked = Vec::new();
     for _ in 0..10 {

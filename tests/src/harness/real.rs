@@ -46,6 +46,13 @@ pub(crate) fn docker_engines() -> Vec<String> {
         .collect()
 }
 
+/// A server of others that is started by this command, a list in JSON: `EVERYTHING`, `FILESYSTEM`,
+/// `PYTHON` or `RMCP`.
+pub(crate) fn server_of_others(name: &str) -> Option<Vec<String>> {
+    let command = variable(&format!("MCP_TEST_{name}"))?;
+    Some(serde_json::from_str(&command).unwrap())
+}
+
 fn variable(name: &str) -> Option<String> {
     let value = std::env::var(name).ok().filter(|value| !value.is_empty());
     if value.is_none() {

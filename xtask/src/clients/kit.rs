@@ -1,4 +1,4 @@
-//! What is installed together for one or two clients.
+//! What is installed together: the clients and servers of one SDK.
 
 use std::ffi::OsString;
 use std::fs;
@@ -19,6 +19,8 @@ pub(super) struct Kit {
     pub(super) name: &'static str,
     /// What it holds.
     pub(super) clients: &'static [Client],
+    /// The servers among it that the gateway is put in front of.
+    servers: &'static [Server],
     tool: Tool,
 }
 
@@ -29,7 +31,14 @@ pub(super) struct Client {
     file: &'static str,
 }
 
-/// What installs a kit and runs its clients.
+/// A server of a kit, over stdio.
+struct Server {
+    /// The variable in which the tests find its command.
+    variable: &'static str,
+    file: &'static str,
+}
+
+/// What installs a kit and runs its programs.
 enum Tool {
     Node,
     Python,
@@ -44,6 +53,7 @@ pub(super) const KITS: [Kit; 4] = [
             name: "inspector",
             file: "matrix.mjs",
         }],
+        servers: &[],
         tool: Tool::Node,
     },
     Kit {
@@ -56,6 +66,16 @@ pub(super) const KITS: [Kit; 4] = [
             Client {
                 name: "typescript-2",
                 file: "v2.mjs",
+            },
+        ],
+        servers: &[
+            Server {
+                variable: "MCP_TEST_EVERYTHING",
+                file: "node_modules/@modelcontextprotocol/server-everything/dist/index.js",
+            },
+            Server {
+                variable: "MCP_TEST_FILESYSTEM",
+                file: "node_modules/@modelcontextprotocol/server-filesystem/dist/index.js",
             },
         ],
         tool: Tool::Node,
@@ -72,6 +92,10 @@ pub(super) const KITS: [Kit; 4] = [
                 file: "fast.py",
             },
         ],
+        servers: &[Server {
+            variable: "MCP_TEST_PYTHON",
+            file: "server.py",
+        }],
         tool: Tool::Python,
     },
     Kit {
@@ -79,6 +103,10 @@ pub(super) const KITS: [Kit; 4] = [
         clients: &[Client {
             name: "rmcp",
             file: "debug/rmcp-client",
+        }],
+        servers: &[Server {
+            variable: "MCP_TEST_RMCP",
+            file: "debug/rmcp-server",
         }],
         tool: Tool::Cargo,
     },
@@ -144,7 +172,28 @@ impl Kit {
 
     /// What runs a client: a program, and the script that it is given.
     pub(super) fn program(&self, layout: &Layout, client: &Client) -> (OsString, Option<OsString>) {
-        let file = self.dir(layout).join(client.file).into_os_string();
+        self.run(layout, client.file)
+    }
+
+    /// The variables that name the commands of its servers, each a list in JSON.
+    pub(super) fn servers(&self, layout: &Layout) -> Vec<(&'static str, OsString)> {
+        let command = |server: &Server| {
+            let (program, script) = self.run(layout, server.file);
+            // The tests hand no search path on.
+            let program = on_path(&program.to_string_lossy()).map_or(program, PathBuf::into);
+            let argv = [Some(program), script];
+            let argv: Vec<_> = argv
+                .iter()
+                .flatten()
+                .map(|part| part.to_string_lossy())
+                .collect();
+            (server.variable, serde_json::json!(argv).to_string().into())
+        };
+        self.servers.iter().map(command).collect()
+    }
+
+    fn run(&self, layout: &Layout, file: &str) -> (OsString, Option<OsString>) {
+        let file = self.dir(layout).join(file).into_os_string();
         match self.tool {
             Tool::Node => ("node".into(), Some(file)),
             Tool::Python => (self.dir(layout).join("bin/python").into(), Some(file)),

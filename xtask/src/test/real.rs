@@ -98,13 +98,17 @@ impl Real {
         )
     }
 
-    /// Keeps them up until Ctrl-C and writes down how to reach them.
-    pub(crate) fn keep(&self, layout: &Layout) -> anyhow::Result<()> {
+    /// Keeps them up until Ctrl-C and writes down how to reach them, with these variables beside.
+    pub(crate) fn keep(
+        &self,
+        layout: &Layout,
+        more: &[(&'static str, OsString)],
+    ) -> anyhow::Result<()> {
         let mut script = format!(
             "export MCP_TEST_BIN_DIR='{}'\n",
             layout.binaries(false).display()
         );
-        for (name, value) in self.environment() {
+        for (name, value) in self.environment().iter().chain(more) {
             writeln!(script, "export {name}='{}'", value.display())?;
         }
         let file = layout.backends().join("test/env");
