@@ -1,5 +1,6 @@
 //! `cargo xtask test`: everything that has to hold, the real services included.
 
+mod engines;
 mod real;
 
 use std::ffi::OsString;

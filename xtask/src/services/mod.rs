@@ -152,6 +152,11 @@ impl Place {
         Self::take_folder(layout, "test/docker-26", Purpose::Test, 0)
     }
 
+    /// Takes the place of Podman for a run of the tests.
+    pub(crate) fn take_podman(layout: &Layout) -> anyhow::Result<Self> {
+        Self::take_folder(layout, "test/podman", Purpose::Test, 0)
+    }
+
     /// Takes the place of the engine that the project of docker-compose.yml comes up on.
     pub(crate) fn take_compose(layout: &Layout) -> anyhow::Result<Self> {
         Self::take_folder(layout, "test/compose", Purpose::Test, 0)

@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::fmt::Write;
 use std::thread;
 
+use super::engines::Engines;
 use crate::console::line;
 use crate::layout::Layout;
 use crate::process::Process;
@@ -18,15 +19,15 @@ pub(crate) struct Real {
     pub(crate) missing: Vec<(Service, String)>,
     /// A second n8n, of an older version; or why there is none.
     older: Option<Result<Running, String>>,
-    /// A second engine, of a newer generation; or why there is none.
-    newer: Option<Result<Running, String>>,
+    engines: Engines,
 }
 
+/// A service that runs.
 #[derive(Debug)]
-struct Running {
-    service: Service,
-    process: Process,
-    place: Place,
+pub(super) struct Running {
+    pub(super) service: Service,
+    pub(super) process: Process,
+    pub(super) place: Place,
 }
 
 impl Real {
@@ -35,7 +36,7 @@ impl Real {
         let mut real = Self::default();
         let started = thread::scope(|scope| {
             let older = scope.spawn(move || start_older(layout));
-            let newer = scope.spawn(move || start_newer(layout));
+            let engines = scope.spawn(move || Engines::start(layout));
             let threads =
                 Service::ALL.map(|service| (service, scope.spawn(move || start(layout, service))));
             let started = threads.map(|(service, thread)| {
@@ -50,13 +51,7 @@ impl Real {
                 .join()
                 .unwrap_or_else(|_| Err(anyhow::anyhow!("the start failed")));
             real.older = Some(older.map_err(|error| format!("{error:#}")));
-            let newer = newer
-                .join()
-                .unwrap_or_else(|_| Err(anyhow::anyhow!("the start failed")));
-            if let Err(error) = &newer {
-                line(format_args!("docker 26: not tested, {error:#}"));
-            }
-            real.newer = Some(newer.map_err(|error| format!("{error:#}")));
+            real.engines = engines.join().unwrap_or_default();
             started
         });
         for (service, result) in started {
@@ -80,9 +75,7 @@ impl Real {
     /// What the tests have to know to find them.
     pub(crate) fn environment(&self) -> Vec<(&'static str, OsString)> {
         let mut environment: Vec<_> = self.running.iter().flat_map(Running::environment).collect();
-        if let Some(Ok(newer)) = &self.newer {
-            environment.push(("MCP_TEST_DOCKER_HOSTS", docker::host(&newer.place).into()));
-        }
+        environment.extend(self.engines.environment());
         environment
     }
 
@@ -132,19 +125,18 @@ impl Real {
 impl Drop for Real {
     fn drop(&mut self) {
         let older = self.older.iter_mut().flatten();
-        let newer = self.newer.iter_mut().flatten();
+        let mut engines: Vec<_> = self.engines.take().collect();
         self.running
             .iter_mut()
             .chain(older)
-            .chain(newer)
+            .chain(&mut engines)
             .for_each(|running| running.process.ask_to_end());
         let older = self.older.take().and_then(Result::ok);
-        let newer = self.newer.take().and_then(Result::ok);
         for Running {
             service,
             process,
             place,
-        } in self.running.drain(..).chain(older).chain(newer)
+        } in self.running.drain(..).chain(older).chain(engines)
         {
             drop(process);
             if let Err(error) = place.clear() {
@@ -181,24 +173,6 @@ fn start(layout: &Layout, service: Service) -> anyhow::Result<Running> {
     let place = Place::take(layout, service, Purpose::Test)?;
     place.clear()?;
     let process = service.start(layout, &place)?;
-    Ok(Running {
-        service,
-        process,
-        place,
-    })
-}
-
-/// The first engine is fetched before: the newer one shares its runtime.
-fn start_newer(layout: &Layout) -> anyhow::Result<Running> {
-    let service = Service::Docker;
-    if let Some(obstacle) = service.obstacle(layout) {
-        anyhow::bail!(obstacle);
-    }
-    service.install(layout)?;
-    docker::newer::install(layout)?;
-    let place = Place::take_newer_docker(layout)?;
-    place.clear()?;
-    let process = docker::start_newer(layout, &place, "dockerd-26-test")?;
     Ok(Running {
         service,
         process,

@@ -1,4 +1,4 @@
-//! Packages of Debian's next release, unpacked in a folder of their own: the lists and archives of
+//! Packages of one release of Debian, unpacked in a folder of their own: the lists and archives of
 //! this machine's own packages are left alone.
 
 use std::fs;
@@ -10,11 +10,9 @@ use crate::console::Heartbeat;
 use crate::layout::{Layout, create_dir, on_path};
 use crate::process::Program;
 
-/// Docker 26.1, which speaks version 1.45 of the interface, and compose 2.26.
-const SUITE: &str = "trixie";
 const KEYRING: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
 
-/// Fetches `packages`, once, and unpacks them in the folder `engine` of `dir`.
+/// Fetches `packages` of a `suite`, once, and unpacks them in the folder `engine` of `dir`.
 ///
 /// # Errors
 /// On a machine without Debian's package manager or without a way to its archive.
@@ -22,6 +20,7 @@ pub(super) fn unpack(
     layout: &Layout,
     who: &'static str,
     dir: &Path,
+    suite: &str,
     packages: &[&str],
 ) -> anyhow::Result<()> {
     if on_path("apt-get").is_none() || !Path::new(KEYRING).exists() {
@@ -39,7 +38,7 @@ pub(super) fn unpack(
         }
         let sources = dir.join("sources.list");
         let source =
-            format!("deb [signed-by={KEYRING}] http://deb.debian.org/debian {SUITE} main\n");
+            format!("deb [signed-by={KEYRING}] http://deb.debian.org/debian {suite} main\n");
         fs::write(&sources, source)?;
         let own = [
             format!("Dir::Etc::SourceList={}", sources.display()),

@@ -163,6 +163,14 @@ fn link_iptables(engine: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// The container runtime, which other engines share.
+pub(super) fn runtime(layout: &Layout) -> Option<PathBuf> {
+    let unpacked =
+        ["usr/sbin/runc", "usr/bin/runc"].map(|file| dir(layout).join("engine").join(file));
+    let found = unpacked.into_iter().find(|file| file.exists());
+    found.or_else(|| on_path("runc"))
+}
+
 /// Makes the unpacked programs find each other and their libraries.
 pub(crate) fn environment(layout: &Layout) -> anyhow::Result<Vec<(&'static str, OsString)>> {
     let engine = dir(layout).join("engine");

@@ -7,6 +7,7 @@ mod example;
 pub(crate) mod install;
 mod leftover;
 pub(crate) mod newer;
+pub(crate) mod podman;
 
 use std::ffi::OsString;
 use std::hash::{DefaultHasher, Hash, Hasher};

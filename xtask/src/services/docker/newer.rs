@@ -8,9 +8,10 @@ use std::path::PathBuf;
 use anyhow::Context;
 
 use super::{debian, install};
-use crate::layout::{Layout, create_dir, on_path, path_with};
+use crate::layout::{Layout, create_dir, path_with};
 
-/// It speaks version 1.45 of the interface; the first engine speaks 1.41.
+/// Docker 26.1, which speaks version 1.45 of the interface; the first engine speaks 1.41.
+const SUITE: &str = "trixie";
 const PACKAGES: [&str; 2] = ["docker.io", "containerd"];
 
 fn dir(layout: &Layout) -> PathBuf {
@@ -19,18 +20,13 @@ fn dir(layout: &Layout) -> PathBuf {
 
 /// Fetches and unpacks it.
 pub(crate) fn install(layout: &Layout) -> anyhow::Result<()> {
-    debian::unpack(layout, "docker-26", &dir(layout), &PACKAGES)?;
+    debian::unpack(layout, "docker-26", &dir(layout), SUITE, &PACKAGES)?;
     link_runtime(layout)
 }
 
 /// Its own container runtime wants a newer C library than this machine may have.
 fn link_runtime(layout: &Layout) -> anyhow::Result<()> {
-    let unpacked = ["usr/sbin/runc", "usr/bin/runc"]
-        .map(|file| install::dir(layout).join("engine").join(file));
-    let found = unpacked.into_iter().find(|file| file.exists());
-    let runtime = found
-        .or_else(|| on_path("runc"))
-        .context("there is no runc")?;
+    let runtime = install::runtime(layout).context("there is no runc")?;
     let bin = dir(layout).join("bin");
     create_dir(&bin)?;
     let link = bin.join("runc");
