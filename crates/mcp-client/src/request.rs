@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use futures_util::FutureExt as _;
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 
@@ -23,7 +24,8 @@ impl Client {
         let agreed = self.agreed();
         let answer = self.attempt(&agreed, method, params, options).await;
         match answer {
-            Err(Error::SessionLost { .. }) => self.renew(&agreed).await?,
+            // Seldom, and large: not in every call's future.
+            Err(Error::SessionLost { .. }) => Box::pin(self.renew(&agreed)).await?,
             Err(error) if self.learns_headers(&agreed, method, &error).await => {}
             answer => return answer,
         }
@@ -110,19 +112,20 @@ impl Client {
         }
     }
 
-    /// Whatever it is made of, it takes at most this long.
-    pub(crate) async fn in_time<T>(
-        &self,
+    /// Whatever it is made of, it takes at most this long. No `async fn`: that would keep `work`
+    /// twice.
+    pub(crate) fn in_time<'a, T: 'a>(
+        &'a self,
         after: Duration,
-        work: impl Future<Output = Result<T, Error>>,
-    ) -> Result<T, Error> {
-        let peer = self.0.transport.peer();
-        tokio::time::timeout(after, work).await.unwrap_or_else(|_| {
+        work: impl Future<Output = Result<T, Error>> + 'a,
+    ) -> impl Future<Output = Result<T, Error>> + 'a {
+        let late = move |_| {
             Err(Error::Timeout {
-                peer: peer.clone(),
+                peer: self.0.transport.peer().clone(),
                 after,
             })
-        })
+        };
+        tokio::time::timeout(after, work).map(move |done| done.unwrap_or_else(late))
     }
 }
 
