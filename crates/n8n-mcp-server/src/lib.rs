@@ -26,6 +26,7 @@ mod redact;
 mod resources;
 mod risk;
 mod run;
+mod time;
 mod tools;
 mod trace;
 mod trigger;

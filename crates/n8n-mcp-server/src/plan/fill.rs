@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 
 use super::form::fill_in;
 use super::{Wish, conflict};
-use crate::trigger::{Chat, Kind, Mode, Trigger, Way, Webhook};
+use crate::trigger::{Chat, Field, FieldKind, Kind, Mode, Trigger, Way, Webhook};
 
 /// The one request that starts the workflow.
 #[derive(Debug, PartialEq)]
@@ -35,8 +35,23 @@ pub(crate) struct UrlStart {
 #[derive(Debug, PartialEq)]
 pub(crate) enum Body {
     Json(Value),
-    /// Names and values of a form (`multipart/form-data`).
-    Fields(Vec<(String, String)>),
+    /// A form (`multipart/form-data`), by names of its fields.
+    Fields(Vec<(String, Part)>),
+}
+
+/// What is in a field of a form.
+#[derive(Debug, PartialEq)]
+pub(crate) enum Part {
+    Text(String),
+    File(File),
+}
+
+/// A file for a form.
+#[derive(Debug, PartialEq)]
+pub(crate) struct File {
+    pub(crate) name: String,
+    pub(crate) media_type: String,
+    pub(crate) content: Vec<u8>,
 }
 
 /// A call of `execute_workflow` or `test_workflow` of n8n's built-in MCP server.
@@ -203,7 +218,20 @@ fn inputs(
             }))
         }
         Kind::Chat => chat_text(&mut parameters).map(Inputs::Chat),
-        Kind::Form => Ok(Inputs::Form(Value::Object(parameters))),
+        Kind::Form => {
+            let fields = trigger.fields();
+            let is_file = |field: &&Field| matches!(field.kind, FieldKind::File { .. });
+            let mut files = fields.iter().filter(is_file);
+            match files.find(|field| parameters.contains_key(&field.name)) {
+                Some(file) => Err(ToolError::invalid_argument(format!(
+                    "`parameters.{}` is a file of the form, which n8n's MCP server cannot pass on: \
+                     leave it out, or activate the workflow and take the authentication from its \
+                     form.",
+                    file.name
+                ))),
+                None => Ok(Inputs::Form(Value::Object(parameters))),
+            }
+        }
         _ if parameters.is_empty() => Ok(Inputs::None),
         kind => Err(ToolError::invalid_argument(format!(
             "Trigger `{}` ({}) takes no parameters. Leave `parameters` out.",

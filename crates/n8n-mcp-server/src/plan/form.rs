@@ -4,8 +4,9 @@ use mcp_core::tool::ToolError;
 use reqwest::Method;
 use serde_json::{Map, Value, json};
 
-use super::fill::{Body, UrlStart, as_text};
-use crate::trigger::{Field, Form, Kind};
+use super::file::files;
+use super::fill::{Body, Part, UrlStart, as_text};
+use crate::trigger::{Field, FieldKind, Form, Kind};
 
 /// The request that a browser sends for the form with these parameters in its fields.
 pub(super) fn fill_in(
@@ -17,13 +18,20 @@ pub(super) fn fill_in(
     for field in &form.fields {
         let given = parameters.remove(&field.name);
         match given.filter(|value| !value.is_null()) {
-            Some(_) if field.is_file => {
-                return Err(ToolError::invalid_argument(format!(
-                    "`parameters.{}` is a file of the form; files cannot be passed from here.",
-                    field.name
-                )));
+            Some(value) => {
+                let key = format!("field-{}", field.index);
+                match field.kind {
+                    FieldKind::File { several } => {
+                        let files = files(&field.name, value, several)?;
+                        body.extend(
+                            files
+                                .into_iter()
+                                .map(|file| (key.clone(), Part::File(file))),
+                        );
+                    }
+                    _ => body.push((key, Part::Text(as_input(field, value)))),
+                }
             }
-            Some(value) => body.push((format!("field-{}", field.index), as_input(field, value))),
             None if field.required => {
                 return Err(ToolError::invalid_argument(format!(
                     "The form asks for `parameters.{}`. {}",
@@ -58,7 +66,7 @@ pub(super) fn fill_in(
 fn as_input(field: &Field, value: Value) -> String {
     match value {
         Value::Array(_) => value.to_string(),
-        one if field.several => json!([one]).to_string(),
+        one if field.kind.is_sent_as_list() => json!([one]).to_string(),
         one => as_text(&one),
     }
 }

@@ -1,5 +1,6 @@
 //! From a workflow and its caller's wishes to the one request that starts it. Nothing is sent here.
 
+mod file;
 mod fill;
 mod form;
 #[cfg(test)]
@@ -11,8 +12,10 @@ use serde_json::{Map, Value};
 use crate::api::Workflow;
 use crate::trigger::{Kind, Means, Site, Trigger, Way, triggers};
 
+#[cfg(test)]
+pub(crate) use fill::File;
 use fill::fill;
-pub(crate) use fill::{Body, Inputs, McpStart, Start, UrlStart};
+pub(crate) use fill::{Body, Inputs, McpStart, Part, Start, UrlStart};
 
 /// What the caller wants to happen.
 pub(crate) struct Wish<'a> {

@@ -120,12 +120,13 @@ fn a_form_is_filled_in_as_a_browser_would() {
     assert_eq!(start.path, ["form", "wid"]);
     assert_eq!(start.query, [("mcpRequestId".into(), "rid".into())]);
     let sent = [("field-0", "Ann"), ("field-1", "7"), ("field-2", "[\"a\"]")];
-    let sent = sent.map(|(key, value)| (key.into(), value.into())).to_vec();
+    let sent = sent.map(|(key, value)| (key.into(), Part::Text(value.into())));
+    let sent = Vec::from(sent);
     assert_eq!(start.body, Some(Body::Fields(sent)));
     for (bad, part) in [
         (json!({"Age": 7}), "asks for `parameters.Name`"),
         (json!({"Name": "Ann", "Sex": "f"}), "no field \"Sex\""),
-        (json!({"Name": "Ann", "CV": "x"}), "files"),
+        (json!({"Name": "Ann", "CV": 1}), "`parameters.CV` is a file"),
     ] {
         let error = try_plan(&form, bad, None, true).unwrap_err();
         assert!(error.message().contains(part), "{error}");

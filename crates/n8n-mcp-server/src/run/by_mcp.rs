@@ -3,10 +3,9 @@
 use mcp_core::tool::{ToolError, ToolErrorKind};
 use tokio::time::sleep;
 
-use super::LOOK_FOR;
 use super::builtin_mcp::{Started, Starting};
 use super::outcome::Run;
-use super::watch::{FIRST_PAUSE, Watch, longer};
+use super::watch::{FIRST_PAUSE, Watch};
 use crate::api::Execution;
 use crate::id::Id;
 use crate::plan::{Inputs, McpStart};
@@ -27,7 +26,7 @@ impl Found {
 
 /// Has the server start it and follows its execution.
 pub(super) async fn by_mcp(watch: &Watch<'_>, start: McpStart) -> Result<Run, ToolError> {
-    let within = watch.left() + LOOK_FOR;
+    let within = watch.longest();
     let mcp = &watch.n8n.mcp;
     let request_id = watch.request_id;
     let starting = mcp
@@ -83,13 +82,13 @@ async fn found(watch: &Watch<'_>, mut starting: Starting) -> Result<Found, ToolE
             }
             () = sleep(pause) => {}
         }
-        pause = longer(pause);
+        pause = watch.longer(pause);
         watch.progress();
         if starting.waits {
             if let Some(execution) = watch.find_once().await {
                 return Ok(Found::of(watch, execution));
             }
-            if watch.left().is_zero() {
+            if watch.is_over().await {
                 return Ok(late(watch).await);
             }
         }

@@ -2,10 +2,10 @@
 
 use mcp_core::tool::{ToolError, ToolErrorKind};
 
+use super::PATIENCE;
 use super::hooks::Answer;
 use super::outcome::Run;
 use super::watch::Watch;
-use super::{LOOK_FOR, PATIENCE};
 use crate::logins::Known;
 use crate::plan::UrlStart;
 
@@ -15,7 +15,7 @@ pub(super) async fn by_url(
     start: UrlStart,
     logins: Known,
 ) -> Result<Run, ToolError> {
-    let within = watch.left() + LOOK_FOR;
+    let within = watch.longest();
     let hooks = &watch.n8n.hooks;
     let mut hook = hooks.send(&watch.workflow, start, logins, watch.request_id, within);
     hook.wait(watch.left().min(PATIENCE)).await?;

@@ -15,9 +15,6 @@ const TRIES: [(u32, usize); 2] = [(20, 50), (1, 200)];
 /// The same, where it is not known where the new ones begin.
 const BLIND_TRIES: [(u32, usize); 2] = [(20, 5), (1, 20)];
 
-/// How many executions on both sides of the newest are looked at one by one.
-const PROBES: u64 = 20;
-
 /// What is looked for.
 pub(super) struct Search<'a> {
     pub(super) api: &'a Api,
@@ -28,7 +25,7 @@ pub(super) struct Search<'a> {
 }
 
 #[derive(Deserialize)]
-struct Row {
+pub(super) struct Row {
     id: Id,
 }
 
@@ -77,32 +74,6 @@ impl Search<'_> {
         }
     }
 
-    /// Looks by number, around the newest: n8n 1 lists no execution that waits.
-    pub(super) async fn probe(&self) -> Option<Execution> {
-        #[derive(Deserialize)]
-        struct Page {
-            data: Vec<Row>,
-        }
-        let query = [("limit", "1")];
-        let page: Page = self.api.get(&["executions"], &query).await.ok()?;
-        let newest = page.data.first().and_then(Row::number).unwrap_or(0);
-        let newest = newest.max(self.after?);
-        for number in newest.saturating_sub(PROBES).max(self.after?) + 1..=newest + PROBES {
-            let id = Id::try_from(number.to_string()).ok()?;
-            let query = [("includeData", "true")];
-            let found = self.api.get(&["executions", id.as_str()], &query).await;
-            let found: Box<RawValue> = match found {
-                Ok(found) => found,
-                Err(failure) if failure.is_missing() => continue,
-                Err(_) => return None,
-            };
-            if found.get().contains(self.request_id) {
-                return serde_json::from_str(found.get()).ok();
-            }
-        }
-        None
-    }
-
     async fn find_in(&self, listing: Listing) -> Result<Option<Execution>, Failure> {
         let tries = if self.after.is_some() {
             TRIES
@@ -149,7 +120,7 @@ impl Search<'_> {
 }
 
 impl Row {
-    fn number(&self) -> Option<u64> {
+    pub(super) fn number(&self) -> Option<u64> {
         self.id.as_str().parse().ok()
     }
 

@@ -4,13 +4,13 @@ use std::future::Future;
 use std::time::Duration;
 
 use mcp_core::tool::{ToolError, ToolErrorKind};
-use reqwest::header::CONTENT_TYPE;
-use reqwest::{Client, RequestBuilder, StatusCode, Url};
+use reqwest::{Client, StatusCode, Url};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, timeout};
 
+use super::multipart::fields_of;
 use super::outcome::{Run, RunStatus};
 use super::{ACTIVATION, ACTIVATION_PAUSE};
 use crate::api::{Failure, client, read_capped, under};
@@ -122,7 +122,7 @@ async fn exchange(
         let request = match &start.body {
             None => request,
             Some(Body::Json(body)) => request.json(body),
-            Some(Body::Fields(fields)) => fill_in(request, fields, request_id),
+            Some(Body::Fields(fields)) => fields_of(request, fields, request_id),
         };
         let response = request.send().await.map_err(Failure::of_sending)?;
         let status = response.status();
@@ -141,19 +141,6 @@ async fn exchange(
         }
         sleep(ACTIVATION_PAUSE).await;
     }
-}
-
-/// Fields as a browser sends them; the boundary is in none of them.
-fn fill_in(request: RequestBuilder, fields: &[(String, String)], boundary: &str) -> RequestBuilder {
-    let mut body = String::new();
-    for (name, value) in fields {
-        body += &format!(
-            "--{boundary}\r\nContent-Disposition: form-data; name=\"{name}\"\r\n\r\n{value}\r\n"
-        );
-    }
-    body += &format!("--{boundary}--\r\n");
-    let kind = format!("multipart/form-data; boundary={boundary}");
-    request.header(CONTENT_TYPE, kind).body(body)
 }
 
 /// True for what n8n itself says before a new activation has reached all of its parts: each of

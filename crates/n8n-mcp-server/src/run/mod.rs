@@ -3,6 +3,9 @@
 //! Nothing here is ever repeated that could start a second run. What a production URL replies is
 //! not believed either: a workflow that waits gets an early 200, one that fails may answer anything.
 //! The truth is the execution in n8n; the reply counts only where n8n keeps no execution.
+//!
+//! A caller that knows tasks gets one once the bound is over, and the task follows the execution to
+//! its end ([`TASK_WAIT`]); cancelling it stops the execution.
 
 mod builtin_mcp;
 mod by_mcp;
@@ -10,7 +13,9 @@ mod by_url;
 mod clip;
 mod find;
 mod hooks;
+mod multipart;
 mod outcome;
+mod probe;
 mod watch;
 
 use std::pin::Pin;
@@ -37,12 +42,15 @@ use find::Search;
 use outcome::Way;
 use watch::Watch;
 
+/// How long a task follows its execution: less than the hour that tasks are kept, because a task
+/// that expires is given up, and with it the execution.
+pub(crate) const TASK_WAIT: Duration = Duration::from_secs(55 * 60);
 /// Most runs end in less; only then is it worth looking for the execution.
 const PATIENCE: Duration = Duration::from_secs(2);
 /// How long after the reply, or after the bound, the execution may take to show up.
 const LOOK_FOR: Duration = Duration::from_secs(3);
 /// n8n refuses an activated workflow for a moment, until all of its parts know of it.
-const ACTIVATION: Duration = Duration::from_secs(8);
+const ACTIVATION: Duration = Duration::from_secs(15);
 const ACTIVATION_PAUSE: Duration = Duration::from_millis(200);
 /// How soon it is noticed that an execution was named.
 const GLANCE: Duration = Duration::from_millis(20);
@@ -55,7 +63,7 @@ pub(crate) struct Order {
     pub(crate) parameters: Map<String, Value>,
     /// Name of the trigger node; chosen where absent.
     pub(crate) trigger: Option<String>,
-    /// How long to wait for the end.
+    /// How long to wait for the end; as a task it is [`TASK_WAIT`].
     pub(crate) wait: Duration,
 }
 
@@ -63,6 +71,10 @@ pub(crate) struct Order {
 pub(crate) async fn run(n8n: &N8n, order: Order, call: &Call) -> Result<Run, ToolError> {
     let request_id = Uuid::new_v4().to_string();
     let mut watch = Watch::new(n8n, &order, &request_id, call);
+    if !call.knows_tasks() {
+        // Who asked for a task (2025-11-25) has it from the start.
+        watch.goes_on().await;
+    }
     let (workflow, newest) = join(
         n8n.api.workflow(&order.workflow),
         Search::newest(&n8n.api, &order.workflow),

@@ -2,7 +2,7 @@
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use mcp_core::tool::{Call, ToolError, ToolErrorKind};
 use tokio::time::{Instant, sleep};
@@ -10,13 +10,15 @@ use tokio::time::{Instant, sleep};
 use super::find::Search;
 use super::hooks::Hook;
 use super::outcome::Run;
-use super::{LOOK_FOR, Order};
+use super::{LOOK_FOR, Order, TASK_WAIT};
 use crate::N8n;
 use crate::api::{Execution, Failure, Listing};
 use crate::id::Id;
 
 pub(super) const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+/// Nobody waits at a connection for the end of a task.
+const TASK_PAUSE: Duration = Duration::from_secs(3);
 
 const RUNNING_FIRST: [Listing; 2] = [Listing::Running, Listing::EndedOrWaiting];
 const ENDED_FIRST: [Listing; 2] = [Listing::EndedOrWaiting, Listing::Running];
@@ -28,7 +30,11 @@ pub(super) struct Watch<'a> {
     pub(super) workflow: Id,
     call: &'a Call,
     begun: Instant,
+    /// The same by the clock.
+    called: SystemTime,
     wait: Duration,
+    /// It goes on as a task: then the bound is [`TASK_WAIT`].
+    is_task: AtomicBool,
     /// How long after the reply the execution may take to show up.
     look_for: Duration,
     /// The newest execution of the workflow before this run.
@@ -48,7 +54,9 @@ impl<'a> Watch<'a> {
             workflow: order.workflow.clone(),
             call,
             begun: Instant::now(),
+            called: SystemTime::now(),
             wait: order.wait,
+            is_task: AtomicBool::new(false),
             look_for: LOOK_FOR,
             after: None,
             is_anonymous: AtomicBool::new(false),
@@ -68,7 +76,34 @@ impl<'a> Watch<'a> {
 
     /// What is left until the bound.
     pub(super) fn left(&self) -> Duration {
-        (self.begun + self.wait).saturating_duration_since(Instant::now())
+        self.bound().saturating_duration_since(Instant::now())
+    }
+
+    /// What a request may take that n8n answers at the end of the run.
+    pub(super) fn longest(&self) -> Duration {
+        let wait = if self.call.knows_tasks() {
+            TASK_WAIT
+        } else {
+            self.left()
+        };
+        wait + LOOK_FOR
+    }
+
+    /// True once the bound is reached, and the call cannot go on as a task, which has a later one.
+    pub(super) async fn is_over(&self) -> bool {
+        self.left().is_zero() && (!self.goes_on().await || self.left().is_zero())
+    }
+
+    /// Goes on as a task, if the caller knows tasks; true if this is one now.
+    pub(super) async fn goes_on(&self) -> bool {
+        let is_task = self.is_task.load(Ordering::Relaxed) || self.call.go_on_as_task().await;
+        self.is_task.store(is_task, Ordering::Relaxed);
+        is_task
+    }
+
+    fn bound(&self) -> Instant {
+        let is_task = self.is_task.load(Ordering::Relaxed);
+        self.begun + if is_task { TASK_WAIT } else { self.wait }
     }
 
     pub(super) fn known(&self) -> Option<Id> {
@@ -87,7 +122,7 @@ impl<'a> Watch<'a> {
         loop {
             let replied = hook.answer().is_some();
             if !replied {
-                give_up = Instant::now().max(self.begun + self.wait) + self.look_for;
+                give_up = Instant::now().max(self.bound()) + self.look_for;
             }
             let listings = if replied { ENDED_FIRST } else { RUNNING_FIRST };
             match self.search().find(listings).await {
@@ -96,7 +131,7 @@ impl<'a> Watch<'a> {
                     return Ok(Some(execution));
                 }
                 Ok(None) if Instant::now() >= give_up => {
-                    let found = self.search().probe().await;
+                    let found = self.search().probe(self.called).await;
                     if let Some(execution) = &found {
                         self.remember(&execution.id);
                     }
@@ -107,7 +142,11 @@ impl<'a> Watch<'a> {
             }
             self.progress();
             hook.wait_or(sleep(pause)).await?;
-            pause = longer(pause);
+            pause = self.longer(pause);
+            if !replied {
+                // From then on there is more time.
+                self.is_over().await;
+            }
         }
     }
 
@@ -167,17 +206,22 @@ impl<'a> Watch<'a> {
     pub(super) async fn follow(&self, mut execution: Execution) -> Option<Run> {
         let mut pause = FIRST_PAUSE;
         let mut trouble = None;
-        while !execution.status.has_ended() && !execution.waits_for_somebody() {
-            let left = self.left();
-            if left.is_zero() {
+        while !execution.status.has_ended() {
+            // A task waits for that somebody.
+            let is_over = if execution.waits_for_somebody() {
+                !self.goes_on().await || self.left().is_zero()
+            } else {
+                self.is_over().await
+            };
+            if is_over {
                 return Some(match trouble {
                     Some(failure) => self.unfollowed(&execution.id, failure),
                     None => Run::of(execution),
                 });
             }
             self.progress();
-            sleep(pause.min(left)).await;
-            pause = longer(pause);
+            sleep(pause.min(self.left())).await;
+            pause = self.longer(pause);
             match self.n8n.api.execution(&execution.id, false).await {
                 Ok(Some(now)) => (execution, trouble) = (now, None),
                 Ok(None) => return None,
@@ -199,12 +243,17 @@ impl<'a> Watch<'a> {
         Some(Run::of(execution))
     }
 
+    pub(super) fn longer(&self, pause: Duration) -> Duration {
+        let is_task = self.is_task.load(Ordering::Relaxed);
+        (pause * 3 / 2).min(if is_task { TASK_PAUSE } else { LONGEST_PAUSE })
+    }
+
     pub(super) fn progress(&self) {
         let message = match self.execution.get() {
             Some(id) => format!("Execution {id} is running"),
             None => format!("Workflow {} was started", self.workflow),
         };
-        let total = self.wait.as_secs_f64();
+        let total = self.bound().duration_since(self.begun).as_secs_f64();
         self.call.progress(
             self.begun.elapsed().as_secs_f64().min(total),
             Some(total),
@@ -228,8 +277,4 @@ impl<'a> Watch<'a> {
         )
         .caused_by(cause)
     }
-}
-
-pub(super) fn longer(pause: Duration) -> Duration {
-    (pause * 3 / 2).min(LONGEST_PAUSE)
 }

@@ -27,14 +27,15 @@ pub(crate) struct RunWorkflow {
     parameters: Option<Map<String, Value>>,
     /// Name of the trigger node, where there are several.
     trigger: Option<String>,
-    /// Default 20; then the run goes on and `running` is returned.
+    /// Default 20; then the run goes on and `running` is returned. A task waits for the end, up to
+    /// 55 minutes.
     wait_seconds: Option<Bounded<0, 25>>,
 }
 
 impl Tool for RunWorkflow {
     const NAME: &'static str = "run_workflow";
     const EFFECT: Effect = Effect::Additive;
-    const TASK: TaskSupport = TaskSupport::Optional;
+    const TASK: TaskSupport = TaskSupport::Late;
     type Service = N8n;
     type Output = Run;
 

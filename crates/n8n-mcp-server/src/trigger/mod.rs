@@ -1,5 +1,6 @@
 //! The triggers of a workflow, and for each of them the way by which it can be started from here.
 
+mod field;
 #[cfg(test)]
 mod tests;
 mod url;
@@ -11,7 +12,8 @@ use serde_json::Value;
 use crate::api::{Node, Workflow};
 use crate::logins::Known;
 
-pub(crate) use url::{Chat, Field, Form, Webhook};
+pub(crate) use field::{Field, FieldKind};
+pub(crate) use url::{Chat, Form, Webhook};
 
 /// What starts a workflow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]

@@ -129,7 +129,7 @@ fn chats_and_forms_have_urls_too() {
         {"fieldLabel": "Your name", "requiredField": true},
         {"fieldType": "html", "html": "<b>"},
         {"fieldType": "hiddenField", "fieldName": "source"},
-        {"fieldLabel": "Colours", "fieldType": "checkbox"},
+        {"fieldLabel": "Colours", "fieldType": "checkbox", "fieldOptions": {"values": [{"option": "red"}]}},
     ]);
     let form = json!({"formFields": {"values": fields}, "options": {"path": "ask/me"}});
     let Ok(Way::Form(form)) = way("x.formTrigger", form, site(true, false)) else {
@@ -139,12 +139,12 @@ fn chats_and_forms_have_urls_too() {
     let rows: Vec<_> = form
         .fields
         .iter()
-        .map(|field| (&*field.name, field.index, field.required, field.several))
+        .map(|field| (&*field.name, field.index, field.required, &field.kind))
         .collect();
     let expected = [
-        ("Your name", 0, true, false),
-        ("source", 2, false, false),
-        ("Colours", 3, false, true),
+        ("Your name", 0, true, &FieldKind::Text),
+        ("source", 2, false, &FieldKind::Text),
+        ("Colours", 3, false, &FieldKind::Choices(vec!["red".into()])),
     ];
     assert_eq!(rows, expected);
 }
@@ -168,4 +168,23 @@ fn a_url_with_authentication_is_open_with_its_credential() {
     };
     assert_eq!(webhook.login.as_deref(), Some("Mine"));
     assert_eq!(way("Other"), Ok(Way::Mcp(Mode::Production)));
+}
+
+#[test]
+fn a_sub_workflow_tells_its_inputs() {
+    let inputs = |parameters: Value| {
+        let node =
+            json!({"name": "T", "type": "x.executeWorkflowTrigger", "parameters": parameters});
+        let node: Node = serde_json::from_value(node).unwrap();
+        let kind = Kind::SubWorkflow;
+        Trigger { node: &node, kind }.inputs()
+    };
+    let rows = json!({"values": [{"name": "n", "type": "number"}, {"name": "s"}, {"name": "x", "type": "any"}]});
+    let expected = [("n", "number"), ("s", "string"), ("x", "")];
+    let expected = expected.map(|(name, kind)| (name.to_owned(), kind));
+    assert_eq!(inputs(json!({"workflowInputs": rows})), expected);
+    let example = json!({"inputSource": "jsonExample", "jsonExample": "{\"a\": [1], \"b\": true}"});
+    let expected = [("a", "array"), ("b", "boolean")].map(|(name, kind)| (name.to_owned(), kind));
+    assert_eq!(inputs(example), expected);
+    assert!(inputs(json!({"inputSource": "passthrough", "workflowInputs": rows})).is_empty());
 }

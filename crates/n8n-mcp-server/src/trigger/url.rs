@@ -1,14 +1,12 @@
 //! The production URL of a trigger, if it is known without running anything.
 
 use reqwest::Method;
-use serde_json::{Map, Value};
+use serde_json::Value;
 
-use super::Trigger;
+use super::{Field, Trigger};
 
 /// Versions of the Form Trigger before this one have another URL.
 const FORM_WITH_PATH: f64 = 2.0;
-/// From this version on the fields of a form have names of their own.
-const FORM_WITH_NAMES: f64 = 2.4;
 
 /// A production webhook.
 #[derive(Clone, Debug, PartialEq)]
@@ -37,19 +35,6 @@ pub(crate) struct Form {
     pub(crate) fields: Vec<Field>,
     pub(crate) replies_late: bool,
     pub(crate) login: Option<String>,
-}
-
-/// What can be filled in.
-#[derive(Debug, PartialEq)]
-pub(crate) struct Field {
-    /// As the run sees it.
-    pub(crate) name: String,
-    /// As n8n counts it: not every field can be filled in.
-    pub(crate) index: usize,
-    pub(crate) required: bool,
-    /// Takes several of its options.
-    pub(crate) several: bool,
-    pub(crate) is_file: bool,
 }
 
 impl Trigger<'_> {
@@ -121,34 +106,6 @@ impl Trigger<'_> {
             fields: self.fields(),
             replies_late: self.replies_late(),
             login,
-        })
-    }
-
-    fn fields(&self) -> Vec<Field> {
-        let all = self.node.parameters.get("formFields");
-        let all = all.and_then(|fields| fields.get("values")?.as_array());
-        let fields = all.into_iter().flatten().enumerate();
-        let fields = fields.filter_map(|(index, field)| self.field(index, field.as_object()?));
-        fields.collect()
-    }
-
-    fn field(&self, index: usize, field: &Map<String, Value>) -> Option<Field> {
-        let text = |key: &str| field.get(key).and_then(Value::as_str);
-        let yes = |key: &str| field.get(key) == Some(&Value::Bool(true));
-        let kind = text("fieldType").unwrap_or("text");
-        let label = text("fieldLabel");
-        let own = text("fieldName").filter(|name| !name.is_empty());
-        let name = if self.node.type_version >= FORM_WITH_NAMES || label.is_none() {
-            own.or(label)
-        } else {
-            label
-        };
-        (kind != "html").then_some(Field {
-            name: name?.to_owned(),
-            index,
-            required: yes("requiredField"),
-            several: yes("multiselect") || matches!(kind, "checkbox" | "radio"),
-            is_file: kind == "file",
         })
     }
 

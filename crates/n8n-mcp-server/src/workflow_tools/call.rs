@@ -3,13 +3,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use mcp_core::tool::{ArgumentError, BoundTool, Call, Definition, Output, Running};
+use mcp_core::tool::{ArgumentError, BoundTool, Call, Definition, Output, Running, Tool as _};
 use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Map, Value, json};
 
 use super::definition::Offered;
 use crate::N8n;
 use crate::run::{Order, Run, run};
+use crate::tools::RunWorkflow;
 
 /// Below what clients and servers commonly allow a call: 30 s.
 const WAIT: Duration = Duration::from_secs(20);
@@ -35,13 +36,13 @@ impl WorkflowTool {
             "outputSchema": Run::schema(),
             // What the workflow does is not known here.
             "annotations": {"readOnlyHint": false, "destructiveHint": true, "openWorldHint": true},
-            "execution": {"taskSupport": "optional"},
         });
         let item = to_raw_value(&item).ok()?;
         let definition = Definition::imported(name.clone(), name, &item);
-        let definition = definition
+        let mut definition = definition
             .inspect_err(|error| tracing::warn!(error, "workflow {} is no tool", offered.workflow))
             .ok()?;
+        definition.task = RunWorkflow::TASK;
         let tool = Self {
             n8n: Arc::clone(n8n),
             offered: offered.clone(),

@@ -36,12 +36,12 @@ pub(super) fn offered(workflow: &Workflow, means: Means<'_>) -> Option<Offered> 
         .filter_map(|trigger| Some((trigger, trigger.way(site).ok()?)));
     // A test is no run.
     let real = open.filter(|(_, way)| !matches!(way, Way::Mcp(Mode::Test)));
-    let (trigger, way) = real.min_by_key(|(trigger, way)| rank(trigger, way))?;
+    let (trigger, _) = real.min_by_key(|(trigger, way)| rank(trigger, way))?;
     let notes: Vec<&str> = workflow.live_nodes().iter().filter_map(note).collect();
     let input = notes
         .iter()
         .find_map(|note| schema::in_note(note))
-        .unwrap_or_else(|| schema::of_trigger(trigger, &way, workflow.live_nodes()));
+        .unwrap_or_else(|| schema::of_trigger(trigger, workflow.live_nodes()));
     Some(Offered {
         workflow: id,
         title: workflow.name.clone(),

@@ -21,6 +21,8 @@ use crate::api::Workflow;
 use crate::tools::RunWorkflow;
 use crate::trigger::Means;
 
+pub(crate) use schema::of_trigger as parameters_of;
+
 use call::WorkflowTool;
 use definition::{Offered, offered};
 use name::names;

@@ -6,10 +6,13 @@ use regex::Regex;
 use serde_json::{Map, Value, json};
 
 use crate::api::Node;
-use crate::trigger::{Kind, Trigger, Way};
+use crate::trigger::{FieldKind, Kind, Trigger};
 
 /// Parameters that are found in expressions; more are not listed.
 const MAX_FOUND: usize = 30;
+
+/// Options of a field; more than these are not listed.
+const MAX_OPTIONS: usize = 50;
 
 /// `body.x`, `query?.x`, `body["x"]`: what an expression reads of a webhook's request.
 static READ: LazyLock<Option<Regex>> = LazyLock::new(|| {
@@ -52,27 +55,22 @@ pub(super) fn without_code(note: &str) -> String {
 }
 
 /// What the trigger itself says of its parameters.
-pub(super) fn of_trigger(trigger: &Trigger<'_>, way: &Way, nodes: &[Node]) -> Value {
+pub(crate) fn of_trigger(trigger: &Trigger<'_>, nodes: &[Node]) -> Value {
     let mut properties = Map::new();
     let mut required: Vec<String> = Vec::new();
-    match (way, trigger.kind) {
-        (Way::Form(form), _) => {
-            for field in form.fields.iter().filter(|field| !field.is_file) {
-                let property = if field.several {
-                    json!({"type": "array", "items": {"type": "string"}})
-                } else {
-                    json!({"type": "string"})
-                };
-                properties.insert(field.name.clone(), property);
-                required.extend(field.required.then(|| field.name.clone()));
+    match trigger.kind {
+        Kind::Form => {
+            for field in trigger.fields() {
+                properties.insert(field.name.clone(), of_field(&field.kind));
+                required.extend(field.required.then_some(field.name));
             }
         }
-        (_, Kind::Chat) => {
+        Kind::Chat => {
             let property = json!({"type": "string", "description": "The message."});
             properties.insert("chatInput".into(), property);
             required.push("chatInput".into());
         }
-        (_, Kind::Webhook) => {
+        Kind::Webhook => {
             let path = trigger.webhook().map(|webhook| webhook.path);
             for segment in path.iter().flatten() {
                 if let Some(name) = segment.strip_prefix(':') {
@@ -87,26 +85,52 @@ pub(super) fn of_trigger(trigger: &Trigger<'_>, way: &Way, nodes: &[Node]) -> Va
                     .or_insert_with(|| json!({"type": "string"}));
             }
         }
-        (_, Kind::Form) => {
-            let fields = trigger
-                .node
-                .parameters
-                .get("formFields")
-                .map(|fields| &fields["values"]);
-            for field in fields.and_then(Value::as_array).into_iter().flatten() {
-                let name = field["fieldName"].as_str().or(field["fieldLabel"].as_str());
-                if let Some(name) = name {
-                    properties.insert(name.to_owned(), json!({"type": "string"}));
-                }
+        Kind::SubWorkflow => {
+            for (name, kind) in trigger.inputs() {
+                let property = match kind {
+                    "" => json!({}),
+                    "array" => json!({"type": "array", "items": {}}),
+                    kind => json!({ "type": kind }),
+                };
+                properties.insert(name, property);
             }
         }
-        _ => {}
+        Kind::Schedule | Kind::Manual | Kind::Event => {}
     }
     let mut schema = json!({"type": "object", "properties": properties});
     if !required.is_empty() {
         schema["required"] = required.into();
     }
     schema
+}
+
+fn of_field(kind: &FieldKind) -> Value {
+    match kind {
+        FieldKind::Text => json!({"type": "string"}),
+        FieldKind::Number => json!({"type": "number"}),
+        FieldKind::Date => json!({"type": "string", "format": "date"}),
+        FieldKind::Email => json!({"type": "string", "format": "email"}),
+        FieldKind::Choice(options) | FieldKind::Radio(options) => one_of(options),
+        FieldKind::Choices(options) => json!({"type": "array", "items": one_of(options)}),
+        FieldKind::File { several: false } => file(),
+        FieldKind::File { several: true } => json!({"type": "array", "items": file()}),
+    }
+}
+
+fn one_of(options: &[String]) -> Value {
+    if options.is_empty() || options.len() > MAX_OPTIONS {
+        json!({"type": "string"})
+    } else {
+        json!({"type": "string", "enum": options})
+    }
+}
+
+fn file() -> Value {
+    let text = json!({"type": "string"});
+    json!({
+        "type": "object", "description": "A file: `text` or `base64`.",
+        "properties": {"name": text, "type": text, "text": text, "base64": text},
+    })
 }
 
 /// The parameters that expressions and code of the nodes read, in order.

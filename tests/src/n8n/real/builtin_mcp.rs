@@ -10,7 +10,7 @@ use super::super::site::{
     Site, called_by_another, chat, echo, fail, manual, schedule, set, wait, webhook,
 };
 use super::super::{SERVER, done, refused};
-use super::run;
+use super::{run, run_with};
 use crate::harness::{Server, stdio};
 
 #[tokio::test]
@@ -125,7 +125,7 @@ async fn manual_triggers_and_sub_workflows_are_handed_parameters_in_test_mode() 
         if site.is_old().await {
             refused(&client, "run_workflow", arguments).await;
         } else {
-            let ran = done(&client, "run_workflow", arguments).await;
+            let ran = run_with(&client, arguments).await;
             assert_eq!(ran["output"], json!({"result": "pinned"}), "{ran}");
             assert_eq!(ran["way"], "mcp_test");
             let execution = site.execution(&ran).await;

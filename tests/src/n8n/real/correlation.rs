@@ -5,12 +5,14 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use serde_json::{Value, json};
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 
 use super::super::site::{Site, Workflow, chat, echo, form, schedule, set, wait, webhook};
 use super::super::{SERVER, done};
-use super::run;
+use super::{run, run_with};
 use crate::harness::Server;
+
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Twenty runs at once; each must name an execution of its own, and none may have run twice.
 async fn twenty(site: &Site, workflow: &Workflow, parameters: impl Fn(usize) -> Value) {
@@ -21,7 +23,7 @@ async fn twenty(site: &Site, workflow: &Workflow, parameters: impl Fn(usize) -> 
         let given = parameters(n);
         let arguments =
             json!({"workflow_id": workflow.id, "parameters": given, "wait_seconds": 25});
-        let ran = done(&client, "run_workflow", arguments).await;
+        let ran = Box::pin(run_with(&client, arguments)).await;
         let execution = site.execution(&ran).await;
         assert_eq!(execution["workflowId"], *workflow.id);
         if let Some((_, text)) = given.as_object().unwrap().iter().next() {
@@ -34,8 +36,18 @@ async fn twenty(site: &Site, workflow: &Workflow, parameters: impl Fn(usize) -> 
     let ids: HashSet<String> = join_all((0..20).map(one)).await.into_iter().collect();
     assert_eq!(ids.len(), 20);
     let list = format!("/executions?workflowId={}&limit=100", workflow.id);
-    let all = site.api("GET", &list, None).await;
-    assert_eq!(all["data"].as_array().unwrap().len(), 20, "none ran twice");
+    // n8n lists an execution a moment after it has ended.
+    let listed = timeout(PATIENCE, async {
+        loop {
+            let all = site.api("GET", &list, None).await;
+            let count = all["data"].as_array().unwrap().len();
+            if count >= 20 {
+                return count;
+            }
+            sleep(Duration::from_millis(200)).await;
+        }
+    });
+    assert_eq!(listed.await.expect("all are listed"), 20, "none ran twice");
 }
 
 #[tokio::test]

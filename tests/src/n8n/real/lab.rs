@@ -43,8 +43,7 @@ impl Lab {
 
     /// Runs a workflow; its result, whatever it is.
     pub(super) async fn run(&self, workflow: &Workflow, parameters: Value) -> Value {
-        let arguments = json!({"workflow_id": workflow.id, "parameters": parameters});
-        self.done("run_workflow", arguments).await
+        Box::pin(super::run(&self.client, workflow, parameters)).await
     }
 
     /// Names of the tools that are listed.

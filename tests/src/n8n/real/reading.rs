@@ -1,8 +1,10 @@
 //! Against a real n8n: what is read, and what is refused.
 
-use serde_json::json;
+use serde_json::{Value, json};
 
-use super::super::site::{Site, Workflow, echo, manual, set, unique, webhook_at};
+use super::super::site::{
+    Site, Workflow, called_by_another, chat, echo, manual, set, unique, webhook_at,
+};
 use super::super::{SERVER, done, refused};
 use crate::harness::Server;
 
@@ -152,6 +154,36 @@ async fn bad_arguments_are_named() {
     ] {
         let message = refused(&client, tool, arguments.clone()).await;
         assert!(message.contains(part), "{arguments}: {message}");
+    }
+}
+
+#[tokio::test]
+async fn a_trigger_tells_what_it_takes() {
+    let Some(site) = Site::new() else { return };
+    let server = Server::start(SERVER, &site.env()).await;
+    let client = server.client().await;
+    let rows = json!({"values": [{"name": "count", "type": "number"}, {"name": "what"}]});
+    let mut by_rows = called_by_another();
+    by_rows["parameters"] = json!({ "workflowInputs": rows });
+    let mut by_example = called_by_another();
+    by_example["parameters"] =
+        json!({"inputSource": "jsonExample", "jsonExample": "{\"count\": 1, \"what\": \"x\"}"});
+    let typed = json!({"count": {"type": "number"}, "what": {"type": "string"}});
+    for (trigger, expected) in [
+        (by_rows, typed.clone()),
+        (by_example, typed),
+        (called_by_another(), Value::Null),
+        (
+            chat(),
+            json!({"chatInput": {"type": "string", "description": "The message."}}),
+        ),
+    ] {
+        let workflow = site.draft(vec![trigger], json!({})).await;
+        let arguments = json!({"workflow_id": workflow.id});
+        let shown = done(&client, "get_workflow", arguments).await;
+        let parameters = &shown["triggers"][0]["parameters"];
+        assert_eq!(parameters["properties"], expected, "{shown}");
+        site.delete(&workflow).await;
     }
 }
 

@@ -162,6 +162,42 @@ async fn a_form_with_fields_of_many_kinds() {
 }
 
 #[tokio::test]
+async fn a_form_with_files() {
+    let Some(site) = Site::new() else { return };
+    let server = Server::start(SERVER, &site.env_without_mcp()).await;
+    let client = server.client().await;
+    let fields = json!([
+        {"fieldLabel": "CV", "fieldType": "file", "multipleFiles": false, "requiredField": true},
+        {"fieldLabel": "More", "fieldType": "file", "multipleFiles": true},
+    ]);
+    let expression = "={{ JSON.stringify([$json.CV.filename, $json.CV.mimetype, $json.CV.size, \
+                      $json.More.map(file => file.filename), $binary.CV.fileName]) }}";
+    let workflow = site.live(vec![form_with(&fields), set(expression)]).await;
+    let file = json!({"name": "Änne \"A\".csv", "type": "text/csv", "base64": "YSxiCg=="});
+    let more = json!(["one", {"name": "two.md", "text": "# two"}]);
+    let filled = run(&client, &workflow, json!({"CV": file, "More": more})).await;
+    let result = filled["output"]["result"].as_str().unwrap_or_default();
+    let result: serde_json::Value = serde_json::from_str(result).expect(result);
+    assert!(result[0].as_str().unwrap().starts_with("Änne "), "{filled}");
+    assert_eq!((&result[1], &result[2]), (&json!("text/csv"), &json!(4)));
+    assert_eq!(result[3], json!(["file.txt", "two.md"]), "{filled}");
+    assert!(result[4].is_string(), "{filled}");
+    for (parameters, part) in [
+        (json!({}), "asks for `parameters.CV`"),
+        (
+            json!({"CV": {"path": "/etc/passwd"}}),
+            "`parameters.CV` is a file",
+        ),
+        (json!({"CV": ["a", "b"]}), "`parameters.CV` takes one file"),
+    ] {
+        let arguments = json!({"workflow_id": workflow.id, "parameters": parameters});
+        let message = refused(&client, "run_workflow", arguments).await;
+        assert!(message.contains(part), "{message}");
+    }
+    site.delete(&workflow).await;
+}
+
+#[tokio::test]
 async fn over_stdio() {
     let Some(site) = Site::new() else { return };
     let client = stdio(SERVER, &site.env_without_mcp()).await;

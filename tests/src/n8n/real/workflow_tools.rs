@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use tokio::time::{sleep, timeout};
 
 use super::lab::{Lab, sticky};
-use crate::n8n::site::{Workflow, chat, echo, form, set, unique, webhook, webhook_at};
+use crate::n8n::site::{Workflow, chat, echo, form, form_with, set, unique, webhook, webhook_at};
 
 /// A lab whose tools are the workflows with a tag of their own.
 async fn lab() -> Option<(Lab, String)> {
@@ -131,6 +131,47 @@ async fn the_schema_comes_from_the_trigger_or_a_note() {
     for workflow in [&by_path, &by_form, &by_chat, &by_note] {
         lab.site.delete(workflow).await;
     }
+    delete_tag(&lab, &tag).await;
+}
+
+#[tokio::test]
+async fn a_form_tells_the_types_of_its_fields() {
+    let Some((lab, tag)) = lab().await else {
+        return;
+    };
+    let colours = json!({"values": [{"option": "red"}, {"option": "blue"}]});
+    let fields = json!([
+        {"fieldLabel": "age", "fieldType": "number", "requiredField": true},
+        {"fieldLabel": "day", "fieldType": "date"},
+        {"fieldLabel": "one", "fieldType": "dropdown", "fieldOptions": colours},
+        {"fieldLabel": "some", "fieldType": "checkbox", "fieldOptions": colours},
+        {"fieldLabel": "cv", "fieldType": "file", "multipleFiles": false},
+    ]);
+    let expression = "={{ JSON.stringify([$json.age, $json.day, $json.one, $json.some]) }}";
+    let workflow = lab
+        .site
+        .live(vec![form_with(&fields), set(expression)])
+        .await;
+    lab.put_tags(&workflow, &[&tag]).await;
+    let name = name(&workflow);
+    listed(&lab, &name, true).await;
+    let schema = definition(&lab, &name).await["inputSchema"].clone();
+    let choice = json!({"type": "string", "enum": ["red", "blue"]});
+    for (field, expected) in [
+        ("age", json!({"type": "number"})),
+        ("day", json!({"type": "string", "format": "date"})),
+        ("one", choice.clone()),
+        ("some", json!({"type": "array", "items": choice})),
+    ] {
+        assert_eq!(schema["properties"][field], expected, "{schema}");
+    }
+    assert_eq!(schema["properties"]["cv"]["type"], "object", "{schema}");
+    assert_eq!(schema["required"], json!(["age"]));
+    let given = json!({"age": 7, "day": "2026-12-31", "one": "red", "some": ["blue"]});
+    let run = lab.done(&name, given).await;
+    let expected = r#"[7,"2026-12-31","red",["blue"]]"#;
+    assert_eq!(run["output"], json!({ "result": expected }), "{run}");
+    lab.site.delete(&workflow).await;
     delete_tag(&lab, &tag).await;
 }
 

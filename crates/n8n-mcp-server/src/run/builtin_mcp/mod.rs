@@ -24,8 +24,11 @@ use crate::trigger::Mode;
 
 use generation::Generation;
 
-/// What starting a run may take where n8n does not wait for its end.
+/// What an answer may take.
 const TIMEOUT: Duration = Duration::from_secs(10);
+/// What starting a run may take where n8n does not wait for its end, if the caller waits as long:
+/// without the answer nobody knows which execution it is.
+const SLOW_START: Duration = Duration::from_secs(60);
 /// What n8n says of a workflow whose activation has not come through; nothing was started then.
 const UNPUBLISHED: &str = "has no published (active) version";
 /// n8n's own sentences are short; what is longer is something else.
@@ -130,7 +133,11 @@ impl BuiltinMcp {
         }
         let (tool, arguments) = generation.call(workflow, start, request_id);
         let waits = is_test || generation == Generation::Waiting;
-        let timeout = if waits { within } else { TIMEOUT };
+        let timeout = if waits {
+            within
+        } else {
+            within.clamp(TIMEOUT, SLOW_START)
+        };
         let retries = start.mode == Mode::Production;
         let session = Arc::clone(&session);
         let answer =

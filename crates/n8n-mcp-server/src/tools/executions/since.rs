@@ -1,16 +1,16 @@
 //! Points in time as callers give them: a date, or how long ago.
 
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::SystemTime;
 
-use mcp_core::date::civil_date;
 use mcp_core::tool::ToolError;
+
+use crate::time::rfc3339;
 
 /// `90s`, `30m`, `24h`, `7d`, or RFC 3339, as RFC 3339 in UTC.
 pub(super) fn parse(text: &str, now: SystemTime) -> Result<String, ToolError> {
     let text = text.trim();
     if let Some(seconds) = ago(text) {
-        let now = now.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
-        return Ok(rfc3339(now.saturating_sub(seconds)));
+        return Ok(rfc3339(now, seconds));
     }
     let bytes = text.as_bytes();
     let is_date = bytes.len() >= 10
@@ -43,18 +43,9 @@ fn ago(text: &str) -> Option<u64> {
     count.parse::<u64>().ok()?.checked_mul(seconds)
 }
 
-fn rfc3339(seconds: u64) -> String {
-    let days = i64::try_from(seconds / 86_400).unwrap_or_default();
-    let (year, month, day) = civil_date(days);
-    let (hour, minute, second) = (seconds / 3_600 % 24, seconds / 60 % 60, seconds % 60);
-    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z")
-}
-
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
-    use super::*;
+    use std::time::{Duration, UNIX_EPOCH};
 
     #[test]
     fn times_are_given_in_two_ways() {

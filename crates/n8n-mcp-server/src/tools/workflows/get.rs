@@ -4,13 +4,14 @@ use mcp_core::tool::{Call, Effect, Tool, ToolError};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use crate::N8n;
 use crate::api::{Definition, Node, Workflow};
 use crate::id::Id;
 use crate::trigger::{Kind, Means, Site, Trigger, Way, triggers};
 use crate::workflow::check::runs_code;
+use crate::workflow_tools::parameters_of;
 
 /// One workflow: its nodes, how they are connected, and how each trigger can be run.
 #[derive(Deserialize, JsonSchema)]
@@ -73,6 +74,9 @@ struct TriggerRow {
     /// Below `/webhook/`.
     #[serde(skip_serializing_if = "Option::is_none")]
     path: Option<String>,
+    /// JSON Schema of what it takes, as far as it tells.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    parameters: Option<Map<String, Value>>,
     /// run_workflow can start it.
     runnable: bool,
     /// Why not, and what would help.
@@ -145,7 +149,7 @@ fn about(workflow: &Workflow, means: Means<'_>) -> Details {
         tags: workflow.tags.iter().map(|tag| tag.name.clone()).collect(),
         triggers: triggers(workflow)
             .iter()
-            .map(|trigger| row(trigger, site))
+            .map(|trigger| row(trigger, workflow, site))
             .collect(),
         nodes: Vec::new(),
         connections: Vec::new(),
@@ -155,7 +159,7 @@ fn about(workflow: &Workflow, means: Means<'_>) -> Details {
     }
 }
 
-fn row(trigger: &Trigger<'_>, site: Site<'_>) -> TriggerRow {
+fn row(trigger: &Trigger<'_>, workflow: &Workflow, site: Site<'_>) -> TriggerRow {
     let way = trigger.way(site);
     let webhook = match &way {
         Ok(Way::Webhook(webhook)) => Some(webhook.clone()),
@@ -167,8 +171,16 @@ fn row(trigger: &Trigger<'_>, site: Site<'_>) -> TriggerRow {
         kind: trigger.kind,
         method: webhook.as_ref().map(|webhook| webhook.method.to_string()),
         path: webhook.map(|webhook| webhook.path.join("/")),
+        parameters: parameters(trigger, workflow),
         runnable: way.is_ok(),
         reason: way.err(),
+    }
+}
+
+fn parameters(trigger: &Trigger<'_>, workflow: &Workflow) -> Option<Map<String, Value>> {
+    match parameters_of(trigger, workflow.live_nodes()) {
+        Value::Object(schema) => Some(schema).filter(|schema| schema["properties"] != json!({})),
+        _ => None,
     }
 }
 
