@@ -46,15 +46,42 @@ impl Members {
 
     /// The object.
     pub fn encode(&self) -> String {
-        format!("{{{}}}", self.inner())
+        let mut object = String::with_capacity(self.size() + 2);
+        object.push('{');
+        self.write(&mut object);
+        object.push('}');
+        object
     }
 
     /// What stands between its braces.
     pub fn inner(&self) -> String {
-        let member = |(key, value): &(String, Box<RawValue>)| {
-            format!("{}:{}", serde_json::Value::from(key.as_str()), value.get())
-        };
-        self.0.iter().map(member).collect::<Vec<_>>().join(",")
+        let mut inner = String::with_capacity(self.size());
+        self.write(&mut inner);
+        inner
+    }
+
+    fn write(&self, out: &mut String) {
+        for (at, (key, value)) in self.0.iter().enumerate() {
+            if at > 0 {
+                out.push(',');
+            }
+            if key
+                .bytes()
+                .any(|byte| matches!(byte, b'"' | b'\\' | ..b' '))
+            {
+                out.push_str(&serde_json::Value::from(key.as_str()).to_string());
+            } else {
+                out.extend(["\"", key, "\""]);
+            }
+            out.push(':');
+            out.push_str(value.get());
+        }
+    }
+
+    /// Bytes between its braces; a few more where a name has escapes.
+    fn size(&self) -> usize {
+        let size = |(key, value): &(String, Box<RawValue>)| key.len() + value.get().len() + 4;
+        self.0.iter().map(size).sum()
     }
 }
 
