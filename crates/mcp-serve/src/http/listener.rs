@@ -27,8 +27,6 @@ use super::{Guard, Limits};
 
 /// Headers of one request, in bytes; more is answered with 431.
 const MAX_HEAD: usize = 32 * 1024;
-/// Header fields of one request.
-const MAX_FIELDS: usize = 64;
 
 /// An open port, not yet served.
 pub struct Listener {
@@ -129,7 +127,8 @@ impl Listener {
             let mut connection = http1::Builder::new()
                 .timer(TokioTimer::new())
                 .header_read_timeout(limits.head)
-                .max_headers(MAX_FIELDS)
+                // No `max_headers`: hyper's own limit of 100 fields lies on the stack, another one in
+                // memory that every request fills anew.
                 .max_buf_size(MAX_HEAD)
                 // No `pipeline_flush`: it holds an answer back until the next request is there, and the
                 // answer to a head that is none for ever.
