@@ -26,6 +26,7 @@ mod when;
 use std::sync::Arc;
 use std::time::Duration;
 
+use clap::FromArgMatches as _;
 use mcp_core::prompt::PromptSet;
 use mcp_core::resource::ResourceSet;
 use mcp_core::server::{Changes, Server};
@@ -37,8 +38,9 @@ pub use options::DockerOptions;
 use policy::Policy;
 use redact::Redactor;
 
-/// The Docker server, as [`mcp_serve::run`] takes it.
-pub struct DockerServer;
+/// The Docker server, as [`mcp_serve::run`] takes it. Where it is not `DESTRUCTIVE` it offers no tool
+/// that could only lose something; see [`loses_nothing`].
+pub struct DockerServer<const DESTRUCTIVE: bool = true>;
 
 /// What the tools work on: an engine, and what may be shown of it.
 pub struct Docker {
@@ -48,7 +50,17 @@ pub struct Docker {
     changes: Changes,
 }
 
-impl mcp_serve::Product for DockerServer {
+/// Whether this server was started with `--no-destructive`: by the command line, the environment or
+/// the policy file. It has to be known before there are tools to choose from. What is wrong in any of
+/// the three is left to be said by who reads them to use them.
+pub fn loses_nothing() -> bool {
+    let matches = mcp_serve::command::<DockerServer>().try_get_matches().ok();
+    let options = matches.and_then(|matches| DockerOptions::from_arg_matches(&matches).ok());
+    let policy = options.and_then(|options| Policy::of(&options).ok());
+    policy.is_some_and(|policy| policy.destructive().is_err())
+}
+
+impl<const DESTRUCTIVE: bool> mcp_serve::Product for DockerServer<DESTRUCTIVE> {
     const NAME: &'static str = "docker-mcp-server";
     const DESCRIPTION: &'static str =
         "Docker containers: list, inspect, start, stop, restart, and read their logs";
@@ -57,7 +69,11 @@ impl mcp_serve::Product for DockerServer {
     type Service = Docker;
 
     fn tools() -> Toolset<Docker> {
-        tools::all()
+        if DESTRUCTIVE {
+            tools::all()
+        } else {
+            tools::harmless()
+        }
     }
 
     fn resources() -> ResourceSet<Docker> {

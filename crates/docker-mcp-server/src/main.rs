@@ -1,5 +1,13 @@
 //! MCP server for Docker containers.
 
-fn main() -> std::process::ExitCode {
-    mcp_serve::run::<docker_mcp_server::DockerServer>()
+use std::process::ExitCode;
+
+use docker_mcp_server::{DockerServer, loses_nothing};
+
+fn main() -> ExitCode {
+    if loses_nothing() {
+        mcp_serve::run::<DockerServer<false>>()
+    } else {
+        mcp_serve::run::<DockerServer>()
+    }
 }

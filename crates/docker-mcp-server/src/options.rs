@@ -48,7 +48,7 @@ pub struct DockerOptions {
     #[arg(long, env = "DOCKER_MCP_ALLOW_EXEC", value_parser = FalseyValueParser::new())]
     pub allow_exec: bool,
 
-    /// Refuse whatever stops, removes or overwrites something.
+    /// Neither offer nor do what stops, removes or overwrites something.
     #[arg(long, env = "DOCKER_MCP_NO_DESTRUCTIVE", value_parser = FalseyValueParser::new())]
     pub no_destructive: bool,
 

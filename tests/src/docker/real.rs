@@ -4,6 +4,8 @@ mod budgets;
 mod canaries;
 mod diagnose;
 mod live;
+mod podman;
 mod prompts;
 mod resources;
+mod tls;
 mod tools;

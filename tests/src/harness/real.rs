@@ -53,6 +53,16 @@ pub(crate) fn server_of_others(name: &str) -> Option<Vec<String>> {
     Some(serde_json::from_str(&command).unwrap())
 }
 
+/// `DOCKER_HOST` of Podman, with the same image.
+pub(crate) fn podman() -> Option<String> {
+    variable("MCP_TEST_PODMAN_HOST")
+}
+
+/// The folder of the program `docker-compose`.
+pub(crate) fn compose_dir() -> Option<String> {
+    variable("MCP_TEST_COMPOSE_DIR")
+}
+
 fn variable(name: &str) -> Option<String> {
     let value = std::env::var(name).ok().filter(|value| !value.is_empty());
     if value.is_none() {

@@ -1,5 +1,6 @@
 //! Where the engine listens: read from the options, opened when it is first needed.
 
+use std::ffi::OsString;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
@@ -72,6 +73,18 @@ impl Target {
     /// Whether the engine is on this machine.
     pub(crate) fn is_local(&self) -> bool {
         matches!(self, Self::Unix(_) | Self::Pipe(_))
+    }
+
+    /// The variables by which other programs of Docker find the same engine.
+    pub(crate) fn environment(&self) -> Vec<(&'static str, OsString)> {
+        let mut environment = vec![("DOCKER_HOST", self.to_string().into())];
+        if let Self::Tls(_, files) = self
+            && let Some(dir) = files.ca.parent()
+        {
+            environment.push(("DOCKER_TLS_VERIFY", "1".into()));
+            environment.push(("DOCKER_CERT_PATH", dir.into()));
+        }
+        environment
     }
 
     /// Reads an address in the form of `DOCKER_HOST`.
@@ -201,6 +214,9 @@ mod tests {
         let target = Target::parse("tcp://box", Some(files)).unwrap();
         assert!(matches!(&target, Target::Tls(..)));
         assert_eq!(target.to_string(), "tcp://box:2376");
+        let environment = target.environment();
+        assert!(environment.contains(&("DOCKER_CERT_PATH", "/c".into())));
+        assert_eq!(Target::Tcp("box:1".into()).environment().len(), 1);
     }
 
     #[test]

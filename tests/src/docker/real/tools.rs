@@ -2,6 +2,7 @@
 
 mod asking;
 mod compose;
+mod compose_cli;
 mod containers;
 mod exec;
 mod files;

@@ -15,14 +15,11 @@ use crate::Docker;
 const KEPT: usize = 32 << 10;
 /// What the program needs of this server's environment. The rest may hold secrets, which a compose
 /// file could read.
-const PASSED: [&str; 8] = [
+const PASSED: [&str; 5] = [
     "PATH",
     "HOME",
     "LD_LIBRARY_PATH",
     "DOCKER_CONFIG",
-    "DOCKER_CONTEXT",
-    "DOCKER_TLS_VERIFY",
-    "DOCKER_CERT_PATH",
     "SYSTEMROOT",
 ];
 
@@ -120,7 +117,7 @@ fn command(docker: &Docker, directory: &Path, words: &[&str]) -> Command {
         .current_dir(directory)
         .env_clear()
         .envs(passed)
-        .env("DOCKER_HOST", docker.engine.target().to_string())
+        .envs(docker.engine.target().environment())
         .stdin(Stdio::null())
         .kill_on_drop(true);
     command

@@ -300,52 +300,66 @@ async fn only_what_was_created_here_is_changed() {
 
 #[tokio::test]
 async fn nothing_is_lost_without_destruction() {
-    let Some(mut lab) = lab(&[
+    let dir = std::env::temp_dir().join(format!("mcp-{}", uuid::Uuid::new_v4().simple()));
+    fs::create_dir_all(&dir).unwrap();
+    let policy = dir.join("policy.json");
+    fs::write(&policy, r#"{"no_destructive": true}"#).unwrap();
+    // The file says it as well as the variable.
+    for (name, value) in [
         ("DOCKER_MCP_NO_DESTRUCTIVE", "1"),
-        ("DOCKER_MCP_ALLOW_EXEC", "1"),
-    ])
-    .await
-    else {
-        return;
-    };
-    let name = lab.run("web", &["sleep", "600"], json!({})).await;
-    for (tool, arguments) in [
-        ("stop_container", json!({"container": name})),
-        ("restart_container", json!({"container": name})),
-        (
-            "kill_container",
-            json!({"container": name, "confirm": name}),
-        ),
-        (
-            "remove_container",
-            json!({"container": name, "force": true, "confirm": name}),
-        ),
-        (
-            "execute_command",
-            json!({"container": name, "command": ["true"]}),
-        ),
-        (
-            "disconnect_network",
-            json!({"container": name, "network": "bridge", "confirm": name}),
-        ),
-        (
-            "remove_image",
-            json!({"image": "busybox:test", "confirm": "busybox:test"}),
-        ),
-        (
-            "prune",
-            json!({"what": "containers", "apply": true, "confirm": "containers"}),
-        ),
+        ("DOCKER_MCP_POLICY", policy.to_str().unwrap()),
     ] {
-        let result = call(&lab.server, tool, arguments).await;
-        let text = result.to_string();
-        assert!(
-            text.contains("no-destructive") || text.contains("nknown tool"),
-            "{tool}: {text}"
+        let env = [(name, value), ("DOCKER_MCP_ALLOW_EXEC", "1")];
+        let Some(mut lab) = lab(&env).await else {
+            return;
+        };
+        let name = lab.run("web", &["sleep", "600"], json!({})).await;
+        // What could do nothing is not offered.
+        let listed = lab.server.result("tools/list", json!({})).await;
+        let listed: Vec<_> = listed["tools"].as_array().unwrap().iter().collect();
+        let destructive = listed
+            .iter()
+            .filter(|tool| tool["annotations"]["destructiveHint"] == true)
+            .map(|tool| tool["name"].as_str().unwrap());
+        assert_eq!(
+            destructive.collect::<Vec<_>>(),
+            ["copy_to_container", "prune"]
         );
+        for (tool, arguments) in [
+            ("stop_container", json!({"container": name})),
+            ("restart_container", json!({"container": name})),
+            (
+                "remove_container",
+                json!({"container": name, "force": true, "confirm": name}),
+            ),
+            (
+                "execute_command",
+                json!({"container": name, "command": ["true"]}),
+            ),
+            (
+                "remove_image",
+                json!({"image": "busybox:test", "confirm": "busybox:test"}),
+            ),
+        ] {
+            let params = json!({"name": tool, "arguments": arguments});
+            let error = lab.server.error("tools/call", params).await;
+            assert_eq!(error["code"], -32602, "{tool}: {error}");
+        }
+        assert_eq!(lab.state(&name).await, "running");
+        // Of the others, what would lose something is refused.
+        let copy = json!({"container": name, "path": "/tmp/new", "text": "one"});
+        succeed(&lab.server, "copy_to_container", copy.clone()).await;
+        let mut again = copy;
+        again["confirm"] = json!("/tmp/new");
+        succeed(&lab.server, "prune", json!({"what": "containers"})).await;
+        let removal = json!({"what": "containers", "apply": true, "confirm": "containers"});
+        for (tool, arguments) in [("copy_to_container", again), ("prune", removal)] {
+            let refused = fail(&lab.server, tool, arguments).await;
+            assert!(refused.contains("no-destructive"), "{tool}: {refused}");
+        }
+        succeed(&lab.server, "pause_container", json!({"container": name})).await;
     }
-    assert_eq!(lab.state(&name).await, "running");
-    succeed(&lab.server, "pause_container", json!({"container": name})).await;
+    fs::remove_dir_all(&dir).unwrap();
 }
 
 #[tokio::test]

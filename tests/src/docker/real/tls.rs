@@ -1,0 +1,243 @@
+//! Engines behind TLS: both sides show a certificate. The engine is real; what encrypts is in front
+//! of it, as the tests cannot reach the network that the engine is in.
+
+mod certificates;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use rustls::crypto::ring;
+use rustls::server::WebPkiClientVerifier;
+use rustls::version::{TLS12, TLS13};
+use rustls::{ServerConfig, SupportedProtocolVersion};
+use serde_json::json;
+use tokio::io::copy_bidirectional;
+use tokio::net::{TcpListener, UnixStream};
+use tokio::task::JoinHandle;
+use tokio_rustls::TlsAcceptor;
+
+use self::certificates::{Authority, Folder};
+use crate::docker::lab::Lab;
+use crate::docker::{SERVER, fail, succeed};
+use crate::harness::{Server, real};
+
+/// An engine behind TLS, on a free port of loopback.
+struct Encrypted {
+    /// In the form of `DOCKER_HOST`.
+    host: String,
+    /// How many clients were let in.
+    let_in: Arc<AtomicUsize>,
+    task: JoinHandle<()>,
+}
+
+impl Encrypted {
+    /// In front of the engine at `unix://…`; lets in whom the authority has certified.
+    async fn start(
+        engine: &str,
+        authority: &Authority,
+        version: &'static SupportedProtocolVersion,
+    ) -> Self {
+        let provider = Arc::new(ring::default_provider());
+        let clients = WebPkiClientVerifier::builder_with_provider(
+            Arc::new(authority.roots()),
+            Arc::clone(&provider),
+        );
+        let (chain, key) = authority.server();
+        let config = ServerConfig::builder_with_provider(provider)
+            .with_protocol_versions(&[version])
+            .unwrap()
+            .with_client_cert_verifier(clients.build().unwrap())
+            .with_single_cert(chain, key)
+            .unwrap();
+        let acceptor = TlsAcceptor::from(Arc::new(config));
+        let socket = engine.strip_prefix("unix://").unwrap().to_owned();
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let host = format!("tcp://{}", listener.local_addr().unwrap());
+        let let_in = Arc::new(AtomicUsize::new(0));
+        let count = Arc::clone(&let_in);
+        let task = tokio::spawn(async move {
+            while let Ok((client, _)) = listener.accept().await {
+                let (acceptor, socket) = (acceptor.clone(), socket.clone());
+                let count = Arc::clone(&count);
+                tokio::spawn(async move {
+                    let Ok(mut client) = acceptor.accept(client).await else {
+                        return;
+                    };
+                    count.fetch_add(1, Ordering::Relaxed);
+                    let mut engine = UnixStream::connect(socket).await.unwrap();
+                    let _ = copy_bidirectional(&mut client, &mut engine).await;
+                });
+            }
+        });
+        Self { host, let_in, task }
+    }
+}
+
+impl Drop for Encrypted {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+async fn with_certificates(host: &str, dir: &Path) -> Server {
+    let env = [
+        ("DOCKER_HOST", host),
+        ("DOCKER_TLS_VERIFY", "1"),
+        ("DOCKER_CERT_PATH", dir.to_str().unwrap()),
+    ];
+    Server::start(SERVER, &env).await
+}
+
+/// Reads, changes and follows a container through this server.
+async fn works(lab: &mut Lab, server: &Server, name: &str) {
+    let name = lab
+        .run(name, &["sh", "-c", "echo hello; sleep 600"], json!({}))
+        .await;
+    let listed = succeed(server, "list_containers", json!({"name": name})).await;
+    assert_eq!(listed["containers"][0]["name"], name, "{listed}");
+    let arguments = json!({"container": name, "timeout_seconds": 0});
+    let stopped = succeed(server, "stop_container", arguments).await;
+    assert_eq!(stopped["after"], "exited", "{stopped}");
+    let log = succeed(server, "get_container_logs", json!({"container": name})).await;
+    assert!(log["log"].as_str().unwrap().contains("hello"), "{log}");
+    server.until("online").await;
+}
+
+#[tokio::test]
+async fn whoever_has_the_right_certificate_is_let_in() {
+    let Some(authority) = Authority::new() else {
+        return;
+    };
+    let client = authority.client();
+    for mut lab in Lab::everywhere().await {
+        for (name, version) in [("tls12", &TLS12), ("tls13", &TLS13)] {
+            let engine = Encrypted::start(&lab.host, &authority, version).await;
+            let server = with_certificates(&engine.host, client.path()).await;
+            works(&mut lab, &server, name).await;
+        }
+    }
+}
+
+#[tokio::test]
+async fn whoever_has_a_wrong_one_is_told_to_look_at_it() {
+    let (Some(authority), Some(stranger)) = (Authority::new(), Authority::new()) else {
+        return;
+    };
+    let Some(host) = real::docker() else { return };
+    let (theirs, unknown, distrustful) =
+        (stranger.client(), authority.client(), authority.client());
+    // Certified by somebody whom the engine does not know.
+    for file in ["cert.pem", "key.pem"] {
+        fs::copy(theirs.path().join(file), unknown.path().join(file)).unwrap();
+    }
+    // Nobody whom this client knows has certified the engine.
+    fs::copy(
+        theirs.path().join("ca.pem"),
+        distrustful.path().join("ca.pem"),
+    )
+    .unwrap();
+    let mut cases = vec![("unknown", unknown), ("distrustful", distrustful)];
+    for file in ["ca.pem", "cert.pem", "key.pem"] {
+        let (missing, broken) = (authority.client(), authority.client());
+        fs::remove_file(missing.path().join(file)).unwrap();
+        fs::write(broken.path().join(file), "-----BEGIN NOTHING-----\n").unwrap();
+        cases.extend([("missing", missing), ("broken", broken)]);
+    }
+    for version in [&TLS12, &TLS13] {
+        let engine = Encrypted::start(&host, &authority, version).await;
+        for (case, dir) in &cases {
+            let server = with_certificates(&engine.host, dir.path()).await;
+            let said = fail(&server, "list_containers", json!({})).await;
+            assert!(said.contains("TLS connection"), "{case}: {said}");
+            assert!(said.contains("DOCKER_CERT_PATH"), "{case}: {said}");
+            assert!(
+                !said.contains(dir.path().to_str().unwrap()),
+                "{case}: {said}"
+            );
+            server.until("degraded").await;
+        }
+        assert_eq!(engine.let_in.load(Ordering::Relaxed), 0);
+    }
+}
+
+#[tokio::test]
+async fn whoever_does_not_encrypt_is_told_to() {
+    let Some(authority) = Authority::new() else {
+        return;
+    };
+    let Some(host) = real::docker() else { return };
+    let engine = Encrypted::start(&host, &authority, &TLS13).await;
+    let server = Server::start(SERVER, &[("DOCKER_HOST", &engine.host)]).await;
+    fail(&server, "list_containers", json!({})).await;
+    assert_eq!(engine.let_in.load(Ordering::Relaxed), 0);
+}
+
+/// A docker configuration with one context whose engine wants certificates.
+fn context(folder: &Folder, certificates: &Folder, host: &str, name: &str) {
+    let dir = |part: &str| -> PathBuf { folder.path().join("contexts").join(part).join("abc") };
+    let (meta, tls) = (dir("meta"), dir("tls").join("docker"));
+    fs::create_dir_all(&meta).unwrap();
+    fs::create_dir_all(&tls).unwrap();
+    let endpoint = json!({"Host": host, "SkipTLSVerify": false});
+    let context = json!({"Name": name, "Metadata": {}, "Endpoints": {"docker": endpoint}});
+    fs::write(meta.join("meta.json"), context.to_string()).unwrap();
+    for file in ["ca.pem", "cert.pem", "key.pem"] {
+        fs::copy(certificates.path().join(file), tls.join(file)).unwrap();
+    }
+    let config = json!({"currentContext": name}).to_string();
+    fs::write(folder.path().join("config.json"), config).unwrap();
+}
+
+#[tokio::test]
+async fn a_docker_context_has_its_own_certificates() {
+    let Some(authority) = Authority::new() else {
+        return;
+    };
+    let Some(mut lab) = Lab::open().await else {
+        return;
+    };
+    let engine = Encrypted::start(&lab.host, &authority, &TLS13).await;
+    let config = Folder::new();
+    context(&config, &authority.client(), &engine.host, "remote");
+    let dir = config.path().to_str().unwrap();
+    let current = Server::start(SERVER, &[("DOCKER_CONFIG", dir)]).await;
+    works(&mut lab, &current, "current").await;
+    let named = [("DOCKER_CONFIG", dir), ("DOCKER_CONTEXT", "remote")];
+    let named = Server::start(SERVER, &named).await;
+    works(&mut lab, &named, "named").await;
+}
+
+#[tokio::test]
+async fn compose_reaches_the_engine_of_a_context_too() {
+    let (Some(authority), Some(compose)) = (Authority::new(), real::compose_dir()) else {
+        return;
+    };
+    let Some(mut lab) = Lab::open().await else {
+        return;
+    };
+    let engine = Encrypted::start(&lab.host, &authority, &TLS13).await;
+    let (config, shop) = (Folder::new(), Folder::new());
+    context(&config, &authority.client(), &engine.host, "remote");
+    let file = "services:\n  web:\n    image: busybox:test\n    command: [sleep, '600']\n";
+    fs::write(shop.path().join("compose.yml"), file).unwrap();
+    let path = format!("{compose}:/usr/bin:/bin");
+    let env = [
+        ("PATH", path.as_str()),
+        ("DOCKER_CONFIG", config.path().to_str().unwrap()),
+        ("DOCKER_MCP_PROJECT_DIR", shop.path().to_str().unwrap()),
+        ("MCP_TOOLSETS", "all"),
+        ("MCP_CALL_TIMEOUT", "120"),
+    ];
+    let server = Server::start(SERVER, &env).await;
+    let project = lab.name("far");
+    let web = lab.adopt("far-web-1");
+    let arguments = json!({"directory": shop.path(), "project": project});
+    let up = succeed(&server, "compose_up", arguments).await;
+    assert_eq!(up["running"], 1, "{up}");
+    assert_eq!(lab.state(&web).await, "running");
+    lab.forget(&web).await;
+    let network = format!("{project}_default");
+    lab.docker.remove_network(&network).await.unwrap();
+}

@@ -1,0 +1,185 @@
+//! `compose_up` with the real compose program, and `compose_down` after it.
+
+use std::fs;
+use std::path::PathBuf;
+
+use bollard::query_parameters::RemoveImageOptions;
+use serde_json::{Value, json};
+
+use super::super::super::lab::Lab;
+use super::{confirmed, fail, succeed, texts};
+use crate::harness::real;
+
+/// A directory with a compose file, removed with the test.
+struct Shop(PathBuf);
+
+impl Shop {
+    fn open() -> Self {
+        let dir = std::env::temp_dir().join(format!("mcp-{}", uuid::Uuid::new_v4().simple()));
+        fs::create_dir(&dir).unwrap();
+        Self(dir.canonicalize().unwrap())
+    }
+
+    fn holds(&self, file: &str, text: &str) {
+        fs::write(self.0.join(file), text).unwrap();
+    }
+}
+
+impl Drop for Shop {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// A server on each engine that finds the program and may read the directory; none without it.
+async fn labs(shop: &Shop) -> Vec<Lab> {
+    let Some(compose) = real::compose_dir() else {
+        return Vec::new();
+    };
+    let path = format!("{compose}:/usr/bin:/bin");
+    let env = [
+        ("PATH", path.as_str()),
+        ("DOCKER_MCP_PROJECT_DIR", shop.0.to_str().unwrap()),
+        ("MCP_TOOLSETS", "all"),
+        ("MCP_CALL_TIMEOUT", "120"),
+        ("APP_WORD", "canary-11"),
+    ];
+    let mut labs = Vec::new();
+    for host in real::docker_engines() {
+        labs.push(Lab::at(host, &env).await);
+    }
+    labs
+}
+
+fn services(word: &str) -> String {
+    format!(
+        r#"services:
+  web:
+    image: busybox:test
+    command: [sh, -c, "echo $$WORD; sleep 600"]
+    stop_grace_period: 0s
+    environment: {{ WORD: {word}, LEAK: "${{APP_WORD:-}}" }}
+    volumes: ["data:/data"]
+  db:
+    image: busybox:test
+    command: [sleep, "600"]
+    stop_grace_period: 0s
+volumes:
+  data:
+"#
+    )
+}
+
+async fn environment(lab: &Lab, container: &str) -> Vec<String> {
+    let details = lab.docker.inspect_container(container, None).await;
+    details.unwrap().config.unwrap().env.unwrap()
+}
+
+#[tokio::test]
+async fn a_project_goes_up_changes_and_goes_down() {
+    let shop = Shop::open();
+    for mut lab in labs(&shop).await {
+        shop.holds("compose.yml", &services("one"));
+        let project = lab.name("shop");
+        let (web, db) = (lab.adopt("shop-web-1"), lab.adopt("shop-db-1"));
+        let arguments = json!({"directory": shop.0, "project": project});
+        let up = succeed(&lab.server, "compose_up", arguments.clone()).await;
+        assert_eq!((&up["running"], &up["containers"]), (&json!(2), &json!(2)));
+        assert!(up["output"].as_str().unwrap().contains("Started"), "{up}");
+        let set = environment(&lab, &web).await;
+        assert!(set.contains(&"WORD=one".to_owned()), "{set:?}");
+        assert!(!set.iter().any(|value| value.contains("canary")), "{set:?}");
+
+        let shown = json!({"project": project});
+        let listed = succeed(&lab.server, "list_compose_projects", shown.clone()).await;
+        let listed = &listed["projects"][0];
+        assert_eq!(listed["directory"], json!(shop.0), "{listed}");
+        assert_eq!(listed["running"], 2, "{listed}");
+        let arguments_of_log = json!({"project": project, "service": "web"});
+        let log = succeed(&lab.server, "get_compose_logs", arguments_of_log).await;
+        assert!(log["log"].as_str().unwrap().ends_with("| one"), "{log}");
+
+        // What is up may lose something, so that is asked for; one service is left alone.
+        shop.holds("compose.yml", &services("two"));
+        let untouched = lab.docker.inspect_container(&db, None).await.unwrap().id;
+        let (loss, up) = confirmed(&lab, "compose_up", arguments, &project).await;
+        assert!(loss.contains("made anew"), "{loss}");
+        assert_eq!(up["running"], 2, "{up}");
+        let set = environment(&lab, &web).await;
+        assert!(set.contains(&"WORD=two".to_owned()), "{set:?}");
+        let still = lab.docker.inspect_container(&db, None).await.unwrap().id;
+        assert_eq!(still, untouched);
+
+        let arguments = json!({"project": project, "volumes": true});
+        let (_, down) = confirmed(&lab, "compose_down", arguments, &project).await;
+        assert_eq!(texts(&down["removed_containers"]), [db, web]);
+        let network = format!("{project}_default");
+        assert_eq!(texts(&down["removed_networks"]), [network.as_str()]);
+        let volume = format!("{project}_data");
+        assert_eq!(texts(&down["removed_volumes"]), [volume.as_str()]);
+        assert!(down["failed"].is_null(), "{down}");
+        let gone = fail(&lab.server, "list_compose_projects", shown).await;
+        assert!(gone.contains("There is no compose project"), "{gone}");
+    }
+}
+
+#[tokio::test]
+async fn some_services_of_a_project_are_built_and_go_up() {
+    let shop = Shop::open();
+    let file = "services:\n  web:\n    build: .\n    image: IMAGE\n    init: false\n    stop_grace_period: 0s\n  db:\n    image: busybox:test\n";
+    shop.holds(
+        "Dockerfile",
+        "FROM busybox:test\nCOPY word /word\nCMD [\"sleep\", \"600\"]\n",
+    );
+    shop.holds("word", "built");
+    for mut lab in labs(&shop).await {
+        let (project, image) = (lab.name("built"), format!("{}:1", lab.name("image")));
+        shop.holds("docker-compose.yml", &file.replace("IMAGE", &image));
+        let web = lab.adopt("built-web-1");
+        let arguments =
+            json!({"directory": shop.0, "project": project, "services": ["web"], "build": true});
+        let up = succeed(&lab.server, "compose_up", arguments).await;
+        assert_eq!((&up["running"], &up["containers"]), (&json!(1), &json!(1)));
+        let arguments = json!({"container": web, "path": "/word"});
+        let copied = succeed(&lab.server, "copy_from_container", arguments).await;
+        assert!(copied.to_string().contains("built"), "{copied}");
+        let (_, down) =
+            confirmed(&lab, "compose_down", json!({"project": project}), &project).await;
+        assert_eq!(texts(&down["removed_containers"]), [web]);
+        let removal = lab
+            .docker
+            .remove_image(&image, None::<RemoveImageOptions>, None);
+        removal.await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn what_compose_does_not_understand_is_passed_on() {
+    let shop = Shop::open();
+    let wrong = [
+        ("services:\n  web:\n    imagee: busybox:test\n", "imagee"),
+        (
+            "services:\n  web:\n    image: mcp-test-nowhere.invalid/x:1\n",
+            "mcp-test-nowhere.invalid",
+        ),
+        ("services: [", "yaml"),
+    ];
+    for lab in labs(&shop).await {
+        for (file, word) in wrong {
+            shop.holds("compose.yml", file);
+            let arguments = json!({"directory": shop.0, "project": lab.name("bad")});
+            let failed = fail(&lab.server, "compose_up", arguments).await;
+            assert!(failed.contains("did not come up"), "{failed}");
+            assert!(failed.contains(word), "{failed}");
+        }
+        let listed = succeed(&lab.server, "list_compose_projects", json!({})).await;
+        assert!(!names(&listed).contains(&lab.name("bad")), "{listed}");
+    }
+}
+
+fn names(listed: &Value) -> Vec<String> {
+    let projects = listed["projects"].as_array().unwrap().iter();
+    projects
+        .map(|project| project["project"].to_string())
+        .collect()
+}
