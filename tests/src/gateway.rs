@@ -18,3 +18,4 @@ mod reload;
 mod remote;
 mod secrets;
 mod seed_003;
+mod starts;

@@ -162,6 +162,7 @@ fn call(trace: TraceId, number: usize) -> Event {
         duration: Duration::from_micros(1_234),
         request_bytes: 49,
         response_bytes: 2_048,
+        hides_something: false,
         arguments: arguments.map_or_else(|_| Shape::none(), Shape::of),
         error_code: failed.then_some(-32603),
     };

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use crate::backend::{Backend, State};
+use crate::backend::Backend;
 use crate::hub::Hub;
 
 /// One figure of a backend: its name, its type, what it means, and how it is read.
@@ -16,16 +16,12 @@ type Figure = (
 );
 
 #[expect(clippy::cast_precision_loss, reason = "samples are floats")]
-const FIGURES: [Figure; 7] = [
+const FIGURES: [Figure; 9] = [
     (
         "mcp_gateway_backend_up",
         "gauge",
         "1 while the backend can be called.",
-        |backend| {
-            Some(f64::from(u8::from(
-                backend.status().state == State::Running,
-            )))
-        },
+        |backend| Some(f64::from(u8::from(backend.is_up()))),
     ),
     (
         "mcp_gateway_backend_tools",
@@ -50,6 +46,18 @@ const FIGURES: [Figure; 7] = [
         "counter",
         "Starts after the first.",
         |backend| Some(backend.figures.restarts.load(Ordering::Relaxed) as f64),
+    ),
+    (
+        "mcp_gateway_backend_stray_answers_total",
+        "counter",
+        "Answers that nobody waited for, or not any more.",
+        |backend| Some(backend.misfits().0 as f64),
+    ),
+    (
+        "mcp_gateway_backend_noise_total",
+        "counter",
+        "Lines and events of the backend that were no messages.",
+        |backend| Some(backend.misfits().1 as f64),
     ),
     (
         "mcp_gateway_backend_call_seconds_p50",

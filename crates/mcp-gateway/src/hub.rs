@@ -9,7 +9,7 @@ use mcp_core::tool::ToolError;
 use serde_json::{Map, json};
 use tokio::sync::{Notify, watch};
 
-use crate::backend::{Backend, Signals, State};
+use crate::backend::{Backend, Signals};
 use crate::config::{self, BackendKey, Config};
 use crate::events::{Event, Log, Status as Went, TraceId, kind};
 use crate::figures;
@@ -190,11 +190,10 @@ impl mcp_serve::Service for Hub {
 
     /// The gateway works as long as it runs; how its backends are is told by `gateway_status`.
     async fn probe(&self) -> Result<(), ToolError> {
-        let is_down = |backend: &Arc<Backend>| backend.status().state != State::Running;
         let down: Vec<String> = self
             .backends()
             .values()
-            .filter(|backend| is_down(backend))
+            .filter(|backend| !backend.is_up())
             .map(|backend| backend.key.to_string())
             .collect();
         if down.is_empty() {

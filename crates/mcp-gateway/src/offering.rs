@@ -132,10 +132,9 @@ impl Offering {
     }
 
     fn add_prompts(&mut self, relay: &Relay, parts: &[Part]) {
-        let all = Filter::default();
         let offers = parts
             .iter()
-            .map(|part| part.offer(&all, &part.snapshot.prompts));
+            .map(|part| part.offer(&part.backend.config.filter, &part.snapshot.prompts));
         let names = Names::publish(offers);
         self.refuse(&names);
         for published in names.published() {
@@ -154,7 +153,8 @@ impl Offering {
     fn add_resources(&mut self, relay: &Relay, parts: &[Part]) {
         let mut taken = BTreeSet::new();
         for Part { backend, snapshot } in parts {
-            for item in snapshot.resources.iter().chain(&snapshot.templates) {
+            let items = snapshot.resources.iter().chain(&snapshot.templates);
+            for item in items.filter(|item| backend.config.filter.allows(&item.id)) {
                 if taken.insert(item.id.clone()) {
                     self.lists
                         .resources

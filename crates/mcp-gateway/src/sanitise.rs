@@ -92,6 +92,32 @@ fn show(value: &mut Value) -> bool {
     changed
 }
 
+/// True if JSON text holds what people cannot see, as it is or escaped.
+pub(crate) fn hides_something(json: &str) -> bool {
+    if !json.is_ascii() && json.chars().any(is_hidden) {
+        return true;
+    }
+    let mut rest = json;
+    while let Some((_, after)) = rest.split_once('\\') {
+        let mut letters = after.chars();
+        let is_code = letters.next() == Some('u');
+        rest = letters.as_str();
+        if !is_code {
+            continue;
+        }
+        let code = rest
+            .get(..4)
+            .and_then(|code| u16::from_str_radix(code, 16).ok());
+        // The first half of a tag, or a character that needs no second one.
+        let is_tag = code == Some(0xdb40);
+        let letter = code.and_then(|code| char::from_u32(code.into()));
+        if is_tag || letter.is_some_and(is_hidden) {
+            return true;
+        }
+    }
+    false
+}
+
 /// Controls but line ends and tabs, marks without width, of direction, and tags.
 fn is_hidden(letter: char) -> bool {
     letter.is_control() && !matches!(letter, '\n' | '\r' | '\t')
@@ -225,6 +251,21 @@ mod tests {
             shown(r#"{"a":[{"title":"x\u001b\u200by\udb40\udc41"}]}"#),
             r#"{"a":[{"title":"xy"}]}"#
         );
+    }
+
+    #[test]
+    fn what_is_hidden_in_results_is_seen() {
+        for (json, hides) in [
+            (r#"{"text":"Gr\u00fc\u00dfe \n\t\"x\" \\u200b"}"#, false),
+            ("{\"text\":\"Gr\u{fc}\u{df}e\"}", false),
+            ("{\"text\":\"x\u{200b}\"}", true),
+            (r#"{"text":"x\u202e"}"#, true),
+            (r#"{"text":"x\udb40\udc41"}"#, true),
+            (r#"{"text":"\u001b[31m"}"#, true),
+            (r#"{"text":"\ud83d\ude00"}"#, false),
+        ] {
+            assert_eq!(hides_something(json), hides, "{json}");
+        }
     }
 
     #[test]

@@ -83,6 +83,56 @@ async fn what_is_denied_is_denied_by_every_name_and_in_every_way() {
     assert_eq!(ends.len(), 18 + 3);
 }
 
+/// S15: prompts and resources.
+#[tokio::test]
+async fn what_else_is_denied_is_as_if_it_were_not_there() {
+    let folder = Folder::new();
+    let deny = r#"deny = ["test_simple_prompt", "test://static-*", "test://template/7/*"]"#;
+    let config = format!("[backends.b]\n{}\n{deny}\n", fixture(&["--stdio"]));
+    let gateway = Gateway::start(folder, &config, &[]).await;
+    gateway.until("b", "running").await;
+    for dialect in Dialect::ALL {
+        for method in ["prompts/list", "resources/list", "resources/templates/list"] {
+            let listed = gateway.server.ask(dialect, method, "", "").await.body;
+            assert!(listed.contains("test"), "{dialect:?} {method} {listed}");
+            assert!(
+                !listed.contains("test_simple_prompt") && !listed.contains("test://static-"),
+                "{dialect:?} {method}"
+            );
+        }
+        let error = async |method: &str, name: &str, member: &str| {
+            let members = format!("{member:?}:{name:?}");
+            let answer = gateway.server.ask(dialect, method, name, &members).await;
+            let words = answer.json()["error"].to_string();
+            words.replace(name, "NAME")
+        };
+        for (method, member, denied, unknown) in [
+            (
+                "resources/read",
+                "uri",
+                "test://static-text",
+                "test://nobody",
+            ),
+            (
+                "resources/read",
+                "uri",
+                "test://template/7/data",
+                "test://nobody",
+            ),
+            ("prompts/get", "name", "b__test_simple_prompt", "b__nobody"),
+        ] {
+            let unknown = error(method, unknown, member).await;
+            assert!(unknown.contains("code"), "{unknown}");
+            let denied = error(method, denied, member).await;
+            assert_eq!(denied, unknown, "{dialect:?} {method}");
+        }
+        let uri = "test://template/8/data";
+        let members = format!("\"uri\":{uri:?}");
+        let read = gateway.server.ask(dialect, "resources/read", uri, &members);
+        assert!(read.await.body.contains("Data for ID: 8"), "{dialect:?}");
+    }
+}
+
 /// S15, by the way around: the pair of tools for large catalogues.
 #[tokio::test]
 async fn what_is_denied_is_neither_found_nor_called_by_search() {

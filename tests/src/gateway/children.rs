@@ -48,8 +48,9 @@ fn zombies(parent: u32) -> usize {
 /// R7.
 #[tokio::test]
 async fn a_killed_child_fails_its_calls_and_comes_back() {
-    let gateway = beside_a_good_one(&["hangs"], "timeout = \"20s\"").await;
+    let gateway = beside_a_good_one(&["hangs"], "timeout = \"60s\"").await;
     gateway.until("b", "running").await;
+    // As many as one backend is given at a time, and 36 that wait for their turn.
     let calls = (0..64).map(|n| gateway.answer("b__work", json!({"n": n, "hang": true})));
     let calls = futures_util::future::join_all(calls);
     let killed = async {
@@ -57,96 +58,40 @@ async fn a_killed_child_fails_its_calls_and_comes_back() {
             (gateway.folder.count("journal", "\"tools/call\"") == 64).then_some(())
         })
         .await;
-        end(gateway.folder.pids("journal")[0]);
-        good_is_well(&gateway).await;
-        Instant::now()
+        let waiting = (0..36).map(|n| gateway.tool("b__work", json!({"wait": n})));
+        let waiting = futures_util::future::join_all(waiting);
+        let end = async {
+            good_is_well(&gateway).await;
+            end(gateway.folder.pids("journal")[0]);
+            let killed = Instant::now();
+            good_is_well(&gateway).await;
+            killed
+        };
+        let (waited, killed) = tokio::join!(waiting, end);
+        for result in waited {
+            assert_eq!(text(&result), "done");
+        }
+        (killed, killed.elapsed())
     };
-    let (answers, killed) = tokio::join!(calls, killed);
-    assert!(
-        killed.elapsed() < Duration::from_secs(2),
-        "{:?}",
-        killed.elapsed()
-    );
+    let calls = async { (calls.await, Instant::now()) };
+    let ((answers, answered), (killed, healed)) = tokio::join!(calls, killed);
+    // 1 s and 3 s, on a machine of its own.
+    assert!(answered - killed < Duration::from_secs(5));
+    assert!(healed < Duration::from_secs(15), "{healed:?}");
     for answer in answers {
         assert!(failure(&answer).contains("backend b"), "{answer}");
     }
-    gateway.until("b", "running").await;
-    assert!(
-        killed.elapsed() < Duration::from_secs(6),
-        "{:?}",
-        killed.elapsed()
-    );
     let result = gateway.tool("b__work", json!({})).await;
     assert_eq!(text(&result), "done");
-    assert_eq!(
-        gateway.folder.count("journal", "\"hang\":true"),
-        64,
-        "sent again"
-    );
+    for (what, count) in [("\"hang\":true", 64), ("\"wait\":", 36)] {
+        let sent = gateway.folder.count("journal", what);
+        assert_eq!(sent, count, "{what} was sent again");
+    }
     assert_eq!(gateway.folder.pids("journal").len(), 2);
     assert_eq!(zombies(gateway.server.pid()), 0);
     let status = gateway.backend("b").await;
     assert_eq!(status["restarts"], 1, "{status}");
     good_is_well(&gateway).await;
-}
-
-/// R8.
-#[tokio::test]
-async fn one_that_falls_at_once_is_tried_five_times_and_then_by_hand() {
-    let folder = Folder::new();
-    let (journal, tools) = (folder.path("journal"), folder.path("tools"));
-    let args = ["odd", "--journal", &journal, "--tools", &tools, "exits"];
-    let config = format!("[backends.b]\n{}\n", fixture(&args));
-    let gateway = Gateway::start(folder, &config, &[]).await;
-    let started = Instant::now();
-    gateway.until("b", "failed").await;
-    let failed = gateway.backend("b").await;
-    assert!(
-        failed["last_error"].is_string() && failed["next_try_s"].is_number(),
-        "{failed}"
-    );
-    let cpu = cpu_ticks(gateway.server.pid());
-    eventually("the crash loop", async || {
-        tokio::time::sleep(Duration::from_secs(1)).await;
-        (gateway.backend("b").await["status"] == "crash_loop").then_some(())
-    })
-    .await;
-    let took = started.elapsed();
-    assert!(took > Duration::from_secs_f64(31.0 * 0.8), "{took:?}");
-    // Each start is tried in the new way and in the old one.
-    let starts = gateway.folder.pids("journal").len();
-    assert!((6..=12).contains(&starts), "{starts} processes");
-    let cpu = cpu_ticks(gateway.server.pid()) - cpu;
-    assert!(cpu < 300, "{cpu} ticks in {took:?}");
-    tokio::time::sleep(Duration::from_secs(1)).await;
-    assert_eq!(gateway.folder.pids("journal").len(), starts, "tried again");
-
-    gateway.folder.write(
-        "tools",
-        r#"[{"name":"work","inputSchema":{"type":"object"}}]"#,
-    );
-    let restarted = gateway
-        .own("gateway_restart", json!({"backend": "b"}))
-        .await;
-    assert_eq!(restarted["before"], "crash_loop");
-    gateway.until("b", "running").await;
-    eventually("its tools", async || {
-        let answer = gateway.answer("b__work", json!({})).await;
-        answer["result"]["content"].is_array().then_some(())
-    })
-    .await;
-}
-
-/// What a process has used of the processor, in hundredths of a second.
-fn cpu_ticks(pid: u32) -> u64 {
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
-    let fields: Vec<&str> = stat
-        .rsplit(')')
-        .next()
-        .unwrap()
-        .split_whitespace()
-        .collect();
-    fields[11].parse::<u64>().unwrap() + fields[12].parse::<u64>().unwrap()
 }
 
 /// R9.
@@ -211,6 +156,7 @@ async fn one_that_hangs_when_it_starts_holds_up_nothing() {
     // The old way was tried too.
     assert!(gateway.folder.count("journal", "server/discover") >= 1);
     assert!(gateway.folder.count("journal", "\"initialize\"") >= 1);
+    assert!(gateway.folder.pids("journal").len() <= 2, "one at a time");
 }
 
 /// R10: silence at what is new is no end.
@@ -226,9 +172,11 @@ async fn one_that_is_deaf_to_the_new_era_is_met_in_the_old_one() {
 async fn one_that_does_not_read_makes_callers_wait_only_so_long() {
     let gateway = beside_a_good_one(&["full"], "timeout = \"20s\"").await;
     gateway.until("b", "running").await;
-    good_is_well(&gateway).await;
-    let memory = gateway.memory();
+    // What as many connections and bodies take anyway.
     let filler = "x".repeat(10_000);
+    let calls = (0..150).map(|_| gateway.tool("good__echo", json!({"value": filler})));
+    futures_util::future::join_all(calls).await;
+    let memory = gateway.memory();
     let started = Instant::now();
     let calls = (0..150).map(|n| {
         let call = gateway.answer("b__work", json!({"n": n, "filler": filler}));
@@ -249,7 +197,7 @@ async fn one_that_does_not_read_makes_callers_wait_only_so_long() {
     let busy = busy.count();
     assert!(busy >= 80, "{busy} of 150 were told that it is busy");
     let grown = gateway.memory().saturating_sub(memory);
-    assert!(grown < 32 << 10, "{grown} KiB more");
+    assert!(grown < 8 << 10, "{grown} KiB more");
 }
 
 /// R12.
@@ -296,30 +244,24 @@ async fn what_is_no_answer_is_nobodys_answer() {
         for result in futures_util::future::join_all(calls).await {
             assert_eq!(text(&result), "done", "{manner}");
         }
-        assert_eq!(
-            gateway.folder.pids("journal").len(),
-            1,
-            "{manner}: restarted"
+        let processes = gateway.folder.pids("journal").len();
+        assert_eq!(processes, 1, "{manner}: restarted");
+        let status = gateway.backend("b").await;
+        // Five strays with each answer, and one for each answer before.
+        let (strays, noise) = match manner {
+            "banner" => (0, 2),
+            _ => (100, 0),
+        };
+        assert!(
+            status["stray_answers"].as_u64().unwrap() >= strays,
+            "{status}"
         );
+        assert!(status["noise"].as_u64().unwrap() >= noise, "{status}");
+        let metrics = gateway.server.request("GET", "/metrics", &[]).await.body;
+        let counted = &status["stray_answers"];
+        let line = format!("mcp_gateway_backend_stray_answers_total{{backend=\"b\"}} {counted}");
+        assert!(metrics.contains(&line), "{metrics}");
     }
-}
-
-/// R14.
-#[tokio::test]
-async fn a_hundred_first_calls_start_one_process() {
-    let folder = Folder::new();
-    let journal = folder.path("journal");
-    let config = format!(
-        "[backends.b]\n{}\n",
-        fixture(&["odd", "--journal", &journal])
-    );
-    let gateway = Gateway::start(folder, &config, &[]).await;
-    let calls = (0..100).map(|n| gateway.answer("b__work", json!({"n": n})));
-    futures_util::future::join_all(calls).await;
-    gateway.until("b", "running").await;
-    let calls = (0..100).map(|n| gateway.tool("b__work", json!({"n": n})));
-    futures_util::future::join_all(calls).await;
-    assert_eq!(gateway.folder.pids("journal").len(), 1);
 }
 
 /// R16: only the way to a backend counts, not what it says.

@@ -136,3 +136,34 @@ async fn backends_come_and_go_on_record() {
         assert_eq!(found[0]["metadata"]["namespace"], "b");
     }
 }
+
+/// R27: what is wrong with the log is no call's concern.
+#[tokio::test]
+async fn calls_end_well_whatever_the_event_log_does() {
+    let fixture = format!("[backends.b]\n{}\n", fixture(&["--stdio"]));
+    for damage in ["no folder", "not to be written", "not a log", "a folder"] {
+        let folder = Folder::new();
+        let events = match damage {
+            "no folder" => format!("{}/events.db", folder.write("in-the-way", "")),
+            "not to be written" => "/proc/events.db".to_owned(),
+            "not a log" => folder.write("events.db", &"not a log ".repeat(10_000)),
+            _ => folder.path(""),
+        };
+        let gateway = Gateway::start(folder, &fixture, &["--events", &events]).await;
+        gateway.until("b", "running").await;
+        let calls = (0..50).map(|_| gateway.tool("b__greet", json!({"name": "Ada"})));
+        for result in futures_util::future::join_all(calls).await {
+            assert_eq!(super::lab::text(&result), "Hello, Ada!", "{damage}");
+        }
+        let status = gateway.own("gateway_status", json!({})).await;
+        let log = &status["event_log"];
+        if damage == "not a log" {
+            // It is put aside, and a new one begun.
+            assert_eq!(gateway.ends(50).await.len(), 50);
+            assert!(!gateway.folder.lines("events.db.corrupt").is_empty());
+        } else {
+            assert_eq!(log["status"], "degraded", "{damage}: {status}");
+            assert!(log["reason"].is_string(), "{damage}: {status}");
+        }
+    }
+}

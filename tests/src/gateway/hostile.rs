@@ -103,6 +103,19 @@ async fn what_cannot_be_seen_is_in_no_description() {
     assert!(!log.contains('\u{200b}'), "{log}");
 }
 
+/// S21: results are the backend's own, but it is written down that they hide something.
+#[tokio::test]
+async fn results_that_hide_something_are_told() {
+    let gateway = Gateway::before_fixture().await;
+    for value in ["seen", "un\u{200b}seen"] {
+        let result = gateway.tool("b__echo", json!({"value": value})).await;
+        assert!(text(&result).contains(value), "{result}");
+    }
+    let ends = gateway.ends(2).await;
+    assert_eq!(ends[0].get("hidden_characters"), None, "{ends:?}");
+    assert_eq!(ends[1]["hidden_characters"], true, "{ends:?}");
+}
+
 /// S16.
 #[tokio::test]
 async fn no_shell_reads_a_command() {
@@ -145,7 +158,27 @@ async fn no_shell_reads_a_command() {
         "\"",
         "(touch W)",
         "{ touch W; }",
+        "-- ; touch W",
+        "a\rtouch W",
+        "\u{b};touch W",
+        "\u{2028}touch W",
+        "%24(touch W)",
+        "\\x60touch W\\x60",
+        "$'\\n'touch W",
+        "\"$(touch W)\"",
+        "'`touch W`'",
+        "<(touch W)",
+        ">(touch W)",
+        "2>&1 | touch W",
+        "|| (touch W) &",
+        "sh -c 'touch W'",
+        "../../../bin/touch W",
+        "/bin/sh",
+        "..",
+        "@W",
+        "--config=W",
     ];
+    assert!(corpus.len() >= 50, "{}", corpus.len());
     let mut args = vec!["odd".to_owned(), "--journal".to_owned(), journal];
     // What is behind the name of its list is read by nobody.
     for evil in corpus {
@@ -156,8 +189,14 @@ async fn no_shell_reads_a_command() {
     let config = format!("[backends.b]\n{}\n", fixture(&args));
     let gateway = Gateway::start(folder, &config, &[]).await;
     gateway.until("b", "running").await;
-    gateway.tool("b__work", json!({"x": "$(touch W)"})).await;
+    for evil in corpus {
+        let evil = evil.replace('W', &witness);
+        gateway.tool("b__work", json!({"x": evil})).await;
+    }
     assert_eq!(gateway.folder.pids("journal").len(), 1);
+    // The child, and who ends it when the gateway is killed.
+    let processes = super::real::descendants(gateway.server.pid());
+    assert!(processes.len() <= 2, "{processes:?}");
     assert!(!std::path::Path::new(&witness).exists());
 }
 
@@ -220,7 +259,9 @@ async fn a_tool_that_becomes_another_is_told() {
         assert_eq!(events.as_array().unwrap().len(), 1, "{events}");
         let facts = &events[0]["metadata"];
         assert_eq!(facts["backend"], "b", "{facts}");
-        assert!(facts.to_string().contains("work"), "{facts}");
+        assert_eq!(facts["tool_name"], "work", "{facts}");
+        let hash = |name: &str| facts[name].as_str().unwrap().to_owned();
+        assert!(hash("old_hash").len() == 64 && hash("old_hash") != hash("new_hash"));
         eventually("the list", async || {
             let listed = gateway
                 .server

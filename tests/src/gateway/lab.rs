@@ -55,6 +55,17 @@ impl Folder {
     }
 }
 
+impl Folder {
+    /// When they were started, each as a time since then.
+    pub(super) fn starts(&self, name: &str) -> Vec<Duration> {
+        let lines = self.lines(name);
+        let clocks = lines.iter().filter_map(|line| line.strip_prefix("clock "));
+        clocks
+            .map(|millis| Duration::from_millis(millis.parse().unwrap()))
+            .collect()
+    }
+}
+
 impl Drop for Folder {
     fn drop(&mut self) {
         let _ = std::fs::remove_dir_all(&self.0);
@@ -103,6 +114,11 @@ impl Gateway {
     pub(super) async fn tool(&self, name: &str, arguments: Value) -> Value {
         let params = json!({"name": name, "arguments": arguments});
         self.server.result("tools/call", params).await
+    }
+
+    /// The `result` of a tool of this backend.
+    pub(super) async fn tool_of(&self, key: &str, name: &str, arguments: Value) -> Value {
+        self.tool(&format!("{key}__{name}"), arguments).await
     }
 
     /// The whole answer to a call in the plain era.

@@ -111,18 +111,24 @@ fn descendant(parent: u32, last: &str) -> Option<u32> {
         let text = std::fs::read(format!("/proc/{pid}/{file}")).unwrap_or_default();
         String::from_utf8_lossy(&text).into_owned()
     };
-    let tasks = std::fs::read_dir(format!("/proc/{parent}/task")).ok()?;
-    let children = tasks.flatten().flat_map(|task| {
+    let is_it = |pid: &u32| {
+        let command = read(*pid, "cmdline");
+        command.trim_end_matches('\0').ends_with(last)
+    };
+    descendants(parent).into_iter().rfind(is_it)
+}
+
+/// All processes below `parent`, each before those below it.
+pub(super) fn descendants(parent: u32) -> Vec<u32> {
+    let tasks = std::fs::read_dir(format!("/proc/{parent}/task"));
+    let mut found = Vec::new();
+    for task in tasks.into_iter().flatten().flatten() {
         let children = std::fs::read_to_string(task.path().join("children"));
-        let children = children.unwrap_or_default();
-        let pids = children.split_whitespace().map(|pid| pid.parse::<u32>());
-        pids.map(Result::unwrap).collect::<Vec<_>>()
-    });
-    children.into_iter().find_map(|child| {
-        let is_it = || {
-            let command = read(child, "cmdline");
-            command.trim_end_matches('\0').ends_with(last)
-        };
-        descendant(child, last).or_else(|| is_it().then_some(child))
-    })
+        for child in children.unwrap_or_default().split_whitespace() {
+            let child = child.parse().unwrap();
+            found.push(child);
+            found.extend(descendants(child));
+        }
+    }
+    found
 }

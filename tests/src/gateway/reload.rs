@@ -65,6 +65,12 @@ async fn a_hundred_changes_disturb_no_other_backend() {
     let (calls, ()) = tokio::join!(load, changes);
     assert!(calls > 100, "{calls}");
     assert_eq!(gateway.folder.pids("journal").len(), 1, "restarted");
+    // Each of the two, and who ends it when the gateway is killed.
+    eventually("the others to be gone", async || {
+        let processes = super::real::descendants(gateway.server.pid());
+        (processes.len() <= 4).then_some(())
+    })
+    .await;
     let status = gateway.own("gateway_status", json!({})).await;
     let backends: Vec<&String> = status["backends"].as_object().unwrap().keys().collect();
     assert_eq!(backends, ["last", "stays"]);

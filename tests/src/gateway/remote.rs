@@ -105,15 +105,18 @@ async fn after_five_failures_in_a_row_nobody_is_asked_for_a_while() {
     }
     let asked = front.count(r#""tools/call""#);
     assert_eq!(asked, 5);
-    let started = Instant::now();
-    for _ in 0..20 {
+    let mut times = Vec::new();
+    for _ in 0..101 {
+        let started = Instant::now();
         let answer = gateway
             .answer("b__database_query", json!({"sql": "x"}))
             .await;
+        times.push(started.elapsed());
         assert!(failure(&answer).contains("asked again in"), "{answer}");
     }
-    let each = started.elapsed() / 20;
-    assert!(each < Duration::from_millis(50), "{each:?}");
+    times.sort_unstable();
+    // 5 ms, on a machine of its own.
+    assert!(times[50] < Duration::from_millis(25), "{:?}", times[50]);
     assert_eq!(front.count(r#""tools/call""#), asked, "asked meanwhile");
     let status = gateway.backend("b").await;
     assert_eq!(status["status"], "failed", "{status}");

@@ -80,6 +80,7 @@ impl Backend {
             );
             return Err(Failure::Unavailable(words));
         };
+        self.asked.fetch_add(1, Ordering::Relaxed);
         let (client, generation) = self.client(None).await?;
         let error = match self.send(&client, method, params, options.clone()).await {
             Ok(result) => return Ok(result),
@@ -140,6 +141,8 @@ impl Backend {
     ) -> Result<Box<RawValue>, Error> {
         let answer = Box::pin(client.request_with(method, params, options)).await;
         match &answer {
+            // Its supervisor starts it again, and knows better than any count when.
+            Err(Error::Closed { .. }) if self.config.is_child() => {}
             Err(error) if error.is_transport_failure() => {
                 if self.breaker.failed() {
                     tracing::warn!(backend = %self.key, %error, "does not answer; not asked for a while");
@@ -160,6 +163,9 @@ impl Backend {
             )));
         }
         let mut status = self.status.subscribe();
+        if status.borrow().state == State::Stopped {
+            self.wake.notify_one();
+        }
         let is_child = self.config.is_child();
         let decided = |status: &Status| match status.state {
             State::Running => not != Some(status.generation),

@@ -15,6 +15,9 @@ pub(crate) struct Figures {
     pub(crate) errors: AtomicU64,
     /// Starts after the first.
     pub(crate) restarts: AtomicU64,
+    /// Answers that nobody waited for, and what was no message, of processes that have ended.
+    pub(super) strays: AtomicU64,
+    pub(super) noise: AtomicU64,
     durations: [AtomicU64; BUCKETS],
 }
 
@@ -24,6 +27,8 @@ impl Default for Figures {
             calls: AtomicU64::default(),
             errors: AtomicU64::default(),
             restarts: AtomicU64::default(),
+            strays: AtomicU64::default(),
+            noise: AtomicU64::default(),
             durations: std::array::from_fn(|_| AtomicU64::default()),
         }
     }

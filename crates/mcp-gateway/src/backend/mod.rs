@@ -17,10 +17,10 @@ mod snapshot;
 mod state;
 mod supervise;
 
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use mcp_client::Handler;
+use mcp_client::{Client, Handler};
 use mcp_core::era::Era;
 use mcp_core::server::Changes;
 use serde::Deserialize;
@@ -41,7 +41,7 @@ pub(crate) use self::snapshot::{Item, Snapshot, fits};
 pub(crate) use self::state::{State, Status};
 
 /// Requests that may be under way at one backend; more wait for a while.
-const MAX_IN_FLIGHT: usize = 64;
+const MAX_IN_FLIGHT: u32 = 64;
 
 /// What backends tell the gateway.
 #[derive(Clone)]
@@ -67,6 +67,10 @@ pub(crate) struct Backend {
     permits: Semaphore,
     /// It is being asked whether it is there at all.
     probing: AtomicBool,
+    /// How often it was asked for something.
+    asked: AtomicU64,
+    /// Somebody asks while it sleeps.
+    wake: Notify,
     /// Somebody wants it started anew.
     restart: Notify,
     /// Its lists may have changed.
@@ -87,8 +91,10 @@ impl Backend {
             snapshot: Mutex::default(),
             pins: Mutex::default(),
             breaker: Breaker::default(),
-            permits: Semaphore::new(MAX_IN_FLIGHT),
+            permits: Semaphore::new(MAX_IN_FLIGHT as usize),
             probing: AtomicBool::new(false),
+            asked: AtomicU64::new(0),
+            wake: Notify::new(),
             restart: Notify::new(),
             stale: Notify::new(),
             gone: CancellationToken::new(),
@@ -102,6 +108,29 @@ impl Backend {
             Some(wait) if matches!(status.state, State::Running) => status.cut_off(wait),
             _ => status,
         }
+    }
+
+    /// True if it can be called: it runs, or a call starts it.
+    pub(crate) fn is_up(&self) -> bool {
+        let status = self.status();
+        let sleeps = self.config.idle_timeout.is_some() && status.server.is_some();
+        status.state == State::Running || status.state == State::Stopped && sleeps
+    }
+
+    /// What it has sent that nobody could use since it was configured: answers to nothing that was
+    /// asked or not given up, and what was no message at all.
+    pub(crate) fn misfits(&self) -> (u64, u64) {
+        let ended = |count: &AtomicU64| count.load(Ordering::Relaxed);
+        let status = self.status.borrow();
+        let now = status
+            .client
+            .as_ref()
+            .map(Client::counters)
+            .unwrap_or_default();
+        (
+            ended(&self.figures.strays) + now.stray_answers,
+            ended(&self.figures.noise) + now.noise,
+        )
     }
 
     /// What it offers, as far as is known.
@@ -163,8 +192,8 @@ impl Backend {
             pins.compare(&snapshot.tools)
         };
         snapshot.changed = different;
-        for tool in news {
-            self.tell_of_change(&tool);
+        for change in &news {
+            self.tell_of_change(change);
         }
         let snapshot = Arc::new(snapshot);
         *self.snapshot.lock().unwrap_or_else(PoisonError::into_inner) = snapshot;

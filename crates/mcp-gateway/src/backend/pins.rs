@@ -4,33 +4,65 @@
 use std::collections::{BTreeSet, HashMap};
 
 use hmac_sha256::Hash;
+use mcp_core::jsonrpc::Members;
+use serde_json::value::RawValue;
 
 use super::Item;
 
-/// A definition, by its hash.
+/// A definition without its name, by its hash.
 type Print = [u8; 32];
 
-/// The first and the last known look of each tool, by name.
+/// What tools looked like, by name.
 #[derive(Default)]
 pub(super) struct Pins {
     first: HashMap<String, Print>,
     last: HashMap<String, Print>,
+    /// Tools that were known by another name before.
+    renamed: BTreeSet<String>,
+}
+
+/// A tool that is not what it was at the last look.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Change {
+    pub(super) tool: String,
+    /// Hashes of the definition, in hexadecimal digits.
+    pub(super) old: String,
+    pub(super) new: String,
+    /// The name under which it was known, where that is what has changed.
+    pub(super) renamed_from: Option<String>,
 }
 
 impl Pins {
-    /// Those of `tools` that are not what they were first, and those that were something else at the
-    /// last look.
-    pub(super) fn compare(&mut self, tools: &[Item]) -> (BTreeSet<String>, Vec<String>) {
+    /// Those of `tools` that are not what they were first, and what has changed since the last look.
+    pub(super) fn compare(&mut self, tools: &[Item]) -> (BTreeSet<String>, Vec<Change>) {
         let (mut different, mut news) = (BTreeSet::new(), Vec::new());
+        let present: BTreeSet<&str> = tools.iter().map(|tool| tool.id.as_str()).collect();
+        let mut gone: HashMap<Print, String> = self
+            .last
+            .iter()
+            .filter(|(name, _)| !present.contains(name.as_str()))
+            .map(|(name, print)| (*print, name.clone()))
+            .collect();
         for tool in tools {
-            let print = Hash::hash(tool.definition.get().as_bytes());
+            let print = print(&tool.definition);
+            let is_known = self.first.contains_key(&tool.id);
             let first = *self.first.entry(tool.id.clone()).or_insert(print);
             let last = self.last.insert(tool.id.clone(), print);
-            if first != print {
+            let renamed_from = if is_known { None } else { gone.remove(&print) };
+            if renamed_from.is_some() {
+                self.renamed.insert(tool.id.clone());
+            }
+            if first != print || self.renamed.contains(&tool.id) {
                 different.insert(tool.id.clone());
             }
-            if last.is_some_and(|last| last != print) {
-                news.push(tool.id.clone());
+            let was = last.or(renamed_from.is_some().then_some(print));
+            if let Some(was) = was.filter(|was| *was != print || renamed_from.is_some()) {
+                news.push(Change {
+                    tool: tool.id.clone(),
+                    old: hex(&was),
+                    new: hex(&print),
+                    renamed_from,
+                });
             }
         }
         (different, news)
@@ -42,10 +74,23 @@ impl Pins {
     }
 }
 
+fn print(definition: &RawValue) -> Print {
+    match Members::read(definition) {
+        Some(mut members) => {
+            members.remove("name");
+            Hash::hash(members.encode().as_bytes())
+        }
+        None => Hash::hash(definition.get().as_bytes()),
+    }
+}
+
+fn hex(print: &Print) -> String {
+    let digits = print.iter().map(|byte| format!("{byte:02x}"));
+    digits.collect()
+}
+
 #[cfg(test)]
 mod tests {
-    use serde_json::value::RawValue;
-
     use super::*;
 
     #[test]
@@ -70,5 +115,24 @@ mod tests {
         assert_eq!(look(&mut pins, "steals"), (1, 1));
         pins.forget();
         assert_eq!(look(&mut pins, "steals"), (0, 0));
+    }
+
+    #[test]
+    fn a_new_name_for_the_same_tool_is_a_change() {
+        let tool = |name: &str| {
+            let definition = format!(r#"{{"name":"{name}","description":"works"}}"#);
+            vec![Item {
+                id: name.to_owned(),
+                definition: RawValue::from_string(definition).unwrap(),
+            }]
+        };
+        let mut pins = Pins::default();
+        pins.compare(&tool("work"));
+        let (different, news) = pins.compare(&tool("labour"));
+        assert_eq!(news[0].renamed_from.as_deref(), Some("work"));
+        assert_eq!(news[0].old, news[0].new);
+        assert!(different.contains("labour"));
+        let (different, news) = pins.compare(&tool("labour"));
+        assert!(different.contains("labour") && news.is_empty(), "still");
     }
 }

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use mcp_client::Client;
@@ -14,8 +14,9 @@ use tokio::time::Instant;
 
 use super::backoff::Backoff;
 use super::hears::Hears;
+use super::pins::Change;
 use super::snapshot::Snapshot;
-use super::{Backend, State, dial};
+use super::{Backend, MAX_IN_FLIGHT, State, dial};
 use crate::events::{Event, Status as Went, TraceId, kind};
 
 /// How long changes may gather before the lists are read again.
@@ -31,6 +32,8 @@ enum End {
     Gone,
     /// It shall be started anew.
     Restart,
+    /// Nobody has asked it for anything for a while.
+    Unused,
     /// It fell.
     Fell(String),
 }
@@ -54,6 +57,18 @@ impl Backend {
                 End::Gone => return self.tell(kind::BACKEND_STOPPED, Went::Success, None),
                 End::Restart => {
                     backoff.reset();
+                    continue;
+                }
+                End::Unused => {
+                    tracing::info!(backend = %self.key, "ended until it is asked for something");
+                    tokio::select! {
+                        () = self.wake.notified() => {}
+                        () = self.restart.notified() => {}
+                        () = self.gone.cancelled() => {
+                            return self.tell(kind::BACKEND_STOPPED, Went::Success, None);
+                        }
+                    }
+                    is_first = true;
                     continue;
                 }
                 End::Fell(reason) => self.fell(reason, &mut backoff),
@@ -108,6 +123,31 @@ impl Backend {
             () = self.restart.notified() => End::Restart,
             never = self.keep_fresh(&client) => never,
             never = self.listen(&client) => never,
+            end = self.unused() => end,
+        }
+    }
+
+    /// Completes when nobody has asked for anything for so long as the configuration says. Not while
+    /// somebody waits for news of its resources, nor where it may work on tasks.
+    async fn unused(&self) -> End {
+        let Some(idle) = self.config.idle_timeout else {
+            return std::future::pending().await;
+        };
+        loop {
+            let before = self.asked.load(Ordering::Relaxed);
+            tokio::time::sleep(idle).await;
+            let is_used = self.asked.load(Ordering::Relaxed) != before
+                || self.has_tasks()
+                || !self
+                    .wanted(&self.signals.changes.watched().borrow())
+                    .is_empty();
+            // Whoever asks from now on waits, until it is seen that it does not run.
+            let places = self.permits.try_acquire_many(MAX_IN_FLIGHT);
+            if !is_used && places.is_ok() {
+                self.status
+                    .send_modify(|status| status.state = State::Stopped);
+                return End::Unused;
+            }
         }
     }
 
@@ -120,6 +160,10 @@ impl Backend {
         });
         if let Some(client) = client {
             client.close().await;
+            let counted = client.counters();
+            let add = |count: &AtomicU64, more| count.fetch_add(more, Ordering::Relaxed);
+            add(&self.figures.strays, counted.stray_answers);
+            add(&self.figures.noise, counted.noise);
         }
     }
 
@@ -244,12 +288,18 @@ impl Backend {
     }
 
     /// Writes down that a tool is not what it was at the last look.
-    pub(super) fn tell_of_change(&self, tool: &str) {
+    pub(super) fn tell_of_change(&self, change: &Change) {
+        let tool = &change.tool;
         tracing::warn!(backend = %self.key, tool, "its definition has changed");
-        let facts = Map::from_iter([
+        let mut facts = Map::from_iter([
             ("backend".to_owned(), json!(self.key.as_str())),
             ("tool_name".to_owned(), json!(tool)),
+            ("old_hash".to_owned(), json!(change.old)),
+            ("new_hash".to_owned(), json!(change.new)),
         ]);
+        if let Some(before) = &change.renamed_from {
+            facts.insert("renamed_from".to_owned(), json!(before));
+        }
         let event = Event::new(TraceId::random(), kind::TOOL_CHANGED, Went::Success, facts);
         self.signals.log.record(event);
     }

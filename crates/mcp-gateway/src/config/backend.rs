@@ -19,6 +19,9 @@ pub struct Backend {
     pub timeout: Option<Duration>,
     /// What its start may take, up to the first lists.
     pub start_timeout: Duration,
+    /// How long it may run without being asked for anything; then it is ended, and started again
+    /// when it is. Only of a child.
+    pub idle_timeout: Option<Duration>,
     /// Why it is not used; `None` for one that is.
     pub disabled: Option<String>,
 }
@@ -66,6 +69,7 @@ impl Backend {
             bare: false,
             timeout: None,
             start_timeout: super::START_TIMEOUT,
+            idle_timeout: None,
             disabled: None,
         }
     }

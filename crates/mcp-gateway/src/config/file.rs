@@ -48,6 +48,7 @@ struct Entry {
     bare: bool,
     timeout: Option<Span>,
     start_timeout: Option<Span>,
+    idle_timeout: Option<Span>,
     #[serde(default)]
     disabled: bool,
 }
@@ -158,6 +159,10 @@ impl Entry {
         let wrong = |field: &str, what: &str| Problem::new(&["backends", name, field], what);
         let timeout = limit(self.timeout, &["backends", name, "timeout"])?;
         let start = limit(self.start_timeout, &["backends", name, "start_timeout"])?;
+        let idle = self.idle_timeout.map(|Span(idle)| idle);
+        if idle.is_some_and(|idle| idle.is_zero()) {
+            return Err(wrong("idle_timeout", "must be more than 0"));
+        }
         let filter = Filter::new(self.allow, self.deny);
         let disabled = self.disabled.then(|| "by the configuration".to_owned());
         let mut reader = Reader::new(["backends", name], place);
@@ -183,6 +188,7 @@ impl Entry {
             }
             (None, Some(url)) => {
                 let foreign = [
+                    ("idle_timeout", idle.is_some()),
                     ("env", self.env.is_some()),
                     ("env_pass", self.env_pass.is_some()),
                     ("cwd", self.cwd.is_some()),
@@ -217,6 +223,7 @@ impl Entry {
             bare: self.bare,
             timeout,
             start_timeout: start.unwrap_or(start_timeout),
+            idle_timeout: idle,
             disabled: disabled.or(reader.missing),
         })
     }

@@ -1,4 +1,4 @@
-//! Which of a backend's items are published.
+//! Which of a backend's items are published: tools and prompts by name, resources by URI.
 
 /// Allow and deny patterns: `*` stands for any text, `?` for one character, letter case counts.
 ///
@@ -15,10 +15,15 @@ impl Filter {
         Self { allow, deny }
     }
 
-    /// True if an item with this name, as the backend gives it, is published.
+    /// True if an item with this name or URI, as the backend gives it, is published.
     pub fn allows(&self, name: &str) -> bool {
-        let any = |patterns: &[String]| patterns.iter().any(|pattern| matches(pattern, name));
-        !any(&self.deny) && (self.allow.is_empty() || any(&self.allow))
+        let is_allowed = self.allow.iter().any(|pattern| matches(pattern, name));
+        !self.denies(name) && (self.allow.is_empty() || is_allowed)
+    }
+
+    /// True if it is denied by name, whatever is allowed.
+    pub fn denies(&self, name: &str) -> bool {
+        self.deny.iter().any(|pattern| matches(pattern, name))
     }
 }
 

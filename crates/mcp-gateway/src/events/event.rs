@@ -133,6 +133,8 @@ pub struct Call {
     pub request_bytes: usize,
     /// Bytes of the result.
     pub response_bytes: usize,
+    /// The result holds characters that people cannot see.
+    pub hides_something: bool,
     /// What the arguments look like.
     pub arguments: Shape,
     /// The code of the JSON-RPC error, if it ended with one.

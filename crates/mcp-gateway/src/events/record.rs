@@ -80,7 +80,8 @@ impl Serialize for CallFacts<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let Self(call) = self;
         let arguments: Option<&RawValue> = serde_json::from_str(call.arguments.json()).ok();
-        let mut facts = serializer.serialize_struct("Call", 9)?;
+        let mut facts =
+            serializer.serialize_struct("Call", 9 + usize::from(call.hides_something))?;
         facts.serialize_field("tool_name", short(&call.tool))?;
         facts.serialize_field("backend", &call.backend.as_deref().map(short))?;
         facts.serialize_field("duration_ms", &millis(call))?;
@@ -90,6 +91,9 @@ impl Serialize for CallFacts<'_> {
         facts.serialize_field("response_bytes", &call.response_bytes)?;
         facts.serialize_field("arguments", &arguments)?;
         facts.serialize_field("error_code", &call.error_code)?;
+        if call.hides_something {
+            facts.serialize_field("hidden_characters", &true)?;
+        }
         facts.end()
     }
 }

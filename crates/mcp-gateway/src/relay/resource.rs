@@ -48,8 +48,10 @@ pub(crate) fn relayed(
 
 impl BoundResource for RelayedResource {
     fn read<'a>(&'a self, uri: &str, call: &'a Call) -> Option<Reading<'a>> {
+        // A template may be allowed and one of its resources denied.
+        let is_denied = self.backend.config.filter.denies(uri);
         let uri = uri.to_owned();
-        fits(&self.uri, &uri).then(|| -> Reading<'a> {
+        (!is_denied && fits(&self.uri, &uri)).then(|| -> Reading<'a> {
             Box::pin(async move {
                 let origin = call.origin().and_then(|origin| origin.params.as_deref());
                 let params = origin.and_then(Members::read).unwrap_or_default();

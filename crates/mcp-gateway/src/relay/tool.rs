@@ -13,6 +13,7 @@ use super::exchange::Exchange;
 use super::{Relay, trace};
 use crate::backend::Backend;
 use crate::events::{self, Event, Outcome, TraceId};
+use crate::sanitise;
 use crate::shape::Shape;
 
 /// One tool of one backend.
@@ -96,6 +97,7 @@ struct End<'a> {
     /// What to write; a call that is dropped before it was settled was given up.
     outcome: Option<Outcome>,
     response_bytes: usize,
+    hides_something: bool,
     error_code: Option<i64>,
 }
 
@@ -110,6 +112,7 @@ impl<'a> End<'a> {
             arguments: Shape::of(arguments),
             outcome: Some(Outcome::Cancelled),
             response_bytes: 0,
+            hides_something: false,
             error_code: None,
         }
     }
@@ -125,6 +128,8 @@ impl<'a> End<'a> {
                 });
                 let size = |(name, value): (&str, &RawValue)| name.len() + value.get().len() + 4;
                 self.response_bytes = result.iter().map(size).sum();
+                let mut values = result.iter().map(|(_, value)| value.get());
+                self.hides_something = values.any(sanitise::hides_something);
             }
             // The call goes on with the client's next request, and ends there.
             Err(error) if error.asks_client() => self.outcome = None,
@@ -156,6 +161,7 @@ impl Drop for End<'_> {
             duration,
             request_bytes: self.request_bytes,
             response_bytes: self.response_bytes,
+            hides_something: self.hides_something,
             arguments: std::mem::replace(&mut self.arguments, Shape::none()),
             error_code: self.error_code,
         };

@@ -70,6 +70,10 @@ struct BackendStatus {
     #[serde(skip_serializing_if = "Option::is_none")]
     p99_ms: Option<f64>,
     restarts: u64,
+    /// Answers that nobody waited for, or not any more.
+    stray_answers: u64,
+    /// Lines that were no messages.
+    noise: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
     last_error: Option<String>,
     /// Seconds until it is tried again.
@@ -156,6 +160,7 @@ impl BackendStatus {
     fn of(backend: &Arc<Backend>) -> Self {
         let status = backend.status();
         let figures = &backend.figures;
+        let (stray_answers, noise) = backend.misfits();
         Self {
             status: status.state.name(),
             namespace: backend.key.to_string(),
@@ -169,6 +174,8 @@ impl BackendStatus {
             p50_ms: figures.quantile(0.5),
             p99_ms: figures.quantile(0.99),
             restarts: figures.restarts.load(Ordering::Relaxed),
+            stray_answers,
+            noise,
             next_try_s: status.next_try_s(),
             last_error: match status.state {
                 State::Running => None,

@@ -90,6 +90,7 @@ fn a_call_is_shown_in_the_format_of_seed_003() {
             duration: Duration::from_micros(30_000_042),
             request_bytes: 21,
             response_bytes: 0,
+            hides_something: false,
             arguments: Shape::of(arguments),
             error_code: Some(-32001),
         },
