@@ -52,7 +52,7 @@ pub struct N8nServer;
 
 /// One n8n: its API, its production URLs and its built-in MCP server.
 pub struct N8n {
-    api: Api,
+    api: Arc<Api>,
     hooks: Hooks,
     mcp: BuiltinMcp,
     redactor: Redactor,

@@ -1,6 +1,7 @@
 //! What can be configured.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use anyhow::{Context as _, bail};
 use clap::builder::FalseyValueParser;
@@ -110,7 +111,7 @@ impl Options {
         Ok(N8n {
             mcp: BuiltinMcp::new(&base, token),
             hooks: Hooks::new(hooks, Logins::new(logins))?,
-            api: Api::new(base, key, policy)?,
+            api: Arc::new(Api::new(base, key, policy)?),
             redactor: Redactor::new(!self.show_secrets),
             tool_tag: Some(self.tool_tag.trim().to_owned()).filter(|tag| !tag.is_empty()),
             changes: Changes::new(),

@@ -4,6 +4,7 @@ mod faults;
 mod older;
 mod real;
 mod site;
+mod starting;
 
 use mcp_client::{CallToolResult, Client};
 use serde_json::Value;

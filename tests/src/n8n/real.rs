@@ -15,6 +15,7 @@ mod policy;
 mod reading;
 mod resources;
 mod running;
+mod starting;
 mod tasks;
 mod urls;
 mod validating;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use mcp_core::tool::ToolError;
+use mcp_core::tool::{ToolError, ToolErrorKind};
 use reqwest::Method;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
@@ -218,9 +218,13 @@ impl Api {
             .await;
         match stopped {
             Ok(IgnoredAny) => Ok(()),
-            // n8n 1 cannot stop anything through its API.
-            Err(failure) if failure.is_unknown_operation() => Err(self.explain(failure)),
-            Err(failure) if failure.is_unknown_operation() => Err(self.explain(failure)),
+            // n8n 1: nor does its MCP server stop anything but what has run for five minutes.
+            Err(failure) if failure.is_unknown_operation() => Err(ToolError::new(
+                ToolErrorKind::Upstream,
+                "This n8n cannot stop executions through its API: stop it in n8n's editor \
+                 (Executions), or update n8n.",
+            )
+            .caused_by(self.explain(failure))),
             Err(failure) if failure.is_conflict() || failure.is_missing() => Ok(()),
             Err(failure) => Err(self.explain(failure)),
         }

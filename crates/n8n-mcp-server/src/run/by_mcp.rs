@@ -30,7 +30,13 @@ pub(super) async fn by_mcp(watch: &Watch<'_>, start: McpStart) -> Result<Run, To
     let mcp = &watch.n8n.mcp;
     let request_id = watch.request_id;
     let starting = mcp
-        .start(&watch.workflow, &start, request_id, within)
+        .start(
+            &watch.workflow,
+            &start,
+            request_id,
+            within,
+            &watch.execution,
+        )
         .await?;
     if starting.waits && !matches!(start.inputs, Inputs::Item(_) | Inputs::Webhook(_)) {
         watch.keeps_nothing();

@@ -16,15 +16,14 @@ mod hooks;
 mod multipart;
 mod outcome;
 mod probe;
+mod stop;
 mod watch;
 
-use std::pin::Pin;
 use std::time::Duration;
 
 use futures_util::future::join;
 use mcp_core::tool::{Call, ToolError, ToolErrorKind};
 use serde_json::{Map, Value};
-use tokio::time::{sleep, timeout};
 use uuid::Uuid;
 
 use crate::N8n;
@@ -40,6 +39,7 @@ use by_mcp::by_mcp;
 use by_url::by_url;
 use find::Search;
 use outcome::Way;
+use stop::stop;
 use watch::Watch;
 
 /// How long a task follows its execution: less than the hour that tasks are kept, because a task
@@ -52,10 +52,6 @@ const LOOK_FOR: Duration = Duration::from_secs(3);
 /// n8n refuses an activated workflow for a moment, until all of its parts know of it.
 const ACTIVATION: Duration = Duration::from_secs(15);
 const ACTIVATION_PAUSE: Duration = Duration::from_millis(200);
-/// How soon it is noticed that an execution was named.
-const GLANCE: Duration = Duration::from_millis(20);
-/// What stopping a run may take once the caller has given up: the caller waits for it.
-const STOP_WITHIN: Duration = Duration::from_millis(1_800);
 
 /// One run that was asked for.
 pub(crate) struct Order {
@@ -133,32 +129,4 @@ fn way(start: &Start) -> Way {
             Mode::Test => Way::McpTest,
         },
     }
-}
-
-/// The caller has given up: so does n8n, if the run is found. What was `running` goes on until then:
-/// n8n may be about to name the execution.
-async fn stop(
-    watch: &Watch<'_>,
-    mut running: Pin<&mut impl Future<Output = Result<Run, ToolError>>>,
-) -> ToolError {
-    let stopping = async {
-        let finding = watch.find_patiently();
-        tokio::pin!(finding);
-        let id = loop {
-            if let Some(id) = watch.known() {
-                break id;
-            }
-            tokio::select! {
-                _ = &mut running => break watch.known()?,
-                id = &mut finding => break id,
-                () = sleep(GLANCE) => {}
-            }
-        };
-        watch.n8n.api.stop(&id).await.is_ok().then_some(id)
-    };
-    let text = match timeout(STOP_WITHIN, stopping).await {
-        Ok(Some(id)) => format!("Cancelled; execution {id} was stopped."),
-        _ => "Cancelled; if the run had started, it goes on in n8n.".to_owned(),
-    };
-    ToolError::new(ToolErrorKind::Cancelled, text)
 }

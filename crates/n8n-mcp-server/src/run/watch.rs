@@ -1,15 +1,17 @@
 //! Keeping an eye on one run: its bound, its caller, its execution.
 
-use std::sync::OnceLock;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime};
 
 use mcp_core::tool::{Call, ToolError, ToolErrorKind};
+use tokio::sync::SetOnce;
 use tokio::time::{Instant, sleep};
 
 use super::find::Search;
 use super::hooks::Hook;
 use super::outcome::Run;
+use super::stop::Stopper;
 use super::{LOOK_FOR, Order, TASK_WAIT};
 use crate::N8n;
 use crate::api::{Execution, Failure, Listing};
@@ -40,9 +42,9 @@ pub(super) struct Watch<'a> {
     /// The newest execution of the workflow before this run.
     after: Option<u64>,
     /// See [`Watch::keeps_nothing`].
-    is_anonymous: AtomicBool,
+    is_anonymous: Arc<AtomicBool>,
     /// Known as soon as the execution was found.
-    execution: OnceLock<Id>,
+    pub(super) execution: Arc<SetOnce<Id>>,
 }
 
 impl<'a> Watch<'a> {
@@ -59,8 +61,8 @@ impl<'a> Watch<'a> {
             is_task: AtomicBool::new(false),
             look_for: LOOK_FOR,
             after: None,
-            is_anonymous: AtomicBool::new(false),
-            execution: OnceLock::new(),
+            is_anonymous: Arc::default(),
+            execution: Arc::new(SetOnce::new()),
         }
     }
 
@@ -173,16 +175,15 @@ impl<'a> Watch<'a> {
         }
     }
 
-    /// Looks until it is there.
-    pub(super) async fn find_patiently(&self) -> Id {
-        loop {
-            if let Some(execution) = self.find_once().await {
-                return execution.id;
-            }
-            if let Some(id) = self.only_new().await {
-                return id;
-            }
-            sleep(FIRST_PAUSE).await;
+    /// What stops the run once its caller has given up.
+    pub(super) fn stopper(&self) -> Stopper {
+        Stopper {
+            api: Arc::clone(&self.n8n.api),
+            workflow: self.workflow.clone(),
+            request_id: self.request_id.to_owned(),
+            after: self.after,
+            execution: Arc::clone(&self.execution),
+            is_anonymous: Arc::clone(&self.is_anonymous),
         }
     }
 

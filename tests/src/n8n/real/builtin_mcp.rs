@@ -143,9 +143,9 @@ async fn a_test_that_takes_long_is_named_before_its_end() {
     }
     let server = Server::start(SERVER, &site.env()).await;
     let client = server.client().await;
-    let nodes = vec![called_by_another(), wait(4), set("late")];
+    let nodes = vec![called_by_another(), wait(8), set("late")];
     let workflow = site.draft(nodes, json!({})).await;
-    let arguments = json!({"workflow_id": workflow.id, "wait_seconds": 1});
+    let arguments = json!({"workflow_id": workflow.id, "wait_seconds": 4});
     let early = done(&client, "run_workflow", arguments).await;
     assert_eq!(early["status"], "running", "{early}");
     let end = super::end_of(&client, &early).await;

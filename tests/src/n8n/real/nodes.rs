@@ -41,7 +41,11 @@ async fn nodes_are_found_by_what_they_do() {
             .any(|row| row.as_str().unwrap().starts_with("channel: ")),
         "{operations:?}"
     );
-    assert!(types(&lab.done("list_nodes", json!({"search": ["zzqqx"]})).await).is_empty());
+    let none = lab.done("list_nodes", json!({"search": ["zzqqx"]})).await;
+    assert!(types(&none).is_empty() && none.get("note").is_none());
+    let many = lab.done("list_nodes", json!({"search": ["google"]})).await;
+    let note = many["note"].as_str().unwrap_or_default();
+    assert!(note.contains("\"google\""), "{many}");
     lab.refused("list_nodes", json!({"search": []})).await;
 }
 

@@ -115,8 +115,8 @@ async fn who_subscribed_to_a_workflow_hears_of_its_changes() {
 #[tokio::test]
 async fn who_subscribed_to_an_execution_hears_of_its_end() {
     let Some(lab) = Lab::open().await else { return };
-    let workflow = lab.site.live(vec![webhook("onReceived"), wait(4)]).await;
-    let arguments = json!({"workflow_id": workflow.id, "wait_seconds": 1});
+    let workflow = lab.site.live(vec![webhook("onReceived"), wait(8)]).await;
+    let arguments = json!({"workflow_id": workflow.id, "wait_seconds": 4});
     let run = lab.done("run_workflow", arguments).await;
     let (client, mut heard) = listener(&lab).await;
     let uri = format!("n8n://executions/{}", run["execution_id"].as_str().unwrap());

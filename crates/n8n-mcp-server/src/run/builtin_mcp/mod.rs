@@ -12,7 +12,7 @@ use mcp_serve::Secret;
 use reqwest::Url;
 use serde::Deserialize;
 use serde_json::Value;
-use tokio::sync::OnceCell;
+use tokio::sync::{OnceCell, SetOnce};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep};
 
@@ -103,6 +103,7 @@ impl BuiltinMcp {
     }
 
     /// Starts a run of `workflow`; where n8n waits for its end, its answer may take up to `within`.
+    /// The id in it goes to `known`, whether or not anybody waits for the answer.
     ///
     /// # Errors
     /// When nothing was started.
@@ -112,6 +113,7 @@ impl BuiltinMcp {
         start: &McpStart,
         request_id: &str,
         within: Duration,
+        known: &Arc<SetOnce<Id>>,
     ) -> Result<Starting, ToolError> {
         let session = self.session()?;
         let Offer { generation, tools } = self.offer(&session).await?;
@@ -140,8 +142,15 @@ impl BuiltinMcp {
         };
         let retries = start.mode == Mode::Production;
         let session = Arc::clone(&session);
-        let answer =
-            Box::pin(async move { session.start(tool, &arguments, timeout, retries).await });
+        let known = Arc::clone(known);
+        let answer = Box::pin(async move {
+            let answer = session.start(tool, &arguments, timeout, retries).await;
+            if let Ok(Ok(id)) = &answer {
+                // Known already: it is the same one.
+                let _ = known.set(id.clone());
+            }
+            answer
+        });
         Ok(Starting {
             answer: tokio::spawn(answer),
             waits,

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::ask;
-use super::search::{Found, parse};
+use super::search::{Found, MOST_FOUND, cut_off, parse};
 use crate::N8n;
 
 /// Searches that one call may hold.
@@ -39,6 +39,9 @@ enum Category {
 #[derive(Serialize, JsonSchema)]
 pub(super) struct Nodes {
     nodes: Vec<Found>,
+    /// For which texts n8n may have more nodes than it shows.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    note: Option<String>,
 }
 
 impl Tool for ListNodes {
@@ -71,8 +74,20 @@ impl Tool for ListNodes {
         };
         Ok(Nodes {
             nodes: parse(&outline).into_iter().filter(fits).collect(),
+            note: note(&cut_off(&outline)),
         })
     }
+}
+
+/// n8n's search has neither a cursor nor a limit.
+fn note(cut_off: &[&str]) -> Option<String> {
+    let texts = cut_off.join(", ");
+    (!cut_off.is_empty()).then(|| {
+        format!(
+            "n8n shows no more than {MOST_FOUND} nodes for a text, and may have others for {texts}: \
+             search with more words for those, such as the operation or `trigger`."
+        )
+    })
 }
 
 impl Category {

@@ -21,6 +21,9 @@ pub(super) struct Found {
     pub(super) modes: Vec<String>,
 }
 
+/// As many nodes n8n shows for one text.
+pub(super) const MOST_FOUND: usize = 5;
+
 /// Columns at which the outline has its parts.
 const FIELD: usize = 2;
 const GROUP: usize = 4;
@@ -78,6 +81,23 @@ pub(super) fn parse(outline: &str) -> Vec<Found> {
     }
     keep(&mut nodes, node);
     nodes
+}
+
+/// The texts, in quotes, for which the outline has as many nodes as n8n ever shows.
+pub(super) fn cut_off(outline: &str) -> Vec<&str> {
+    let mut texts = Vec::new();
+    let mut text = "";
+    for line in outline.lines() {
+        if let Some(heading) = line.strip_prefix("## ") {
+            text = heading;
+        } else if let Some(count) = line.strip_prefix("Found ") {
+            let count = count.split(' ').next().unwrap_or_default();
+            if count.parse().is_ok_and(|count: usize| count >= MOST_FOUND) {
+                texts.push(text);
+            }
+        }
+    }
+    texts
 }
 
 fn keep(nodes: &mut Vec<Found>, node: Option<Found>) {
@@ -142,6 +162,9 @@ Found 2 nodes:
             ["channel: archive, create", "file: get"]
         );
         assert_eq!(found[1].modes, ["manual", "raw"]);
+        assert!(cut_off(OUTLINE).is_empty());
+        let full = "## \"a b\"\nFound 5 nodes (+ 2 related):\n\n## \"c\"\nFound 1 nodes:\n";
+        assert_eq!(cut_off(full), ["\"a b\""]);
         assert!(parse("No nodes found. Try a different search term.").is_empty());
     }
 }
