@@ -7,6 +7,7 @@ use serde::Serialize;
 use crate::OpenHands;
 use crate::api::{AgentServer, Conversation, Failure, quoted};
 use crate::file_name::FileName;
+use crate::task_id::TaskId;
 
 /// From here on, git's index is a copy that holds the directory as it is.
 const INDEX: &str = "\
@@ -51,6 +52,7 @@ impl OpenHands {
     /// The files that changed since the task began, at most [`MAX_FILES`], and how many there are.
     pub(crate) async fn changed_files(
         &self,
+        id: TaskId,
         conversation: &Conversation,
     ) -> Result<(Vec<Change>, usize), Failure> {
         let list = format!(
@@ -60,7 +62,7 @@ impl OpenHands {
              rm -f -- \"$GIT_INDEX_FILE.out\"\n",
             base = base(conversation),
         );
-        let printed = git(&self.server, conversation, &list).await?;
+        let printed = git(&self.at(id).await?, conversation, &list).await?;
         let (count, list) = printed.split_once('\n').unwrap_or_default();
         let count = count.trim().parse::<usize>().unwrap_or_default() / 2;
         Ok((parse(list), count))
@@ -70,6 +72,7 @@ impl OpenHands {
     /// long it is; of one file or of all.
     pub(crate) async fn diff(
         &self,
+        id: TaskId,
         conversation: &Conversation,
         file: Option<&FileName>,
         limit: usize,
@@ -85,7 +88,7 @@ impl OpenHands {
              rm -f -- \"$GIT_INDEX_FILE.out\"\n",
             base = base(conversation),
         );
-        let printed = git(&self.server, conversation, &diff).await?;
+        let printed = git(&self.at(id).await?, conversation, &diff).await?;
         let Some((length, diff)) = printed.split_once('\n') else {
             return Err(ToolError::new(
                 ToolErrorKind::Conflict,
@@ -108,8 +111,13 @@ async fn git(
     Ok(server.execute(&script).await?.text().to_owned())
 }
 
-fn base(conversation: &Conversation) -> &str {
-    conversation.notes.base().unwrap_or(EMPTY)
+/// The commit or tree with which the directory is compared, for the shell. Where none was noted the
+/// task was not prepared by us, and what is committed counts as what was there.
+fn base(conversation: &Conversation) -> String {
+    match conversation.notes.base() {
+        Some(base) => base.to_owned(),
+        None => format!("\"$(git rev-parse -q --verify HEAD || echo {EMPTY})\""),
+    }
 }
 
 /// Reads `A\0path\0M\0path\0…`, of which the last may be cut.

@@ -10,7 +10,7 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
 
-use crate::api::AgentServer;
+use crate::api::{EventSocket, Failure, Servers};
 use crate::task_id::TaskId;
 
 /// Before a broken socket is opened again: at first, and at most.
@@ -41,14 +41,14 @@ impl Drop for Follower {
 }
 
 impl Ears {
-    /// Listens to the conversation `id` of `server`.
-    pub(crate) fn listen(&self, server: &AgentServer, id: TaskId) -> Ear {
+    /// Listens to the conversation `id`, wherever it is.
+    pub(crate) fn listen(&self, servers: &Servers, id: TaskId) -> Ear {
         let mut followers = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         followers.retain(|_, follower| follower.strong_count() > 0);
         let follower = followers.get(&id).and_then(Weak::upgrade);
         let follower = follower.unwrap_or_else(|| {
             let (sender, pulse) = watch::channel(false);
-            let task = tokio::spawn(keep_open(server.clone(), id, sender)).abort_handle();
+            let task = tokio::spawn(keep_open(servers.clone(), id, sender)).abort_handle();
             let follower = Arc::new(Follower { pulse, task });
             followers.insert(id, Arc::downgrade(&follower));
             follower
@@ -75,10 +75,10 @@ impl Ear {
     }
 }
 
-async fn keep_open(server: AgentServer, id: TaskId, pulse: watch::Sender<bool>) {
+async fn keep_open(servers: Servers, id: TaskId, pulse: watch::Sender<bool>) {
     let mut pause = PAUSES.0;
     loop {
-        match server.event_socket(id).await {
+        match open(&servers, id).await {
             Ok(mut socket) => {
                 // The first thing that comes is the state as it is: nothing that happened while
                 // there was no socket is missed.
@@ -94,4 +94,8 @@ async fn keep_open(server: AgentServer, id: TaskId, pulse: watch::Sender<bool>) 
         tokio::time::sleep(pause).await;
         pause = (2 * pause).min(PAUSES.1);
     }
+}
+
+async fn open(servers: &Servers, id: TaskId) -> Result<EventSocket, Failure> {
+    servers.of(id).await?.event_socket(id).await
 }

@@ -16,7 +16,9 @@ use crate::task_id::TaskId;
 /// models speak word by word.
 const POLL: Duration = Duration::from_millis(500);
 const HEARING_POLL: Duration = Duration::from_secs(5);
-const GAP: Duration = Duration::from_millis(100);
+const GAP: Duration = Duration::from_millis(250);
+/// At most before it was ever seen.
+const ABSENT_POLL: Duration = Duration::from_secs(2);
 
 /// What one look may take, however short the wait is.
 const FIRST_LOOK: Duration = Duration::from_secs(2);
@@ -109,10 +111,19 @@ impl OpenHands {
             if looked + POLL >= until {
                 return seen;
             }
+            if seen.task.is_some() && ear.is_none() {
+                pause = POLL;
+            }
             // The last look is just before the end.
             let next = (looked + pause).min(until - POLL).max(looked + GAP);
             // Most tasks that are asked about have ended: only now is it worth a socket.
-            let ear = ear.get_or_insert_with(|| self.ears.listen(&self.server, id));
+            if seen.task.is_none() {
+                // Nobody is there, or not yet: a sandbox takes half a minute to start.
+                sleep_until(next).await;
+                pause = (2 * pause).min(ABSENT_POLL);
+                continue;
+            }
+            let ear = ear.get_or_insert_with(|| self.ears.listen(&self.servers, id));
             tokio::select! {
                 () = ear.heard() => {
                     pause = POLL;
@@ -129,10 +140,13 @@ impl OpenHands {
     /// Waits a moment until the state of a task shows that its question was answered: until then it
     /// still says that it waits, for the action that was `asked` for.
     pub(crate) async fn leave_question(&self, id: TaskId, asked: Option<&Action>) {
+        let Ok(server) = self.at(id).await else {
+            return;
+        };
         for _ in 0..LEAVING {
             let now = tokio::try_join!(
-                self.server.conversation(id),
-                self.server.last_event::<Action>(id, kind::ACTION),
+                server.conversation(id),
+                server.last_event::<Action>(id, kind::ACTION),
             );
             let still = now.is_ok_and(|(task, last)| {
                 task.execution_status == Execution::WaitingForConfirmation
@@ -147,8 +161,11 @@ impl OpenHands {
 
     /// Waits a moment until a task that was told to run has left the state that it stood in.
     pub(crate) async fn leave_state(&self, id: TaskId, state: Execution) {
+        let Ok(server) = self.at(id).await else {
+            return;
+        };
         for _ in 0..LEAVING / 2 {
-            let now = self.server.conversation(id).await;
+            let now = server.conversation(id).await;
             if now.is_ok_and(|task| task.execution_status != state) {
                 return;
             }
@@ -163,12 +180,13 @@ impl OpenHands {
         task: &mut Option<Task>,
         call: &Call,
     ) -> Result<bool, Failure> {
+        let server = self.at(id).await?;
         let task = match task {
             Some(task) => {
-                task.look_again(&self.server).await?;
+                task.look_again(&server).await?;
                 task
             }
-            None => task.insert(Task::read(&self.server, id).await?),
+            None => task.insert(Task::read(&server, id).await?),
         };
         report(task, call);
         Ok(task.status().is_settled())

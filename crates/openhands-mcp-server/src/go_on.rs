@@ -13,7 +13,8 @@ impl OpenHands {
     /// # Errors
     /// The state of the task does not allow it: says what does.
     pub(crate) async fn go_on(&self, id: TaskId, message: Option<&str>) -> Result<(), ToolError> {
-        let task = self.server.conversation(id).await?;
+        let server = self.awake(id).await?;
+        let task = server.conversation(id).await?;
         let execution = task.execution_status;
         match (execution, message) {
             // To let it run would be to agree.
@@ -25,7 +26,7 @@ impl OpenHands {
             (Execution::Deleting, _) => return Err(conflict("The task is being deleted.")),
             // It reads the message before its next step.
             (Execution::Running, Some(message)) => {
-                return match self.server.prompt(id, message, true).await {
+                return match server.prompt(id, message, true).await {
                     // It is taken when the step under way has ended.
                     Err(failure) if failure.is_slow() => Ok(()),
                     told => Ok(told?),
@@ -40,7 +41,7 @@ impl OpenHands {
             _ => {}
         }
         if let Some(message) = message {
-            self.server.prompt(id, message, false).await?;
+            server.prompt(id, message, false).await?;
         }
         let mut notes = task.notes;
         if self.run_or_wait(id, &mut notes).await.map_err(wedged)? {

@@ -4,6 +4,9 @@
 //! a conversation id. What a task depends on is kept there too, as tags of the conversation: after a
 //! restart, or behind another replica, every task id still works and every promise holds.
 //!
+//! Behind the V1 app server (`/api/v1`) every conversation has an agent server of its own, in a
+//! sandbox; the app server starts it and says where it is.
+//!
 //! From the outside in:
 //! - `tools` — what callers can do, one file per tool; `report` — what they are told;
 //! - `task`, `status` and `stop` — what a task is doing, or why it stands still, read from the agent
@@ -11,6 +14,7 @@
 //! - `steps` — its events in a line each; `changes` — what it did to its files;
 //! - `order`, `prepare` and `start` — from the caller's words to a running task, `go_on`,
 //!   `follow` and `permission` — on to its end;
+//! - `sandboxed` — what is different behind the V1 app server;
 //! - `resources` and `prompts` — what can be watched, and what people ask for by name;
 //! - `ears` — hearing at once that something happens in a task;
 //! - `watch` — what goes on without callers: the line of waiting tasks, and budgets;
@@ -38,6 +42,7 @@ mod prompts;
 mod report;
 mod repository;
 mod resources;
+mod sandboxed;
 mod service;
 mod start;
 mod status;

@@ -117,7 +117,7 @@ impl OpenHands {
         let directory = format!("{root}/{DIRECTORY}/{id}");
         // At every start: agents can reach it.
         let path = format!("{directory}/.mcp.json");
-        self.server.upload(&path, file).await?;
+        self.agent_server().await?.upload(&path, file).await?;
         Ok(Some(Plugin { directory, secrets }))
     }
 }

@@ -10,7 +10,7 @@ use reqwest::Url;
 // clap names the group after the struct, and the options of the edges have a struct of that name.
 #[group(id = "openhands")]
 pub struct Options {
-    /// Address of the OpenHands agent server
+    /// Address of the OpenHands agent server, or of the V1 app server
     #[arg(
         long,
         env = "OPENHANDS_URL",
@@ -19,7 +19,8 @@ pub struct Options {
     )]
     pub(crate) openhands_url: Url,
 
-    /// Key of the agent server (one of its OH_SESSION_API_KEYS); none where it runs without
+    /// Key of the agent server (one of its OH_SESSION_API_KEYS) or the app server; none where it runs
+    /// without
     #[arg(
         long,
         env = "OPENHANDS_API_KEY",
@@ -42,7 +43,7 @@ pub struct Options {
     )]
     pub(crate) openhands_workspace_root: String,
 
-    /// Agent profile that works on tasks; by default the one that is active on the agent server
+    /// Agent profile that works on tasks (with the app server its id); by default the active one
     #[arg(long, env = "OPENHANDS_AGENT_PROFILE", value_name = "NAME")]
     pub(crate) openhands_agent_profile: Option<String>,
 

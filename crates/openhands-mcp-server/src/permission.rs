@@ -50,11 +50,12 @@ impl OpenHands {
         if !call.capabilities().elicitation {
             return Ok(None);
         }
-        let task = self.server.conversation(id).await?;
+        let server = self.at(id).await?;
+        let task = server.conversation(id).await?;
         if task.execution_status != Execution::WaitingForConfirmation {
             return Err(not_asking());
         }
-        let asked: Option<Action> = self.server.last_event(id, kind::ACTION).await?;
+        let asked: Option<Action> = server.last_event(id, kind::ACTION).await?;
         let Some(action) = asked else {
             return Ok(None);
         };
@@ -70,7 +71,8 @@ impl OpenHands {
     /// # Errors
     /// The agent does not ask, or cannot be told.
     pub(crate) async fn answer(&self, id: TaskId, answer: &Answer) -> Result<(), ToolError> {
-        let mut task = self.server.conversation(id).await?;
+        let server = self.at(id).await?;
+        let mut task = server.conversation(id).await?;
         if task.execution_status != Execution::WaitingForConfirmation {
             return Err(not_asking());
         }
@@ -79,11 +81,9 @@ impl OpenHands {
             true => task.notes.begin(clock::now()),
             false => task.notes.end(),
         }
-        self.server.note(id, &task.notes).await?;
-        let asked: Option<Action> = self.server.last_event(id, kind::ACTION).await?;
-        self.server
-            .respond(id, answer.accept, &answer.reason)
-            .await?;
+        server.note(id, &task.notes).await?;
+        let asked: Option<Action> = server.last_event(id, kind::ACTION).await?;
+        server.respond(id, answer.accept, &answer.reason).await?;
         self.leave_question(id, asked.as_ref()).await;
         Ok(())
     }

@@ -57,7 +57,7 @@ impl OpenHands {
     pub(crate) async fn roots(&self) -> Result<Vec<String>, Failure> {
         let is_relative = self.roots.iter().any(|root| root.is_relative());
         let home = match is_relative {
-            true => self.server.home().await?,
+            true => self.agent_server().await?.home().await?,
             false => String::new(),
         };
         Ok(self.roots.iter().map(|root| root.path(&home)).collect())
@@ -66,7 +66,10 @@ impl OpenHands {
     async fn upload(&self, directory: &str, order: &Order) -> Result<(), Failure> {
         for (name, content) in &order.files {
             let path = format!("{directory}/{}", name.as_str());
-            self.server.upload(&path, content.clone()).await?;
+            self.agent_server()
+                .await?
+                .upload(&path, content.clone())
+                .await?;
         }
         Ok(())
     }
@@ -81,7 +84,7 @@ impl OpenHands {
             changes::snapshot(),
             dir = quoted(&directory),
         );
-        let printed = self.server.execute(&script).await?;
+        let printed = self.agent_server().await?.execute(&script).await?;
         if printed.exit_code == Some(NO_DIRECTORY) {
             return Err(no_directory());
         }
@@ -115,7 +118,7 @@ impl OpenHands {
             root = quoted(root),
             rest = quoted(rest),
         );
-        let printed = self.server.execute(&script).await?;
+        let printed = self.agent_server().await?.execute(&script).await?;
         match printed.exit_code {
             Some(LINK) => return Err(link()),
             Some(NO_DIRECTORY) => return Err(no_directory()),
@@ -154,7 +157,11 @@ impl OpenHands {
             reference = quoted(reference),
             branch = quoted(from.branch.as_deref().unwrap_or("main")),
         );
-        let fetch = self.server.execute_later(&script, FETCH_SECONDS).await?;
+        let fetch = self
+            .agent_server()
+            .await?
+            .execute_later(&script, FETCH_SECONDS)
+            .await?;
         Ok(Place {
             directory,
             base: None,

@@ -79,6 +79,19 @@ impl Report {
         report
     }
 
+    /// A task that cannot be read, for this reason.
+    ///
+    /// # Errors
+    /// It has no state that could be told instead.
+    pub(crate) fn unread(id: TaskId, failure: Failure) -> Result<Self, ToolError> {
+        let Some(sandbox) = failure.sandbox() else {
+            return Err(failure.into());
+        };
+        let mut report = Self::started(id);
+        report.judge(Verdict::in_sandbox(sandbox));
+        Ok(report)
+    }
+
     fn judge(&mut self, verdict: Verdict) {
         self.status = verdict.status;
         self.error = verdict.error;
@@ -108,16 +121,20 @@ impl OpenHands {
             }
         }
         if let Some(failure) = seen.failure {
-            report.judge(Verdict::unseen(ToolError::from(failure).message()));
+            report.judge(match failure.sandbox() {
+                Some(sandbox) => Verdict::in_sandbox(sandbox),
+                None => Verdict::unseen(ToolError::from(failure).message()),
+            });
         }
         report
     }
 
     /// Adds what the task has brought so far: it need not have ended.
     pub(crate) async fn bring(&self, task: &Task, report: &mut Report) -> Result<(), Failure> {
+        let server = self.at(task.id).await?;
         let (outcome, changed) = tokio::try_join!(
-            task.outcome(&self.server),
-            self.changed_files(&task.conversation)
+            task.outcome(&server),
+            self.changed_files(task.id, &task.conversation)
         )?;
         report.result = outcome.result;
         report.last_output = outcome.last_output;

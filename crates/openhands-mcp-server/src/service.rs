@@ -8,16 +8,17 @@ use mcp_core::tool::ToolError;
 use mcp_serve::{Secret, Service};
 
 use crate::Options;
-use crate::api::AgentServer;
+use crate::api::{AgentServer, Failure, Servers};
 use crate::ears::Ears;
 use crate::limits::Limits;
 use crate::mcp_servers::{self, McpServer};
+use crate::task_id::TaskId;
 use crate::watch::Line;
 use crate::workspace::Root;
 
 /// An OpenHands agent server and how tasks are started on it. What tasks depend on is kept there.
 pub struct OpenHands {
-    pub(crate) server: AgentServer,
+    pub(crate) servers: Servers,
     /// Name of the agent profile; none for the active one.
     pub(crate) profile: Option<String>,
     /// Where tasks may work; the first is where they get directories of their own.
@@ -62,7 +63,7 @@ impl OpenHands {
         )?;
         let profile = options.openhands_agent_profile;
         Ok(Self {
-            server: AgentServer::new(options.openhands_url, key)?,
+            servers: Servers::new(options.openhands_url, key)?,
             profile: profile.filter(|name| !name.trim().is_empty()),
             roots,
             limits: Limits {
@@ -79,9 +80,27 @@ impl OpenHands {
     }
 }
 
+impl OpenHands {
+    /// The agent server that runs this task.
+    ///
+    /// # Errors
+    /// It is in a sandbox that does not run now.
+    pub(crate) async fn at(&self, id: TaskId) -> Result<AgentServer, Failure> {
+        self.servers.of(id).await
+    }
+
+    /// The agent server that runs all tasks.
+    ///
+    /// # Errors
+    /// There is none: each task has one of its own, in a sandbox.
+    pub(crate) async fn agent_server(&self) -> Result<&AgentServer, Failure> {
+        self.servers.agent().await
+    }
+}
+
 impl Service for OpenHands {
     async fn probe(&self) -> Result<(), ToolError> {
-        Ok(self.server.check().await?)
+        Ok(self.servers.check().await?)
     }
 
     async fn run(self: Arc<Self>, _: Arc<Server>) {

@@ -23,6 +23,9 @@ impl OpenHands {
     /// # Errors
     /// No task was started, unless the message says that this is not certain.
     pub(crate) async fn start(&self, order: Order) -> Result<TaskId, ToolError> {
+        if let Some(app) = self.servers.app().await? {
+            return self.start_sandboxed(&app, &order).await;
+        }
         let Some(key) = &order.key else {
             return self
                 .start_new(TaskId::random(), order, Notes::default())
@@ -31,7 +34,7 @@ impl OpenHands {
         let id = TaskId::of_key(key);
         let purpose = order.purpose();
         // Looked up first: a file that is put in place again would undo the agent's work on it.
-        match self.server.conversation(id).await {
+        match self.at(id).await?.conversation(id).await {
             Ok(conversation) => {
                 same_purpose(&conversation, &purpose)?;
                 self.mend(id, &conversation, &order).await?;
@@ -54,7 +57,7 @@ impl OpenHands {
     ) -> Result<TaskId, ToolError> {
         let budget = self.limits.apply(&order.budget)?;
         let profile = order.agent.as_deref().or(self.profile.as_deref());
-        let agent_profile = self.server.agent_profile(profile).await?;
+        let agent_profile = self.agent_server().await?.agent_profile(profile).await?;
         let place = self.prepare(id, &order).await?;
         let plugin = self.plugin().await?;
         notes.set_title(&order.task);
@@ -130,9 +133,9 @@ impl OpenHands {
             ..*new
         };
         let (conversation, is_new) = self.create_waiting(&waiting).await?;
-        if is_new || self.server.count_prompts(new.id).await? == 0 {
+        if is_new || self.at(new.id).await?.count_prompts(new.id).await? == 0 {
             let prompt = new.prompt.unwrap_or_default();
-            self.server.prompt(new.id, prompt, false).await?;
+            self.at(new.id).await?.prompt(new.id, prompt, false).await?;
         }
         self.line.join(new.id);
         Ok(conversation)
@@ -168,8 +171,9 @@ impl OpenHands {
             && conversation.notes.waits().is_some();
         let quiet = clock::seconds_since(&conversation.updated_at);
         if is_waiting && quiet.is_some_and(|quiet| quiet > STARTING) {
-            if self.server.count_prompts(id).await? == 0 {
-                self.server.prompt(id, &order.prompt(), false).await?;
+            let server = self.at(id).await?;
+            if server.count_prompts(id).await? == 0 {
+                server.prompt(id, &order.prompt(), false).await?;
             }
             self.line.join(id);
         }
@@ -179,10 +183,12 @@ impl OpenHands {
     /// Without an answer it is not known whether the task runs. Asking again is harmless, because
     /// the id is ours: it finds the task or makes it.
     async fn create(&self, new: &NewConversation<'_>) -> Result<(Conversation, bool), Unstarted> {
-        match self.server.create(new).await {
+        let server = self.agent_server().await;
+        let server = server.map_err(|failure| Unstarted::Certain(failure.into()))?;
+        match server.create(new).await {
             Err(failure) if failure.is_ambiguous() => {
                 tracing::warn!(task = %new.id, ?failure, "no answer to a start, asking again");
-                let again = self.server.create(new).await;
+                let again = server.create(new).await;
                 again.map_err(|failure| Unstarted::Uncertain(uncertain(new.id, failure.into())))
             }
             answer => answer.map_err(|failure| match failure.is_full() {
@@ -227,7 +233,8 @@ fn same_purpose(conversation: &Conversation, purpose: &str) -> Result<(), ToolEr
     ))
 }
 
-fn uncertain(id: TaskId, error: ToolError) -> ToolError {
+/// Nobody knows whether the task was started, for the reason that `error` gives.
+pub(crate) fn uncertain(id: TaskId, error: ToolError) -> ToolError {
     let message = format!(
         "{} Whether the task was started is not certain: ask get_task_status for task_id {id} \
          before you run it again.",

@@ -123,12 +123,16 @@ impl OpenHands {
     }
 
     async fn tick(&self, search: bool) -> Result<(), Failure> {
-        if search {
+        // In sandboxes nothing waits for room, and OpenHands' own limits hold.
+        let sandboxed = self.servers.app().await?.is_some();
+        if search && !sandboxed {
             for still in [Execution::Idle, Execution::Paused, Execution::Error] {
                 self.search(still).await?;
             }
         }
-        self.keep_budgets().await?;
+        if !sandboxed {
+            self.keep_budgets().await?;
+        }
         for id in self.line.known() {
             match self.turn(id).await {
                 Ok(Turn::Over) => self.line.leave(id),
@@ -143,11 +147,11 @@ impl OpenHands {
 
     /// Finds tasks that wait, among the newest of those that stand still.
     async fn search(&self, execution: Execution) -> Result<(), Failure> {
+        let server = self.agent_server().await?;
         let mut page = None;
         let mut found = Vec::new();
         for _ in 0..PAGES {
-            let conversations = self
-                .server
+            let conversations = server
                 .conversations(Some(execution), PAGE, page.as_deref())
                 .await?;
             for listed in conversations.items {
@@ -156,7 +160,7 @@ impl OpenHands {
                 } else if execution == Execution::Idle && is_forsaken(&listed) {
                     let mut notes = listed.notes;
                     notes.wait_for_room();
-                    self.server.note(listed.id, &notes).await?;
+                    server.note(listed.id, &notes).await?;
                     found.push(listed.id);
                 }
             }
@@ -172,8 +176,11 @@ impl OpenHands {
 
     /// Takes a place for the task among those that run, as far as this server limits them.
     pub(crate) async fn has_room(&self, id: TaskId) -> Result<bool, Failure> {
-        let running = self
-            .server
+        if self.servers.app().await?.is_some() {
+            return Ok(true);
+        }
+        let server = self.agent_server().await?;
+        let running = server
             .conversations(Some(Execution::Running), PAGE, None)
             .await?;
         let running = running.items.iter().map(|task| task.id).collect();
@@ -183,7 +190,8 @@ impl OpenHands {
 
     /// Lets a task begin whose turn has come.
     async fn turn(&self, id: TaskId) -> Result<Turn, Failure> {
-        let conversation = self.server.conversation(id).await?;
+        let server = self.at(id).await?;
+        let conversation = server.conversation(id).await?;
         let mut notes = conversation.notes;
         let Some(waits) = notes.waits() else {
             return Ok(Turn::Over);
@@ -194,12 +202,12 @@ impl OpenHands {
             Execution::Running => return Ok(Turn::Over),
             _ => {
                 notes.set_waits(None);
-                self.server.note(id, &notes).await?;
+                server.note(id, &notes).await?;
                 return Ok(Turn::Over);
             }
         }
         // Whoever made it was stopped before it was told what to do.
-        if self.server.count_prompts(id).await? == 0 {
+        if server.count_prompts(id).await? == 0 {
             let quiet = clock::seconds_since(&conversation.updated_at);
             if quiet.is_some_and(|quiet| quiet > UNTOLD) {
                 self.note_stopped(id, Stopped::Cancelled).await?;
@@ -208,7 +216,7 @@ impl OpenHands {
             return Ok(Turn::NotYet);
         }
         if let Waits::ForRepository(fetch) = waits {
-            match self.server.ended(fetch).await? {
+            match server.ended(fetch).await? {
                 None => return Ok(Turn::NotYet),
                 Some(end) if end.exit_code == Some(0) => {
                     notes.set_base(prepare::base(end.text()).as_deref());
@@ -217,7 +225,7 @@ impl OpenHands {
                 Some(_) => {
                     notes.set_waits(None);
                     notes.set_stopped(Some(Stopped::NoRepository));
-                    self.server.note(id, &notes).await?;
+                    server.note(id, &notes).await?;
                     return Ok(Turn::Over);
                 }
             }
@@ -228,24 +236,25 @@ impl OpenHands {
 
     /// Lets the agent go on if there is room, else notes that it waits; true if it runs.
     pub(crate) async fn run_or_wait(&self, id: TaskId, notes: &mut Notes) -> Result<bool, Failure> {
+        let server = self.at(id).await?;
         if self.has_room(id).await? {
             // First, because nothing can be noted while a step is under way.
             notes.begin(clock::now());
-            self.server.note(id, notes).await?;
-            match self.server.run(id).await {
+            server.note(id, notes).await?;
+            match server.run(id).await {
                 Ok(()) => return Ok(true),
                 Err(failure) if failure.is_full() => self.line.give_back(id),
                 Err(failure) => {
                     self.line.give_back(id);
                     notes.end();
-                    self.server.note(id, notes).await?;
+                    server.note(id, notes).await?;
                     return Err(failure);
                 }
             }
         }
         if notes.waits() != Some(Waits::ForRoom) {
             notes.wait_for_room();
-            self.server.note(id, notes).await?;
+            server.note(id, notes).await?;
         }
         Ok(false)
     }
@@ -253,8 +262,8 @@ impl OpenHands {
     /// Stops the tasks that have used up what they may.
     async fn keep_budgets(&self) -> Result<(), Failure> {
         let now = clock::now();
-        let running = self
-            .server
+        let server = self.agent_server().await?;
+        let running = server
             .conversations(Some(Execution::Running), PAGE, None)
             .await?;
         let limited = running.items.iter();
@@ -283,12 +292,13 @@ impl OpenHands {
 
     /// The run is over, and its deadline with it: one that somebody else starts is not ours to end.
     async fn forget_deadline(&self, id: TaskId) -> Result<(), Failure> {
-        match self.server.conversation(id).await {
+        let server = self.at(id).await?;
+        match server.conversation(id).await {
             Ok(task) if task.execution_status == Execution::Running => Ok(()),
             Ok(task) if task.notes.deadline().is_none() => Ok(()),
             Ok(mut task) => {
                 task.notes.end();
-                self.server.note(id, &task.notes).await
+                server.note(id, &task.notes).await
             }
             Err(failure) if failure.is_no_task() => Ok(()),
             Err(failure) => Err(failure),
@@ -298,7 +308,7 @@ impl OpenHands {
     /// Stops a task and notes why. That it stops matters more than that it is known why.
     pub(crate) async fn stop(&self, id: TaskId, why: Stopped) -> Result<(), Failure> {
         self.line.leave(id);
-        self.server.interrupt(id).await?;
+        self.at(id).await?.interrupt(id).await?;
         // Only now: nothing can be noted while a step is under way.
         if let Err(failure) = self.note_stopped(id, why).await {
             tracing::warn!(task = %id, ?failure, "cannot note why the task was stopped");
@@ -308,11 +318,12 @@ impl OpenHands {
 
     /// Notes that a task stands still and why.
     pub(crate) async fn note_stopped(&self, id: TaskId, why: Stopped) -> Result<(), Failure> {
-        let mut notes = self.server.conversation(id).await?.notes;
+        let server = self.at(id).await?;
+        let mut notes = server.conversation(id).await?.notes;
         notes.set_waits(None);
         notes.set_stopped(Some(why));
         notes.end();
-        self.server.note(id, &notes).await
+        server.note(id, &notes).await
     }
 }
 

@@ -64,7 +64,11 @@ fn done(target: &str) -> Value {
 
 #[tokio::test]
 async fn memory_is_flat_over_two_hundred_tasks() {
-    let fake = Fake::start(|request| Response::json(200, &done(&request.target))).await;
+    let fake = Fake::start(|request| match request.target.contains("/api/v1/") {
+        true => Response::json(404, &json!({"detail": "Not Found"})),
+        false => Response::json(200, &done(&request.target)),
+    })
+    .await;
     let server = Server::start(NAME, &[("OPENHANDS_URL", &fake.url)]).await;
     let task = json!({"task": "x".repeat(50_000)});
     for _ in 0..100 {

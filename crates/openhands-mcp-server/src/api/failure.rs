@@ -8,7 +8,6 @@ use reqwest::StatusCode;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::other::Other;
 use crate::task_id::TaskId;
 
 /// A call to the agent server that did not give what was asked for.
@@ -33,10 +32,29 @@ pub(super) enum Fault {
     NoTask(TaskId),
     /// The agent profile does not exist.
     NoProfile(String),
-    /// Another server of OpenHands answers.
-    Other(Other),
+    /// OpenHands V0 answers.
+    V0,
+    /// There is no agent server for all tasks, as there is an app server.
+    OnlySandboxes,
+    /// The agent server of the task does not run.
+    Sandbox(TaskId, Sandbox),
     /// What answers where the event socket should be speaks no WebSocket.
     NoSocket,
+}
+
+/// Why the agent server in the sandbox of a task does not run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Sandbox {
+    /// It will in a moment.
+    Starting,
+    /// It will when it is woken.
+    Paused,
+    /// The sandbox is in a state that it does not get out of by itself.
+    Broken,
+    /// The sandbox has been removed.
+    Gone,
+    /// The sandbox, or the conversation in it, could not be started.
+    NotStarted,
 }
 
 /// An answer that is not a success.
@@ -126,6 +144,20 @@ impl Failure {
         matches!(self.fault, Fault::NoTask(_))
     }
 
+    /// What keeps the sandbox of the task from running it.
+    pub(crate) fn sandbox(&self) -> Option<Sandbox> {
+        match self.fault {
+            Fault::Sandbox(_, sandbox) => Some(sandbox),
+            _ => None,
+        }
+    }
+
+    /// The key is missing or wrong.
+    pub(super) fn is_unauthorized(&self) -> bool {
+        let status = self.status();
+        status == Some(StatusCode::UNAUTHORIZED) || status == Some(StatusCode::FORBIDDEN)
+    }
+
     /// The agent server runs as many tasks as it may.
     pub(crate) fn is_full(&self) -> bool {
         matches!(&self.fault, Fault::Refused(refusal) if refusal.status == StatusCode::TOO_MANY_REQUESTS)
@@ -151,11 +183,6 @@ impl Failure {
         matches!(&self.fault, Fault::Refused(refusal) if refusal.status == StatusCode::RANGE_NOT_SATISFIABLE)
     }
 
-    /// The answer has the form of OpenHands' APIs.
-    pub(super) fn is_explained(&self) -> bool {
-        self.status().is_some()
-    }
-
     /// The answer is none that an agent server would give to a question that it knows.
     pub(super) fn is_other_program(&self) -> bool {
         match &self.fault {
@@ -174,7 +201,7 @@ impl Failure {
     /// It may work in a moment: the agent server is restarting, busy or stalled.
     pub(crate) fn is_transient(&self) -> bool {
         match &self.fault {
-            Fault::Unreachable(_) | Fault::Slow(_) => true,
+            Fault::Unreachable(_) | Fault::Slow(_) | Fault::Sandbox(_, Sandbox::Starting) => true,
             Fault::Refused(refusal) => refusal.status.is_server_error(),
             _ => false,
         }
@@ -231,7 +258,17 @@ impl From<Failure> for ToolError {
                      there, or leave agent (OPENHANDS_AGENT_PROFILE) out to use the active one."
                 ),
             ),
-            Fault::Other(other) => other_server(&server, other),
+            Fault::V0 => Self::upstream(format!(
+                "At {server} is OpenHands V0, whose interface has been removed from OpenHands and \
+                 which this server does not support. Install OpenHands 1.x and set OPENHANDS_URL \
+                 to the address of its agent server (package openhands-agent-server)."
+            )),
+            Fault::OnlySandboxes => Self::new(
+                Kind::Conflict,
+                "This is not possible with the OpenHands V1 app server, which keeps every task in a \
+                 sandbox of its own; with an agent server as OPENHANDS_URL it is.",
+            ),
+            Fault::Sandbox(id, sandbox) => down(id, sandbox),
             Fault::Refused(refusal) => refused(&the_server, &refusal),
         }
     }
@@ -244,23 +281,31 @@ fn not_an_agent_server(the_server: &str) -> ToolError {
     ))
 }
 
-/// What to do about a server of OpenHands that is not the agent server.
-fn other_server(server: &str, other: Other) -> ToolError {
-    let (what, instead) = match other {
-        Other::AppServer => (
-            "the OpenHands V1 app server (/api/v1/app-conversations), which this server does not \
-             support",
-            "Run an agent server (package openhands-agent-server)",
+/// What to do about a task whose sandbox does not run.
+fn down(id: TaskId, sandbox: Sandbox) -> ToolError {
+    let (kind, what) = match sandbox {
+        Sandbox::Starting => (
+            ToolErrorKind::Unavailable,
+            "is being started: try again in some seconds, or ask wait_task.",
         ),
-        Other::V0 => (
-            "OpenHands V0, whose interface has been removed from OpenHands and which this server \
-             does not support",
-            "Install OpenHands 1.x and run its agent server (package openhands-agent-server)",
+        Sandbox::Paused => (
+            ToolErrorKind::Conflict,
+            "is paused: resume_task or send_message wakes it.",
+        ),
+        Sandbox::Broken => (
+            ToolErrorKind::Conflict,
+            "is broken: look at it in OpenHands, or run the task again.",
+        ),
+        Sandbox::Gone => (
+            ToolErrorKind::Conflict,
+            "has been removed, and with it all that the task did there.",
+        ),
+        Sandbox::NotStarted => (
+            ToolErrorKind::Conflict,
+            "could not be started: run the task again.",
         ),
     };
-    ToolError::upstream(format!(
-        "At {server} is {what}. {instead} and set OPENHANDS_URL to its address."
-    ))
+    ToolError::new(kind, format!("The sandbox of task {id} {what}"))
 }
 
 fn refused(the_server: &str, refusal: &Refusal) -> ToolError {

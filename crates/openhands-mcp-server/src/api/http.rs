@@ -74,6 +74,7 @@ impl AgentServer {
             server: self,
             builder: self.http.request(method, url),
             timeout: READ_TIMEOUT,
+            bearer: false,
         }
     }
 
@@ -129,12 +130,20 @@ pub(super) struct Request<'a> {
     server: &'a AgentServer,
     builder: RequestBuilder,
     timeout: Duration,
+    /// The key goes into a second header, too.
+    bearer: bool,
 }
 
 impl Request<'_> {
     /// Adds a body.
     pub(super) fn body(mut self, change: impl FnOnce(RequestBuilder) -> RequestBuilder) -> Self {
         self.builder = change(self.builder);
+        self
+    }
+
+    /// Sends the key as a bearer token, too: OpenHands' cloud wants it there.
+    pub(super) fn with_bearer(mut self) -> Self {
+        self.bearer = true;
         self
     }
 
@@ -171,10 +180,15 @@ impl Request<'_> {
         let answer = async {
             let key = server.key()?;
             let keyed = key.is_some();
-            let builder = match key {
-                Some(key) => self.builder.header(KEY_HEADER, key),
-                None => self.builder,
-            };
+            let mut builder = self.builder;
+            if let Some(key) = key {
+                if self.bearer
+                    && let Ok(key) = key.to_str()
+                {
+                    builder = builder.bearer_auth(key);
+                }
+                builder = builder.header(KEY_HEADER, key);
+            }
             exchange(builder, self.timeout, keyed).await
         };
         answer.await.map_err(|fault| server.failure(fault))

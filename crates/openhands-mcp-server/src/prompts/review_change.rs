@@ -56,10 +56,11 @@ impl Prompt for ReviewChange {
 
 /// The change is at hand, so whoever reads this reviews it.
 async fn of_task(service: &OpenHands, id: TaskId) -> Result<String, ToolError> {
-    let task = Task::read(&service.server, id).await?;
+    let server = service.at(id).await?;
+    let task = Task::read(&server, id).await?;
     let (outcome, (diff, length)) = tokio::try_join!(
-        async { Ok(task.outcome(&service.server).await?) },
-        service.diff(&task.conversation, None, MAX_DIFF),
+        async { Ok(task.outcome(&server).await?) },
+        service.diff(id, &task.conversation, None, MAX_DIFF),
     )?;
     let title = task.conversation.notes.title().unwrap_or("not noted");
     let said = outcome.result.unwrap_or_else(|| "nothing".into());

@@ -26,7 +26,7 @@ const PAUSES: (Duration, Duration) = (Duration::from_millis(500), Duration::from
 /// While all that happens in it is heard; that it is deleted is not.
 const HEARING_PAUSE: Duration = Duration::from_secs(10);
 /// At least, because models speak word by word.
-const GAP: Duration = Duration::from_millis(100);
+const GAP: Duration = Duration::from_millis(250);
 /// Tasks that are asked for at the same time.
 const AT_ONCE: usize = 4;
 
@@ -119,7 +119,7 @@ impl OpenHands {
             };
             let subject = subjects.entry(id);
             let subject =
-                subject.or_insert_with(|| Subject::new(self.ears.listen(&self.server, id)));
+                subject.or_insert_with(|| Subject::new(self.ears.listen(&self.servers, id)));
             if subject.resources.iter().all(|watch| watch.uri != *uri) {
                 let told = false;
                 let uri = uri.clone();
@@ -131,7 +131,8 @@ impl OpenHands {
     }
 
     async fn mark(&self, id: TaskId, subject: &Subject) -> Result<Mark, Failure> {
-        let task = match self.server.conversation(id).await {
+        let found = async { self.at(id).await?.conversation(id).await };
+        let task = match found.await {
             Ok(task) => task,
             Err(failure) if failure.is_no_task() => return Ok(Mark::default()),
             Err(failure) => return Err(failure),
@@ -144,7 +145,7 @@ impl OpenHands {
             Some(Mark { files, .. }) if files.is_some() && task.execution_status.is_still() => {
                 files.clone()
             }
-            _ => self.files(&task).await?,
+            _ => self.files(id, &task).await?,
         };
         let silently = subject.watches(Part::Diff) && !task.execution_status.is_still();
         Ok(Mark {
@@ -155,10 +156,10 @@ impl OpenHands {
     }
 
     /// The files of a task, as an id of git's; `None` where there is no git.
-    async fn files(&self, task: &Conversation) -> Result<Option<String>, Failure> {
+    async fn files(&self, id: TaskId, task: &Conversation) -> Result<Option<String>, Failure> {
         let directory = quoted(&task.workspace.working_dir);
         let script = format!("cd -P -- {directory} || exit 0\n{}", snapshot());
-        let printed = self.server.execute(&script).await?;
+        let printed = self.at(id).await?.execute(&script).await?;
         Ok(prepare::base(printed.text()))
     }
 }

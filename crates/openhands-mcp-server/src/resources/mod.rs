@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use crate::OpenHands;
+use crate::api::Failure;
 use crate::task_id::TaskId;
 use crate::tools::{GetTaskEvents, GetTaskResult};
 
@@ -85,8 +86,8 @@ impl Resource for Diff {
     type Service = OpenHands;
 
     async fn read(self, service: &OpenHands, _: &Call) -> Result<Contents, ToolError> {
-        let task = service.server.conversation(self.id).await?;
-        let (diff, _) = service.diff(&task, None, MAX_DIFF).await?;
+        let task = service.at(self.id).await?.conversation(self.id).await?;
+        let (diff, _) = service.diff(self.id, &task, None, MAX_DIFF).await?;
         Ok(Contents::Text(diff))
     }
 
@@ -110,8 +111,21 @@ where
 
 /// The ids of the newest tasks that begin with `value`.
 pub(crate) async fn task_ids(service: &OpenHands, value: &str) -> Vec<String> {
-    let newest = service.server.conversations(None, RECENT, None).await;
-    let newest = newest.map(|page| page.items).unwrap_or_default();
-    let ids = newest.into_iter().map(|listed| listed.id.to_string());
+    let newest = newest(service).await.unwrap_or_default();
+    let ids = newest.into_iter().map(|id| id.to_string());
     ids.filter(|id| id.starts_with(value)).collect()
+}
+
+async fn newest(service: &OpenHands) -> Result<Vec<TaskId>, Failure> {
+    Ok(match service.servers.app().await? {
+        Some(app) => {
+            let page = app.conversations(RECENT, None).await?;
+            page.items.into_iter().map(|task| task.id).collect()
+        }
+        None => {
+            let server = service.agent_server().await?;
+            let page = server.conversations(None, RECENT, None).await?;
+            page.items.into_iter().map(|task| task.id).collect()
+        }
+    })
 }

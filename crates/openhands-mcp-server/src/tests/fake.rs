@@ -79,6 +79,10 @@ async fn serve(
             - 1
     };
     let (status, extra, body) = match script(&seen, before) {
+        // The real one has no such thing.
+        Reply::Real if seen.target.contains("/api/v1/") => {
+            (404, json_type(), json!({"detail": "Not Found"}).to_string())
+        }
         Reply::Real => (200, json_type(), real(&seen.target).to_string()),
         Reply::Json(status, body) => (status, json_type(), body.to_string()),
         Reply::Html(status) => (status, "content-type: text/html".into(), "<html>".into()),

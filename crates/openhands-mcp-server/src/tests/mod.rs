@@ -1,10 +1,12 @@
-//! Faults of the agent server and bad input, through the tools.
+//! Faults of the agent server, bad input, and the app server, through the tools.
 
+mod app_server;
 mod arguments;
 mod fake;
 mod faults;
 mod others;
 mod running;
+mod sandboxed;
 
 use std::path::PathBuf;
 use std::sync::Arc;

@@ -25,18 +25,15 @@ fn not_found() -> Reply {
 }
 
 #[tokio::test]
-async fn the_app_server_is_named() {
-    for count in [(200, json!(3)), (401, json!({"detail": "Unauthorized"}))] {
-        let (_fake, error) = probe(move |path| match path {
-            "/health" => Reply::Json(200, json!("OK")),
-            "/api/v1/app-conversations/count" => Reply::Json(count.0, count.1.clone()),
-            _ => not_found(),
-        })
-        .await;
-        assert_eq!(error.kind(), Kind::Upstream);
-        assert!(error.message().contains("V1 app server"), "{error}");
-        assert!(error.message().contains("OPENHANDS_URL"), "{error}");
-    }
+async fn an_app_server_that_wants_another_key() {
+    let (_fake, error) = probe(|path| match path {
+        "/health" => Reply::Json(200, json!("OK")),
+        "/api/v1/app-conversations/count" => Reply::Json(401, json!({"detail": "Unauthorized"})),
+        _ => not_found(),
+    })
+    .await;
+    assert_eq!(error.kind(), Kind::Unauthorized);
+    assert!(error.message().contains("OPENHANDS_API_KEY"), "{error}");
 }
 
 #[tokio::test]

@@ -69,7 +69,8 @@ async fn no_model_no_task() {
     assert_eq!(error.kind(), Kind::Conflict);
     assert!(error.message().contains("PATCH /api/settings"), "{error}");
     // Listing the profiles now would leave a broken one behind.
-    assert_eq!(fake.seen("").len(), 1);
+    assert_eq!(fake.seen("GET /api/agent-profiles").len(), 0);
+    assert_eq!(fake.seen("POST").len(), 0);
 }
 
 #[tokio::test]

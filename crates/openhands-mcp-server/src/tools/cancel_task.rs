@@ -36,7 +36,7 @@ impl Tool for CancelTask {
 
     async fn call(self, service: &OpenHands, _: &Call) -> Result<Stopping, ToolError> {
         let task_id = self.task_id;
-        let server = &service.server;
+        let server = &service.at(task_id).await?;
         let task = server.conversation(task_id).await?;
         let in_line = task.notes.waits().is_some();
         match task.execution_status {

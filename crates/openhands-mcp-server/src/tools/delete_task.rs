@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::cancel_task::unconfirmed;
 use crate::OpenHands;
-use crate::api::Execution;
+use crate::api::{AppServer, Execution};
 use crate::notes::Stopped;
 use crate::task_id::TaskId;
 
@@ -35,7 +35,11 @@ impl Tool for DeleteTask {
 
     async fn call(self, service: &OpenHands, call: &Call) -> Result<Deletion, ToolError> {
         let task_id = self.task_id;
-        let task = service.server.conversation(task_id).await?;
+        if let Some(app) = service.servers.app().await? {
+            return self.with_sandbox(service, &app, call).await;
+        }
+        let server = service.agent_server().await?;
+        let task = server.conversation(task_id).await?;
         let name = task.notes.title().unwrap_or("no title");
         let loss = format!("Deletes the task {name:?} with all its events and its result.");
         let target = task_id.to_string();
@@ -49,7 +53,39 @@ impl Tool for DeleteTask {
             let stopped = service.stop(task_id, Stopped::Cancelled).await;
             stopped.map_err(unconfirmed)?;
         }
-        service.server.forget(task_id).await?;
+        server.forget(task_id).await?;
+        Ok(Deletion {
+            task_id,
+            deleted: true,
+        })
+    }
+}
+
+impl DeleteTask {
+    /// Its sandbox goes, too, unless another task is in it, and so do its files.
+    async fn with_sandbox(
+        self,
+        service: &OpenHands,
+        app: &AppServer,
+        call: &Call,
+    ) -> Result<Deletion, ToolError> {
+        let task_id = self.task_id;
+        let Some(task) = app.conversation(task_id).await? else {
+            // Why there is none: it may be about to start.
+            service.at(task_id).await?;
+            return Err(ToolError::not_found(format!("There is no task {task_id}.")));
+        };
+        let name = task.title.as_deref().unwrap_or("no title");
+        let loss = format!("Deletes the task {name:?} with its sandbox, files and result.");
+        let target = task_id.to_string();
+        call.confirm(&loss, &target, self.confirm.as_deref())
+            .await?;
+        if task.execution_status == Some(Execution::Running) {
+            let stopped = service.stop(task_id, Stopped::Cancelled).await;
+            stopped.map_err(unconfirmed)?;
+        }
+        app.forget(task_id).await?;
+        service.servers.forget(task_id);
         Ok(Deletion {
             task_id,
             deleted: true,

@@ -29,7 +29,7 @@ impl Tool for ForkTask {
 
     async fn call(self, service: &OpenHands, call: &Call) -> Result<Report, ToolError> {
         let answer_by = Patience::of(None).answer_by;
-        let server = &service.server;
+        let server = service.agent_server().await?;
         let task = server.conversation(self.task_id).await?;
         let copy = TaskId::random();
         server

@@ -45,9 +45,11 @@ impl Tool for GetTaskChanges {
     async fn call(self, service: &OpenHands, _: &Call) -> Result<Changes, ToolError> {
         let task_id = self.task_id;
         let limit = self.max_bytes.map_or(DEFAULT_BYTES, Bounded::get) as usize;
-        let task = service.server.conversation(task_id).await?;
-        let (changes, count) = service.changed_files(&task).await?;
-        let (diff, length) = service.diff(&task, self.file.as_ref(), limit).await?;
+        let task = service.at(task_id).await?.conversation(task_id).await?;
+        let (changes, count) = service.changed_files(task_id, &task).await?;
+        let (diff, length) = service
+            .diff(task_id, &task, self.file.as_ref(), limit)
+            .await?;
         let shown = diff.len();
         let mut diff = excerpt::head(&diff, limit);
         if length > shown && shown == diff.len() {

@@ -102,11 +102,12 @@ impl Tool for GetTaskEvents {
             &self.kinds
         };
         let from = since.as_ref().map(|since| since.time);
+        let server = service.at(id).await?;
         let mut found = Vec::new();
         for wanted in ALL.into_iter().filter(|kind| kinds.contains(kind)) {
             for name in wanted.names() {
                 // One more for the event of `since`, one more to know whether there are more.
-                let events = service.server.events(id, name, from, (limit + 2).min(100));
+                let events = server.events(id, name, from, (limit + 2).min(100));
                 found.extend(events.await?.into_iter().map(|event| (wanted, event)));
             }
         }

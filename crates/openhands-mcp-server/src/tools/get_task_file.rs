@@ -47,10 +47,9 @@ impl Tool for GetTaskFile {
         let offset = u64::from(self.offset.unwrap_or(0));
         let length = u64::from(self.max_bytes.map_or(DEFAULT_BYTES, Bounded::get));
         // So that a missing task is told from a missing file.
-        service.server.conversation(task_id).await?;
-        let part = service
-            .server
-            .workspace_file(task_id, &self.file, offset, length);
+        let server = service.at(task_id).await?;
+        server.conversation(task_id).await?;
+        let part = server.workspace_file(task_id, &self.file, offset, length);
         let part = part.await.map_err(|failure| {
             if failure.is_bad_request() {
                 return outside();

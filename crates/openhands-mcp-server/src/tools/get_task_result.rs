@@ -25,7 +25,12 @@ impl Tool for GetTaskResult {
     type Output = Report;
 
     async fn call(self, service: &OpenHands, _: &Call) -> Result<Report, ToolError> {
-        let task = Task::read(&service.server, self.task_id).await?;
+        let id = self.task_id;
+        let task = async { Task::read(&service.at(id).await?, id).await };
+        let task = match task.await {
+            Ok(task) => task,
+            Err(failure) => return Report::unread(id, failure),
+        };
         let mut report = Report::state(&task);
         service.bring(&task, &mut report).await?;
         Ok(report)

@@ -24,7 +24,11 @@ impl Tool for GetTaskStatus {
     type Output = Report;
 
     async fn call(self, service: &OpenHands, _: &Call) -> Result<Report, ToolError> {
-        let task = Task::read(&service.server, self.task_id).await?;
-        Ok(Report::state(&task))
+        let id = self.task_id;
+        let task = async { Task::read(&service.at(id).await?, id).await };
+        match task.await {
+            Ok(task) => Ok(Report::state(&task)),
+            Err(failure) => Report::unread(id, failure),
+        }
     }
 }

@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::OpenHands;
-use crate::api::{Execution, Listed};
+use crate::api::{AppConversation, AppServer, Execution, Listed, SandboxStatus};
 use crate::excerpt;
 use crate::status::{TaskStatus, Verdict};
 use crate::task_id::TaskId;
@@ -90,15 +90,51 @@ impl Tool for ListTasks {
 
     async fn call(self, service: &OpenHands, _: &Call) -> Result<Tasks, ToolError> {
         let limit = self.limit.map_or(DEFAULT_LIMIT, Bounded::get);
+        if let Some(app) = service.servers.app().await? {
+            return self.in_sandboxes(&app, limit).await;
+        }
         let status = self.status.map(Execution::from);
-        let page = service
-            .server
-            .conversations(status, limit, self.cursor.as_deref());
+        let page =
+            service
+                .agent_server()
+                .await?
+                .conversations(status, limit, self.cursor.as_deref());
         let page = page.await?;
         Ok(Tasks {
             tasks: page.items.into_iter().map(row).collect(),
             next_cursor: page.next_page_id,
         })
+    }
+}
+
+impl ListTasks {
+    async fn in_sandboxes(self, app: &AppServer, limit: u32) -> Result<Tasks, ToolError> {
+        if self.status.is_some() {
+            return Err(ToolError::invalid_argument(
+                "The OpenHands V1 app server cannot list by status: leave status out.",
+            ));
+        }
+        let page = app.conversations(limit, self.cursor.as_deref()).await?;
+        Ok(Tasks {
+            tasks: page.items.into_iter().map(sandboxed).collect(),
+            next_cursor: page.next_page_id,
+        })
+    }
+}
+
+fn sandboxed(listed: AppConversation) -> Row {
+    let status = match (listed.sandbox_status, listed.execution_status) {
+        (SandboxStatus::Running, Some(execution)) => Verdict::listed(execution, None, None),
+        (SandboxStatus::Starting, _) => TaskStatus::Queued,
+        (SandboxStatus::Paused, _) => TaskStatus::Paused,
+        _ => TaskStatus::Unknown,
+    };
+    Row {
+        task_id: listed.id,
+        status,
+        cost: Some(listed.cost()).filter(|cost| *cost > 0.0),
+        task: listed.title.map(|title| excerpt::line(&title, MAX_TITLE)),
+        created_at: listed.created_at.chars().take(19).collect(),
     }
 }
 

@@ -27,7 +27,7 @@ impl Tool for PauseTask {
 
     async fn call(self, service: &OpenHands, _: &Call) -> Result<Stopping, ToolError> {
         let task_id = self.task_id;
-        let server = &service.server;
+        let server = &service.at(task_id).await?;
         let told = server.conversation(task_id).await?.execution_status == Execution::Running;
         if told && let Err(failure) = server.pause(task_id).await {
             // It answers when the step has ended; until then there is nothing more to say.

@@ -32,7 +32,7 @@ impl Tool for WaitTask {
         let seen = service.look_on(id, patience.until, call).await;
         match (seen.task.is_some(), seen.failure) {
             // Nothing was ever seen of it, so it may not exist.
-            (false, Some(failure)) => Err(failure.into()),
+            (false, Some(failure)) => Report::unread(id, failure),
             (_, failure) => {
                 let seen = crate::follow::Seen { failure, ..seen };
                 Ok(service.report(id, seen, patience.answer_by).await)

@@ -35,7 +35,7 @@ impl Tool for CreateAgent {
 
     async fn call(self, service: &OpenHands, _: &Call) -> Result<Created, ToolError> {
         let name = name(&self.config_file)?;
-        let server = &service.server;
+        let server = service.agent_server().await?;
         if server
             .profile_names()
             .await?

@@ -30,10 +30,10 @@ impl Tool for DeleteAgent {
 
     async fn call(self, service: &OpenHands, call: &Call) -> Result<Deleted, ToolError> {
         let agent = self.agent_id;
-        service.server.profile(&agent).await?;
+        service.agent_server().await?.profile(&agent).await?;
         let loss = format!("Deletes the agent profile {agent:?} of OpenHands.");
         call.confirm(&loss, &agent, self.confirm.as_deref()).await?;
-        service.server.remove_profile(&agent).await?;
+        service.agent_server().await?.remove_profile(&agent).await?;
         Ok(Deleted {
             success: true,
             message: format!("The agent {agent} was deleted."),

@@ -40,7 +40,11 @@ impl Tool for GetAgent {
     type Output = Agent;
 
     async fn call(self, service: &OpenHands, _: &Call) -> Result<Agent, ToolError> {
-        let profile = service.server.profile(&self.agent_id).await?;
+        let profile = service
+            .agent_server()
+            .await?
+            .profile(&self.agent_id)
+            .await?;
         Ok(Agent {
             agent_id: profile.name,
             api_available: true,
