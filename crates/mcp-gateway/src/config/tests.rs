@@ -58,6 +58,7 @@ fn a_file_says_all_there_is_to_say() {
         env = { KEY = "${TOKEN}", OTHER = "file:/run/secrets/other", PLAIN = "a" }
         env_pass = ["HTTP_PROXY"]
         cwd = "data"
+        idle_timeout = "10m"
         allow = ["read_*"]
         deny = ["*_secret"]
 
@@ -88,6 +89,7 @@ fn a_file_says_all_there_is_to_say() {
     let files = backend(&config, "files");
     assert_eq!(files.timeout, Some(Duration::from_secs(20)));
     assert_eq!(files.start_timeout, Duration::from_secs(5));
+    assert_eq!(files.idle_timeout, Some(Duration::from_secs(600)));
     assert_eq!(files.disabled, None);
     assert!(files.filter.allows("read_file") && !files.filter.allows("read_secret"));
     let Target::Child(child) = &files.target else {
@@ -165,6 +167,10 @@ fn what_is_wrong_is_named_with_its_line_and_never_shown() {
         (
             "[backends.a]\nurl = \"http://u:s3cret@a\"\n",
             ":2: backends.a.url: must start",
+        ),
+        (
+            "[backends.a]\nurl = \"http://a\"\nidle_timeout = 9\n",
+            ":3: backends.a.idle_timeout: belongs to a backend with `command`",
         ),
         ("[backends.a]\n\n", ":1: backends.a: needs `command`"),
         (

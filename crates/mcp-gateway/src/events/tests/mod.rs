@@ -4,6 +4,7 @@ mod contract;
 mod faults;
 mod files;
 mod killed;
+mod large;
 #[cfg(feature = "postgres")]
 mod shared;
 

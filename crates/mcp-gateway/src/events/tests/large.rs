@@ -1,0 +1,68 @@
+//! A log that has grown. The example `events` measures more closely, on a release build.
+
+use rusqlite::Connection;
+
+use super::*;
+
+const ROWS: usize = 1_000_000;
+
+/// R28, with limits for a debug build on a busy machine: 20,000 events a second and 20 ms, five times
+/// slower.
+#[test]
+fn a_million_events_are_no_burden() {
+    let scratch = Scratch::new();
+    let mut store = Place::File(scratch.file()).open().unwrap();
+    let record = |number| Record::from(event(number));
+    let batch: Vec<Record> = (0..256).map(record).collect();
+    let started = Instant::now();
+    for _ in 0..40 {
+        store.append(&batch).unwrap();
+    }
+    let rate = 40.0 * 256.0 / started.elapsed().as_secs_f64();
+    assert!(rate > 4_000.0, "{rate} events a second");
+
+    // The others are made by the database itself, with traces, types and times of their own.
+    let others = Connection::open(scratch.file()).unwrap();
+    others
+        .execute_batch(&format!(
+            "insert into events (part, timestamp, trace_id, event_type, status, source, metadata)
+             with recursive n (i) as (select 0 union all select i + 1 from n where i < {ROWS})
+             select part, timestamp + i, randomblob(16), 'test.' || (i % 7), i % 997 = 0, source, metadata
+             from n, (select * from events limit 1)"
+        ))
+        .unwrap();
+    let traced = record(0);
+    let trace = traced.trace_id;
+    store.append(&[traced]).unwrap();
+    let all = Query::default();
+    let queries = [
+        all.clone(),
+        Query {
+            trace_id: Some(trace),
+            ..all.clone()
+        },
+        Query {
+            event_type: Some("test.3".into()),
+            ..all.clone()
+        },
+        Query {
+            status: Some(Status::Failure),
+            ..all.clone()
+        },
+        Query {
+            since: Timestamp::since("1h", Timestamp::now()),
+            ..all.clone()
+        },
+    ];
+    for query in queries {
+        let mut times = Vec::new();
+        for _ in 0..100 {
+            let started = Instant::now();
+            let found = store.find(&query).unwrap();
+            times.push(started.elapsed());
+            assert!(!found.is_empty(), "{query:?}");
+        }
+        times.sort_unstable();
+        assert!(times[98] < Duration::from_millis(100), "{:?}", times[98]);
+    }
+}
