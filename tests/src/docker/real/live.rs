@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use mcp_client::{Client, ClientInfo, Command, Dialect, Endpoint, Handler, Listening};
+use mcp_client::{Builder, Client, ClientInfo, Command, Dialect, Endpoint, Handler, Listening};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
@@ -14,7 +14,7 @@ use crate::docker::{SERVER, succeed};
 use crate::harness::{Server, binary};
 
 /// Far longer than any change takes to be told.
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(60);
 const LIST: &str = "notifications/resources/list_changed";
 
 /// Hands on the notifications: the URI that was updated, else the method.
@@ -35,19 +35,25 @@ struct Listener {
     heard: UnboundedReceiver<String>,
 }
 
+/// A client that waits as long as a busy machine takes.
+fn patient() -> Builder {
+    let patience = Duration::from_secs(60);
+    Client::builder()
+        .timeout(patience)
+        .connect_timeout(patience)
+}
+
 impl Listener {
     async fn http(server: &Server, dialect: Dialect) -> Self {
         let (ear, heard) = unbounded_channel();
-        let builder = Client::builder()
-            .dialect(dialect)
-            .handler(Arc::new(Ear(ear)));
+        let builder = patient().dialect(dialect).handler(Arc::new(Ear(ear)));
         let client = builder.http(Endpoint::new(&server.url).unwrap()).unwrap();
         Self::connected(client, heard).await
     }
 
     async fn stdio(host: &str) -> Self {
         let (ear, heard) = unbounded_channel();
-        let builder = Client::builder()
+        let builder = patient()
             .dialect(Dialect::Handshake)
             .handler(Arc::new(Ear(ear)));
         let program = binary(SERVER);
