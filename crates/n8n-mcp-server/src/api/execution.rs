@@ -220,7 +220,7 @@ impl Api {
             Ok(IgnoredAny) => Ok(()),
             // n8n 1: nor does its MCP server stop anything but what has run for five minutes.
             Err(failure) if failure.is_unknown_operation() => Err(ToolError::new(
-                ToolErrorKind::Upstream,
+                ToolErrorKind::Conflict,
                 "This n8n cannot stop executions through its API: stop it in n8n's editor \
                  (Executions), or update n8n.",
             )

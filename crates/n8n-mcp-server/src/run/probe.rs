@@ -13,7 +13,7 @@ use crate::time::rfc3339;
 
 /// Numbers that are asked for at the same time, and how far above the newest that is listed.
 const AT_ONCE: u64 = 10;
-const ABOVE: u64 = 20;
+const ABOVE: u64 = 50;
 /// How far below it, on an n8n that is busy.
 const BELOW: u64 = 400;
 /// n8n's clock may be off by so many seconds.

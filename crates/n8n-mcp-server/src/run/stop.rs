@@ -45,7 +45,7 @@ impl Stopper {
             match self.api.stop(&id).await {
                 Ok(()) => return Some(id),
                 // n8n 1 cannot.
-                Err(error) if error.kind() == ToolErrorKind::Upstream => return None,
+                Err(error) if error.kind() == ToolErrorKind::Conflict => return None,
                 Err(_) => sleep(PAUSE).await,
             }
         }

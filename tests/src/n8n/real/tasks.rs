@@ -28,11 +28,11 @@ async fn ask(client: &Client, method: &str, params: &Value) -> Value {
     serde_json::from_str(answer.get()).unwrap()
 }
 
-/// Runs a workflow, with a bound of a second; the task that goes on with it.
+/// Runs a workflow, with a bound of seconds; the task that goes on with it.
 async fn task_of(client: &Client, dialect: Dialect, workflow: &Workflow) -> Value {
     let parameters = json!({"input": "later"});
     let arguments =
-        json!({"workflow_id": workflow.id, "wait_seconds": 1, "parameters": parameters});
+        json!({"workflow_id": workflow.id, "wait_seconds": 3, "parameters": parameters});
     let mut params = json!({"name": "run_workflow", "arguments": arguments});
     if dialect == Dialect::Handshake {
         params["task"] = json!({});
@@ -75,7 +75,7 @@ async fn execution_of(client: &Client, id: &Value) -> String {
 async fn a_task_follows_its_execution_to_the_end() {
     let Some(site) = Site::new() else { return };
     let server = Server::start(SERVER, &site.env_without_mcp()).await;
-    let workflow = site.live(vec![webhook("lastNode"), wait(5), echo()]).await;
+    let workflow = site.live(vec![webhook("lastNode"), wait(8), echo()]).await;
     for dialect in [Dialect::Handshake, Dialect::Modern] {
         let client = knowing(&server, dialect).await;
         let id = task_of(&client, dialect, &workflow).await;
