@@ -92,8 +92,11 @@ impl Pending {
         }
     }
 
-    /// Tells those who listen.
-    pub(super) async fn announce(self, changes: &Changes) {
+    /// Tells those who listen. What nobody has subscribed to is not told at all: in the crowd of it
+    /// somebody who is slow would miss what concerns her.
+    pub(super) async fn announce(mut self, changes: &Changes) {
+        let watched = changes.watched();
+        self.uris.retain(|uri| watched.borrow().contains_key(uri));
         for (number, uri) in self.uris.into_iter().enumerate() {
             if number % BURST == BURST - 1 {
                 tokio::time::sleep(BREATH).await;
