@@ -21,6 +21,8 @@ pub(crate) fn start(filter: &str) -> anyhow::Result<()> {
         .with_env_filter(filter)
         .with_writer(std::io::stderr)
         .with_ansi(std::io::stderr().is_terminal())
+        // It would tell of them on stderr, too, and panic where nobody reads that any more.
+        .log_internal_errors(false)
         .init();
     Ok(())
 }

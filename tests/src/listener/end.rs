@@ -1,13 +1,15 @@
 //! The end of a server: what is in flight finishes, what waits is told, nothing is left.
 
+use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use mcp_serve::Limits;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
+use tokio::io::{AsyncBufReadExt as _, BufReader};
 
 use super::{Listening, ping, start_slow};
-use crate::harness::{Dialect, Server, Wire, post};
+use crate::harness::{Dialect, Server, Wire, binary, post};
 
 const FIXTURE: &str = "mcp-conformance";
 
@@ -118,4 +120,26 @@ async fn a_second_signal_ends_it_at_once() {
     signal(&server, Signal::SIGTERM);
     assert_eq!(server.ended().await, Some(1));
     assert!(started.elapsed() < Duration::from_secs(5));
+}
+
+#[tokio::test]
+async fn a_log_that_nobody_reads_stops_nothing() {
+    let mut child = tokio::process::Command::new(binary(FIXTURE))
+        .args(["--port", "0"])
+        .stderr(Stdio::piped())
+        .kill_on_drop(true)
+        .spawn()
+        .unwrap();
+    let mut log = BufReader::new(child.stderr.take().unwrap()).lines();
+    while let Some(line) = log.next_line().await.unwrap() {
+        if line.contains("listens on") {
+            break;
+        }
+    }
+    drop(log);
+    let pid = child.id().unwrap().try_into().unwrap();
+    kill(Pid::from_raw(pid), Signal::SIGTERM).unwrap();
+    let ended = tokio::time::timeout(Duration::from_secs(20), child.wait());
+    let ended = ended.await.expect("it does not end").unwrap();
+    assert_eq!(ended.code(), Some(0));
 }

@@ -196,7 +196,7 @@ async fn a_head_that_is_none_is_told_so() {
             431,
         ),
         (
-            format!("GET /mcp HTTP/1.1\r\n{}\r\n", "X: y\r\n".repeat(100)),
+            format!("GET /mcp HTTP/1.1\r\n{}\r\n", "X: y\r\n".repeat(101)),
             431,
         ),
     ] {

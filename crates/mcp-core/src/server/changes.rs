@@ -22,6 +22,9 @@ pub enum Change {
 }
 
 impl Change {
+    /// Those of the lists.
+    pub(super) const LISTS: [Self; 3] = [Self::Tools, Self::Prompts, Self::Resources];
+
     /// The method of the notification that tells of it.
     pub(super) fn method(&self) -> &'static str {
         match self {

@@ -137,6 +137,11 @@ impl Connection {
         self.state().subscriptions.contains_key(uri)
     }
 
+    /// The resources that it has subscribed to.
+    pub(super) fn subscribed(&self) -> Vec<String> {
+        self.state().subscriptions.keys().cloned().collect()
+    }
+
     /// Notes that `id` can be cancelled through `token` until the guard is dropped.
     pub(super) fn enter(&self, id: Id<'_>, token: CancellationToken) -> InFlight<'_> {
         let id = id.as_json().to_owned();

@@ -30,7 +30,8 @@ impl Server {
                 }
                 // Which changes were missed is not known, so a client must take all as changed.
                 Err(RecvError::Lagged(_)) if connection.agreed().is_some() => {
-                    for change in [Change::Tools, Change::Prompts, Change::Resources] {
+                    let resources = connection.subscribed().into_iter().map(Change::Resource);
+                    for change in Change::LISTS.into_iter().chain(resources) {
                         peer.notify(notification(&change));
                     }
                 }

@@ -102,10 +102,11 @@ impl Server {
                 Ok(_) => {}
                 // Which changes were missed is not known, so a client must take all as changed.
                 Err(RecvError::Lagged(_)) => {
-                    for change in [Change::Tools, Change::Prompts, Change::Resources] {
-                        if filter.wants(&change) {
-                            send(change.method(), change.params());
-                        }
+                    let resources = filter.resource_subscriptions.iter();
+                    let resources = resources.cloned().map(Change::Resource);
+                    let all = Change::LISTS.into_iter().chain(resources);
+                    for change in all.filter(|change| filter.wants(change)) {
+                        send(change.method(), change.params());
                     }
                 }
                 Err(RecvError::Closed) => changes = None,
