@@ -20,7 +20,7 @@ use crate::plan::{Body, UrlStart};
 use crate::trigger::Kind;
 
 /// The header that the trigger keeps and the execution is found by.
-const REQUEST_ID: &str = "x-mcp-request-id";
+pub(super) const REQUEST_ID: &str = "x-mcp-request-id";
 /// The page of n8n in the place of a form that it does not know.
 const NO_FORM: &[u8] = b"Problem loading form";
 /// The largest reply that is read. It only counts where n8n keeps no execution.

@@ -11,6 +11,7 @@ use tokio::time::{Instant, sleep};
 use super::find::Search;
 use super::hooks::Hook;
 use super::outcome::Run;
+use super::probe::Probed;
 use super::stop::Stopper;
 use super::{LOOK_FOR, Order, TASK_WAIT};
 use crate::N8n;
@@ -133,11 +134,14 @@ impl<'a> Watch<'a> {
                     return Ok(Some(execution));
                 }
                 Ok(None) if Instant::now() >= give_up => {
-                    let found = self.search().probe(self.called).await;
-                    if let Some(execution) = &found {
-                        self.remember(&execution.id);
+                    match self.search().probe(self.called).await {
+                        Probed::Found(execution) => {
+                            self.remember(&execution.id);
+                            return Ok(Some(*execution));
+                        }
+                        Probed::Unclear if !self.left().is_zero() => {}
+                        Probed::Unclear | Probed::Nothing => return Ok(None),
                     }
-                    return Ok(found);
                 }
                 Err(failure) if Instant::now() >= give_up => return Err(self.lost(failure)),
                 Ok(None) | Err(_) => {}
