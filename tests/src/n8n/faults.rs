@@ -259,6 +259,26 @@ async fn whatever_a_webhook_answers_it_is_called_once() {
 }
 
 #[tokio::test]
+async fn a_deletion_that_n8n_fails_at_is_tried_again() {
+    let tries = AtomicUsize::new(0);
+    let fake = Fake::start(move |request| match request.method.as_str() {
+        "DELETE" => match tries.fetch_add(1, Ordering::Relaxed) {
+            0 => Response::json(500, &json!({"message": "Internal server error"})),
+            // It had got further than its answer.
+            _ => Response::json(404, &json!({"message": "Not Found"})),
+        },
+        _ => Response::json(200, &workflow()),
+    })
+    .await;
+    let env = [("N8N_URL", fake.url.as_str()), ("N8N_API_KEY", "k")];
+    let server = Server::with_args(SERVER, &["--toolsets", "all"], &env).await;
+    let client = server.client().await;
+    let arguments = json!({"workflow_id": "w", "confirm": "w"});
+    let deleted = done(&client, "delete_workflow", arguments).await;
+    assert_eq!(deleted["deleted"], "w");
+}
+
+#[tokio::test]
 async fn a_webhook_that_is_silent_or_breaks_off_is_called_once() {
     let silent = fake(|_| Response::Hang).await;
     let server = server(&silent.url).await;

@@ -139,6 +139,17 @@ impl Failure {
         )
     }
 
+    /// True if n8n failed at it.
+    pub(crate) fn is_internal(&self) -> bool {
+        matches!(
+            self,
+            Self::Refused(Refusal {
+                status: StatusCode::INTERNAL_SERVER_ERROR,
+                ..
+            })
+        )
+    }
+
     /// True if the state of things does not allow it.
     pub(crate) fn is_conflict(&self) -> bool {
         matches!(

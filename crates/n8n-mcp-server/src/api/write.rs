@@ -1,4 +1,5 @@
-//! Changes to workflows. None of them is repeated, except where n8n has refused it as a whole.
+//! Changes to workflows. None of them is repeated, except where n8n has refused it as a whole, and
+//! deletions, which come to the same.
 
 use std::time::Duration;
 
@@ -99,10 +100,17 @@ impl Api {
     /// Deletes a workflow that is not active.
     pub(crate) async fn delete_workflow(&self, id: &Id) -> Result<(), ToolError> {
         let settled_by = Instant::now() + SETTLE;
+        let mut has_failed = false;
         loop {
             let path = ["workflows", id.as_str()];
             match self.send(Method::DELETE, &path, &[]).await {
                 Ok(IgnoredAny) => return Ok(()),
+                Err(failure) if has_failed && failure.is_missing() => return Ok(()),
+                // What it still does with the workflow trips its own deletion.
+                Err(failure) if failure.is_internal() && Instant::now() < settled_by => {
+                    has_failed = true;
+                    sleep(PAUSE).await;
+                }
                 // It is still being deactivated: nothing was deleted.
                 Err(failure) if failure.is_conflict() && Instant::now() < settled_by => {
                     sleep(PAUSE).await;
