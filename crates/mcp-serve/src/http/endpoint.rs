@@ -80,22 +80,22 @@ impl Endpoint {
             self.guard.check(request.uri(), headers)
         };
         let admitted = checked.and_then(|principal| {
-            check_unambiguous(headers)?;
+            let has_ours = check_unambiguous(headers)?;
             // A busy client must not make its server look dead.
             if request.uri().path() == "/mcp" {
                 self.admit(principal, peer)?;
             }
-            Ok(principal)
+            Ok((principal, has_ours))
         });
-        let principal = match admitted {
-            Ok(principal) => principal,
+        let (principal, has_ours) = match admitted {
+            Ok(admitted) => admitted,
             Err(error) => {
                 tracing::debug!(kind = error.kind(), "refused");
                 return self.refused(headers, &error);
             }
         };
         match (request.method(), request.uri().path()) {
-            (&Method::POST, "/mcp") => self.post(request, principal).await,
+            (&Method::POST, "/mcp") => self.post(request, principal, has_ours).await,
             (&Method::GET, "/mcp")
                 if headers.contains_key(SESSION) && Accepts::of(headers).events =>
             {
@@ -137,7 +137,13 @@ impl Endpoint {
             .map_err(Error::RateLimited)
     }
 
-    async fn post(&self, request: Request<RequestBody>, principal: &str) -> Response<Reply> {
+    /// `has_ours`: there are headers of MCP, which most requests do without.
+    async fn post(
+        &self,
+        request: Request<RequestBody>,
+        principal: &str,
+        has_ours: bool,
+    ) -> Response<Reply> {
         let (head, body) = request.into_parts();
         let headers = &head.headers;
         // Nothing is read for whom nothing will be done.
@@ -148,9 +154,9 @@ impl Endpoint {
             let body = json!({"error": "send the message as Content-Type: application/json"});
             return reply::json(StatusCode::UNSUPPORTED_MEDIA_TYPE, body.to_string());
         }
-        let is_modern = Era::of_unreadable(&hints(headers)) == Era::Modern;
+        let is_modern = has_ours && Era::of_unreadable(&hints(headers)) == Era::Modern;
         // The modern era has no sessions and ignores their ids.
-        let session = match session_id(headers) {
+        let session = match has_ours.then(|| session_id(headers)).flatten() {
             Some(id) if !is_modern => match self.sessions.open(id, principal) {
                 Some(session) => Some(session),
                 None => return self.refused(headers, &Error::SessionNotFound),
@@ -183,16 +189,18 @@ impl Endpoint {
         let cancelled = is_modern.then(|| left.clone());
         let call = Call::new(cancelled, peer).of(caller.map(Arc::from), left.clone());
         // A subscription is a request that only waits: what bounds those is the connections.
-        let lasts = is_subscription(headers);
+        let lasts = has_ours && is_subscription(headers);
         let permit = (!lasts).then_some(permit);
         let work = async move {
             let connection = session
                 .as_ref()
                 .map(|session| Arc::clone(&session.connection));
-            let params = params(&head.headers);
+            let none = HeaderMap::new();
+            let headers = if has_ours { &head.headers } else { &none };
+            let params = params(headers);
             let hints = Hints {
                 params: &params,
-                ..hints(&head.headers)
+                ..hints(headers)
             };
             let answer = server
                 .handle(Incoming {

@@ -21,9 +21,8 @@ pub(super) fn hints(headers: &HeaderMap) -> Hints<'_> {
         has_headers: true,
         ..Hints::default()
     };
-    // Most requests have none of them: one look at each header is less than a search for each name.
-    let read = |name: &HeaderName| is_ours(name) || *name == TRACEPARENT;
-    for (name, value) in headers.iter().filter(|(name, _)| read(name)) {
+    // One look at each header is less than a search for each name.
+    for (name, value) in headers.iter().filter(|(name, _)| is_read(name)) {
         let field = match name {
             name if *name == PROTOCOL_VERSION => &mut hints.protocol_version,
             name if *name == METHOD => &mut hints.method,
@@ -40,6 +39,10 @@ fn is_ours(name: &HeaderName) -> bool {
     name.as_str().starts_with("mcp-")
 }
 
+fn is_read(name: &HeaderName) -> bool {
+    is_ours(name) || *name == TRACEPARENT
+}
+
 /// The headers that repeat arguments of a call.
 pub(super) fn params(headers: &HeaderMap) -> Vec<(&str, &[u8])> {
     let named = headers.iter().filter_map(|(name, value)| {
@@ -50,11 +53,14 @@ pub(super) fn params(headers: &HeaderMap) -> Vec<(&str, &[u8])> {
 }
 
 /// Refuses headers that say two things: whoever routes by the one must not be answered by the other.
+/// Says whether there are any that need a further look: most requests have none.
 ///
 /// # Errors
 /// `HeaderMismatch`, naming the header.
-pub(super) fn check_unambiguous(headers: &HeaderMap) -> Result<(), Error> {
-    for (name, value) in headers.iter().filter(|(name, _)| is_ours(name)) {
+pub(super) fn check_unambiguous(headers: &HeaderMap) -> Result<bool, Error> {
+    let mut any = false;
+    for (name, value) in headers.iter().filter(|(name, _)| is_read(name)) {
+        any = true;
         let is_single = [PROTOCOL_VERSION, METHOD, NAME, SESSION].contains(name);
         // Some clients say everything twice.
         if is_single && headers.get(name) != Some(value) {
@@ -62,7 +68,7 @@ pub(super) fn check_unambiguous(headers: &HeaderMap) -> Result<(), Error> {
             return Err(Error::HeaderMismatch(detail));
         }
     }
-    Ok(())
+    Ok(any)
 }
 
 /// The session that the request belongs to.
