@@ -29,10 +29,12 @@ impl Listening {
         let listener = Listener::bind(address, server, guard, signer, limits)
             .await
             .unwrap();
+        let url = format!("http://{}/mcp", listener.address());
         let stop = CancellationToken::new();
+        let stopped = stop.clone();
         Self {
-            url: format!("http://{}/mcp", listener.address()),
-            ended: tokio::spawn(listener.serve(stop.clone())),
+            url,
+            ended: tokio::spawn(async move { listener.serve(None, stopped).await }),
             stop,
         }
     }

@@ -17,7 +17,7 @@ mod secret;
 mod stdio;
 mod tokens;
 
-pub use http::{Guard, Limits, Listener};
+pub use http::{Guard, Limits, Listener, Workers};
 pub use key::Key;
 pub use options::{Command, Options};
 pub use probe::watch;

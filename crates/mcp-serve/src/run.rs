@@ -13,7 +13,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
 use crate::clock::SystemClock;
-use crate::http::{Guard, Limits, Listener};
+use crate::http::{Guard, Limits, Listener, Workers};
 use crate::key::{self, Key};
 use crate::{Command, Options, Product, Secret, Service, Tokens, log, print, probe, stdio};
 
@@ -139,6 +139,9 @@ fn serve<P: Product>(command: Command<P::Options>) -> anyhow::Result<()> {
     }
     log::start(&options.log)?;
     let runtime = tokio::runtime::Runtime::new().context("cannot start the runtime")?;
+    let relays = P::Service::RELAYS && !options.stdio;
+    let workers = relays.then(Workers::start).transpose();
+    let workers = workers.context("cannot start the threads of connections")?;
     let served = runtime.block_on(async {
         let service = Arc::new(P::connect(product)?);
         let key = Key::load(P::NAME, &options)?;
@@ -155,7 +158,7 @@ fn serve<P: Product>(command: Command<P::Options>) -> anyhow::Result<()> {
         let served = if options.stdio {
             stdio::serve(server, options.body_limit, stop).await
         } else {
-            http::<P>(server, &options, &key, stop).await
+            http::<P>(server, &options, &key, workers.as_ref(), stop).await
         };
         watch.abort();
         work.abort();
@@ -176,6 +179,7 @@ async fn http<P: Product>(
     server: Arc<Server>,
     options: &Options,
     key: &Key,
+    workers: Option<&Workers>,
     stop: CancellationToken,
 ) -> anyhow::Result<()> {
     let secret = Secret::new(options.token.clone(), options.token_file.clone());
@@ -203,7 +207,7 @@ async fn http<P: Product>(
     let address = (options.bind, options.port.unwrap_or(P::PORT)).into();
     let listener = Listener::bind(address, server, guard, key.signer(), limits).await?;
     tracing::info!("{} listens on http://{}/mcp", P::NAME, listener.address());
-    listener.serve(stop).await;
+    listener.serve(workers, stop).await;
     Ok(())
 }
 

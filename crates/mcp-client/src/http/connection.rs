@@ -1,6 +1,6 @@
 //! Persistent connections to one server, and what a status means.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
@@ -11,6 +11,7 @@ use hyper_rustls::HttpsConnector;
 use hyper_util::client::legacy::{self, Client, connect::HttpConnector};
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use mcp_core::jsonrpc::{self, METHOD_NOT_FOUND, Message};
+use tokio::runtime::{self, Handle};
 
 use super::endpoint::Endpoint;
 use super::session::Headers;
@@ -26,9 +27,14 @@ const KEEP_ALIVE: Duration = Duration::from_secs(15);
 /// More of an error's body is not worth reading.
 const MAX_ERROR_BODY: usize = 64 << 10;
 
+type Pool = Client<HttpsConnector<HttpConnector>, Full<Bytes>>;
+
 /// The connections to one server.
 pub(super) struct Connection {
-    client: Client<HttpsConnector<HttpConnector>, Full<Bytes>>,
+    connector: HttpsConnector<HttpConnector>,
+    /// One for each runtime that asks: a connection works where it was opened, and a request from
+    /// elsewhere would have to wake that and be woken by it.
+    pools: Mutex<Vec<(runtime::Id, Pool)>>,
     endpoint: Endpoint,
 }
 
@@ -45,11 +51,26 @@ impl Connection {
         // A stream on which nothing comes would not notice that its server is gone.
         connector.set_keepalive(Some(KEEP_ALIVE));
         connector.set_keepalive_interval(Some(KEEP_ALIVE));
-        let client = Client::builder(TokioExecutor::new())
+        Ok(Self {
+            connector: HttpsConnector::from((connector, tls)),
+            pools: Mutex::default(),
+            endpoint,
+        })
+    }
+
+    fn pool(&self) -> Pool {
+        let here = Handle::current().id();
+        // Nothing that panics runs under this lock.
+        let mut pools = self.pools.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, pool)) = pools.iter().find(|(runtime, _)| *runtime == here) {
+            return pool.clone();
+        }
+        let pool = Client::builder(TokioExecutor::new())
             .pool_timer(TokioTimer::new())
             .pool_idle_timeout(IDLE)
-            .build(HttpsConnector::from((connector, tls)));
-        Ok(Self { client, endpoint })
+            .build(self.connector.clone());
+        pools.push((here, pool.clone()));
+        pool
     }
 
     pub(super) fn peer(&self) -> &Arc<str> {
@@ -136,7 +157,7 @@ impl Connection {
         session: &Headers,
     ) -> Result<Response<Incoming>, Error> {
         let response = self
-            .client
+            .pool()
             .request(request)
             .await
             .map_err(|error| self.failed(error))?;

@@ -16,6 +16,7 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use mcp_core::server::Server;
 use mcp_core::sign::Signer;
 use tokio::net::{TcpListener, TcpStream};
+use tokio::runtime::Handle;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -23,6 +24,7 @@ use tokio_util::task::TaskTracker;
 use super::endpoint::Endpoint;
 use super::lasting::Parting;
 use super::stall::Stall;
+use super::workers::{Place, Workers};
 use super::{Guard, Limits};
 
 /// Headers of one request, in bytes; more is answered with 431.
@@ -71,8 +73,10 @@ impl Listener {
         self.address
     }
 
-    /// Serves until `stop`, then lets what is in flight finish for a while.
-    pub async fn serve(self, stop: CancellationToken) {
+    /// Serves until `stop`, then lets what is in flight finish for a while. Connections live on the
+    /// `workers`, or in the runtime of the caller; there goes on after that what nobody waits for any
+    /// more.
+    pub async fn serve(self, workers: Option<&Workers>, stop: CancellationToken) {
         let connections = TaskTracker::new();
         let room = Arc::new(Semaphore::new(self.limits.connections));
         loop {
@@ -83,8 +87,16 @@ impl Listener {
             };
             match accepted {
                 Ok((stream, peer, permit)) => {
-                    let connection = self.connection(stream, peer, permit, stop.clone());
-                    connections.spawn(connection);
+                    let place = workers.map(Workers::place);
+                    let runtime = place.as_ref().map_or_else(Handle::current, Place::runtime);
+                    let connection = self.connection(stream, peer, stop.clone());
+                    let connection = async move {
+                        if let Err(error) = connection.await {
+                            tracing::debug!(%error, "a connection broke");
+                        }
+                        drop((permit, place));
+                    };
+                    connections.spawn_on(connection, &runtime);
                 }
                 Err(error) => {
                     // Most likely out of file descriptors: a pause lets some be closed.
@@ -108,14 +120,14 @@ impl Listener {
 
     fn connection(
         &self,
-        stream: TcpStream,
+        stream: std::net::TcpStream,
         peer: SocketAddr,
-        permit: OwnedSemaphorePermit,
         stop: CancellationToken,
-    ) -> impl Future<Output = ()> + Send + 'static {
+    ) -> impl Future<Output = Result<(), Box<dyn Error + Send + Sync>>> + Send + 'static {
         let endpoint = Arc::clone(&self.endpoint);
         let limits = self.limits;
         async move {
+            let stream = TcpStream::from_std(stream)?;
             // Answers are small; waiting for more to send costs 40 ms each.
             let _ = stream.set_nodelay(true);
             let (stream, sending) = Stall::new(stream, limits.write_stall);
@@ -148,28 +160,27 @@ impl Listener {
                     _ => ended.map_err(Box::<dyn Error + Send + Sync>::from),
                 }
             });
-            let mut ended = ended.await;
-            let lasting = ended.as_ref().err().and_then(|error| Parting::of(&**error));
-            if let Some(lasting) = lasting {
-                let stream = connection.into_parts().io.into_inner();
-                ended = lasting.send(stream, sending).await.map_err(Into::into);
+            let ended = ended.await;
+            match ended.as_ref().err().and_then(|error| Parting::of(&**error)) {
+                Some(lasting) => {
+                    let stream = connection.into_parts().io.into_inner();
+                    Ok(lasting.send(stream, sending).await?)
+                }
+                None => ended,
             }
-            if let Err(error) = ended {
-                tracing::debug!(%error, "a connection broke");
-            }
-            drop(permit);
         }
     }
 }
 
+/// A connection that belongs to no runtime yet, once there is room for it.
 async fn accept(
     socket: &TcpListener,
     room: &Arc<Semaphore>,
-) -> io::Result<(TcpStream, SocketAddr, OwnedSemaphorePermit)> {
+) -> io::Result<(std::net::TcpStream, SocketAddr, OwnedSemaphorePermit)> {
     let permit = Arc::clone(room)
         .acquire_owned()
         .await
         .map_err(io::Error::other)?;
     let (stream, peer) = socket.accept().await?;
-    Ok((stream, peer, permit))
+    Ok((stream.into_std()?, peer, permit))
 }

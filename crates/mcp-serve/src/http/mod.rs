@@ -1,6 +1,6 @@
 //! HTTP: a listener that slow, broken and hostile clients cannot hurt.
 //!
-//! [`Listener`] accepts connections and ends them, `stall` and hyper's timers give slow ones up,
+//! [`Listener`] accepts connections and ends them, [`Workers`] are what they live on, `stall` and hyper's timers give slow ones up,
 //! [`Guard`] decides who may come in before anything is read, `endpoint` knows the paths, `body`
 //! reads requests, `reply` and `stream` write answers, `lasting` those without an end in sight.
 
@@ -19,11 +19,13 @@ mod session;
 mod stall;
 mod stream;
 mod transcript;
+mod workers;
 
 use std::time::Duration;
 
 pub use guard::Guard;
 pub use listener::Listener;
+pub use workers::Workers;
 
 /// What one listener allows.
 #[derive(Clone, Copy, Debug)]
