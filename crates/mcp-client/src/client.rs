@@ -5,12 +5,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use mcp_core::era::Era;
+use mcp_core::jsonrpc::Members;
 use serde::Serialize;
 use serde_json::value::RawValue;
 
 use crate::agreed::Agreed;
 use crate::http::{Annotations, request_headers};
 use crate::inbound::Inbound;
+use crate::meta::Params;
 use crate::transport::Transport;
 use crate::{Builder, Command, Counters, Dialect, Endpoint, Error, Options, ServerInfo, outgoing};
 
@@ -102,7 +104,22 @@ impl Client {
     ) -> Result<Box<RawValue>, Error> {
         let params = outgoing::params(params)?;
         let after = options.timeout.unwrap_or(self.0.timeout);
-        let call = self.call(method, params.as_deref(), &options);
+        let call = self.call(method, Params::Text(params.as_deref()), &options);
+        self.in_time(after, call).await
+    }
+
+    /// The same for parameters that somebody else wrote and that were taken apart already.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub async fn request_members(
+        &self,
+        method: &str,
+        params: &Members,
+        options: Options,
+    ) -> Result<Box<RawValue>, Error> {
+        let after = options.timeout.unwrap_or(self.0.timeout);
+        let call = self.call(method, Params::Members(params), &options);
         self.in_time(after, call).await
     }
 

@@ -12,7 +12,7 @@ use serde_json::value::RawValue;
 
 use crate::agreed::Agreed;
 use crate::discover::{NotModern, code, says_nothing};
-use crate::meta::Envelope;
+use crate::meta::{Envelope, Params};
 use crate::{Client, ClientInfo, Dialect, Error, Options, ServerInfo};
 
 /// A server that has not answered `server/discover` for so long may be one of those that never do.
@@ -147,7 +147,7 @@ impl Client {
         }
         let who = serde_json::to_string(who).map_err(|error| Error::Invalid(error.to_string()))?;
         let none = (Agreed::default(), Options::default());
-        let answer = self.attempt(&none.0, "initialize", Some(&who), &none.1);
+        let answer = self.attempt(&none.0, "initialize", Params::Text(Some(&who)), &none.1);
         let answer: Answer = self.read("initialize", &answer.await?)?;
         let Some(revision) = Revision::parse(&answer.protocol_version) else {
             return Err(self.broken("initialize chose an unknown protocol version"));

@@ -7,7 +7,7 @@ use serde_json::value::RawValue;
 
 use crate::agreed::Agreed;
 use crate::connect::nothing;
-use crate::meta::Envelope;
+use crate::meta::{Envelope, Params};
 use crate::{Client, ClientInfo, Error, Options, ServerInfo};
 
 /// Errors that only a server of the modern era answers with (2026-07-28, "Error Codes").
@@ -37,7 +37,7 @@ impl Client {
             ..Agreed::default()
         };
         let options = Options::default();
-        let ask = || self.attempt(&agreed, "server/discover", None, &options);
+        let ask = || self.attempt(&agreed, "server/discover", Params::Text(None), &options);
         let answer = match ask().await {
             Err(error) => match supported(&error) {
                 // It names what we have just said: perhaps it has only now learnt it.

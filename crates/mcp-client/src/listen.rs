@@ -8,7 +8,7 @@ use serde_json::json;
 use serde_json::value::RawValue;
 use tokio::sync::mpsc;
 
-use crate::meta::{self, Say};
+use crate::meta::{self, Params, Say};
 use crate::sink::Sink;
 use crate::transport::Transport;
 use crate::{Client, Error, Options};
@@ -98,10 +98,9 @@ impl Client {
             ..Say::default()
         };
         let (id, params) = (self.next_id(), params.to_string());
-        let composed = meta::compose(Some(&params), id, &say)?;
-        let params = composed.params.as_deref();
+        let composed = meta::compose(Params::Text(Some(&params)), id, &say)?;
         let options = Options::default();
-        let request = self.outgoing(&agreed, id, "subscriptions/listen", params, &options);
+        let request = self.outgoing(&agreed, id, "subscriptions/listen", &composed, &options);
         let (opened, mut opening) = mpsc::channel(1);
         let client = self.clone();
         let mut stream: Ended = Box::pin(async move {

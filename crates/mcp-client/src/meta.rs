@@ -6,7 +6,7 @@ use mcp_core::jsonrpc::Members;
 use mcp_core::revision::MODERN;
 use serde_json::value::RawValue;
 
-use crate::{ClientInfo, Error};
+use crate::{ClientInfo, Error, outgoing};
 
 const VERSION: &str = "io.modelcontextprotocol/protocolVersion";
 const CLIENT_INFO: &str = "io.modelcontextprotocol/clientInfo";
@@ -36,9 +36,19 @@ pub(crate) struct Say<'a> {
     pub(crate) may_report: bool,
 }
 
+/// The parameters of a request as the caller has them.
+#[derive(Clone, Copy)]
+pub(crate) enum Params<'a> {
+    Members(&'a Members),
+    /// One line of JSON, if there are any.
+    Text(Option<&'a str>),
+}
+
 /// Parameters that are ready to be sent.
 pub(crate) struct Composed<'a> {
-    pub(crate) params: Option<Cow<'a, str>>,
+    pub(crate) text: Option<Cow<'a, str>>,
+    /// What is in them, where that had to be looked at: always in the modern era.
+    pub(crate) members: Option<Members>,
     /// The token that the caller used, in the place of which the server gets ours.
     pub(crate) token: Option<Box<RawValue>>,
 }
@@ -56,25 +66,22 @@ impl Envelope {
 /// Writes `_meta` into `params`; everything else keeps its bytes and its place. The members that
 /// speak of a connection are ours: those of the caller's connection are taken out.
 pub(crate) fn compose<'a>(
-    params: Option<&'a str>,
+    params: Params<'a>,
     id: u64,
     say: &Say<'_>,
 ) -> Result<Composed<'a>, Error> {
-    let unchanged = || Composed {
-        params: params.map(Cow::Borrowed),
-        token: None,
-    };
-    // An escape may hide the name.
-    let may_have_meta = |params: &str| params.contains("\"_meta\"") || params.contains("\\u");
     let speaks = say.envelope.is_some() || say.traceparent.is_some() || say.progress;
-    if !speaks && !params.is_some_and(may_have_meta) {
-        return Ok(unchanged());
-    }
-    let mut members = match serde_json::from_str::<Members>(params.unwrap_or("{}")).ok() {
-        Some(members) if speaks || members.get("_meta").is_some() => members,
-        None if speaks => return Err(Error::Invalid("params must be an object".to_owned())),
-        // Positions have no `_meta`, and the plain dialect allows them.
-        Some(_) | None => return Ok(unchanged()),
+    let members = match params {
+        Params::Members(members) => Some(members.clone()),
+        Params::Text(text) => read(text, speaks)?,
+    };
+    let has_meta = |members: &Members| members.get("_meta").is_some();
+    let Some(mut members) = members.filter(|members| speaks || has_meta(members)) else {
+        return Ok(Composed {
+            text: params.into_text(),
+            members: None,
+            token: None,
+        });
     };
     let meta = members.get("_meta").and_then(Members::read);
     let mut meta = meta.unwrap_or_default();
@@ -102,20 +109,44 @@ pub(crate) fn compose<'a>(
     if meta.is_empty() {
         members.remove("_meta");
     } else {
-        let meta = RawValue::from_string(meta.encode()).map_err(unusable)?;
-        members.set("_meta", meta);
+        members.set("_meta", raw(&meta)?);
     }
     Ok(Composed {
+        text: Some(Cow::Owned(outgoing::one_line(members.encode()))),
+        members: Some(members),
         token,
-        params: Some(Cow::Owned(members.encode())),
     })
+}
+
+impl<'a> Params<'a> {
+    fn into_text(self) -> Option<Cow<'a, str>> {
+        match self {
+            Self::Members(members) => Some(Cow::Owned(outgoing::one_line(members.encode()))),
+            Self::Text(text) => text.map(Cow::Borrowed),
+        }
+    }
+}
+
+/// What is in the text, if anybody has to know. Positions have no `_meta`, and the plain dialect
+/// allows them.
+fn read(text: Option<&str>, speaks: bool) -> Result<Option<Members>, Error> {
+    // An escape may hide the name.
+    let may_have_meta = |text: &str| text.contains("\"_meta\"") || text.contains("\\u");
+    if !speaks && !text.is_some_and(may_have_meta) {
+        return Ok(None);
+    }
+    let members = serde_json::from_str(text.unwrap_or("{}")).ok();
+    if speaks && members.is_none() {
+        return Err(Error::Invalid("params must be an object".to_owned()));
+    }
+    Ok(members)
 }
 
 /// The parameters of a progress report, under the token that the caller knows.
 pub(crate) fn with_token(report: &RawValue, token: &RawValue) -> Option<Box<RawValue>> {
     let mut members = Members::read(report)?;
     members.set(PROGRESS_TOKEN, token.to_owned());
-    RawValue::from_string(members.encode()).ok()
+    raw(&members).ok()
 }
 
 fn raw(value: &impl serde::Serialize) -> Result<Box<RawValue>, Error> {
@@ -133,8 +164,8 @@ mod tests {
 
     #[track_caller]
     fn check<'a>(params: Option<&'a str>, say: &Say<'_>, expected: Option<&str>) -> Composed<'a> {
-        let composed = compose(params, 9, say).unwrap();
-        assert_eq!(composed.params.as_deref(), expected);
+        let composed = compose(Params::Text(params), 9, say).unwrap();
+        assert_eq!(composed.text.as_deref(), expected);
         composed
     }
 

@@ -74,7 +74,7 @@ pub(crate) fn params(params: &(impl Serialize + ?Sized)) -> Result<Option<String
 /// Raw values keep the line breaks of whoever wrote them, and on stdio a line break ends a message.
 /// Inside a JSON string they are always escaped, so those that are left are white space.
 pub(crate) fn one_line(text: String) -> String {
-    if text.contains(['\n', '\r']) {
+    if text.contains('\n') || text.contains('\r') {
         return text.replace(['\n', '\r'], " ");
     }
     text

@@ -8,7 +8,7 @@ use serde_json::value::RawValue;
 
 use crate::agreed::Agreed;
 use crate::http::{request_headers, trace};
-use crate::meta::{self, Say};
+use crate::meta::{self, Composed, Params, Say};
 use crate::sink::Sink;
 use crate::transport::Transport;
 use crate::{Client, Error, Options, outgoing};
@@ -18,7 +18,7 @@ impl Client {
     pub(crate) async fn call(
         &self,
         method: &str,
-        params: Option<&str>,
+        params: Params<'_>,
         options: &Options,
     ) -> Result<Box<RawValue>, Error> {
         let agreed = self.agreed();
@@ -37,7 +37,7 @@ impl Client {
         &self,
         agreed: &Agreed,
         method: &str,
-        params: Option<&str>,
+        params: Params<'_>,
         options: &Options,
     ) -> Result<Box<RawValue>, Error> {
         let say = Say {
@@ -49,7 +49,7 @@ impl Client {
         };
         let id = self.next_id();
         let composed = meta::compose(params, id, &say)?;
-        let request = self.outgoing(agreed, id, method, composed.params.as_deref(), options);
+        let request = self.outgoing(agreed, id, method, &composed, options);
         let sink = Sink::new(options, composed.token);
         self.exchange(request, sink).await
     }
@@ -59,10 +59,11 @@ impl Client {
         agreed: &Agreed,
         id: u64,
         method: &str,
-        params: Option<&str>,
+        params: &Composed<'_>,
         options: &Options,
     ) -> outgoing::Outgoing {
-        let mut request = outgoing::request(id, method, params);
+        let mut request = outgoing::request(id, method, params.text.as_deref());
+        let params = params.members.as_ref();
         request.is_resumable = !agreed.is_modern();
         if let Transport::Http(_) = self.0.transport {
             let traceparent = options.traceparent.as_deref();

@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use http::{HeaderName, HeaderValue};
-use mcp_core::jsonrpc::Members;
+use mcp_core::jsonrpc::{Members, string};
 use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -55,18 +55,18 @@ impl Annotations {
     }
 
     /// The headers of a `tools/call` with these parameters.
-    pub(crate) fn headers(&self, params: Option<&str>) -> Vec<(HeaderName, HeaderValue)> {
+    pub(crate) fn headers(&self, params: Option<&Members>) -> Vec<(HeaderName, HeaderValue)> {
         self.find(params).unwrap_or_default()
     }
 
-    fn find(&self, params: Option<&str>) -> Option<Vec<(HeaderName, HeaderValue)>> {
+    fn find(&self, params: Option<&Members>) -> Option<Vec<(HeaderName, HeaderValue)>> {
         let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if known.is_empty() {
             return None;
         }
-        let params: Members = serde_json::from_str(params?).ok()?;
-        let name: String = serde_json::from_str(params.get("name")?.get()).ok()?;
-        let parameters = known.get(&name)?.clone();
+        let params = params?;
+        let name = string(params.get("name")?)?;
+        let parameters = known.get(&*name)?.clone();
         drop(known);
         let arguments: Value = serde_json::from_str(params.get("arguments")?.get()).ok()?;
         let value = |parameter: &Parameter| {
@@ -188,9 +188,11 @@ mod tests {
             "absent": {"type": "string", "x-mcp-header": "Absent"},
         });
         assert!(learn(&annotations, &properties));
-        let params =
-            r#"{"name":"t","arguments":{"region":" a","deep":{"n":42},"off":false,"absent":null}}"#;
-        let headers = annotations.headers(Some(params));
+        let read = |params| serde_json::from_str::<Members>(params).unwrap();
+        let params = read(
+            r#"{"name":"t","arguments":{"region":" a","deep":{"n":42},"off":false,"absent":null}}"#,
+        );
+        let headers = annotations.headers(Some(&params));
         let shown: Vec<_> = headers
             .iter()
             .map(|(name, value)| (name.as_str(), value.to_str().unwrap()))
@@ -203,14 +205,11 @@ mod tests {
                 ("mcp-param-off", "false"),
             ]
         );
-        assert!(
-            annotations
-                .headers(Some(r#"{"name":"u","arguments":{"region":"a"}}"#))
-                .is_empty()
-        );
+        let other = read(r#"{"name":"u","arguments":{"region":"a"}}"#);
+        assert!(annotations.headers(Some(&other)).is_empty());
         // What is no longer annotated is forgotten.
         assert!(learn(&annotations, &json!({"region": {"type": "string"}})));
-        assert!(annotations.headers(Some(params)).is_empty());
+        assert!(annotations.headers(Some(&params)).is_empty());
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use http::{HeaderMap, HeaderName, HeaderValue};
-use mcp_core::jsonrpc::Members;
+use mcp_core::jsonrpc::{Members, string};
 use mcp_core::revision::MODERN;
 
 use super::session::PROTOCOL_VERSION;
@@ -16,7 +16,7 @@ const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
 pub(crate) fn request_headers(
     is_modern: bool,
     method: &str,
-    params: Option<&str>,
+    params: Option<&Members>,
     annotated: &[(HeaderName, HeaderValue)],
 ) -> HeaderMap {
     let mut headers = HeaderMap::new();
@@ -27,7 +27,8 @@ pub(crate) fn request_headers(
     if let Some(method) = encoded(method) {
         headers.insert(METHOD, method);
     }
-    if let Some(name) = named(method).and_then(|member| text(params?, member))
+    let name = named(method).and_then(|member| string(params?.get(member)?));
+    if let Some(name) = name
         && let Some(name) = encoded(&name)
     {
         headers.insert(NAME, name);
@@ -51,11 +52,6 @@ fn named(method: &str) -> Option<&'static str> {
         "tasks/get" | "tasks/update" | "tasks/cancel" => Some("taskId"),
         _ => None,
     }
-}
-
-fn text(params: &str, member: &str) -> Option<String> {
-    let members: Members = serde_json::from_str(params).ok()?;
-    serde_json::from_str(members.get(member)?.get()).ok()
 }
 
 /// A value as it can stand in a header: as it is where that is safe, in base64 otherwise.
@@ -92,13 +88,15 @@ mod tests {
 
     #[test]
     fn the_modern_era_repeats_method_and_name() {
-        let params = r#"{"arguments":{"name":"x"},"name":"caf\u00e9"}"#;
-        let headers = request_headers(true, "tools/call", Some(params), &[]);
+        let read = |params| serde_json::from_str::<Members>(params).unwrap();
+        let params = read(r#"{"arguments":{"name":"x"},"name":"caf\u00e9"}"#);
+        let headers = request_headers(true, "tools/call", Some(&params), &[]);
         assert_eq!(headers["mcp-protocol-version"], "2026-07-28");
         assert_eq!(headers["mcp-method"], "tools/call");
         assert_eq!(headers["mcp-name"], "=?base64?Y2Fmw6k=?=");
-        let headers = request_headers(true, "resources/read", Some(r#"{"uri":"a:b"}"#), &[]);
+        let params = read(r#"{"uri":"a:b"}"#);
+        let headers = request_headers(true, "resources/read", Some(&params), &[]);
         assert_eq!(headers["mcp-name"], "a:b");
-        assert!(request_headers(false, "tools/call", Some(params), &[]).is_empty());
+        assert!(request_headers(false, "tools/call", Some(&params), &[]).is_empty());
     }
 }

@@ -1,7 +1,7 @@
 //! An object whose members are passed on as they came.
 
-use serde::Deserialize;
-use serde::de::{Deserializer, MapAccess, Visitor};
+use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
+use serde::ser::{Serialize, Serializer};
 use serde_json::value::RawValue;
 
 /// The members of an object, in their order, each as the JSON that it was written as.
@@ -104,6 +104,12 @@ impl<'de> Deserialize<'de> for Members {
             }
         }
         deserializer.deserialize_map(Reader)
+    }
+}
+
+impl Serialize for Members {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(self.iter())
     }
 }
 

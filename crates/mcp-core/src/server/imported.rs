@@ -1,6 +1,6 @@
 //! Results of other servers, made fit for the client's era.
 
-use serde_json::value::RawValue;
+use serde_json::value::{RawValue, to_raw_value};
 
 use super::Outcome;
 use crate::era::Era;
@@ -42,7 +42,7 @@ fn passed_on(mut result: Members, era: Era) -> Outcome {
     match meta.filter(|meta| !meta.is_empty()) {
         Some(meta) if era == Era::Modern => rest = meta.inner(),
         Some(meta) => {
-            if let Ok(meta) = RawValue::from_string(meta.encode()) {
+            if let Ok(meta) = to_raw_value(&meta) {
                 result.set("_meta", meta);
             }
         }
@@ -57,6 +57,11 @@ fn passed_on(mut result: Members, era: Era) -> Outcome {
 /// Content that has a type which `era` does not know, in types that it knows; `None` if there is
 /// nothing to do.
 fn lowered(content: &RawValue, era: Era) -> Option<Box<RawValue>> {
+    // An escape may hide the name of a type.
+    let suspicious = ["audio", "resource_link", "\\u"];
+    if !suspicious.iter().any(|word| content.get().contains(word)) {
+        return None;
+    }
     let items: Vec<&RawValue> = serde_json::from_str(content.get()).ok()?;
     let lowered = |item: &&RawValue| -> Option<String> {
         let known: Content = serde_json::from_str(item.get()).ok()?;

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use mcp_client::{Client, Error, Options, RpcError};
 use mcp_core::era::Era;
+use mcp_core::jsonrpc::Members;
 use mcp_core::tool::{ToolError, ToolErrorKind};
 use serde_json::value::RawValue;
 use tokio::time::Instant;
@@ -68,7 +69,7 @@ impl Backend {
     pub(crate) async fn request(
         &self,
         method: &str,
-        params: &RawValue,
+        params: &Members,
         options: Options,
         may_repeat: bool,
     ) -> Result<Box<RawValue>, Failure> {
@@ -119,8 +120,8 @@ impl Backend {
                     Era::Modern => "server/discover",
                     Era::Handshake(_) | Era::Plain => "ping",
                 };
-                let options = Options::default().timeout(PROBE);
-                let answer = backend.send(&client, method, RawValue::NULL, options);
+                let (options, nothing) = (Options::default().timeout(PROBE), Members::default());
+                let answer = backend.send(&client, method, &nothing, options);
                 match answer.await {
                     Err(error) if error.is_transport_failure() => {}
                     // Any answer is one.
@@ -136,10 +137,10 @@ impl Backend {
         &self,
         client: &Client,
         method: &str,
-        params: &RawValue,
+        params: &Members,
         options: Options,
     ) -> Result<Box<RawValue>, Error> {
-        let answer = Box::pin(client.request_with(method, params, options)).await;
+        let answer = Box::pin(client.request_members(method, params, options)).await;
         match &answer {
             // Its supervisor starts it again, and knows better than any count when.
             Err(Error::Closed { .. }) if self.config.is_child() => {}

@@ -105,7 +105,6 @@ impl Exchange<'_> {
         if let Some(capabilities) = self.capabilities() {
             options = options.capabilities(capabilities.into());
         }
-        let params = RawValue::from_string(params.encode()).map_err(unreadable)?;
         let (backend, method, may_repeat) =
             (Arc::clone(self.backend), self.method, self.may_repeat);
         let pending = async move { backend.request(method, &params, options, may_repeat).await };
@@ -257,7 +256,7 @@ impl Exchange<'_> {
                 let tasks = r#"{"io.modelcontextprotocol/tasks":{}}"#.to_owned();
                 declared.set("extensions", RawValue::from_string(tasks).ok()?);
             }
-            return RawValue::from_string(declared.encode()).ok();
+            return to_raw_value(&declared).ok();
         }
         let can = self.call.capabilities();
         let mut declared = Map::new();
@@ -286,7 +285,7 @@ impl Exchange<'_> {
         if let Ok(level) = to_raw_value(&level) {
             meta.set("io.modelcontextprotocol/logLevel", level);
         }
-        if let Ok(meta) = RawValue::from_string(meta.encode()) {
+        if let Ok(meta) = to_raw_value(&meta) {
             params.set("_meta", meta);
         }
         params

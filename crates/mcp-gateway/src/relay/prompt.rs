@@ -36,7 +36,7 @@ pub(crate) fn relayed(
         name: published.name.to_string().into(),
         description: String::new(),
         arguments: Vec::new(),
-        imported: Some(RawValue::from_string(members.encode()).ok()?),
+        imported: Some(to_raw_value(&members).ok()?),
     };
     let prompt = RelayedPrompt {
         relay: relay.clone(),
@@ -53,7 +53,7 @@ impl BoundPrompt for RelayedPrompt {
             let mut params = origin.and_then(Members::read).unwrap_or_default();
             params.set("name", to_raw_value(&*self.item).map_err(unreadable)?);
             let result = self.exchange("prompts/get", params, call).await?;
-            RawValue::from_string(result.encode())
+            to_raw_value(&result)
                 .map(Written::Imported)
                 .map_err(unreadable)
         }))

@@ -57,7 +57,7 @@ impl BoundResource for RelayedResource {
                 let params = origin.and_then(Members::read).unwrap_or_default();
                 let result = self.exchange("resources/read", &uri, params, call).await;
                 let result = result.map_err(missing)?;
-                RawValue::from_string(result.encode())
+                to_raw_value(&result)
                     .map(Contents::Imported)
                     .map_err(unreadable)
             })

@@ -115,6 +115,7 @@ impl Exchange<'_> {
 
     async fn ask_about(&self, method: &str, params: &Value) -> Result<Box<RawValue>, ToolError> {
         let params = to_raw_value(params).map_err(unreadable)?;
+        let params = Members::read(&params).unwrap_or_default();
         let tasks = r#"{"extensions":{"io.modelcontextprotocol/tasks":{}}}"#.to_owned();
         let capabilities = RawValue::from_string(tasks).map_err(unreadable)?;
         let options = Options::default()

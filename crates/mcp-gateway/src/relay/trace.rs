@@ -11,7 +11,11 @@ pub(super) fn of(call: &Call) -> TraceId {
     let origin = call.origin();
     let in_header = origin.and_then(|origin| origin.traceparent.as_deref().and_then(parse));
     let in_meta = || {
-        let params = Members::read(origin?.params.as_deref()?)?;
+        let params = origin?.params.as_deref()?;
+        if !params.get().contains("traceparent") {
+            return None;
+        }
+        let params = Members::read(params)?;
         let meta = Members::read(params.get("_meta")?)?;
         parse(&string(meta.get("traceparent")?)?)
     };
