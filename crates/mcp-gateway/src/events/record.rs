@@ -2,7 +2,7 @@
 
 use serde::ser::{Serialize, SerializeStruct as _, Serializer};
 use serde_json::json;
-use serde_json::value::RawValue;
+use serde_json::value::{RawValue, to_raw_value};
 
 use super::event::{Call, Details, Event, Status};
 use super::time::Timestamp;
@@ -63,13 +63,12 @@ impl Serialize for Record {
 
 fn metadata(details: &Details) -> Box<RawValue> {
     let json = match details {
-        Details::Call(call) => serde_json::to_string(&CallFacts(call)),
-        Details::Facts(facts) => serde_json::to_string(facts),
+        Details::Call(call) => to_raw_value(&CallFacts(call)),
+        Details::Facts(facts) => to_raw_value(facts),
     };
     json.ok()
-        .filter(|json| json.len() <= MAX_FACTS)
-        .and_then(|json| RawValue::from_string(json).ok())
-        .or_else(|| serde_json::value::to_raw_value(&json!({"cut": true})).ok())
+        .filter(|json| json.get().len() <= MAX_FACTS)
+        .or_else(|| to_raw_value(&json!({"cut": true})).ok())
         .unwrap_or_else(|| RawValue::NULL.to_owned())
 }
 

@@ -5,7 +5,7 @@
 //! ends with the order in which events are asked for and removed.
 //!
 //! Trace ids are random: in one large index each event would change a page of its own, and that page
-//! is what writing costs. So the index is ordered by part first, a part being some thousand events
+//! is what writing costs. So the index is ordered by part first, a part being some hundred events
 //! that follow each other; a trace is looked for in each of them, which still takes little.
 
 mod failure;

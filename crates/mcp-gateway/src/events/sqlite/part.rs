@@ -3,7 +3,7 @@
 use rusqlite::Connection;
 
 /// Events in a part: few enough that their index stays small, enough that there are few parts.
-const EVENTS: u64 = 4_096;
+const EVENTS: u64 = 512;
 
 /// The part to which the next event belongs.
 pub(super) struct Part {
