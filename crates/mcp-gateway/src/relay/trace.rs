@@ -1,5 +1,7 @@
 //! Which trace a request belongs to (W3C Trace Context).
 
+use std::hash::{BuildHasher as _, RandomState};
+
 use mcp_core::jsonrpc::{Members, string};
 use mcp_core::tool::Call;
 
@@ -24,8 +26,9 @@ pub(super) fn of(call: &Call) -> TraceId {
 
 /// The `traceparent` for a request that is made in the course of this trace.
 pub(super) fn parent(trace: TraceId) -> String {
-    let span = TraceId::random().hex();
-    format!("00-{}-{}-01", trace.hex(), &span[..16])
+    // Random enough for a span, without a call of the operating system.
+    let span = RandomState::new().hash_one(trace);
+    format!("00-{}-{span:016x}-01", trace.hex())
 }
 
 /// `00-TRACE-SPAN-FLAGS`.
