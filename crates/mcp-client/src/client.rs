@@ -105,7 +105,8 @@ impl Client {
         let params = outgoing::params(params)?;
         let after = options.timeout.unwrap_or(self.0.timeout);
         let call = self.call(method, Params::Text(params.as_deref()), &options);
-        self.in_time(after, call).await
+        // Large: what is boxed is not moved from future to future.
+        self.in_time(after, Box::pin(call)).await
     }
 
     /// The same for parameters that somebody else wrote and that were taken apart already.
@@ -120,7 +121,7 @@ impl Client {
     ) -> Result<Box<RawValue>, Error> {
         let after = options.timeout.unwrap_or(self.0.timeout);
         let call = self.call(method, Params::Members(params), &options);
-        self.in_time(after, call).await
+        self.in_time(after, Box::pin(call)).await
     }
 
     /// Sends a notification. Over HTTP it waits until the server has accepted it.

@@ -47,8 +47,8 @@ pub(crate) enum Params<'a> {
 /// Parameters that are ready to be sent.
 pub(crate) struct Composed<'a> {
     pub(crate) text: Option<Cow<'a, str>>,
-    /// What is in them, where that had to be looked at: always in the modern era.
-    pub(crate) members: Option<Members>,
+    /// What is in them beside `_meta`, where that had to be looked at: always in the modern era.
+    pub(crate) members: Option<Cow<'a, Members>>,
     /// The token that the caller used, in the place of which the server gets ours.
     pub(crate) token: Option<Box<RawValue>>,
 }
@@ -72,11 +72,11 @@ pub(crate) fn compose<'a>(
 ) -> Result<Composed<'a>, Error> {
     let speaks = say.envelope.is_some() || say.traceparent.is_some() || say.progress;
     let members = match params {
-        Params::Members(members) => Some(members.clone()),
-        Params::Text(text) => read(text, speaks)?,
+        Params::Members(members) => Some(Cow::Borrowed(members)),
+        Params::Text(text) => read(text, speaks)?.map(Cow::Owned),
     };
     let has_meta = |members: &Members| members.get("_meta").is_some();
-    let Some(mut members) = members.filter(|members| speaks || has_meta(members)) else {
+    let Some(members) = members.filter(|members| speaks || has_meta(members)) else {
         return Ok(Composed {
             text: params.into_text(),
             members: None,
@@ -106,13 +106,10 @@ pub(crate) fn compose<'a>(
         // `logging/setLevel` does this before the modern era.
         None => drop(meta.remove(LOG_LEVEL)),
     }
-    if meta.is_empty() {
-        members.remove("_meta");
-    } else {
-        members.set("_meta", raw(&meta)?);
-    }
+    let meta = (!meta.is_empty()).then(|| meta.encode());
+    let text = members.encode_with("_meta", meta.as_deref());
     Ok(Composed {
-        text: Some(Cow::Owned(outgoing::one_line(members.encode()))),
+        text: Some(Cow::Owned(outgoing::one_line(text))),
         members: Some(members),
         token,
     })

@@ -63,7 +63,7 @@ impl Client {
         options: &Options,
     ) -> outgoing::Outgoing {
         let mut request = outgoing::request(id, method, params.text.as_deref());
-        let params = params.members.as_ref();
+        let params = params.members.as_deref();
         request.is_resumable = !agreed.is_modern();
         if let Transport::Http(_) = self.0.transport {
             let traceparent = options.traceparent.as_deref();

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 /// Rounds of A B B A.
-const ROUNDS: usize = 2;
+const ROUNDS: usize = 4;
 
 /// What was measured of both.
 pub(super) struct Sample {

@@ -53,6 +53,26 @@ impl Members {
         object
     }
 
+    /// The object in which the member `name` is this JSON, in its place or at the end, or is left out.
+    pub fn encode_with(&self, name: &str, value: Option<&str>) -> String {
+        let room = name.len() + value.map_or(0, str::len) + 6;
+        let mut object = String::with_capacity(self.size() + room);
+        object.push('{');
+        let is_new = self.get(name).is_none();
+        let new = is_new.then_some((name, value));
+        let others = self.iter().map(|(key, old)| match key == name {
+            true => (key, value),
+            false => (key, Some(old.get())),
+        });
+        let members = others.chain(new);
+        write(
+            members.filter_map(|(key, value)| Some((key, value?))),
+            &mut object,
+        );
+        object.push('}');
+        object
+    }
+
     /// What stands between its braces.
     pub fn inner(&self) -> String {
         let mut inner = String::with_capacity(self.size());
@@ -61,27 +81,29 @@ impl Members {
     }
 
     fn write(&self, out: &mut String) {
-        for (at, (key, value)) in self.0.iter().enumerate() {
-            if at > 0 {
-                out.push(',');
-            }
-            if key
-                .bytes()
-                .any(|byte| matches!(byte, b'"' | b'\\' | ..b' '))
-            {
-                out.push_str(&serde_json::Value::from(key.as_str()).to_string());
-            } else {
-                out.extend(["\"", key, "\""]);
-            }
-            out.push(':');
-            out.push_str(value.get());
-        }
+        write(self.iter().map(|(key, value)| (key, value.get())), out);
     }
 
     /// Bytes between its braces; a few more where a name has escapes.
     fn size(&self) -> usize {
         let size = |(key, value): &(String, Box<RawValue>)| key.len() + value.get().len() + 4;
         self.0.iter().map(size).sum()
+    }
+}
+
+fn write<'a>(members: impl Iterator<Item = (&'a str, &'a str)>, out: &mut String) {
+    for (at, (key, value)) in members.enumerate() {
+        if at > 0 {
+            out.push(',');
+        }
+        let is_odd = |byte| matches!(byte, b'"' | b'\\' | ..b' ');
+        if key.bytes().any(is_odd) {
+            out.push_str(&serde_json::Value::from(key).to_string());
+        } else {
+            out.extend(["\"", key, "\""]);
+        }
+        out.push(':');
+        out.push_str(value);
     }
 }
 
@@ -132,5 +154,11 @@ mod tests {
         assert!(members.remove("b").is_some());
         members.set("c", RawValue::from_string("4".to_owned()).unwrap());
         assert_eq!(members.encode(), r#"{"a":3,"c":4}"#);
+        assert_eq!(members.encode_with("a", Some("5")), r#"{"a":5,"c":4}"#);
+        assert_eq!(
+            members.encode_with("d", Some("6")),
+            r#"{"a":3,"c":4,"d":6}"#
+        );
+        assert_eq!(members.encode_with("a", None), r#"{"c":4}"#);
     }
 }

@@ -73,8 +73,14 @@ impl Backend {
         options: Options,
         may_repeat: bool,
     ) -> Result<Box<RawValue>, Failure> {
-        let turn = tokio::time::timeout(TURN, self.permits.acquire()).await;
-        let Ok(Ok(_permit)) = turn else {
+        let turn = match self.permits.try_acquire() {
+            Ok(permit) => Some(permit),
+            Err(_) => match tokio::time::timeout(TURN, self.permits.acquire()).await {
+                Ok(Ok(permit)) => Some(permit),
+                Ok(Err(_)) | Err(_) => None,
+            },
+        };
+        let Some(_permit) = turn else {
             let words = format!(
                 "The backend {} is busy with other calls; try again in a few seconds.",
                 self.key
@@ -140,7 +146,7 @@ impl Backend {
         params: &Members,
         options: Options,
     ) -> Result<Box<RawValue>, Error> {
-        let answer = Box::pin(client.request_members(method, params, options)).await;
+        let answer = client.request_members(method, params, options).await;
         match &answer {
             // Its supervisor starts it again, and knows better than any count when.
             Err(Error::Closed { .. }) if self.config.is_child() => {}
@@ -163,10 +169,6 @@ impl Backend {
                 wait.as_secs() + 1
             )));
         }
-        let mut status = self.status.subscribe();
-        if status.borrow().state == State::Stopped {
-            self.wake.notify_one();
-        }
         let is_child = self.config.is_child();
         let decided = |status: &Status| match status.state {
             State::Running => not != Some(status.generation),
@@ -175,11 +177,18 @@ impl Backend {
             State::Failed => !is_child || status.next_try > Some(Instant::now() + START / 2),
             State::CrashLoop => true,
         };
-        let found = tokio::time::timeout(START, status.wait_for(decided)).await;
-        let status = match found {
-            Ok(Ok(status)) => status.clone(),
-            Ok(Err(_)) | Err(_) => self.status(),
-        };
+        let mut status = self.status.borrow().clone();
+        if !decided(&status) {
+            if status.state == State::Stopped {
+                self.wake.notify_one();
+            }
+            let mut changing = self.status.subscribe();
+            let found = tokio::time::timeout(START, changing.wait_for(decided)).await;
+            status = match found {
+                Ok(Ok(status)) => status.clone(),
+                Ok(Err(_)) | Err(_) => self.status(),
+            };
+        }
         match status.client.clone() {
             Some(client) if not != Some(status.generation) => Ok((client, status.generation)),
             _ => Err(Failure::Unavailable(self.down(&status))),
