@@ -46,6 +46,9 @@ fn count(
 ) -> anyhow::Result<u64> {
     let profile = bench.layout.fresh_log("bench-callgrind")?;
     let program = [
+        // With more threads it would depend on which of them hears of a request first.
+        "/usr/bin/env".to_owned(),
+        "TOKIO_WORKER_THREADS=1".to_owned(),
         valgrind.to_string_lossy().into_owned(),
         "--tool=callgrind".to_owned(),
         format!("--callgrind-out-file={}", profile.display()),

@@ -127,7 +127,9 @@ fn bare(authority: &str) -> &str {
 }
 
 fn is_loopback(host: &str) -> bool {
-    host.eq_ignore_ascii_case("localhost")
+    // The usual ones as they are usually written: to read an address is most of this check.
+    matches!(host, "localhost" | "127.0.0.1")
+        || host.eq_ignore_ascii_case("localhost")
         || host
             .parse::<std::net::IpAddr>()
             .is_ok_and(|address| address.is_loopback())

@@ -36,7 +36,7 @@ pub(super) fn hints(headers: &HeaderMap) -> Hints<'_> {
 }
 
 fn is_ours(name: &HeaderName) -> bool {
-    name.as_str().starts_with("mcp-")
+    name.as_str().as_bytes().starts_with(b"mcp-")
 }
 
 fn is_read(name: &HeaderName) -> bool {
@@ -98,7 +98,8 @@ pub(super) fn is_json(headers: &HeaderMap) -> bool {
     let Some(value) = headers.get(CONTENT_TYPE) else {
         return true;
     };
-    media_type(value.as_bytes()).eq_ignore_ascii_case(b"application/json")
+    value == "application/json"
+        || media_type(value.as_bytes()).eq_ignore_ascii_case(b"application/json")
 }
 
 /// A media type without its parameters.
