@@ -10,6 +10,7 @@ const APPLICATION: i32 = 0x6d63_7045;
 /// The version of the table.
 const VERSION: i32 = 1;
 
+/// A call that went well, which is what most events are, is in no index but that of traces.
 const TABLE: &str = "
     create table events (
         id integer primary key,
@@ -22,8 +23,8 @@ const TABLE: &str = "
         metadata text not null
     ) strict;
     create index events_by_trace on events (part, trace_id);
-    create index events_by_type on events (event_type, status);
-    create index events_by_status on events (status);
+    create index events_by_type on events (event_type) where event_type <> 'gateway.tool_call';
+    create index events_by_status on events (status) where status <> 0;
 ";
 
 pub(super) const INSERT: &str = "
