@@ -9,6 +9,7 @@ mod peer;
 mod rmcp;
 mod rows;
 mod sample;
+mod sdks;
 
 use std::fs;
 use std::process::ExitCode;
@@ -51,6 +52,15 @@ pub(crate) fn chore(layout: &Layout, instructions_only: bool) -> anyhow::Result<
         match rmcp::rows(&bench) {
             Ok(peer) => rows.extend(peer),
             Err(reason) => say("bench", format_args!("no comparison with rmcp: {reason:#}")),
+        }
+        for peer in sdks::rows(&bench)? {
+            match peer {
+                Ok(row) => rows.push(row),
+                Err(name) => say(
+                    "bench",
+                    format_args!("the {name} SDK is not installed: cargo xtask test does that"),
+                ),
+            }
         }
         let (gateway, missing) = gateway::rows(&bench)?;
         rows.extend(gateway);

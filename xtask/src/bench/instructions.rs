@@ -5,7 +5,7 @@ use std::path::Path;
 
 use anyhow::Context;
 
-use super::peer::Bench;
+use super::peer::{Bench, Core};
 use super::rows::{ECHO, ECHO_ANSWER, JSON, Row};
 use crate::layout::on_path;
 
@@ -46,15 +46,12 @@ fn count(
 ) -> anyhow::Result<u64> {
     let profile = bench.layout.fresh_log("bench-callgrind")?;
     let program = [
-        // With more threads it would depend on which of them hears of a request first.
-        "/usr/bin/env".to_owned(),
-        "TOKIO_WORKER_THREADS=1".to_owned(),
         valgrind.to_string_lossy().into_owned(),
         "--tool=callgrind".to_owned(),
         format!("--callgrind-out-file={}", profile.display()),
         bench.path(server),
     ];
-    let peer = bench.start(&program, args)?;
+    let peer = bench.start(&program, args, Core::Own)?;
     let requests = requests.to_string();
     let load = ["http", "--requests", &requests, "--millis", "60000"];
     let echo = ["--header", JSON, "--body", ECHO];

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
 
-use super::peer::{Bench, Peer};
+use super::peer::{Bench, Core, Peer};
 use crate::console::Heartbeat;
 use crate::layout::{Layout, create_dir, on_path};
 use crate::process::Program;
@@ -82,7 +82,7 @@ pub(super) fn start(bench: &Bench<'_>, backend: u16) -> anyhow::Result<Peer> {
         connected.is_ok().then_some(port)
     };
     let program = [&[nginx.into_os_string()][..], &args].concat();
-    bench.launch(&program, &libraries(bench.layout), answers)
+    bench.launch(&program, &libraries(bench.layout), Core::Own, answers)
 }
 
 /// Its program, fetched where the machine has none.

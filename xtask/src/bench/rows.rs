@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::peer::{Bench, Peer};
+use super::peer::{Bench, Core, Peer, TOKEN};
 use super::sample::{Pairs, Sample, compare};
 
 pub(super) const JSON: &str = "Accept: application/json";
@@ -100,7 +100,7 @@ struct Load {
 
 /// CPU time per answer, beside a bare server that sends as many bytes.
 pub(super) fn http(bench: &Bench<'_>) -> anyhow::Result<Vec<Row>> {
-    let (ours, floor) = (bench.ours()?, bench.floor()?);
+    let (ours, floor) = (bench.ours(Core::Own)?, bench.floor()?);
     let load = |work, body: &str, connections, depth, most| Load {
         work,
         body: body.to_owned(),
@@ -113,13 +113,20 @@ pub(super) fn http(bench: &Bench<'_>) -> anyhow::Result<Vec<Row>> {
     let loads = [
         load("echo, 32 connections, µs", ECHO, "32", "1", 1.25),
         load("echo, 256 connections, µs", ECHO, "256", "1", 1.4),
-        load("tools/list, µs", LIST, "32", "1", 1.3),
         load("batch of 10 echoes, µs", &batch, "32", "1", 1.9),
         load("echo, pipelined 8 deep, µs", ECHO, "8", "8", 4.0),
     ];
     let mut rows = Vec::new();
     for load in &loads {
         rows.push(load.measure(bench, &ours, &floor)?);
+    }
+    for (work, tools) in [
+        ("tools/list, 3 tools, µs", "3"),
+        ("tools/list, 500 tools, µs", "500"),
+    ] {
+        let args = ["--token", TOKEN, "--tools", tools];
+        let server = bench.start(&[bench.path("bench-server")], &args, Core::Own)?;
+        rows.push(load(work, LIST, "32", "1", 1.3).measure(bench, &server, &floor)?);
     }
     rows.push(events(bench, &ours)?);
     Ok(rows)
@@ -179,7 +186,7 @@ fn events(bench: &Bench<'_>, ours: &Peer) -> anyhow::Result<Row> {
 /// What clients leave behind that never come back, and what those cost that stay.
 pub(super) fn memory(bench: &Bench<'_>) -> anyhow::Result<Vec<Row>> {
     let initialize = ["--header", JSON, "--body", INITIALIZE];
-    let server = bench.ours()?;
+    let server = bench.ours(Core::Any)?;
     let load = |requests| {
         let many = [
             "http",
@@ -194,7 +201,7 @@ pub(super) fn memory(bench: &Bench<'_>) -> anyhow::Result<Vec<Row>> {
     };
     load("2000")?;
     let flood = grown(&load("100000")?);
-    let server = bench.ours()?;
+    let server = bench.ours(Core::Any)?;
     let streams = ["streams", "--count", "1000"];
     let streams = grown(&server.load(bench, &[&streams[..], &initialize].concat())?);
     let mib = |size: f64| format!("{size:.1}");

@@ -63,7 +63,8 @@ mod tests {
 
     #[test]
     fn the_ratio_is_of_neighbours() {
-        let (mut slow, mut fast) = ([2.0, 20.0, 4.0, 2.0].iter(), [1.0, 10.0, 2.0, 1.0].iter());
+        let mut slow = [2.0, 20.0, 4.0, 2.0].iter().cycle();
+        let mut fast = [1.0, 10.0, 2.0, 1.0].iter().cycle();
         let pairs = compare(
             || Ok(json!({"x": slow.next()})),
             || Ok(json!({"x": fast.next()})),

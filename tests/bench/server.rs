@@ -1,0 +1,114 @@
+//! What the fixture server is not: a list of as many tools as wanted, and a large result.
+
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use mcp_core::server::{Lists, Server};
+use mcp_core::tool::{Call, Effect, Tool, ToolError, Toolset};
+use mcp_serve::{Product, Service};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Items of one result, some 10 KB together.
+const ITEMS: u32 = 50;
+
+struct Stock;
+
+#[derive(clap::Args)]
+struct Options {
+    /// Tools in the list.
+    #[arg(long, default_value_t = 3)]
+    tools: usize,
+}
+
+struct Shelves {
+    tools: usize,
+}
+
+/// Lists what is in stock, the newest first.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct ListItems {
+    /// Only those with this status.
+    #[expect(dead_code, reason = "the schema is that of a tool in use")]
+    status: Option<String>,
+}
+
+/// What is in stock.
+#[derive(Serialize, JsonSchema)]
+struct Items {
+    items: Vec<Item>,
+}
+
+#[derive(Serialize, JsonSchema)]
+struct Item {
+    id: u32,
+    name: String,
+    status: &'static str,
+    tags: [&'static str; 3],
+    created_at: &'static str,
+    description: &'static str,
+}
+
+impl Tool for ListItems {
+    const NAME: &'static str = "list_items";
+    const EFFECT: Effect = Effect::ReadOnly;
+    type Service = Shelves;
+    type Output = Items;
+
+    async fn call(self, _: &Shelves, _: &Call) -> Result<Items, ToolError> {
+        let item = |id| Item {
+            id,
+            name: format!("item number {id}"),
+            status: "in stock",
+            tags: ["blue", "heavy", "on sale"],
+            created_at: "2026-07-28T12:00:00Z",
+            description: "As described in the catalogue, with everything that belongs to it.",
+        };
+        Ok(Items {
+            items: (0..ITEMS).map(item).collect(),
+        })
+    }
+}
+
+impl Product for Stock {
+    const NAME: &'static str = "bench-server";
+    const DESCRIPTION: &'static str = "A server with many tools and a large result";
+    const PORT: u16 = 3460;
+    type Options = Options;
+    type Service = Shelves;
+
+    fn tools() -> Toolset<Shelves> {
+        Toolset::new().with::<ListItems>()
+    }
+
+    fn connect(Options { tools }: Options) -> anyhow::Result<Shelves> {
+        Ok(Shelves { tools })
+    }
+}
+
+impl Service for Shelves {
+    async fn probe(&self) -> Result<(), ToolError> {
+        Ok(())
+    }
+
+    /// The same tool under as many names.
+    async fn run(self: Arc<Self>, server: Arc<Server>) {
+        let mut tools = Stock::tools().bind(&self);
+        let (first, tool) = tools[0].clone();
+        tools.extend((1..self.tools).map(|number| {
+            let mut copy = first.clone();
+            copy.name = format!("{}_{number}", first.name);
+            (copy, Arc::clone(&tool))
+        }));
+        server.publish(Lists {
+            tools,
+            resources: Vec::new(),
+            prompts: Vec::new(),
+        });
+    }
+}
+
+fn main() -> ExitCode {
+    mcp_serve::run::<Stock>()
+}
