@@ -20,4 +20,8 @@ mod sanitise;
 pub mod shape;
 mod tools;
 
+/// A call that is passed on is many small pieces of memory that do not live long.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 pub use gateway::Gateway;

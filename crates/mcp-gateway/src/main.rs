@@ -2,10 +2,6 @@
 
 use std::process::ExitCode;
 
-/// A call that is passed on is many small pieces of memory that do not live long.
-#[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
-
 fn main() -> ExitCode {
     let mut args = std::env::args_os().skip(1);
     // The keeper of a backend, which ends it when the gateway is gone.

@@ -82,12 +82,14 @@ impl Pending {
         }
     }
 
-    /// The same where nothing tells the request, but only one is under way.
+    /// The same where nothing tells the request, but only one is under way for which somebody takes
+    /// such things: who asks for a list, say, does not.
     pub(super) fn only_sink(&self) -> Option<Arc<Sink>> {
         let State::Open(waiters) = &*self.lock() else {
             return None;
         };
-        let mut calls = waiters.values().filter(|waiter| !waiter.sink.listens());
+        let takes = |waiter: &&Waiter| waiter.sink.handler.is_some();
+        let mut calls = waiters.values().filter(takes);
         let only = calls.next()?;
         calls.next().is_none().then(|| only.sink.clone())
     }
