@@ -149,7 +149,7 @@ impl Backend {
         let answer = client.request_members(method, params, options).await;
         match &answer {
             // Its supervisor starts it again, and knows better than any count when.
-            Err(Error::Closed { .. }) if self.config.is_child() => {}
+            Err(Error::Closed { .. } | Error::Unreachable { .. }) if self.config.is_child() => {}
             Err(error) if error.is_transport_failure() => {
                 if self.breaker.failed() {
                     tracing::warn!(backend = %self.key, %error, "does not answer; not asked for a while");

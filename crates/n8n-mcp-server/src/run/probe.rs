@@ -12,9 +12,10 @@ use crate::api::{Execution, Failure};
 use crate::id::Id;
 use crate::time::rfc3339;
 
-/// Numbers that are asked for at the same time, and how far above the newest that is listed.
+/// Numbers that are asked for at the same time, and how far above the newest that is listed: of those
+/// between, some wait and others went with their workflows.
 const AT_ONCE: u64 = 10;
-const ABOVE: u64 = 50;
+const ABOVE: u64 = 300;
 /// How far below it, on an n8n that is busy.
 const BELOW: u64 = 400;
 /// n8n's clock may be off by so many seconds.
@@ -47,9 +48,7 @@ impl Search<'_> {
         struct Page {
             data: Vec<Row>,
         }
-        let Some(after) = self.after else {
-            return Probed::Nothing;
-        };
+        let after = self.after.unwrap_or(0);
         let query = [("limit", "1")];
         let page: Result<Page, Failure> = self.api.get(&["executions"], &query).await;
         let Ok(page) = page else {

@@ -140,8 +140,6 @@ impl<'a> Watch<'a> {
                             return Ok(Some(*execution));
                         }
                         Probed::Unclear if !self.left().is_zero() => {}
-                        // An n8n that is busy shows it late.
-                        Probed::Nothing if Instant::now() < give_up + self.look_for => {}
                         Probed::Unclear | Probed::Nothing => return Ok(None),
                     }
                 }
