@@ -103,10 +103,8 @@ impl Client {
         options: Options,
     ) -> Result<Box<RawValue>, Error> {
         let params = outgoing::params(params)?;
-        let after = options.timeout.unwrap_or(self.0.timeout);
-        let call = self.call(method, Params::Text(params.as_deref()), &options);
-        // Large: what is boxed is not moved from future to future.
-        self.in_time(after, Box::pin(call)).await
+        let params = Params::Text(params.as_deref());
+        self.call_in_time(method, params, &options).await
     }
 
     /// The same for parameters that somebody else wrote and that were taken apart already.
@@ -119,9 +117,8 @@ impl Client {
         params: &Members,
         options: Options,
     ) -> Result<Box<RawValue>, Error> {
-        let after = options.timeout.unwrap_or(self.0.timeout);
-        let call = self.call(method, Params::Members(params), &options);
-        self.in_time(after, Box::pin(call)).await
+        let params = Params::Members(params);
+        self.call_in_time(method, params, &options).await
     }
 
     /// Sends a notification. Over HTTP it waits until the server has accepted it.

@@ -14,6 +14,18 @@ use crate::transport::Transport;
 use crate::{Client, Error, Options, outgoing};
 
 impl Client {
+    /// The same as `call`, within the time that the options or the client give.
+    pub(crate) fn call_in_time<'a>(
+        &'a self,
+        method: &'a str,
+        params: Params<'a>,
+        options: &'a Options,
+    ) -> impl Future<Output = Result<Box<RawValue>, Error>> + 'a {
+        let after = options.timeout.unwrap_or(self.timeout());
+        // Large: what is boxed is not moved from future to future.
+        self.in_time(after, Box::pin(self.call(method, params, options)))
+    }
+
     /// Sends a request, and once more where the first was provably not accepted.
     pub(crate) async fn call(
         &self,

@@ -77,9 +77,10 @@ impl Command {
         self
     }
 
-    /// Starts the server through a [keeper](crate::keeper), so that it and what it starts end even
-    /// when this process is killed: `program` is one that calls [`keeper::run`](crate::keeper::run),
-    /// usually this one: `/proc/self/exe` is it even after an update has replaced its file. Without it they end with the client, but not with us.
+    /// Starts the server through a [keeper], so that it and what it starts end even when this process
+    /// is killed: `program` is one that calls [`keeper::run`], usually this one: `/proc/self/exe` is it
+    /// even after an update has replaced its file. Without it they end with the client, but not with
+    /// us.
     pub fn keeper(mut self, program: impl AsRef<OsStr>) -> Self {
         self.keeper = Some(program.as_ref().to_owned());
         self

@@ -73,14 +73,8 @@ impl Backend {
         options: Options,
         may_repeat: bool,
     ) -> Result<Box<RawValue>, Failure> {
-        let turn = match self.permits.try_acquire() {
-            Ok(permit) => Some(permit),
-            Err(_) => match tokio::time::timeout(TURN, self.permits.acquire()).await {
-                Ok(Ok(permit)) => Some(permit),
-                Ok(Err(_)) | Err(_) => None,
-            },
-        };
-        let Some(_permit) = turn else {
+        let turn = tokio::time::timeout(TURN, self.permits.acquire()).await;
+        let Ok(Ok(_permit)) = turn else {
             let words = format!(
                 "The backend {} is busy with other calls; try again in a few seconds.",
                 self.key

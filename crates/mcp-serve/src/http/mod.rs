@@ -1,8 +1,9 @@
 //! HTTP: a listener that slow, broken and hostile clients cannot hurt.
 //!
-//! [`Listener`] accepts connections and ends them, [`Workers`] are what they live on, `stall` and hyper's timers give slow ones up,
-//! [`Guard`] decides who may come in before anything is read, `endpoint` knows the paths, `body`
-//! reads requests, `reply` and `stream` write answers, `lasting` those without an end in sight.
+//! [`Listener`] accepts connections and ends them, [`Workers`] are what those of a relay live on,
+//! `stall` and hyper's timers give slow ones up, [`Guard`] decides who may come in before anything is
+//! read, `endpoint` knows the paths, `body` reads requests, `reply` and `stream` write answers,
+//! `lasting` those without an end in sight.
 
 mod body;
 mod endpoint;
