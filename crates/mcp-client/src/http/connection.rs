@@ -1,41 +1,37 @@
-//! Persistent connections to one server, and what a status means.
+//! Requests to one server, and what a status means.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, header};
-use http_body_util::{BodyExt, Full};
-use hyper::body::{Body, Incoming};
+use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Uri, header};
+use http_body_util::Full;
 use hyper_rustls::HttpsConnector;
-use hyper_util::client::legacy::{self, Client, connect::HttpConnector};
-use hyper_util::rt::{TokioExecutor, TokioTimer};
+use hyper_util::client::legacy::connect::HttpConnector;
 use mcp_core::jsonrpc::{self, METHOD_NOT_FOUND, Message};
-use tokio::runtime::{self, Handle};
 
 use super::endpoint::Endpoint;
+use super::pool::{Body, Failure, Pool};
 use super::session::Headers;
 use crate::{Error, RpcError, tls};
 
 /// What opening a connection may take.
 const CONNECT: Duration = Duration::from_secs(5);
-/// How long a connection is kept for the next request. Node and uvicorn close theirs after 5 s, and
-/// a request that meets that moment is lost with its outcome unknown: we have to be earlier.
-const IDLE: Duration = Duration::from_secs(4);
 /// How long a connection may be silent before the operating system looks whether it still is one.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
 /// More of an error's body is not worth reading.
 const MAX_ERROR_BODY: usize = 64 << 10;
 
-type Pool = Client<HttpsConnector<HttpConnector>, Full<Bytes>>;
-
-/// The connections to one server.
+/// The way to one server.
 pub(super) struct Connection {
-    connector: HttpsConnector<HttpConnector>,
-    /// One for each runtime that asks: a connection works where it was opened, and a request from
-    /// elsewhere would have to wake that and be woken by it.
-    pools: Mutex<Vec<(runtime::Id, Pool)>>,
+    pool: Pool,
     endpoint: Endpoint,
+    /// Where it is asked.
+    path: Uri,
+    /// The headers of every request.
+    headers: HeaderMap,
+    /// And of those that send a message.
+    posting: HeaderMap,
 }
 
 impl Connection {
@@ -51,26 +47,20 @@ impl Connection {
         // A stream on which nothing comes would not notice that its server is gone.
         connector.set_keepalive(Some(KEEP_ALIVE));
         connector.set_keepalive_interval(Some(KEEP_ALIVE));
+        let connector = HttpsConnector::from((connector, tls));
+        let headers = endpoint.all_headers();
+        let mut posting = headers.clone();
+        let json = HeaderValue::from_static("application/json");
+        posting.insert(header::CONTENT_TYPE, json);
+        let both = HeaderValue::from_static("application/json, text/event-stream");
+        posting.insert(header::ACCEPT, both);
         Ok(Self {
-            connector: HttpsConnector::from((connector, tls)),
-            pools: Mutex::default(),
+            pool: Pool::new(connector, endpoint.url.clone()),
+            path: endpoint.path(),
+            headers,
+            posting,
             endpoint,
         })
-    }
-
-    fn pool(&self) -> Pool {
-        let here = Handle::current().id();
-        // Nothing that panics runs under this lock.
-        let mut pools = self.pools.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((_, pool)) = pools.iter().find(|(runtime, _)| *runtime == here) {
-            return pool.clone();
-        }
-        let pool = Client::builder(TokioExecutor::new())
-            .pool_timer(TokioTimer::new())
-            .pool_idle_timeout(IDLE)
-            .build(self.connector.clone());
-        pools.push((here, pool.clone()));
-        pool
     }
 
     pub(super) fn peer(&self) -> &Arc<str> {
@@ -101,15 +91,10 @@ impl Connection {
         message: String,
         extra: HeaderMap,
         session: &Headers,
-    ) -> Result<Response<Incoming>, Error> {
-        let mut request = self.request(Method::POST, session);
+    ) -> Result<Response<Body>, Error> {
+        let mut request = self.request(Method::POST, &self.posting, session);
         *request.body_mut() = Full::from(message);
-        let headers = request.headers_mut();
-        headers.extend(extra);
-        let json = HeaderValue::from_static("application/json");
-        headers.insert(header::CONTENT_TYPE, json);
-        let both = HeaderValue::from_static("application/json, text/event-stream");
-        headers.insert(header::ACCEPT, both);
+        request.headers_mut().extend(extra);
         self.send(request, session).await
     }
 
@@ -118,8 +103,8 @@ impl Connection {
         &self,
         last_event: Option<&[u8]>,
         session: &Headers,
-    ) -> Result<Response<Incoming>, Error> {
-        let mut request = self.request(Method::GET, session);
+    ) -> Result<Response<Body>, Error> {
+        let mut request = self.request(Method::GET, &self.headers, session);
         let headers = request.headers_mut();
         headers.insert(
             header::ACCEPT,
@@ -135,16 +120,20 @@ impl Connection {
 
     /// Ends a session.
     pub(super) async fn delete(&self, session: &Headers) -> Result<(), Error> {
-        self.send(self.request(Method::DELETE, session), session)
-            .await
-            .map(drop)
+        let request = self.request(Method::DELETE, &self.headers, session);
+        self.send(request, session).await.map(drop)
     }
 
-    fn request(&self, method: Method, session: &Headers) -> Request<Full<Bytes>> {
+    fn request(
+        &self,
+        method: Method,
+        headers: &HeaderMap,
+        session: &Headers,
+    ) -> Request<Full<Bytes>> {
         let mut request = Request::new(Full::default());
         *request.method_mut() = method;
-        *request.uri_mut() = self.endpoint.url.clone();
-        request.headers_mut().clone_from(&self.endpoint.headers);
+        *request.uri_mut() = self.path.clone();
+        request.headers_mut().clone_from(headers);
         session.add_to(request.headers_mut());
         request
     }
@@ -155,12 +144,9 @@ impl Connection {
         &self,
         request: Request<Full<Bytes>>,
         session: &Headers,
-    ) -> Result<Response<Incoming>, Error> {
-        let response = self
-            .pool()
-            .request(request)
-            .await
-            .map_err(|error| self.failed(error))?;
+    ) -> Result<Response<Body>, Error> {
+        let response = self.pool.send(request).await;
+        let response = response.map_err(|failure| self.failed(failure))?;
         if response.status().is_success() {
             return Ok(response);
         }
@@ -168,8 +154,8 @@ impl Connection {
     }
 
     /// Reads a whole body, as far as the limit allows.
-    pub(super) async fn read(&self, mut body: Incoming, limit: usize) -> Result<Bytes, Error> {
-        let announced = usize::try_from(body.size_hint().lower()).unwrap_or(usize::MAX);
+    pub(super) async fn read(&self, mut body: Body, limit: usize) -> Result<Bytes, Error> {
+        let announced = usize::try_from(body.announced()).unwrap_or(usize::MAX);
         if announced > limit {
             return Err(self.broken(format!("its message is longer than {limit} bytes")));
         }
@@ -192,21 +178,21 @@ impl Connection {
         self.closed("the connection broke in the middle of the answer")
     }
 
-    fn failed(&self, error: legacy::Error) -> Error {
-        let source = std::error::Error::source(&error);
-        let source = source.and_then(|source| source.downcast_ref::<hyper::Error>());
-        // Cancelled: its connection was closed before any of it was written.
-        if error.is_connect() || source.is_some_and(hyper::Error::is_canceled) {
-            return Error::Unreachable {
+    fn failed(&self, failure: Failure) -> Error {
+        match failure {
+            Failure::NotSent(source) => Error::Unreachable {
                 peer: self.peer().clone(),
-                source: error.into(),
-            };
+                source,
+            },
+            Failure::Broken(error) => {
+                let error: &dyn std::error::Error = &error;
+                tracing::debug!(peer = %self.peer(), error, "no answer");
+                self.closed("the connection broke before the answer")
+            }
         }
-        tracing::debug!(peer = %self.peer(), error = &error as &dyn std::error::Error, "no answer");
-        self.closed("the connection broke before the answer")
     }
 
-    async fn refused(&self, response: Response<Incoming>, session: &Headers) -> Error {
+    async fn refused(&self, response: Response<Body>, session: &Headers) -> Error {
         let status = response.status();
         let peer = self.peer().clone();
         let retry_after = response

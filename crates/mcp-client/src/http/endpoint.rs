@@ -77,6 +77,28 @@ impl Endpoint {
         Ok(self)
     }
 
+    /// What a request to it asks for.
+    pub(super) fn path(&self) -> Uri {
+        let path = self.url.path_and_query().cloned();
+        path.map_or_else(Uri::default, Uri::from)
+    }
+
+    /// The headers of every request, that of the host included.
+    pub(super) fn all_headers(&self) -> HeaderMap {
+        let mut headers = self.headers.clone();
+        let host = self.url.host().unwrap_or_default();
+        let is_default = |port: &u16| match self.url.scheme_str() {
+            Some("https") => *port == 443,
+            _ => *port == 80,
+        };
+        let port = self.url.port_u16().filter(|port| !is_default(port));
+        let host = port.map_or_else(|| host.to_owned(), |port| format!("{host}:{port}"));
+        if let Ok(host) = HeaderValue::from_str(&host) {
+            headers.entry(header::HOST).or_insert(host);
+        }
+        headers
+    }
+
     /// How many bytes one message of the server may have; 8 MiB unless set.
     pub fn max_message(mut self, bytes: usize) -> Self {
         self.max_message = bytes;
@@ -99,6 +121,24 @@ mod tests {
     fn the_origin_shows_no_secrets() {
         let endpoint = Endpoint::new("https://n8n.example:8443/mcp/s3cret?token=s3cret").unwrap();
         assert_eq!(&*endpoint.origin, "https://n8n.example:8443");
+    }
+
+    #[test]
+    fn the_host_is_named_with_a_port_of_its_own() {
+        for (url, host, path) in [
+            ("http://n8n.example", "n8n.example", "/"),
+            ("http://n8n.example:80/a?b=c", "n8n.example", "/a?b=c"),
+            ("https://n8n.example:80/a", "n8n.example:80", "/a"),
+            ("https://[::1]:443/a", "[::1]", "/a"),
+            ("http://[::1]:3456/a", "[::1]:3456", "/a"),
+        ] {
+            let endpoint = Endpoint::new(url).unwrap();
+            assert_eq!(endpoint.all_headers()["host"], host, "{url}");
+            assert_eq!(endpoint.path(), path, "{url}");
+        }
+        let named = Endpoint::new("http://127.0.0.1:1/").unwrap();
+        let named = named.header("Host", "n8n.example").unwrap();
+        assert_eq!(named.all_headers()["host"], "n8n.example");
     }
 
     #[test]

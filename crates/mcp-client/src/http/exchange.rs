@@ -4,11 +4,10 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::{Response, StatusCode};
-use http_body_util::BodyExt;
-use hyper::body::{Body, Incoming};
 use mcp_core::jsonrpc::{Frame, Message, ResponseIn};
 use serde_json::value::RawValue;
 
+use super::pool::Body;
 use super::sse::Parser;
 use super::{DETACHED, Http, is_stream};
 use crate::Error;
@@ -50,7 +49,7 @@ impl<'a> Exchange<'a> {
     }
 
     /// Reads the answer from a response with a status of 2xx.
-    pub(super) async fn answer(&self, response: Response<Incoming>) -> Answer {
+    pub(super) async fn answer(&self, response: Response<Body>) -> Answer {
         let connection = &self.http.0.connection;
         if matches!(
             response.status(),
@@ -70,7 +69,7 @@ impl<'a> Exchange<'a> {
 
     /// Follows the streams on which the answer may come: a server may end one early and expects us
     /// to ask for the rest.
-    async fn stream(&self, body: Incoming) -> Answer {
+    async fn stream(&self, body: Body) -> Answer {
         match self.follow_streams(body).await? {
             Some(answer) => answer,
             None => Err(self
@@ -82,12 +81,12 @@ impl<'a> Exchange<'a> {
     }
 
     /// Follows a stream on which no answer comes, until the server ends it for good.
-    pub(super) async fn follow_all(&self, body: Incoming) -> Result<(), Error> {
+    pub(super) async fn follow_all(&self, body: Body) -> Result<(), Error> {
         self.follow_streams(body).await.map(drop)
     }
 
     /// `None` when the streams have ended without an answer.
-    async fn follow_streams(&self, mut body: Incoming) -> Result<Option<Answer>, Error> {
+    async fn follow_streams(&self, mut body: Body) -> Result<Option<Answer>, Error> {
         let mut parser = Parser::new(self.http.0.connection.max_message());
         loop {
             let cut = match self.follow(&mut body, &mut parser).await {
@@ -107,11 +106,7 @@ impl<'a> Exchange<'a> {
         }
     }
 
-    async fn follow(
-        &self,
-        body: &mut Incoming,
-        parser: &mut Parser,
-    ) -> Result<Option<Answer>, Error> {
+    async fn follow(&self, body: &mut Body, parser: &mut Parser) -> Result<Option<Answer>, Error> {
         let connection = &self.http.0.connection;
         while let Some(frame) = body.frame().await {
             let frame = frame.map_err(|error| connection.cut_off(&error))?;
@@ -126,7 +121,7 @@ impl<'a> Exchange<'a> {
     }
 
     /// The rest of a stream that named its last event, if it has one.
-    async fn resume(&self, parser: &mut Parser) -> Option<Incoming> {
+    async fn resume(&self, parser: &mut Parser) -> Option<Body> {
         parser.restart();
         let last = parser.last_id().filter(|_| self.is_resumable)?;
         tokio::time::sleep(parser.retry().unwrap_or(RETRY).max(MIN_RETRY)).await;
@@ -203,8 +198,8 @@ impl<'a> Exchange<'a> {
 }
 
 /// Reads a stream to its end after the answer has come, so that its connection can be used again.
-fn drain(mut body: Incoming) {
-    if body.is_end_stream() {
+fn drain(mut body: Body) {
+    if body.is_at_end() {
         return;
     }
     tokio::spawn(async move {

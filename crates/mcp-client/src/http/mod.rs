@@ -6,6 +6,7 @@ mod endpoint;
 mod exchange;
 mod headers;
 mod notices;
+mod pool;
 mod session;
 mod sse;
 

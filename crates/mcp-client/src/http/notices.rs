@@ -1,8 +1,7 @@
 //! The GET stream of the handshake era: what the server says while nobody asks.
 
-use hyper::body::{Body as _, Incoming};
-
 use super::exchange::Exchange;
+use super::pool::Body;
 use super::{Http, is_stream};
 use crate::Error;
 use crate::sink::Sink;
@@ -10,7 +9,7 @@ use crate::sink::Sink;
 /// A stream that is open.
 pub(crate) struct Notices {
     http: Http,
-    body: Incoming,
+    body: Body,
 }
 
 impl Http {
@@ -35,7 +34,7 @@ impl Notices {
     /// Hands over what comes until the stream ends for good: one that named its last event is
     /// asked for the rest.
     pub(crate) async fn follow(self) -> Result<(), Error> {
-        if self.body.is_end_stream() {
+        if self.body.is_at_end() {
             return Ok(());
         }
         // No request has this id, so everything that comes is the server's own.

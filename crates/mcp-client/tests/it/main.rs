@@ -8,6 +8,7 @@
 mod eras;
 mod http;
 mod http_faults;
+mod http_idle;
 mod recorder;
 mod server;
 mod sessions;
