@@ -9,11 +9,21 @@ use tokio::sync::mpsc;
 
 use crate::Handler;
 
+/// How long a request waits for its answer.
+#[derive(Clone, Copy, Default)]
+pub(crate) enum Patience {
+    /// As long as the client's requests do.
+    #[default]
+    Usual,
+    Until(Duration),
+    Endless,
+}
+
 /// How one request is made. Dropping the future of a request cancels it, however it is made.
 #[derive(Clone, Default)]
 #[must_use]
 pub struct Options {
-    pub(crate) timeout: Option<Duration>,
+    pub(crate) patience: Patience,
     pub(crate) progress: Option<mpsc::Sender<Progress>>,
     pub(crate) handler: Option<Arc<dyn Handler>>,
     pub(crate) capabilities: Option<Arc<RawValue>>,
@@ -24,7 +34,14 @@ impl Options {
     /// Waits at most `timeout` for the answer, however much progress is reported; the client's
     /// default where not set.
     pub fn timeout(mut self, timeout: Duration) -> Self {
-        self.timeout = Some(timeout);
+        self.patience = Patience::Until(timeout);
+        self
+    }
+
+    /// Waits for as long as it takes: for callers that have a limit of their own, and drop the
+    /// request when it is reached.
+    pub fn patient(mut self) -> Self {
+        self.patience = Patience::Endless;
         self
     }
 

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use mcp_core::jsonrpc::Members;
+use mcp_core::jsonrpc::{Members, object};
 use mcp_core::revision::MODERN;
 use serde_json::value::RawValue;
 
@@ -83,35 +83,43 @@ pub(crate) fn compose<'a>(
             token: None,
         });
     };
-    let meta = members.get("_meta").and_then(Members::read);
-    let mut meta = meta.unwrap_or_default();
-    let token = meta.remove(PROGRESS_TOKEN).filter(|_| say.may_report);
-
-    for name in [VERSION, CLIENT_INFO, CAPABILITIES] {
-        meta.remove(name);
-    }
-    if say.progress || token.is_some() {
-        meta.set(PROGRESS_TOKEN, raw(&id)?);
-    }
-    if let Some(traceparent) = say.traceparent {
-        meta.set(TRACEPARENT, raw(&traceparent)?);
-    }
-    match say.envelope {
-        Some(envelope) => {
-            let capabilities = say.capabilities.unwrap_or(&envelope.capabilities);
-            meta.set(VERSION, envelope.version.clone());
-            meta.set(CLIENT_INFO, envelope.client_info.clone());
-            meta.set(CAPABILITIES, capabilities.to_owned());
-        }
+    let old = members.get("_meta").and_then(Members::read);
+    let old = old.unwrap_or_default();
+    let token = old.get(PROGRESS_TOKEN).filter(|_| say.may_report);
+    let is_ours = |name: &str| match name {
+        VERSION | CLIENT_INFO | CAPABILITIES | PROGRESS_TOKEN => true,
+        TRACEPARENT => say.traceparent.is_some(),
         // `logging/setLevel` does this before the modern era.
-        None => drop(meta.remove(LOG_LEVEL)),
-    }
-    let meta = (!meta.is_empty()).then(|| meta.encode());
+        LOG_LEVEL => say.envelope.is_none(),
+        _ => false,
+    };
+    let theirs = old.iter().filter(|(name, _)| !is_ours(name));
+    let theirs = theirs.map(|(name, value)| (name, value.get()));
+
+    let progress = (say.progress || token.is_some()).then(|| id.to_string());
+    let traceparent = say.traceparent.map(serde_json::to_string).transpose();
+    let traceparent = traceparent.map_err(unusable)?;
+    let envelope = say.envelope.map(|envelope| {
+        let capabilities = say.capabilities.unwrap_or(&envelope.capabilities);
+        [
+            (VERSION, envelope.version.get()),
+            (CLIENT_INFO, envelope.client_info.get()),
+            (CAPABILITIES, capabilities.get()),
+        ]
+    });
+    let ours = (progress
+        .as_deref()
+        .map(|id| (PROGRESS_TOKEN, id))
+        .into_iter())
+    .chain(traceparent.as_deref().map(|trace| (TRACEPARENT, trace)))
+    .chain(envelope.into_iter().flatten());
+    let mut meta = theirs.chain(ours).peekable();
+    let meta = meta.peek().is_some().then(|| object(meta));
     let text = members.encode_with("_meta", meta.as_deref());
     Ok(Composed {
         text: Some(Cow::Owned(outgoing::one_line(text))),
+        token: token.map(RawValue::to_owned),
         members: Some(members),
-        token,
     })
 }
 

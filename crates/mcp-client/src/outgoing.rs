@@ -1,5 +1,7 @@
 //! The messages that a client writes.
 
+use std::fmt::Write as _;
+
 use http::HeaderMap;
 use serde::Serialize;
 
@@ -19,7 +21,13 @@ pub(crate) struct Outgoing {
 
 /// A request whose `params` are ready.
 pub(crate) fn request(id: u64, method: &str, params: Option<&str>) -> Outgoing {
-    let mut body = format!(r#"{{"jsonrpc":"2.0","id":{id},"method":{}"#, quoted(method));
+    let mut body = String::with_capacity(80 + method.len() + params.map_or(0, str::len));
+    // Into a string nothing fails.
+    let _ = write!(
+        body,
+        r#"{{"jsonrpc":"2.0","id":{id},"method":{}"#,
+        quoted(method)
+    );
     finish(&mut body, params);
     Outgoing {
         id,
@@ -46,7 +54,6 @@ pub(crate) fn cancelled(id: u64, reason: &'static str) -> String {
 
 fn finish(body: &mut String, params: Option<&str>) {
     if let Some(params) = params {
-        body.reserve(params.len() + 12);
         body.push_str(r#","params":"#);
         body.push_str(params);
     }
@@ -54,7 +61,8 @@ fn finish(body: &mut String, params: Option<&str>) {
 }
 
 fn quoted(text: &str) -> String {
-    serde_json::Value::from(text).to_string()
+    // A string always serialises.
+    serde_json::to_string(text).unwrap_or_default()
 }
 
 /// The params as one line of JSON; `None` for what serialises to `null`.

@@ -3,10 +3,12 @@
 use std::time::Duration;
 
 use futures_util::FutureExt as _;
+use futures_util::future::Either;
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 
 use crate::agreed::Agreed;
+use crate::call::Patience;
 use crate::http::{request_headers, trace};
 use crate::meta::{self, Composed, Params, Say};
 use crate::sink::Sink;
@@ -21,9 +23,14 @@ impl Client {
         params: Params<'a>,
         options: &'a Options,
     ) -> impl Future<Output = Result<Box<RawValue>, Error>> + 'a {
-        let after = options.timeout.unwrap_or(self.timeout());
         // Large: what is boxed is not moved from future to future.
-        self.in_time(after, Box::pin(self.call(method, params, options)))
+        let call = Box::pin(self.call(method, params, options));
+        let after = match options.patience {
+            Patience::Usual => self.timeout(),
+            Patience::Until(after) => after,
+            Patience::Endless => return Either::Left(call),
+        };
+        Either::Right(self.in_time(after, call))
     }
 
     /// Sends a request, and once more where the first was provably not accepted.

@@ -338,7 +338,7 @@ async fn hear_all(client: &Client) {
 
 /// Somewhere between 0 and 1; nobody gains by guessing it.
 fn fastrand() -> f64 {
-    let random = TraceId::random().hex();
+    let random = TraceId::random().hex().to_string();
     let digits = u16::from_str_radix(&random[..4], 16).unwrap_or_default();
     f64::from(digits) / f64::from(u16::MAX)
 }

@@ -1,8 +1,10 @@
 //! An event as it is kept, and as `get_events` shows it.
 
+use std::borrow::Cow;
+use std::fmt::Write as _;
+
 use serde::ser::{Serialize, SerializeStruct as _, Serializer};
-use serde_json::json;
-use serde_json::value::{RawValue, to_raw_value};
+use serde_json::value::RawValue;
 
 use super::event::{Call, Details, Event, Status};
 use super::time::Timestamp;
@@ -25,13 +27,13 @@ pub struct Record {
     /// To which request it belongs.
     pub trace_id: TraceId,
     /// What kind of event it is, as in [`kind`](super::kind).
-    pub event_type: String,
+    pub event_type: Cow<'static, str>,
     /// How it went.
     pub status: Status,
     /// Who tells it.
-    pub source: String,
-    /// Everything else: a JSON object.
-    pub metadata: Box<RawValue>,
+    pub source: Cow<'static, str>,
+    /// Everything else: the text of a JSON object.
+    pub metadata: String,
 }
 
 impl From<Event> for Record {
@@ -39,9 +41,9 @@ impl From<Event> for Record {
         Self {
             timestamp: event.timestamp,
             trace_id: event.trace_id,
-            event_type: short(&event.event_type).to_owned(),
+            event_type: cut(event.event_type),
             status: event.status,
-            source: short(&event.source).to_owned(),
+            source: cut(event.source),
             metadata: metadata(&event.details),
         }
     }
@@ -56,58 +58,77 @@ impl Serialize for Record {
         event.serialize_field("schema_version", SCHEMA_VERSION)?;
         event.serialize_field("event_type", &self.event_type)?;
         event.serialize_field("source", &self.source)?;
-        event.serialize_field("metadata", &self.metadata)?;
+        let metadata: Option<&RawValue> = serde_json::from_str(&self.metadata).ok();
+        event.serialize_field("metadata", &metadata)?;
         event.end()
     }
 }
 
-fn metadata(details: &Details) -> Box<RawValue> {
+fn metadata(details: &Details) -> String {
     let json = match details {
-        Details::Call(call) => to_raw_value(&CallFacts(call)),
-        Details::Facts(facts) => to_raw_value(facts),
+        Details::Call(call) => of_call(call),
+        // An object with names for keys always serialises.
+        Details::Facts(facts) => serde_json::to_string(facts).unwrap_or_default(),
     };
-    json.ok()
-        .filter(|json| json.get().len() <= MAX_FACTS)
-        .or_else(|| to_raw_value(&json!({"cut": true})).ok())
-        .unwrap_or_else(|| RawValue::NULL.to_owned())
-}
-
-/// The metadata of a call; the first three fields are those of seed 003.
-struct CallFacts<'a>(&'a Call);
-
-impl Serialize for CallFacts<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let Self(call) = self;
-        let arguments: Option<&RawValue> = serde_json::from_str(call.arguments.json()).ok();
-        let mut facts =
-            serializer.serialize_struct("Call", 9 + usize::from(call.hides_something))?;
-        facts.serialize_field("tool_name", short(&call.tool))?;
-        facts.serialize_field("backend", &call.backend.as_deref().map(short))?;
-        facts.serialize_field("duration_ms", &millis(call))?;
-        facts.serialize_field("outcome", call.outcome.name())?;
-        facts.serialize_field("principal", &call.principal.as_deref().map(short))?;
-        facts.serialize_field("request_bytes", &call.request_bytes)?;
-        facts.serialize_field("response_bytes", &call.response_bytes)?;
-        facts.serialize_field("arguments", &arguments)?;
-        facts.serialize_field("error_code", &call.error_code)?;
-        if call.hides_something {
-            facts.serialize_field("hidden_characters", &true)?;
-        }
-        facts.end()
+    match json.len() <= MAX_FACTS {
+        true => json,
+        false => r#"{"cut":true}"#.to_owned(),
     }
 }
 
-/// Milliseconds, to the microsecond.
-fn millis(call: &Call) -> f64 {
-    call.duration.as_micros() as f64 / 1_000.0
+/// The metadata of a call; the first three fields are those of seed 003. Put together by hand: each
+/// call has it, and its arguments are JSON already.
+fn of_call(call: &Call) -> String {
+    let name = |name: Option<&str>| quoted(name.map(short));
+    let micros = call.duration.as_micros();
+    let error_code = call.error_code.map(|code| code.to_string());
+    let mut json = String::with_capacity(384);
+    // Into a string nothing fails.
+    let _ = write!(
+        json,
+        r#"{{"tool_name":{},"backend":{},"duration_ms":{}.{:03},"outcome":"{}","principal":{},"#,
+        name(Some(&call.tool)),
+        name(call.backend.as_deref()),
+        micros / 1_000,
+        micros % 1_000,
+        call.outcome.name(),
+        name(call.principal.as_deref()),
+    );
+    let _ = write!(
+        json,
+        r#""request_bytes":{},"response_bytes":{},"arguments":{},"error_code":{}"#,
+        call.request_bytes,
+        call.response_bytes,
+        call.arguments.json(),
+        error_code.as_deref().unwrap_or("null"),
+    );
+    if call.hides_something {
+        json.push_str(r#","hidden_characters":true"#);
+    }
+    json.push('}');
+    json
+}
+
+fn quoted(text: Option<&str>) -> Cow<'static, str> {
+    match text {
+        // A string always serialises.
+        Some(text) => serde_json::to_string(text).unwrap_or_default().into(),
+        None => "null".into(),
+    }
 }
 
 /// A text from outside, cut to what a name may take. NUL, which not every store takes, ends it.
 pub(super) fn short(text: &str) -> &str {
-    let cut = text
-        .char_indices()
-        .nth(MAX_TEXT)
-        .map_or(text.len(), |(at, _)| at);
-    let text = &text[..cut];
+    // Most are short enough, whatever they are made of.
+    let cut = (text.len() > MAX_TEXT).then(|| text.char_indices().nth(MAX_TEXT));
+    let text = cut.flatten().map_or(text, |(at, _)| &text[..at]);
     text.split('\0').next().unwrap_or(text)
+}
+
+/// The same for one that is most often ours.
+fn cut(text: Cow<'static, str>) -> Cow<'static, str> {
+    match text {
+        Cow::Borrowed(ours) => ours.into(),
+        Cow::Owned(text) => short(&text).to_owned().into(),
+    }
 }

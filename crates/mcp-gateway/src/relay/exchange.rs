@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use mcp_client::Options;
 use mcp_core::era::Era;
-use mcp_core::jsonrpc::{Members, string};
+use mcp_core::jsonrpc::{Members, object, string};
 use mcp_core::tool::{Call, InputRequest, ToolError, ToolErrorKind};
 use serde::{Deserialize, Serialize};
 use serde_json::value::{RawValue, to_raw_value};
@@ -98,8 +98,8 @@ impl Exchange<'_> {
         let params = self.with_log_level(params);
         let (during, questions) = During::new(self.call.clone(), self.backend.hears());
         let mut options = Options::default()
-            // People are waited for here, not by the transport.
-            .timeout(Duration::from_secs(24 * 3600))
+            // Here it is known how long it may take, and when a person is waited for.
+            .patient()
             .handler(Arc::<During>::clone(&during))
             .traceparent(trace::parent(self.trace));
         if let Some(capabilities) = self.capabilities() {
@@ -259,17 +259,13 @@ impl Exchange<'_> {
             return to_raw_value(&declared).ok();
         }
         let can = self.call.capabilities();
-        let mut declared = Map::new();
-        for (name, can) in [
+        let all = [
             ("elicitation", can.elicitation),
             ("sampling", can.sampling),
             ("roots", can.roots),
-        ] {
-            if can {
-                declared.insert(name.to_owned(), json!({}));
-            }
-        }
-        to_raw_value(&declared).ok()
+        ];
+        let declared = all.into_iter().filter(|(_, can)| *can);
+        RawValue::from_string(object(declared.map(|(name, _)| (name, "{}")))).ok()
     }
 
     /// A modern backend has to be told which log messages are wanted, where the client has said so in

@@ -46,7 +46,7 @@ mod tests {
     #[test]
     fn the_trace_goes_on() {
         let trace = parse("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01").unwrap();
-        assert_eq!(trace.hex(), "4bf92f3577b34da6a3ce929d0e0e4736");
+        assert_eq!(trace.hex().to_string(), "4bf92f3577b34da6a3ce929d0e0e4736");
         assert_eq!(parse(&parent(trace)), Some(trace));
         for bad in [
             "",

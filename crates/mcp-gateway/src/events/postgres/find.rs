@@ -1,6 +1,5 @@
 //! Asking for events.
 
-use serde_json::value::RawValue;
 use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{Client, Row};
 
@@ -55,13 +54,12 @@ fn record(row: &Row) -> Result<Record, Failure> {
     let trace: &[u8] = row.try_get(2)?;
     let trace = trace.try_into();
     let trace = trace.map_err(|_| Failure::unavailable("a trace id is not one of ours"))?;
-    let metadata = RawValue::from_string(row.try_get(6)?);
     Ok(Record {
         timestamp: Timestamp(row.try_get(1)?),
         trace_id: TraceId::from_bytes(trace),
-        event_type: row.try_get(3)?,
+        event_type: row.try_get::<_, String>(3)?.into(),
         status: Status::from_number(row.try_get::<_, i16>(4)?.into()),
-        source: row.try_get(5)?,
-        metadata: metadata.unwrap_or_else(|_| RawValue::NULL.to_owned()),
+        source: row.try_get::<_, String>(5)?.into(),
+        metadata: row.try_get(6)?,
     })
 }

@@ -73,10 +73,10 @@ impl Store for Postgres {
         }
         let timestamps = each(records, |record| record.timestamp.0);
         let traces = each(records, |record| record.trace_id.to_bytes().to_vec());
-        let types = each(records, |record| record.event_type.as_str());
+        let types = each(records, |record| &*record.event_type);
         let statuses = each(records, |record| record.status.number());
-        let sources = each(records, |record| record.source.as_str());
-        let metadata = each(records, |record| record.metadata.get());
+        let sources = each(records, |record| &*record.source);
+        let metadata = each(records, |record| record.metadata.as_str());
         within(&self.runtime, async {
             let columns: [(&(dyn ToSql + Sync), Type); 6] = [
                 (&timestamps, Type::INT8_ARRAY),

@@ -26,7 +26,7 @@ pub(super) struct Reckoned {
 
 impl Reckoned {
     pub(super) fn add(&mut self, records: &[Record]) {
-        let size = |record: &Record| OVERHEAD + record.metadata.get().len() as u64;
+        let size = |record: &Record| OVERHEAD + record.metadata.len() as u64;
         self.rows += records.len() as u64;
         self.bytes += records.iter().map(size).sum::<u64>();
     }

@@ -1,7 +1,6 @@
 //! Asking for events.
 
 use rusqlite::{Connection, Row, params_from_iter, types::Value};
-use serde_json::value::RawValue;
 
 use crate::events::{Failure, Query, Record, Status, Timestamp, TraceId, kind};
 
@@ -71,13 +70,12 @@ pub(super) fn find(connection: &Connection, query: &Query) -> Result<Vec<Record>
 }
 
 fn record(row: &Row<'_>) -> rusqlite::Result<Record> {
-    let metadata = RawValue::from_string(row.get(5)?);
     Ok(Record {
         timestamp: Timestamp(row.get(0)?),
         trace_id: TraceId::from_bytes(row.get(1)?),
-        event_type: row.get(2)?,
+        event_type: row.get::<_, String>(2)?.into(),
         status: Status::from_number(row.get(3)?),
-        source: row.get(4)?,
-        metadata: metadata.unwrap_or_else(|_| RawValue::NULL.to_owned()),
+        source: row.get::<_, String>(4)?.into(),
+        metadata: row.get(5)?,
     })
 }

@@ -100,7 +100,7 @@ impl Store for Sqlite {
                     record.event_type,
                     record.status.number(),
                     record.source,
-                    record.metadata.get(),
+                    record.metadata,
                 ])?;
             }
         }

@@ -103,7 +103,7 @@ fn a_store_that_is_away_costs_nothing_but_what_does_not_fit() {
         .filter(|record| record.event_type == kind::EVENTS_DROPPED)
         .collect();
     assert_eq!(told.len(), 1);
-    let told: Value = serde_json::from_str(told[0].metadata.get()).unwrap();
+    let told: Value = serde_json::from_str(&told[0].metadata).unwrap();
     assert_eq!(told["count"], dropped);
 }
 

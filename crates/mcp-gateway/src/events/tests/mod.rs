@@ -61,7 +61,7 @@ fn event(number: usize) -> Event {
 }
 
 fn number(record: &Record) -> usize {
-    let metadata: Value = serde_json::from_str(record.metadata.get()).unwrap();
+    let metadata: Value = serde_json::from_str(&record.metadata).unwrap();
     usize::try_from(metadata["number"].as_u64().unwrap()).unwrap()
 }
 
