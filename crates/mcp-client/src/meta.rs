@@ -1,8 +1,9 @@
 //! The `_meta` of a request: what the caller put there, and what we have to say.
 
 use std::borrow::Cow;
+use std::fmt::{self, Write as _};
 
-use mcp_core::jsonrpc::{Members, object};
+use mcp_core::jsonrpc::Members;
 use mcp_core::revision::MODERN;
 use serde_json::value::RawValue;
 
@@ -18,8 +19,8 @@ const TRACEPARENT: &str = "traceparent";
 /// What every request of the modern era says about us.
 #[derive(Clone)]
 pub(crate) struct Envelope {
-    version: Box<RawValue>,
-    client_info: Box<RawValue>,
+    /// Its members as JSON, but for the value of the last.
+    said: String,
     capabilities: Box<RawValue>,
 }
 
@@ -55,11 +56,38 @@ pub(crate) struct Composed<'a> {
 
 impl Envelope {
     pub(crate) fn new(who: &ClientInfo) -> Result<Self, Error> {
+        let client_info = raw(&who.client_info)?;
         Ok(Self {
-            version: raw(&MODERN)?,
-            client_info: raw(&who.client_info)?,
+            said: format!(
+                r#""{VERSION}":"{MODERN}","{CLIENT_INFO}":{client_info},"{CAPABILITIES}":"#
+            ),
             capabilities: raw(&who.capabilities)?,
         })
+    }
+}
+
+impl Say<'_> {
+    /// Adds members to others.
+    fn write(&self, progress: Option<u64>, members: &mut String) -> Result<(), Error> {
+        let mut add = |member: fmt::Arguments<'_>| {
+            if !members.is_empty() {
+                members.push(',');
+            }
+            // Into a string nothing fails.
+            let _ = members.write_fmt(member);
+        };
+        if let Some(token) = progress {
+            add(format_args!(r#""{PROGRESS_TOKEN}":{token}"#));
+        }
+        if let Some(traceparent) = self.traceparent {
+            let traceparent = raw(&traceparent)?;
+            add(format_args!(r#""{TRACEPARENT}":{traceparent}"#));
+        }
+        if let Some(envelope) = self.envelope {
+            let capabilities = self.capabilities.unwrap_or(&envelope.capabilities);
+            add(format_args!("{}{capabilities}", envelope.said));
+        }
+        Ok(())
     }
 }
 
@@ -83,43 +111,28 @@ pub(crate) fn compose<'a>(
             token: None,
         });
     };
-    let old = members.get("_meta").and_then(Members::read);
-    let old = old.unwrap_or_default();
-    let token = old.get(PROGRESS_TOKEN).filter(|_| say.may_report);
-    let is_ours = |name: &str| match name {
-        VERSION | CLIENT_INFO | CAPABILITIES | PROGRESS_TOKEN => true,
-        TRACEPARENT => say.traceparent.is_some(),
+    let meta = members.get("_meta").and_then(Members::read);
+    let mut meta = meta.unwrap_or_default();
+    let token = meta.remove(PROGRESS_TOKEN).filter(|_| say.may_report);
+    for name in [VERSION, CLIENT_INFO, CAPABILITIES] {
+        meta.remove(name);
+    }
+    if say.traceparent.is_some() {
+        meta.remove(TRACEPARENT);
+    }
+    if say.envelope.is_none() {
         // `logging/setLevel` does this before the modern era.
-        LOG_LEVEL => say.envelope.is_none(),
-        _ => false,
-    };
-    let theirs = old.iter().filter(|(name, _)| !is_ours(name));
-    let theirs = theirs.map(|(name, value)| (name, value.get()));
-
-    let progress = (say.progress || token.is_some()).then(|| id.to_string());
-    let traceparent = say.traceparent.map(serde_json::to_string).transpose();
-    let traceparent = traceparent.map_err(unusable)?;
-    let envelope = say.envelope.map(|envelope| {
-        let capabilities = say.capabilities.unwrap_or(&envelope.capabilities);
-        [
-            (VERSION, envelope.version.get()),
-            (CLIENT_INFO, envelope.client_info.get()),
-            (CAPABILITIES, capabilities.get()),
-        ]
-    });
-    let ours = (progress
-        .as_deref()
-        .map(|id| (PROGRESS_TOKEN, id))
-        .into_iter())
-    .chain(traceparent.as_deref().map(|trace| (TRACEPARENT, trace)))
-    .chain(envelope.into_iter().flatten());
-    let mut meta = theirs.chain(ours).peekable();
-    let meta = meta.peek().is_some().then(|| object(meta));
+        meta.remove(LOG_LEVEL);
+    }
+    let mut inner = meta.inner();
+    let progress = (say.progress || token.is_some()).then_some(id);
+    say.write(progress, &mut inner)?;
+    let meta = (!inner.is_empty()).then(|| format!("{{{inner}}}"));
     let text = members.encode_with("_meta", meta.as_deref());
     Ok(Composed {
         text: Some(Cow::Owned(outgoing::one_line(text))),
-        token: token.map(RawValue::to_owned),
         members: Some(members),
+        token,
     })
 }
 

@@ -2,10 +2,10 @@
 
 use std::fmt::Write as _;
 
-use http::HeaderMap;
 use serde::Serialize;
 
 use crate::Error;
+use crate::http::Fields;
 
 /// A request on its way: its text, and what its answer is recognised by.
 pub(crate) struct Outgoing {
@@ -14,7 +14,7 @@ pub(crate) struct Outgoing {
     /// The message, without a newline.
     pub(crate) body: String,
     /// What HTTP says beside it.
-    pub(crate) headers: HeaderMap,
+    pub(crate) headers: Fields,
     /// Its stream may be taken up again where it broke: not in the modern era.
     pub(crate) is_resumable: bool,
 }
@@ -33,7 +33,7 @@ pub(crate) fn request(id: u64, method: &str, params: Option<&str>) -> Outgoing {
         id,
         method: method.to_owned(),
         body,
-        headers: HeaderMap::new(),
+        headers: Fields::new(),
         is_resumable: true,
     }
 }

@@ -1,10 +1,9 @@
 //! The two ways to a server, seen alike.
 
-use http::HeaderMap;
 use serde_json::value::RawValue;
 
 use crate::Error;
-use crate::http::Http;
+use crate::http::{Fields, Http};
 use crate::outgoing::Outgoing;
 use crate::sink::Sink;
 use crate::stdio::Stdio;
@@ -45,7 +44,7 @@ impl Transport {
     }
 
     /// Sends what has no answer.
-    pub(crate) async fn send(&self, message: String, headers: HeaderMap) -> Result<(), Error> {
+    pub(crate) async fn send(&self, message: String, headers: Fields) -> Result<(), Error> {
         match self {
             Self::Http(http) => http.send(message, headers).await,
             Self::Stdio(stdio) => stdio.send(message).await,

@@ -1,7 +1,9 @@
 //! What arguments look like, for the record: types and sizes, never values.
 
+use std::borrow::Cow;
 use std::fmt::{self, Write as _};
 
+use serde::Deserialize;
 use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 
@@ -27,15 +29,18 @@ impl Shape {
     /// The shape of a value. One that cannot be read has a shape too.
     pub fn of(value: &RawValue) -> Self {
         let text = value.get();
-        let read = || {
-            let mut reader = serde_json::Deserializer::from_str(text);
-            Look { into: true }.deserialize(&mut reader).ok()
+        if text.len() > MAX_BYTES {
+            return Self(format!("\"large({})\"", text.len()).into());
+        }
+        let mut shape = String::with_capacity(128);
+        let look = Look {
+            into: true,
+            shape: &mut shape,
         };
-        let shape = if text.len() > MAX_BYTES {
-            format!("\"large({})\"", text.len())
-        } else {
-            read().unwrap_or_else(|| format!("\"unreadable({})\"", text.len()))
-        };
+        let mut reader = serde_json::Deserializer::from_str(text);
+        if look.deserialize(&mut reader).is_err() {
+            shape = format!("\"unreadable({})\"", text.len());
+        }
         Self(shape.into())
     }
 
@@ -50,80 +55,106 @@ impl Shape {
     }
 }
 
-/// Reads one value and returns the JSON text of its shape.
-struct Look {
+/// Reads one value and writes the JSON text of its shape.
+struct Look<'a> {
     /// True where the fields of an object are of interest.
     into: bool,
+    shape: &'a mut String,
 }
 
-impl<'de> DeserializeSeed<'de> for Look {
-    type Value = String;
+impl Look<'_> {
+    fn write(&mut self, shape: fmt::Arguments<'_>) {
+        // Into a string nothing fails.
+        let _ = self.shape.write_fmt(shape);
+    }
+}
 
-    fn deserialize<D: Deserializer<'de>>(self, value: D) -> Result<String, D::Error> {
+impl<'de> DeserializeSeed<'de> for Look<'_> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, value: D) -> Result<(), D::Error> {
         value.deserialize_any(self)
     }
 }
 
-impl<'de> Visitor<'de> for Look {
-    type Value = String;
+impl<'de> Visitor<'de> for Look<'_> {
+    type Value = ();
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("a JSON value")
     }
 
-    fn visit_unit<E: Error>(self) -> Result<String, E> {
-        Ok("\"null\"".to_owned())
+    fn visit_unit<E: Error>(self) -> Result<(), E> {
+        self.shape.push_str("\"null\"");
+        Ok(())
     }
 
-    fn visit_bool<E: Error>(self, _: bool) -> Result<String, E> {
-        Ok("\"boolean\"".to_owned())
+    fn visit_bool<E: Error>(self, _: bool) -> Result<(), E> {
+        self.shape.push_str("\"boolean\"");
+        Ok(())
     }
 
-    fn visit_i64<E: Error>(self, _: i64) -> Result<String, E> {
-        Ok("\"number\"".to_owned())
+    fn visit_i64<E: Error>(self, _: i64) -> Result<(), E> {
+        self.shape.push_str("\"number\"");
+        Ok(())
     }
 
-    fn visit_u64<E: Error>(self, _: u64) -> Result<String, E> {
-        Ok("\"number\"".to_owned())
+    fn visit_u64<E: Error>(self, _: u64) -> Result<(), E> {
+        self.visit_i64(0)
     }
 
-    fn visit_f64<E: Error>(self, _: f64) -> Result<String, E> {
-        Ok("\"number\"".to_owned())
+    fn visit_f64<E: Error>(self, _: f64) -> Result<(), E> {
+        self.visit_i64(0)
     }
 
-    fn visit_str<E: Error>(self, text: &str) -> Result<String, E> {
-        Ok(format!("\"string({})\"", text.len()))
+    fn visit_str<E: Error>(mut self, text: &str) -> Result<(), E> {
+        self.write(format_args!("\"string({})\"", text.len()));
+        Ok(())
     }
 
-    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<String, A::Error> {
+    fn visit_seq<A: SeqAccess<'de>>(mut self, mut items: A) -> Result<(), A::Error> {
         let mut count = 0;
         while items.next_element::<IgnoredAny>()?.is_some() {
             count += 1;
         }
-        Ok(format!("\"array({count})\""))
+        self.write(format_args!("\"array({count})\""));
+        Ok(())
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut fields: A) -> Result<String, A::Error> {
-        let (mut shape, mut shown, mut others) = (String::new(), 0, 0);
-        while let Some(name) = fields.next_key::<String>()? {
-            if !self.into || shown == MAX_FIELDS || !is_a_name(&name) {
+    fn visit_map<A: MapAccess<'de>>(mut self, mut fields: A) -> Result<(), A::Error> {
+        let (mut shown, mut others) = (0, 0);
+        if self.into {
+            self.shape.push('{');
+        }
+        while let Some(name) = fields.next_key::<Name<'de>>()? {
+            if !self.into || shown == MAX_FIELDS || !is_a_name(&name.0) {
                 fields.next_value::<IgnoredAny>()?;
                 others += 1;
                 continue;
             }
-            let value = fields.next_value_seed(Self { into: false })?;
-            let _ = write!(shape, ",\"{name}\":{value}");
+            let comma = if shown > 0 { "," } else { "" };
+            self.write(format_args!("{comma}\"{}\":", name.0));
+            fields.next_value_seed(Look {
+                into: false,
+                shape: self.shape,
+            })?;
             shown += 1;
         }
-        if !self.into {
-            return Ok(format!("\"object({others})\""));
+        match (self.into, others) {
+            (false, _) => self.write(format_args!("\"object({others})\"")),
+            (true, 0) => self.shape.push('}'),
+            (true, _) => {
+                let comma = if shown > 0 { "," } else { "" };
+                self.write(format_args!("{comma}\"…\":\"{others} more\"}}"));
+            }
         }
-        if others > 0 {
-            let _ = write!(shape, ",\"…\":\"{others} more\"");
-        }
-        Ok(format!("{{{}}}", shape.trim_start_matches(',')))
+        Ok(())
     }
 }
+
+/// The name of a field; copied only where it has escapes.
+#[derive(Deserialize)]
+struct Name<'a>(#[serde(borrow)] Cow<'a, str>);
 
 /// Others may be anything, values by mistake included.
 fn is_a_name(text: &str) -> bool {

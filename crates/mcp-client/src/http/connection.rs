@@ -11,6 +11,7 @@ use hyper_util::client::legacy::connect::HttpConnector;
 use mcp_core::jsonrpc::{self, METHOD_NOT_FOUND, Message};
 
 use super::endpoint::Endpoint;
+use super::headers::Fields;
 use super::pool::{Body, Failure, Pool};
 use super::session::Headers;
 use crate::{Error, RpcError, tls};
@@ -89,12 +90,16 @@ impl Connection {
     pub(super) async fn post(
         &self,
         message: String,
-        extra: HeaderMap,
+        extra: Fields,
         session: &Headers,
     ) -> Result<Response<Body>, Error> {
         let mut request = self.request(Method::POST, &self.posting, session);
         *request.body_mut() = Full::from(message);
-        request.headers_mut().extend(extra);
+        let headers = request.headers_mut();
+        headers.reserve(extra.len());
+        for (name, value) in extra {
+            headers.insert(name, value);
+        }
         self.send(request, session).await
     }
 

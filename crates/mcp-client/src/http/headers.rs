@@ -2,7 +2,7 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use http::{HeaderMap, HeaderName, HeaderValue};
+use http::{HeaderName, HeaderValue};
 use mcp_core::jsonrpc::{Members, string};
 use mcp_core::revision::MODERN;
 
@@ -12,35 +12,44 @@ const METHOD: HeaderName = HeaderName::from_static("mcp-method");
 const NAME: HeaderName = HeaderName::from_static("mcp-name");
 const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
 
-/// The headers of one message; none before the modern era.
+/// The headers of one message, beside those of every message.
+pub(crate) type Fields = Vec<(HeaderName, HeaderValue)>;
+
+/// What the modern era says; nothing before it.
 pub(crate) fn request_headers(
     is_modern: bool,
     method: &str,
     params: Option<&Members>,
     annotated: &[(HeaderName, HeaderValue)],
-) -> HeaderMap {
-    let mut headers = HeaderMap::new();
+) -> Fields {
+    let mut headers = Fields::new();
     if !is_modern {
         return headers;
     }
-    headers.insert(PROTOCOL_VERSION, HeaderValue::from_static(MODERN));
+    headers.reserve(4 + annotated.len());
+    headers.push((PROTOCOL_VERSION, HeaderValue::from_static(MODERN)));
     if let Some(method) = encoded(method) {
-        headers.insert(METHOD, method);
+        headers.push((METHOD, method));
     }
     let name = named(method).and_then(|member| string(params?.get(member)?));
     if let Some(name) = name
         && let Some(name) = encoded(&name)
     {
-        headers.insert(NAME, name);
+        headers.push((NAME, name));
     }
-    headers.extend(annotated.iter().cloned());
+    headers.extend_from_slice(annotated);
     headers
 }
 
+/// True for those of a request of the modern era.
+pub(super) fn are_modern(headers: &Fields) -> bool {
+    headers.iter().any(|(name, _)| *name == METHOD)
+}
+
 /// Adds the trace context, if it can stand in a header.
-pub(crate) fn trace(headers: &mut HeaderMap, traceparent: Option<&str>) {
+pub(crate) fn trace(headers: &mut Fields, traceparent: Option<&str>) {
     if let Some(value) = traceparent.and_then(|value| HeaderValue::from_str(value).ok()) {
-        headers.insert(TRACEPARENT, value);
+        headers.push((TRACEPARENT, value));
     }
 }
 
@@ -68,6 +77,8 @@ pub(super) fn encoded(value: &str) -> Option<HeaderValue> {
 
 #[cfg(test)]
 mod tests {
+    use http::HeaderMap;
+
     use super::*;
 
     #[track_caller]
@@ -86,16 +97,20 @@ mod tests {
         check("=?base64?literal?=", "=?base64?PT9iYXNlNjQ/bGl0ZXJhbD89?=");
     }
 
+    fn of_request(method: &str, params: &Members) -> HeaderMap {
+        HeaderMap::from_iter(request_headers(true, method, Some(params), &[]))
+    }
+
     #[test]
     fn the_modern_era_repeats_method_and_name() {
         let read = |params| serde_json::from_str::<Members>(params).unwrap();
         let params = read(r#"{"arguments":{"name":"x"},"name":"caf\u00e9"}"#);
-        let headers = request_headers(true, "tools/call", Some(&params), &[]);
+        let headers = of_request("tools/call", &params);
         assert_eq!(headers["mcp-protocol-version"], "2026-07-28");
         assert_eq!(headers["mcp-method"], "tools/call");
         assert_eq!(headers["mcp-name"], "=?base64?Y2Fmw6k=?=");
         let params = read(r#"{"uri":"a:b"}"#);
-        let headers = request_headers(true, "resources/read", Some(&params), &[]);
+        let headers = of_request("resources/read", &params);
         assert_eq!(headers["mcp-name"], "a:b");
         assert!(request_headers(false, "tools/call", Some(&params), &[]).is_empty());
     }

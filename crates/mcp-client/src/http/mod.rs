@@ -21,7 +21,7 @@ pub(crate) use self::annotations::Annotations;
 use self::connection::Connection;
 pub use self::endpoint::Endpoint;
 use self::exchange::Exchange;
-pub(crate) use self::headers::{request_headers, trace};
+pub(crate) use self::headers::{Fields, request_headers, trace};
 use self::session::{Headers, Session};
 use crate::Error;
 use crate::inbound::Inbound;
@@ -62,7 +62,7 @@ impl Http {
         sink: Sink,
     ) -> Result<Box<RawValue>, Error> {
         let opens_session = request.method == "initialize";
-        let session = match opens_session || request.headers.contains_key("mcp-method") {
+        let session = match opens_session || headers::are_modern(&request.headers) {
             true => Headers::default(),
             false => self.0.session.headers(),
         };
@@ -77,7 +77,7 @@ impl Http {
         exchange.answer(response).await
     }
 
-    pub(crate) async fn send(&self, message: String, headers: HeaderMap) -> Result<(), Error> {
+    pub(crate) async fn send(&self, message: String, headers: Fields) -> Result<(), Error> {
         let session = self.0.session.headers();
         let posted = self.0.connection.post(message, headers, &session).await;
         posted.map(drop)
@@ -130,7 +130,7 @@ impl Http {
 
     /// Sends a message on whose fate nothing depends.
     async fn send_in_time(&self, message: String) {
-        let sending = tokio::time::timeout(DETACHED, self.send(message, HeaderMap::new()));
+        let sending = tokio::time::timeout(DETACHED, self.send(message, Fields::new()));
         if let Ok(Err(error)) = sending.await {
             tracing::debug!(%error, "message not delivered");
         }

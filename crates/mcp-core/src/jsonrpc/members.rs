@@ -93,7 +93,8 @@ impl Members {
 
 /// The object that has these members: names, and values as JSON.
 pub fn object<'a>(members: impl Iterator<Item = (&'a str, &'a str)>) -> String {
-    let mut object = "{".to_owned();
+    let mut object = String::with_capacity(64);
+    object.push('{');
     write(members, &mut object);
     object.push('}');
     object
@@ -126,7 +127,8 @@ impl<'de> Deserialize<'de> for Members {
             }
 
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Members, A::Error> {
-                let mut members = Vec::<(String, Box<RawValue>)>::new();
+                // A result has about as many.
+                let mut members = Vec::<(String, Box<RawValue>)>::with_capacity(6);
                 while let Some(member) = map.next_entry()? {
                     members.push(member);
                 }
