@@ -9,7 +9,6 @@ use serde_json::value::RawValue;
 use tokio::task::AbortHandle;
 
 use crate::counters::Counting;
-use crate::outgoing::one_line;
 use crate::sink::Sink;
 use crate::{Error, Handler, RpcError};
 
@@ -132,9 +131,7 @@ fn reply(id: &str, answer: Result<Box<RawValue>, RpcError>) -> String {
         // Numbers, strings and raw values always serialise.
         Err(error) => ("error", serde_json::to_string(&error).unwrap_or_default()),
     };
-    one_line(format!(
-        r#"{{"jsonrpc":"2.0","id":{id},"{member}":{body}}}"#
-    ))
+    format!(r#"{{"jsonrpc":"2.0","id":{id},"{member}":{body}}}"#)
 }
 
 fn empty() -> Box<RawValue> {

@@ -7,7 +7,7 @@ use mcp_core::jsonrpc::Members;
 use mcp_core::revision::MODERN;
 use serde_json::value::RawValue;
 
-use crate::{ClientInfo, Error, outgoing};
+use crate::{ClientInfo, Error};
 
 const VERSION: &str = "io.modelcontextprotocol/protocolVersion";
 const CLIENT_INFO: &str = "io.modelcontextprotocol/clientInfo";
@@ -41,7 +41,7 @@ pub(crate) struct Say<'a> {
 #[derive(Clone, Copy)]
 pub(crate) enum Params<'a> {
     Members(&'a Members),
-    /// One line of JSON, if there are any.
+    /// JSON, if there are any.
     Text(Option<&'a str>),
 }
 
@@ -130,7 +130,7 @@ pub(crate) fn compose<'a>(
     let meta = (!inner.is_empty()).then(|| format!("{{{inner}}}"));
     let text = members.encode_with("_meta", meta.as_deref());
     Ok(Composed {
-        text: Some(Cow::Owned(outgoing::one_line(text))),
+        text: Some(Cow::Owned(text)),
         members: Some(members),
         token,
     })
@@ -139,7 +139,7 @@ pub(crate) fn compose<'a>(
 impl<'a> Params<'a> {
     fn into_text(self) -> Option<Cow<'a, str>> {
         match self {
-            Self::Members(members) => Some(Cow::Owned(outgoing::one_line(members.encode()))),
+            Self::Members(members) => Some(Cow::Owned(members.encode())),
             Self::Text(text) => text.map(Cow::Borrowed),
         }
     }

@@ -65,7 +65,7 @@ fn quoted(text: &str) -> String {
     serde_json::to_string(text).unwrap_or_default()
 }
 
-/// The params as one line of JSON; `None` for what serialises to `null`.
+/// The params as JSON; `None` for what serialises to `null`.
 pub(crate) fn params(params: &(impl Serialize + ?Sized)) -> Result<Option<String>, Error> {
     let text = serde_json::to_string(params).map_err(|error| Error::Invalid(error.to_string()))?;
     if text == "null" {
@@ -76,16 +76,7 @@ pub(crate) fn params(params: &(impl Serialize + ?Sized)) -> Result<Option<String
             "params must be an object or an array".to_owned(),
         ));
     }
-    Ok(Some(one_line(text)))
-}
-
-/// Raw values keep the line breaks of whoever wrote them, and on stdio a line break ends a message.
-/// Inside a JSON string they are always escaped, so those that are left are white space.
-pub(crate) fn one_line(text: String) -> String {
-    if text.contains('\n') || text.contains('\r') {
-        return text.replace(['\n', '\r'], " ");
-    }
-    text
+    Ok(Some(text))
 }
 
 #[cfg(test)]
@@ -109,12 +100,12 @@ mod tests {
     }
 
     #[test]
-    fn arguments_keep_their_bytes_and_stay_on_one_line() {
+    fn arguments_keep_their_bytes() {
         let raw = RawValue::from_string("{\"n\":1e400,\n \"t\":\"a\\nb\"}".to_owned()).unwrap();
         let params = params(&raw).unwrap();
         assert_eq!(
             request(1, "m", params.as_deref()).body,
-            r#"{"jsonrpc":"2.0","id":1,"method":"m","params":{"n":1e400,  "t":"a\nb"}}"#
+            format!(r#"{{"jsonrpc":"2.0","id":1,"method":"m","params":{raw}}}"#)
         );
     }
 }

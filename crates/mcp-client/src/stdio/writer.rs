@@ -27,8 +27,7 @@ pub(super) async fn write(
         };
         bytes.clear();
         while let Some(message) = next {
-            bytes.extend_from_slice(message.as_bytes());
-            bytes.push(b'\n');
+            add_line(&message, &mut bytes);
             next = match bytes.len() < AT_ONCE {
                 true => queue.try_recv().ok(),
                 false => None,
@@ -37,5 +36,27 @@ pub(super) async fn write(
         if stdin.write_all(&bytes).await.is_err() {
             return;
         }
+    }
+}
+
+/// Raw values keep the line breaks of whoever wrote them, and here a line break ends a message. In
+/// JSON strings they are always escaped, so those that are left are white space.
+fn add_line(message: &str, bytes: &mut Vec<u8>) {
+    let is_break = |byte| matches!(byte, b'\n' | b'\r');
+    let unbroken = |byte| if is_break(byte) { b' ' } else { byte };
+    bytes.extend(message.bytes().map(unbroken));
+    bytes.push(b'\n');
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_message_is_one_line_and_otherwise_keeps_its_bytes() {
+        let mut bytes = b"{}\n".to_vec();
+        add_line("{\"n\":1e400,\r\n \"t\":\"a\\nä\"}", &mut bytes);
+        let lines = "{}\n{\"n\":1e400,   \"t\":\"a\\nä\"}\n";
+        assert_eq!(bytes, lines.as_bytes());
     }
 }

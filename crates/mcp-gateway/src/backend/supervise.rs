@@ -2,6 +2,7 @@
 //! than one of it.
 
 use std::collections::BTreeSet;
+use std::hash::{BuildHasher as _, RandomState};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -338,7 +339,6 @@ async fn hear_all(client: &Client) {
 
 /// Somewhere between 0 and 1; nobody gains by guessing it.
 fn fastrand() -> f64 {
-    let random = TraceId::random().hex().to_string();
-    let digits = u16::from_str_radix(&random[..4], 16).unwrap_or_default();
-    f64::from(digits) / f64::from(u16::MAX)
+    let random = RandomState::new().hash_one(()) >> 32;
+    f64::from(u32::try_from(random).unwrap_or_default()) / f64::from(u32::MAX)
 }

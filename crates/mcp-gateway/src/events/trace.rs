@@ -34,9 +34,14 @@ impl TraceId {
         (id != 0).then_some(Self(id))
     }
 
-    /// 32 lower-case hexadecimal digits, for a `traceparent`.
-    pub fn hex(self) -> impl fmt::Display {
-        Uuid::from_u128(self.0).simple()
+    /// The `traceparent` of a span of this trace, in lower-case hexadecimal digits.
+    pub fn parent(self, span: u64) -> String {
+        let (mut trace, mut digits) = ([0; 32], [0; 32]);
+        let trace = Uuid::from_u128(self.0).simple().encode_lower(&mut trace);
+        let span = Uuid::from_u64_pair(0, span)
+            .simple()
+            .encode_lower(&mut digits);
+        ["00", trace, &span[16..], "01"].join("-")
     }
 
     pub(super) fn to_bytes(self) -> [u8; 16] {
@@ -64,7 +69,10 @@ mod tests {
         let hex = TraceId::parse("550e8400e29b41d4a716446655440000").unwrap();
         assert_eq!(uuid, hex);
         assert_eq!(uuid.to_string(), "550e8400-e29b-41d4-a716-446655440000");
-        assert_eq!(uuid.hex().to_string(), "550e8400e29b41d4a716446655440000");
+        assert_eq!(
+            uuid.parent(0x00f0_67aa_0ba9_02b7),
+            "00-550e8400e29b41d4a716446655440000-00f067aa0ba902b7-01"
+        );
         assert_eq!(TraceId::from_bytes(uuid.to_bytes()), uuid);
         let zero = "0".repeat(32);
         for bad in [

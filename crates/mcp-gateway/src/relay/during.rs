@@ -1,14 +1,15 @@
 //! What a backend says while it works on a request: progress, log messages, and questions.
 
+use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use mcp_client::{Handler, Reply, RpcError};
 use mcp_core::tool::{Call, InputRequest, Level, ToolError};
 use serde::Deserialize;
 use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Value, json};
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{Notify, oneshot};
 
 /// A question of the backend that the client has to be asked by the end of its call.
 pub(super) struct Question {
@@ -20,7 +21,9 @@ pub(super) struct Question {
 pub(super) struct During {
     /// The call as the client made it last: in the modern era it comes back with each answer.
     call: Mutex<Call>,
-    questions: mpsc::Sender<Question>,
+    /// What clients of the modern era are to be asked by the end of their call.
+    questions: Mutex<VecDeque<Question>>,
+    asked: Notify,
     /// Questions that are being answered: a person takes longer than a server.
     asking: Arc<AtomicUsize>,
     /// What belongs to no call.
@@ -28,18 +31,25 @@ pub(super) struct During {
 }
 
 impl During {
-    pub(super) fn new(
-        call: Call,
-        otherwise: Arc<dyn Handler>,
-    ) -> (Arc<Self>, mpsc::Receiver<Question>) {
-        let (questions, asked) = mpsc::channel(16);
-        let during = Self {
+    pub(super) fn new(call: Call, otherwise: Arc<dyn Handler>) -> Arc<Self> {
+        Arc::new(Self {
             call: Mutex::new(call),
-            questions,
+            questions: Mutex::default(),
+            asked: Notify::new(),
             asking: Arc::default(),
             otherwise,
-        };
-        (Arc::new(during), asked)
+        })
+    }
+
+    /// The next question; waits for it.
+    pub(super) async fn question(&self) -> Question {
+        loop {
+            let next = self.questions().pop_front();
+            match next {
+                Some(question) => return question,
+                None => self.asked.notified().await,
+            }
+        }
     }
 
     /// The client has come back.
@@ -50,6 +60,13 @@ impl During {
     /// True while the client is being asked.
     pub(super) fn is_asking(&self) -> bool {
         self.asking.load(Ordering::Relaxed) > 0
+    }
+
+    fn questions(&self) -> MutexGuard<'_, VecDeque<Question>> {
+        // Nothing that panics runs under this lock.
+        self.questions
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
     fn call(&self) -> Call {
@@ -86,16 +103,15 @@ impl Handler for During {
             return self.otherwise.request(method, None);
         };
         let call = self.call();
-        let (questions, asking) = (self.questions.clone(), Arc::clone(&self.asking));
+        if !call.waits_for_answers() {
+            let (answer, answered) = oneshot::channel();
+            self.questions().push_back(Question { request, answer });
+            self.asked.notify_one();
+            let gone = |_| RpcError::new(-1, "The client is gone");
+            return Box::pin(async move { raw(&answered.await.map_err(gone)?) });
+        }
+        let asking = Arc::clone(&self.asking);
         Box::pin(async move {
-            // Clients of the modern era are asked by the end of their call.
-            if !call.waits_for_answers() {
-                let (answer, answered) = oneshot::channel();
-                let question = Question { request, answer };
-                let gone = |_| RpcError::new(-1, "The client is gone");
-                questions.send(question).await.map_err(|_| gone(()))?;
-                return raw(&answered.await.map_err(|_| gone(()))?);
-            }
             asking.fetch_add(1, Ordering::Relaxed);
             let answer = call.ask("0", request).await;
             asking.fetch_sub(1, Ordering::Relaxed);

@@ -11,7 +11,6 @@ use mcp_core::tool::{Call, InputRequest, ToolError, ToolErrorKind};
 use serde::{Deserialize, Serialize};
 use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Map, Value, json};
-use tokio::sync::mpsc;
 
 use super::during::{During, Question};
 use super::parking::{Owner, Parked, Pending};
@@ -96,7 +95,7 @@ impl Exchange<'_> {
     /// Sends the request.
     fn start(&self, params: &Members) -> Result<UnderWay, ToolError> {
         let params = self.with_log_level(params);
-        let (during, questions) = During::new(self.call.clone(), self.backend.hears());
+        let during = During::new(self.call.clone(), self.backend.hears());
         let mut options = Options::default()
             // Here it is known how long it may take, and when a person is waited for.
             .patient()
@@ -111,7 +110,6 @@ impl Exchange<'_> {
         Ok(UnderWay {
             pending: Box::pin(pending),
             during,
-            questions,
         })
     }
 
@@ -147,7 +145,6 @@ impl Exchange<'_> {
         Ok(Some(UnderWay {
             pending: parked.pending,
             during: parked.during,
-            questions: parked.questions,
         }))
     }
 
@@ -158,7 +155,7 @@ impl Exchange<'_> {
         let result = tokio::select! {
             biased;
             result = &mut under_way.pending => result,
-            question = under_way.questions.recv() => {
+            question = under_way.during.question() => {
                 drop(out_of_time);
                 return Err(self.park(under_way, question));
             }
@@ -183,14 +180,11 @@ impl Exchange<'_> {
     }
 
     /// Ends the call with a question of the backend, which waits for the answer.
-    fn park(&self, under_way: UnderWay, question: Option<Question>) -> ToolError {
-        let Some(Question { request, answer }) = question else {
-            return ToolError::upstream("The backend has lost its way to the client.");
-        };
+    fn park(&self, under_way: UnderWay, question: Question) -> ToolError {
+        let Question { request, answer } = question;
         let parked = Parked {
             pending: under_way.pending,
             during: under_way.during,
-            questions: under_way.questions,
             answer,
         };
         let Some(name) = self.relay.parking.park(parked, self.owner()) else {
@@ -304,7 +298,6 @@ const DEFAULT: Duration = Duration::from_secs(30);
 struct UnderWay {
     pending: Pending,
     during: Arc<During>,
-    questions: mpsc::Receiver<Question>,
 }
 
 /// True for a result of this type (2026-07-28, `resultType`).

@@ -9,11 +9,11 @@ use std::time::Duration;
 
 use serde_json::Value;
 use serde_json::value::RawValue;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::oneshot;
 use tokio::time::Instant;
 use uuid::Uuid;
 
-use super::during::{During, Question};
+use super::during::During;
 use crate::backend::Failure;
 
 /// How long a person may take to answer.
@@ -28,7 +28,6 @@ pub(super) type Pending = Pin<Box<dyn Future<Output = Result<Box<RawValue>, Fail
 pub(super) struct Parked {
     pub(super) pending: Pending,
     pub(super) during: Arc<During>,
-    pub(super) questions: mpsc::Receiver<Question>,
     pub(super) answer: oneshot::Sender<Value>,
 }
 
