@@ -155,7 +155,8 @@ impl Connection {
         if response.status().is_success() {
             return Ok(response);
         }
-        Err(self.refused(response, session).await)
+        // Seldom, and large: not in every request's future.
+        Err(Box::pin(self.refused(response, session)).await)
     }
 
     /// Reads a whole body, as far as the limit allows.

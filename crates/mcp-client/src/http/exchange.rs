@@ -58,7 +58,8 @@ impl<'a> Exchange<'a> {
             return Err(connection.broken("it accepted a request without answering it"));
         }
         if is_stream(response.headers()) {
-            return self.stream(response.into_body()).await;
+            // Large, and not in the future of an answer that comes at once.
+            return Box::pin(self.stream(response.into_body())).await;
         }
         let body = connection
             .read(response.into_body(), connection.max_message())

@@ -75,7 +75,8 @@ impl Exchange<'_> {
         for _ in 0..MAX_ROUNDS {
             let result = self.follow(under_way).await?;
             if is_kind(&result, "task") {
-                return self.see_through(result).await;
+                // Seldom, and large: not in every call's future.
+                return Box::pin(self.see_through(result)).await;
             }
             if !is_kind(&result, "input_required") {
                 return Ok(result);
