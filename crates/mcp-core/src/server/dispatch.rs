@@ -148,7 +148,8 @@ impl Server {
             }
             Era::Modern => {
                 let call = call.clone().into_owned();
-                self.modern(&request, source.hints, call).await
+                // Large: a batch, which is of the other eras, would hold room for it many times.
+                Box::pin(self.modern(&request, source.hints, call)).await
             }
             Era::Plain | Era::Handshake(_) => {
                 self.classic(&request, era, source.connection, &call, in_batch)
@@ -223,12 +224,12 @@ impl Server {
             "logging/setLevel" => self.set_log_level(params, connection),
             "tasks/get" if self.has_tasks(era) => self.get_task(params, call),
             "tasks/result" if self.has_tasks(era) => {
-                self.task_result(params, connection, call).await
+                Box::pin(self.task_result(params, connection, call)).await
             }
             "tasks/list" if self.has_tasks(era) => self.list_tasks(params, call),
             "tasks/cancel" if self.has_tasks(era) => self.cancel_task(params, call),
             "mcp.listTools" => Ok(self.legacy_list_tools().into()),
-            "mcp.callTool" => self.legacy_call_tool(params, call).await,
+            "mcp.callTool" => Box::pin(self.legacy_call_tool(params, call)).await,
             "mcp.getServerInfo" => Ok(self.legacy_server_info().into()),
             custom => self.custom(custom, params, call).await,
         }

@@ -157,8 +157,8 @@ impl Server {
             Mode::Inline => conclude(&params.name, era, self.run(tool, &params, call).await),
             Mode::Task(ttl) => self.call_as_task(tool, &params, ttl, era, &params.progress(call)),
             Mode::Late => {
-                self.call_until_task(tool, &params, &params.progress(call))
-                    .await
+                // Seldom, and large: not in every call's future.
+                Box::pin(self.call_until_task(tool, &params, &params.progress(call))).await
             }
         }
     }

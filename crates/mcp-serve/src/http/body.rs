@@ -1,6 +1,7 @@
 //! Reads a request body: bounded in size and in patience.
 
 use std::future::Future;
+use std::pin::{Pin, pin};
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
@@ -25,14 +26,16 @@ pub(super) enum Refused {
 /// read.
 pub(super) async fn read(body: Incoming, limits: &Limits) -> Result<Bytes, Refused> {
     // Beside the pause between two pieces: a byte now and then is no progress.
-    within(limits.body_whole, whole(body, limits))
+    within(limits.body_whole, pin!(whole(body, limits)))
         .await
         .unwrap_or(Err(Refused::TooSlow))
 }
 
 /// A timeout that costs nothing where there is nothing to wait for: most bodies come with their head.
-async fn within<T>(limit: Duration, work: impl Future<Output = T>) -> Result<T, Refused> {
-    let mut work = std::pin::pin!(work);
+async fn within<T>(
+    limit: Duration,
+    mut work: Pin<&mut impl Future<Output = T>>,
+) -> Result<T, Refused> {
     // Waiting for it polls it again, and with that registers who waits.
     match work.as_mut().now_or_never() {
         Some(done) => Ok(done),
@@ -47,7 +50,7 @@ async fn whole(mut body: Incoming, limits: &Limits) -> Result<Bytes, Refused> {
         return Err(Refused::TooLarge);
     }
     let mut whole = BytesMut::new();
-    while let Some(frame) = within(limits.body_idle, body.frame()).await? {
+    while let Some(frame) = within(limits.body_idle, pin!(body.frame())).await? {
         let Ok(data) = frame.map_err(|_| Refused::Broken)?.into_data() else {
             continue;
         };
