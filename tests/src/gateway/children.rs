@@ -48,14 +48,15 @@ fn zombies(parent: u32) -> usize {
 /// R7.
 #[tokio::test]
 async fn a_killed_child_fails_its_calls_and_comes_back() {
-    let gateway = beside_a_good_one(&["hangs"], "timeout = \"60s\"").await;
+    let limits = "timeout = \"60s\"\nmax_in_flight = 100";
+    let gateway = beside_a_good_one(&["hangs"], limits).await;
     gateway.until("b", "running").await;
-    // As many as one backend is given at a time, and 36 that wait for their turn.
-    let calls = (0..64).map(|n| gateway.answer("b__work", json!({"n": n, "hang": true})));
+    // As many as it is given at a time, and others that wait for their turn.
+    let calls = (0..100).map(|n| gateway.answer("b__work", json!({"n": n, "hang": true})));
     let calls = futures_util::future::join_all(calls);
     let killed = async {
         eventually("all calls to arrive", async || {
-            (gateway.folder.count("journal", "\"tools/call\"") == 64).then_some(())
+            (gateway.folder.count("journal", "\"tools/call\"") == 100).then_some(())
         })
         .await;
         let waiting = (0..36).map(|n| gateway.tool("b__work", json!({"wait": n})));
@@ -83,7 +84,7 @@ async fn a_killed_child_fails_its_calls_and_comes_back() {
     }
     let result = gateway.tool("b__work", json!({})).await;
     assert_eq!(text(&result), "done");
-    for (what, count) in [("\"hang\":true", 64), ("\"wait\":", 36)] {
+    for (what, count) in [("\"hang\":true", 100), ("\"wait\":", 36)] {
         let sent = gateway.folder.count("journal", what);
         assert_eq!(sent, count, "{what} was sent again");
     }

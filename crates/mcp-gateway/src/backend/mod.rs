@@ -40,9 +40,6 @@ use self::pins::Pins;
 pub(crate) use self::snapshot::{Item, Snapshot, fits};
 pub(crate) use self::state::{State, Status};
 
-/// Requests that may be under way at one backend; more wait for a while.
-const MAX_IN_FLIGHT: u32 = 64;
-
 /// What backends tell the gateway.
 #[derive(Clone)]
 pub(crate) struct Signals {
@@ -84,6 +81,7 @@ impl Backend {
     pub(crate) fn new(key: BackendKey, config: config::Backend, signals: Signals) -> Arc<Self> {
         Arc::new(Self {
             key,
+            permits: Semaphore::new(config.max_in_flight as usize),
             config,
             figures: Figures::default(),
             signals,
@@ -91,7 +89,6 @@ impl Backend {
             snapshot: Mutex::default(),
             pins: Mutex::default(),
             breaker: Breaker::default(),
-            permits: Semaphore::new(MAX_IN_FLIGHT as usize),
             probing: AtomicBool::new(false),
             asked: AtomicU64::new(0),
             wake: Notify::new(),

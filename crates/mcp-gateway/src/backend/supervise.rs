@@ -17,7 +17,7 @@ use super::backoff::Backoff;
 use super::hears::Hears;
 use super::pins::Change;
 use super::snapshot::Snapshot;
-use super::{Backend, MAX_IN_FLIGHT, State, dial};
+use super::{Backend, State, dial};
 use crate::events::{Event, Status as Went, TraceId, kind};
 
 /// How long changes may gather before the lists are read again.
@@ -143,7 +143,7 @@ impl Backend {
                     .wanted(&self.signals.changes.watched().borrow())
                     .is_empty();
             // Whoever asks from now on waits, until it is seen that it does not run.
-            let places = self.permits.try_acquire_many(MAX_IN_FLIGHT);
+            let places = self.permits.try_acquire_many(self.config.max_in_flight);
             if !is_used && places.is_ok() {
                 self.status
                     .send_modify(|status| status.state = State::Stopped);

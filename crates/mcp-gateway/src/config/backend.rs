@@ -22,6 +22,8 @@ pub struct Backend {
     /// How long it may run without being asked for anything; then it is ended, and started again
     /// when it is. Only of a child.
     pub idle_timeout: Option<Duration>,
+    /// Requests that may be under way at it; more wait for a while.
+    pub max_in_flight: u32,
     /// Why it is not used; `None` for one that is.
     pub disabled: Option<String>,
 }
@@ -70,6 +72,7 @@ impl Backend {
             timeout: None,
             start_timeout: super::START_TIMEOUT,
             idle_timeout: None,
+            max_in_flight: super::MAX_IN_FLIGHT,
             disabled: None,
         }
     }

@@ -49,6 +49,7 @@ struct Entry {
     timeout: Option<Span>,
     start_timeout: Option<Span>,
     idle_timeout: Option<Span>,
+    max_in_flight: Option<u32>,
     #[serde(default)]
     disabled: bool,
 }
@@ -163,6 +164,10 @@ impl Entry {
         if idle.is_some_and(|idle| idle.is_zero()) {
             return Err(wrong("idle_timeout", "must be more than 0"));
         }
+        let max_in_flight = self.max_in_flight.unwrap_or(super::MAX_IN_FLIGHT);
+        if max_in_flight == 0 {
+            return Err(wrong("max_in_flight", "must be more than 0"));
+        }
         let filter = Filter::new(self.allow, self.deny);
         let disabled = self.disabled.then(|| "by the configuration".to_owned());
         let mut reader = Reader::new(["backends", name], place);
@@ -224,6 +229,7 @@ impl Entry {
             timeout,
             start_timeout: start.unwrap_or(start_timeout),
             idle_timeout: idle,
+            max_in_flight,
             disabled: disabled.or(reader.missing),
         })
     }

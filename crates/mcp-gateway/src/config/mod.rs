@@ -36,6 +36,9 @@ pub use self::source::Source;
 /// What the start of a backend may take, unless set.
 const START_TIMEOUT: Duration = Duration::from_secs(10);
 
+/// How many requests may be under way at a backend, unless set.
+const MAX_IN_FLIGHT: u32 = 64;
+
 /// How the gateway is configured. Has no `Debug`, as its backends have none.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Config {

@@ -68,6 +68,7 @@ fn a_file_says_all_there_is_to_say() {
         token = "file:token"
         timeout = "1m"
         start_timeout = "2s"
+        max_in_flight = 8
 
         [backends.codefluss]
         url = "https://example.org/rpc"
@@ -91,6 +92,8 @@ fn a_file_says_all_there_is_to_say() {
     assert_eq!(files.start_timeout, Duration::from_secs(5));
     assert_eq!(files.idle_timeout, Some(Duration::from_secs(600)));
     assert_eq!(files.disabled, None);
+    assert_eq!(files.max_in_flight, 64);
+    assert_eq!(backend(&config, "n8n").max_in_flight, 8);
     assert!(files.filter.allows("read_file") && !files.filter.allows("read_secret"));
     let Target::Child(child) = &files.target else {
         panic!("no child");
@@ -171,6 +174,10 @@ fn what_is_wrong_is_named_with_its_line_and_never_shown() {
         (
             "[backends.a]\nurl = \"http://a\"\nidle_timeout = 9\n",
             ":3: backends.a.idle_timeout: belongs to a backend with `command`",
+        ),
+        (
+            "[backends.a]\nurl = \"http://a\"\nmax_in_flight = 0\n",
+            ":3: backends.a.max_in_flight: must be more than 0",
         ),
         ("[backends.a]\n\n", ":1: backends.a: needs `command`"),
         (
