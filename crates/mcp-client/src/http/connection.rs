@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
+use futures_util::FutureExt as _;
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Uri, header};
 use http_body_util::Full;
 use hyper_rustls::HttpsConnector;
@@ -87,12 +88,12 @@ impl Connection {
     }
 
     /// Sends a message.
-    pub(super) async fn post(
-        &self,
+    pub(super) fn post<'a>(
+        &'a self,
         message: String,
         extra: Fields,
-        session: &Headers,
-    ) -> Result<Response<Body>, Error> {
+        session: &'a Headers,
+    ) -> impl Future<Output = Result<Response<Body>, Error>> + 'a {
         let mut request = self.request(Method::POST, &self.posting, session);
         *request.body_mut() = Full::from(message);
         let headers = request.headers_mut();
@@ -100,7 +101,7 @@ impl Connection {
         for (name, value) in extra {
             headers.insert(name, value);
         }
-        self.send(request, session).await
+        self.send(request, session)
     }
 
     /// Opens a stream of what the server says of its own accord, or of what came after an event.
@@ -143,20 +144,20 @@ impl Connection {
         request
     }
 
-    /// A status outside 2xx is an error. Redirects are not followed: they would carry the headers,
+    /// Sends a request; no `async fn`, as its future would keep it. A status outside 2xx is an error. Redirects are not followed: they would carry the headers,
     /// and with them the token, to whomever the server names.
-    async fn send(
-        &self,
+    fn send<'a>(
+        &'a self,
         request: Request<Full<Bytes>>,
-        session: &Headers,
-    ) -> Result<Response<Body>, Error> {
-        let response = self.pool.send(request).await;
-        let response = response.map_err(|failure| self.failed(failure))?;
-        if response.status().is_success() {
-            return Ok(response);
-        }
-        // Seldom, and large: not in every request's future.
-        Err(Box::pin(self.refused(response, session)).await)
+        session: &'a Headers,
+    ) -> impl Future<Output = Result<Response<Body>, Error>> + 'a {
+        let judge = async move |sent: Result<Response<Body>, Failure>| match sent {
+            Ok(response) if response.status().is_success() => Ok(response),
+            // Seldom, and large: not in every request's future.
+            Ok(response) => Err(Box::pin(self.refused(response, session)).await),
+            Err(failure) => Err(self.failed(failure)),
+        };
+        self.pool.send(request).then(judge)
     }
 
     /// Reads a whole body, as far as the limit allows.
