@@ -144,8 +144,10 @@ impl Connection {
         request
     }
 
-    /// Sends a request; no `async fn`, as its future would keep it. A status outside 2xx is an error. Redirects are not followed: they would carry the headers,
-    /// and with them the token, to whomever the server names.
+    /// Sends a request. A status outside 2xx is an error. Redirects are not followed: they would carry
+    /// the headers, and with them the token, to whomever the server names.
+    ///
+    /// No `async fn`, nor is `post`: their futures would keep the request beside that of the pool.
     fn send<'a>(
         &'a self,
         request: Request<Full<Bytes>>,

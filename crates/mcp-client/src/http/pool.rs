@@ -61,37 +61,35 @@ impl Pool {
         }
     }
 
-    /// Sends a request, whose URI is a path. No `async fn`: its future would keep the request twice.
-    pub(super) fn send(
+    /// Sends a request, whose URI is a path.
+    pub(super) async fn send(
         &self,
         mut request: Request<Full<Bytes>>,
-    ) -> impl Future<Output = Result<Response<Body>, Failure>> {
+    ) -> Result<Response<Body>, Failure> {
         let here = Handle::current().id();
-        async move {
-            loop {
-                let kept = self.idle.take(here);
-                let is_new = kept.is_none();
-                let mut sender = match kept {
-                    Some(sender) => sender,
-                    // Seldom, and large: not in every request's future.
-                    None => Box::pin(self.open()).await?,
-                };
-                let mut failed = match sender.try_send_request(request).await {
-                    Ok(response) => {
-                        let lease = (Arc::clone(&self.idle), here, sender);
-                        return Ok(response.map(|body| Body {
-                            body,
-                            lease: Some(lease),
-                        }));
-                    }
-                    Err(failed) => failed,
-                };
-                match failed.take_message() {
-                    // It was closed while nobody used it.
-                    Some(unsent) if !is_new => request = unsent,
-                    Some(_) => return Err(Failure::NotSent(failed.into_error().into())),
-                    None => return Err(Failure::Broken(failed.into_error())),
+        loop {
+            let kept = self.idle.take(here);
+            let is_new = kept.is_none();
+            let mut sender = match kept {
+                Some(sender) => sender,
+                // Seldom, and large: not in every request's future.
+                None => Box::pin(self.open()).await?,
+            };
+            let mut failed = match sender.try_send_request(request).await {
+                Ok(response) => {
+                    let lease = (Arc::clone(&self.idle), here, sender);
+                    return Ok(response.map(|body| Body {
+                        body,
+                        lease: Some(lease),
+                    }));
                 }
+                Err(failed) => failed,
+            };
+            match failed.take_message() {
+                // It was closed while nobody used it.
+                Some(unsent) if !is_new => request = unsent,
+                Some(_) => return Err(Failure::NotSent(failed.into_error().into())),
+                None => return Err(Failure::Broken(failed.into_error())),
             }
         }
     }

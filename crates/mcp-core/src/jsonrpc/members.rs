@@ -91,15 +91,6 @@ impl Members {
     }
 }
 
-/// The object that has these members: names, and values as JSON.
-pub fn object<'a>(members: impl Iterator<Item = (&'a str, &'a str)>) -> String {
-    let mut object = String::with_capacity(64);
-    object.push('{');
-    write(members, &mut object);
-    object.push('}');
-    object
-}
-
 fn write<'a>(members: impl Iterator<Item = (&'a str, &'a str)>, out: &mut String) {
     for (at, (key, value)) in members.enumerate() {
         if at > 0 {

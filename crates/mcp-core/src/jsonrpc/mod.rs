@@ -23,7 +23,7 @@ pub use decode::{DecodeError, Fault, decode, string};
 pub use frame::Frame;
 pub use id::Id;
 pub use json::Json;
-pub use members::{Members, object};
+pub use members::Members;
 pub use message::{Message, Notification, Request, ResponseIn, is_request};
 
 /// Invalid JSON was received.

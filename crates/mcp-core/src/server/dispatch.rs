@@ -224,12 +224,12 @@ impl Server {
             "logging/setLevel" => self.set_log_level(params, connection),
             "tasks/get" if self.has_tasks(era) => self.get_task(params, call),
             "tasks/result" if self.has_tasks(era) => {
-                Box::pin(self.task_result(params, connection, call)).await
+                self.task_result(params, connection, call).await
             }
             "tasks/list" if self.has_tasks(era) => self.list_tasks(params, call),
             "tasks/cancel" if self.has_tasks(era) => self.cancel_task(params, call),
             "mcp.listTools" => Ok(self.legacy_list_tools().into()),
-            "mcp.callTool" => Box::pin(self.legacy_call_tool(params, call)).await,
+            "mcp.callTool" => self.legacy_call_tool(params, call).await,
             "mcp.getServerInfo" => Ok(self.legacy_server_info().into()),
             custom => self.custom(custom, params, call).await,
         }

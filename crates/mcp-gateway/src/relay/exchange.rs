@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use mcp_client::Options;
 use mcp_core::era::Era;
-use mcp_core::jsonrpc::{Members, object, string};
+use mcp_core::jsonrpc::{Members, string};
 use mcp_core::tool::{Call, InputRequest, ToolError, ToolErrorKind};
 use serde::{Deserialize, Serialize};
 use serde_json::value::{RawValue, to_raw_value};
@@ -254,13 +254,17 @@ impl Exchange<'_> {
             return to_raw_value(&declared).ok();
         }
         let can = self.call.capabilities();
-        let all = [
+        let mut declared = Map::new();
+        for (name, can) in [
             ("elicitation", can.elicitation),
             ("sampling", can.sampling),
             ("roots", can.roots),
-        ];
-        let declared = all.into_iter().filter(|(_, can)| *can);
-        RawValue::from_string(object(declared.map(|(name, _)| (name, "{}")))).ok()
+        ] {
+            if can {
+                declared.insert(name.to_owned(), json!({}));
+            }
+        }
+        to_raw_value(&declared).ok()
     }
 
     /// A modern backend has to be told which log messages are wanted, where the client has said so in

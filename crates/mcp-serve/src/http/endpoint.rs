@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use http::header::{HeaderMap, HeaderValue};
-use http::request::Parts;
 use http::{Method, Request, Response, StatusCode};
 use hyper::body::Incoming as RequestBody;
 use mcp_core::era::{Era, Hints};
@@ -96,10 +95,7 @@ impl Endpoint {
             }
         };
         match (request.method(), request.uri().path()) {
-            (&Method::POST, "/mcp") => {
-                let (head, body) = request.into_parts();
-                self.post(head, body, principal, has_ours).await
-            }
+            (&Method::POST, "/mcp") => self.post(request, principal, has_ours).await,
             (&Method::GET, "/mcp")
                 if headers.contains_key(SESSION) && Accepts::of(headers).events =>
             {
@@ -144,11 +140,11 @@ impl Endpoint {
     /// `has_ours`: there are headers of MCP, which most requests do without.
     async fn post(
         &self,
-        head: Parts,
-        body: RequestBody,
+        request: Request<RequestBody>,
         principal: &str,
         has_ours: bool,
     ) -> Response<Reply> {
+        let (head, body) = request.into_parts();
         let headers = &head.headers;
         // Nothing is read for whom nothing will be done.
         if self.in_flight.available_permits() == 0 {

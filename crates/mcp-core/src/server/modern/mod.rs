@@ -87,7 +87,7 @@ impl Server {
                 let outcome = self.task_method(method, params, &call)?;
                 Ok(self.decorate("complete", "", &outcome).into())
             }
-            "subscriptions/listen" => Box::pin(self.listen(request, &call)).await,
+            "subscriptions/listen" => self.listen(request, &call).await,
             custom => {
                 let outcome = self.custom(custom, params, &call).await?;
                 Ok(self.decorate("complete", "", &outcome).into())
