@@ -12,6 +12,11 @@ use super::{Config, ConfigError, file, hosts, quick};
 /// network drives, in containers and with editors that replace files.
 const LOOK: Duration = Duration::from_secs(1);
 
+/// How long a change must last before it counts. Not everybody replaces a file at once: one that is
+/// written in place is empty at first, and its first half may be a configuration too, with fewer
+/// backends.
+const SETTLE: Duration = Duration::from_millis(250);
+
 /// A larger file was named by mistake.
 const MAX_BYTES: u64 = 4 << 20;
 
@@ -25,9 +30,8 @@ pub struct Source {
     events: bool,
     /// What was there at the last look of which was told.
     told: Result<String, Gone>,
-    /// What was there at the last look and is wrong; told when it still is at the next one, since
-    /// not everybody replaces a file at once.
-    doubt: Option<Result<String, Gone>>,
+    /// What was there at the last look and is new; told when it still is there at the next one.
+    new: Option<Result<String, Gone>>,
 }
 
 /// Why there is no text.
@@ -50,7 +54,7 @@ impl Source {
             base,
             events,
             told,
-            doubt: None,
+            new: None,
         };
         let config = source.config(&source.told)?;
         Ok((config, source))
@@ -67,7 +71,8 @@ impl Source {
             return std::future::pending().await;
         };
         loop {
-            tokio::time::sleep(LOOK).await;
+            let pause = self.new.as_ref().map_or(LOOK, |_| SETTLE);
+            tokio::time::sleep(pause).await;
             let path = file.clone();
             // A drive that hangs holds up this look only.
             let Ok(found) = tokio::task::spawn_blocking(move || read(&path)).await else {
@@ -84,16 +89,15 @@ impl Source {
         &mut self,
         found: Result<String, Gone>,
     ) -> Option<Result<Config, ConfigError>> {
+        let before = self.new.take();
         if found == self.told {
-            self.doubt = None;
+            return None;
+        }
+        if before.as_ref() != Some(&found) {
+            self.new = Some(found);
             return None;
         }
         let config = self.config(&found);
-        if config.is_err() && self.doubt.as_ref() != Some(&found) {
-            self.doubt = Some(found);
-            return None;
-        }
-        self.doubt = None;
         self.told = found;
         Some(config)
     }

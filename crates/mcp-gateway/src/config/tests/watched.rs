@@ -71,13 +71,22 @@ async fn changes_of_the_file_are_told_once() {
 }
 
 #[test]
-fn a_file_that_is_being_written_is_not_refused() {
+fn a_file_counts_when_it_was_written_to_its_end() {
     let mut watched = Watched::new("halves");
+    let source = &mut watched.source;
+    let whole = one("b") + &one("c");
+    for half in ["", &one("b"), "[backends.b]\nurl = \"http"] {
+        assert!(source.look(Ok(half.to_owned())).is_none());
+    }
+    assert!(source.look(Ok(whole.clone())).is_none());
+    let told = source.look(Ok(whole.clone()));
+    assert!(matches!(told, Some(Ok(config)) if config.backends.len() == 2));
+    assert!(source.look(Ok(whole.clone())).is_none());
+    // A half that nobody completes.
     let half = Ok("[backends.b]\nurl = \"http".to_owned());
-    assert!(watched.source.look(half.clone()).is_none());
-    let whole = Ok(one("b"));
-    assert!(matches!(watched.source.look(whole), Some(Ok(_))));
-    assert!(watched.source.look(half.clone()).is_none());
-    assert!(matches!(watched.source.look(half.clone()), Some(Err(_))));
-    assert!(watched.source.look(half).is_none());
+    assert!(source.look(half.clone()).is_none());
+    assert!(source.look(Ok(whole)).is_none());
+    assert!(source.look(half.clone()).is_none());
+    assert!(matches!(source.look(half.clone()), Some(Err(_))));
+    assert!(source.look(half).is_none());
 }
