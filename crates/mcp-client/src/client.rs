@@ -115,10 +115,10 @@ impl Client {
         &self,
         method: &str,
         params: &Members,
-        options: Options,
+        options: &Options,
     ) -> Result<Box<RawValue>, Error> {
         let params = Params::Members(params);
-        self.call_in_time(method, params, &options).await
+        self.call_in_time(method, params, options).await
     }
 
     /// Sends a notification. Over HTTP it waits until the server has accepted it.

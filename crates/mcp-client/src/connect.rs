@@ -148,7 +148,7 @@ impl Client {
         let who = serde_json::to_string(who).map_err(|error| Error::Invalid(error.to_string()))?;
         let none = (Agreed::default(), Options::default());
         let answer = self.attempt(&none.0, "initialize", Params::Text(Some(&who)), &none.1);
-        let answer: Answer = self.read("initialize", &answer.await?)?;
+        let answer: Answer = self.read("initialize", answer.await?.get())?;
         let Some(revision) = Revision::parse(&answer.protocol_version) else {
             return Err(self.broken("initialize chose an unknown protocol version"));
         };

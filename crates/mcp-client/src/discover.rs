@@ -50,7 +50,9 @@ impl Client {
             answer => answer,
         };
         let answer = answer.map_err(NotModern)?;
-        let answer: Answer = self.read("server/discover", &answer).map_err(NotModern)?;
+        let answer: Answer = self
+            .read("server/discover", answer.get())
+            .map_err(NotModern)?;
         if !answer.supported_versions.iter().any(|v| v == MODERN) {
             return Ok(None);
         }

@@ -65,10 +65,11 @@ impl Client {
             };
             let options = Options::default().timeout(self.timeout());
             let page = self.request_with(method, &params, options).await?;
-            next = self.read(method, &page)?;
-            let found = Members::read(&page).and_then(|mut page| page.remove(member));
+            next = self.read(method, page.get())?;
+            let members = Members::read(page.get()).unwrap_or_default();
+            let found = members.get(member);
             let found = found.ok_or_else(|| self.broken(format!("{method} has no {member}")))?;
-            let found: Vec<Box<RawValue>> = self.read(method, &found)?;
+            let found: Vec<Box<RawValue>> = self.read(method, found)?;
             bytes += page.get().len();
             items.extend(found);
             let Some(cursor) = &next.cursor else {

@@ -1,9 +1,9 @@
 //! The `_meta` of a request: what the caller put there, and what we have to say.
 
 use std::borrow::Cow;
-use std::fmt::{self, Write as _};
+use std::fmt::Write as _;
 
-use mcp_core::jsonrpc::Members;
+use mcp_core::jsonrpc::{Members, push_quoted};
 use mcp_core::revision::MODERN;
 use serde_json::value::RawValue;
 
@@ -50,8 +50,8 @@ pub(crate) struct Composed<'a> {
     pub(crate) text: Option<Cow<'a, str>>,
     /// What is in them beside `_meta`, where that had to be looked at: always in the modern era.
     pub(crate) members: Option<Cow<'a, Members>>,
-    /// The token that the caller used, in the place of which the server gets ours.
-    pub(crate) token: Option<Box<RawValue>>,
+    /// The JSON of the token that the caller used, in the place of which the server gets ours.
+    pub(crate) token: Option<String>,
 }
 
 impl Envelope {
@@ -67,27 +67,30 @@ impl Envelope {
 }
 
 impl Say<'_> {
-    /// Adds members to others.
-    fn write(&self, progress: Option<u64>, members: &mut String) -> Result<(), Error> {
-        let mut add = |member: fmt::Arguments<'_>| {
-            if !members.is_empty() {
-                members.push(',');
+    /// Adds members to an object.
+    fn write(&self, progress: Option<u64>, object: &mut String) {
+        let next = |object: &mut String| {
+            object.pop();
+            if object.len() > 1 {
+                object.push(',');
             }
-            // Into a string nothing fails.
-            let _ = members.write_fmt(member);
         };
         if let Some(token) = progress {
-            add(format_args!(r#""{PROGRESS_TOKEN}":{token}"#));
+            next(object);
+            // Into a string nothing fails.
+            let _ = write!(object, r#""{PROGRESS_TOKEN}":{token}}}"#);
         }
         if let Some(traceparent) = self.traceparent {
-            let traceparent = raw(&traceparent)?;
-            add(format_args!(r#""{TRACEPARENT}":{traceparent}"#));
+            next(object);
+            object.extend(["\"", TRACEPARENT, "\":"]);
+            push_quoted(object, traceparent);
+            object.push('}');
         }
         if let Some(envelope) = self.envelope {
+            next(object);
             let capabilities = self.capabilities.unwrap_or(&envelope.capabilities);
-            add(format_args!("{}{capabilities}", envelope.said));
+            object.extend([&envelope.said, capabilities.get(), "}"]);
         }
-        Ok(())
     }
 }
 
@@ -113,8 +116,9 @@ pub(crate) fn compose<'a>(
     };
     let meta = members.get("_meta").and_then(Members::read);
     let mut meta = meta.unwrap_or_default();
-    let token = meta.remove(PROGRESS_TOKEN).filter(|_| say.may_report);
-    for name in [VERSION, CLIENT_INFO, CAPABILITIES] {
+    let token = meta.get(PROGRESS_TOKEN).filter(|_| say.may_report);
+    let token = token.map(ToOwned::to_owned);
+    for name in [PROGRESS_TOKEN, VERSION, CLIENT_INFO, CAPABILITIES] {
         meta.remove(name);
     }
     if say.traceparent.is_some() {
@@ -124,11 +128,11 @@ pub(crate) fn compose<'a>(
         // `logging/setLevel` does this before the modern era.
         meta.remove(LOG_LEVEL);
     }
-    let mut inner = meta.inner();
+    let mut meta = meta.encode();
     let progress = (say.progress || token.is_some()).then_some(id);
-    say.write(progress, &mut inner)?;
-    let meta = (!inner.is_empty()).then(|| format!("{{{inner}}}"));
-    let text = members.encode_with("_meta", meta.as_deref());
+    say.write(progress, &mut meta);
+    let meta = Some(&*meta).filter(|meta| *meta != "{}");
+    let text = members.encode_with("_meta", meta);
     Ok(Composed {
         text: Some(Cow::Owned(text)),
         members: Some(members),
@@ -153,7 +157,7 @@ fn read(text: Option<&str>, speaks: bool) -> Result<Option<Members>, Error> {
     if !speaks && !text.is_some_and(may_have_meta) {
         return Ok(None);
     }
-    let members = serde_json::from_str(text.unwrap_or("{}")).ok();
+    let members = Members::read(text.unwrap_or("{}"));
     if speaks && members.is_none() {
         return Err(Error::Invalid("params must be an object".to_owned()));
     }
@@ -161,10 +165,9 @@ fn read(text: Option<&str>, speaks: bool) -> Result<Option<Members>, Error> {
 }
 
 /// The parameters of a progress report, under the token that the caller knows.
-pub(crate) fn with_token(report: &RawValue, token: &RawValue) -> Option<Box<RawValue>> {
-    let mut members = Members::read(report)?;
-    members.set(PROGRESS_TOKEN, token.to_owned());
-    raw(&members).ok()
+pub(crate) fn with_token(report: &RawValue, token: &str) -> Option<Box<RawValue>> {
+    let members = Members::read(report.get())?;
+    RawValue::from_string(members.encode_with(PROGRESS_TOKEN, Some(token))).ok()
 }
 
 fn raw(value: &impl serde::Serialize) -> Result<Box<RawValue>, Error> {
@@ -210,7 +213,7 @@ mod tests {
         let expected =
             r#"{"name":"t","_meta":{"a":1,"progressToken":9},"n":12345678901234567890123}"#;
         let composed = check(Some(params), &say, Some(expected));
-        assert_eq!(composed.token.unwrap().get(), r#""x""#);
+        assert_eq!(composed.token.unwrap(), r#""x""#);
 
         let expected = r#"{"name":"t","_meta":{"a":1},"n":12345678901234567890123}"#;
         let composed = check(Some(params), &Say::default(), Some(expected));

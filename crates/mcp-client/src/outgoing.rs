@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use mcp_core::jsonrpc::{push_quoted, quoted};
 use serde::Serialize;
 
 use crate::Error;
@@ -23,11 +24,8 @@ pub(crate) struct Outgoing {
 pub(crate) fn request(id: u64, method: &str, params: Option<&str>) -> Outgoing {
     let mut body = String::with_capacity(80 + method.len() + params.map_or(0, str::len));
     // Into a string nothing fails.
-    let _ = write!(
-        body,
-        r#"{{"jsonrpc":"2.0","id":{id},"method":{}"#,
-        quoted(method)
-    );
+    let _ = write!(body, r#"{{"jsonrpc":"2.0","id":{id},"method":"#);
+    push_quoted(&mut body, method);
     finish(&mut body, params);
     Outgoing {
         id,
@@ -58,11 +56,6 @@ fn finish(body: &mut String, params: Option<&str>) {
         body.push_str(params);
     }
     body.push('}');
-}
-
-fn quoted(text: &str) -> String {
-    // A string always serialises.
-    serde_json::to_string(text).unwrap_or_default()
 }
 
 /// The params as JSON; `None` for what serialises to `null`.

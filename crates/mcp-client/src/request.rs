@@ -114,12 +114,8 @@ impl Client {
     }
 
     /// Reads an answer as the type that the specification gives it.
-    pub(crate) fn read<T: DeserializeOwned>(
-        &self,
-        method: &str,
-        raw: &RawValue,
-    ) -> Result<T, Error> {
-        serde_json::from_str(raw.get()).map_err(|error| {
+    pub(crate) fn read<T: DeserializeOwned>(&self, method: &str, json: &str) -> Result<T, Error> {
+        serde_json::from_str(json).map_err(|error| {
             tracing::debug!(peer = self.peer(), method, %error, "answer of an unexpected shape");
             self.broken(format!("the answer to {method} has an unexpected shape"))
         })

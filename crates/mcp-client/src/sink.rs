@@ -13,14 +13,14 @@ use crate::{Handler, Options, Progress, meta};
 pub(crate) struct Sink {
     pub(crate) handler: Option<Arc<dyn Handler>>,
     progress: Option<mpsc::Sender<Progress>>,
-    /// The progress token that the caller used.
-    token: Option<Box<RawValue>>,
+    /// The JSON of the progress token that the caller used.
+    token: Option<String>,
     /// It listens: told once when the server has agreed to.
     listens: Option<mpsc::Sender<Option<Box<RawValue>>>>,
 }
 
 impl Sink {
-    pub(crate) fn new(options: &Options, token: Option<Box<RawValue>>) -> Self {
+    pub(crate) fn new(options: &Options, token: Option<String>) -> Self {
         Self {
             handler: options.handler.clone(),
             progress: options.progress.clone(),

@@ -98,7 +98,7 @@ impl Client {
     pub async fn list_tools(&self) -> Result<Vec<Tool>, Error> {
         let tools = self.list("tools/list", "tools").await?;
         let read = |raw: Box<RawValue>| {
-            let tool: Tool = self.read("tools/list", &raw)?;
+            let tool: Tool = self.read("tools/list", raw.get())?;
             Ok(Tool { raw, ..tool })
         };
         tools.into_iter().map(read).collect()
@@ -134,7 +134,7 @@ impl Client {
         }
         let params = Params { name, arguments };
         let raw = self.request_with("tools/call", &params, options).await?;
-        let result: CallToolResult = self.read("tools/call", &raw)?;
+        let result: CallToolResult = self.read("tools/call", raw.get())?;
         Ok(CallToolResult { raw, ..result })
     }
 }

@@ -33,14 +33,12 @@ pub(crate) fn tool(definition: &RawValue) -> Result<Box<RawValue>, String> {
     if definition.get().len() > MAX_BYTES {
         return Err(format!("is longer than {MAX_BYTES} bytes"));
     }
-    let mut members = Members::read(definition).ok_or("is not an object")?;
+    let mut members = Members::read(definition.get()).ok_or("is not an object")?;
     let input = match members.get("inputSchema") {
         None => r#"{"type":"object","properties":{}}"#.to_owned(),
         Some(schema) => input_schema(schema)?,
     };
-    if members.get("inputSchema").map(RawValue::get) != Some(&input) {
-        members.set("inputSchema", raw(input)?);
-    }
+    members.set("inputSchema", &input);
     for (name, is_fit) in RULES {
         let value = members.get(name).map(parse);
         if value.is_some_and(|value| value.is_none_or(|value| !is_fit(&value))) {
@@ -57,7 +55,7 @@ pub(crate) fn visible(definition: Box<RawValue>) -> Box<RawValue> {
     if text.is_ascii() && !text.contains("\\u") {
         return definition;
     }
-    let Some(mut value) = parse(&definition) else {
+    let Some(mut value) = parse(definition.get()) else {
         return definition;
     };
     if !show(&mut value) {
@@ -133,7 +131,7 @@ fn is_hidden(letter: char) -> bool {
 }
 
 /// The schema of an object, as it is where it is one.
-fn input_schema(schema: &RawValue) -> Result<String, String> {
+fn input_schema(schema: &str) -> Result<String, String> {
     let value = parse(schema).ok_or("has an inputSchema that cannot be read")?;
     if !value.is_object() {
         return Err("has an inputSchema that is not an object".to_owned());
@@ -147,13 +145,13 @@ fn input_schema(schema: &RawValue) -> Result<String, String> {
         return Err("has an inputSchema that refers to another document".to_owned());
     }
     if value["type"] == "object" && value.get("properties").is_none_or(Value::is_object) {
-        return Ok(schema.get().to_owned());
+        return Ok(schema.to_owned());
     }
     if value.get("type").is_some_and(|kind| kind != "object") {
         return Err("has an inputSchema that is not one of an object".to_owned());
     }
     let mut members = Members::read(schema).ok_or("has an inputSchema that cannot be read")?;
-    members.set("type", raw(r#""object""#.to_owned())?);
+    members.set("type", r#""object""#);
     if value
         .get("properties")
         .is_some_and(|properties| !properties.is_object())
@@ -209,8 +207,8 @@ fn has_foreign_ref(value: &Value) -> bool {
     }
 }
 
-fn parse(value: &RawValue) -> Option<Value> {
-    serde_json::from_str(value.get()).ok()
+fn parse(json: &str) -> Option<Value> {
+    serde_json::from_str(json).ok()
 }
 
 fn raw(json: String) -> Result<Box<RawValue>, String> {

@@ -23,14 +23,14 @@ const MAX_BYTES: usize = 256 * 1024;
 /// Strings have their length in bytes, arrays and objects their number of items. Of an object at the
 /// top the field names are kept; nothing below it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Shape(Box<str>);
+pub struct Shape(String);
 
 impl Shape {
     /// The shape of a value. One that cannot be read has a shape too.
     pub fn of(value: &RawValue) -> Self {
         let text = value.get();
         if text.len() > MAX_BYTES {
-            return Self(format!("\"large({})\"", text.len()).into());
+            return Self(format!("\"large({})\"", text.len()));
         }
         let mut shape = String::with_capacity(128);
         let look = Look {
@@ -41,12 +41,12 @@ impl Shape {
         if look.deserialize(&mut reader).is_err() {
             shape = format!("\"unreadable({})\"", text.len());
         }
-        Self(shape.into())
+        Self(shape)
     }
 
     /// The shape of no arguments at all.
     pub fn none() -> Self {
-        Self("{}".into())
+        Self("{}".to_owned())
     }
 
     /// The shape as JSON text.

@@ -68,7 +68,7 @@ impl Annotations {
         let name = string(params.get("name")?)?;
         let parameters = known.get(&*name)?.clone();
         drop(known);
-        let arguments: Value = serde_json::from_str(params.get("arguments")?.get()).ok()?;
+        let arguments: Value = serde_json::from_str(params.get("arguments")?).ok()?;
         let value = |parameter: &Parameter| {
             let found = parameter
                 .path
@@ -188,7 +188,7 @@ mod tests {
             "absent": {"type": "string", "x-mcp-header": "Absent"},
         });
         assert!(learn(&annotations, &properties));
-        let read = |params| serde_json::from_str::<Members>(params).unwrap();
+        let read = |params| Members::read(params).unwrap();
         let params = read(
             r#"{"name":"t","arguments":{"region":" a","deep":{"n":42},"off":false,"absent":null}}"#,
         );

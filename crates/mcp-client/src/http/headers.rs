@@ -103,7 +103,7 @@ mod tests {
 
     #[test]
     fn the_modern_era_repeats_method_and_name() {
-        let read = |params| serde_json::from_str::<Members>(params).unwrap();
+        let read = |params| Members::read(params).unwrap();
         let params = read(r#"{"arguments":{"name":"x"},"name":"caf\u00e9"}"#);
         let headers = of_request("tools/call", &params);
         assert_eq!(headers["mcp-protocol-version"], "2026-07-28");

@@ -97,7 +97,10 @@ impl Pool {
     async fn open(&self) -> Result<Sender, Failure> {
         let stream = self.connector.clone().call(self.server.clone()).await;
         let stream = stream.map_err(Failure::NotSent)?;
-        let (sender, connection) = http1::handshake(stream)
+        let (sender, connection) = http1::Builder::new()
+            // Requests are small: one piece costs the kernel less than two.
+            .writev(false)
+            .handshake(stream)
             .await
             .map_err(|error| Failure::NotSent(error.into()))?;
         let connection = tokio::spawn(async move {

@@ -1,6 +1,5 @@
 //! Bytes to message: one borrowed pass that keeps the id even of a request it refuses.
 
-use std::borrow::Cow;
 use std::fmt;
 
 use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, Visitor};
@@ -8,6 +7,7 @@ use serde_json::value::RawValue;
 
 use super::id::Id;
 use super::message::{Message, Notification, Request, ResponseIn};
+use super::string::string;
 
 /// Decodes a single JSON-RPC message from one line of input; a trailing newline is allowed.
 ///
@@ -138,7 +138,7 @@ impl<'a> Envelope<'a> {
         if self.id.is_some() && id.is_none() {
             return Err(Fault::Wrong("id", "a string or an integer"));
         }
-        let method = string(method).ok_or(Fault::Wrong("method", "a string"))?;
+        let method = string(method.get()).ok_or(Fault::Wrong("method", "a string"))?;
         let params = self.params.filter(|params| params.get() != "null");
         if params.is_some_and(|params| !params.get().starts_with(['{', '['])) {
             return Err(Fault::Wrong("params", "an object"));
@@ -158,15 +158,6 @@ impl<'a> Envelope<'a> {
         };
         Ok(Message::Response(ResponseIn { id, outcome }))
     }
-}
-
-/// A JSON string, unescaped only where it has escapes.
-pub fn string(raw: &RawValue) -> Option<Cow<'_, str>> {
-    let inner = raw.get().strip_prefix('"')?.strip_suffix('"')?;
-    if inner.contains('\\') {
-        return serde_json::from_str(raw.get()).ok().map(Cow::Owned);
-    }
-    Some(Cow::Borrowed(inner))
 }
 
 impl<'de> Deserialize<'de> for Envelope<'de> {

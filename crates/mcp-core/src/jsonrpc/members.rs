@@ -1,72 +1,104 @@
 //! An object whose members are passed on as they came.
 
-use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
-use serde::ser::{Serialize, Serializer};
+use std::fmt;
+use std::ops::Range;
+
+use serde::de::{DeserializeSeed, Deserializer as _, Error, MapAccess, Visitor};
 use serde_json::value::RawValue;
+
+use super::string::push_quoted;
 
 /// The members of an object, in their order, each as the JSON that it was written as.
 #[derive(Clone, Debug, Default)]
-pub struct Members(Vec<(String, Box<RawValue>)>);
+pub struct Members {
+    /// Names, without their quotes and escapes, and values, all in one piece. What was replaced or
+    /// removed stays, unseen.
+    text: String,
+    members: Vec<Member>,
+}
+
+/// Where in the text a member is.
+#[derive(Clone, Debug)]
+struct Member {
+    name: Range<usize>,
+    value: Range<usize>,
+}
 
 impl Members {
-    /// Those of `object`; `None` if it is no object.
-    pub fn read(object: &RawValue) -> Option<Self> {
-        serde_json::from_str(object.get()).ok()
+    /// Those of `object`, which is JSON; `None` if it is no object.
+    pub fn read(object: &str) -> Option<Self> {
+        let mut json = serde_json::Deserializer::from_str(object);
+        let mut read = Self {
+            text: String::with_capacity(object.len()),
+            // A result has about as many.
+            members: Vec::with_capacity(6),
+        };
+        json.deserialize_map(Reader(&mut read)).ok()?;
+        json.end().ok()?;
+        Some(read)
     }
 
-    /// The member `name`.
-    pub fn get(&self, name: &str) -> Option<&RawValue> {
-        let found = self.0.iter().find(|(key, _)| key == name);
-        found.map(|(_, value)| &**value)
+    /// The JSON of the member `name`.
+    pub fn get(&self, name: &str) -> Option<&str> {
+        let mut members = self.iter();
+        members.find(|(key, _)| *key == name).map(|(_, json)| json)
     }
 
-    /// Sets the member `name`, in its place or at the end.
-    pub fn set(&mut self, name: &str, value: Box<RawValue>) {
-        match self.0.iter_mut().find(|(key, _)| key == name) {
-            Some((_, old)) => *old = value,
-            None => self.0.push((name.to_owned(), value)),
+    /// Sets the member `name` to this JSON, in its place or at the end.
+    pub fn set(&mut self, name: &str, json: &str) {
+        match self.position(name) {
+            Some(at) if &self.text[self.members[at].value.clone()] == json => {}
+            Some(at) => self.members[at].value = self.keep(json),
+            None => {
+                let (name, value) = (self.keep(name), self.keep(json));
+                self.members.push(Member { name, value });
+            }
         }
     }
 
     /// Takes the member `name` out.
-    pub fn remove(&mut self, name: &str) -> Option<Box<RawValue>> {
-        let at = self.0.iter().position(|(key, _)| key == name)?;
-        Some(self.0.remove(at).1)
+    pub fn remove(&mut self, name: &str) {
+        if let Some(at) = self.position(name) {
+            self.members.remove(at);
+        }
     }
 
     /// True if there is none.
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.members.is_empty()
     }
 
-    /// All of them, in order.
-    pub fn iter(&self) -> impl Iterator<Item = (&str, &RawValue)> {
-        self.0.iter().map(|(key, value)| (key.as_str(), &**value))
+    /// Names and JSON of all of them, in order.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
+        let text = |range: &Range<usize>| &self.text[range.clone()];
+        self.members
+            .iter()
+            .map(move |member| (text(&member.name), text(&member.value)))
     }
 
     /// The object.
     pub fn encode(&self) -> String {
         let mut object = String::with_capacity(self.size() + 2);
         object.push('{');
-        self.write(&mut object);
+        write(self.iter(), &mut object);
         object.push('}');
         object
     }
 
     /// The object in which the member `name` is this JSON, in its place or at the end, or is left out.
-    pub fn encode_with(&self, name: &str, value: Option<&str>) -> String {
-        let room = name.len() + value.map_or(0, str::len) + 6;
+    pub fn encode_with(&self, name: &str, json: Option<&str>) -> String {
+        let room = name.len() + json.map_or(0, str::len) + 6;
         let mut object = String::with_capacity(self.size() + room);
         object.push('{');
         let is_new = self.get(name).is_none();
-        let new = is_new.then_some((name, value));
+        let new = is_new.then_some((name, json));
         let others = self.iter().map(|(key, old)| match key == name {
-            true => (key, value),
-            false => (key, Some(old.get())),
+            true => (key, json),
+            false => (key, Some(old)),
         });
         let members = others.chain(new);
         write(
-            members.filter_map(|(key, value)| Some((key, value?))),
+            members.filter_map(|(key, json)| Some((key, json?))),
             &mut object,
         );
         object.push('}');
@@ -76,18 +108,24 @@ impl Members {
     /// What stands between its braces.
     pub fn inner(&self) -> String {
         let mut inner = String::with_capacity(self.size());
-        self.write(&mut inner);
+        write(self.iter(), &mut inner);
         inner
-    }
-
-    fn write(&self, out: &mut String) {
-        write(self.iter().map(|(key, value)| (key, value.get())), out);
     }
 
     /// Bytes between its braces; a few more where a name has escapes.
     fn size(&self) -> usize {
-        let size = |(key, value): &(String, Box<RawValue>)| key.len() + value.get().len() + 4;
-        self.0.iter().map(size).sum()
+        let size = |member: &Member| member.name.len() + member.value.len() + 4;
+        self.members.iter().map(size).sum()
+    }
+
+    fn position(&self, name: &str) -> Option<usize> {
+        self.iter().position(|(key, _)| key == name)
+    }
+
+    fn keep(&mut self, text: &str) -> Range<usize> {
+        let start = self.text.len();
+        self.text.push_str(text);
+        start..self.text.len()
     }
 }
 
@@ -96,43 +134,52 @@ fn write<'a>(members: impl Iterator<Item = (&'a str, &'a str)>, out: &mut String
         if at > 0 {
             out.push(',');
         }
-        let is_odd = |byte| matches!(byte, b'"' | b'\\' | ..b' ');
-        if key.bytes().any(is_odd) {
-            out.push_str(&serde_json::Value::from(key).to_string());
-        } else {
-            out.extend(["\"", key, "\""]);
-        }
+        push_quoted(out, key);
         out.push(':');
         out.push_str(value);
     }
 }
 
-impl<'de> Deserialize<'de> for Members {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Reader;
-        impl<'de> Visitor<'de> for Reader {
-            type Value = Members;
+/// Takes in the members of an object.
+struct Reader<'a>(&'a mut Members);
 
-            fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-                f.write_str("an object")
-            }
+impl<'de> Visitor<'de> for Reader<'_> {
+    type Value = ();
 
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Members, A::Error> {
-                // A result has about as many.
-                let mut members = Vec::<(String, Box<RawValue>)>::with_capacity(6);
-                while let Some(member) = map.next_entry()? {
-                    members.push(member);
-                }
-                Ok(Members(members))
-            }
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
+        let Self(read) = self;
+        while let Some(name) = map.next_key_seed(Name(read))? {
+            let value = read.keep(map.next_value::<&RawValue>()?.get());
+            read.members.push(Member { name, value });
         }
-        deserializer.deserialize_map(Reader)
+        Ok(())
     }
 }
 
-impl Serialize for Members {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_map(self.iter())
+/// Takes in the name of a member.
+struct Name<'a>(&'a mut Members);
+
+impl<'de> DeserializeSeed<'de> for Name<'_> {
+    type Value = Range<usize>;
+
+    fn deserialize<D: serde::Deserializer<'de>>(self, name: D) -> Result<Range<usize>, D::Error> {
+        name.deserialize_str(self)
+    }
+}
+
+impl Visitor<'_> for Name<'_> {
+    type Value = Range<usize>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a name")
+    }
+
+    fn visit_str<E: Error>(self, name: &str) -> Result<Range<usize>, E> {
+        Ok(self.0.keep(name))
     }
 }
 
@@ -143,17 +190,23 @@ mod tests {
     #[test]
     fn members_come_back_as_they_were_written() {
         let text = r#"{"a":123456789012345678901234567890,"b":[1e400, 1.0],"c\"":{"x" : null}}"#;
-        let members: Members = serde_json::from_str(text).unwrap();
+        let members = Members::read(text).unwrap();
         assert_eq!(members.encode(), text);
-        assert!(serde_json::from_str::<Members>("[]").is_err());
+        assert_eq!(members.get("c\""), Some(r#"{"x" : null}"#));
+        let spaced = " { \"a\" : [ 1 ] } \n";
+        assert_eq!(Members::read(spaced).unwrap().inner(), r#""a":[ 1 ]"#);
+        for bad in ["[]", "null", "{", r#"{"a":1}{"#, r#"{"a":}"#] {
+            assert!(Members::read(bad).is_none(), "{bad}");
+        }
     }
 
     #[test]
     fn members_can_be_changed() {
-        let mut members: Members = serde_json::from_str(r#"{"a":1,"b":2}"#).unwrap();
-        members.set("a", RawValue::from_string("3".to_owned()).unwrap());
-        assert!(members.remove("b").is_some());
-        members.set("c", RawValue::from_string("4".to_owned()).unwrap());
+        let mut members = Members::read(r#"{"a":1,"b":2}"#).unwrap();
+        members.set("a", "3");
+        members.remove("b");
+        members.set("c", "4");
+        members.set("c", "4");
         assert_eq!(members.encode(), r#"{"a":3,"c":4}"#);
         assert_eq!(members.encode_with("a", Some("5")), r#"{"a":5,"c":4}"#);
         assert_eq!(

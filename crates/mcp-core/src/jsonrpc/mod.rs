@@ -14,17 +14,19 @@ mod id;
 mod json;
 mod members;
 mod message;
+mod string;
 
 pub use build::{
     ErrorObject, Response, encode, error, internal_error, invalid_params, invalid_request,
     method_not_found, parse_error, response,
 };
-pub use decode::{DecodeError, Fault, decode, string};
+pub use decode::{DecodeError, Fault, decode};
 pub use frame::Frame;
 pub use id::Id;
 pub use json::Json;
 pub use members::Members;
 pub use message::{Message, Notification, Request, ResponseIn, is_request};
+pub use string::{push_quoted, quoted, string};
 
 /// Invalid JSON was received.
 pub const PARSE_ERROR: i32 = -32700;

@@ -1,6 +1,6 @@
 //! Results of other servers, made fit for the client's era.
 
-use serde_json::value::{RawValue, to_raw_value};
+use serde_json::value::RawValue;
 
 use super::Outcome;
 use crate::era::Era;
@@ -19,50 +19,45 @@ pub(super) fn of_tool(mut result: Members, era: Era) -> Outcome {
             .get("content")
             .and_then(|content| lowered(content, era))
     {
-        result.set("content", content);
+        result.set("content", &content);
     }
-    let is_error = result
-        .get("isError")
-        .is_some_and(|value| value.get() == "true");
+    let is_error = result.get("isError") == Some("true");
     Outcome {
         is_error,
-        ..passed_on(result, era)
+        ..passed_on(&result, era)
     }
 }
 
 /// A result with the `_meta` of another server, except for who that is: this server answers. In the
 /// modern era it says so in the same `_meta`.
-fn passed_on(mut result: Members, era: Era) -> Outcome {
-    let meta = result.remove("_meta").map(|meta| {
-        let mut members = Members::read(&meta).unwrap_or_default();
+fn passed_on(result: &Members, era: Era) -> Outcome {
+    let meta = result.get("_meta").map(|meta| {
+        let mut members = Members::read(meta).unwrap_or_default();
         members.remove("io.modelcontextprotocol/serverInfo");
         members
     });
-    let mut rest = String::new();
-    match meta.filter(|meta| !meta.is_empty()) {
-        Some(meta) if era == Era::Modern => rest = meta.inner(),
-        Some(meta) => {
-            if let Ok(meta) = to_raw_value(&meta) {
-                result.set("_meta", meta);
-            }
-        }
-        None => {}
+    let (mut meta, mut rest) = (meta.filter(|meta| !meta.is_empty()), String::new());
+    if era == Era::Modern
+        && let Some(meta) = meta.take()
+    {
+        rest = meta.inner();
     }
+    let meta = meta.map(|meta| meta.encode());
     Outcome {
         meta: rest,
-        ..Json::Owned(result.encode()).into()
+        ..Json::Owned(result.encode_with("_meta", meta.as_deref())).into()
     }
 }
 
 /// Content that has a type which `era` does not know, in types that it knows; `None` if there is
 /// nothing to do.
-fn lowered(content: &RawValue, era: Era) -> Option<Box<RawValue>> {
+fn lowered(content: &str, era: Era) -> Option<String> {
     // An escape may hide the name of a type.
     let suspicious = ["audio", "resource_link", "\\u"];
-    if !suspicious.iter().any(|word| content.get().contains(word)) {
+    if !suspicious.iter().any(|word| content.contains(word)) {
         return None;
     }
-    let items: Vec<&RawValue> = serde_json::from_str(content.get()).ok()?;
+    let items: Vec<&RawValue> = serde_json::from_str(content).ok()?;
     let lowered = |item: &&RawValue| -> Option<String> {
         let known: Content = serde_json::from_str(item.get()).ok()?;
         matches!(known, Content::Audio { .. } | Content::ResourceLink { .. })
@@ -73,14 +68,14 @@ fn lowered(content: &RawValue, era: Era) -> Option<Box<RawValue>> {
         .iter()
         .map(|item| lowered(item).unwrap_or_else(|| item.get().to_owned()))
         .collect();
-    RawValue::from_string(format!("[{}]", items.join(","))).ok()
+    Some(format!("[{}]", items.join(",")))
 }
 
 /// The result of another server, with the members that clients of `era` know.
 pub(super) fn of_method(result: &RawValue, era: Era) -> Outcome {
-    let mut members = Members::read(result).unwrap_or_default();
+    let mut members = Members::read(result.get()).unwrap_or_default();
     for added in ["resultType", "ttlMs", "cacheScope"] {
         members.remove(added);
     }
-    passed_on(members, era)
+    passed_on(&members, era)
 }

@@ -62,21 +62,18 @@ impl Server {
 
 /// The `CallToolResult` of another server, as the one value that it stands for.
 fn imported(result: &Members) -> Result<Outcome, Error> {
-    let content = result.get("content").map_or("[]", RawValue::get);
+    let content = result.get("content").unwrap_or("[]");
     let texts: Vec<Value> = serde_json::from_str(content).unwrap_or_default();
     let text = match texts.as_slice() {
         [item] => item["text"].as_str(),
         _ => None,
     };
-    if result
-        .get("isError")
-        .is_some_and(|value| value.get() == "true")
-    {
+    if result.get("isError") == Some("true") {
         let words = text.unwrap_or("The tool failed.");
         return Err(Error::ToolFailed(ToolError::upstream(words)));
     }
     Ok(match (result.get("structuredContent"), text) {
-        (Some(value), _) => Json::from(value).into(),
+        (Some(json), _) => Json::Owned(json.to_owned()).into(),
         (None, Some(text)) => json!(text).into(),
         (None, None) => Json::Owned(content.to_owned()).into(),
     })

@@ -73,7 +73,7 @@ impl<'a> CallParams<'a> {
         let name = params
             .name
             .ok_or_else(|| wrong("name", "Required field missing"))?;
-        let name = string(name).ok_or_else(|| wrong("name", "must be a string"))?;
+        let name = string(name.get()).ok_or_else(|| wrong("name", "must be a string"))?;
         let arguments = params
             .arguments
             .filter(|arguments| arguments.get() != "null");

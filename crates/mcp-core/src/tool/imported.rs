@@ -53,11 +53,11 @@ impl Definition {
     /// # Errors
     /// What is wrong with the definition: it must be an object with an object as `inputSchema`.
     pub fn imported(name: String, legacy_name: String, item: &RawValue) -> Result<Self, String> {
-        let members = Members::read(item).ok_or("is not an object")?;
+        let members = Members::read(item.get()).ok_or("is not an object")?;
         let parsed = |name: &str| -> Option<Value> {
             members
                 .get(name)
-                .and_then(|value| serde_json::from_str(value.get()).ok())
+                .and_then(|json| serde_json::from_str(json).ok())
         };
         let input_schema = parsed("inputSchema")
             .filter(Value::is_object)
@@ -111,12 +111,12 @@ impl Imported {
         let is_legacy = detail == Detail::Legacy;
         let name = if is_legacy { &self.legacy_name } else { name };
         let mut text = format!(r#"{{"name":{}"#, Value::from(name));
-        let mut push = |key: &str, value: &RawValue| {
-            text.push_str(&format!(r#","{key}":{}"#, value.get()));
+        let mut push = |key: &str, json: &str| {
+            text.push_str(&format!(r#","{key}":{json}"#));
         };
         for key in shown(detail) {
-            if let Some(value) = self.members.get(key) {
-                push(key, value);
+            if let Some(json) = self.members.get(key) {
+                push(key, json);
             }
         }
         if let (true, Some(schema)) = (is_legacy, self.members.get("inputSchema")) {

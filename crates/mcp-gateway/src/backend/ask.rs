@@ -83,7 +83,7 @@ impl Backend {
         };
         self.asked.fetch_add(1, Ordering::Relaxed);
         let (client, generation) = self.client(None).await?;
-        let error = match self.send(&client, method, params, options.clone()).await {
+        let error = match self.send(&client, method, params, &options).await {
             Ok(result) => return Ok(result),
             Err(error) => error,
         };
@@ -94,7 +94,7 @@ impl Backend {
         // A child that is gone does not come back; the next one does.
         let not = self.config.is_child().then_some(generation);
         let (client, _) = self.client(not).await?;
-        self.send(&client, method, params, options)
+        self.send(&client, method, params, &options)
             .await
             .map_err(|error| match error {
                 error if error.was_not_sent() => {
@@ -121,7 +121,7 @@ impl Backend {
                     Era::Handshake(_) | Era::Plain => "ping",
                 };
                 let (options, nothing) = (Options::default().timeout(PROBE), Members::default());
-                let answer = backend.send(&client, method, &nothing, options);
+                let answer = backend.send(&client, method, &nothing, &options);
                 match answer.await {
                     Err(error) if error.is_transport_failure() => {}
                     // Any answer is one.
@@ -138,7 +138,7 @@ impl Backend {
         client: &Client,
         method: &str,
         params: &Members,
-        options: Options,
+        options: &Options,
     ) -> Result<Box<RawValue>, Error> {
         let answer = client.request_members(method, params, options).await;
         match &answer {

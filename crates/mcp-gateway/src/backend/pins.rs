@@ -75,7 +75,7 @@ impl Pins {
 }
 
 fn print(definition: &RawValue) -> Print {
-    match Members::read(definition) {
+    match Members::read(definition.get()) {
         Some(mut members) => {
             members.remove("name");
             Hash::hash(members.encode().as_bytes())

@@ -94,7 +94,7 @@ async fn list(client: &Client, method: &str, member: &str, id: &str) -> Result<V
     // Requests are large futures; boxed, they are not copied from frame to frame.
     let items = Box::pin(client.list(method, member)).await?;
     let named = items.into_iter().filter_map(|definition| {
-        let members = mcp_core::jsonrpc::Members::read(&definition)?;
+        let members = mcp_core::jsonrpc::Members::read(definition.get())?;
         let id = mcp_core::jsonrpc::string(members.get(id)?)?.into_owned();
         let definition = crate::sanitise::visible(definition);
         Some(Item { id, definition })

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
+use mcp_core::jsonrpc::push_quoted;
 use serde::ser::{Serialize, SerializeStruct as _, Serializer};
 use serde_json::value::RawValue;
 
@@ -79,42 +80,41 @@ fn metadata(details: &Details) -> String {
 /// The metadata of a call; the first three fields are those of seed 003. Put together by hand: each
 /// call has it, and its arguments are JSON already.
 fn of_call(call: &Call) -> String {
-    let name = |name: Option<&str>| quoted(name.map(short));
+    let name = |json: &mut String, name: Option<&str>| match name {
+        Some(name) => push_quoted(json, short(name)),
+        None => json.push_str("null"),
+    };
     let micros = call.duration.as_micros();
-    let error_code = call.error_code.map(|code| code.to_string());
     let mut json = String::with_capacity(384);
+    json.push_str(r#"{"tool_name":"#);
+    name(&mut json, Some(&call.tool));
+    json.push_str(r#","backend":"#);
+    name(&mut json, call.backend.as_deref());
     // Into a string nothing fails.
     let _ = write!(
         json,
-        r#"{{"tool_name":{},"backend":{},"duration_ms":{}.{:03},"outcome":"{}","principal":{},"#,
-        name(Some(&call.tool)),
-        name(call.backend.as_deref()),
+        r#","duration_ms":{}.{:03},"outcome":"{}","principal":"#,
         micros / 1_000,
         micros % 1_000,
         call.outcome.name(),
-        name(call.principal.as_deref()),
     );
+    name(&mut json, call.principal.as_deref());
     let _ = write!(
         json,
-        r#""request_bytes":{},"response_bytes":{},"arguments":{},"error_code":{}"#,
+        r#","request_bytes":{},"response_bytes":{},"arguments":{},"error_code":"#,
         call.request_bytes,
         call.response_bytes,
         call.arguments.json(),
-        error_code.as_deref().unwrap_or("null"),
     );
+    let _ = match call.error_code {
+        Some(code) => write!(json, "{code}"),
+        None => json.write_str("null"),
+    };
     if call.hides_something {
         json.push_str(r#","hidden_characters":true"#);
     }
     json.push('}');
     json
-}
-
-fn quoted(text: Option<&str>) -> Cow<'static, str> {
-    match text {
-        // A string always serialises.
-        Some(text) => serde_json::to_string(text).unwrap_or_default().into(),
-        None => "null".into(),
-    }
 }
 
 /// A text from outside, cut to what a name may take. NUL, which not every store takes, ends it.

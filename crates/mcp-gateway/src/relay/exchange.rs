@@ -84,7 +84,7 @@ impl Exchange<'_> {
             let asked: InputRequired =
                 serde_json::from_str(&result.encode()).map_err(unreadable)?;
             let answers = self.ask(&asked).await?;
-            set_answers(&mut params, answers, asked.request_state)?;
+            set_answers(&mut params, answers, asked.request_state);
             under_way = self.start(&params)?;
         }
         Err(ToolError::upstream(format!(
@@ -134,7 +134,7 @@ impl Exchange<'_> {
         let mut answers: Map<String, Value> = answers.collect();
         let Some(name) = memo.parked else {
             let state = memo.state.map(RawValue::from_string).transpose();
-            set_answers(params, answers, state.map_err(unreadable)?)?;
+            set_answers(params, answers, state.map_err(unreadable)?);
             return self.start(params).map(Some);
         };
         let parked = self.relay.parking.take(&name, &self.owner());
@@ -175,7 +175,7 @@ impl Exchange<'_> {
             }
         };
         let result = result.map_err(|failure| failure.into_tool_error(key))?;
-        Members::read(&result).ok_or_else(|| {
+        Members::read(result.get()).ok_or_else(|| {
             ToolError::upstream(format!("The backend {key} answered with no object."))
         })
     }
@@ -239,7 +239,7 @@ impl Exchange<'_> {
         let origin = self.call.origin()?;
         let declared = (origin.era == Era::Modern)
             .then(|| {
-                let params = Members::read(origin.params.as_deref()?)?;
+                let params = Members::read(origin.params.as_deref()?.get())?;
                 let meta = Members::read(params.get("_meta")?)?;
                 Members::read(meta.get("io.modelcontextprotocol/clientCapabilities")?)
             })
@@ -248,10 +248,9 @@ impl Exchange<'_> {
             declared.remove("extensions");
             if self.call.knows_tasks() {
                 // Its task becomes one of the gateway's.
-                let tasks = r#"{"io.modelcontextprotocol/tasks":{}}"#.to_owned();
-                declared.set("extensions", RawValue::from_string(tasks).ok()?);
+                declared.set("extensions", r#"{"io.modelcontextprotocol/tasks":{}}"#);
             }
-            return to_raw_value(&declared).ok();
+            return RawValue::from_string(declared.encode()).ok();
         }
         let can = self.call.capabilities();
         let mut declared = Map::new();
@@ -277,12 +276,9 @@ impl Exchange<'_> {
         };
         let meta = params.get("_meta").and_then(Members::read);
         let mut meta = meta.unwrap_or_default();
-        if let Ok(level) = to_raw_value(&level) {
-            meta.set("io.modelcontextprotocol/logLevel", level);
-        }
-        if let Ok(meta) = to_raw_value(&meta) {
-            params.set("_meta", meta);
-        }
+        let level = json!(level).to_string();
+        meta.set("io.modelcontextprotocol/logLevel", &level);
+        params.set("_meta", &meta.encode());
         params
     }
 
@@ -329,18 +325,12 @@ pub(super) fn questions<'a>(
     asked.iter().map(request).collect()
 }
 
-fn set_answers(
-    params: &mut Members,
-    answers: Map<String, Value>,
-    state: Option<Box<RawValue>>,
-) -> Result<(), ToolError> {
-    let answers = to_raw_value(&answers).map_err(unreadable)?;
-    params.set("inputResponses", answers);
+fn set_answers(params: &mut Members, answers: Map<String, Value>, state: Option<Box<RawValue>>) {
+    params.set("inputResponses", &Value::Object(answers).to_string());
     match state {
-        Some(state) => params.set("requestState", state),
-        None => _ = params.remove("requestState"),
+        Some(state) => params.set("requestState", state.get()),
+        None => params.remove("requestState"),
     }
-    Ok(())
 }
 
 fn too_many() -> ToolError {

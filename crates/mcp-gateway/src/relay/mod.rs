@@ -17,6 +17,9 @@ mod trace;
 
 use std::sync::Arc;
 
+use mcp_core::jsonrpc::Members;
+use mcp_core::tool::Call;
+
 use self::parking::Parking;
 use crate::events::Log;
 
@@ -35,4 +38,12 @@ impl Relay {
             parking: Arc::default(),
         }
     }
+}
+
+/// The parameters of the client's request.
+fn params_of(call: &Call) -> Members {
+    let origin = call.origin().and_then(|origin| origin.params.as_deref());
+    origin
+        .and_then(|params| Members::read(params.get()))
+        .unwrap_or_default()
 }

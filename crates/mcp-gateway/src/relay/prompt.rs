@@ -3,15 +3,15 @@
 use std::pin::Pin;
 use std::sync::Arc;
 
-use mcp_core::jsonrpc::{Json, Members};
+use mcp_core::jsonrpc::{Json, Members, quoted};
 use mcp_core::method::Answering;
 use mcp_core::prompt::{BoundPrompt, PromptDefinition, Writing, Written};
 use mcp_core::tool::{ArgumentError, Call, ToolError};
 use serde_json::json;
-use serde_json::value::{RawValue, to_raw_value};
+use serde_json::value::RawValue;
 
 use super::exchange::Exchange;
-use super::{Relay, trace};
+use super::{Relay, params_of, trace};
 use crate::backend::{Backend, Item};
 use crate::names::Published;
 
@@ -30,13 +30,13 @@ pub(crate) fn relayed(
     published: &Published,
     item: &Item,
 ) -> Option<(PromptDefinition, Arc<dyn BoundPrompt>)> {
-    let mut members = Members::read(&item.definition)?;
-    members.set("name", to_raw_value(&*published.name).ok()?);
+    let members = Members::read(item.definition.get())?;
+    let name = quoted(&published.name);
     let definition = PromptDefinition {
         name: published.name.to_string().into(),
         description: String::new(),
         arguments: Vec::new(),
-        imported: Some(to_raw_value(&members).ok()?),
+        imported: RawValue::from_string(members.encode_with("name", Some(&name))).ok(),
     };
     let prompt = RelayedPrompt {
         relay: relay.clone(),
@@ -49,20 +49,19 @@ pub(crate) fn relayed(
 impl BoundPrompt for RelayedPrompt {
     fn write<'a>(&'a self, _: &RawValue, call: &'a Call) -> Result<Writing<'a>, ArgumentError> {
         Ok(Box::pin(async move {
-            let origin = call.origin().and_then(|origin| origin.params.as_deref());
-            let mut params = origin.and_then(Members::read).unwrap_or_default();
-            params.set("name", to_raw_value(&*self.item).map_err(unreadable)?);
+            let mut params = params_of(call);
+            params.set("name", &quoted(&self.item));
             let result = self.exchange("prompts/get", params, call).await?;
-            to_raw_value(&result)
+            RawValue::from_string(result.encode())
                 .map(Written::Imported)
                 .map_err(unreadable)
         }))
     }
 
     fn completion<'a>(&'a self, params: &RawValue, call: &'a Call) -> Option<Answering<'a>> {
-        let mut params = Members::read(params)?;
+        let mut params = Members::read(params.get())?;
         let reference = json!({"type": "ref/prompt", "name": &*self.item});
-        params.set("ref", to_raw_value(&reference).ok()?);
+        params.set("ref", &reference.to_string());
         Some(Box::pin(async move {
             let result = self.exchange("completion/complete", params, call).await?;
             Ok(Json::Owned(result.encode()))

@@ -3,14 +3,14 @@
 use std::pin::Pin;
 use std::sync::Arc;
 
-use mcp_core::jsonrpc::{Json, Members};
+use mcp_core::jsonrpc::{Json, Members, quoted};
 use mcp_core::method::Answering;
 use mcp_core::resource::{BoundResource, Contents, Reading, ResourceDefinition};
 use mcp_core::tool::{Call, ToolError, ToolErrorKind};
-use serde_json::value::{RawValue, to_raw_value};
+use serde_json::value::RawValue;
 
 use super::exchange::Exchange;
-use super::{Relay, trace};
+use super::{Relay, params_of, trace};
 use crate::backend::{Backend, Item, fits};
 
 /// One resource, or one template of resources, of one backend.
@@ -28,7 +28,7 @@ pub(crate) fn relayed(
     item: &Item,
 ) -> (ResourceDefinition, Arc<dyn BoundResource>) {
     let text = |name: &str| {
-        let members = Members::read(&item.definition)?;
+        let members = Members::read(item.definition.get())?;
         mcp_core::jsonrpc::string(members.get(name)?).map(|text| text.into_owned())
     };
     let definition = ResourceDefinition {
@@ -53,11 +53,10 @@ impl BoundResource for RelayedResource {
         let uri = uri.to_owned();
         (!is_denied && fits(&self.uri, &uri)).then(|| -> Reading<'a> {
             Box::pin(async move {
-                let origin = call.origin().and_then(|origin| origin.params.as_deref());
-                let params = origin.and_then(Members::read).unwrap_or_default();
+                let params = params_of(call);
                 let result = self.exchange("resources/read", &uri, params, call).await;
                 let result = result.map_err(missing)?;
-                to_raw_value(&result)
+                RawValue::from_string(result.encode())
                     .map(Contents::Imported)
                     .map_err(unreadable)
             })
@@ -65,7 +64,7 @@ impl BoundResource for RelayedResource {
     }
 
     fn completion<'a>(&'a self, params: &RawValue, call: &'a Call) -> Option<Answering<'a>> {
-        let params = Members::read(params)?;
+        let params = Members::read(params.get())?;
         Some(Box::pin(async move {
             let result = self
                 .exchange("completion/complete", &self.uri, params, call)
@@ -92,7 +91,7 @@ impl RelayedResource {
         call: &Call,
     ) -> Result<Members, ToolError> {
         if method == "resources/read" {
-            params.set("uri", to_raw_value(uri).map_err(unreadable)?);
+            params.set("uri", &quoted(uri));
         }
         let exchange = Exchange {
             relay: &self.relay,

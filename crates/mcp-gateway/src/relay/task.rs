@@ -7,7 +7,7 @@ use mcp_client::Options;
 use mcp_core::jsonrpc::{ErrorObject, INTERNAL_ERROR, Members};
 use mcp_core::tool::{ToolError, ToolErrorKind};
 use serde::Deserialize;
-use serde_json::value::{RawValue, to_raw_value};
+use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
 use super::exchange::{Exchange, questions, unreadable};
@@ -82,7 +82,7 @@ impl Exchange<'_> {
 
     fn result(&self, result: Option<Box<RawValue>>) -> Result<Members, ToolError> {
         result
-            .and_then(|result| Members::read(&result))
+            .and_then(|result| Members::read(result.get()))
             .ok_or_else(|| {
                 ToolError::upstream(format!(
                     "The backend {} has completed the task without a result.",
@@ -114,8 +114,7 @@ impl Exchange<'_> {
     }
 
     async fn ask_about(&self, method: &str, params: &Value) -> Result<Box<RawValue>, ToolError> {
-        let params = to_raw_value(params).map_err(unreadable)?;
-        let params = Members::read(&params).unwrap_or_default();
+        let params = Members::read(&params.to_string()).unwrap_or_default();
         let tasks = r#"{"extensions":{"io.modelcontextprotocol/tasks":{}}}"#.to_owned();
         let capabilities = RawValue::from_string(tasks).map_err(unreadable)?;
         let options = Options::default()

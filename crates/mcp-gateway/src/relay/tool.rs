@@ -3,14 +3,14 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use mcp_core::jsonrpc::Members;
+use mcp_core::jsonrpc::{Members, quoted};
 use mcp_core::tool::{
     ArgumentError, BoundTool, Call, Effect, Running, ToolError, ToolErrorKind, ToolResult,
 };
-use serde_json::value::{RawValue, to_raw_value};
+use serde_json::value::RawValue;
 
 use super::exchange::Exchange;
-use super::{Relay, trace};
+use super::{Relay, params_of, trace};
 use crate::backend::Backend;
 use crate::events::{self, Event, Outcome, TraceId};
 use crate::sanitise;
@@ -36,17 +36,28 @@ impl BoundTool for RelayedTool {
         arguments: &RawValue,
         call: &'a Call,
     ) -> Result<Running<'a>, ArgumentError> {
-        Ok(Box::pin(self.run(arguments.to_owned(), call)))
+        let mut params = params_of(call);
+        params.set("name", &quoted(&self.item));
+        params.set("arguments", arguments.get());
+        Ok(Box::pin(self.run(
+            params,
+            End::new(self, call, arguments),
+            call,
+        )))
     }
 }
 
 impl RelayedTool {
-    async fn run(&self, arguments: Box<RawValue>, call: &Call) -> Result<ToolResult, ToolError> {
-        let mut end = End::new(self, call, &arguments);
+    async fn run(
+        &self,
+        params: Members,
+        mut end: End<'_>,
+        call: &Call,
+    ) -> Result<ToolResult, ToolError> {
         let result = if self.is_denied {
             Err(self.denied())
         } else {
-            self.pass_on(arguments, end.trace, call).await
+            self.pass_on(params, end.trace, call).await
         };
         end.settle(&result);
         result.map(ToolResult::Imported)
@@ -54,17 +65,10 @@ impl RelayedTool {
 
     async fn pass_on(
         &self,
-        arguments: Box<RawValue>,
+        params: Members,
         trace: TraceId,
         call: &Call,
     ) -> Result<Members, ToolError> {
-        let origin = call.origin().and_then(|origin| origin.params.as_deref());
-        let mut params = origin.and_then(Members::read).unwrap_or_default();
-        let name = to_raw_value(&*self.item).map_err(|error| {
-            ToolError::upstream("The name could not be written as JSON.").caused_by(error)
-        })?;
-        params.set("name", name);
-        params.set("arguments", arguments);
         let exchange = Exchange {
             relay: &self.relay,
             backend: &self.backend,
@@ -93,7 +97,7 @@ struct End<'a> {
     started: Instant,
     principal: Option<Arc<str>>,
     request_bytes: usize,
-    arguments: Shape,
+    arguments: Option<Shape>,
     /// What to write; a call that is dropped before it was settled was given up.
     outcome: Option<Outcome>,
     response_bytes: usize,
@@ -109,7 +113,7 @@ impl<'a> End<'a> {
             started: Instant::now(),
             principal: call.caller().cloned(),
             request_bytes: arguments.get().len(),
-            arguments: Shape::of(arguments),
+            arguments: Some(Shape::of(arguments)),
             outcome: Some(Outcome::Cancelled),
             response_bytes: 0,
             hides_something: false,
@@ -120,15 +124,15 @@ impl<'a> End<'a> {
     fn settle(&mut self, result: &Result<Members, ToolError>) {
         match result {
             Ok(result) => {
-                let is_error = result.get("isError").map(RawValue::get) == Some("true");
+                let is_error = result.get("isError") == Some("true");
                 self.outcome = Some(if is_error {
                     Outcome::Failed
                 } else {
                     Outcome::Ok
                 });
-                let size = |(name, value): (&str, &RawValue)| name.len() + value.get().len() + 4;
+                let size = |(name, json): (&str, &str)| name.len() + json.len() + 4;
                 self.response_bytes = result.iter().map(size).sum();
-                let mut values = result.iter().map(|(_, value)| value.get());
+                let mut values = result.iter().map(|(_, json)| json);
                 self.hides_something = values.any(sanitise::hides_something);
             }
             // The call goes on with the client's next request, and ends there.
@@ -162,7 +166,7 @@ impl Drop for End<'_> {
             request_bytes: self.request_bytes,
             response_bytes: self.response_bytes,
             hides_something: self.hides_something,
-            arguments: std::mem::replace(&mut self.arguments, Shape::none()),
+            arguments: self.arguments.take().unwrap_or_else(Shape::none),
             error_code: self.error_code,
         };
         self.tool.relay.log.record(Event::call(self.trace, call));

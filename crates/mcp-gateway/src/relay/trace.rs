@@ -17,7 +17,7 @@ pub(super) fn of(call: &Call) -> TraceId {
         if !params.get().contains("traceparent") {
             return None;
         }
-        let params = Members::read(params)?;
+        let params = Members::read(params.get())?;
         let meta = Members::read(params.get("_meta")?)?;
         parse(&string(meta.get("traceparent")?)?)
     };

@@ -57,7 +57,7 @@ impl Tool for SearchTools {
 /// Name, description and arguments: what it takes to call it.
 fn brief(tool: &Definition) -> String {
     let full = tool.encode(Detail::Basic);
-    let members: Option<Members> = serde_json::from_str(&full).ok();
+    let members = Members::read(&full);
     members.map_or(full, |members| members.encode())
 }
 
