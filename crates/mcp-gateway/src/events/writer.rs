@@ -13,7 +13,7 @@ use super::time::Timestamp;
 use super::trace::TraceId;
 
 /// Events written at once.
-pub(super) const BATCH: usize = 256;
+pub(super) const BATCH: usize = 1_000;
 
 /// How long an event waits for others.
 const GATHER: Duration = Duration::from_millis(50);

@@ -2,6 +2,7 @@
 
 use rusqlite::{Connection, Row, params_from_iter, types::Value};
 
+use super::part;
 use crate::events::{Failure, Query, Record, Status, Timestamp, TraceId, kind};
 
 // The indexes are named, because without statistics SQLite may choose one that matches half of all
@@ -20,17 +21,17 @@ const BY_STATUS: &str = "
     from events indexed by events_by_status where status <> 0";
 
 const BY_TRACE: &str = "
-    with recursive
-        ends(first, last) as (select (select min(part) from events), (select max(part) from events)),
-        parts(number) as (
-            select last from ends union all
-            select number - 1 from parts where number > (select first from ends)
-        )
+    with places(first, next) as (
+        select id, (select min(id) from parts as later where later.id > parts.id)
+        from parts where instr(traces, ?)
+    )
     select timestamp, trace_id, event_type, status, source, metadata
-    from parts cross join events indexed by events_by_trace on part = number where 1";
+    from places cross join events on id >= first and id < coalesce(next, 9223372036854775807)
+    where 1";
 
 /// One walk backwards along the index that leaves out most, or along all events: those that no index
-/// has are what most events are, so that enough of them are soon found.
+/// has are what most events are, so that enough of them are soon found. A trace is looked for where
+/// it may be.
 pub(super) fn find(connection: &Connection, query: &Query) -> Result<Vec<Record>, Failure> {
     let wanted = query.event_type.as_deref();
     let mut sql = match (query.trace_id, query.status) {
@@ -40,7 +41,10 @@ pub(super) fn find(connection: &Connection, query: &Query) -> Result<Vec<Record>
         (None, Some(Status::Success) | None) => ALL,
     }
     .to_owned();
-    let mut values = Vec::new();
+    let mut values: Vec<Value> = Vec::new();
+    if let Some(trace) = query.trace_id {
+        values.push(part::mark(trace).to_vec().into());
+    }
     let mut only = |condition: &str, value: Value| {
         sql.push_str(" and ");
         sql.push_str(condition);

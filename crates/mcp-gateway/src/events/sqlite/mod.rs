@@ -3,10 +3,6 @@
 //! An event's row id is the time of its writing in microseconds, or one more than the last id where
 //! that is not greater. So ids are unique, ascending, never below the timestamp, and every index
 //! ends with the order in which events are asked for and removed.
-//!
-//! Trace ids are random: in one large index each event would change a page of its own, and that page
-//! is what writing costs. So the index is ordered by part first, a part being some hundred events
-//! that follow each other; a trace is looked for in each of them, which still takes little.
 
 mod failure;
 mod file;
@@ -22,7 +18,6 @@ use rusqlite::{Connection, TransactionBehavior, params};
 
 use self::file::FileId;
 pub(super) use self::file::put_aside;
-use self::part::Part;
 use super::query::Query;
 use super::record::Record;
 use super::store::{Failure, Retention, Store};
@@ -38,7 +33,6 @@ pub(super) struct Sqlite {
     /// Rows, as counted and then reckoned: others may write too.
     rows: u64,
     counted: Instant,
-    part: Part,
 }
 
 impl Sqlite {
@@ -59,13 +53,11 @@ impl Sqlite {
         connection.set_prepared_statement_cache_capacity(32);
         schema::prepare(&mut connection)?;
         let rows = retain::count(&connection)?;
-        let part = Part::last(&connection)?;
         Ok(Self {
             connection,
             file,
             rows,
             counted: Instant::now(),
-            part,
         })
     }
 
@@ -86,15 +78,16 @@ impl Store for Sqlite {
         let transaction = self
             .connection
             .transaction_with_behavior(TransactionBehavior::Immediate)?;
-        let (mut id, part) = part::last(&transaction)?;
-        self.part.go_on(part);
+        let mut id = newest(&transaction)?;
+        if let Some(first) = records.first() {
+            part::add(&transaction, records, following(id, first))?;
+        }
         {
             let mut insert = transaction.prepare_cached(schema::INSERT)?;
             for record in records {
-                id = record.timestamp.0.max(id.saturating_add(1));
+                id = following(id, record);
                 insert.execute(params![
                     id,
-                    self.part.next(),
                     record.timestamp.0,
                     record.trace_id.to_bytes(),
                     record.event_type,
@@ -117,4 +110,17 @@ impl Store for Sqlite {
         self.check_file()?;
         self.remove_excess(retention, now)
     }
+}
+
+/// The id of the newest event.
+fn newest(connection: &Connection) -> rusqlite::Result<i64> {
+    let newest = "select coalesce(max(id), 0) from events";
+    connection
+        .prepare_cached(newest)?
+        .query_row([], |row| row.get(0))
+}
+
+/// The id of an event that follows that with the id `last`.
+fn following(last: i64, record: &Record) -> i64 {
+    record.timestamp.0.max(last.saturating_add(1))
 }

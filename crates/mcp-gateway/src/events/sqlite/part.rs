@@ -1,56 +1,50 @@
-//! Which events share a part of the index of traces.
+//! Where in the log to look for a trace.
+//!
+//! Trace ids are random: in an index each event would change a page of its own, and pages are what
+//! writing costs. So there is a list instead, a row of which stands for some hundred events that
+//! follow each other, and has a few bytes of the trace id of each. Whoever looks for a trace reads
+//! the list, and then the events of the few rows in which it may be.
 
-use rusqlite::Connection;
+use rusqlite::{Connection, params};
 
-/// Events in a part: few enough that their index stays small, enough that there are few parts.
-const EVENTS: u64 = 512;
+use crate::events::{Record, TraceId};
 
-/// The part to which the next event belongs.
-pub(super) struct Part {
-    number: i64,
-    events: u64,
+/// What the list has of a trace id.
+type Mark = [u8; 4];
+
+/// Bytes in a row that is full: of a thousand events, which are soon looked through.
+const FULL: i64 = 4_000;
+
+/// Adds the parts of these events, which are the newest; the first of them has this id.
+pub(super) fn add(connection: &Connection, records: &[Record], first: i64) -> rusqlite::Result<()> {
+    let marks: Vec<u8> = records
+        .iter()
+        .flat_map(|record| mark(record.trace_id))
+        .collect();
+    // Joined, blobs are text.
+    let grow = "update parts set traces = cast(traces || ?1 as blob)
+        where id = (select max(id) from parts) and length(traces) + length(?1) <= ?2";
+    let grown = connection
+        .prepare_cached(grow)?
+        .execute(params![marks, FULL])?;
+    if grown == 0 {
+        let begin = "insert into parts (id, traces) values (?1, ?2)";
+        connection
+            .prepare_cached(begin)?
+            .execute(params![first, marks])?;
+    }
+    Ok(())
 }
 
-impl Part {
-    /// The newest part in the file, with what is in it.
-    pub(super) fn last(connection: &Connection) -> rusqlite::Result<Self> {
-        let (_, number) = last(connection)?;
-        let count = "select count(*) from events where part = ?1";
-        let events: i64 = connection.query_row(count, [number], |row| row.get(0))?;
-        Ok(Self {
-            number,
-            events: events.unsigned_abs(),
-        })
-    }
-
-    /// Somebody else may have written meanwhile, and begun another part.
-    pub(super) fn go_on(&mut self, last: i64) {
-        if self.number != last {
-            *self = Self {
-                number: last,
-                events: 0,
-            };
-        }
-    }
-
-    /// Takes one place.
-    pub(super) fn next(&mut self) -> i64 {
-        if self.events >= EVENTS {
-            self.number += 1;
-            self.events = 0;
-        }
-        self.events += 1;
-        self.number
-    }
+/// Removes the parts of which no event is left.
+pub(super) fn tidy(connection: &Connection) -> rusqlite::Result<()> {
+    let tidy = "delete from parts where id <
+        (select max(id) from parts where id <= (select min(id) from events))";
+    connection.prepare_cached(tidy)?.execute([]).map(drop)
 }
 
-/// Id and part of the newest event.
-pub(super) fn last(connection: &Connection) -> rusqlite::Result<(i64, i64)> {
-    let last = "select id, part from events order by id desc limit 1";
-    let mut last = connection.prepare_cached(last)?;
-    let mut rows = last.query([])?;
-    match rows.next()? {
-        Some(row) => Ok((row.get(0)?, row.get(1)?)),
-        None => Ok((0, 0)),
-    }
+/// Its end, which is random whoever has made the trace id.
+pub(super) fn mark(trace: TraceId) -> Mark {
+    let [.., a, b, c, d] = trace.to_bytes();
+    [a, b, c, d]
 }

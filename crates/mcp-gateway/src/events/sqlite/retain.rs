@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use rusqlite::{Connection, OptionalExtension as _};
 
-use super::Sqlite;
+use super::{Sqlite, part};
 use crate::events::{Failure, Retention, Timestamp};
 
 /// Rows removed at once: some 20 ms, during which new events wait.
@@ -45,6 +45,9 @@ impl Sqlite {
         };
         let expired = now.before(retention.age);
         let removed = self.remove(too_many.max(too_large).min(CHUNK))? + self.expire(expired)?;
+        if removed > 0 {
+            part::tidy(&self.connection)?;
+        }
         self.rows = self.rows.saturating_sub(removed);
         let shrunk = size.file > limit && self.shrink()?;
         Ok(removed >= CHUNK || (too_large > 0 && removed > 0) || shrunk)

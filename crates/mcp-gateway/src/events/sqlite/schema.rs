@@ -8,13 +8,12 @@ use crate::events::Failure;
 const APPLICATION: i32 = 0x6d63_7045;
 
 /// The version of the table.
-const VERSION: i32 = 1;
+const VERSION: i32 = 2;
 
-/// A call that went well, which is what most events are, is in no index but that of traces.
+/// A call that went well, which is what most events are, is in no index.
 const TABLE: &str = "
     create table events (
         id integer primary key,
-        part integer not null,
         timestamp integer not null,
         trace_id blob not null,
         event_type text not null,
@@ -22,18 +21,23 @@ const TABLE: &str = "
         source text not null,
         metadata text not null
     ) strict;
-    create index events_by_trace on events (part, trace_id);
     create index events_by_type on events (event_type) where event_type <> 'gateway.tool_call';
     create index events_by_status on events (status) where status <> 0;
+    create table parts (
+        id integer primary key,
+        traces blob not null
+    ) strict;
 ";
 
 pub(super) const INSERT: &str = "
-    insert into events (id, part, timestamp, trace_id, event_type, status, source, metadata)
-    values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)
+    insert into events (id, timestamp, trace_id, event_type, status, source, metadata)
+    values (?1, ?2, ?3, ?4, ?5, ?6, ?7)
 ";
 
-/// Of the file: what was removed is given back to the disk, and readers do not stop the writer.
+/// Of the file: large pages, since events are written many at a time; what was removed is given back
+/// to the disk, and readers do not stop the writer.
 const FILE: &str = "
+    pragma page_size = 8192;
     pragma auto_vacuum = incremental;
     pragma journal_mode = wal;
 ";
@@ -42,6 +46,7 @@ const FILE: &str = "
 /// without power (NORMAL). None of it needs the file to be writable.
 const CONNECTION: &str = "
     pragma synchronous = normal;
+    pragma wal_autocheckpoint = 500;
     pragma journal_size_limit = 4194304;
     pragma cache_size = -8192;
     pragma temp_store = memory;

@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
+use super::writer::BATCH;
 use super::*;
 
 /// A store that does what the test wants, and remembers what it took.
@@ -51,7 +52,7 @@ impl Played {
 
 impl Store for Played {
     fn append(&mut self, records: &[Record]) -> Result<(), Failure> {
-        assert!(records.len() <= 257, "{}", records.len());
+        assert!(records.len() <= BATCH + 1, "{}", records.len());
         self.check()?;
         self.0.lock().unwrap().taken.extend_from_slice(records);
         Ok(())
@@ -76,7 +77,7 @@ fn a_store_that_is_away_costs_nothing_but_what_does_not_fit() {
     store.fail(Some(Fault::Unavailable));
     let log = store.log();
     until("degraded", || log.health().degraded.is_some());
-    let slowest = (0..10_500)
+    let slowest = (0..12_000)
         .map(|n| {
             let (event, start) = (event(n), Instant::now());
             log.record(event);
@@ -88,14 +89,14 @@ fn a_store_that_is_away_costs_nothing_but_what_does_not_fit() {
     let health = log.health();
     assert_eq!(health.degraded.as_deref(), Some("played"));
     // What the writer took before it failed has made room for others.
-    assert!((200..=500).contains(&health.dropped), "{health:?}");
+    assert!((1_000..=2_000).contains(&health.dropped), "{health:?}");
     assert_eq!(health.written, 0);
     store.fail(None);
     until("recovery", || {
         log.health().degraded.is_none() && log.health().waiting == 0
     });
     let dropped = log.health().dropped as usize;
-    until("the rest", || store.taken() == 10_500 - dropped + 1);
+    until("the rest", || store.taken() == 12_000 - dropped + 1);
     let play = store.0.lock().unwrap();
     let told: Vec<_> = play
         .taken

@@ -41,6 +41,51 @@ fn a_restart_goes_on_where_the_last_one_ended() {
     assert_eq!(mode & 0o777, 0o600);
 }
 
+#[test]
+fn a_trace_is_found_wherever_it_is_until_it_is_removed() {
+    let scratch = Scratch::new();
+    let open = || Place::File(scratch.file()).open().unwrap();
+    let (mut store, mut other) = (open(), open());
+    let records: Vec<Record> = (0..5_000).map(|n| event(n).into()).collect();
+    let mut rest = &records[..];
+    for size in [1, 1, 700, 300, 1_000, 1_001, 7, 990].iter().cycle() {
+        let (batch, after) = rest.split_at(rest.len().min(*size));
+        std::mem::swap(&mut store, &mut other);
+        store.append(batch).unwrap();
+        rest = after;
+        if rest.is_empty() {
+            break;
+        }
+    }
+    let mut found = |record: &Record| -> Vec<usize> {
+        let query = Query {
+            trace_id: Some(record.trace_id),
+            ..Query::default()
+        };
+        store.find(&query).unwrap().iter().map(number).collect()
+    };
+    for record in records.iter().step_by(41) {
+        assert_eq!(found(record), [number(record)]);
+    }
+    let fewer = Retention {
+        rows: 1_500,
+        ..PLENTY
+    };
+    // It counts what is there when it is opened.
+    let mut tidier = open();
+    while tidier.retain(&fewer, Timestamp::now()).unwrap() {}
+    for record in records.iter().step_by(41) {
+        let is_left = number(record) >= 3_500;
+        assert_eq!(found(record), [number(record)][..usize::from(is_left)]);
+    }
+    let parts = "select count(*) from parts where id <= (select min(id) from events)";
+    let parts: i64 = Connection::open(scratch.file())
+        .unwrap()
+        .query_row(parts, [], |row| row.get(0))
+        .unwrap();
+    assert_eq!(parts, 1);
+}
+
 #[tokio::test]
 async fn while_another_process_holds_the_file_events_wait_and_are_read() {
     let scratch = Scratch::new();

@@ -25,10 +25,12 @@ fn a_million_events_are_no_burden() {
     let others = Connection::open(scratch.file()).unwrap();
     others
         .execute_batch(&format!(
-            "insert into events (part, timestamp, trace_id, event_type, status, source, metadata)
+            "insert into events (timestamp, trace_id, event_type, status, source, metadata)
              with recursive n (i) as (select 0 union all select i + 1 from n where i < {ROWS})
-             select part, timestamp + i, randomblob(16), 'test.' || (i % 7), i % 997 = 0, source, metadata
-             from n, (select * from events limit 1)"
+             select timestamp + i, randomblob(16), 'test.' || (i % 7), i % 997 = 0, source, metadata
+             from n, (select * from events limit 1);
+             insert into parts (id, traces)
+             select id, randomblob(4000) from events where id > (select max(id) from parts) and id % 1000 = 0"
         ))
         .unwrap();
     let traced = record(0);
