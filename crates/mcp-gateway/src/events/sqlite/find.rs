@@ -6,7 +6,7 @@ use super::part;
 use crate::events::{Failure, Query, Record, Status, Timestamp, TraceId, kind};
 
 // The indexes are named, because without statistics SQLite may choose one that matches half of all
-// events.
+// events, or make one for the occasion.
 const ALL: &str = "
     select timestamp, trace_id, event_type, status, source, metadata
     from events where 1";
@@ -26,7 +26,7 @@ const BY_TRACE: &str = "
         from parts where instr(traces, ?)
     )
     select timestamp, trace_id, event_type, status, source, metadata
-    from places cross join events on id >= first and id < coalesce(next, 9223372036854775807)
+    from places cross join events not indexed on id >= first and id < coalesce(next, 9223372036854775807)
     where 1";
 
 /// One walk backwards along the index that leaves out most, or along all events: those that no index
