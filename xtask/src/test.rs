@@ -234,7 +234,10 @@ impl Run<'_> {
             "events::tests::shared",
         ];
         let skipped = self.sum.skipped;
-        let env = vec![("MCP_TEST_POSTGRES_URL", database.url.clone().into())];
+        let env = vec![
+            ("MCP_TEST_POSTGRES_URL", database.url.clone().into()),
+            ("SSL_CERT_FILE", database.authority.clone().into()),
+        ];
         self.stage("postgres", &args, env)?;
         // The others ran before.
         self.sum.skipped = skipped;

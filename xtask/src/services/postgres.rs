@@ -2,8 +2,8 @@
 //! Debian's package unpacked beside the rest.
 
 use std::ffi::OsString;
-use std::fs::{self, File};
-use std::os::unix::fs::{MetadataExt, chown};
+use std::fs::{self, File, Permissions};
+use std::os::unix::fs::{MetadataExt, PermissionsExt as _, chown};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -37,6 +37,8 @@ pub(crate) struct Postgres {
     data: PathBuf,
     /// Its address, for clients.
     pub(crate) url: String,
+    /// Who vouches for it, where a client wants TLS.
+    pub(crate) authority: PathBuf,
     _lock: File,
 }
 
@@ -95,6 +97,8 @@ impl Postgres {
             .args(["-D".into(), OsString::from(&data)])
             .run(&layout.stop, &mut beat)
             .with_context(|| format!("initdb: {}", last_line(&log)))?;
+        let tls = layout.root.join("crates/mcp-client/tests/it/tls");
+        show_certificate(&tls, &data, root)?;
         let port = free_port(0)?;
         let mut process = program("postgres", Some(&dir.with_extension("pid")))?
             .args(["-D".into(), OsString::from(&data)])
@@ -104,6 +108,8 @@ impl Postgres {
                 "listen_addresses=127.0.0.1",
                 "-c",
                 "unix_socket_directories=",
+                "-c",
+                "ssl=on",
             ])
             .spawn()?;
         let ready = || {
@@ -121,6 +127,7 @@ impl Postgres {
             process: Some(process),
             data,
             url: format!("postgres://mcp@127.0.0.1:{port}/postgres?sslmode=disable"),
+            authority: tls.join("ca.pem"),
             _lock: lock,
         })
     }
@@ -132,6 +139,22 @@ impl Drop for Postgres {
         // What is left is removed by the next run.
         let _ = fs::remove_dir_all(&self.data);
     }
+}
+
+/// What the server shows to clients that want TLS, where it looks for that.
+fn show_certificate(tls: &Path, data: &Path, root: bool) -> anyhow::Result<()> {
+    for (from, to) in [
+        ("server.pem", "server.crt"),
+        ("server.key.pem", "server.key"),
+    ] {
+        let to = data.join(to);
+        fs::copy(tls.join(from), &to)?;
+        fs::set_permissions(&to, Permissions::from_mode(0o600))?;
+        if root {
+            chown(&to, Some(NOBODY), Some(NOBODY))?;
+        }
+    }
+    Ok(())
 }
 
 /// The folder of `initdb` and `postgres`.

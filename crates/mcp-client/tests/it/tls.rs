@@ -3,26 +3,31 @@
 use std::sync::Arc;
 
 use mcp_client::{Client, Endpoint, Error, tls};
-use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::{RootCertStore, ServerConfig};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 use tokio_rustls::TlsAcceptor;
 
-/// For `localhost` and 127.0.0.1, until 2126; made with OpenSSL for this test only.
-const CA: &[u8] = include_bytes!("tls/ca.der");
-const CERTIFICATE: &[u8] = include_bytes!("tls/server.der");
-const KEY: &[u8] = include_bytes!("tls/server.key.der");
+/// For `localhost` and 127.0.0.1, until 2126; made with OpenSSL for tests only: the gateway's event log
+/// in PostgreSQL is another.
+const CA: &[u8] = include_bytes!("tls/ca.pem");
+const CERTIFICATE: &[u8] = include_bytes!("tls/server.pem");
+const KEY: &[u8] = include_bytes!("tls/server.key.pem");
 
 /// Answers every request with the result 1, and closes.
 async fn serve() -> String {
-    let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(KEY));
+    let key = PrivateKeyDer::from_pem_slice(KEY).unwrap();
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let config = ServerConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
         .unwrap()
         .with_no_client_auth()
-        .with_single_cert(vec![CertificateDer::from(CERTIFICATE)], key)
+        .with_single_cert(
+            vec![CertificateDer::from_pem_slice(CERTIFICATE).unwrap()],
+            key,
+        )
         .unwrap();
     let acceptor = TlsAcceptor::from(Arc::new(config));
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -47,7 +52,9 @@ async fn serve() -> String {
 
 fn private_ca() -> rustls::ClientConfig {
     let mut roots = RootCertStore::empty();
-    roots.add(CertificateDer::from(CA)).unwrap();
+    roots
+        .add(CertificateDer::from_pem_slice(CA).unwrap())
+        .unwrap();
     tls::trusting(roots).unwrap()
 }
 

@@ -73,6 +73,38 @@ async fn gateways_share_one_log_and_outlive_its_connections() {
     }
 }
 
+/// `SSL_CERT_FILE` names who vouches for the server, by the names that clients here use.
+#[test]
+fn over_tls_it_is_the_same_log_of_a_server_that_is_who_it_says() {
+    let Some(address) = address() else { return };
+    let secure = address.replace("sslmode=disable", "sslmode=require");
+    run(
+        &secure,
+        "do $$ begin
+            assert (select ssl from pg_stat_ssl where pid = pg_backend_pid());
+        end $$",
+    );
+    let mut store = Postgres::open(&secure).unwrap();
+    store.enter("over_tls");
+    let record = Record::from(event(7));
+    store.append(std::slice::from_ref(&record)).unwrap();
+    let query = Query {
+        trace_id: Some(record.trace_id),
+        ..Query::default()
+    };
+    let found = store.find(&query).unwrap();
+    assert_eq!(found.iter().map(number).collect::<Vec<_>>(), [7]);
+
+    let other = secure.replace("@127.0.0.1", "@elsewhere.invalid") + "&hostaddr=127.0.0.1";
+    let refused = Postgres::open(&other).err().unwrap();
+    assert_eq!(refused.fault, Fault::Unavailable);
+    let why = refused.reason;
+    assert!(
+        why.contains("TLS") && why.contains("not valid for name"),
+        "{why}"
+    );
+}
+
 #[test]
 fn a_database_that_is_not_there_costs_nothing() {
     // The port of a listener that is closed again.
