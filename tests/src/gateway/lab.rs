@@ -91,7 +91,23 @@ impl Gateway {
     pub(super) async fn with(backend: &str) -> Self {
         let gateway = Self::start(Folder::new(), &format!("[backends.b]\n{backend}\n"), &[]).await;
         gateway.until("b", "running").await;
+        gateway.published().await;
         gateway
+    }
+
+    /// Waits until what has started is offered: of one that takes long to start that is up to a second
+    /// later, since lists that change are gathered.
+    async fn published(&self) {
+        let started = Instant::now();
+        loop {
+            let status = self.own("gateway_status", json!({})).await;
+            let offers =
+                ["tools", "resources", "prompts"].map(|list| status["capabilities"][list] != 0);
+            if offers.contains(&true) || started.elapsed() > Duration::from_secs(3) {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
     }
 
     /// With the fixture as its backend `b`, over stdio.

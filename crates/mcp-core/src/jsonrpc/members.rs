@@ -56,11 +56,10 @@ impl Members {
         }
     }
 
-    /// Takes the member `name` out.
+    /// Takes the member `name` out, however often it was written.
     pub fn remove(&mut self, name: &str) {
-        if let Some(at) = self.position(name) {
-            self.members.remove(at);
-        }
+        let Self { text, members } = self;
+        members.retain(|member| text[member.name.clone()] != *name);
     }
 
     /// True if there is none.
@@ -86,17 +85,17 @@ impl Members {
     }
 
     /// The object in which the member `name` is this JSON, in its place or at the end, or is left out.
+    /// It stands there once, however often it was written.
     pub fn encode_with(&self, name: &str, json: Option<&str>) -> String {
         let room = name.len() + json.map_or(0, str::len) + 6;
         let mut object = String::with_capacity(self.size() + room);
         object.push('{');
-        let is_new = self.get(name).is_none();
-        let new = is_new.then_some((name, json));
-        let others = self.iter().map(|(key, old)| match key == name {
-            true => (key, json),
-            false => (key, Some(old)),
+        let first = self.position(name);
+        let others = self.iter().enumerate().map(|(at, (key, old))| match key {
+            key if key != name => (key, Some(old)),
+            key => (key, json.filter(|_| first == Some(at))),
         });
-        let members = others.chain(new);
+        let members = others.chain(first.is_none().then_some((name, json)));
         write(
             members.filter_map(|(key, json)| Some((key, json?))),
             &mut object,
@@ -214,5 +213,11 @@ mod tests {
             r#"{"a":3,"c":4,"d":6}"#
         );
         assert_eq!(members.encode_with("a", None), r#"{"c":4}"#);
+        let mut twice = Members::read(r#"{"a":1,"b":2,"a":3}"#).unwrap();
+        assert_eq!(twice.get("a"), Some("1"));
+        assert_eq!(twice.encode_with("a", Some("4")), r#"{"a":4,"b":2}"#);
+        assert_eq!(twice.encode_with("a", None), r#"{"b":2}"#);
+        twice.remove("a");
+        assert_eq!(twice.encode(), r#"{"b":2}"#);
     }
 }

@@ -14,7 +14,7 @@ use super::{Backend, BackendKey, Child, Config, ConfigError, Filter, Remote, Tar
 /// Longest of all timeouts.
 const MAX_TIMEOUT: Duration = Duration::from_secs(600);
 
-/// A log that is smaller would hold little beside its own index.
+/// A log that is smaller would hold little beside what waits to be written into its file.
 const MIN_MEGABYTES: u64 = 16;
 
 #[derive(Deserialize)]

@@ -15,7 +15,7 @@ const LOOK: Duration = Duration::from_secs(1);
 /// How long a change must last before it counts. Not everybody replaces a file at once: one that is
 /// written in place is empty at first, and its first half may be a configuration too, with fewer
 /// backends.
-const SETTLE: Duration = Duration::from_millis(250);
+const SETTLE: Duration = Duration::from_millis(500);
 
 /// A larger file was named by mistake.
 const MAX_BYTES: u64 = 4 << 20;

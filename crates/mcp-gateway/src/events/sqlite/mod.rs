@@ -112,9 +112,11 @@ impl Store for Sqlite {
     }
 }
 
-/// The id of the newest event.
+/// The id of the newest event; where all were removed, of one that was there.
 fn newest(connection: &Connection) -> rusqlite::Result<i64> {
-    let newest = "select coalesce(max(id), 0) from events";
+    let newest = "select max(
+        (select coalesce(max(id), 0) from events),
+        (select coalesce(max(id), 0) from parts))";
     connection
         .prepare_cached(newest)?
         .query_row([], |row| row.get(0))

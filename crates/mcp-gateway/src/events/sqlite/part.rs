@@ -43,7 +43,7 @@ pub(super) fn tidy(connection: &Connection) -> rusqlite::Result<()> {
     connection.prepare_cached(tidy)?.execute([]).map(drop)
 }
 
-/// Its end, which is random whoever has made the trace id.
+/// Its end, the part that generators choose at random.
 pub(super) fn mark(trace: TraceId) -> Mark {
     let [.., a, b, c, d] = trace.to_bytes();
     [a, b, c, d]

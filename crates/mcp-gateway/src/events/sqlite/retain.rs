@@ -11,7 +11,7 @@ use crate::events::{Failure, Retention, Timestamp};
 const CHUNK: u64 = 2_000;
 
 /// Pages given back at once.
-const CHUNK_PAGES: u64 = 1_000;
+const CHUNK_PAGES: u64 = 500;
 
 /// What the write-ahead log may take beside the file.
 const WAL: u64 = 8 << 20;

@@ -115,7 +115,8 @@ fn a_damaged_file_is_put_aside() {
         let damaged = match damage {
             "all" => 0..bytes.len(),
             "header" => 0..16,
-            _ => 4_096..bytes.len(),
+            // Behind the first page, which says what there is.
+            _ => 8_192..bytes.len(),
         };
         bytes[damaged].fill(0x5a);
         fs::write(scratch.file(), &bytes).unwrap();
