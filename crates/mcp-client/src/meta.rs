@@ -70,27 +70,27 @@ impl Say<'_> {
     /// Adds members to an object.
     fn write(&self, progress: Option<u64>, object: &mut String) {
         let next = |object: &mut String| {
-            object.pop();
             if object.len() > 1 {
                 object.push(',');
             }
         };
+        object.pop();
         if let Some(token) = progress {
             next(object);
             // Into a string nothing fails.
-            let _ = write!(object, r#""{PROGRESS_TOKEN}":{token}}}"#);
+            let _ = write!(object, r#""{PROGRESS_TOKEN}":{token}"#);
         }
         if let Some(traceparent) = self.traceparent {
             next(object);
             object.extend(["\"", TRACEPARENT, "\":"]);
             push_quoted(object, traceparent);
-            object.push('}');
         }
         if let Some(envelope) = self.envelope {
             next(object);
             let capabilities = self.capabilities.unwrap_or(&envelope.capabilities);
-            object.extend([&envelope.said, capabilities.get(), "}"]);
+            object.extend([&envelope.said, capabilities.get()]);
         }
+        object.push('}');
     }
 }
 

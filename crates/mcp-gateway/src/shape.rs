@@ -23,14 +23,14 @@ const MAX_BYTES: usize = 256 * 1024;
 /// Strings have their length in bytes, arrays and objects their number of items. Of an object at the
 /// top the field names are kept; nothing below it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Shape(String);
+pub struct Shape(Cow<'static, str>);
 
 impl Shape {
     /// The shape of a value. One that cannot be read has a shape too.
     pub fn of(value: &RawValue) -> Self {
         let text = value.get();
         if text.len() > MAX_BYTES {
-            return Self(format!("\"large({})\"", text.len()));
+            return Self(format!("\"large({})\"", text.len()).into());
         }
         let mut shape = String::with_capacity(128);
         let look = Look {
@@ -41,12 +41,12 @@ impl Shape {
         if look.deserialize(&mut reader).is_err() {
             shape = format!("\"unreadable({})\"", text.len());
         }
-        Self(shape)
+        Self(shape.into())
     }
 
     /// The shape of no arguments at all.
     pub fn none() -> Self {
-        Self("{}".to_owned())
+        Self("{}".into())
     }
 
     /// The shape as JSON text.

@@ -98,16 +98,12 @@ impl Gateway {
     /// Waits until what has started is offered: of one that takes long to start that is up to a second
     /// later, since lists that change are gathered.
     async fn published(&self) {
-        let started = Instant::now();
-        loop {
+        eventually("what has started to be offered", async || {
             let status = self.own("gateway_status", json!({})).await;
-            let offers =
-                ["tools", "resources", "prompts"].map(|list| status["capabilities"][list] != 0);
-            if offers.contains(&true) || started.elapsed() > Duration::from_secs(3) {
-                return;
-            }
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
+            let has_none = status["backends"]["b"]["tool_count"] == 0;
+            (has_none || status["capabilities"]["tools"] != 0).then_some(())
+        })
+        .await;
     }
 
     /// With the fixture as its backend `b`, over stdio.

@@ -31,21 +31,17 @@ pub(super) fn of_tool(mut result: Members, era: Era) -> Outcome {
 /// A result with the `_meta` of another server, except for who that is: this server answers. In the
 /// modern era it says so in the same `_meta`.
 fn passed_on(result: &Members, era: Era) -> Outcome {
-    let meta = result.get("_meta").map(|meta| {
-        let mut members = Members::read(meta).unwrap_or_default();
-        members.remove("io.modelcontextprotocol/serverInfo");
-        members
-    });
-    let (mut meta, mut rest) = (meta.filter(|meta| !meta.is_empty()), String::new());
-    if era == Era::Modern
-        && let Some(meta) = meta.take()
-    {
-        rest = meta.inner();
-    }
-    let meta = meta.map(|meta| meta.encode());
+    let meta = result.get("_meta").and_then(Members::read);
+    let mut meta = meta.unwrap_or_default();
+    meta.remove("io.modelcontextprotocol/serverInfo");
+    let (ours, theirs) = match era {
+        Era::Modern => (meta.inner(), None),
+        _ if meta.is_empty() => (String::new(), None),
+        _ => (String::new(), Some(meta.encode())),
+    };
     Outcome {
-        meta: rest,
-        ..Json::Owned(result.encode_with("_meta", meta.as_deref())).into()
+        meta: ours,
+        ..Json::Owned(result.encode_with("_meta", theirs.as_deref())).into()
     }
 }
 

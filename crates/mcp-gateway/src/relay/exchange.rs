@@ -102,7 +102,7 @@ impl Exchange<'_> {
             .patient()
             .handler(Arc::<During>::clone(&during))
             .traceparent(trace::parent(self.trace));
-        if let Some(capabilities) = self.capabilities() {
+        if let Some(capabilities) = self.capabilities(&params) {
             options = options.capabilities(capabilities.into());
         }
         let (backend, method, may_repeat) =
@@ -235,11 +235,10 @@ impl Exchange<'_> {
     }
 
     /// What this client can be asked for, without what is between it and the gateway alone.
-    fn capabilities(&self) -> Option<Box<RawValue>> {
+    fn capabilities(&self, params: &Members) -> Option<Box<RawValue>> {
         let origin = self.call.origin()?;
         let declared = (origin.era == Era::Modern)
             .then(|| {
-                let params = Members::read(origin.params.as_deref()?.get())?;
                 let meta = Members::read(params.get("_meta")?)?;
                 Members::read(meta.get("io.modelcontextprotocol/clientCapabilities")?)
             })

@@ -18,7 +18,8 @@ mod trace;
 use std::sync::Arc;
 
 use mcp_core::jsonrpc::Members;
-use mcp_core::tool::Call;
+use mcp_core::tool::{Call, ToolError};
+use serde_json::value::RawValue;
 
 use self::parking::Parking;
 use crate::events::Log;
@@ -46,4 +47,11 @@ fn params_of(call: &Call) -> Members {
     origin
         .and_then(|params| Members::read(params.get()))
         .unwrap_or_default()
+}
+
+/// A result in one piece.
+fn whole(result: &Members) -> Result<Box<RawValue>, ToolError> {
+    RawValue::from_string(result.encode()).map_err(|error| {
+        ToolError::upstream("The message could not be written as JSON.").caused_by(error)
+    })
 }

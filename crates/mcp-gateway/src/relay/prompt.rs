@@ -11,7 +11,7 @@ use serde_json::json;
 use serde_json::value::RawValue;
 
 use super::exchange::Exchange;
-use super::{Relay, params_of, trace};
+use super::{Relay, params_of, trace, whole};
 use crate::backend::{Backend, Item};
 use crate::names::Published;
 
@@ -52,9 +52,7 @@ impl BoundPrompt for RelayedPrompt {
             let mut params = params_of(call);
             params.set("name", &quoted(&self.item));
             let result = self.exchange("prompts/get", params, call).await?;
-            RawValue::from_string(result.encode())
-                .map(Written::Imported)
-                .map_err(unreadable)
+            Ok(Written::Imported(whole(&result)?))
         }))
     }
 
@@ -97,8 +95,4 @@ impl RelayedPrompt {
         result.remove("resultType");
         Ok(result)
     }
-}
-
-fn unreadable(error: serde_json::Error) -> ToolError {
-    ToolError::upstream("The message could not be written as JSON.").caused_by(error)
 }

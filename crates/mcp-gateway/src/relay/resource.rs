@@ -10,7 +10,7 @@ use mcp_core::tool::{Call, ToolError, ToolErrorKind};
 use serde_json::value::RawValue;
 
 use super::exchange::Exchange;
-use super::{Relay, params_of, trace};
+use super::{Relay, params_of, trace, whole};
 use crate::backend::{Backend, Item, fits};
 
 /// One resource, or one template of resources, of one backend.
@@ -56,9 +56,7 @@ impl BoundResource for RelayedResource {
                 let params = params_of(call);
                 let result = self.exchange("resources/read", &uri, params, call).await;
                 let result = result.map_err(missing)?;
-                RawValue::from_string(result.encode())
-                    .map(Contents::Imported)
-                    .map_err(unreadable)
+                Ok(Contents::Imported(whole(&result)?))
             })
         })
     }
@@ -114,8 +112,4 @@ fn missing(error: ToolError) -> ToolError {
         return ToolError::new(ToolErrorKind::NotFound, "There is no such resource.");
     }
     error
-}
-
-fn unreadable(error: serde_json::Error) -> ToolError {
-    ToolError::upstream("The message could not be written as JSON.").caused_by(error)
 }

@@ -97,7 +97,7 @@ struct End<'a> {
     started: Instant,
     principal: Option<Arc<str>>,
     request_bytes: usize,
-    arguments: Option<Shape>,
+    arguments: Shape,
     /// What to write; a call that is dropped before it was settled was given up.
     outcome: Option<Outcome>,
     response_bytes: usize,
@@ -113,7 +113,7 @@ impl<'a> End<'a> {
             started: Instant::now(),
             principal: call.caller().cloned(),
             request_bytes: arguments.get().len(),
-            arguments: Some(Shape::of(arguments)),
+            arguments: Shape::of(arguments),
             outcome: Some(Outcome::Cancelled),
             response_bytes: 0,
             hides_something: false,
@@ -166,7 +166,7 @@ impl Drop for End<'_> {
             request_bytes: self.request_bytes,
             response_bytes: self.response_bytes,
             hides_something: self.hides_something,
-            arguments: self.arguments.take().unwrap_or_else(Shape::none),
+            arguments: std::mem::replace(&mut self.arguments, Shape::none()),
             error_code: self.error_code,
         };
         self.tool.relay.log.record(Event::call(self.trace, call));

@@ -9,9 +9,6 @@ use rusqlite::{Connection, params};
 
 use crate::events::{Record, TraceId};
 
-/// What the list has of a trace id.
-type Mark = [u8; 4];
-
 /// Bytes in a row that is full: of a thousand events, which are soon looked through.
 const FULL: i64 = 4_000;
 
@@ -43,8 +40,8 @@ pub(super) fn tidy(connection: &Connection) -> rusqlite::Result<()> {
     connection.prepare_cached(tidy)?.execute([]).map(drop)
 }
 
-/// Its end, the part that generators choose at random.
-pub(super) fn mark(trace: TraceId) -> Mark {
+/// What the list has of a trace id: its end, the part that generators choose at random.
+pub(super) fn mark(trace: TraceId) -> [u8; 4] {
     let [.., a, b, c, d] = trace.to_bytes();
     [a, b, c, d]
 }
