@@ -78,8 +78,8 @@ impl Product for Stock {
     type Options = Options;
     type Service = Shelves;
 
-    fn tools() -> Toolset<Shelves> {
-        Toolset::new().with::<ListItems>()
+    fn tools(_: &Options) -> Toolset<Shelves> {
+        shelves()
     }
 
     fn connect(Options { tools }: Options) -> anyhow::Result<Shelves> {
@@ -94,7 +94,7 @@ impl Service for Shelves {
 
     /// The same tool under as many names.
     async fn run(self: Arc<Self>, server: Arc<Server>) {
-        let mut tools = Stock::tools().bind(&self);
+        let mut tools = shelves().bind(&self);
         let (first, tool) = tools[0].clone();
         tools.extend((1..self.tools).map(|number| {
             let mut copy = first.clone();
@@ -107,6 +107,10 @@ impl Service for Shelves {
             prompts: Vec::new(),
         });
     }
+}
+
+fn shelves() -> Toolset<Shelves> {
+    Toolset::new().with::<ListItems>()
 }
 
 fn main() -> ExitCode {

@@ -26,11 +26,10 @@ mod when;
 use std::sync::Arc;
 use std::time::Duration;
 
-use clap::FromArgMatches as _;
 use mcp_core::prompt::PromptSet;
 use mcp_core::resource::ResourceSet;
 use mcp_core::server::{Changes, Server};
-use mcp_core::tool::{ToolError, Toolset};
+use mcp_core::tool::{Effect, ToolError, Toolset};
 
 pub use engine::Engine;
 pub use options::DockerOptions;
@@ -38,9 +37,8 @@ pub use options::DockerOptions;
 use policy::Policy;
 use redact::Redactor;
 
-/// The Docker server, as [`mcp_serve::run`] takes it. Where it is not `DESTRUCTIVE` it offers no tool
-/// that could only lose something; see [`loses_nothing`].
-pub struct DockerServer<const DESTRUCTIVE: bool = true>;
+/// The Docker server, as [`mcp_serve::run`] takes it.
+pub struct DockerServer;
 
 /// What the tools work on: an engine, and what may be shown of it.
 pub struct Docker {
@@ -50,17 +48,7 @@ pub struct Docker {
     changes: Changes,
 }
 
-/// Whether this server was started with `--no-destructive`: by the command line, the environment or
-/// the policy file. It has to be known before there are tools to choose from. What is wrong in any of
-/// the three is left to be said by who reads them to use them.
-pub fn loses_nothing() -> bool {
-    let matches = mcp_serve::command::<DockerServer>().try_get_matches().ok();
-    let options = matches.and_then(|matches| DockerOptions::from_arg_matches(&matches).ok());
-    let policy = options.and_then(|options| Policy::of(&options).ok());
-    policy.is_some_and(|policy| policy.destructive().is_err())
-}
-
-impl<const DESTRUCTIVE: bool> mcp_serve::Product for DockerServer<DESTRUCTIVE> {
+impl mcp_serve::Product for DockerServer {
     const NAME: &'static str = "docker-mcp-server";
     const DESCRIPTION: &'static str =
         "Docker containers: list, inspect, start, stop, restart, and read their logs";
@@ -68,11 +56,11 @@ impl<const DESTRUCTIVE: bool> mcp_serve::Product for DockerServer<DESTRUCTIVE> {
     type Options = DockerOptions;
     type Service = Docker;
 
-    fn tools() -> Toolset<Docker> {
-        if DESTRUCTIVE {
-            tools::all()
+    fn tools(options: &DockerOptions) -> Toolset<Docker> {
+        if options.policy().no_destructive {
+            tools::all().retain(|tool| tool.effect != Effect::Destructive)
         } else {
-            tools::harmless()
+            tools::all()
         }
     }
 
@@ -89,7 +77,7 @@ impl<const DESTRUCTIVE: bool> mcp_serve::Product for DockerServer<DESTRUCTIVE> {
         tracing::info!("the Docker Engine is expected at {}", engine.target());
         Ok(Docker {
             engine,
-            policy: Policy::of(&options)?,
+            policy: Policy::new(options.policy())?,
             redact: !options.show_secrets,
             changes: Changes::new(),
         })

@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use clap::builder::FalseyValueParser;
 
+use crate::policy::PolicyFile;
+
 /// Which engine, how long to wait for it, and what to hide of its containers.
 #[derive(Clone, Debug, clap::Args)]
 #[command(next_help_heading = "Docker")]
@@ -85,11 +87,29 @@ pub struct DockerOptions {
 
     /// JSON file that sets any of these, and under `create` what containers may be created with:
     /// privileged, host_namespaces, capabilities, binds.
-    #[arg(long, env = "DOCKER_MCP_POLICY", value_name = "FILE")]
-    pub policy: Option<PathBuf>,
+    // Read once, with the command line: which tools there are depends on it.
+    #[arg(
+        long = "policy",
+        env = "DOCKER_MCP_POLICY",
+        value_name = "FILE",
+        value_parser = PolicyFile::read
+    )]
+    pub(crate) policy_file: Option<PolicyFile>,
 }
 
 impl DockerOptions {
+    /// The policy of the file and of the other options: together, never instead of each other.
+    pub(crate) fn policy(&self) -> PolicyFile {
+        let mut policy = self.policy_file.clone().unwrap_or_default();
+        policy.allow.extend_from_slice(&self.allow);
+        policy.deny.extend_from_slice(&self.deny);
+        policy.directories.extend_from_slice(&self.project_dir);
+        policy.only_created |= self.only_created;
+        policy.no_destructive |= self.no_destructive;
+        policy.exec |= self.allow_exec;
+        policy
+    }
+
     /// How long one request to the engine may take.
     pub(crate) fn timeout(&self) -> Duration {
         Duration::from_secs(self.docker_timeout)

@@ -21,7 +21,7 @@ impl mcp_serve::Product for Gateway {
     type Options = Options;
     type Service = Hub;
 
-    fn tools() -> Toolset<Hub> {
+    fn tools(_: &Options) -> Toolset<Hub> {
         tools::own()
     }
 

@@ -25,8 +25,8 @@ pub trait Product: 'static {
     /// What the tools work on.
     type Service: Service;
 
-    /// The tools, without a service: `--print-tools` needs none.
-    fn tools() -> Toolset<Self::Service>;
+    /// The tools that these options leave, without a service: `--print-tools` needs none.
+    fn tools(options: &Self::Options) -> Toolset<Self::Service>;
 
     /// The resources, without a service.
     fn resources() -> ResourceSet<Self::Service> {

@@ -63,13 +63,15 @@ pub fn command<P: Product>() -> clap::Command {
         .mut_args(|arg| arg.hide_env_values(true))
 }
 
-/// A server with its service: what `run` serves and what tests talk to.
+/// A server with its service: what `run` serves and what tests talk to. Of `tools` it offers what
+/// the options choose.
 ///
 /// # Errors
 /// When `--toolsets` names one that there is not.
 pub fn assemble<P: Product>(
     options: &Options,
     key: &Key,
+    tools: Toolset<P::Service>,
     service: &Arc<P::Service>,
 ) -> anyhow::Result<Arc<Server>> {
     let identity = Identity {
@@ -86,7 +88,7 @@ pub fn assemble<P: Product>(
     };
     let offer = Offer {
         lists: Lists {
-            tools: tools::<P>(options)?.bind(service),
+            tools: choose(options, tools)?.bind(service),
             resources: P::resources().bind(service),
             prompts: P::prompts().bind(service),
         },
@@ -110,8 +112,11 @@ fn figures(service: &Arc<impl Service>) -> Figures {
     Arc::new(move || service.metrics())
 }
 
-fn tools<P: Product>(options: &Options) -> anyhow::Result<Toolset<P::Service>> {
-    let tools = P::tools();
+/// Those of `tools` that `--toolsets` and `--read-only` leave.
+fn choose<S: Send + Sync + 'static>(
+    options: &Options,
+    tools: Toolset<S>,
+) -> anyhow::Result<Toolset<S>> {
     let names = tools.groups().join(", ");
     let chosen = tools.choose(&options.toolsets).map_err(|unknown| {
         anyhow::anyhow!("--toolsets: there is no toolset {unknown:?}; there are all, {names}")
@@ -128,11 +133,12 @@ fn serve<P: Product>(command: Command<P::Options>) -> anyhow::Result<()> {
         common: options,
         product,
     } = command;
+    let tools = P::tools(&product);
     if options.print_tools {
-        return print::tools(&tools::<P>(&options)?);
+        return print::tools(&choose(&options, tools)?);
     }
     if options.print_toolsets {
-        return print::toolsets(&P::tools());
+        return print::toolsets(&tools);
     }
     if options.print_options {
         return print::options(self::command::<P>());
@@ -145,7 +151,7 @@ fn serve<P: Product>(command: Command<P::Options>) -> anyhow::Result<()> {
     let served = runtime.block_on(async {
         let service = Arc::new(P::connect(product)?);
         let key = Key::load(P::NAME, &options)?;
-        let server = assemble::<P>(&options, &key, &service)?;
+        let server = assemble::<P>(&options, &key, tools, &service)?;
         let watch = tokio::spawn(probe::watch(Arc::clone(&server), Arc::clone(&service)));
         let work = tokio::spawn(Arc::clone(&service).run(Arc::clone(&server)));
         let stop = stop_signal()?;

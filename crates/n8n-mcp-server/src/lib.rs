@@ -68,7 +68,7 @@ impl Product for N8nServer {
     type Options = Options;
     type Service = N8n;
 
-    fn tools() -> Toolset<N8n> {
+    fn tools(_: &Options) -> Toolset<N8n> {
         tools::all()
     }
 

@@ -75,7 +75,7 @@ impl Product for OpenHandsServer {
     type Options = Options;
     type Service = OpenHands;
 
-    fn tools() -> Toolset<OpenHands> {
+    fn tools(_: &Options) -> Toolset<OpenHands> {
         tools::all()
     }
 

@@ -9,7 +9,7 @@ use serde::Deserialize;
 use super::forbidden;
 
 /// What the policy file allows of what is refused otherwise.
-#[derive(Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct Exceptions {
     /// `--privileged`.

@@ -1,6 +1,6 @@
 //! The policy file.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use serde::Deserialize;
 
@@ -8,27 +8,31 @@ use super::create::Exceptions;
 
 /// A policy as JSON. Every member may be missing; one that is unknown is an error, since it may be
 /// a misspelt restriction.
-#[derive(Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub(super) struct PolicyFile {
+pub(crate) struct PolicyFile {
     /// As `--allow`.
-    pub(super) allow: Vec<String>,
+    pub(crate) allow: Vec<String>,
     /// As `--deny`.
-    pub(super) deny: Vec<String>,
+    pub(crate) deny: Vec<String>,
     /// As `--only-created`.
-    pub(super) only_created: bool,
+    pub(crate) only_created: bool,
     /// As `--no-destructive`.
-    pub(super) no_destructive: bool,
+    pub(crate) no_destructive: bool,
     /// As `--allow-exec`.
-    pub(super) exec: bool,
+    pub(crate) exec: bool,
     /// What containers may be created with.
     pub(super) create: Exceptions,
     /// As `--project-dir`.
-    pub(super) directories: Vec<PathBuf>,
+    pub(crate) directories: Vec<PathBuf>,
 }
 
 impl PolicyFile {
-    pub(super) fn read(path: &Path) -> anyhow::Result<Self> {
+    /// Reads the file at `path`.
+    ///
+    /// # Errors
+    /// When it cannot be read or is no policy.
+    pub(crate) fn read(path: &str) -> anyhow::Result<Self> {
         Ok(serde_json::from_str(&std::fs::read_to_string(path)?)?)
     }
 }

@@ -11,15 +11,13 @@ mod rule;
 
 use std::path::{Component, Path, PathBuf};
 
-use anyhow::Context as _;
 use mcp_core::tool::{ToolError, ToolErrorKind};
 
 pub(crate) use create::Wanted;
+pub(crate) use file::PolicyFile;
 pub(crate) use rule::{Subject, glob};
 
-use self::file::PolicyFile;
 use self::rule::Rules;
-use crate::options::DockerOptions;
 
 /// The label of what this server has created.
 pub(crate) const CREATED: &str = "docker-mcp-server.created";
@@ -37,28 +35,18 @@ pub(crate) struct Policy {
 }
 
 impl Policy {
-    /// The policy of the file that the options name, and of the options themselves: together, never
-    /// instead of each other.
+    /// Reads the rules of a policy.
     ///
     /// # Errors
-    /// When the file cannot be read or a rule is none.
-    pub(crate) fn of(options: &DockerOptions) -> anyhow::Result<Self> {
-        let file = match &options.policy {
-            Some(path) => {
-                PolicyFile::read(path).with_context(|| format!("--policy {}", path.display()))?
-            }
-            None => PolicyFile::default(),
-        };
-        let allow = options.allow.iter().chain(&file.allow);
-        let deny = options.deny.iter().chain(&file.deny);
-        let directories = options.project_dir.iter().chain(&file.directories);
+    /// When a rule is none.
+    pub(crate) fn new(policy: PolicyFile) -> anyhow::Result<Self> {
         Ok(Self {
-            rules: Rules::parse(allow, deny)?,
-            only_created: options.only_created || file.only_created,
-            no_destructive: options.no_destructive || file.no_destructive,
-            exec: options.allow_exec || file.exec,
-            create: file.create,
-            directories: directories.cloned().collect(),
+            rules: Rules::parse(&policy.allow, &policy.deny)?,
+            only_created: policy.only_created,
+            no_destructive: policy.no_destructive,
+            exec: policy.exec,
+            create: policy.create,
+            directories: policy.directories,
         })
     }
 

@@ -39,17 +39,13 @@ enum Rule {
 }
 
 impl Rules {
-    pub(super) fn parse<'a>(
-        allow: impl Iterator<Item = &'a String>,
-        deny: impl Iterator<Item = &'a String>,
-    ) -> anyhow::Result<Self> {
+    pub(super) fn parse(allow: &[String], deny: &[String]) -> anyhow::Result<Self> {
+        let parse = |rules: &[String]| -> anyhow::Result<_> {
+            rules.iter().map(|rule| Rule::parse(rule)).collect()
+        };
         Ok(Self {
-            allow: allow
-                .map(|rule| Rule::parse(rule))
-                .collect::<Result<_, _>>()?,
-            deny: deny
-                .map(|rule| Rule::parse(rule))
-                .collect::<Result<_, _>>()?,
+            allow: parse(allow)?,
+            deny: parse(deny)?,
         })
     }
 
@@ -160,7 +156,7 @@ mod tests {
                 .map(|rule| (*rule).to_owned())
                 .collect::<Vec<_>>()
         };
-        Rules::parse(owned(allow).iter(), owned(deny).iter()).unwrap()
+        Rules::parse(&owned(allow), &owned(deny)).unwrap()
     }
 
     #[test]

@@ -42,7 +42,8 @@ pub(super) struct Written {
 
 impl Tool for CopyToContainer {
     const NAME: &'static str = "copy_to_container";
-    const EFFECT: Effect = Effect::Destructive;
+    // A file that was not there loses nothing.
+    const EFFECT: Effect = Effect::PartlyDestructive;
     type Service = Docker;
     type Output = Written;
 

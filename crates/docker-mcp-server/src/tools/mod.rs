@@ -55,7 +55,7 @@ pub(crate) use list_compose_projects::ListComposeProjects;
 pub(crate) use list_containers::ListContainers;
 pub(crate) use list_images::ListImages;
 
-use mcp_core::tool::{Effect, Tool as _, Toolset};
+use mcp_core::tool::Toolset;
 use serde::Serialize;
 
 use crate::Docker;
@@ -81,16 +81,6 @@ pub(crate) fn all() -> Toolset<Docker> {
             "exec",
             Toolset::new().with::<execute_command::ExecuteCommand>(),
         )
-}
-
-/// The destructive tools of which some calls lose nothing: one shows first what it would remove, the
-/// other writes files that were not there.
-const PARTLY: [&str; 2] = [prune::Prune::NAME, copy_to_container::CopyToContainer::NAME];
-
-/// Those that have something to do where nothing may be lost.
-pub(crate) fn harmless() -> Toolset<Docker> {
-    let is_harmless = |effect| effect != Effect::Destructive;
-    all().retain(|tool| is_harmless(tool.effect) || PARTLY.contains(&tool.name.as_str()))
 }
 
 fn containers() -> Toolset<Docker> {

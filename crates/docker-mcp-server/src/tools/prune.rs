@@ -71,7 +71,8 @@ struct Unused {
 
 impl Tool for Prune {
     const NAME: &'static str = "prune";
-    const EFFECT: Effect = Effect::Destructive;
+    // Without a confirmation it shows what it would remove.
+    const EFFECT: Effect = Effect::PartlyDestructive;
     type Service = Docker;
     type Output = Pruned;
 

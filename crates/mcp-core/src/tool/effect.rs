@@ -13,6 +13,8 @@ pub enum Effect {
     Idempotent,
     /// May lose data.
     Destructive,
+    /// May lose data in some calls, and has others that lose nothing: a preview, a new file.
+    PartlyDestructive,
 }
 
 impl Effect {
@@ -24,7 +26,9 @@ impl Effect {
             Self::Idempotent => {
                 json!({"readOnlyHint": false, "destructiveHint": false, "idempotentHint": true})
             }
-            Self::Destructive => json!({"readOnlyHint": false, "destructiveHint": true}),
+            Self::Destructive | Self::PartlyDestructive => {
+                json!({"readOnlyHint": false, "destructiveHint": true})
+            }
         }
     }
 }

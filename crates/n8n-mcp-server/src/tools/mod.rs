@@ -46,13 +46,12 @@ pub(crate) fn all() -> Toolset<N8n> {
 #[cfg(test)]
 mod tests {
     use mcp_core::tool::{DEFAULT, Detail};
-    use mcp_serve::Product as _;
     use serde_json::Value;
 
     #[test]
     fn the_list_is_cheap() {
         let chosen = [DEFAULT.to_owned()];
-        let all: Vec<Value> = crate::N8nServer::tools()
+        let all: Vec<Value> = super::all()
             .choose(&chosen)
             .unwrap()
             .definitions()

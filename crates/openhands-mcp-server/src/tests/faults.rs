@@ -1,12 +1,12 @@
 //! An agent server that is down, slow, strict, broken or not one at all.
 
 use mcp_core::tool::{ToolError, ToolErrorKind as Kind};
-use mcp_serve::{Product as _, Service as _};
+use mcp_serve::Service as _;
 use serde_json::json;
 
 use super::fake::{Fake, Reply};
 use super::{ID, KEY, call, keyless, openhands, options};
-use crate::{OpenHands, OpenHandsServer};
+use crate::OpenHands;
 
 /// What every tool says when the agent server answers everything with `reply`.
 async fn all_say(reply: fn() -> Reply) -> Vec<ToolError> {
@@ -16,7 +16,7 @@ async fn all_say(reply: fn() -> Reply) -> Vec<ToolError> {
 
 async fn every_tool(url: &str) -> Vec<ToolError> {
     let mut errors = Vec::new();
-    for tool in OpenHandsServer::tools().definitions() {
+    for tool in crate::tools::all().definitions() {
         let arguments = match tool.name.as_str() {
             "run_task" => json!({"task": "t"}),
             "list_tasks" => json!({}),

@@ -12,11 +12,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use mcp_core::tool::{Call, ToolError, ToolResult};
-use mcp_serve::Product as _;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use crate::{OpenHands, OpenHandsServer, Options};
+use crate::{OpenHands, Options};
 
 const KEY: &str = "key-that-nobody-may-see";
 /// A task id.
@@ -60,7 +59,7 @@ async fn try_call(
     arguments: Value,
     call: &Call,
 ) -> Result<Result<Value, ToolError>, String> {
-    let tools = OpenHandsServer::tools().bind(&Arc::new(service));
+    let tools = crate::tools::all().bind(&Arc::new(service));
     let (_, tool) = tools
         .into_iter()
         .find(|(tool, _)| tool.name == name)
