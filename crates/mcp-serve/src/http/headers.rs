@@ -108,14 +108,14 @@ fn media_type(value: &[u8]) -> &[u8] {
     value[..end.unwrap_or(value.len())].trim_ascii()
 }
 
-/// What the client can read. Whoever does not say can read JSON.
+/// The media types that the client accepts: JSON where it does not say.
 pub(super) struct Accepts {
     pub(super) json: bool,
     pub(super) events: bool,
 }
 
 impl Accepts {
-    pub(super) fn of(headers: &HeaderMap) -> Self {
+    pub(super) fn new(headers: &HeaderMap) -> Self {
         let mut accepts = Self {
             json: false,
             events: false,

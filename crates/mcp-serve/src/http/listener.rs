@@ -21,20 +21,22 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use super::endpoint::Endpoint;
-use super::lasting::Parting;
-use super::stall::Stall;
-use super::workers::{Place, Workers};
-use super::{Guard, Limits};
+use super::connection::{Place, Takeover, Workers, WriteTimeout};
+use super::guard::Guard;
+use super::limits::Limits;
+use super::router::Router;
 
-/// Headers of one request, in bytes; more is answered with 431.
-const MAX_HEAD: usize = 32 * 1024;
+/// Bytes of the head of one request; more is answered with 431.
+const MAX_HEAD_BYTES: usize = 32 * 1024;
+
+/// Pause after a connection could not be accepted.
+const ACCEPT_RETRY_INTERVAL: Duration = Duration::from_millis(100);
 
 /// An open port, not yet served.
 pub struct Listener {
     socket: TcpListener,
     address: SocketAddr,
-    endpoint: Arc<Endpoint>,
+    router: Arc<Router>,
     limits: Limits,
 }
 
@@ -59,11 +61,11 @@ impl Listener {
                 ),
             })?;
         let address = socket.local_addr()?;
-        let endpoint = Arc::new(Endpoint::new(server, guard, signer, limits, address));
+        let router = Arc::new(Router::new(server, guard, signer, limits, address));
         Ok(Self {
             socket,
             address,
-            endpoint,
+            router,
             limits,
         })
     }
@@ -73,9 +75,9 @@ impl Listener {
         self.address
     }
 
-    /// Serves until `stop`, then lets what is in flight finish for a while. Connections live on the
-    /// `workers`, or in the runtime of the caller; there goes on after that what nobody waits for any
-    /// more.
+    /// Serves until `stop`, then waits for requests in flight until the grace period is over. Connections
+    /// live on the `workers`, or in the runtime of the caller; work that is still running after the grace
+    /// period is detached.
     pub async fn serve(self, workers: Option<&Workers>, stop: CancellationToken) {
         let connections = TaskTracker::new();
         let room = Arc::new(Semaphore::new(self.limits.connections));
@@ -101,7 +103,7 @@ impl Listener {
                 Err(error) => {
                     // Most likely out of file descriptors: a pause lets some be closed.
                     tracing::warn!(%error, "cannot accept a connection");
-                    tokio::time::sleep(Duration::from_millis(100)).await;
+                    tokio::time::sleep(ACCEPT_RETRY_INTERVAL).await;
                 }
             }
         }
@@ -124,26 +126,26 @@ impl Listener {
         peer: SocketAddr,
         stop: CancellationToken,
     ) -> impl Future<Output = Result<(), Box<dyn Error + Send + Sync>>> + Send + 'static {
-        let endpoint = Arc::clone(&self.endpoint);
+        let router = Arc::clone(&self.router);
         let limits = self.limits;
         async move {
             let stream = TcpStream::from_std(stream)?;
             // Answers are small; waiting for more to send costs 40 ms each.
             let _ = stream.set_nodelay(true);
-            let (stream, sending) = Stall::new(stream, limits.write_stall);
+            let (stream, writer) = WriteTimeout::new(stream, limits.write_stall);
             let service = service_fn(move |request| {
-                let endpoint = Arc::clone(&endpoint);
+                let router = Arc::clone(&router);
                 let version = request.version();
-                async move { Parting::check(endpoint.answer(request, peer.ip()).await, version) }
+                async move { Takeover::check(router.answer(request, peer.ip()).await, version) }
             });
             let mut connection = http1::Builder::new()
                 .timer(TokioTimer::new())
                 .header_read_timeout(limits.head)
                 // No `max_headers`: hyper's own limit of 100 fields lies on the stack, another one in
                 // memory that every request fills anew.
-                .max_buf_size(MAX_HEAD)
-                // No `pipeline_flush`: it holds an answer back until the next request is there, and the
-                // answer to a head that is none for ever.
+                .max_buf_size(MAX_HEAD_BYTES)
+                // No `pipeline_flush`: it holds a response back until the next request is there, and the
+                // response to an invalid head for ever.
                 .serve_connection(TokioIo::new(stream), service);
             let mut stopping = std::pin::pin!(stop.cancelled());
             let mut is_stopping = false;
@@ -154,17 +156,21 @@ impl Listener {
                     Pin::new(&mut connection).graceful_shutdown();
                     ended = Pin::new(&mut connection).poll(cx);
                 }
-                // All that could be done was done: now the answers leave together.
-                match sending.poll_send(cx) {
+                // hyper has nothing left to do: flush all buffered responses.
+                match writer.poll_send(cx) {
                     Poll::Ready(Err(error)) => Poll::Ready(Err(error.into())),
                     _ => ended.map_err(Box::<dyn Error + Send + Sync>::from),
                 }
             });
             let ended = ended.await;
-            match ended.as_ref().err().and_then(|error| Parting::of(&**error)) {
-                Some(lasting) => {
+            match ended
+                .as_ref()
+                .err()
+                .and_then(|error| Takeover::from_error(&**error))
+            {
+                Some(events) => {
                     let stream = connection.into_parts().io.into_inner();
-                    Ok(lasting.send(stream, sending).await?)
+                    Ok(events.send(stream, writer).await?)
                 }
                 None => ended,
             }
@@ -172,7 +178,7 @@ impl Listener {
     }
 }
 
-/// A connection that belongs to no runtime yet, once there is room for it.
+/// Accepts a connection once there is room for it; it belongs to no runtime yet.
 async fn accept(
     socket: &TcpListener,
     room: &Arc<Semaphore>,

@@ -13,17 +13,16 @@ use mcp_core::era::Era;
 use mcp_core::error::{Error, Profile};
 use serde_json::Value;
 
-use super::stream::EventStream;
-use super::transcript::Reading;
+use super::events::{EventStream, Replay};
 
 /// A response body: all of it at once, or a stream of events.
 pub(super) enum Reply {
     Whole(Full<Bytes>),
     Events(Box<EventStream>),
-    /// One without an end in sight.
-    Lasting(Box<EventStream>),
+    /// A stream on which a client only listens.
+    IdleStream(Box<EventStream>),
     /// A stream that can be resumed.
-    Reading(Box<Reading>),
+    Replay(Box<Replay>),
 }
 
 impl Body for Reply {
@@ -36,10 +35,10 @@ impl Body for Reply {
     ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
         match self.get_mut() {
             Self::Whole(body) => Pin::new(body).poll_frame(cx),
-            Self::Events(events) | Self::Lasting(events) => events
+            Self::Events(events) | Self::IdleStream(events) => events
                 .poll_event(cx)
                 .map(|event| event.map(|event| Ok(Frame::data(event)))),
-            Self::Reading(reading) => reading
+            Self::Replay(replay) => replay
                 .poll_event(cx)
                 .map(|event| event.map(|event| Ok(Frame::data(event)))),
         }
@@ -48,15 +47,15 @@ impl Body for Reply {
     fn is_end_stream(&self) -> bool {
         match self {
             Self::Whole(body) => body.is_end_stream(),
-            Self::Events(events) | Self::Lasting(events) => events.is_over(),
-            Self::Reading(reading) => reading.is_over(),
+            Self::Events(events) | Self::IdleStream(events) => events.is_over(),
+            Self::Replay(replay) => replay.is_over(),
         }
     }
 
     fn size_hint(&self) -> SizeHint {
         match self {
             Self::Whole(body) => body.size_hint(),
-            Self::Events(_) | Self::Lasting(_) | Self::Reading(_) => SizeHint::default(),
+            Self::Events(_) | Self::IdleStream(_) | Self::Replay(_) => SizeHint::default(),
         }
     }
 }
@@ -87,13 +86,13 @@ pub(super) fn events(events: EventStream) -> Response<Reply> {
     event_stream(Reply::Events(Box::new(events)))
 }
 
-/// Events on which a client only listens.
-pub(super) fn lasting(events: EventStream) -> Response<Reply> {
-    event_stream(Reply::Lasting(Box::new(events)))
+/// A stream on which a client only listens.
+pub(super) fn idle_stream(events: EventStream) -> Response<Reply> {
+    event_stream(Reply::IdleStream(Box::new(events)))
 }
 
-pub(super) fn resumable(reading: Reading) -> Response<Reply> {
-    event_stream(Reply::Reading(Box::new(reading)))
+pub(super) fn resumable(replay: Replay) -> Response<Reply> {
+    event_stream(Reply::Replay(Box::new(replay)))
 }
 
 fn event_stream(reply: Reply) -> Response<Reply> {

@@ -15,7 +15,7 @@ use mcp_core::server::{Agreed, Connection};
 use mcp_core::sign::Signer;
 use mcp_core::tool::Capabilities;
 
-use super::resume::Terms;
+use super::events::ReplayPolicy;
 
 /// After this long a client must initialize again.
 const LIFETIME: Duration = Duration::from_secs(7 * 24 * 3600);
@@ -160,10 +160,10 @@ impl Session {
         &self.id
     }
 
-    /// How streams of this session are sent.
-    pub(super) fn terms(&self, keep_alive: Duration) -> Terms {
+    /// How streams of this session are replayed.
+    pub(super) fn replay_policy(&self, keep_alive: Duration) -> ReplayPolicy {
         let agreed = self.connection.agreed();
-        Terms {
+        ReplayPolicy {
             session: self.id.clone(),
             polls: agreed.is_some_and(|agreed| agreed.revision >= Revision::V2025_11_25),
             keep_alive,

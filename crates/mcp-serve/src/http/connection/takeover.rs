@@ -1,7 +1,5 @@
-//! Streams without an end in sight: on them a client only listens.
-//!
-//! hyper keeps room for requests to come, which is most of what such a connection would cost. So it
-//! is taken out of hyper's hands for its last response.
+//! Long-lived event streams, on which a client only listens. Takes the socket from hyper for this last
+//! response: hyper's buffers for requests to come are most of the cost of an idle connection.
 
 use std::error::Error;
 use std::fmt;
@@ -16,34 +14,35 @@ use bytes::{Buf as _, Bytes};
 use http::{HeaderMap, Response, Version};
 use tokio::io::{AsyncRead as _, AsyncWrite as _, ReadBuf};
 
-use super::reply::Reply;
-use super::stall::{Sending, Stall};
-use super::stream::EventStream;
+use super::super::events::EventStream;
+use super::super::reply::Reply;
+use super::write_timeout::{WriteTimeout, Writer};
 
-/// Read at once of what a client sends that only listens.
-const SCRAP: usize = 256;
+/// Bytes that are read and dropped at once of the input of a client that only listens.
+const READ_CHUNK: usize = 256;
 
-/// What the service fails with in hyper's eyes: a response that hyper does not send.
-pub(super) struct Parting(Mutex<Option<Lasting>>);
+/// The error with which a service gives the connection back to us instead of a response to hyper.
+pub(in crate::http) struct Takeover(Mutex<Option<IdleStream>>);
 
-/// The last response on its connection.
-pub(super) struct Lasting {
+/// The event stream that is the last response on its connection.
+pub(in crate::http) struct IdleStream {
     headers: HeaderMap,
     events: Box<EventStream>,
 }
 
-impl Parting {
-    /// Leaves to hyper what comes to an end, and what a client of HTTP/1.0 gets: it knows no chunks.
-    pub(super) fn check(
+impl Takeover {
+    /// Takes over an idle stream. Other responses are left to hyper, and those to clients of HTTP/1.0,
+    /// which knows no chunks.
+    pub(in crate::http) fn check(
         response: Response<Reply>,
         version: Version,
     ) -> Result<Response<Reply>, Self> {
-        if version != Version::HTTP_11 || !matches!(response.body(), Reply::Lasting(_)) {
+        if version != Version::HTTP_11 || !matches!(response.body(), Reply::IdleStream(_)) {
             return Ok(response);
         }
         let (head, reply) = response.into_parts();
         match reply {
-            Reply::Lasting(events) => Err(Self(Mutex::new(Some(Lasting {
+            Reply::IdleStream(events) => Err(Self(Mutex::new(Some(IdleStream {
                 headers: head.headers,
                 events,
             })))),
@@ -51,8 +50,8 @@ impl Parting {
         }
     }
 
-    /// The response, if this is how hyper ended.
-    pub(super) fn of(error: &(dyn Error + 'static)) -> Option<Lasting> {
+    /// The stream, if `error` is a takeover.
+    pub(in crate::http) fn from_error(error: &(dyn Error + 'static)) -> Option<IdleStream> {
         let Self(response) = error.source()?.downcast_ref()?;
         response
             .lock()
@@ -61,32 +60,36 @@ impl Parting {
     }
 }
 
-impl fmt::Debug for Parting {
+impl fmt::Debug for Takeover {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Parting").finish_non_exhaustive()
+        f.debug_struct("Takeover").finish_non_exhaustive()
     }
 }
 
-impl fmt::Display for Parting {
+impl fmt::Display for Takeover {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("the connection is a stream from now on")
     }
 }
 
-impl Error for Parting {}
+impl Error for Takeover {}
 
-impl Lasting {
-    /// Sends the head and then the events, until they end or the client goes away.
-    pub(super) async fn send(mut self, mut stream: Stall, sending: Sending) -> io::Result<()> {
-        if sending.is_stuck() {
-            // Part of the answer before may still have been hyper's.
+impl IdleStream {
+    /// Sends the head and then the events, until they end or the client disconnects.
+    pub(in crate::http) async fn send(
+        mut self,
+        mut stream: WriteTimeout,
+        writer: Writer,
+    ) -> io::Result<()> {
+        if writer.is_stuck() {
+            // Part of the response before may still be in hyper's buffer.
             return Err(io::ErrorKind::ConnectionAborted.into());
         }
         let mut piece = self.head();
         let mut is_over = false;
         poll_fn(|cx| {
             loop {
-                if has_left(&mut stream, cx)? {
+                if is_disconnected(&mut stream, cx)? {
                     return Poll::Ready(Ok(()));
                 }
                 while piece.has_remaining() {
@@ -103,7 +106,7 @@ impl Lasting {
                         is_over = true;
                     }
                     Poll::Pending => {
-                        ready!(sending.poll_send(cx))?;
+                        ready!(writer.poll_send(cx))?;
                         return Poll::Pending;
                     }
                 }
@@ -134,11 +137,11 @@ fn chunk(event: &[u8]) -> Bytes {
     chunk.into()
 }
 
-/// Whether the client has gone; what it says while it listens is for nobody.
-fn has_left(stream: &mut Stall, cx: &mut Context<'_>) -> io::Result<bool> {
-    let mut scrap = [0; SCRAP];
+/// Returns true once the client closed the connection; its input is discarded.
+fn is_disconnected(stream: &mut WriteTimeout, cx: &mut Context<'_>) -> io::Result<bool> {
+    let mut chunk = [0; READ_CHUNK];
     loop {
-        let mut buffer = ReadBuf::new(&mut scrap);
+        let mut buffer = ReadBuf::new(&mut chunk);
         match Pin::new(&mut *stream).poll_read(cx, &mut buffer) {
             Poll::Pending => return Ok(false),
             Poll::Ready(Err(error)) => return Err(error),

@@ -1,5 +1,5 @@
-//! What goes out on a connection: gathered while the connection is worked on, sent when it rests,
-//! and given up where the peer does not read.
+//! The write buffer of a connection: gathers responses while hyper works on the connection, sends them
+//! together when it rests, and times out where the client does not read.
 
 use std::future::Future as _;
 use std::io;
@@ -11,46 +11,46 @@ use tokio::io::AsyncWrite as _;
 use tokio::net::tcp::OwnedWriteHalf;
 use tokio::time::Sleep;
 
-/// So much is gathered at most, and nothing that is as large by itself.
-const GATHER: usize = 16 * 1024;
-/// A larger buffer is not kept for a connection that may be idle from now on.
-const KEEP: usize = 2 * 1024;
+/// Bytes that are gathered at most; a larger write goes straight to the socket.
+const MAX_GATHERED: usize = 16 * 1024;
+/// Capacity of a buffer that an idle connection may keep, in bytes.
+const MAX_IDLE_CAPACITY: usize = 2 * 1024;
 
-/// The writing half of a connection. Answers to requests that came together leave together: a system
-/// call each would cost more than the answers.
-pub(super) struct Out {
+/// The write half of a connection. Responses to pipelined requests leave together: a system call for
+/// each would cost more than the responses.
+pub(super) struct WriteBuffer {
     stream: OwnedWriteHalf,
     gathered: Vec<u8>,
-    /// How much of it is sent.
+    /// Bytes of it that were sent.
     sent: usize,
-    /// How long the peer may take nothing.
-    patience: Duration,
+    /// Timeout of a write while the client reads nothing.
+    timeout: Duration,
     /// Runs while a write waits.
     waiting: Option<Pin<Box<Sleep>>>,
 }
 
-impl Out {
-    pub(super) fn new(stream: OwnedWriteHalf, patience: Duration) -> Self {
+impl WriteBuffer {
+    pub(super) fn new(stream: OwnedWriteHalf, timeout: Duration) -> Self {
         Self {
             stream,
             gathered: Vec::new(),
             sent: 0,
-            patience,
+            timeout,
             waiting: None,
         }
     }
 
-    /// Takes bytes, and sends what was gathered before where it becomes too much.
+    /// Takes bytes, and sends the gathered ones first where it becomes too many.
     pub(super) fn poll_write(
         &mut self,
         cx: &mut Context<'_>,
         slices: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         let size = slices.iter().map(|slice| slice.len()).sum();
-        if self.gathered.len() + size > GATHER {
+        if self.gathered.len() + size > MAX_GATHERED {
             ready!(self.poll_send(cx))?;
         }
-        if size > GATHER {
+        if size > MAX_GATHERED {
             let written = Pin::new(&mut self.stream).poll_write_vectored(cx, slices);
             return self.watch(cx, written);
         }
@@ -60,7 +60,7 @@ impl Out {
         Poll::Ready(Ok(size))
     }
 
-    /// Sends what was gathered.
+    /// Sends the gathered bytes.
     pub(super) fn poll_send(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         while self.sent < self.gathered.len() {
             let rest = &self.gathered[self.sent..];
@@ -72,13 +72,13 @@ impl Out {
         }
         self.sent = 0;
         self.gathered.clear();
-        if self.gathered.capacity() > KEEP {
+        if self.gathered.capacity() > MAX_IDLE_CAPACITY {
             self.gathered = Vec::new();
         }
         Poll::Ready(Ok(()))
     }
 
-    /// Sends what was gathered and says that there will be no more.
+    /// Sends the gathered bytes and closes the write half.
     pub(super) fn poll_shutdown(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         ready!(self.poll_send(cx))?;
         Pin::new(&mut self.stream).poll_shutdown(cx)
@@ -97,10 +97,10 @@ impl Out {
             self.waiting = None;
             return written;
         }
-        let patience = self.patience;
+        let timeout = self.timeout;
         let waiting = self
             .waiting
-            .get_or_insert_with(|| Box::pin(tokio::time::sleep(patience)));
+            .get_or_insert_with(|| Box::pin(tokio::time::sleep(timeout)));
         ready!(waiting.as_mut().poll(cx));
         Poll::Ready(Err(io::Error::new(
             io::ErrorKind::TimedOut,

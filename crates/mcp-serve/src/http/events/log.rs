@@ -1,4 +1,4 @@
-//! What one stream has said so far, and its reader.
+//! The log of one event stream, and its reader.
 
 use std::collections::VecDeque;
 use std::fmt::Write as _;
@@ -11,41 +11,41 @@ use tokio::sync::watch;
 use tokio::time::{Instant, Interval};
 use tokio_util::sync::CancellationToken;
 
-use super::stream::{Said, write};
+use super::stream::{ServerMessage, write_event};
 
 /// Events that are kept of one stream; the oldest make room.
-const KEPT: usize = 256;
-/// Milliseconds after which a client that was let go comes back.
-const RETRY: u32 = 500;
+const MAX_KEPT_EVENTS: usize = 256;
+/// Milliseconds after which a client that was disconnected comes back.
+const RETRY_INTERVAL_MS: u32 = 500;
 
 /// The events of one stream, numbered from zero.
-pub(super) struct Transcript {
+pub(super) struct EventLog {
     id: String,
-    /// The client knows that it may be let go.
+    /// The client knows that it may be disconnected.
     polls: bool,
-    state: Mutex<State>,
-    /// Somebody reads.
+    state: Mutex<LogState>,
+    /// There is a reader.
     is_read: watch::Sender<bool>,
     /// The last event was handed to a reader.
     delivered: CancellationToken,
 }
 
 #[derive(Default)]
-struct State {
+struct LogState {
     events: VecDeque<Bytes>,
     /// The number of the first one that is kept.
     first: u64,
-    /// Nothing comes any more.
+    /// No event follows.
     is_over: bool,
-    /// Who reads: readers are numbered, and the latest one goes on.
+    /// The number of the latest reader: only that one reads on.
     reader: u64,
-    /// The latest reader is to go once it has what there is.
-    is_let_go: bool,
+    /// The latest reader is to be disconnected once it has all events.
+    is_disconnecting: bool,
     waker: Option<Waker>,
 }
 
-impl Transcript {
-    /// An empty one. Its id is not to be guessed. `None` where there is no randomness.
+impl EventLog {
+    /// An empty log with an id that cannot be guessed. `None` where there is no randomness.
     pub(super) fn new(polls: bool) -> Option<Self> {
         let mut random = [0; 16];
         getrandom::fill(&mut random).ok()?;
@@ -53,7 +53,7 @@ impl Transcript {
         for byte in random {
             write!(id, "{byte:02x}").ok()?;
         }
-        let transcript = Self {
+        let log = Self {
             id,
             polls,
             state: Mutex::default(),
@@ -61,50 +61,50 @@ impl Transcript {
             delivered: CancellationToken::new(),
         };
         if polls {
-            // An event without data: all that the client learns is where to come back.
-            transcript.push(|event| {
-                event.extend_from_slice(format!("retry: {RETRY}\ndata:\n\n").as_bytes())
+            // An event without data tells the client where to come back.
+            log.push(|event| {
+                event.extend_from_slice(format!("retry: {RETRY_INTERVAL_MS}\ndata:\n\n").as_bytes())
             });
         }
-        Some(transcript)
+        Some(log)
     }
 
     pub(super) fn id(&self) -> &str {
         &self.id
     }
 
-    /// Takes in what the call says.
-    pub(super) fn hear(&self, said: Said) {
-        match said {
-            Said::Message(message) => self.add(message.as_bytes()),
-            Said::Disconnect if self.polls => {
+    /// Takes in a message of the call.
+    pub(super) fn append(&self, message: ServerMessage) {
+        match message {
+            ServerMessage::Message(message) => self.append_line(message.as_bytes()),
+            ServerMessage::Disconnect if self.polls => {
                 let mut state = self.state();
-                state.is_let_go = true;
+                state.is_disconnecting = true;
                 state.wake();
             }
-            Said::Disconnect => {}
+            ServerMessage::Disconnect => {}
         }
     }
 
-    /// Adds a message of one line.
-    pub(super) fn add(&self, message: &[u8]) {
-        self.push(|event| write(event, message));
+    /// Appends a message of one line.
+    pub(super) fn append_line(&self, message: &[u8]) {
+        self.push(|event| write_event(event, message));
     }
 
-    /// Nothing comes any more.
+    /// Closes the log: no event follows.
     pub(super) fn end(&self) {
         let mut state = self.state();
         state.is_over = true;
         state.wake();
     }
 
-    /// Completes once nobody has read for `patience`.
-    pub(super) async fn abandoned(&self, patience: Duration) {
+    /// Completes once there was no reader for `timeout`.
+    pub(super) async fn abandoned(&self, timeout: Duration) {
         let mut is_read = self.is_read.subscribe();
         // The sender lives as long as we do, so there is always an answer.
         while is_read.wait_for(|is_read| !is_read).await.is_ok() {
             let back = is_read.wait_for(|is_read| *is_read);
-            if tokio::time::timeout(patience, back).await.is_err() {
+            if tokio::time::timeout(timeout, back).await.is_err() {
                 return;
             }
         }
@@ -121,19 +121,19 @@ impl Transcript {
         let mut event = format!("id: {}-{number}\n", self.id).into_bytes();
         write(&mut event);
         state.events.push_back(event.into());
-        if state.events.len() > KEPT {
+        if state.events.len() > MAX_KEPT_EVENTS {
             state.events.pop_front();
             state.first += 1;
         }
         state.wake();
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, LogState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl State {
+impl LogState {
     /// The number of the next event.
     fn end(&self) -> u64 {
         self.first + self.events.len() as u64
@@ -146,39 +146,39 @@ impl State {
     }
 }
 
-/// One connection that reads a transcript.
-pub(super) struct Reading {
-    transcript: Arc<Transcript>,
+/// One connection that reads a log.
+pub(in crate::http) struct Replay {
+    log: Arc<EventLog>,
     number: u64,
-    /// The number of the event that it has not seen yet.
+    /// The number of the first event that it has not seen.
     next: u64,
     keep_alive: Interval,
 }
 
-impl Reading {
-    /// Reads from the event `next` on, in place of whoever read before.
-    pub(super) fn of(transcript: &Arc<Transcript>, next: u64, keep_alive: Duration) -> Self {
-        let mut state = transcript.state();
+impl Replay {
+    /// Reads from the event `next` on, in place of the reader before.
+    pub(super) fn new(log: &Arc<EventLog>, next: u64, keep_alive: Duration) -> Self {
+        let mut state = log.state();
         state.reader += 1;
-        state.is_let_go &= state.reader == 1;
+        state.is_disconnecting &= state.reader == 1;
         state.wake();
-        transcript.is_read.send_replace(true);
+        log.is_read.send_replace(true);
         Self {
-            transcript: Arc::clone(transcript),
+            log: Arc::clone(log),
             number: state.reader,
             next,
             keep_alive: tokio::time::interval_at(Instant::now() + keep_alive, keep_alive),
         }
     }
 
-    pub(super) fn is_over(&self) -> bool {
-        let state = self.transcript.state();
+    pub(in crate::http) fn is_over(&self) -> bool {
+        let state = self.log.state();
         state.reader != self.number || (state.is_over && self.next >= state.end())
     }
 
-    /// The next piece: everything that is there, in one.
-    pub(super) fn poll_event(&mut self, cx: &mut Context<'_>) -> Poll<Option<Bytes>> {
-        let mut state = self.transcript.state();
+    /// The next piece of the body: all events that are there, in one.
+    pub(in crate::http) fn poll_event(&mut self, cx: &mut Context<'_>) -> Poll<Option<Bytes>> {
+        let mut state = self.log.state();
         if state.reader != self.number {
             return Poll::Ready(None);
         }
@@ -189,13 +189,13 @@ impl Reading {
             unseen.for_each(|event| piece.extend_from_slice(event));
             self.next = state.end();
             if state.is_over {
-                self.transcript.delivered.cancel();
+                self.log.delivered.cancel();
             }
             return Poll::Ready(Some(piece.into()));
         }
-        if state.is_over || state.is_let_go {
+        if state.is_over || state.is_disconnecting {
             if state.is_over {
-                self.transcript.delivered.cancel();
+                self.log.delivered.cancel();
             }
             return Poll::Ready(None);
         }
@@ -207,11 +207,11 @@ impl Reading {
     }
 }
 
-impl Drop for Reading {
+impl Drop for Replay {
     fn drop(&mut self) {
-        let state = self.transcript.state();
+        let state = self.log.state();
         if state.reader == self.number {
-            self.transcript.is_read.send_replace(false);
+            self.log.is_read.send_replace(false);
         }
     }
 }

@@ -1,8 +1,8 @@
 //! Streams that survive their connection (2025-11-25, "Resumability and Redelivery").
 //!
 //! A reply that becomes a stream in a session is kept until its client has all of it. A client that
-//! lost the connection, or that was let go because the work takes long, comes back with the id of
-//! the last event that it has and reads on.
+//! lost the connection, or was disconnected because the call takes long, comes back with the id of the
+//! last event that it has and reads on.
 
 use std::collections::HashMap;
 use std::pin::pin;
@@ -11,125 +11,125 @@ use std::time::Duration;
 
 use tokio::sync::mpsc::Receiver;
 
-use super::stream::{Said, Work};
-use super::transcript::{Reading, Transcript};
+use super::log::{EventLog, Replay};
+use super::stream::{InFlightCall, ServerMessage};
 
-/// How long a client that does not read may take to come back.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// Timeout for a client to come back.
+const RESUME_TIMEOUT: Duration = Duration::from_secs(60);
 /// Streams that are kept at the same time; more are streamed, but cannot be resumed.
-const MAX_KEPT: usize = 512;
+const MAX_KEPT_STREAMS: usize = 512;
 
 /// The streams that can be resumed.
 #[derive(Default)]
-pub(super) struct Streams {
-    kept: Mutex<HashMap<String, Kept>>,
+pub(in crate::http) struct ResumableStreams {
+    kept: Mutex<HashMap<String, KeptStream>>,
 }
 
-struct Kept {
-    /// The session that it belongs to.
+struct KeptStream {
+    /// The session that the stream belongs to.
     session: String,
-    transcript: Arc<Transcript>,
+    log: Arc<EventLog>,
 }
 
 /// The session of a stream, and how its events are sent.
-pub(super) struct Terms {
-    pub(super) session: String,
-    /// The client knows that it may be let go (2025-11-25 and later).
-    pub(super) polls: bool,
-    pub(super) keep_alive: Duration,
+pub(in crate::http) struct ReplayPolicy {
+    pub(in crate::http) session: String,
+    /// The client knows that it may be disconnected (2025-11-25 and later).
+    pub(in crate::http) polls: bool,
+    pub(in crate::http) keep_alive: Duration,
 }
 
-impl Streams {
+impl ResumableStreams {
     /// True if there is room for another one.
-    pub(super) fn has_room(&self) -> bool {
-        self.kept().len() < MAX_KEPT
+    pub(in crate::http) fn has_room(&self) -> bool {
+        self.kept().len() < MAX_KEPT_STREAMS
     }
 
-    /// Lets `work` run to its end, whoever reads what it says. `None` without randomness for an id.
-    pub(super) fn start(
+    /// Runs `call` to its end, with or without a reader. `None` without randomness for an id.
+    pub(in crate::http) fn start(
         self: &Arc<Self>,
-        terms: Terms,
-        said: Option<Said>,
-        messages: Receiver<Said>,
-        work: Work,
-    ) -> Option<Reading> {
-        let transcript = Arc::new(Transcript::new(terms.polls)?);
-        if let Some(said) = said {
-            transcript.hear(said);
+        terms: ReplayPolicy,
+        first: Option<ServerMessage>,
+        messages: Receiver<ServerMessage>,
+        call: InFlightCall,
+    ) -> Option<Replay> {
+        let log = Arc::new(EventLog::new(terms.polls)?);
+        if let Some(first) = first {
+            log.append(first);
         }
-        let kept = Kept {
+        let kept = KeptStream {
             session: terms.session,
-            transcript: Arc::clone(&transcript),
+            log: Arc::clone(&log),
         };
-        self.kept().insert(transcript.id().to_owned(), kept);
-        let reading = Reading::of(&transcript, 0, terms.keep_alive);
+        self.kept().insert(log.id().to_owned(), kept);
+        let reading = Replay::new(&log, 0, terms.keep_alive);
         let streams = Arc::clone(self);
         tokio::spawn(async move {
-            record(&transcript, messages, work).await;
+            record(&log, messages, call).await;
             tokio::select! {
-                () = transcript.delivered() => {}
-                () = tokio::time::sleep(PATIENCE) => {}
+                () = log.delivered() => {}
+                () = tokio::time::sleep(RESUME_TIMEOUT) => {}
             }
-            streams.kept().remove(transcript.id());
+            streams.kept().remove(log.id());
         });
         Some(reading)
     }
 
     /// The rest of a stream of `session` after the event `last`; `None` if there is nothing left to
-    /// read. Whoever read it until now stops.
-    pub(super) fn resume(
+    /// read. The reader before stops.
+    pub(in crate::http) fn resume(
         &self,
         session: &str,
         last: &str,
         keep_alive: Duration,
-    ) -> Option<Reading> {
+    ) -> Option<Replay> {
         let (id, number) = last.split_once('-')?;
         let number: u64 = number.parse().ok()?;
         let kept = self.kept();
         let kept = kept.get(id).filter(|kept| kept.session == session)?;
         let next = number.checked_add(1)?;
-        Some(Reading::of(&kept.transcript, next, keep_alive))
+        Some(Replay::new(&kept.log, next, keep_alive))
     }
 
     /// Forgets what an ended session has left.
-    pub(super) fn forget(&self, session: &str) {
+    pub(in crate::http) fn forget(&self, session: &str) {
         self.kept().retain(|_, kept| {
             let stays = kept.session != session;
             if !stays {
-                kept.transcript.end();
+                kept.log.end();
             }
             stays
         });
     }
 
-    fn kept(&self) -> MutexGuard<'_, HashMap<String, Kept>> {
+    fn kept(&self) -> MutexGuard<'_, HashMap<String, KeptStream>> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Writes down what the call says, then its answer.
-async fn record(transcript: &Transcript, mut messages: Receiver<Said>, mut work: Work) {
-    let mut abandoned = pin!(transcript.abandoned(PATIENCE));
-    let mut is_left = false;
+/// Logs the messages of the call, then its answer.
+async fn record(log: &EventLog, mut messages: Receiver<ServerMessage>, mut call: InFlightCall) {
+    let mut abandoned = pin!(log.abandoned(RESUME_TIMEOUT));
+    let mut is_abandoned = false;
     let answer = loop {
         tokio::select! {
             biased;
-            Some(said) = messages.recv() => transcript.hear(said),
-            answer = &mut work => break answer,
-            () = &mut abandoned, if !is_left => {
-                work.leave();
-                is_left = true;
+            Some(message) = messages.recv() => log.append(message),
+            answer = &mut call => break answer,
+            () = &mut abandoned, if !is_abandoned => {
+                call.client_gone();
+                is_abandoned = true;
             }
         }
     };
-    // What it said in the same breath goes out before its answer.
-    while let Ok(said) = messages.try_recv() {
-        transcript.hear(said);
+    // Messages that were queued together with the answer go out before it.
+    while let Ok(message) = messages.try_recv() {
+        log.append(message);
     }
     if let Some(line) = answer.into_line() {
-        transcript.add(&line);
+        log.append_line(&line);
     }
-    transcript.end();
+    log.end();
 }
 
 #[cfg(test)]
@@ -141,13 +141,13 @@ mod tests {
     use tokio::sync::oneshot;
     use tokio_util::sync::CancellationToken;
 
-    use super::super::stream::Outbox;
+    use super::super::stream::MessageSender;
     use super::*;
 
     const KEEP_ALIVE: Duration = Duration::from_secs(15);
 
-    fn terms(polls: bool) -> Terms {
-        Terms {
+    fn policy(polls: bool) -> ReplayPolicy {
+        ReplayPolicy {
             session: "s".into(),
             polls,
             keep_alive: KEEP_ALIVE,
@@ -160,7 +160,7 @@ mod tests {
         answer
     }
 
-    async fn piece(reading: &mut Reading) -> Option<String> {
+    async fn piece(reading: &mut Replay) -> Option<String> {
         let piece = poll_fn(|cx| reading.poll_event(cx)).await?;
         Some(String::from_utf8(piece.to_vec()).unwrap())
     }
@@ -172,9 +172,9 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_client_that_was_let_go_comes_back_for_the_answer() {
-        let streams = Arc::new(Streams::default());
-        let (outbox, messages) = Outbox::new();
+    async fn disconnected_client_resumes_and_gets_the_answer() {
+        let streams = Arc::new(ResumableStreams::default());
+        let (outbox, messages) = MessageSender::new();
         let (go_on, wait) = oneshot::channel::<()>();
         outbox.notify("{\"n\":1}".into());
         outbox.disconnect();
@@ -183,8 +183,8 @@ mod tests {
             outbox.notify("{\"n\":2}".into());
             answer()
         };
-        let work = Work::new(work, CancellationToken::new());
-        let started = streams.start(terms(true), None, messages, work);
+        let work = InFlightCall::new(work, CancellationToken::new());
+        let started = streams.start(policy(true), None, messages, work);
         let mut reading = started.unwrap();
         let mut pieces = String::new();
         while let Some(piece) = piece(&mut reading).await {
@@ -216,13 +216,13 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn nothing_is_kept_for_ever_and_older_clients_are_not_let_go() {
-        let streams = Arc::new(Streams::default());
-        let (outbox, messages) = Outbox::new();
+    async fn streams_expire_and_older_clients_are_not_disconnected() {
+        let streams = Arc::new(ResumableStreams::default());
+        let (outbox, messages) = MessageSender::new();
         outbox.disconnect();
         outbox.notify("{\"n\":1}".into());
-        let work = Work::new(async { answer() }, CancellationToken::new());
-        let started = streams.start(terms(false), None, messages, work);
+        let work = InFlightCall::new(async { answer() }, CancellationToken::new());
+        let started = streams.start(policy(false), None, messages, work);
         let mut reading = started.unwrap();
         let first = piece(&mut reading).await.unwrap();
         assert!(
@@ -230,14 +230,14 @@ mod tests {
             "{first}"
         );
         drop(reading);
-        tokio::time::sleep(PATIENCE + Duration::from_secs(1)).await;
+        tokio::time::sleep(RESUME_TIMEOUT + Duration::from_secs(1)).await;
         assert!(streams.kept().is_empty());
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_client_that_stays_away_is_given_up() {
-        let streams = Arc::new(Streams::default());
-        let (outbox, messages) = Outbox::new();
+    async fn call_of_a_client_that_stays_away_is_cancelled() {
+        let streams = Arc::new(ResumableStreams::default());
+        let (outbox, messages) = MessageSender::new();
         let left = CancellationToken::new();
         let waiting = left.clone();
         let work = async move {
@@ -245,16 +245,21 @@ mod tests {
             waiting.cancelled().await;
             answer()
         };
-        let started = streams.start(terms(true), None, messages, Work::new(work, left.clone()));
+        let started = streams.start(
+            policy(true),
+            None,
+            messages,
+            InFlightCall::new(work, left.clone()),
+        );
         let mut reading = started.unwrap();
         let last = last_id(&piece(&mut reading).await.unwrap());
         drop(reading);
-        tokio::time::sleep(PATIENCE / 2).await;
+        tokio::time::sleep(RESUME_TIMEOUT / 2).await;
         let reading = streams.resume("s", &last, KEEP_ALIVE).unwrap();
-        tokio::time::sleep(PATIENCE * 2).await;
+        tokio::time::sleep(RESUME_TIMEOUT * 2).await;
         assert!(!left.is_cancelled());
         drop(reading);
-        tokio::time::sleep(PATIENCE + Duration::from_secs(1)).await;
+        tokio::time::sleep(RESUME_TIMEOUT + Duration::from_secs(1)).await;
         assert!(left.is_cancelled());
     }
 }

@@ -1,8 +1,8 @@
-//! Threads for connections of which each request waits for another server.
+//! Worker threads for connections whose requests wait for another server.
 //!
-//! A connection stays where it was put, with its timers and all that works for it: what comes for it
-//! wakes nobody else, which a pool of threads that share their work does again and again. Where
-//! requests are answered at once, such a pool is the faster one.
+//! A connection stays on its thread, with its timers and tasks, so that input for it wakes no other
+//! thread; a work-stealing pool does that again and again. Where requests are answered at once, such a
+//! pool is the faster one.
 
 use std::io;
 use std::sync::Arc;
@@ -12,8 +12,8 @@ use std::thread;
 use tokio::runtime::{Builder, Handle};
 use tokio_util::sync::CancellationToken;
 
-/// One thread for each processor, each with a runtime of its own. Dropping them ends them, and with
-/// them whatever they are still at.
+/// One thread for each processor, each with its own runtime. Dropping them ends them and the work that is
+/// left on them.
 pub struct Workers {
     workers: Vec<Arc<Worker>>,
     end: CancellationToken,
@@ -24,8 +24,8 @@ struct Worker {
     connections: AtomicUsize,
 }
 
-/// A connection's place at a worker, until it is dropped.
-pub(super) struct Place(Arc<Worker>);
+/// The place of a connection at a worker, until it is dropped.
+pub(in crate::http) struct Place(Arc<Worker>);
 
 impl Workers {
     /// Starts the threads.
@@ -45,7 +45,7 @@ impl Workers {
     }
 
     /// A place at the worker that has the fewest connections.
-    pub(super) fn place(&self) -> Place {
+    pub(in crate::http) fn place(&self) -> Place {
         let connections = |worker: &&Arc<Worker>| worker.connections.load(Ordering::Relaxed);
         let chosen = self.workers.iter().min_by_key(connections);
         let worker = Arc::clone(chosen.unwrap_or(&self.workers[0]));
@@ -72,8 +72,8 @@ impl Worker {
 }
 
 impl Place {
-    /// Where that is.
-    pub(super) fn runtime(&self) -> Handle {
+    /// The runtime of that worker.
+    pub(in crate::http) fn runtime(&self) -> Handle {
         self.0.runtime.clone()
     }
 }
@@ -95,7 +95,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_has_the_fewest_gets_the_next() {
+    fn connection_goes_to_the_worker_with_the_fewest() {
         let workers = Workers::start().unwrap();
         let count = workers.workers.len();
         let mut places: Vec<_> = (0..2 * count).map(|_| workers.place()).collect();

@@ -1,0 +1,25 @@
+//! HTTP: a listener that slow, broken and hostile clients cannot hurt.
+//!
+//! Top to bottom: [`Listener`] accepts connections, which live in `connection`. `router` authenticates a
+//! request ([`Guard`], `rate`) and routes it by its path. `mcp` answers those to `/mcp`: it opens the
+//! `session`, reads the `body`, calls the server and writes the `reply`, as one JSON body or as a stream
+//! of `events`.
+
+mod body;
+mod connection;
+mod events;
+mod guard;
+mod headers;
+mod limits;
+mod listener;
+mod mcp;
+mod metrics;
+mod rate;
+mod reply;
+mod router;
+mod session;
+
+pub use connection::Workers;
+pub use guard::Guard;
+pub use limits::Limits;
+pub use listener::Listener;

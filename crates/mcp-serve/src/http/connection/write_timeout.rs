@@ -1,0 +1,146 @@
+//! A TCP stream whose writes time out while the client does not read, and which closes so that a
+//! client that is still sending can read the last response.
+
+use std::future::Future as _;
+use std::io;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::TcpStream;
+use tokio::net::tcp::OwnedReadHalf;
+use tokio::time::Sleep;
+
+use super::write_buffer::WriteBuffer;
+
+/// A TCP stream with a write timeout.
+pub(in crate::http) struct WriteTimeout {
+    stream: OwnedReadHalf,
+    writer: Writer,
+    closing: Closing,
+}
+
+/// The write half. Flushed when the task of the connection yields; that task alone takes the lock.
+#[derive(Clone)]
+pub(in crate::http) struct Writer(Arc<Mutex<WriteBuffer>>);
+
+/// Closing a socket with unread bytes resets the connection, and the reset discards the response that
+/// said why: 413, 431. So the input of a refused client is read and dropped, up to a limit.
+enum Closing {
+    Open,
+    /// Our side is closed; the client may still be sending.
+    Shutdown,
+    /// The client is still sending.
+    Lingering {
+        until: Pin<Box<Sleep>>,
+        left: usize,
+    },
+}
+
+/// Time for which a client may go on sending after our end, and bytes that are read meanwhile.
+const LINGER_TIMEOUT: Duration = Duration::from_secs(1);
+const MAX_LINGER_BYTES: usize = 16 * 1024 * 1024;
+
+impl WriteTimeout {
+    /// Wraps `stream`, whose writes fail once the client has taken nothing for `timeout`; and the writer
+    /// that flushes it.
+    pub(in crate::http) fn new(stream: TcpStream, timeout: Duration) -> (Self, Writer) {
+        let (stream, out) = stream.into_split();
+        let writer = Writer(Arc::new(Mutex::new(WriteBuffer::new(out, timeout))));
+        let stream = Self {
+            stream,
+            writer: writer.clone(),
+            closing: Closing::Open,
+        };
+        (stream, writer)
+    }
+
+    /// Drops the input of the client; done at once where there is none.
+    fn linger(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        let mut dropped_input = [0; 8 * 1024];
+        loop {
+            let mut buffer = ReadBuf::new(&mut dropped_input);
+            let read = Pin::new(&mut self.stream).poll_read(cx, &mut buffer);
+            let dropped = buffer.filled().len();
+            match (&mut self.closing, read) {
+                (Closing::Lingering { until, .. }, Poll::Pending) => {
+                    return until.as_mut().poll(cx);
+                }
+                (_, Poll::Pending | Poll::Ready(Err(_))) => return Poll::Ready(()),
+                _ if dropped == 0 => return Poll::Ready(()),
+                (Closing::Lingering { left, .. }, _) if *left < dropped => return Poll::Ready(()),
+                (Closing::Lingering { left, .. }, _) => *left -= dropped,
+                (Closing::Open | Closing::Shutdown, _) => {
+                    let until = Box::pin(tokio::time::sleep(LINGER_TIMEOUT));
+                    let left = MAX_LINGER_BYTES;
+                    self.closing = Closing::Lingering { until, left };
+                }
+            }
+        }
+    }
+}
+
+impl Writer {
+    /// Sends the buffered bytes.
+    pub(in crate::http) fn poll_send(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.buffer().poll_send(cx)
+    }
+
+    /// True while the client reads nothing.
+    pub(super) fn is_stuck(&self) -> bool {
+        self.buffer().is_stuck()
+    }
+
+    fn buffer(&self) -> MutexGuard<'_, WriteBuffer> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl AsyncRead for WriteTimeout {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_read(cx, buffer)
+    }
+}
+
+impl AsyncWrite for WriteTimeout {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        self.writer
+            .buffer()
+            .poll_write(cx, &[io::IoSlice::new(bytes)])
+    }
+
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        slices: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        self.writer.buffer().poll_write(cx, slices)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        true
+    }
+
+    /// Does nothing: [`Writer`] flushes when the task yields.
+    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        if matches!(self.closing, Closing::Open) {
+            ready!(self.writer.buffer().poll_shutdown(cx))?;
+            self.closing = Closing::Shutdown;
+        }
+        self.linger(cx).map(Ok)
+    }
+}

@@ -1,0 +1,281 @@
+//! A reply as a stream of server-sent events: for requests whose call has something to say before
+//! its result (specification, "Streamable HTTP").
+
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use bytes::Bytes;
+use mcp_core::server::Answer;
+use mcp_core::tool::Peer;
+use tokio::sync::mpsc;
+use tokio::time::{Instant, Interval};
+use tokio_util::sync::CancellationToken;
+
+/// Notifications queued for a client that does not read; more are dropped.
+const MAX_QUEUED_MESSAGES: usize = 64;
+
+/// A request that is being answered.
+///
+/// A client that disconnects cancels its request in the modern era, and does not before it. Either
+/// way the call goes on without a reader, to its end or until it has cleaned up.
+pub(in crate::http) struct InFlightCall {
+    /// `None` once it was answered.
+    answer: Option<Pin<Box<dyn Future<Output = Answer> + Send>>>,
+    client_gone: CancellationToken,
+}
+
+impl InFlightCall {
+    /// `client_gone` is cancelled when the client disconnects.
+    pub(in crate::http) fn new(
+        answer: impl Future<Output = Answer> + Send + 'static,
+        client_gone: CancellationToken,
+    ) -> Self {
+        Self {
+            answer: Some(Box::pin(answer)),
+            client_gone,
+        }
+    }
+
+    /// Tells the call that its client has disconnected.
+    pub(in crate::http) fn client_gone(&self) {
+        self.client_gone.cancel();
+    }
+
+    fn is_done(&self) -> bool {
+        self.answer.is_none()
+    }
+}
+
+impl Future for InFlightCall {
+    type Output = Answer;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Answer> {
+        let Some(answer) = &mut self.answer else {
+            return Poll::Pending;
+        };
+        let answer = ready!(answer.as_mut().poll(cx));
+        self.answer = None;
+        Poll::Ready(answer)
+    }
+}
+
+impl Drop for InFlightCall {
+    fn drop(&mut self) {
+        let Some(answer) = self.answer.take() else {
+            return;
+        };
+        self.client_gone.cancel();
+        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+            runtime.spawn(answer);
+        }
+    }
+}
+
+/// A message of the server before its answer.
+pub(in crate::http) enum ServerMessage {
+    /// A message to the client, of one line.
+    Message(String),
+    /// The connection is not needed for a while.
+    Disconnect,
+}
+
+impl ServerMessage {
+    /// The message to write, on a stream that cannot be resumed: there the connection stays.
+    pub(in crate::http) fn into_event(self) -> Option<Vec<u8>> {
+        match self {
+            Self::Message(message) => Some(message.into_bytes()),
+            Self::Disconnect => None,
+        }
+    }
+}
+
+/// The way back to the client while its request is being answered.
+pub(in crate::http) struct MessageSender(mpsc::Sender<ServerMessage>);
+
+impl MessageSender {
+    pub(in crate::http) fn new() -> (Self, mpsc::Receiver<ServerMessage>) {
+        let (sender, receiver) = mpsc::channel(MAX_QUEUED_MESSAGES);
+        (Self(sender), receiver)
+    }
+}
+
+impl Peer for MessageSender {
+    fn notify(&self, message: String) {
+        let _ = self.0.try_send(ServerMessage::Message(message));
+    }
+
+    fn disconnect(&self) {
+        let _ = self.0.try_send(ServerMessage::Disconnect);
+    }
+}
+
+/// The first thing that a call comes up with.
+pub(in crate::http) enum FirstEvent {
+    Answer(Answer),
+    Message(ServerMessage),
+    /// Neither was there at once.
+    Nothing,
+}
+
+impl FirstEvent {
+    /// Waits for it only if `may_wait`: a client that reads nothing but events gets its stream at once.
+    pub(in crate::http) async fn next(
+        call: &mut InFlightCall,
+        messages: &mut mpsc::Receiver<ServerMessage>,
+        may_wait: bool,
+    ) -> Self {
+        std::future::poll_fn(|cx| {
+            if let Poll::Ready(answer) = Pin::new(&mut *call).poll(cx) {
+                // A message that was queued together with the answer goes out before it.
+                let Ok(message @ ServerMessage::Message(_)) = messages.try_recv() else {
+                    return Poll::Ready(Self::Answer(answer));
+                };
+                call.answer = Some(Box::pin(std::future::ready(answer)));
+                return Poll::Ready(Self::Message(message));
+            }
+            match messages.poll_recv(cx) {
+                Poll::Ready(Some(message)) => Poll::Ready(Self::Message(message)),
+                _ if may_wait => Poll::Pending,
+                _ => Poll::Ready(Self::Nothing),
+            }
+        })
+        .await
+    }
+}
+
+/// The events of one reply: the messages of the call, then its answer.
+pub(in crate::http) struct EventStream {
+    call: InFlightCall,
+    messages: mpsc::Receiver<ServerMessage>,
+    keep_alive: Interval,
+    first: Option<Bytes>,
+}
+
+impl EventStream {
+    /// Starts with `first`, goes on with `messages` and ends with the answer of `call`.
+    pub(in crate::http) fn new(
+        first: Option<Vec<u8>>,
+        messages: mpsc::Receiver<ServerMessage>,
+        call: InFlightCall,
+        keep_alive: Duration,
+    ) -> Self {
+        let keep_alive = tokio::time::interval_at(Instant::now() + keep_alive, keep_alive);
+        let first = first.map(|message| {
+            let mut event = Vec::new();
+            write_event(&mut event, &message);
+            event.into()
+        });
+        Self {
+            call,
+            messages,
+            keep_alive,
+            first,
+        }
+    }
+
+    pub(in crate::http) fn is_over(&self) -> bool {
+        self.call.is_done() && self.first.is_none()
+    }
+
+    /// The next piece of the body: all events that are ready, in one.
+    pub(in crate::http) fn poll_event(&mut self, cx: &mut Context<'_>) -> Poll<Option<Bytes>> {
+        if let Some(first) = self.first.take() {
+            return Poll::Ready(Some(first));
+        }
+        if self.call.is_done() {
+            return Poll::Ready(None);
+        }
+        let mut piece = Vec::new();
+        let answer = Pin::new(&mut self.call).poll(cx);
+        // After the call was polled: what it has queued just now goes out before its answer.
+        while let Poll::Ready(Some(message)) = self.messages.poll_recv(cx) {
+            if let Some(message) = message.into_event() {
+                write_event(&mut piece, &message);
+            }
+        }
+        if let Poll::Ready(answer) = answer {
+            if let Some(line) = answer.into_line() {
+                write_event(&mut piece, &line);
+            }
+        } else if piece.is_empty() && self.keep_alive.poll_tick(cx).is_ready() {
+            piece.extend_from_slice(b":\n\n");
+        }
+        match (piece.is_empty(), self.call.is_done()) {
+            (false, _) => Poll::Ready(Some(piece.into())),
+            (true, true) => Poll::Ready(None),
+            (true, false) => Poll::Pending,
+        }
+    }
+}
+
+/// Writes one event. The message is one line: its line breaks were white space.
+pub(in crate::http) fn write_event(piece: &mut Vec<u8>, message: &[u8]) {
+    piece.extend_from_slice(b"event: message\ndata: ");
+    piece.extend_from_slice(message);
+    piece.extend_from_slice(b"\n\n");
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::poll_fn;
+    use std::sync::Arc;
+
+    use super::*;
+
+    fn answer(body: &str) -> Answer {
+        Answer {
+            status: 200,
+            body: Some(body.as_bytes().to_vec()),
+            agreed: None,
+        }
+    }
+
+    #[tokio::test]
+    async fn message_queued_together_with_the_answer_comes_first() {
+        let (outbox, mut messages) = MessageSender::new();
+        let mut work = InFlightCall::new(
+            async move {
+                outbox.notify("{}".into());
+                answer("{}")
+            },
+            CancellationToken::new(),
+        );
+        let first = FirstEvent::next(&mut work, &mut messages, true).await;
+        assert!(matches!(
+            first,
+            FirstEvent::Message(ServerMessage::Message(_))
+        ));
+        assert_eq!(work.await.body.as_deref(), Some(&b"{}"[..]));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn messages_precede_the_answer_and_comments_fill_the_silence() {
+        let (outbox, messages) = MessageSender::new();
+        let work = InFlightCall::new(
+            async move {
+                let outbox: Arc<dyn Peer> = Arc::new(outbox);
+                outbox.notify("{\"n\":1}".into());
+                tokio::time::sleep(Duration::from_secs(20)).await;
+                outbox.notify("{\"n\":2}".into());
+                answer("{\"result\":\n1}")
+            },
+            CancellationToken::new(),
+        );
+        let mut stream = EventStream::new(None, messages, work, Duration::from_secs(15));
+        let mut pieces = Vec::new();
+        while let Some(piece) = poll_fn(|cx| stream.poll_event(cx)).await {
+            pieces.push(String::from_utf8(piece.to_vec()).unwrap());
+        }
+        assert_eq!(
+            pieces,
+            [
+                "event: message\ndata: {\"n\":1}\n\n",
+                ":\n\n",
+                "event: message\ndata: {\"n\":2}\n\nevent: message\ndata: {\"result\": 1}\n\n",
+            ]
+        );
+        assert!(stream.is_over());
+    }
+}

@@ -1,0 +1,273 @@
+//! One `POST /mcp`, top to bottom: admit, open the session, read the body, call the server, reply.
+//! (`router` has authenticated it before.)
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::header::{HeaderMap, HeaderValue};
+use http::{Response, StatusCode};
+use hyper::body::Incoming as RequestBody;
+use mcp_core::era::{Era, Hints};
+use mcp_core::error::Error;
+use mcp_core::server::{Agreed, Answer, Incoming};
+use mcp_core::tool::{Call, Peer};
+use serde_json::json;
+use tokio::sync::OwnedSemaphorePermit;
+use tokio::sync::mpsc::Receiver;
+use tokio_util::sync::CancellationToken;
+
+use super::super::body::{self, BodyError};
+use super::super::events::{
+    EventStream, FirstEvent, InFlightCall, MessageSender, ReplayPolicy, ServerMessage,
+};
+use super::super::headers::{
+    Accepts, SESSION, hints, is_json, is_subscription, params, session_id,
+};
+use super::super::reply::{self, Reply};
+use super::super::session::Session;
+use super::{Client, McpEndpoint};
+
+/// A request of which the head was read.
+pub(super) struct Post<'a> {
+    endpoint: &'a McpEndpoint,
+    client: Client<'a>,
+    headers: HeaderMap,
+    /// By the headers alone.
+    era: Era,
+}
+
+/// The reason why there is no call.
+enum Refusal {
+    AtLimit,
+    NotJson,
+    Body(BodyError),
+    SessionNotFound,
+}
+
+/// A call that was started and not yet answered.
+struct PendingReply<'a> {
+    endpoint: &'a McpEndpoint,
+    principal: &'a str,
+    accepts: Accepts,
+    /// Where the stream of this call can be resumed.
+    replay: Option<ReplayPolicy>,
+    /// The client only listens from now on (2026-07-28, "subscriptions/listen").
+    is_subscription: bool,
+    call: InFlightCall,
+}
+
+impl<'a> Post<'a> {
+    pub(super) fn new(endpoint: &'a McpEndpoint, client: Client<'a>, headers: HeaderMap) -> Self {
+        let era = match client.sends_mcp_headers {
+            true => Era::of_unreadable(&hints(&headers)),
+            false => Era::Plain,
+        };
+        Self {
+            endpoint,
+            client,
+            headers,
+            era,
+        }
+    }
+
+    pub(super) async fn answer(self, body: RequestBody) -> Response<Reply> {
+        let (session, body, permit) = match self.receive(body).await {
+            Ok(received) => received,
+            Err(refusal) => return self.refuse(refusal),
+        };
+        let (reply, messages) = self.call(session, body, permit);
+        reply.send(messages).await
+    }
+
+    /// Takes the request in. The order is that of the cost: a request that must be refused is refused
+    /// before its body is read.
+    async fn receive(
+        &self,
+        body: RequestBody,
+    ) -> Result<(Option<Session>, Bytes, OwnedSemaphorePermit), Refusal> {
+        self.admit()?;
+        let session = self.session()?;
+        let body = body::read(body, &self.endpoint.limits)
+            .await
+            .map_err(Refusal::Body)?;
+        // Not before the body is there: one that trickles in must not take the place of another.
+        let permit = Arc::clone(&self.endpoint.in_flight).try_acquire_owned();
+        Ok((session, body, permit.map_err(|_| Refusal::AtLimit)?))
+    }
+
+    /// Refuses a request that has no chance to be worked on.
+    fn admit(&self) -> Result<(), Refusal> {
+        if self.endpoint.in_flight.available_permits() == 0 {
+            return Err(Refusal::AtLimit);
+        }
+        if !is_json(&self.headers) {
+            return Err(Refusal::NotJson);
+        }
+        Ok(())
+    }
+
+    /// Opens the session that the request names. The modern era has none and ignores their ids.
+    fn session(&self) -> Result<Option<Session>, Refusal> {
+        if !self.client.sends_mcp_headers || self.era == Era::Modern {
+            return Ok(None);
+        }
+        let Some(id) = session_id(&self.headers) else {
+            return Ok(None);
+        };
+        let session = self.endpoint.sessions.open(id, self.client.principal);
+        session.map(Some).ok_or(Refusal::SessionNotFound)
+    }
+
+    /// Hands the message to the server, with a way back to the client if that reads events.
+    fn call(
+        self,
+        session: Option<Session>,
+        body: Bytes,
+        permit: OwnedSemaphorePermit,
+    ) -> (PendingReply<'a>, Option<Receiver<ServerMessage>>) {
+        let Self {
+            endpoint,
+            client,
+            headers,
+            era,
+        } = self;
+        let accepts = Accepts::new(&headers);
+        let (peer, messages) = accepts.events.then(MessageSender::new).unzip();
+        let peer = peer.map(|sender| Arc::new(sender) as Arc<dyn Peer>);
+        let replay = session
+            .as_ref()
+            .map(|session| session.replay_policy(endpoint.limits.keep_alive));
+        let principal = Some(client.principal).filter(|name| !name.is_empty());
+        let caller = principal.or(session.as_ref().map(Session::id));
+        let client_gone = CancellationToken::new();
+        // Before the modern era a client that disconnects cancels nothing.
+        let cancelled = (era == Era::Modern).then(|| client_gone.clone());
+        let call = Call::new(cancelled, peer).of(caller.map(Arc::from), client_gone.clone());
+        let only_waits = client.sends_mcp_headers && is_subscription(&headers);
+        // A subscription only waits: the limit of connections bounds those.
+        let permit = (!only_waits).then_some(permit);
+        let server = Arc::clone(&endpoint.server);
+        let answer = async move {
+            let connection = session
+                .as_ref()
+                .map(|session| Arc::clone(&session.connection));
+            let none = HeaderMap::new();
+            let headers = match client.sends_mcp_headers {
+                true => &headers,
+                false => &none,
+            };
+            let params = params(headers);
+            let hints = Hints {
+                params: &params,
+                ..hints(headers)
+            };
+            let answer = server
+                .handle(Incoming {
+                    frame: &body,
+                    hints,
+                    connection,
+                    call,
+                })
+                .await;
+            drop(permit);
+            answer
+        };
+        let reply = PendingReply {
+            endpoint,
+            principal: client.principal,
+            accepts,
+            replay,
+            is_subscription: only_waits && era == Era::Modern,
+            call: InFlightCall::new(answer, client_gone),
+        };
+        (reply, messages)
+    }
+
+    fn refuse(&self, refusal: Refusal) -> Response<Reply> {
+        let error = match refusal {
+            Refusal::AtLimit => return reply::busy(),
+            Refusal::NotJson => {
+                let body = json!({"error": "send the message as Content-Type: application/json"});
+                return reply::json(StatusCode::UNSUPPORTED_MEDIA_TYPE, body.to_string());
+            }
+            Refusal::Body(BodyError::TooSlow) => return reply::empty(StatusCode::REQUEST_TIMEOUT),
+            Refusal::Body(BodyError::Broken) => return reply::empty(StatusCode::BAD_REQUEST),
+            Refusal::Body(BodyError::TooLarge) => Error::TooLarge(self.endpoint.limits.body),
+            Refusal::SessionNotFound => Error::SessionNotFound,
+        };
+        reply::refused(&error, self.era, self.endpoint.server.profile())
+    }
+}
+
+impl PendingReply<'_> {
+    /// Replies as JSON where the answer comes first and the client reads JSON; with a stream of events
+    /// where the call has something to say before.
+    async fn send(mut self, messages: Option<Receiver<ServerMessage>>) -> Response<Reply> {
+        let Some(mut messages) = messages else {
+            let answer = (&mut self.call).await;
+            return self.json(answer);
+        };
+        let may_wait = self.accepts.json;
+        match FirstEvent::next(&mut self.call, &mut messages, may_wait).await {
+            FirstEvent::Answer(answer) if self.accepts.json || answer.status != 200 => {
+                self.json(answer)
+            }
+            FirstEvent::Answer(answer) => {
+                let session = self.new_session(answer.agreed);
+                let events = self.events(answer.into_line(), messages);
+                with_session(reply::events(events), session)
+            }
+            FirstEvent::Message(message) if self.is_subscription => {
+                reply::idle_stream(self.events(message.into_event(), messages))
+            }
+            FirstEvent::Message(message) => self.stream(Some(message), messages),
+            FirstEvent::Nothing => self.stream(None, messages),
+        }
+    }
+
+    fn json(&self, answer: Answer) -> Response<Reply> {
+        let status = StatusCode::from_u16(answer.status).unwrap_or(StatusCode::OK);
+        let response = match answer.body {
+            Some(body) => reply::json(status, body),
+            None => reply::empty(status),
+        };
+        with_session(response, self.new_session(answer.agreed))
+    }
+
+    /// A stream that can be resumed, where there is a session to resume it in and room for it.
+    fn stream(
+        mut self,
+        first: Option<ServerMessage>,
+        messages: Receiver<ServerMessage>,
+    ) -> Response<Reply> {
+        let streams = &self.endpoint.streams;
+        match self.replay.take().filter(|_| streams.has_room()) {
+            Some(policy) => match streams.start(policy, first, messages, self.call) {
+                Some(replay) => reply::resumable(replay),
+                None => reply::busy(),
+            },
+            None => {
+                let first = first.and_then(ServerMessage::into_event);
+                reply::events(self.events(first, messages))
+            }
+        }
+    }
+
+    /// A stream that ends with its connection.
+    fn events(self, first: Option<Vec<u8>>, messages: Receiver<ServerMessage>) -> EventStream {
+        EventStream::new(first, messages, self.call, self.endpoint.limits.keep_alive)
+    }
+
+    /// The id of the session that an `initialize` has agreed on.
+    fn new_session(&self, agreed: Option<Agreed>) -> Option<HeaderValue> {
+        let id = self.endpoint.sessions.mint(agreed?, self.principal)?;
+        HeaderValue::try_from(id).ok()
+    }
+}
+
+fn with_session(mut response: Response<Reply>, session: Option<HeaderValue>) -> Response<Reply> {
+    if let Some(id) = session {
+        response.headers_mut().insert(SESSION, id);
+    }
+    response
+}

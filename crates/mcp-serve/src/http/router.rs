@@ -1,0 +1,156 @@
+//! The paths of a server: authenticates a request, limits its rate, and routes it.
+
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use std::time::Instant;
+
+use http::header::HeaderMap;
+use http::{Method, Request, Response, StatusCode};
+use hyper::body::Incoming as RequestBody;
+use mcp_core::error::Error;
+use mcp_core::server::Server;
+use mcp_core::sign::Signer;
+use serde_json::{Value, json};
+
+use super::guard::Guard;
+use super::headers::{Accepts, SESSION, check_unambiguous};
+use super::limits::Limits;
+use super::mcp::{Client, McpEndpoint};
+use super::metrics;
+use super::rate::RateLimit;
+use super::reply::{self, Reply};
+
+pub(super) struct Router {
+    guard: Guard,
+    rate: Option<RateLimit>,
+    mcp: McpEndpoint,
+    address: SocketAddr,
+}
+
+impl Router {
+    pub(super) fn new(
+        server: Arc<Server>,
+        guard: Guard,
+        signer: Signer,
+        limits: Limits,
+        address: SocketAddr,
+    ) -> Self {
+        Self {
+            guard,
+            rate: limits.rate.map(RateLimit::new),
+            mcp: McpEndpoint::new(server, signer, limits),
+            address,
+        }
+    }
+
+    pub(super) async fn answer(
+        &self,
+        request: Request<RequestBody>,
+        peer: IpAddr,
+    ) -> Response<Reply> {
+        let headers = request.headers();
+        let client = match self.authenticate(&request, peer) {
+            Ok(client) => client,
+            Err(error) => {
+                tracing::debug!(kind = error.kind(), "refused");
+                return self.mcp.refuse(headers, &error);
+            }
+        };
+        match (request.method(), request.uri().path()) {
+            (&Method::POST, "/mcp") => self.mcp.post(request, client).await,
+            (&Method::GET, "/mcp") if names_session(headers) && Accepts::new(headers).events => {
+                self.mcp.get(headers, client)
+            }
+            (&Method::DELETE, "/mcp") if names_session(headers) => self.mcp.delete(headers, client),
+            (_, "/mcp") => reply::method_not_allowed(&self.help()),
+            (&Method::GET | &Method::HEAD, "/healthz") => {
+                reply::json(StatusCode::OK, r#"{"status":"ok"}"#)
+            }
+            (&Method::GET | &Method::HEAD, "/readyz") => self.ready(),
+            (&Method::GET | &Method::HEAD, "/metrics") => reply::text(metrics::render(
+                self.mcp.server(),
+                self.mcp.calls_in_flight(),
+            )),
+            _ => reply::json(StatusCode::NOT_FOUND, format!("{:#}\n", self.help())),
+        }
+    }
+
+    /// Checks who sends a request, by its head alone. `/mcp` without a message or a session, and the
+    /// state of health, need no token: they reveal nothing about the service.
+    ///
+    /// # Errors
+    /// `Forbidden`, `Unauthorized`, `HeaderMismatch` or `RateLimited`.
+    fn authenticate(
+        &self,
+        request: &Request<RequestBody>,
+        peer: IpAddr,
+    ) -> Result<Client<'_>, Error> {
+        let (path, headers) = (request.uri().path(), request.headers());
+        let is_public = match path {
+            "/mcp" => request.method() != Method::POST && !names_session(headers),
+            path => path != "/metrics",
+        };
+        let principal = if is_public {
+            self.guard.check_names(request.uri(), headers)?;
+            ""
+        } else {
+            self.guard.check(request.uri(), headers)?
+        };
+        let client = Client {
+            principal,
+            sends_mcp_headers: check_unambiguous(headers)?,
+        };
+        // Only `/mcp` is limited: a busy client must not make its server look dead.
+        if path == "/mcp" {
+            self.limit_rate(principal, peer)?;
+        }
+        Ok(client)
+    }
+
+    /// Counts a request against the rate of its client: of its token where there are tokens, else of
+    /// its address.
+    fn limit_rate(&self, principal: &str, peer: IpAddr) -> Result<(), Error> {
+        let Some(rate) = &self.rate else {
+            return Ok(());
+        };
+        let address;
+        let client = if principal.is_empty() {
+            address = peer.to_string();
+            &address
+        } else {
+            principal
+        };
+        rate.admit(client, Instant::now())
+            .map_err(Error::RateLimited)
+    }
+
+    fn ready(&self) -> Response<Reply> {
+        match self.mcp.server().degraded() {
+            None => reply::json(StatusCode::OK, r#"{"status":"online"}"#),
+            Some(reason) => {
+                let body = json!({"status": "degraded", "reason": reason});
+                reply::json(StatusCode::SERVICE_UNAVAILABLE, body.to_string())
+            }
+        }
+    }
+
+    /// Says what this server is and how to call it, for people with a browser or a bare `curl`.
+    fn help(&self) -> Value {
+        let identity = self.mcp.server().identity();
+        json!({
+            "name": identity.name,
+            "version": identity.version,
+            "description": identity.description,
+            "protocol": "Model Context Protocol, JSON-RPC 2.0: POST one message to /mcp",
+            "example": format!(
+                "curl http://{}/mcp -H 'Content-Type: application/json' -d '{}'",
+                self.address,
+                r#"{"jsonrpc":"2.0","id":1,"method":"tools/list"}"#
+            ),
+        })
+    }
+}
+
+fn names_session(headers: &HeaderMap) -> bool {
+    headers.contains_key(SESSION)
+}
