@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::client::Defaults;
 use crate::handler::Nobody;
 use crate::http::Http;
 use crate::inbound::Inbound;
@@ -10,26 +11,26 @@ use crate::stdio::Stdio;
 use crate::transport::Transport;
 use crate::{Client, Command, Dialect, Endpoint, Error, Handler};
 
-/// What an answer may take unless told otherwise.
-const TIMEOUT: Duration = Duration::from_secs(30);
-/// What it may take until a server is ready.
-const CONNECT: Duration = Duration::from_secs(10);
+/// Timeout of an answer unless set.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
+/// Timeout of a connect unless set.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// What a [`Client`] does by default, and who takes the server's own messages.
 #[must_use]
 pub struct Builder {
-    pub(crate) timeout: Duration,
-    pub(crate) connect_timeout: Duration,
-    pub(crate) dialect: Dialect,
+    defaults: Defaults,
     handler: Arc<dyn Handler>,
 }
 
 impl Default for Builder {
     fn default() -> Self {
         Self {
-            timeout: TIMEOUT,
-            connect_timeout: CONNECT,
-            dialect: Dialect::default(),
+            defaults: Defaults {
+                timeout: REQUEST_TIMEOUT,
+                connect_timeout: CONNECT_TIMEOUT,
+                dialect: Dialect::default(),
+            },
             handler: Arc::new(Nobody),
         }
     }
@@ -38,19 +39,19 @@ impl Default for Builder {
 impl Builder {
     /// How long to wait for an answer; 30 s unless set.
     pub fn timeout(mut self, timeout: Duration) -> Self {
-        self.timeout = timeout;
+        self.defaults.timeout = timeout;
         self
     }
 
     /// How long [`Client::connect`] may take, with all that it tries; 10 s unless set.
     pub fn connect_timeout(mut self, timeout: Duration) -> Self {
-        self.connect_timeout = timeout;
+        self.defaults.connect_timeout = timeout;
         self
     }
 
     /// Which eras [`Client::connect`] tries; the newest that the server speaks unless set.
     pub fn dialect(mut self, dialect: Dialect) -> Self {
-        self.dialect = dialect;
+        self.defaults.dialect = dialect;
         self
     }
 
@@ -68,7 +69,7 @@ impl Builder {
     pub fn http(self, endpoint: Endpoint) -> Result<Client, Error> {
         let inbound = Arc::new(Inbound::new(self.handler.clone()));
         let http = Http::new(endpoint, inbound.clone())?;
-        Ok(Client::over(Transport::Http(http), inbound, &self))
+        Ok(Client::new(Transport::Http(http), inbound, self.defaults))
     }
 
     /// A client of a server that is started now.
@@ -79,6 +80,29 @@ impl Builder {
     pub fn stdio(self, command: Command) -> Result<Client, Error> {
         let inbound = Arc::new(Inbound::new(self.handler.clone()));
         let stdio = Stdio::spawn(command, inbound.clone())?;
-        Ok(Client::over(Transport::Stdio(stdio), inbound, &self))
+        Ok(Client::new(Transport::Stdio(stdio), inbound, self.defaults))
+    }
+}
+
+impl Client {
+    /// Makes a client that differs from the default.
+    pub fn builder() -> Builder {
+        Builder::default()
+    }
+
+    /// A client of the server behind a URL; see [`Builder::http`].
+    ///
+    /// # Errors
+    /// Those of [`Builder::http`].
+    pub fn http(endpoint: Endpoint) -> Result<Self, Error> {
+        Self::builder().http(endpoint)
+    }
+
+    /// A client of a server that is started now; see [`Builder::stdio`].
+    ///
+    /// # Errors
+    /// Those of [`Builder::stdio`].
+    pub fn stdio(command: Command) -> Result<Self, Error> {
+        Self::builder().stdio(command)
     }
 }

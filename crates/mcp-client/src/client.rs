@@ -14,7 +14,7 @@ use crate::http::{Annotations, request_headers};
 use crate::inbound::Inbound;
 use crate::meta::Params;
 use crate::transport::Transport;
-use crate::{Builder, Command, Counters, Dialect, Endpoint, Error, Options, ServerInfo, outgoing};
+use crate::{Counters, Dialect, Error, Options, ServerInfo, outgoing};
 
 /// An MCP client: one server, any number of requests at the same time. Clones share everything.
 ///
@@ -26,48 +26,33 @@ pub struct Client(pub(crate) Arc<Inner>);
 pub(crate) struct Inner {
     pub(crate) transport: Transport,
     pub(crate) inbound: Arc<Inbound>,
-    pub(crate) connect_timeout: Duration,
-    pub(crate) dialect: Dialect,
+    pub(crate) defaults: Defaults,
     /// One handshake at a time.
     pub(crate) connecting: tokio::sync::Mutex<()>,
     /// What the tools want in headers.
     pub(crate) annotations: Annotations,
-    timeout: Duration,
     next_id: AtomicU64,
     agreed: Mutex<Arc<Agreed>>,
 }
 
+/// What a client does unless a request says otherwise.
+#[derive(Clone, Copy)]
+pub(crate) struct Defaults {
+    /// Timeout of an answer.
+    pub(crate) timeout: Duration,
+    /// Timeout of a whole connect.
+    pub(crate) connect_timeout: Duration,
+    pub(crate) dialect: Dialect,
+}
+
 impl Client {
-    /// How to make a client that differs from the default.
-    pub fn builder() -> Builder {
-        Builder::default()
-    }
-
-    /// A client of the server behind a URL; see [`Builder::http`].
-    ///
-    /// # Errors
-    /// Those of [`Builder::http`].
-    pub fn http(endpoint: Endpoint) -> Result<Self, Error> {
-        Self::builder().http(endpoint)
-    }
-
-    /// A client of a server that is started now; see [`Builder::stdio`].
-    ///
-    /// # Errors
-    /// Those of [`Builder::stdio`].
-    pub fn stdio(command: Command) -> Result<Self, Error> {
-        Self::builder().stdio(command)
-    }
-
-    pub(crate) fn over(transport: Transport, inbound: Arc<Inbound>, builder: &Builder) -> Self {
+    pub(crate) fn new(transport: Transport, inbound: Arc<Inbound>, defaults: Defaults) -> Self {
         Self(Arc::new(Inner {
             transport,
             inbound,
-            connect_timeout: builder.connect_timeout,
-            dialect: builder.dialect,
+            defaults,
             connecting: tokio::sync::Mutex::default(),
             annotations: Annotations::default(),
-            timeout: builder.timeout,
             next_id: AtomicU64::new(1),
             agreed: Mutex::default(),
         }))
@@ -135,7 +120,7 @@ impl Client {
         let headers = request_headers(agreed.is_modern(), method, None, &[]);
         let message = outgoing::notification(method, params.as_deref());
         let sending = self.0.transport.send(message, headers);
-        self.in_time(self.0.timeout, sending).await
+        self.in_time(self.timeout(), sending).await
     }
 
     /// What the server said about itself; `None` before [`Client::connect`].
@@ -192,6 +177,6 @@ impl Client {
     }
 
     pub(crate) fn timeout(&self) -> Duration {
-        self.0.timeout
+        self.0.defaults.timeout
     }
 }

@@ -12,11 +12,12 @@ use serde_json::value::RawValue;
 
 use crate::agreed::Agreed;
 use crate::discover::{NotModern, code, says_nothing};
+use crate::info::empty_object;
 use crate::meta::{Envelope, Params};
 use crate::{Client, ClientInfo, Dialect, Error, Options, ServerInfo};
 
-/// A server that has not answered `server/discover` for so long may be one of those that never do.
-const SILENCE: Duration = Duration::from_secs(2);
+/// A server that has not answered `server/discover` by then may ignore methods that it does not know.
+const DISCOVER_TIMEOUT: Duration = Duration::from_secs(2);
 
 impl Client {
     /// Finds out which era the server speaks, within the [dialects](crate::Builder::dialect) that
@@ -27,7 +28,7 @@ impl Client {
     /// [time](crate::Builder::connect_timeout) that all of it may take; [`Error::Protocol`] when the
     /// server speaks no revision that we know.
     pub async fn connect(&self, who: &ClientInfo) -> Result<Arc<ServerInfo>, Error> {
-        self.meet(who, self.0.dialect).await
+        self.meet(who, self.0.defaults.dialect).await
     }
 
     /// The same with `initialize` only: agrees on a revision of the handshake era and opens a
@@ -44,7 +45,7 @@ impl Client {
             let _alone = self.0.connecting.lock().await;
             self.agree_on(who, dialect).await
         };
-        self.in_time(self.0.connect_timeout, meeting).await
+        self.in_time(self.0.defaults.connect_timeout, meeting).await
     }
 
     /// A new session instead of one that the server has forgotten; at most one for all who miss it.
@@ -59,7 +60,8 @@ impl Client {
             self.0.inbound.handler.renewed(&server);
             Ok(())
         };
-        self.in_time(self.0.connect_timeout, renewing).await
+        self.in_time(self.0.defaults.connect_timeout, renewing)
+            .await
     }
 
     async fn agree_on(&self, who: &ClientInfo, dialect: Dialect) -> Result<Arc<ServerInfo>, Error> {
@@ -104,7 +106,7 @@ impl Client {
     /// deaf to what it does not know: it is asked in the old way too, and the first answer counts.
     async fn newest(&self, who: &ClientInfo) -> Result<ServerInfo, Error> {
         let mut discovery = pin!(self.discover(who));
-        match tokio::time::timeout(SILENCE, &mut discovery).await {
+        match tokio::time::timeout(DISCOVER_TIMEOUT, &mut discovery).await {
             Ok(Ok(Some(server))) => return Ok(server),
             Ok(Ok(None)) => return self.older(who).await,
             Ok(Err(NotModern(error))) if says_nothing(&error) => return self.older(who).await,
@@ -127,7 +129,7 @@ impl Client {
         }
     }
 
-    /// A handshake, or nothing at all with those who do not know it.
+    /// A handshake, or empty_object at all with those who do not know it.
     async fn older(&self, who: &ClientInfo) -> Result<ServerInfo, Error> {
         match self.shake_hands(who).await {
             Err(error) if code(&error) == Some(METHOD_NOT_FOUND.into()) => Ok(plain()),
@@ -155,7 +157,7 @@ impl Client {
         Ok(ServerInfo {
             era: Era::Handshake(revision),
             protocol_version: answer.protocol_version,
-            capabilities: answer.capabilities.unwrap_or_else(nothing),
+            capabilities: answer.capabilities.unwrap_or_else(empty_object),
             server_info: answer.server_info,
             instructions: answer.instructions,
         })
@@ -166,12 +168,8 @@ fn plain() -> ServerInfo {
     ServerInfo {
         era: Era::Plain,
         protocol_version: Era::Plain.revision().to_owned(),
-        capabilities: nothing(),
+        capabilities: empty_object(),
         server_info: Box::default(),
         instructions: None,
     }
-}
-
-pub(crate) fn nothing() -> Box<RawValue> {
-    RawValue::from_string("{}".to_owned()).unwrap_or_default()
 }

@@ -6,7 +6,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use crate::agreed::Agreed;
-use crate::connect::nothing;
+use crate::info::empty_object;
 use crate::meta::{Envelope, Params};
 use crate::{Client, ClientInfo, Error, Options, ServerInfo};
 
@@ -59,7 +59,7 @@ impl Client {
         Ok(Some(ServerInfo {
             era: Era::Modern,
             protocol_version: MODERN.to_owned(),
-            capabilities: answer.capabilities.unwrap_or_else(nothing),
+            capabilities: answer.capabilities.unwrap_or_else(empty_object),
             server_info: answer
                 .meta
                 .server_info

@@ -9,6 +9,7 @@ use serde_json::value::RawValue;
 use tokio::task::AbortHandle;
 
 use crate::counters::Counting;
+use crate::info::empty_object;
 use crate::sink::Sink;
 use crate::{Error, Handler, RpcError};
 
@@ -60,7 +61,7 @@ impl Inbound {
         let handler = sink.and_then(|sink| sink.handler.as_ref());
         let handler = handler.unwrap_or(&self.handler);
         let answer = match &*request.method {
-            "ping" => Ok(empty()),
+            "ping" => Ok(empty_object()),
             _ if self.lock().len() >= MAX_ASKED => {
                 Err(RpcError::new(INTERNAL_ERROR, "the client is busy"))
             }
@@ -132,8 +133,4 @@ fn reply(id: &str, answer: Result<Box<RawValue>, RpcError>) -> String {
         Err(error) => ("error", serde_json::to_string(&error).unwrap_or_default()),
     };
     format!(r#"{{"jsonrpc":"2.0","id":{id},"{member}":{body}}}"#)
-}
-
-fn empty() -> Box<RawValue> {
-    RawValue::from_string("{}".to_owned()).unwrap_or_default()
 }

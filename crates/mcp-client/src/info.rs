@@ -67,3 +67,8 @@ pub struct ServerInfo {
     /// How the server wants to be used, for the model.
     pub instructions: Option<String>,
 }
+
+/// The JSON `{}`.
+pub(crate) fn empty_object() -> Box<RawValue> {
+    RawValue::from_string("{}".to_owned()).unwrap_or_default()
+}
