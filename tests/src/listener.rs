@@ -7,7 +7,7 @@ mod smuggling;
 
 use std::net::Ipv4Addr;
 
-use mcp_serve::{Guard, Key, Limits, Listener, Tokens};
+use mcp_serve::{Guard, Key, Limits, Listener, Registry, Tokens};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
@@ -26,7 +26,7 @@ impl Listening {
         let guard = Guard::new(Tokens::default(), &[]);
         let address = (Ipv4Addr::LOCALHOST, 0).into();
         let signer = Key::random().unwrap().signer();
-        let listener = Listener::bind(address, server, guard, signer, limits)
+        let listener = Listener::bind(address, server, guard, signer, limits, Registry::default())
             .await
             .unwrap();
         let url = format!("http://{}/mcp", listener.address());

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use mcp_gateway::events::{
-    Call, Event, Log, Outcome, Place, Query, Retention, Status, Timestamp, TraceId, kind,
+    Call, Event, Log, Outcome, Query, Retention, Status, StoreLocation, Timestamp, TraceId, kind,
 };
 use mcp_gateway::shape::Shape;
 
@@ -27,7 +27,7 @@ fn measure(folder: &std::path::Path) -> std::io::Result<()> {
         rows: 2 * EVENTS as u64,
         bytes: 4 << 30,
     };
-    let log = Log::start(Place::File(folder.join("events.db")), retention)?;
+    let log = Log::start(StoreLocation::File(folder.join("events.db")), retention)?;
     let mut out = std::io::stdout().lock();
     let mut traces = Vec::new();
     let (start, mut slowest, mut recording) = (Instant::now(), Duration::ZERO, Duration::ZERO);

@@ -1,22 +1,24 @@
 //! The gateway: every MCP server behind one endpoint, supervised and on record.
 //!
-//! * `hub`: the gateway at work; `backend`: one server behind it; `relay`: what passes through;
-//!   `offering`: what all of them offer together; `tools`: what it offers itself.
+//! * `gateway`: the gateway at work; `backend`: one server behind it; `relay`: what passes through;
+//!   `catalog`: what all of them offer together; `tools`: what it offers itself.
 //! * [`config`]: which backends there are, read from one file and followed while it changes.
 //! * [`names`]: under which names their tools are published, and the way back.
 //! * [`shape`]: what arguments look like, without what they say.
 //! * [`events`]: the event log, embedded or shared, that never hurts a call.
 
 mod backend;
+mod catalog;
 pub mod config;
 pub mod events;
-mod figures;
 mod gateway;
-mod hub;
+mod metrics;
 pub mod names;
-mod offering;
+mod product;
+mod random;
 mod relay;
 mod sanitise;
+mod search;
 pub mod shape;
 mod tools;
 
@@ -24,4 +26,4 @@ mod tools;
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-pub use gateway::Gateway;
+pub use product::GatewayServer;

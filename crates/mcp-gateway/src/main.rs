@@ -11,5 +11,5 @@ fn main() -> ExitCode {
     {
         return mcp_client::keeper::run(args);
     }
-    mcp_serve::run::<mcp_gateway::Gateway>()
+    mcp_serve::run::<mcp_gateway::GatewayServer>()
 }

@@ -25,3 +25,6 @@ pub use product::{Product, Service};
 pub use run::{assemble, command, run};
 pub use secret::Secret;
 pub use tokens::Tokens;
+
+/// What is registered here is shown by `/metrics`.
+pub use prometheus_client::registry::Registry;

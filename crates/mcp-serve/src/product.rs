@@ -8,6 +8,7 @@ use mcp_core::prompt::PromptSet;
 use mcp_core::resource::ResourceSet;
 use mcp_core::server::{Changes, Server};
 use mcp_core::tool::{ToolError, Toolset};
+use prometheus_client::registry::Registry;
 use serde_json::{Map, Value};
 
 /// One server of the workspace: its name, its options, its service and its tools.
@@ -90,9 +91,9 @@ pub trait Service: Send + Sync + 'static {
     /// True if it passes calls on to other servers, and what they offer to clients.
     const RELAYS: bool = false;
 
-    /// Its own figures, in Prometheus' text format, at the end of `/metrics`.
-    fn metrics(&self) -> String {
-        String::new()
+    /// Registers its own metrics, which `/metrics` shows beside those of the server.
+    fn register(&self, registry: &mut Registry) {
+        let _ = registry;
     }
 
     /// True if calls send log messages to the client.

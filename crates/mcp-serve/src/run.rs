@@ -7,8 +7,9 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use clap::{CommandFactory as _, FromArgMatches as _};
-use mcp_core::server::{Figures, Identity, Lists, Offer, Server, Settings};
+use mcp_core::server::{Identity, Lists, Offer, Server, Settings};
 use mcp_core::tool::Toolset;
+use prometheus_client::registry::Registry;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
@@ -97,7 +98,6 @@ pub fn assemble<P: Product>(
         logging: P::Service::LOGS,
         changes: service.changes(),
         relays: P::Service::RELAYS,
-        figures: Some(figures(service)),
     };
     Ok(Arc::new(Server::new(
         identity,
@@ -105,11 +105,6 @@ pub fn assemble<P: Product>(
         offer,
         Arc::new(SystemClock::start()),
     )))
-}
-
-fn figures(service: &Arc<impl Service>) -> Figures {
-    let service = Arc::clone(service);
-    Arc::new(move || service.metrics())
 }
 
 /// Those of `tools` that `--toolsets` and `--read-only` leave.
@@ -164,7 +159,9 @@ fn serve<P: Product>(command: Command<P::Options>) -> anyhow::Result<()> {
         let served = if options.stdio {
             stdio::serve(server, options.body_limit, stop).await
         } else {
-            http::<P>(server, &options, &key, workers.as_ref(), stop).await
+            let mut registry = Registry::default();
+            service.register(&mut registry);
+            http::<P>(server, registry, &options, &key, workers.as_ref(), stop).await
         };
         watch.abort();
         work.abort();
@@ -183,6 +180,7 @@ fn serve<P: Product>(command: Command<P::Options>) -> anyhow::Result<()> {
 
 async fn http<P: Product>(
     server: Arc<Server>,
+    registry: Registry,
     options: &Options,
     key: &Key,
     workers: Option<&Workers>,
@@ -211,7 +209,7 @@ async fn http<P: Product>(
         ..Limits::default()
     };
     let address = (options.bind, options.port.unwrap_or(P::PORT)).into();
-    let listener = Listener::bind(address, server, guard, key.signer(), limits).await?;
+    let listener = Listener::bind(address, server, guard, key.signer(), limits, registry).await?;
     tracing::info!("{} listens on http://{}/mcp", P::NAME, listener.address());
     listener.serve(workers, stop).await;
     Ok(())

@@ -39,7 +39,7 @@ use crate::tool::Call;
 pub use answer::Answer;
 pub use changes::{Change, Changes, Watched};
 pub use connection::{Agreed, Connection};
-pub use offer::{Figures, Lists, Offer};
+pub use offer::{Lists, Offer};
 use offered::Offered;
 pub(crate) use tasks::Task;
 use tasks::Tasks;
@@ -146,15 +146,6 @@ impl Server {
     /// Its counters.
     pub fn health(&self) -> &Health {
         &self.health
-    }
-
-    /// The figures of the product's own; empty where it has none.
-    pub fn figures(&self) -> String {
-        self.offer
-            .figures
-            .as_ref()
-            .map(|figures| figures())
-            .unwrap_or_default()
     }
 
     /// Time since it started.

@@ -26,12 +26,7 @@ pub struct Offer {
     /// True for a server that passes on what others offer: it declares resources and prompts even
     /// while it has none, and its calls know how their request came ([`crate::tool::Origin`]).
     pub relays: bool,
-    /// Figures of the product's own, in Prometheus' text format.
-    pub figures: Option<Figures>,
 }
-
-/// Writes figures, when they are asked for.
-pub type Figures = Arc<dyn Fn() -> String + Send + Sync>;
 
 /// Everything that clients can list, in order.
 #[derive(Clone, Default)]

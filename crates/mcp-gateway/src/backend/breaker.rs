@@ -1,8 +1,8 @@
 //! A backend that does not answer is not asked for a while.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio::time::Instant;
 
 /// So many failures of the transport in a row open it.
@@ -28,7 +28,7 @@ impl Breaker {
     /// Lets a call pass, or says how long none will. After that time one call passes, and the others
     /// wait for what becomes of it.
     pub(crate) fn enter(&self) -> Result<(), Duration> {
-        let mut circuit = self.circuit();
+        let mut circuit = self.0.lock();
         let Some(until) = circuit.open_until else {
             return Ok(());
         };
@@ -42,12 +42,12 @@ impl Breaker {
 
     /// A call came through.
     pub(crate) fn succeeded(&self) {
-        *self.circuit() = Circuit::default();
+        *self.0.lock() = Circuit::default();
     }
 
     /// The way to the backend failed. True if that has opened the circuit.
     pub(crate) fn failed(&self) -> bool {
-        let mut circuit = self.circuit();
+        let mut circuit = self.0.lock();
         circuit.failures += 1;
         if circuit.failures < FAILURES {
             return false;
@@ -59,12 +59,8 @@ impl Breaker {
 
     /// How long no call will pass; `None` while closed.
     pub(crate) fn open_for(&self) -> Option<Duration> {
-        let until = self.circuit().open_until?;
+        let until = self.0.lock().open_until?;
         Some(until.saturating_duration_since(Instant::now()))
-    }
-
-    fn circuit(&self) -> MutexGuard<'_, Circuit> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -1,28 +1,29 @@
 //! One server behind the gateway.
 //!
-//! * [`supervise`]: starts it, keeps it up, and knows what it offers.
-//! * [`hears`]: what it says of its own accord.
-//! * [`snapshot`]: what it offers; [`pins`]: whether that is what it was.
+//! * [`supervise`]: starts it, keeps it up, and knows what it offers; [`connect`]: the way to it.
+//! * [`notifications`]: what it says of its own accord.
+//! * [`snapshot`]: what it offers; [`fingerprints`]: whether that is what it was.
 //! * [`ask`]: one request to it, with all that protects the caller.
-//! * [`breaker`], [`backoff`], [`figures`]: when not to ask, when to try again, what it came to.
+//! * [`breaker`], [`backoff`], [`metrics`]: when not to ask, when to try again, what it came to.
 
 mod ask;
 mod backoff;
 mod breaker;
-mod dial;
-mod figures;
-mod hears;
-mod pins;
+mod connect;
+mod fingerprints;
+mod metrics;
+mod notifications;
 mod snapshot;
 mod state;
 mod supervise;
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64};
 
-use mcp_client::{Client, Handler};
+use mcp_client::{Client, Counters};
 use mcp_core::era::Era;
 use mcp_core::server::Changes;
+use parking_lot::Mutex;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 use tokio::sync::{Notify, Semaphore, watch};
@@ -34,9 +35,8 @@ use crate::events::Log;
 
 pub(crate) use self::ask::Failure;
 use self::breaker::Breaker;
-pub(crate) use self::figures::Figures;
-use self::hears::Hears;
-use self::pins::Pins;
+use self::fingerprints::Fingerprints;
+use self::metrics::Metrics;
 pub(crate) use self::snapshot::{Item, Snapshot, fits};
 pub(crate) use self::state::{State, Status};
 
@@ -55,11 +55,11 @@ pub(crate) struct Signals {
 pub(crate) struct Backend {
     pub(crate) key: BackendKey,
     pub(crate) config: config::Backend,
-    pub(crate) figures: Figures,
+    pub(crate) metrics: Metrics,
     signals: Signals,
     status: watch::Sender<Status>,
     snapshot: Mutex<Arc<Snapshot>>,
-    pins: Mutex<Pins>,
+    fingerprints: Mutex<Fingerprints>,
     breaker: Breaker,
     permits: Semaphore,
     /// It is being asked whether it is there at all.
@@ -83,11 +83,11 @@ impl Backend {
             key,
             permits: Semaphore::new(config.max_in_flight as usize),
             config,
-            figures: Figures::default(),
+            metrics: Metrics::default(),
             signals,
             status: watch::Sender::default(),
             snapshot: Mutex::default(),
-            pins: Mutex::default(),
+            fingerprints: Mutex::default(),
             breaker: Breaker::default(),
             probing: AtomicBool::new(false),
             asked: AtomicU64::new(0),
@@ -114,25 +114,19 @@ impl Backend {
         status.state == State::Running || status.state == State::Stopped && sleeps
     }
 
-    /// What it has sent that nobody could use since it was configured: answers to nothing that was
-    /// asked or not given up, and what was no message at all.
-    pub(crate) fn misfits(&self) -> (u64, u64) {
-        let ended = |count: &AtomicU64| count.load(Ordering::Relaxed);
-        let status = self.status.borrow();
-        let now = status
-            .client
-            .as_ref()
-            .map(Client::counters)
-            .unwrap_or_default();
-        (
-            ended(&self.figures.strays) + now.stray_answers,
-            ended(&self.figures.noise) + now.noise,
-        )
+    /// Protocol violations since it was configured: answers to nothing that was asked or not given
+    /// up, and what was no message at all.
+    pub(crate) fn protocol_violations(&self) -> Counters {
+        let client = self.status.borrow().client.clone();
+        let mut counters = client.as_ref().map(Client::counters).unwrap_or_default();
+        counters.stray_answers += self.metrics.stray_answers.get();
+        counters.noise += self.metrics.noise.get();
+        counters
     }
 
     /// What it offers, as far as is known.
     pub(crate) fn snapshot(&self) -> Arc<Snapshot> {
-        Arc::clone(&self.snapshot.lock().unwrap_or_else(PoisonError::into_inner))
+        Arc::clone(&self.snapshot.lock())
     }
 
     /// True if it may answer calls with tasks (2026-07-28, `io.modelcontextprotocol/tasks`).
@@ -166,10 +160,7 @@ impl Backend {
     /// Starts it anew, however often that has failed before.
     /// What its tools look like then is taken as what they are.
     pub(crate) fn restart(&self) {
-        self.pins
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .forget();
+        self.fingerprints.lock().forget();
         self.restart.notify_one();
     }
 
@@ -178,22 +169,13 @@ impl Backend {
         self.gone.cancel();
     }
 
-    /// Takes what the backend says of its own accord, also while it answers something.
-    pub(crate) fn hears(self: &Arc<Self>) -> Arc<dyn Handler> {
-        Hears::of(self)
-    }
-
     fn set_snapshot(&self, mut snapshot: Snapshot) {
-        let (different, news) = {
-            let mut pins = self.pins.lock().unwrap_or_else(PoisonError::into_inner);
-            pins.compare(&snapshot.tools)
-        };
+        let (different, news) = self.fingerprints.lock().compare(&snapshot.tools);
         snapshot.changed = different;
         for change in &news {
-            self.tell_of_change(change);
+            self.record_change(change);
         }
-        let snapshot = Arc::new(snapshot);
-        *self.snapshot.lock().unwrap_or_else(PoisonError::into_inner) = snapshot;
+        *self.snapshot.lock() = Arc::new(snapshot);
         self.signals.lists.notify_one();
     }
 }

@@ -2,11 +2,11 @@
 //! than one of it.
 
 use std::collections::BTreeSet;
-use std::hash::{BuildHasher as _, RandomState};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use futures_util::future::Either;
 use mcp_client::Client;
 use mcp_core::era::Era;
 use mcp_core::server::Watched;
@@ -14,91 +14,89 @@ use serde_json::{Map, Value, json};
 use tokio::time::Instant;
 
 use super::backoff::Backoff;
-use super::hears::Hears;
-use super::pins::Change;
+use super::fingerprints::ToolChange;
 use super::snapshot::Snapshot;
-use super::{Backend, State, dial};
-use crate::events::{Event, Status as Went, TraceId, kind};
+use super::{Backend, State, connect};
+use crate::events::{Event, Status, TraceId, kind};
+use crate::random;
 
 /// How long changes may gather before the lists are read again.
-const GATHER: Duration = Duration::from_millis(100);
+const REFRESH_DEBOUNCE: Duration = Duration::from_millis(100);
 /// Between two tries to hear of changes from a backend that should tell of them.
-const LISTEN_AGAIN: Duration = Duration::from_secs(5);
+const LISTEN_RETRY_INTERVAL: Duration = Duration::from_secs(5);
 /// How often a server over HTTP, which cannot be seen to fall, is asked for its lists again.
-const LOOK: Duration = Duration::from_secs(300);
+const REFRESH_INTERVAL: Duration = Duration::from_secs(300);
 
 /// Why a backend that was up is not any more.
-enum End {
-    /// It is not wanted.
-    Gone,
-    /// It shall be started anew.
+enum ExitReason {
+    /// It was removed.
+    Removed,
+    /// It is to be restarted.
     Restart,
-    /// Nobody has asked it for anything for a while.
-    Unused,
-    /// It fell.
-    Fell(String),
+    /// It was not used for a while.
+    Idle,
+    /// It failed.
+    Failed(String),
 }
 
 impl Backend {
     /// Keeps the backend up until [`Backend::stop`], then ends it.
     pub(crate) async fn supervise(self: Arc<Self>) {
         let mut backoff = Backoff::default();
-        let mut is_first = true;
+        let mut is_restart = false;
         loop {
-            if !is_first {
-                self.figures.restarts.fetch_add(1, Ordering::Relaxed);
+            if is_restart {
+                self.metrics.restarts.inc();
             }
-            is_first = false;
-            let end = tokio::select! {
-                end = self.live(&mut backoff) => end,
-                () = self.gone.cancelled() => End::Gone,
+            let reason = tokio::select! {
+                reason = self.live(&mut backoff) => reason,
+                () = self.gone.cancelled() => ExitReason::Removed,
             };
             self.retire().await;
-            let wait = match end {
-                End::Gone => return self.tell(kind::BACKEND_STOPPED, Went::Success, None),
-                End::Restart => {
-                    backoff.reset();
-                    continue;
-                }
-                End::Unused => {
-                    tracing::info!(backend = %self.key, "ended until it is asked for something");
-                    tokio::select! {
-                        () = self.wake.notified() => {}
-                        () = self.restart.notified() => {}
-                        () = self.gone.cancelled() => {
-                            return self.tell(kind::BACKEND_STOPPED, Went::Success, None);
-                        }
-                    }
-                    is_first = true;
-                    continue;
-                }
-                End::Fell(reason) => self.fell(reason, &mut backoff),
-            };
-            let again = async {
-                match wait {
-                    Some(wait) => tokio::time::sleep(wait).await,
-                    None => std::future::pending().await,
-                }
-            };
+            is_restart = !matches!(reason, ExitReason::Idle);
             tokio::select! {
-                () = again => {}
-                () = self.restart.notified() => backoff.reset(),
-                () = self.gone.cancelled() => {
-                    return self.tell(kind::BACKEND_STOPPED, Went::Success, None);
+                biased;
+                () = self.gone.cancelled() => break,
+                () = self.until_wanted(reason, &mut backoff) => {}
+            }
+        }
+        self.record(kind::BACKEND_STOPPED, Status::Success, None);
+    }
+
+    /// Completes when it is to be started again.
+    async fn until_wanted(&self, reason: ExitReason, backoff: &mut Backoff) {
+        match reason {
+            ExitReason::Removed => {}
+            ExitReason::Restart => backoff.reset(),
+            ExitReason::Idle => {
+                tracing::info!(backend = %self.key, "ended until it is asked for something");
+                tokio::select! {
+                    () = self.wake.notified() => {}
+                    () = self.restart.notified() => {}
+                }
+            }
+            ExitReason::Failed(reason) => {
+                let retry = match self.on_failure(reason, backoff) {
+                    Some(wait) => Either::Left(tokio::time::sleep(wait)),
+                    None => Either::Right(std::future::pending()),
+                };
+                tokio::select! {
+                    () = retry => {}
+                    () = self.restart.notified() => backoff.reset(),
                 }
             }
         }
     }
 
     /// From the start to the end of one process, or of the time that one server can be reached.
-    async fn live(self: &Arc<Self>, backoff: &mut Backoff) -> End {
+    async fn live(self: &Arc<Self>, backoff: &mut Backoff) -> ExitReason {
         self.status.send_modify(|status| {
             status.state = State::Starting;
             status.next_try = None;
         });
-        let client = match dial::connect(&self.config, Hears::of(self)).await {
+        let client = match connect::connect(&self.config, self.notifications()).await {
             Ok(client) => client,
-            Err(reason) => return End::Fell(reason),
+            Err(reason) => return ExitReason::Failed(reason),
         };
         self.status
             .send_modify(|status| status.server = client.server());
@@ -107,7 +105,7 @@ impl Backend {
             Ok(snapshot) => self.set_snapshot(snapshot),
             Err(error) => {
                 client.close().await;
-                return End::Fell(format!("its lists cannot be read: {error}"));
+                return ExitReason::Failed(format!("its lists cannot be read: {error}"));
             }
         }
         backoff.up();
@@ -118,10 +116,10 @@ impl Backend {
             status.client = Some(client.clone());
         });
         tracing::info!(backend = %self.key, tools = self.snapshot().tools.len(), "running");
-        self.tell(kind::BACKEND_STARTED, Went::Success, None);
+        self.record(kind::BACKEND_STARTED, Status::Success, None);
         tokio::select! {
-            reason = client.ended() => End::Fell(reason),
-            () = self.restart.notified() => End::Restart,
+            reason = client.ended() => ExitReason::Failed(reason),
+            () = self.restart.notified() => ExitReason::Restart,
             never = self.keep_fresh(&client) => never,
             never = self.listen(&client) => never,
             end = self.unused() => end,
@@ -130,7 +128,7 @@ impl Backend {
 
     /// Completes when nobody has asked for anything for so long as the configuration says. Not while
     /// somebody waits for news of its resources, nor where it may work on tasks.
-    async fn unused(&self) -> End {
+    async fn unused(&self) -> ExitReason {
         let Some(idle) = self.config.idle_timeout else {
             return std::future::pending().await;
         };
@@ -147,7 +145,7 @@ impl Backend {
             if !is_used && places.is_ok() {
                 self.status
                     .send_modify(|status| status.state = State::Stopped);
-                return End::Unused;
+                return ExitReason::Idle;
             }
         }
     }
@@ -162,22 +160,21 @@ impl Backend {
         if let Some(client) = client {
             client.close().await;
             let counted = client.counters();
-            let add = |count: &AtomicU64, more| count.fetch_add(more, Ordering::Relaxed);
-            add(&self.figures.strays, counted.stray_answers);
-            add(&self.figures.noise, counted.noise);
+            self.metrics.stray_answers.inc_by(counted.stray_answers);
+            self.metrics.noise.inc_by(counted.noise);
         }
     }
 
-    /// Notes why it fell. Says when it is to be tried again, if at all.
-    fn fell(&self, reason: String, backoff: &mut Backoff) -> Option<Duration> {
-        let jitter = fastrand();
+    /// Notes why it failed. Returns when it is to be tried again, if at all.
+    fn on_failure(&self, reason: String, backoff: &mut Backoff) -> Option<Duration> {
+        let jitter = random::share();
         let wait = if self.config.is_child() {
             backoff.down(jitter)
         } else {
             Some(backoff.down_elsewhere(jitter))
         };
         tracing::warn!(backend = %self.key, tries = backoff.tries(), retry = ?wait, "{reason}");
-        self.tell(kind::BACKEND_FAILED, Went::Failure, Some(&reason));
+        self.record(kind::BACKEND_FAILED, Status::Failure, Some(&reason));
         self.status.send_modify(|status| {
             status.state = match wait {
                 Some(_) => State::Failed,
@@ -194,11 +191,11 @@ impl Backend {
     }
 
     /// Reads the lists again when they may have changed.
-    async fn keep_fresh(&self, client: &Client) -> End {
+    async fn keep_fresh(&self, client: &Client) -> ExitReason {
         loop {
             tokio::select! {
-                () = self.stale.notified() => tokio::time::sleep(GATHER).await,
-                () = tokio::time::sleep(LOOK), if !self.config.is_child() => {}
+                () = self.stale.notified() => tokio::time::sleep(REFRESH_DEBOUNCE).await,
+                () = tokio::time::sleep(REFRESH_INTERVAL), if !self.config.is_child() => {}
             }
             match Box::pin(Snapshot::read(client)).await {
                 Ok(snapshot) => self.set_snapshot(snapshot),
@@ -212,7 +209,7 @@ impl Backend {
 
     /// Hears of changes as long as the backend tells of them, and of those resources that some
     /// client waits for.
-    async fn listen(&self, client: &Client) -> End {
+    async fn listen(&self, client: &Client) -> ExitReason {
         let mut watched = self.signals.changes.watched();
         let mut subscribed = BTreeSet::new();
         loop {
@@ -234,7 +231,7 @@ impl Backend {
                 if let Err(error) = broke {
                     tracing::debug!(backend = %self.key, %error, "tells of no changes");
                 }
-                tokio::time::sleep(LISTEN_AGAIN).await;
+                tokio::time::sleep(LISTEN_RETRY_INTERVAL).await;
             };
             if client.era() == Era::Modern {
                 tokio::select! {
@@ -288,38 +285,41 @@ impl Backend {
         subscribed.clone_from(wanted);
     }
 
-    /// Writes down that a tool is not what it was at the last look.
-    pub(super) fn tell_of_change(&self, change: &Change) {
+    /// Records that a tool is not what it was at the last look.
+    pub(super) fn record_change(&self, change: &ToolChange) {
         let tool = &change.tool;
         tracing::warn!(backend = %self.key, tool, "its definition has changed");
-        let mut facts = Map::from_iter([
-            ("backend".to_owned(), json!(self.key.as_str())),
-            ("tool_name".to_owned(), json!(tool)),
-            ("old_hash".to_owned(), json!(change.old)),
-            ("new_hash".to_owned(), json!(change.new)),
-        ]);
+        let mut facts = json!({
+            "backend": self.key.as_str(),
+            "tool_name": tool,
+            "old_hash": change.old,
+            "new_hash": change.new,
+        });
         if let Some(before) = &change.renamed_from {
-            facts.insert("renamed_from".to_owned(), json!(before));
+            facts["renamed_from"] = json!(before);
         }
-        let event = Event::new(TraceId::random(), kind::TOOL_CHANGED, Went::Success, facts);
-        self.signals.log.record(event);
+        self.record_facts(kind::TOOL_CHANGED, Status::Success, facts);
     }
 
-    /// Writes down what has become of the backend.
-    pub(crate) fn tell(&self, event: &'static str, went: Went, reason: Option<&str>) {
-        let mut facts = Map::new();
-        facts.insert("backend".to_owned(), json!(self.key.as_str()));
-        facts.insert("namespace".to_owned(), json!(self.key.as_str()));
-        if went == Went::Success && event == kind::BACKEND_STARTED {
-            let tools = self.snapshot().tools.len();
-            facts.insert("tool_count".to_owned(), json!(tools));
+    /// Records what has become of the backend.
+    pub(crate) fn record(&self, event: &'static str, status: Status, error: Option<&str>) {
+        let mut facts = json!({"backend": self.key.as_str(), "namespace": self.key.as_str()});
+        if event == kind::BACKEND_STARTED {
+            facts["tool_count"] = json!(self.snapshot().tools.len());
         }
-        if let Some(reason) = reason {
-            facts.insert("error".to_owned(), Value::from(reason));
+        if let Some(error) = error {
+            facts["error"] = json!(error);
         }
-        self.signals
-            .log
-            .record(Event::new(TraceId::random(), event, went, facts));
+        self.record_facts(event, status, facts);
+    }
+
+    fn record_facts(&self, event: &'static str, status: Status, facts: Value) {
+        let facts = match facts {
+            Value::Object(facts) => facts,
+            _ => Map::new(),
+        };
+        let event = Event::new(TraceId::random(), event, status, facts);
+        self.signals.log.record(event);
     }
 }
 
@@ -335,10 +335,4 @@ async fn hear_all(client: &Client) {
             tracing::debug!(backend = client.peer(), %error, "does not set its log level");
         }
     }
-}
-
-/// Somewhere between 0 and 1; nobody gains by guessing it.
-fn fastrand() -> f64 {
-    let random = RandomState::new().hash_one(()) >> 32;
-    f64::from(u32::try_from(random).unwrap_or_default()) / f64::from(u32::MAX)
 }

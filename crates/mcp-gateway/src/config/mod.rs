@@ -5,15 +5,14 @@
 //! (TOML) or that of another host (`mcp.json`); what is wrong with it is a [`ConfigError`].
 
 mod backend;
+mod cli_backend;
 mod error;
 mod expand;
 mod file;
 mod filter;
-mod hosts;
-mod jsonc;
 mod key;
+mod mcp_json;
 mod options;
-mod quick;
 mod reader;
 mod secret;
 mod source;
@@ -50,7 +49,7 @@ pub struct Config {
     /// What is done about a tool that is not what it was.
     pub tool_changes: ToolChanges,
     /// Where events are kept …
-    pub events: events::Place,
+    pub events: events::StoreLocation,
     /// … and how many of them.
     pub retention: events::Retention,
 }
@@ -65,46 +64,18 @@ pub enum ToolChanges {
     Block,
 }
 
-/// How two configurations differ in their backends.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Difference {
-    /// New ones.
-    pub added: Vec<BackendKey>,
-    /// Those that are gone.
-    pub removed: Vec<BackendKey>,
-    /// Those that are configured differently.
-    pub changed: Vec<BackendKey>,
-}
-
-impl Config {
-    /// What has to be done to come from this configuration to `next`.
-    pub fn difference(&self, next: &Self) -> Difference {
-        let mut difference = Difference::default();
-        for (key, backend) in &self.backends {
-            match next.backends.get(key) {
-                None => difference.removed.push(key.clone()),
-                Some(other) if other != backend => difference.changed.push(key.clone()),
-                Some(_) => {}
-            }
-        }
-        let new = |key: &&BackendKey| !self.backends.contains_key(*key);
-        difference.added = next.backends.keys().filter(new).cloned().collect();
-        difference
-    }
-}
-
 /// The store that a text names: `memory`, an address of PostgreSQL, or a file.
-fn store(text: &str, folder: &Path) -> Result<events::Place, &'static str> {
+fn store(text: &str, folder: &Path) -> Result<events::StoreLocation, &'static str> {
     match text.trim() {
         "" => Err("names no store: a file, `memory`, or postgres://USER:PASSWORD@HOST/DATABASE"),
-        "memory" => Ok(events::Place::Memory),
+        "memory" => Ok(events::StoreLocation::Memory),
         #[cfg(feature = "postgres")]
         address if is_postgres(address) => {
-            events::Place::postgres(address).ok_or("is not a valid address of a database")
+            events::StoreLocation::postgres(address).ok_or("is not a valid address of a database")
         }
         #[cfg(not(feature = "postgres"))]
         address if is_postgres(address) => Err("this gateway was built without PostgreSQL"),
-        file => Ok(events::Place::File(folder.join(file))),
+        file => Ok(events::StoreLocation::File(folder.join(file))),
     }
 }
 
@@ -119,7 +90,7 @@ impl Default for Config {
             backends: BTreeMap::new(),
             search_above: None,
             tool_changes: ToolChanges::Warn,
-            events: events::Place::Memory,
+            events: events::StoreLocation::Memory,
             retention: events::Retention {
                 age: Duration::from_secs(30 * 86_400),
                 rows: 1_000_000,

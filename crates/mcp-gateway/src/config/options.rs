@@ -66,14 +66,14 @@ impl Options {
 }
 
 /// `$XDG_STATE_HOME/mcp-gateway/events.db`; in memory where there is no place for it.
-fn kept() -> events::Place {
+fn kept() -> events::StoreLocation {
     let folder = |name| {
         std::env::var_os(name)
             .filter(|path| !path.is_empty())
             .map(PathBuf::from)
     };
     let state = folder("XDG_STATE_HOME").or_else(|| Some(folder("HOME")?.join(".local/state")));
-    state.map_or(events::Place::Memory, |state| {
-        events::Place::File(state.join("mcp-gateway/events.db"))
+    state.map_or(events::StoreLocation::Memory, |state| {
+        events::StoreLocation::File(state.join("mcp-gateway/events.db"))
     })
 }

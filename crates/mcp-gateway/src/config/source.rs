@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::error::Problem;
 use super::expand::Place;
-use super::{Config, ConfigError, file, hosts, quick};
+use super::{Config, ConfigError, cli_backend, file, mcp_json};
 
 /// How often the file is looked at. Events of the file system would be faster, and get lost on
 /// network drives, in containers and with editors that replace files.
@@ -123,7 +123,7 @@ impl Source {
         };
         for text in &self.quick {
             let wrong = |problem: Problem| problem.at("--backend", None);
-            let (key, backend) = quick::parse(text, &place).map_err(wrong)?;
+            let (key, backend) = cli_backend::parse(text, &place).map_err(wrong)?;
             if config.backends.insert(key.clone(), backend).is_some() {
                 return Err(wrong(Problem::new(
                     &[key.as_str()],
@@ -132,7 +132,7 @@ impl Source {
             }
         }
         if self.file.is_none() && self.quick.is_empty() {
-            config.backends.extend(quick::local());
+            config.backends.extend(cli_backend::local());
         }
         if self.events {
             config.events = self.base.events.clone();
@@ -152,7 +152,7 @@ pub(super) fn parse(
     // No TOML starts with a brace, not even behind a comment of ours.
     let json = text.trim_start().starts_with('{') || name.ends_with(".json");
     if json {
-        hosts::parse(text, name, place, base)
+        mcp_json::parse(text, name, place, base)
     } else {
         file::parse(text, name, place, base)
     }

@@ -6,10 +6,12 @@ use std::time::Duration;
 
 use serde_json::{Map, Value};
 
-use super::record::{MAX_TEXT, short};
 use super::time::Timestamp;
 use super::trace::TraceId;
 use crate::shape::Shape;
+
+/// Characters of a text that came from outside.
+const MAX_TEXT: usize = 256;
 
 /// The types of the gateway's own events. Those up to `CONTEXT_SWITCH` have the names of seed 003.
 pub mod kind {
@@ -201,4 +203,12 @@ impl Event {
             details,
         }
     }
+}
+
+/// A text from outside, cut to what a name may take. NUL, which not every store takes, ends it.
+pub(super) fn short(text: &str) -> &str {
+    // Most are short enough, whatever they are made of.
+    let cut = (text.len() > MAX_TEXT).then(|| text.char_indices().nth(MAX_TEXT));
+    let text = cut.flatten().map_or(text, |(at, _)| &text[..at]);
+    text.split('\0').next().unwrap_or(text)
 }

@@ -8,10 +8,12 @@
 //! is counted and dropped, the state is shown as degraded, and writing goes on when it can.
 
 mod event;
+mod location;
 mod log;
 #[cfg(feature = "postgres")]
 mod postgres;
 mod query;
+mod queue;
 mod record;
 mod sqlite;
 mod store;
@@ -20,10 +22,12 @@ mod trace;
 mod writer;
 
 pub use self::event::{Call, Event, Outcome, Status, kind};
-pub use self::log::{Health, Log};
+pub use self::location::StoreLocation;
+pub use self::log::Log;
 pub use self::query::{MAX_LIMIT, Query};
+pub use self::queue::Health;
 pub use self::record::Record;
-pub use self::store::{Failure, Fault, Place, Retention, Store};
+pub use self::store::{Failure, Fault, Retention, Store};
 pub use self::time::Timestamp;
 pub use self::trace::TraceId;
 

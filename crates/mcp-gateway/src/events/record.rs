@@ -7,15 +7,12 @@ use mcp_core::jsonrpc::push_quoted;
 use serde::ser::{Serialize, SerializeStruct as _, Serializer};
 use serde_json::value::RawValue;
 
-use super::event::{Call, Details, Event, Status};
+use super::event::{Call, Details, Event, Status, short};
 use super::time::Timestamp;
 use super::trace::TraceId;
 
 /// The version of the format.
 const SCHEMA_VERSION: &str = "1.0";
-
-/// Characters of a text that came from outside.
-pub(super) const MAX_TEXT: usize = 256;
 
 /// Bytes of the facts about one event.
 const MAX_FACTS: usize = 16 * 1024;
@@ -115,14 +112,6 @@ fn of_call(call: &Call) -> String {
     }
     json.push('}');
     json
-}
-
-/// A text from outside, cut to what a name may take. NUL, which not every store takes, ends it.
-pub(super) fn short(text: &str) -> &str {
-    // Most are short enough, whatever they are made of.
-    let cut = (text.len() > MAX_TEXT).then(|| text.char_indices().nth(MAX_TEXT));
-    let text = cut.flatten().map_or(text, |(at, _)| &text[..at]);
-    text.split('\0').next().unwrap_or(text)
 }
 
 /// The same for one that is most often ours.

@@ -1,11 +1,9 @@
-//! Where events are kept.
+//! A place for events, as the log sees it.
 
-use std::path::PathBuf;
 use std::time::Duration;
 
 use super::query::Query;
 use super::record::Record;
-use super::sqlite::Sqlite;
 use super::time::Timestamp;
 
 /// A place for events. All methods block, but none for more than a few seconds: they are called from
@@ -67,45 +65,6 @@ impl Failure {
         Self {
             fault: Fault::Unavailable,
             reason: reason.into(),
-        }
-    }
-}
-
-/// Which store. Has no `Debug`: the address of a database holds a password.
-#[derive(Clone, PartialEq, Eq)]
-pub enum Place {
-    /// SQLite, in a file that is created where it is missing.
-    File(PathBuf),
-    /// SQLite, gone with the process.
-    Memory,
-    /// PostgreSQL, shared by several gateways; `postgres://USER:PASSWORD@HOST/DATABASE`.
-    #[cfg(feature = "postgres")]
-    Postgres(String),
-}
-
-impl Place {
-    /// PostgreSQL at this address, if it is one.
-    #[cfg(feature = "postgres")]
-    pub(crate) fn postgres(address: &str) -> Option<Self> {
-        super::postgres::is_address(address).then(|| Self::Postgres(address.to_owned()))
-    }
-
-    pub(super) fn open(&self) -> Result<Box<dyn Store>, Failure> {
-        Ok(match self {
-            Self::File(path) => Box::new(Sqlite::open(path)?),
-            Self::Memory => Box::new(Sqlite::in_memory()?),
-            #[cfg(feature = "postgres")]
-            Self::Postgres(address) => Box::new(super::postgres::Postgres::open(address)?),
-        })
-    }
-
-    /// Puts aside what cannot be read any more, so that the next [`Place::open`] starts anew.
-    pub(super) fn put_aside(&self) -> Result<(), Failure> {
-        match self {
-            Self::File(path) => super::sqlite::put_aside(path),
-            Self::Memory => Ok(()),
-            #[cfg(feature = "postgres")]
-            Self::Postgres(_) => Err(Failure::unavailable("the database says that it is damaged")),
         }
     }
 }

@@ -1,30 +1,21 @@
 //! The id that ties together what belongs to one request.
 
 use std::fmt;
-use std::hash::{BuildHasher as _, RandomState};
-use std::sync::LazyLock;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use uuid::{Builder, Uuid};
+
+use crate::random;
 
 /// A trace id of W3C Trace Context: 128 bits, not all zero. Shown like a UUID.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct TraceId(u128);
 
 impl TraceId {
-    /// A new one, which is also a version 4 UUID. Made of keys that the operating system has chosen
-    /// once: nobody can foresee it, and nothing has to be asked for each call.
+    /// A new one, which is also a version 4 UUID.
     pub fn random() -> Self {
-        static KEYS: LazyLock<RandomState> = LazyLock::new(RandomState::new);
-        static NEXT: AtomicU64 = AtomicU64::new(0);
-        let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        let [high, low] = [false, true].map(|is_low| KEYS.hash_one((number, is_low)));
-        let random = (u128::from(high) << 64) | u128::from(low);
-        Self(
-            Builder::from_random_bytes(random.to_be_bytes())
-                .into_uuid()
-                .as_u128(),
-        )
+        let random = (u128::from(random::number()) << 64) | u128::from(random::number());
+        let id = Builder::from_random_bytes(random.to_be_bytes()).into_uuid();
+        Self(id.as_u128())
     }
 
     /// Reads both spellings: 32 hexadecimal digits, and a UUID. `None` for anything else.

@@ -6,29 +6,26 @@ use std::time::{Duration, Instant};
 use serde_json::json;
 
 use super::event::{Event, Status, kind};
-use super::log::{Ask, Shared};
+use super::queue::{BATCH, PendingQuery, Queue, QueueState};
 use super::record::Record;
 use super::store::{Failure, Fault, Retention, Store};
 use super::time::Timestamp;
 use super::trace::TraceId;
 
-/// Events written at once.
-pub(super) const BATCH: usize = 1_000;
-
 /// How long an event waits for others.
-const GATHER: Duration = Duration::from_millis(50);
+const GATHER_TIME: Duration = Duration::from_millis(50);
 
 /// How often old events are looked for: when there are new ones, and otherwise.
-const TIDY: Duration = Duration::from_secs(1);
-const TIDY_IDLE: Duration = Duration::from_secs(60);
+const TIDY_INTERVAL: Duration = Duration::from_secs(1);
+const IDLE_TIDY_INTERVAL: Duration = Duration::from_secs(60);
 
 /// Pauses before the next try with a store that failed: they double from one to the other.
-const PAUSE: Duration = Duration::from_millis(100);
-const MAX_PAUSE: Duration = Duration::from_secs(5);
+const MIN_RETRY_PAUSE: Duration = Duration::from_millis(100);
+const MAX_RETRY_PAUSE: Duration = Duration::from_secs(5);
 
 /// The writer; `open` opens the store, `put_aside` makes room for a new one in place of a damaged one.
 pub(super) struct Writer<O, P> {
-    shared: Arc<Shared>,
+    queue: Arc<Queue>,
     open: O,
     put_aside: P,
     retention: Retention,
@@ -51,9 +48,9 @@ where
     O: FnMut() -> Result<Box<dyn Store>, Failure>,
     P: FnMut() -> Result<(), Failure>,
 {
-    pub(super) fn new(shared: Arc<Shared>, open: O, put_aside: P, retention: Retention) -> Self {
+    pub(super) fn new(queue: Arc<Queue>, open: O, put_aside: P, retention: Retention) -> Self {
         Self {
-            shared,
+            queue,
             open,
             put_aside,
             retention,
@@ -64,7 +61,7 @@ where
             written_since: true,
             untidy: false,
             retry: Instant::now(),
-            pause: PAUSE,
+            pause: MIN_RETRY_PAUSE,
         }
     }
 
@@ -88,30 +85,30 @@ where
     }
 
     /// Waits for something to do.
-    fn gather(&mut self) -> (Vec<Ask>, bool) {
+    fn gather(&mut self) -> (Vec<PendingQuery>, bool) {
         let pause = self.retry.saturating_duration_since(Instant::now());
         if self.store.is_none() {
             // Events gather in the queue until the next try.
-            let urgent = |state: &super::log::State| !state.asking.is_empty() || state.closing;
-            drop(self.shared.wait(pause, urgent));
+            let urgent = |state: &QueueState| !state.queries.is_empty() || state.closing;
+            self.queue.wait(pause, urgent);
         } else {
             let limit = match (self.untidy, self.written_since) {
                 (true, _) => Duration::ZERO,
-                (_, true) => TIDY,
-                (_, false) => TIDY_IDLE,
+                (_, true) => TIDY_INTERVAL,
+                (_, false) => IDLE_TIDY_INTERVAL,
             };
-            drop(self.shared.wait(limit, |state| {
-                !state.waiting.is_empty() || !state.asking.is_empty() || state.closing
-            }));
-            drop(self.shared.wait(GATHER, |state| {
-                state.waiting.is_empty()
-                    || state.waiting.len() >= BATCH
-                    || !state.asking.is_empty()
+            self.queue.wait(limit, |state| {
+                !state.events.is_empty() || !state.queries.is_empty() || state.closing
+            });
+            self.queue.wait(GATHER_TIME, |state| {
+                state.events.is_empty()
+                    || state.events.len() >= BATCH
+                    || !state.queries.is_empty()
                     || state.closing
-            }));
+            });
         }
-        let mut state = self.shared.lock();
-        (std::mem::take(&mut state.asking), state.closing)
+        let mut state = self.queue.lock();
+        (std::mem::take(&mut state.queries), state.closing)
     }
 
     /// Writes what waits, batch by batch, until there is no more or the store fails.
@@ -126,12 +123,12 @@ where
             match self.attempt(|store| store.append(&batch)) {
                 Some(Ok(())) => {
                     self.written_since |= !batch.is_empty();
-                    let mut state = self.shared.lock();
+                    let mut state = self.queue.lock();
                     state.health.written += batch.len() as u64;
                     state.health.degraded = None;
                 }
                 Some(Err(Fault::Rejected)) => {
-                    let mut state = self.shared.lock();
+                    let mut state = self.queue.lock();
                     state.health.dropped += batch.len() as u64;
                     // The event that would tell of it might be refused as well, without end.
                     self.told = state.health.dropped;
@@ -146,12 +143,12 @@ where
 
     /// Takes events from the queue; where some were lost, the first one says so.
     fn fill(&mut self) {
-        let mut state = self.shared.lock();
+        let mut state = self.queue.lock();
         let dropped = state.health.dropped;
         let take = BATCH
             .saturating_sub(self.batch.len())
-            .min(state.waiting.len());
-        let events: Vec<Event> = state.waiting.drain(..take).collect();
+            .min(state.events.len());
+        let events: Vec<Event> = state.events.drain(..take).collect();
         drop(state);
         if dropped > self.told && self.batch.is_empty() {
             let lost = [("count".to_owned(), json!(dropped - self.told))];
@@ -164,7 +161,7 @@ where
         self.batch.extend(events.into_iter().map(Record::from));
     }
 
-    fn answer(&mut self, ask: Ask) {
+    fn answer(&mut self, ask: PendingQuery) {
         if ask.answer.is_closed() {
             return;
         }
@@ -176,7 +173,7 @@ where
             done
         });
         let found = found.unwrap_or_else(|| {
-            let why = self.shared.lock().health.degraded.clone();
+            let why = self.queue.lock().health.degraded.clone();
             Err(Failure::unavailable(why.unwrap_or_default()))
         });
         // The one who asked may have gone meanwhile.
@@ -184,7 +181,11 @@ where
     }
 
     fn tidy(&mut self) {
-        let pause = if self.written_since { TIDY } else { TIDY_IDLE };
+        let pause = if self.written_since {
+            TIDY_INTERVAL
+        } else {
+            IDLE_TIDY_INTERVAL
+        };
         if self.store.is_none() || (!self.untidy && self.tidied.elapsed() < pause) {
             return;
         }
@@ -222,7 +223,7 @@ where
         };
         Some(match done {
             Ok(()) => {
-                self.pause = PAUSE;
+                self.pause = MIN_RETRY_PAUSE;
                 Ok(())
             }
             Err(failure) => Err(self.failed(failure)),
@@ -243,8 +244,8 @@ where
                 Err(failure) => reason = format!("{reason}; {}", failure.reason),
             }
         }
-        self.pause = (self.pause * 2).min(MAX_PAUSE);
-        let mut state = self.shared.lock();
+        self.pause = (self.pause * 2).min(MAX_RETRY_PAUSE);
+        let mut state = self.queue.lock();
         if state.health.degraded.as_ref() != Some(&reason) {
             tracing::warn!(reason, "events cannot be written");
             state.health.degraded = Some(reason);
@@ -253,9 +254,9 @@ where
     }
 
     fn count_lost(&mut self) {
-        let mut state = self.shared.lock();
-        let lost = (state.waiting.len() + self.batch.len()) as u64;
-        state.waiting.clear();
+        let mut state = self.queue.lock();
+        let lost = (state.events.len() + self.batch.len()) as u64;
+        state.events.clear();
         state.health.dropped += lost;
         if lost > 0 {
             tracing::warn!(lost, "events were not written");

@@ -22,8 +22,8 @@ pub const OWN: [&str; 5] = [
     "call_tool",
 ];
 
-/// What one backend offers.
-pub struct Offer<'a> {
+/// The items of one backend.
+pub struct BackendItems<'a> {
     /// The backend.
     pub backend: &'a BackendKey,
     /// What of it is published.
@@ -69,9 +69,9 @@ pub enum Reason {
 impl Names {
     /// Publishes what the filters let pass. The same offers give the same names in the same order,
     /// in whatever order they come.
-    pub fn publish<'a>(offers: impl IntoIterator<Item = Offer<'a>>) -> Self {
+    pub fn publish<'a>(offers: impl IntoIterator<Item = BackendItems<'a>>) -> Self {
         let mut forms = Vec::new();
-        for Offer {
+        for BackendItems {
             backend,
             filter,
             bare,

@@ -11,7 +11,7 @@ fn key(text: &str) -> BackendKey {
 }
 
 fn names(offers: &[(&BackendKey, &Filter, &[&str])]) -> Names {
-    Names::publish(offers.iter().map(|&(backend, filter, names)| Offer {
+    Names::publish(offers.iter().map(|&(backend, filter, names)| BackendItems {
         backend,
         filter,
         bare: false,
@@ -135,7 +135,7 @@ proptest! {
     fn names_are_portable_and_lead_back(backends in backends()) {
         let keys: Vec<_> = backends.iter().map(|(name, _)| key(name)).collect();
         let open = Filter::default();
-        let offer = |at: usize| Offer {
+        let offer = |at: usize| BackendItems {
             backend: &keys[at],
             filter: &open,
             bare: false,
@@ -172,7 +172,7 @@ proptest! {
 fn bare_names_stay_and_never_shadow() {
     let open = Filter::default();
     let (one, two) = (key("one"), key("two"));
-    let offer = |backend, bare, names: &[&'static str]| Offer {
+    let offer = |backend, bare, names: &[&'static str]| BackendItems {
         backend,
         filter: &open,
         bare,

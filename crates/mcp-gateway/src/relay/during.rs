@@ -1,11 +1,12 @@
 //! What a backend says while it works on a request: progress, log messages, and questions.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use mcp_client::{Handler, Reply, RpcError};
 use mcp_core::tool::{Call, InputRequest, Level, ToolError};
+use parking_lot::Mutex;
 use serde::Deserialize;
 use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Value, json};
@@ -44,7 +45,7 @@ impl During {
     /// The next question; waits for it.
     pub(super) async fn question(&self) -> Question {
         loop {
-            let next = self.questions().pop_front();
+            let next = self.questions.lock().pop_front();
             match next {
                 Some(question) => return question,
                 None => self.asked.notified().await,
@@ -54,7 +55,7 @@ impl During {
 
     /// The client has come back.
     pub(super) fn go_on(&self, call: Call) {
-        *self.call.lock().unwrap_or_else(PoisonError::into_inner) = call;
+        *self.call.lock() = call;
     }
 
     /// True while the client is being asked.
@@ -62,18 +63,8 @@ impl During {
         self.asking.load(Ordering::Relaxed) > 0
     }
 
-    fn questions(&self) -> MutexGuard<'_, VecDeque<Question>> {
-        // Nothing that panics runs under this lock.
-        self.questions
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn call(&self) -> Call {
-        self.call
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone()
+        self.call.lock().clone()
     }
 }
 
@@ -105,7 +96,9 @@ impl Handler for During {
         let call = self.call();
         if !call.waits_for_answers() {
             let (answer, answered) = oneshot::channel();
-            self.questions().push_back(Question { request, answer });
+            self.questions
+                .lock()
+                .push_back(Question { request, answer });
             self.asked.notify_one();
             let gone = |_| RpcError::new(-1, "The client is gone");
             return Box::pin(async move { raw(&answered.await.map_err(gone)?) });

@@ -96,7 +96,7 @@ impl Exchange<'_> {
     /// Sends the request.
     fn start(&self, params: &Members) -> Result<UnderWay, ToolError> {
         let params = self.with_log_level(params);
-        let during = During::new(self.call.clone(), self.backend.hears());
+        let during = During::new(self.call.clone(), self.backend.notifications());
         let mut options = Options::default()
             // Here it is known how long it may take, and when a person is waited for.
             .patient()

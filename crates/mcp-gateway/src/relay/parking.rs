@@ -4,9 +4,10 @@
 
 use std::collections::HashMap;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use serde_json::Value;
 use serde_json::value::RawValue;
 use tokio::sync::oneshot;
@@ -55,7 +56,7 @@ impl Parking {
     /// Parks an exchange and gives it a name. `None` if too many are parked.
     pub(super) fn park(&self, parked: Parked, owner: Owner) -> Option<String> {
         let now = Instant::now();
-        let mut places = self.places();
+        let mut places = self.0.lock();
         places.retain(|_, place| place.until > now);
         if places.len() >= MAX_PARKED {
             return None;
@@ -73,13 +74,9 @@ impl Parking {
 
     /// Takes the exchange with this name, if it is of this call.
     pub(super) fn take(&self, name: &str, owner: &Owner) -> Option<Parked> {
-        let mut places = self.places();
+        let mut places = self.0.lock();
         let fits = |place: &Place| place.owner == *owner && place.until > Instant::now();
         places.get(name).filter(|place| fits(place))?;
         places.remove(name).map(|place| place.parked)
-    }
-
-    fn places(&self) -> MutexGuard<'_, HashMap<String, Place>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -156,7 +156,7 @@ impl Drop for End<'_> {
         let Some(outcome) = self.outcome else { return };
         let duration = self.started.elapsed();
         let backend = &self.tool.backend;
-        backend.figures.record(outcome == Outcome::Ok, duration);
+        backend.metrics.record(outcome == Outcome::Ok, duration);
         let call = events::Call {
             outcome,
             principal: self.principal.take(),

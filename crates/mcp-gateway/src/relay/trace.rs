@@ -1,11 +1,10 @@
 //! Which trace a request belongs to (W3C Trace Context).
 
-use std::hash::{BuildHasher as _, RandomState};
-
 use mcp_core::jsonrpc::{Members, string};
 use mcp_core::tool::Call;
 
 use crate::events::TraceId;
+use crate::random;
 
 /// The trace that the client's request says it is part of, in its headers or its `_meta`; a new one
 /// where it says nothing that can be read.
@@ -26,9 +25,7 @@ pub(super) fn of(call: &Call) -> TraceId {
 
 /// The `traceparent` for a request that is made in the course of this trace.
 pub(super) fn parent(trace: TraceId) -> String {
-    // Random enough for a span, without a call of the operating system.
-    let span = RandomState::new().hash_one(trace);
-    trace.parent(span)
+    trace.parent(random::number())
 }
 
 /// `00-TRACE-SPAN-FLAGS`.

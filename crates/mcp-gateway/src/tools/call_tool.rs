@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use crate::hub::Hub;
+use crate::gateway::Gateway;
 
 /// Call a tool that search_tools has found.
 #[derive(Deserialize, JsonSchema)]
@@ -26,20 +26,15 @@ fn none() -> Box<RawValue> {
 impl Tool for CallTool {
     const NAME: &'static str = "call_tool";
     const EFFECT: Effect = Effect::Destructive;
-    type Service = Hub;
+    type Service = Gateway;
     type Output = ToolResult;
 
-    async fn call(self, hub: &Hub, call: &Call) -> Result<ToolResult, ToolError> {
+    async fn call(self, gateway: &Gateway, call: &Call) -> Result<ToolResult, ToolError> {
         if !self.arguments.get().starts_with('{') {
             return Err(ToolError::invalid_argument("arguments must be an object."));
         }
-        let offering = hub.offering();
-        let found = offering
-            .lists
-            .tools
-            .iter()
-            .find(|(tool, _)| tool.name == self.name || tool.aliases.contains(&self.name));
-        let (_, tool) = found.ok_or_else(|| {
+        let catalog = gateway.catalog();
+        let tool = catalog.tool(&self.name).ok_or_else(|| {
             ToolError::not_found(format!(
                 "There is no tool {:?}; search_tools finds those that there are.",
                 self.name

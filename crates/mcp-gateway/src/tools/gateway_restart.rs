@@ -4,7 +4,7 @@ use mcp_core::tool::{Call, Effect, Tool, ToolError};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::hub::Hub;
+use crate::gateway::Gateway;
 
 /// Start a backend anew: after crash_loop, or when it hangs. Its calls under way fail.
 #[derive(Deserialize, JsonSchema)]
@@ -26,11 +26,11 @@ pub(crate) struct Restarted {
 impl Tool for GatewayRestart {
     const NAME: &'static str = "gateway_restart";
     const EFFECT: Effect = Effect::Destructive;
-    type Service = Hub;
+    type Service = Gateway;
     type Output = Restarted;
 
-    async fn call(self, hub: &Hub, _: &Call) -> Result<Restarted, ToolError> {
-        let backends = hub.backends();
+    async fn call(self, gateway: &Gateway, _: &Call) -> Result<Restarted, ToolError> {
+        let backends = gateway.backends();
         let found = backends
             .values()
             .find(|backend| backend.key.as_str() == self.backend);

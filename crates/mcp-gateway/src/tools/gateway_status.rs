@@ -1,15 +1,13 @@
 //! `gateway_status` (seed 003).
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use mcp_core::tool::{Call, Effect, Tool, ToolError};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::backend::{Backend, State};
-use crate::hub::Hub;
+use crate::gateway::Gateway;
 
 /// Get status of the gateway and all backends
 #[derive(Deserialize, JsonSchema)]
@@ -18,7 +16,7 @@ pub(crate) struct GatewayStatus {}
 
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct Status {
-    gateway: Gateway,
+    gateway: Identity,
     backends: BTreeMap<String, BackendStatus>,
     capabilities: Capabilities,
     event_log: EventLog,
@@ -28,7 +26,7 @@ pub(crate) struct Status {
 }
 
 #[derive(Serialize, JsonSchema)]
-struct Gateway {
+struct Identity {
     name: &'static str,
     version: &'static str,
     config: Settings,
@@ -44,7 +42,7 @@ struct Settings {
 }
 
 impl Settings {
-    fn of(call: &Call) -> Self {
+    fn new(call: &Call) -> Self {
         let level = tracing::level_filters::LevelFilter::current();
         Self {
             log_level: level.to_string().to_uppercase(),
@@ -111,29 +109,28 @@ const MAX_NOT_OFFERED: usize = 20;
 impl Tool for GatewayStatus {
     const NAME: &'static str = "gateway_status";
     const EFFECT: Effect = Effect::ReadOnly;
-    type Service = Hub;
+    type Service = Gateway;
     type Output = Status;
 
-    async fn call(self, hub: &Hub, call: &Call) -> Result<Status, ToolError> {
-        let offering = hub.offering();
-        let listed = |(tool, _): &&(mcp_core::tool::Definition, _)| tool.is_listed;
-        let events = hub.signals.log.health();
-        let backends = hub.backends();
-        let not_offered = hub.refused().into_iter().take(MAX_NOT_OFFERED);
+    async fn call(self, gateway: &Gateway, call: &Call) -> Result<Status, ToolError> {
+        let catalog = gateway.catalog();
+        let events = gateway.log().health();
+        let backends = gateway.backends();
+        let not_offered = catalog.refused.iter().take(MAX_NOT_OFFERED);
         Ok(Status {
-            gateway: Gateway {
+            gateway: Identity {
                 name: "mcp-gateway",
                 version: env!("CARGO_PKG_VERSION"),
-                config: Settings::of(call),
+                config: Settings::new(call),
             },
             backends: backends
                 .values()
-                .map(|backend| (backend.key.to_string(), BackendStatus::of(backend)))
+                .map(|backend| (backend.key.to_string(), BackendStatus::new(backend)))
                 .collect(),
             capabilities: Capabilities {
-                tools: offering.lists.tools.iter().filter(listed).count(),
-                resources: offering.lists.resources.len(),
-                prompts: offering.lists.prompts.len(),
+                tools: catalog.listed_tools().count(),
+                resources: catalog.lists.resources.len(),
+                prompts: catalog.lists.prompts.len(),
             },
             event_log: EventLog {
                 status: if events.degraded.is_none() {
@@ -149,7 +146,7 @@ impl Tool for GatewayStatus {
                 .map(|refused| NotOffered {
                     backend: refused.backend.to_string(),
                     item: refused.item.chars().take(64).collect(),
-                    reason: refused.reason,
+                    reason: refused.reason.clone(),
                 })
                 .collect(),
         })
@@ -157,10 +154,10 @@ impl Tool for GatewayStatus {
 }
 
 impl BackendStatus {
-    fn of(backend: &Arc<Backend>) -> Self {
+    fn new(backend: &Backend) -> Self {
         let status = backend.status();
-        let figures = &backend.figures;
-        let (stray_answers, noise) = backend.misfits();
+        let metrics = &backend.metrics;
+        let violations = backend.protocol_violations();
         Self {
             status: status.state.name(),
             namespace: backend.key.to_string(),
@@ -169,13 +166,13 @@ impl BackendStatus {
                 .as_ref()
                 .map(|server| server.protocol_version.clone()),
             tool_count: backend.snapshot().tools.len(),
-            calls: figures.calls.load(Ordering::Relaxed),
-            errors: figures.errors.load(Ordering::Relaxed),
-            p50_ms: figures.quantile(0.5),
-            p99_ms: figures.quantile(0.99),
-            restarts: figures.restarts.load(Ordering::Relaxed),
-            stray_answers,
-            noise,
+            calls: metrics.calls.get(),
+            errors: metrics.errors.get(),
+            p50_ms: metrics.durations.quantile(0.5),
+            p99_ms: metrics.durations.quantile(0.99),
+            restarts: metrics.restarts.get(),
+            stray_answers: violations.stray_answers,
+            noise: violations.noise,
             next_try_s: status.next_try_s(),
             last_error: match status.state {
                 State::Running => None,

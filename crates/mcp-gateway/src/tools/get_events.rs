@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::events::{Query, Status, Timestamp, TraceId};
-use crate::hub::Hub;
+use crate::gateway::Gateway;
 
 /// Query telemetry events from gateway event log
 #[derive(Deserialize, JsonSchema)]
@@ -44,10 +44,10 @@ impl From<Went> for Status {
 impl Tool for GetEvents {
     const NAME: &'static str = "get_events";
     const EFFECT: Effect = Effect::ReadOnly;
-    type Service = Hub;
+    type Service = Gateway;
     type Output = ToolResult;
 
-    async fn call(self, hub: &Hub, _: &Call) -> Result<ToolResult, ToolError> {
+    async fn call(self, gateway: &Gateway, _: &Call) -> Result<ToolResult, ToolError> {
         let trace_id = self.trace_id.as_deref().map(|text| {
             TraceId::parse(text).ok_or_else(|| {
                 ToolError::invalid_argument("trace_id must be a UUID or 32 hexadecimal digits.")
@@ -68,7 +68,7 @@ impl Tool for GetEvents {
             since: since.transpose()?,
             limit: self.limit.map_or(100, |limit| limit.get() as usize),
         };
-        let events = hub.signals.log.find(query).await.map_err(|failure| {
+        let events = gateway.log().find(query).await.map_err(|failure| {
             ToolError::unavailable("The event log cannot be read at the moment; calls go on.")
                 .caused_by(failure.reason)
         })?;

@@ -8,10 +8,10 @@ mod search_tools;
 
 use mcp_core::tool::Toolset;
 
-use crate::hub::Hub;
+use crate::gateway::Gateway;
 
 /// Those that are always offered.
-pub(crate) fn own() -> Toolset<Hub> {
+pub(crate) fn own() -> Toolset<Gateway> {
     Toolset::new()
         .with::<gateway_status::GatewayStatus>()
         .with::<get_events::GetEvents>()
@@ -19,7 +19,7 @@ pub(crate) fn own() -> Toolset<Hub> {
 }
 
 /// Those that stand for the backends' tools where there are too many to be listed.
-pub(crate) fn search() -> Toolset<Hub> {
+pub(crate) fn search() -> Toolset<Gateway> {
     Toolset::new()
         .with::<search_tools::SearchTools>()
         .with::<call_tool::CallTool>()

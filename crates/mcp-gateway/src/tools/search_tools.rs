@@ -7,7 +7,7 @@ use mcp_core::tool::{
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use crate::hub::Hub;
+use crate::gateway::Gateway;
 
 /// Find tools by what they do. Call one with call_tool.
 #[derive(Deserialize, JsonSchema)]
@@ -22,31 +22,23 @@ pub(crate) struct SearchTools {
 impl Tool for SearchTools {
     const NAME: &'static str = "search_tools";
     const EFFECT: Effect = Effect::ReadOnly;
-    type Service = Hub;
+    type Service = Gateway;
     type Output = ToolResult;
 
-    async fn call(self, hub: &Hub, _: &Call) -> Result<ToolResult, ToolError> {
-        let words: Vec<String> = words(&self.query).collect();
-        let offering = hub.offering();
-        let allowed = offering.lists.tools.iter().map(|(tool, _)| tool);
-        let mut found: Vec<(usize, &Definition)> = allowed
-            .filter(|tool| tool.is_listed)
-            .map(|tool| (score(tool, &words), tool))
-            .filter(|(score, _)| *score > 0)
-            .collect();
-        // Stable: what scores the same stays in the order of the names.
-        found.sort_by_key(|(score, _)| std::cmp::Reverse(*score));
-        found.truncate(self.limit.map_or(8, |limit| limit.get() as usize));
+    async fn call(self, gateway: &Gateway, _: &Call) -> Result<ToolResult, ToolError> {
+        let (catalog, limit) = (gateway.catalog(), self.limit.map_or(8, Bounded::get));
+        let found = catalog.search(&self.query, limit).map_err(|error| {
+            ToolError::upstream("The tools cannot be searched at the moment.").caused_by(error)
+        })?;
         if found.is_empty() {
-            let names: Vec<String> = hub.backends().keys().map(ToString::to_string).collect();
+            let names: Vec<String> = gateway.backends().keys().map(ToString::to_string).collect();
             return Ok(ToolResult::text(format!(
                 "No tool matches. There are {} tools of these backends: {}.",
-                offering.lists.tools.len(),
+                catalog.lists.tools.len(),
                 names.join(", ")
             )));
         }
-        let brief = found.into_iter().map(|(_, tool)| brief(tool));
-        let tools: Vec<String> = brief.collect();
+        let tools: Vec<String> = found.into_iter().map(brief).collect();
         Ok(ToolResult::Content(vec![Content::text(format!(
             "[{}]",
             tools.join(",\n")
@@ -59,30 +51,4 @@ fn brief(tool: &Definition) -> String {
     let full = tool.encode(Detail::Basic);
     let members = Members::read(&full);
     members.map_or(full, |members| members.encode())
-}
-
-fn words(text: &str) -> impl Iterator<Item = String> {
-    text.split(|letter: char| !letter.is_alphanumeric())
-        .filter(|word| !word.is_empty())
-        .map(str::to_lowercase)
-}
-
-/// A word in the name is worth more than one in the description; one that matches whole, more than
-/// one that is only part of another.
-fn score(tool: &Definition, wanted: &[String]) -> usize {
-    let names: Vec<String> = words(&tool.name).collect();
-    let description: Vec<String> = words(&tool.description).collect();
-    let points = |words: &[String], word: &String, whole: usize, part: usize| {
-        if words.contains(word) {
-            whole
-        } else if words.iter().any(|other| other.contains(word.as_str())) {
-            part
-        } else {
-            0
-        }
-    };
-    wanted
-        .iter()
-        .map(|word| points(&names, word, 8, 4) + points(&description, word, 2, 1))
-        .sum()
 }

@@ -15,6 +15,7 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use mcp_core::server::Server;
 use mcp_core::sign::Signer;
+use prometheus_client::registry::Registry;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::Handle;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -41,7 +42,7 @@ pub struct Listener {
 }
 
 impl Listener {
-    /// Opens the port.
+    /// Opens the port. What `registry` holds is shown by `/metrics`.
     ///
     /// # Errors
     /// When the port is taken or the address is not this machine's.
@@ -51,6 +52,7 @@ impl Listener {
         guard: Guard,
         signer: Signer,
         limits: Limits,
+        registry: Registry,
     ) -> anyhow::Result<Self> {
         let socket = TcpListener::bind(address)
             .await
@@ -61,7 +63,9 @@ impl Listener {
                 ),
             })?;
         let address = socket.local_addr()?;
-        let router = Arc::new(Router::new(server, guard, signer, limits, address));
+        let router = Arc::new(Router::new(
+            server, guard, signer, limits, address, registry,
+        ));
         Ok(Self {
             socket,
             address,

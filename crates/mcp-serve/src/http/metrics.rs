@@ -1,58 +1,81 @@
-//! `GET /metrics`, in the text format of Prometheus.
+//! `GET /metrics`, in the text format of OpenMetrics.
 
-use std::fmt::Write as _;
+use std::fmt;
+use std::sync::Arc;
 
-use mcp_core::server::Server;
+use http::{Response, StatusCode};
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric, text};
+use prometheus_client::metrics::MetricType;
+use prometheus_client::metrics::counter::ConstCounter;
+use prometheus_client::metrics::gauge::ConstGauge;
+use prometheus_client::registry::Registry;
 
-/// The counters of `server`, and how many requests it is working on.
-pub(super) fn render(server: &Server, in_flight: usize) -> String {
-    let metrics = server.health().metrics();
-    let online = u8::from(server.degraded().is_none());
+use super::mcp::McpEndpoint;
+use super::reply::{self, Reply};
+
+/// All that is registered, as it is now.
+pub(super) fn reply(registry: &Registry) -> Response<Reply> {
     let mut text = String::new();
-    let mut metric = |name: &str, kind: &str, help: &str, samples: &[(&str, f64)]| {
-        let _ = writeln!(text, "# HELP {name} {help}\n# TYPE {name} {kind}");
-        for (labels, value) in samples {
-            let _ = writeln!(text, "{name}{labels} {value}");
+    match text::encode(&mut text, registry) {
+        Ok(()) => reply::metrics(text),
+        Err(fmt::Error) => reply::empty(StatusCode::INTERNAL_SERVER_ERROR),
+    }
+}
+
+/// The metrics of every server, read when they are asked for.
+pub(super) struct ServerMetrics(pub(super) Arc<McpEndpoint>);
+
+impl Collector for ServerMetrics {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        let server = self.0.server();
+        let counted = server.health().metrics();
+        let mut requests = encoder.encode_descriptor(
+            "mcp_requests",
+            "Requests answered.",
+            None,
+            MetricType::Counter,
+        )?;
+        for (outcome, count) in [
+            ("success", counted.successful_requests),
+            ("failure", counted.failed_requests),
+        ] {
+            ConstCounter::new(count).encode(requests.encode_family(&[("outcome", outcome)])?)?;
         }
-    };
-    #[expect(clippy::cast_precision_loss, reason = "samples are floats")]
-    let float = |count: u64| count as f64;
-    let answered = [
-        ("{outcome=\"success\"}", float(metrics.successful_requests)),
-        ("{outcome=\"failure\"}", float(metrics.failed_requests)),
-    ];
-    metric(
-        "mcp_requests_total",
-        "counter",
-        "Requests answered.",
-        &answered,
-    );
-    metric(
-        "mcp_request_seconds_total",
-        "counter",
-        "Time spent answering them.",
-        &[("", server.health().time_spent().as_secs_f64())],
-    );
-    #[expect(clippy::cast_precision_loss, reason = "samples are floats")]
-    let in_flight = in_flight as f64;
-    metric(
-        "mcp_requests_in_flight",
-        "gauge",
-        "Requests being answered.",
-        &[("", in_flight)],
-    );
-    metric(
-        "mcp_service_up",
-        "gauge",
-        "1 while the service behind answers.",
-        &[("", online.into())],
-    );
-    metric(
-        "mcp_uptime_seconds",
-        "gauge",
-        "Time since the start.",
-        &[("", server.uptime().as_secs_f64())],
-    );
-    text.push_str(&server.figures());
-    text
+        let is_up = u64::from(server.degraded().is_none());
+        let spent = server.health().time_spent().as_secs_f64();
+        let uptime = server.uptime().as_secs_f64();
+        let metrics: [(&str, &str, &dyn EncodeMetric); 4] = [
+            (
+                "mcp_request_seconds",
+                "Time spent answering them.",
+                &ConstCounter::new(spent),
+            ),
+            (
+                "mcp_requests_in_flight",
+                "Requests being answered.",
+                &ConstGauge::new(self.0.calls_in_flight() as u64),
+            ),
+            (
+                "mcp_service_up",
+                "1 while the service behind answers.",
+                &ConstGauge::new(is_up),
+            ),
+            (
+                "mcp_uptime_seconds",
+                "Time since the start.",
+                &ConstGauge::new(uptime),
+            ),
+        ];
+        for (name, help, metric) in metrics {
+            metric.encode(encoder.encode_descriptor(name, help, None, metric.metric_type())?)?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Debug for ServerMetrics {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ServerMetrics").finish_non_exhaustive()
+    }
 }

@@ -69,9 +69,10 @@ pub(super) fn json(status: StatusCode, body: impl Into<Bytes>) -> Response<Reply
     response
 }
 
-pub(super) fn text(body: String) -> Response<Reply> {
+pub(super) fn metrics(body: String) -> Response<Reply> {
     let mut response = json(StatusCode::OK, body);
-    let kind = HeaderValue::from_static("text/plain; version=0.0.4");
+    let kind =
+        HeaderValue::from_static("application/openmetrics-text; version=1.0.0; charset=utf-8");
     response.headers_mut().insert(CONTENT_TYPE, kind);
     response
 }

@@ -10,20 +10,22 @@ use hyper::body::Incoming as RequestBody;
 use mcp_core::error::Error;
 use mcp_core::server::Server;
 use mcp_core::sign::Signer;
+use prometheus_client::registry::Registry;
 use serde_json::{Value, json};
 
 use super::guard::Guard;
 use super::headers::{Accepts, SESSION, check_unambiguous};
 use super::limits::Limits;
 use super::mcp::{Client, McpEndpoint};
-use super::metrics;
+use super::metrics::{self, ServerMetrics};
 use super::rate::RateLimit;
 use super::reply::{self, Reply};
 
 pub(super) struct Router {
     guard: Guard,
     rate: Option<RateLimit>,
-    mcp: McpEndpoint,
+    mcp: Arc<McpEndpoint>,
+    registry: Registry,
     address: SocketAddr,
 }
 
@@ -34,11 +36,15 @@ impl Router {
         signer: Signer,
         limits: Limits,
         address: SocketAddr,
+        mut registry: Registry,
     ) -> Self {
+        let mcp = Arc::new(McpEndpoint::new(server, signer, limits));
+        registry.register_collector(Box::new(ServerMetrics(Arc::clone(&mcp))));
         Self {
             guard,
             rate: limits.rate.map(RateLimit::new),
-            mcp: McpEndpoint::new(server, signer, limits),
+            mcp,
+            registry,
             address,
         }
     }
@@ -67,10 +73,7 @@ impl Router {
                 reply::json(StatusCode::OK, r#"{"status":"ok"}"#)
             }
             (&Method::GET | &Method::HEAD, "/readyz") => self.ready(),
-            (&Method::GET | &Method::HEAD, "/metrics") => reply::text(metrics::render(
-                self.mcp.server(),
-                self.mcp.calls_in_flight(),
-            )),
+            (&Method::GET | &Method::HEAD, "/metrics") => metrics::reply(&self.registry),
             _ => reply::json(StatusCode::NOT_FOUND, format!("{:#}\n", self.help())),
         }
     }

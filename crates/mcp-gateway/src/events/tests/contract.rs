@@ -243,7 +243,7 @@ pub(super) fn hold(open: Open<'_>) {
 
 #[test]
 fn in_memory() {
-    hold(&mut || Place::Memory.open().unwrap());
+    hold(&mut || StoreLocation::Memory.open().unwrap());
 }
 
 #[test]
@@ -253,7 +253,7 @@ fn in_a_file() {
         let scratch = Scratch::new();
         let file = scratch.file();
         folders.push(scratch);
-        Place::File(file).open().unwrap()
+        StoreLocation::File(file).open().unwrap()
     });
     // The last one has been asked to keep 10 MB at most.
     let size = |suffix: &str| {

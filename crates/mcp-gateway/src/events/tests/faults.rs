@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use super::writer::BATCH;
+use super::queue::BATCH;
 use super::*;
 
 /// A store that does what the test wants, and remembers what it took.

@@ -8,7 +8,7 @@ use rusqlite::Connection;
 use super::*;
 
 fn log(scratch: &Scratch) -> Log {
-    Log::start(Place::File(scratch.file()), PLENTY).unwrap()
+    Log::start(StoreLocation::File(scratch.file()), PLENTY).unwrap()
 }
 
 /// The numbers of all events in the file, read by somebody else.
@@ -17,7 +17,7 @@ fn written(file: &std::path::Path) -> Vec<usize> {
         limit: MAX_LIMIT,
         ..Query::default()
     };
-    let mut store = Place::File(file.to_owned()).open().unwrap();
+    let mut store = StoreLocation::File(file.to_owned()).open().unwrap();
     let found = store.find(&query).unwrap();
     found
         .iter()
@@ -44,7 +44,7 @@ fn a_restart_goes_on_where_the_last_one_ended() {
 #[test]
 fn a_trace_is_found_wherever_it_is_until_it_is_removed() {
     let scratch = Scratch::new();
-    let open = || Place::File(scratch.file()).open().unwrap();
+    let open = || StoreLocation::File(scratch.file()).open().unwrap();
     let (mut store, mut other) = (open(), open());
     let records: Vec<Record> = (0..5_000).map(|n| event(n).into()).collect();
     let mut rest = &records[..];
@@ -169,7 +169,7 @@ fn a_place_that_cannot_be_written_can_become_one() {
     let folder = scratch.0.join("folder");
     fs::write(&folder, "in the way").unwrap();
     let file = folder.join("events.db");
-    let log = Log::start(Place::File(file.clone()), PLENTY).unwrap();
+    let log = Log::start(StoreLocation::File(file.clone()), PLENTY).unwrap();
     log.record(event(0));
     until("degraded", || log.health().degraded.is_some());
     fs::remove_file(&folder).unwrap();
@@ -185,7 +185,7 @@ fn in_a_full_place() {
     let Some(folder) = std::env::var_os("MCP_GATEWAY_TEST_FULL") else {
         return;
     };
-    let log = Log::start(Place::File(folder.into()), PLENTY).unwrap();
+    let log = Log::start(StoreLocation::File(folder.into()), PLENTY).unwrap();
     let mut recorded = 0;
     until("full", || {
         log.record(event(recorded));
@@ -228,6 +228,6 @@ fn a_full_disk_is_survived() {
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{said}");
     assert!(String::from_utf8_lossy(&output.stdout).contains("1 passed"));
-    let mut store = Place::File(scratch.file()).open().unwrap();
+    let mut store = StoreLocation::File(scratch.file()).open().unwrap();
     assert_eq!(store.find(&Query::default()).unwrap().len(), 100);
 }

@@ -15,7 +15,7 @@ fn in_a_process_that_will_be_killed() {
         .enable_time()
         .build()
         .unwrap();
-    let log = Log::start(Place::File(file.into()), PLENTY).unwrap();
+    let log = Log::start(StoreLocation::File(file.into()), PLENTY).unwrap();
     for n in 0.. {
         log.record(event(n));
         if n % 300 == 0 {
@@ -53,7 +53,7 @@ fn what_was_written_survives_a_kill_in_the_midst_of_writing() {
         last = safe.last().unwrap_or(last);
         child.wait().unwrap();
 
-        let mut store = Place::File(scratch.file()).open().unwrap();
+        let mut store = StoreLocation::File(scratch.file()).open().unwrap();
         let query = Query {
             limit: MAX_LIMIT,
             ..Query::default()

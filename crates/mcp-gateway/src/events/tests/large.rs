@@ -11,7 +11,7 @@ const ROWS: usize = 1_000_000;
 #[test]
 fn a_million_events_are_no_burden() {
     let scratch = Scratch::new();
-    let mut store = Place::File(scratch.file()).open().unwrap();
+    let mut store = StoreLocation::File(scratch.file()).open().unwrap();
     let record = |number| Record::from(event(number));
     let batch: Vec<Record> = (0..256).map(record).collect();
     let started = Instant::now();

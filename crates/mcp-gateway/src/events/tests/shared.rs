@@ -43,7 +43,7 @@ async fn gateways_share_one_log_and_outlive_its_connections() {
         format!("{address}{more}options=-csearch_path%3Dshared&application_name={name}")
     };
     let logs = ["one", "two", "three"]
-        .map(|name| Log::start(Place::Postgres(named(name)), PLENTY).unwrap());
+        .map(|name| Log::start(StoreLocation::Postgres(named(name)), PLENTY).unwrap());
     let trace = TraceId::random();
     for n in 0..900 {
         let mut event = event(n);
@@ -114,7 +114,7 @@ fn a_database_that_is_not_there_costs_nothing() {
         .unwrap()
         .port();
     let address = format!("postgres://user:s3cret@127.0.0.1:{port}/none");
-    let log = Log::start(Place::Postgres(address), PLENTY).unwrap();
+    let log = Log::start(StoreLocation::Postgres(address), PLENTY).unwrap();
     log.record(event(0));
     until("degraded", || log.health().degraded.is_some());
     let why = log.health().degraded.unwrap();
@@ -122,5 +122,5 @@ fn a_database_that_is_not_there_costs_nothing() {
         why.starts_with("error connecting to server") && !why.contains("s3cret"),
         "{why}"
     );
-    assert!(Place::postgres("postgres://host:port/").is_none());
+    assert!(StoreLocation::postgres("postgres://host:port/").is_none());
 }

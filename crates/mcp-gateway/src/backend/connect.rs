@@ -17,17 +17,17 @@ pub(super) async fn connect(config: &Backend, handler: Arc<dyn Handler>) -> Resu
         Target::Rpc(_) => Dialect::Plain,
         Target::Child(_) | Target::Http(_) => Dialect::Newest,
     };
-    match meet(config, Arc::clone(&handler), dialect).await {
+    match negotiate(config, Arc::clone(&handler), dialect).await {
         // Some servers of the handshake era end at the sight of anything else.
         Err(Error::Closed { .. }) if config.is_child() => {
-            meet(config, handler, Dialect::Handshake).await
+            negotiate(config, handler, Dialect::Handshake).await
         }
-        met => met,
+        connected => connected,
     }
     .map_err(|error| error.to_string())
 }
 
-async fn meet(
+async fn negotiate(
     config: &Backend,
     handler: Arc<dyn Handler>,
     dialect: Dialect,

@@ -9,10 +9,11 @@ use serde_json::value::RawValue;
 
 use super::Backend;
 
-/// Takes what a backend says. Holds it weakly: the backend holds the client that holds this.
-pub(super) struct Hears(pub(super) Weak<Backend>);
+/// Handles the notifications of a backend. Holds it weakly: the backend holds the client that holds
+/// this.
+struct Notifications(Weak<Backend>);
 
-impl Handler for Hears {
+impl Handler for Notifications {
     fn notification(&self, method: &str, params: Option<&RawValue>) {
         let Some(backend) = self.0.upgrade() else {
             return;
@@ -60,9 +61,10 @@ impl Handler for Hears {
     }
 }
 
-impl Hears {
-    pub(super) fn of(backend: &Arc<Backend>) -> Arc<Self> {
-        Arc::new(Self(Arc::downgrade(backend)))
+impl Backend {
+    /// The handler of what it says of its own accord, also while it answers something.
+    pub(crate) fn notifications(self: &Arc<Self>) -> Arc<dyn Handler> {
+        Arc::new(Notifications(Arc::downgrade(self)))
     }
 }
 

@@ -1,24 +1,27 @@
-//! What the gateway offers of its backends: their lists, put together.
+//! The catalog: what the backends offer, put together under published names.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use mcp_core::server::Lists;
 use mcp_core::tool::{BoundTool, Definition, TaskSupport};
 
 use crate::backend::{Backend, Item, Snapshot};
 use crate::config::{BackendKey, Filter, ToolChanges};
-use crate::names::{Names, Offer, Reason};
+use crate::names::{BackendItems, Names, Reason};
 use crate::relay::tool::RelayedTool;
 use crate::relay::{Relay, prompt, resource};
 use crate::sanitise;
+use crate::search::ToolIndex;
 
 /// The backends' items under their published names, and what of them is not published.
 #[derive(Default)]
-pub(crate) struct Offering {
+pub(crate) struct Catalog {
     pub(crate) lists: Lists,
     /// What is left out although nothing denies it, and why, for `gateway_status`.
     pub(crate) refused: Vec<Refused>,
+    /// Made by the first search.
+    index: OnceLock<ToolIndex>,
 }
 
 /// An item that cannot be offered.
@@ -36,8 +39,8 @@ struct Part {
 }
 
 impl Part {
-    fn offer<'a>(&'a self, filter: &'a Filter, items: &'a [Item]) -> Offer<'a> {
-        Offer {
+    fn items<'a>(&'a self, filter: &'a Filter, items: &'a [Item]) -> BackendItems<'a> {
+        BackendItems {
             backend: &self.backend.key,
             filter,
             bare: self.backend.config.bare,
@@ -46,10 +49,10 @@ impl Part {
     }
 }
 
-impl Offering {
+impl Catalog {
     /// Puts together what `backends` offer at the moment. The same lists always give the same
-    /// offering, in the same order.
-    pub(crate) fn of(
+    /// catalog, in the same order.
+    pub(crate) fn new(
         relay: &Relay,
         backends: &BTreeMap<BackendKey, Arc<Backend>>,
         changes: ToolChanges,
@@ -61,11 +64,39 @@ impl Offering {
                 snapshot: backend.snapshot(),
             })
             .collect();
-        let mut offering = Self::default();
-        offering.add_tools(relay, &parts, changes == ToolChanges::Block);
-        offering.add_prompts(relay, &parts);
-        offering.add_resources(relay, &parts);
-        offering
+        let mut catalog = Self::default();
+        catalog.add_tools(relay, &parts, changes == ToolChanges::Block);
+        catalog.add_prompts(relay, &parts);
+        catalog.add_resources(relay, &parts);
+        catalog
+    }
+
+    /// The tools that clients may see, in the order of their names.
+    pub(crate) fn listed_tools(&self) -> impl Iterator<Item = &Definition> {
+        let tools = self.lists.tools.iter().map(|(tool, _)| tool);
+        tools.filter(|tool| tool.is_listed)
+    }
+
+    /// The tool with this name or alias.
+    pub(crate) fn tool(&self, name: &str) -> Option<&Arc<dyn BoundTool>> {
+        let mut tools = self.lists.tools.iter();
+        let has_name =
+            |tool: &Definition| tool.name == name || tool.aliases.iter().any(|alias| alias == name);
+        tools.find(|(tool, _)| has_name(tool)).map(|(_, tool)| tool)
+    }
+
+    /// The listed tools that have to do with `query`, the best match first.
+    pub(crate) fn search(&self, query: &str, limit: u32) -> rusqlite::Result<Vec<&Definition>> {
+        let index = match self.index.get() {
+            Some(index) => index,
+            None => {
+                let index = ToolIndex::new(self.listed_tools())?;
+                self.index.get_or_init(|| index)
+            }
+        };
+        let tools: Vec<&Definition> = self.listed_tools().collect();
+        let found = index.search(query, limit)?.into_iter();
+        Ok(found.filter_map(|at| tools.get(at).copied()).collect())
     }
 
     fn add_tools(&mut self, relay: &Relay, parts: &[Part], blocks_changes: bool) {
@@ -73,10 +104,10 @@ impl Offering {
         let names = |filtered: bool| {
             Names::publish(parts.iter().map(|part| {
                 let filter = &part.backend.config.filter;
-                part.offer(if filtered { filter } else { &all }, &part.snapshot.tools)
+                part.items(if filtered { filter } else { &all }, &part.snapshot.tools)
             }))
         };
-        self.refuse(&names(true));
+        self.refuse_unnamed(&names(true));
         // Those that are denied can be called too: the answer says that they are denied.
         for published in names(false).published() {
             let Some(part) = find(parts, &published.backend) else {
@@ -95,20 +126,13 @@ impl Offering {
                 Ok(definition) => definition,
                 Err(_) if is_denied => continue,
                 Err(reason) => {
-                    self.refused.push(Refused {
-                        backend: published.backend.clone(),
-                        item: item.id.clone(),
-                        reason,
-                    });
+                    self.refuse(&published.backend, &item.id, reason);
                     continue;
                 }
             };
             if blocks_changes && part.snapshot.changed.contains(&item.id) {
-                self.refused.push(Refused {
-                    backend: published.backend.clone(),
-                    item: item.id.clone(),
-                    reason: "is not what it was; gateway_restart accepts it".to_owned(),
-                });
+                let reason = "is not what it was; gateway_restart accepts it";
+                self.refuse(&published.backend, &item.id, reason);
                 continue;
             }
             definition.is_listed = !is_denied;
@@ -134,9 +158,9 @@ impl Offering {
     fn add_prompts(&mut self, relay: &Relay, parts: &[Part]) {
         let offers = parts
             .iter()
-            .map(|part| part.offer(&part.backend.config.filter, &part.snapshot.prompts));
+            .map(|part| part.items(&part.backend.config.filter, &part.snapshot.prompts));
         let names = Names::publish(offers);
-        self.refuse(&names);
+        self.refuse_unnamed(&names);
         for published in names.published() {
             let relayed = find(parts, &published.backend).and_then(|part| {
                 let prompts = &part.snapshot.prompts;
@@ -161,11 +185,8 @@ impl Offering {
                         .push(resource::relayed(relay, backend, item));
                     continue;
                 }
-                self.refused.push(Refused {
-                    backend: backend.key.clone(),
-                    item: item.id.clone(),
-                    reason: "another backend has a resource with this URI".to_owned(),
-                });
+                let reason = "another backend has a resource with this URI";
+                self.refuse(&backend.key, &item.id, reason);
             }
         }
         // What is named in full is never taken for what only fits a template.
@@ -174,18 +195,24 @@ impl Offering {
             .sort_by_key(|(resource, _)| resource.is_template());
     }
 
-    fn refuse(&mut self, names: &Names) {
-        let refused = names.refused().iter().map(|refused| Refused {
-            backend: refused.backend.clone(),
-            item: refused.item.clone(),
-            reason: match &refused.reason {
+    fn refuse_unnamed(&mut self, names: &Names) {
+        for refused in names.refused() {
+            let reason = match &refused.reason {
                 Reason::Unnamed => "has no name".to_owned(),
                 Reason::Twice => "is listed twice".to_owned(),
                 Reason::Reserved => "has a name of the gateway's own tools".to_owned(),
                 Reason::Taken(other) => format!("its name is taken by {other:?}"),
-            },
+            };
+            self.refuse(&refused.backend, &refused.item, reason);
+        }
+    }
+
+    fn refuse(&mut self, backend: &BackendKey, item: &str, reason: impl Into<String>) {
+        self.refused.push(Refused {
+            backend: backend.clone(),
+            item: item.to_owned(),
+            reason: reason.into(),
         });
-        self.refused.extend(refused);
     }
 }
 

@@ -1,4 +1,4 @@
-//! What tools looked like when they were first seen: one that becomes another later may have been
+//! Fingerprints of tools, as they were first seen: one that becomes another later may have been
 //! made to look harmless at first.
 
 use std::collections::{BTreeSet, HashMap};
@@ -10,20 +10,20 @@ use serde_json::value::RawValue;
 use super::Item;
 
 /// A definition without its name, by its hash.
-type Print = [u8; 32];
+type Fingerprint = [u8; 32];
 
-/// What tools looked like, by name.
+/// The fingerprints of the tools of one backend, by name.
 #[derive(Default)]
-pub(super) struct Pins {
-    first: HashMap<String, Print>,
-    last: HashMap<String, Print>,
+pub(super) struct Fingerprints {
+    first: HashMap<String, Fingerprint>,
+    last: HashMap<String, Fingerprint>,
     /// Tools that were known by another name before.
     renamed: BTreeSet<String>,
 }
 
 /// A tool that is not what it was at the last look.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Change {
+pub(super) struct ToolChange {
     pub(super) tool: String,
     /// Hashes of the definition, in hexadecimal digits.
     pub(super) old: String,
@@ -32,12 +32,12 @@ pub(super) struct Change {
     pub(super) renamed_from: Option<String>,
 }
 
-impl Pins {
+impl Fingerprints {
     /// Those of `tools` that are not what they were first, and what has changed since the last look.
-    pub(super) fn compare(&mut self, tools: &[Item]) -> (BTreeSet<String>, Vec<Change>) {
+    pub(super) fn compare(&mut self, tools: &[Item]) -> (BTreeSet<String>, Vec<ToolChange>) {
         let (mut different, mut news) = (BTreeSet::new(), Vec::new());
         let present: BTreeSet<&str> = tools.iter().map(|tool| tool.id.as_str()).collect();
-        let mut gone: HashMap<Print, String> = self
+        let mut gone: HashMap<Fingerprint, String> = self
             .last
             .iter()
             .filter(|(name, _)| !present.contains(name.as_str()))
@@ -57,7 +57,7 @@ impl Pins {
             }
             let was = last.or(renamed_from.is_some().then_some(print));
             if let Some(was) = was.filter(|was| *was != print || renamed_from.is_some()) {
-                news.push(Change {
+                news.push(ToolChange {
                     tool: tool.id.clone(),
                     old: hex(&was),
                     new: hex(&print),
@@ -74,7 +74,7 @@ impl Pins {
     }
 }
 
-fn print(definition: &RawValue) -> Print {
+fn print(definition: &RawValue) -> Fingerprint {
     match Members::read(definition.get()) {
         Some(mut members) => {
             members.remove("name");
@@ -84,7 +84,7 @@ fn print(definition: &RawValue) -> Print {
     }
 }
 
-fn hex(print: &Print) -> String {
+fn hex(print: &Fingerprint) -> String {
     let digits = print.iter().map(|byte| format!("{byte:02x}"));
     digits.collect()
 }
@@ -93,46 +93,40 @@ fn hex(print: &Print) -> String {
 mod tests {
     use super::*;
 
+    fn tool(name: &str, words: &str) -> Vec<Item> {
+        let definition = format!(r#"{{"name":"{name}","description":"{words}"}}"#);
+        vec![Item {
+            id: name.to_owned(),
+            definition: RawValue::from_string(definition).unwrap(),
+        }]
+    }
+
     #[test]
-    fn a_tool_that_becomes_another_is_seen_until_somebody_has_looked() {
-        let tool = |words: &str| {
-            let definition = format!(r#"{{"name":"work","description":"{words}"}}"#);
-            vec![Item {
-                id: "work".to_owned(),
-                definition: RawValue::from_string(definition).unwrap(),
-            }]
-        };
-        let mut pins = Pins::default();
-        let look = |pins: &mut Pins, words: &str| {
-            let (different, news) = pins.compare(&tool(words));
+    fn a_changed_tool_is_reported_until_it_is_accepted() {
+        let mut fingerprints = Fingerprints::default();
+        let look = |fingerprints: &mut Fingerprints, words: &str| {
+            let (different, news) = fingerprints.compare(&tool("work", words));
             (different.len(), news.len())
         };
-        assert_eq!(look(&mut pins, "works"), (0, 0));
-        assert_eq!(look(&mut pins, "works"), (0, 0));
-        assert_eq!(look(&mut pins, "steals"), (1, 1));
-        assert_eq!(look(&mut pins, "steals"), (1, 0));
-        assert_eq!(look(&mut pins, "works"), (0, 1));
-        assert_eq!(look(&mut pins, "steals"), (1, 1));
-        pins.forget();
-        assert_eq!(look(&mut pins, "steals"), (0, 0));
+        assert_eq!(look(&mut fingerprints, "works"), (0, 0));
+        assert_eq!(look(&mut fingerprints, "works"), (0, 0));
+        assert_eq!(look(&mut fingerprints, "steals"), (1, 1));
+        assert_eq!(look(&mut fingerprints, "steals"), (1, 0));
+        assert_eq!(look(&mut fingerprints, "works"), (0, 1));
+        assert_eq!(look(&mut fingerprints, "steals"), (1, 1));
+        fingerprints.forget();
+        assert_eq!(look(&mut fingerprints, "steals"), (0, 0));
     }
 
     #[test]
     fn a_new_name_for_the_same_tool_is_a_change() {
-        let tool = |name: &str| {
-            let definition = format!(r#"{{"name":"{name}","description":"works"}}"#);
-            vec![Item {
-                id: name.to_owned(),
-                definition: RawValue::from_string(definition).unwrap(),
-            }]
-        };
-        let mut pins = Pins::default();
-        pins.compare(&tool("work"));
-        let (different, news) = pins.compare(&tool("labour"));
+        let mut fingerprints = Fingerprints::default();
+        fingerprints.compare(&tool("work", "works"));
+        let (different, news) = fingerprints.compare(&tool("labour", "works"));
         assert_eq!(news[0].renamed_from.as_deref(), Some("work"));
         assert_eq!(news[0].old, news[0].new);
         assert!(different.contains("labour"));
-        let (different, news) = pins.compare(&tool("labour"));
+        let (different, news) = fingerprints.compare(&tool("labour", "works"));
         assert!(different.contains("labour") && news.is_empty(), "still");
     }
 }

@@ -5,14 +5,14 @@
 
 use std::collections::BTreeMap;
 
+use jsonc_parser::ParseOptions;
 use serde::Deserialize;
-use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
 use super::error::Problem;
 use super::expand::Place;
 use super::reader::Reader;
-use super::{Backend, BackendKey, Child, Config, ConfigError, Remote, Target, jsonc};
+use super::{Backend, BackendKey, Child, Config, ConfigError, Remote, Target};
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -39,18 +39,15 @@ pub(super) fn parse(
     place: &Place<'_>,
     base: Config,
 ) -> Result<Config, ConfigError> {
-    let text = jsonc::plain(text);
-    let file: Map<String, Value> = json(&text, name)?;
-    read(&file, place, base).map_err(|problem| problem.at(name, None))
-}
-
-fn json<T: DeserializeOwned>(text: &str, name: &str) -> Result<T, ConfigError> {
-    serde_json::from_str(text).map_err(|error| ConfigError {
+    // With comments and trailing commas, as editors take them.
+    let file = jsonc_parser::parse_to_serde_value(text, &ParseOptions::default());
+    let file: Map<String, Value> = file.map_err(|error| ConfigError {
         place: name.to_owned(),
-        line: Some(error.line()),
+        line: Some(error.line_display()),
         field: String::new(),
         problem: "is not a JSON object with `mcpServers` or `servers`".to_owned(),
-    })
+    })?;
+    read(&file, place, base).map_err(|problem| problem.at(name, None))
 }
 
 fn read(file: &Map<String, Value>, place: &Place<'_>, base: Config) -> Result<Config, Problem> {

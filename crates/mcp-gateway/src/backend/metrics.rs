@@ -1,0 +1,148 @@
+//! What calls to one backend have come to.
+
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use prometheus_client::encoding::MetricEncoder;
+use prometheus_client::metrics::counter::Counter;
+
+/// Counters that calls share without waiting for each other.
+#[derive(Default)]
+pub(crate) struct Metrics {
+    pub(crate) calls: Counter,
+    /// Calls that ended without a result, or with one that says so.
+    pub(crate) errors: Counter,
+    /// Starts after the first.
+    pub(crate) restarts: Counter,
+    /// Answers that nobody waited for, and what was no message, of processes that have ended.
+    pub(super) stray_answers: Counter,
+    pub(super) noise: Counter,
+    pub(crate) durations: Durations,
+}
+
+impl Metrics {
+    /// Counts a call that has ended.
+    pub(crate) fn record(&self, succeeded: bool, took: Duration) {
+        self.calls.inc();
+        if !succeeded {
+            self.errors.inc();
+        }
+        self.durations.record(took);
+    }
+}
+
+/// Buckets of durations: each is a quarter longer than the one before, from 10 µs to over an hour.
+const BUCKETS: usize = 96;
+const FIRST_BUCKET: f64 = 10e-6;
+const GROWTH: f64 = 1.25;
+/// Buckets that `/metrics` shows as one: 24 of them, each 2.4 times longer, are enough there.
+const SHOWN_AS_ONE: usize = 4;
+
+/// A histogram without a lock, fine enough for quantiles.
+pub(crate) struct Durations {
+    micros: AtomicU64,
+    buckets: [AtomicU64; BUCKETS],
+}
+
+impl Default for Durations {
+    fn default() -> Self {
+        Self {
+            micros: AtomicU64::default(),
+            buckets: std::array::from_fn(|_| AtomicU64::default()),
+        }
+    }
+}
+
+impl Durations {
+    fn record(&self, took: Duration) {
+        let micros = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
+        self.micros.fetch_add(micros, Ordering::Relaxed);
+        self.buckets[bucket(took)].fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn counts(&self) -> [u64; BUCKETS] {
+        std::array::from_fn(|at| self.buckets[at].load(Ordering::Relaxed))
+    }
+
+    /// Returns the duration in milliseconds that `share` of the calls did not exceed, to a quarter
+    /// of it; `None` before the first call.
+    pub(crate) fn quantile(&self, share: f64) -> Option<f64> {
+        let counts = self.counts();
+        let total: u64 = counts.iter().sum();
+        #[expect(
+            clippy::cast_precision_loss,
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "a rank among the calls"
+        )]
+        let rank = (total as f64 * share).ceil() as u64;
+        let mut seen = 0;
+        let at = counts.iter().position(|count| {
+            seen += count;
+            seen >= rank.max(1)
+        })?;
+        Some((bound(at) * 1e6).round() / 1e3)
+    }
+
+    /// Writes it as a histogram in seconds.
+    pub(crate) fn encode(&self, mut encoder: MetricEncoder<'_>) -> fmt::Result {
+        let counts = self.counts();
+        let shown = counts.chunks(SHOWN_AS_ONE).enumerate();
+        let buckets: Vec<(f64, u64)> = shown
+            .map(|(at, counts)| {
+                let last = at * SHOWN_AS_ONE + counts.len() - 1;
+                let bound = if last == BUCKETS - 1 {
+                    f64::INFINITY
+                } else {
+                    bound(last)
+                };
+                (bound, counts.iter().sum())
+            })
+            .collect();
+        let spent = Duration::from_micros(self.micros.load(Ordering::Relaxed));
+        let total = counts.iter().sum();
+        encoder.encode_histogram::<[(&str, &str); 0]>(spent.as_secs_f64(), total, &buckets, None)
+    }
+}
+
+/// The longest duration of a bucket, in seconds.
+fn bound(bucket: usize) -> f64 {
+    FIRST_BUCKET * GROWTH.powi(i32::try_from(bucket).unwrap_or(i32::MAX))
+}
+
+/// The first bucket that is not shorter.
+fn bucket(took: Duration) -> usize {
+    let steps = (took.as_secs_f64() / FIRST_BUCKET)
+        .max(1.0)
+        .log(GROWTH)
+        .ceil();
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "not negative, and small"
+    )]
+    let steps = steps as usize;
+    steps.min(BUCKETS - 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quantiles_are_close() {
+        let metrics = Metrics::default();
+        let quantile = |share| metrics.durations.quantile(share);
+        assert_eq!(quantile(0.5), None);
+        for millis in 1..=100 {
+            metrics.record(millis != 7, Duration::from_millis(millis));
+        }
+        let (half, most) = (quantile(0.5).unwrap(), quantile(0.99).unwrap());
+        assert!((50.0..63.0).contains(&half), "{half}");
+        assert!((99.0..125.0).contains(&most), "{most}");
+        assert_eq!(metrics.errors.get(), 1);
+        metrics.record(true, Duration::from_secs(1_000_000));
+        metrics.record(true, Duration::ZERO);
+    }
+}

@@ -1,0 +1,17 @@
+//! Random numbers for names and delays, without a call of the operating system for each.
+
+use std::hash::{BuildHasher as _, RandomState};
+use std::sync::LazyLock;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Returns a number that nobody can foresee: made of keys that the operating system has chosen once.
+pub(crate) fn number() -> u64 {
+    static KEYS: LazyLock<RandomState> = LazyLock::new(RandomState::new);
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    KEYS.hash_one(NEXT.fetch_add(1, Ordering::Relaxed))
+}
+
+/// Returns a number between 0 and 1.
+pub(crate) fn share() -> f64 {
+    f64::from((number() >> 32) as u32) / f64::from(u32::MAX)
+}

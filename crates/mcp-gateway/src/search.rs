@@ -1,0 +1,95 @@
+//! Full-text search over tools, ranked by BM25.
+//!
+//! By the FTS5 of SQLite, which is linked for the event log anyway: the crates that do this bring
+//! dependencies that nobody maintains any more.
+
+use mcp_core::tool::Definition;
+use parking_lot::Mutex;
+use rusqlite::{Connection, params};
+
+/// Stems English words, so that `containers` finds `container`.
+const TABLE: &str =
+    "create virtual table tools using fts5(name, description, tokenize = 'porter unicode61')";
+
+/// A word in the name is worth more than one in the description; what matches the same stays in the
+/// order of the names.
+const SEARCH: &str =
+    "select rowid from tools where tools match ?1 order by bm25(tools, 4.0, 1.0), rowid limit ?2";
+
+/// An index of tools, in memory.
+pub(crate) struct ToolIndex(Mutex<Connection>);
+
+impl ToolIndex {
+    /// Indexes the names and descriptions of `tools`.
+    pub(crate) fn new<'a>(tools: impl Iterator<Item = &'a Definition>) -> rusqlite::Result<Self> {
+        let mut connection = Connection::open_in_memory()?;
+        let add = connection.transaction()?;
+        add.execute_batch(TABLE)?;
+        {
+            let insert = "insert into tools (rowid, name, description) values (?1, ?2, ?3)";
+            let mut insert = add.prepare(insert)?;
+            for (at, tool) in tools.enumerate() {
+                insert.execute(params![at as i64, tool.name, tool.description])?;
+            }
+        }
+        add.commit()?;
+        Ok(Self(Mutex::new(connection)))
+    }
+
+    /// The places, among the tools that were indexed, of those that have a word of `query` or one
+    /// that starts like it; the best match first.
+    pub(crate) fn search(&self, query: &str, limit: u32) -> rusqlite::Result<Vec<usize>> {
+        let words = query.split(|letter: char| !letter.is_alphanumeric());
+        let words: Vec<String> = words
+            .filter(|word| !word.is_empty())
+            .map(|word| format!("\"{word}\"*"))
+            .collect();
+        if words.is_empty() {
+            return Ok(Vec::new());
+        }
+        let connection = self.0.lock();
+        let mut search = connection.prepare_cached(SEARCH)?;
+        let found = search.query_map(params![words.join(" OR "), limit], |row| {
+            row.get::<_, i64>(0)
+        })?;
+        found
+            .map(|at| Ok(usize::try_from(at?).unwrap_or(usize::MAX)))
+            .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_best_match_comes_first() {
+        let tool = |(name, description): (&str, &str)| {
+            let json = format!(
+                r#"{{"name":"{name}","description":"{description}","inputSchema":{{"type":"object"}}}}"#
+            );
+            let json = serde_json::value::RawValue::from_string(json).unwrap();
+            Definition::imported(name.to_owned(), name.to_owned(), &json).unwrap()
+        };
+        let tools = [
+            ("docker__get_container", "One container, with its state."),
+            ("docker__list_containers", "Containers, running ones first."),
+            (
+                "docker__list_images",
+                "Images, and the containers that use them.",
+            ),
+            ("web__search", "Finds pages."),
+        ]
+        .map(tool);
+        let index = ToolIndex::new(tools.iter()).unwrap();
+        let search = |query: &str| index.search(query, 8).unwrap();
+        assert_eq!(search("list containers")[0], 1);
+        assert_eq!(search("web search"), [3]);
+        assert_eq!(search("imag"), [2], "the start of a word");
+        assert_eq!(search("CONTAINER").len(), 3);
+        assert_eq!(search("docker").len(), 3, "a backend");
+        for nothing in ["", "\" or * --", "rowid", "nonsense"] {
+            assert!(search(nothing).is_empty(), "{nothing}");
+        }
+    }
+}
