@@ -1,0 +1,113 @@
+//! A client of one service.
+
+use std::error::Error;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use reqwest::{Method, Url, redirect, retry};
+
+use super::failure::{Failure, Fault, Peer};
+use super::profile::Profile;
+use super::request::Request;
+use super::url::{is_loopback, shown};
+
+/// A peer that does not accept a connection for this long is down.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
+/// Services such as n8n and uvicorn close idle connections after 5 s; ours go first, so that no
+/// request meets a closing one.
+const IDLE_TIMEOUT: Duration = Duration::from_secs(4);
+
+/// A client of one service. Clones share their connections.
+#[derive(Clone)]
+pub struct Client {
+    http: reqwest::Client,
+    base: Arc<Url>,
+    peer: Peer,
+    profile: &'static Profile,
+}
+
+impl Client {
+    /// A client of the service at `base`. Does not connect.
+    ///
+    /// # Errors
+    /// When `base` is no `http` or `https` URL with a host, or TLS cannot be set up.
+    pub fn new(base: Url, profile: &'static Profile) -> Result<Self, SetupError> {
+        if !matches!(base.scheme(), "http" | "https") || !base.has_host() {
+            return Err(SetupError("not an http or https URL with a host".into()));
+        }
+        let tls = mcp_client::tls::config_for(base.scheme());
+        let mut builder = reqwest::Client::builder()
+            .user_agent(profile.user_agent)
+            .connect_timeout(CONNECT_TIMEOUT)
+            .pool_idle_timeout(IDLE_TIMEOUT)
+            // A redirected POST becomes a GET or a second POST, neither of which was asked for; and
+            // a key goes to the configured address and nowhere else.
+            .redirect(redirect::Policy::none())
+            .retry(retry::never())
+            .tls_backend_preconfigured(tls.map_err(|error| SetupError(error.into()))?);
+        if is_loopback(&base) {
+            // A proxy cannot reach this machine's own loopback.
+            builder = builder.no_proxy();
+        }
+        Ok(Self {
+            http: builder.build().map_err(|error| SetupError(error.into()))?,
+            peer: Peer::new(shown(&base), &profile.wording),
+            base: Arc::new(base),
+            profile,
+        })
+    }
+
+    /// Where the service is, with credentials if it has been given some.
+    pub fn base(&self) -> &Url {
+        &self.base
+    }
+
+    /// Where the service is, as it may be shown.
+    pub fn address(&self) -> &str {
+        self.peer.address()
+    }
+
+    /// A failure of this service that did not come from a request.
+    pub fn failure(&self, fault: Fault) -> Failure {
+        self.peer.failure(fault)
+    }
+
+    /// A request to a path, whose segments are escaped.
+    pub fn request<S: Into<String>>(
+        &self,
+        method: Method,
+        path: impl IntoIterator<Item = S>,
+    ) -> Request {
+        let path = path.into_iter().map(Into::into).collect();
+        let url = super::url::join(&self.base, &path);
+        let builder = self.http.request(method.clone(), url);
+        Request::new(builder, self.peer.clone(), self.profile, (method, path))
+    }
+
+    /// A `GET` request.
+    pub fn get<S: Into<String>>(&self, path: impl IntoIterator<Item = S>) -> Request {
+        self.request(Method::GET, path)
+    }
+
+    /// A `POST` request.
+    pub fn post<S: Into<String>>(&self, path: impl IntoIterator<Item = S>) -> Request {
+        self.request(Method::POST, path)
+    }
+}
+
+/// The reason for which there is no client.
+#[derive(Debug)]
+pub struct SetupError(Box<dyn Error + Send + Sync>);
+
+impl fmt::Display for SetupError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "cannot set up HTTP: {}", self.0)
+    }
+}
+
+impl Error for SetupError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        self.0.source()
+    }
+}

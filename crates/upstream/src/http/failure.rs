@@ -1,0 +1,275 @@
+//! Failures of requests, and how a model, an operator and the code are told about them.
+
+use std::fmt;
+use std::io;
+use std::ops::RangeInclusive;
+use std::sync::Arc;
+use std::time::Duration;
+
+use mcp_core::tool::{ToolError, ToolErrorKind};
+use reqwest::header::{HeaderMap, RETRY_AFTER};
+use reqwest::{Method, StatusCode};
+use serde::de::DeserializeOwned;
+
+/// An answer that is no JSON of the expected form; names the member at fault.
+pub type JsonError = serde_path_to_error::Error<serde_json::Error>;
+
+/// The sentences that tell a model which way a service failed and what to try next.
+///
+/// `{address}` stands for where the service is, in all of them.
+#[derive(Debug)]
+pub struct Wording {
+    /// There is no connection: nothing was sent.
+    pub unreachable: &'static str,
+    /// No complete answer in time; `{seconds}` is the limit.
+    pub timeout: &'static str,
+    /// The connection ended in the middle.
+    pub interrupted: &'static str,
+    /// The answer is larger than `{mib}` MiB.
+    pub too_large: &'static str,
+    /// The answer is not one that this kind of service gives.
+    pub unreadable: &'static str,
+    /// A credential is needed and none is configured.
+    pub no_credential: &'static str,
+    /// The file with the credential cannot be read.
+    pub credential_unreadable: &'static str,
+    /// The credential cannot be sent in a header.
+    pub credential_invalid: &'static str,
+    /// Answers outside 2xx, the first that fits; `unreadable` where none does. `{status}` is the
+    /// status, `{retry}` the advice to try again at the time that the service names.
+    pub statuses: &'static [(RangeInclusive<u16>, ToolErrorKind, &'static str)],
+    /// Refusals that take more than the status to be understood. Asked before `statuses`.
+    pub refusal: fn(&Refusal, address: &str) -> Option<(ToolErrorKind, String)>,
+    /// The reason that the service itself gives, for the log.
+    pub reason: fn(&Refusal) -> Option<String>,
+}
+
+/// A service at an address.
+#[derive(Clone)]
+pub(super) struct Peer {
+    address: Arc<str>,
+    wording: &'static Wording,
+}
+
+impl Peer {
+    pub(super) fn new(address: String, wording: &'static Wording) -> Self {
+        Self {
+            address: address.into(),
+            wording,
+        }
+    }
+
+    pub(super) fn address(&self) -> &str {
+        &self.address
+    }
+
+    pub(super) fn failure(&self, fault: Fault) -> Failure {
+        Failure {
+            fault,
+            peer: self.clone(),
+        }
+    }
+}
+
+/// A request without a result. Becomes a [`ToolError`] in the words of the service.
+pub struct Failure {
+    fault: Fault,
+    peer: Peer,
+}
+
+/// The ways in which a request fails.
+#[derive(Debug)]
+pub enum Fault {
+    /// No credential is configured, and one is needed.
+    NoCredential,
+    /// The file with the credential cannot be read.
+    CredentialUnreadable(io::Error),
+    /// The credential cannot be sent in a header.
+    CredentialInvalid,
+    /// No connection: nothing was sent.
+    Unreachable(reqwest::Error),
+    /// No complete answer within this time.
+    Timeout(Duration),
+    /// The connection ended in the middle.
+    Interrupted(reqwest::Error),
+    /// The answer is longer than this many bytes.
+    TooLarge(usize),
+    /// The answer cannot be read.
+    Unreadable(JsonError),
+    /// The answer is no success.
+    Refused(Box<Refusal>),
+}
+
+impl From<reqwest::Error> for Fault {
+    fn from(error: reqwest::Error) -> Self {
+        // The address is told without its path, and a path may hold secrets.
+        let error = error.without_url();
+        if error.is_connect() {
+            Self::Unreachable(error)
+        } else {
+            Self::Interrupted(error)
+        }
+    }
+}
+
+/// An answer outside 2xx.
+pub struct Refusal {
+    pub(super) status: StatusCode,
+    pub(super) method: Method,
+    pub(super) path: Vec<String>,
+    pub(super) has_credential: bool,
+    pub(super) headers: HeaderMap,
+    pub(super) body: Vec<u8>,
+}
+
+impl Refusal {
+    /// The status.
+    pub fn status(&self) -> StatusCode {
+        self.status
+    }
+
+    /// The method of the request.
+    pub fn method(&self) -> &Method {
+        &self.method
+    }
+
+    /// The path of the request, as it was given to the client.
+    pub fn path(&self) -> &[String] {
+        &self.path
+    }
+
+    /// True if a credential was sent along.
+    pub fn has_credential(&self) -> bool {
+        self.has_credential
+    }
+
+    /// Seconds after which to try again, where the service names them.
+    pub fn retry_after(&self) -> Option<u32> {
+        let value = self.headers.get(RETRY_AFTER)?;
+        value.to_str().ok()?.parse().ok()
+    }
+
+    /// The body, if it is JSON of this form.
+    pub fn json<T: DeserializeOwned>(&self) -> Option<T> {
+        serde_json::from_slice(&self.body).ok()
+    }
+}
+
+// Bodies are long, and may repeat secrets.
+impl fmt::Debug for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "HTTP {} to {}", self.status.as_u16(), self.method)
+    }
+}
+
+impl fmt::Debug for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?} at {}", self.fault, self.peer.address)
+    }
+}
+
+impl Failure {
+    /// The way in which the request failed.
+    pub fn fault(&self) -> &Fault {
+        &self.fault
+    }
+
+    /// The same, to be taken apart.
+    pub fn into_fault(self) -> Fault {
+        self.fault
+    }
+
+    /// Where the service is, as it may be shown.
+    pub fn address(&self) -> &str {
+        self.peer.address()
+    }
+
+    /// The answer outside 2xx, if there was one.
+    pub fn refusal(&self) -> Option<&Refusal> {
+        match &self.fault {
+            Fault::Refused(refusal) => Some(refusal),
+            _ => None,
+        }
+    }
+
+    /// The status of the answer outside 2xx, if there was one.
+    pub fn status(&self) -> Option<StatusCode> {
+        self.refusal().map(Refusal::status)
+    }
+
+    /// True if no answer came in time.
+    pub fn is_timeout(&self) -> bool {
+        matches!(self.fault, Fault::Timeout(_))
+    }
+
+    /// True if it may work in a moment: the service is restarting, busy or stalled.
+    pub fn is_transient(&self) -> bool {
+        match &self.fault {
+            Fault::Unreachable(_) | Fault::Interrupted(_) | Fault::Timeout(_) => true,
+            Fault::Refused(refusal) => refusal.status.is_server_error(),
+            _ => false,
+        }
+    }
+
+    /// True if the request may have been carried out although no answer came.
+    pub fn is_ambiguous(&self) -> bool {
+        match &self.fault {
+            Fault::Interrupted(_) | Fault::Timeout(_) => true,
+            Fault::Refused(refusal) => matches!(
+                refusal.status,
+                StatusCode::BAD_GATEWAY | StatusCode::GATEWAY_TIMEOUT
+            ),
+            _ => false,
+        }
+    }
+}
+
+impl From<Failure> for ToolError {
+    fn from(Failure { fault, peer }: Failure) -> Self {
+        use ToolErrorKind::{Timeout, Unauthorized, Unavailable, Upstream};
+        let Peer { address, wording } = peer;
+        let error = |kind, text: &str| Self::new(kind, text.replace("{address}", &address));
+        match fault {
+            Fault::NoCredential => error(Unauthorized, wording.no_credential),
+            Fault::CredentialUnreadable(cause) => {
+                error(Unauthorized, wording.credential_unreadable).caused_by(cause)
+            }
+            Fault::CredentialInvalid => error(Unauthorized, wording.credential_invalid),
+            Fault::Unreachable(cause) => error(Unavailable, wording.unreachable).caused_by(cause),
+            Fault::Timeout(limit) => {
+                let seconds = limit.as_secs().to_string();
+                error(Timeout, &wording.timeout.replace("{seconds}", &seconds))
+            }
+            Fault::Interrupted(cause) => error(Unavailable, wording.interrupted).caused_by(cause),
+            Fault::TooLarge(limit) => {
+                let mib = (limit >> 20).to_string();
+                error(Upstream, &wording.too_large.replace("{mib}", &mib))
+            }
+            Fault::Unreadable(cause) => error(Upstream, wording.unreadable).caused_by(cause),
+            Fault::Refused(refusal) => refused(&refusal, wording, &address),
+        }
+    }
+}
+
+fn refused(refusal: &Refusal, wording: &Wording, address: &str) -> ToolError {
+    let status = refusal.status.as_u16();
+    let (kind, text) = (wording.refusal)(refusal, address).unwrap_or_else(|| {
+        let mut rows = wording.statuses.iter();
+        let row = rows.find(|(range, ..)| range.contains(&status));
+        let (kind, text) = row.map_or(
+            (ToolErrorKind::Upstream, wording.unreadable),
+            |&(_, kind, text)| (kind, text),
+        );
+        let retry = match refusal.retry_after() {
+            Some(seconds) => format!("Try again in {seconds} s."),
+            None => "Try again in a while.".to_owned(),
+        };
+        let text = text.replace("{status}", &status.to_string());
+        let text = text.replace("{retry}", &retry);
+        (kind, text.replace("{address}", address))
+    });
+    ToolError::new(kind, text).caused_by(match (wording.reason)(refusal) {
+        Some(reason) => format!("HTTP {status}: {reason}"),
+        None => format!("HTTP {status}"),
+    })
+}

@@ -1,0 +1,237 @@
+//! One request: its credential, its deadline, its bounded answer.
+
+use std::io;
+use std::time::Duration;
+
+use reqwest::header::{HeaderMap, HeaderValue};
+use reqwest::{Method, RequestBuilder, StatusCode, Upgraded};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use tokio::time::timeout;
+
+use super::failure::{Failure, Fault, Peer, Refusal};
+use super::profile::Profile;
+
+/// A request that is being put together.
+#[must_use]
+pub struct Request {
+    builder: RequestBuilder,
+    peer: Peer,
+    timeout: Duration,
+    max_body: usize,
+    target: (Method, Vec<String>),
+    has_credential: bool,
+    /// What is already wrong with it.
+    fault: Option<Fault>,
+}
+
+impl Request {
+    pub(super) fn new(
+        builder: RequestBuilder,
+        peer: Peer,
+        profile: &Profile,
+        target: (Method, Vec<String>),
+    ) -> Self {
+        Self {
+            builder,
+            peer,
+            timeout: profile.timeout,
+            max_body: profile.max_body,
+            target,
+            has_credential: false,
+            fault: None,
+        }
+    }
+
+    /// Adds pairs to the query, escaped.
+    pub fn query<Q: Serialize + ?Sized>(self, pairs: &Q) -> Self {
+        self.with(|builder| builder.query(pairs))
+    }
+
+    /// Sends this as JSON.
+    pub fn body<B: Serialize + ?Sized>(self, body: &B) -> Self {
+        self.with(|builder| builder.json(body))
+    }
+
+    /// Adds anything else that a request can have: headers, a form, files.
+    pub fn with(mut self, change: impl FnOnce(RequestBuilder) -> RequestBuilder) -> Self {
+        self.builder = change(self.builder);
+        self
+    }
+
+    /// Gives up after this time, from connecting to the last byte.
+    pub fn timeout(mut self, timeout: Duration) -> Self {
+        self.timeout = timeout;
+        self
+    }
+
+    /// Reads answers of at most this many bytes.
+    pub fn max_body(mut self, bytes: usize) -> Self {
+        self.max_body = bytes;
+        self
+    }
+
+    /// Sends the credential in this header, if there is one. Where it cannot be had, the request
+    /// fails before anything is sent.
+    pub fn credential(self, header: &'static str, read: io::Result<Option<String>>) -> Self {
+        match read {
+            Ok(None) => self,
+            read => self.required_credential(header, read),
+        }
+    }
+
+    /// The same for a service that refuses everybody without a credential.
+    pub fn required_credential(
+        mut self,
+        header: &'static str,
+        read: io::Result<Option<String>>,
+    ) -> Self {
+        let value = read
+            .map_err(Fault::CredentialUnreadable)
+            .and_then(|key| key.ok_or(Fault::NoCredential))
+            .and_then(|key| HeaderValue::try_from(key).map_err(|_| Fault::CredentialInvalid));
+        match value {
+            Ok(mut value) => {
+                value.set_sensitive(true);
+                self.builder = self.builder.header(header, value);
+                self.has_credential = true;
+            }
+            Err(fault) => self.fault = Some(fault),
+        }
+        self
+    }
+
+    /// Sends it and reads the answer as JSON; an empty one is `null`.
+    ///
+    /// # Errors
+    /// Those of [`Request::send`], and when the answer is no such JSON.
+    pub async fn json<T: DeserializeOwned>(self) -> Result<T, Failure> {
+        self.send().await?.json()
+    }
+
+    /// Sends it.
+    ///
+    /// # Errors
+    /// When there is no answer, or one outside 2xx.
+    pub async fn send(self) -> Result<Response, Failure> {
+        let (target, has_credential) = (self.target.clone(), self.has_credential);
+        let response = self.send_for_any().await?;
+        if response.status.is_success() {
+            return Ok(response);
+        }
+        let (method, path) = target;
+        let refusal = Refusal {
+            status: response.status,
+            method,
+            path,
+            has_credential,
+            headers: response.headers,
+            body: response.body,
+        };
+        Err(response.peer.failure(Fault::Refused(Box::new(refusal))))
+    }
+
+    /// Sends it; an answer outside 2xx is an answer, too.
+    ///
+    /// # Errors
+    /// When there is no answer, or none that is small enough.
+    pub async fn send_for_any(self) -> Result<Response, Failure> {
+        let (peer, limit, max_body) = (self.peer, self.timeout, self.max_body);
+        let exchange = async {
+            if let Some(fault) = self.fault {
+                return Err(fault);
+            }
+            let mut response = self.builder.send().await?;
+            let body = read(&mut response, max_body).await?;
+            let headers = std::mem::take(response.headers_mut());
+            Ok((response.status(), headers, body))
+        };
+        match timeout(limit, exchange).await {
+            Ok(Ok((status, headers, body))) => Ok(Response {
+                status,
+                headers,
+                body,
+                peer,
+            }),
+            Ok(Err(fault)) => Err(peer.failure(fault)),
+            Err(_) => Err(peer.failure(Fault::Timeout(limit))),
+        }
+    }
+
+    /// Sends it and goes on in another protocol: what the answer says, and the connection. The
+    /// timeout ends with the answer.
+    ///
+    /// # Errors
+    /// When there is no answer, or another one than 101 Switching Protocols.
+    pub async fn upgrade(self) -> Result<(HeaderMap, Upgraded), Failure> {
+        let (peer, limit) = (self.peer, self.timeout);
+        let (method, path) = self.target;
+        let exchange = async {
+            if let Some(fault) = self.fault {
+                return Err(fault);
+            }
+            let mut response = self.builder.send().await?;
+            let status = response.status();
+            let headers = std::mem::take(response.headers_mut());
+            if status != StatusCode::SWITCHING_PROTOCOLS {
+                return Err(Fault::Refused(Box::new(Refusal {
+                    status,
+                    method,
+                    path,
+                    has_credential: self.has_credential,
+                    headers,
+                    body: Vec::new(),
+                })));
+            }
+            Ok((headers, response.upgrade().await?))
+        };
+        let switched = timeout(limit, exchange).await;
+        let switched = switched.unwrap_or(Err(Fault::Timeout(limit)));
+        switched.map_err(|fault| peer.failure(fault))
+    }
+}
+
+/// The body, if it is not longer than `max` bytes.
+async fn read(response: &mut reqwest::Response, max: usize) -> Result<Vec<u8>, Fault> {
+    if response.content_length().unwrap_or_default() > max as u64 {
+        return Err(Fault::TooLarge(max));
+    }
+    let mut body = Vec::new();
+    while let Some(chunk) = response.chunk().await? {
+        if body.len() + chunk.len() > max {
+            return Err(Fault::TooLarge(max));
+        }
+        body.extend_from_slice(&chunk);
+    }
+    Ok(body)
+}
+
+/// A whole answer.
+pub struct Response {
+    /// The status.
+    pub status: StatusCode,
+    /// The headers.
+    pub headers: HeaderMap,
+    /// The body.
+    pub body: Vec<u8>,
+    peer: Peer,
+}
+
+impl Response {
+    /// The body as JSON; an empty one is `null`.
+    ///
+    /// # Errors
+    /// When it is no such JSON.
+    pub fn json<T: DeserializeOwned>(&self) -> Result<T, Failure> {
+        let body = match &self.body[..] {
+            [] => b"null",
+            body => body,
+        };
+        let mut deserializer = serde_json::Deserializer::from_slice(body);
+        let value = serde_path_to_error::deserialize(&mut deserializer);
+        value.map_err(|error| self.peer.failure(Fault::Unreadable(error)))
+    }
+}
+
+#[cfg(test)]
+mod tests;

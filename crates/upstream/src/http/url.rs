@@ -1,0 +1,93 @@
+//! Addresses: where a request goes, and how its target is shown.
+
+use reqwest::Url;
+
+/// `base` with more path segments, each of them escaped: none of them can leave its place.
+pub fn join<S: AsRef<str>>(base: &Url, segments: impl IntoIterator<Item = S>) -> Url {
+    let mut url = base.clone();
+    // Only URLs without a host have no segments, and clients are not made of those.
+    if let Ok(mut path) = url.path_segments_mut() {
+        path.pop_if_empty();
+        for segment in segments {
+            path.push(match segment.as_ref() {
+                // These would be left out, and the request would go to something else.
+                "." => "%2E",
+                ".." => "%2E%2E",
+                segment => segment,
+            });
+        }
+    }
+    url
+}
+
+/// The URL as it may be shown: without credentials, query and fragment.
+pub fn shown(url: &Url) -> String {
+    let mut url = url.clone();
+    // Both fail only for URLs without a host, which have no credentials.
+    let _ = url.set_username("");
+    let _ = url.set_password(None);
+    url.set_query(None);
+    url.set_fragment(None);
+    url.as_str().trim_end_matches('/').to_owned()
+}
+
+/// True for this machine, which no proxy reaches.
+pub(super) fn is_loopback(url: &Url) -> bool {
+    let host = url.host_str().unwrap_or_default();
+    host == "localhost" || host == "[::1]" || host.starts_with("127.")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn joined(base: &str, segments: &[&str]) -> String {
+        join(&Url::parse(base).unwrap(), segments).into()
+    }
+
+    #[test]
+    fn prefixes_and_slashes_do_not_matter() {
+        for (base, expected) in [
+            ("http://h:5678", "http://h:5678/api/v1"),
+            ("http://h:5678/", "http://h:5678/api/v1"),
+            ("http://h/n8n", "http://h/n8n/api/v1"),
+            ("http://h/n8n/", "http://h/n8n/api/v1"),
+        ] {
+            assert_eq!(joined(base, &["api", "v1"]), expected);
+        }
+    }
+
+    #[test]
+    fn segments_stay_in_their_place() {
+        for (segments, expected) in [
+            (
+                &["a/b", "c?d#e", "ä"][..],
+                "http://h/a%2Fb/c%3Fd%23e/%C3%A4",
+            ),
+            (&["x", "..", "y"], "http://h/x/%252E%252E/y"),
+            (&["x", "."], "http://h/x/%252E"),
+            (&["%2e%2e"], "http://h/%252e%252e"),
+        ] {
+            assert_eq!(joined("http://h", segments), expected);
+        }
+    }
+
+    #[test]
+    fn credentials_are_not_shown() {
+        let url = Url::parse("https://user:secret@n8n.example/p/?key=k#f").unwrap();
+        assert_eq!(shown(&url), "https://n8n.example/p");
+    }
+
+    #[test]
+    fn loopback_is_known_by_name_and_by_address() {
+        for (url, loopback) in [
+            ("http://localhost:1", true),
+            ("http://127.1.2.3", true),
+            ("http://[::1]:1", true),
+            ("http://localhost.example", false),
+            ("http://10.0.0.1", false),
+        ] {
+            assert_eq!(is_loopback(&Url::parse(url).unwrap()), loopback, "{url}");
+        }
+    }
+}

@@ -1,0 +1,288 @@
+//! The one place through which what a service holds passes on its way to a caller.
+//!
+//! Configuration, logs and results are where passwords live, and an answer to a model is an answer
+//! to whoever reads the conversation. Everything that looks like a secret is shown as `***`, because
+//! of the name that it is stored under or because of its shape. Better one value too many than one
+//! too few: operators can turn it off (`--show-secrets`).
+
+mod name;
+mod shape;
+
+use std::borrow::Cow;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+
+use serde_json::Value;
+use serde_json::value::{RawValue, to_raw_value};
+
+use crate::text::clean;
+use shape::{Reach, hide};
+
+/// Stands in the place of a secret.
+pub const HIDDEN: &str = "***";
+
+/// Cleans and redacts texts, and counts the secrets that it hid.
+#[derive(Debug)]
+pub struct Redactor {
+    is_enabled: bool,
+    hidden: AtomicU32,
+}
+
+impl Redactor {
+    /// With `is_enabled` false, texts are only cleaned and JSON is left alone.
+    pub fn new(is_enabled: bool) -> Self {
+        Self {
+            is_enabled,
+            hidden: AtomicU32::new(0),
+        }
+    }
+
+    /// The number of values that were hidden so far; `None` where there were none.
+    pub fn hidden(&self) -> Option<u32> {
+        Some(self.hidden.load(Relaxed)).filter(|&hidden| hidden > 0)
+    }
+
+    /// Free text: log lines, error texts, the output of commands. Without secrets, nor
+    /// [control and hidden characters](clean), which could split a secret.
+    pub fn text(&self, text: &str) -> String {
+        let text = clean(text);
+        if !self.is_enabled {
+            return text.into_owned();
+        }
+        let (text, hidden) = hide(text, Reach::Pairs);
+        self.hidden.fetch_add(hidden, Relaxed);
+        text.into_owned()
+    }
+
+    /// `KEY=value`, as in an environment.
+    pub fn assignment(&self, assignment: &str) -> String {
+        match assignment.split_once('=') {
+            Some((name, value)) => format!("{}={}", clean(name), self.named(name, value)),
+            None => self.text(assignment),
+        }
+    }
+
+    /// The value that is stored under `name`: an environment variable's, a label's.
+    pub fn named(&self, name: &str, value: &str) -> String {
+        if self.is_enabled && name::is_secret(name) && !is_placeholder(value) {
+            return self.hide();
+        }
+        self.text(value)
+    }
+
+    /// The words of a command line, joined by blanks.
+    pub fn command<'a>(&self, words: impl IntoIterator<Item = &'a str>) -> String {
+        let mut shown: Vec<String> = Vec::new();
+        let mut secret_follows = false;
+        for word in words {
+            let is_flag = word.starts_with('-');
+            let secret = self.is_enabled && secret_follows && !is_flag && !is_placeholder(word);
+            shown.push(if secret { self.hide() } else { self.text(word) });
+            secret_follows = is_flag && !word.contains('=') && name::is_secret(word);
+        }
+        let line = shown.join(" ");
+        // Shapes that only the whole line has.
+        self.text(&line)
+    }
+
+    /// JSON of any depth, in place: members by their names, texts by the shape of tokens in them.
+    /// Texts may be code, so pairs in them (`token = next()`) are left alone. Returns the number of
+    /// values that were hidden.
+    pub fn json(&self, value: &mut Value) -> u32 {
+        let hidden = if self.is_enabled { hide_json(value) } else { 0 };
+        self.hidden.fetch_add(hidden, Relaxed);
+        hidden
+    }
+
+    /// JSON that stays byte for byte the same if there is nothing to hide in it.
+    pub fn raw_json(&self, raw: Box<RawValue>) -> Box<RawValue> {
+        if !self.is_enabled {
+            return raw;
+        }
+        let Ok(mut value) = serde_json::from_str::<Value>(raw.get()) else {
+            return raw;
+        };
+        match self.json(&mut value) {
+            0 => raw,
+            _ => to_raw_value(&value).unwrap_or_default(),
+        }
+    }
+
+    fn hide(&self) -> String {
+        self.hidden.fetch_add(1, Relaxed);
+        HIDDEN.to_owned()
+    }
+}
+
+/// A copy counts from nothing.
+impl Clone for Redactor {
+    fn clone(&self) -> Self {
+        Self::new(self.is_enabled)
+    }
+}
+
+fn hide_json(value: &mut Value) -> u32 {
+    match value {
+        // What hides nothing keeps its hidden characters, too.
+        Value::String(text) => match hide(clean(text), Reach::Tokens) {
+            (_, 0) => 0,
+            (shown, _) => {
+                *text = shown.into_owned();
+                1
+            }
+        },
+        Value::Array(all) => all.iter_mut().map(hide_json).sum(),
+        Value::Object(all) => {
+            // `{"name": "Authorization", "value": "…"}`, as headers and fields are kept.
+            let named = ["name", "key"]
+                .iter()
+                .filter_map(|key| all.get(*key).and_then(Value::as_str))
+                .any(name::is_secret_member);
+            let hide_member = |(key, value): (&String, &mut Value)| {
+                let secret = name::is_secret_member(key) || (named && key == "value");
+                if secret && is_literal(value) {
+                    *value = HIDDEN.into();
+                    return 1;
+                }
+                hide_json(value)
+            };
+            all.iter_mut().map(hide_member).sum()
+        }
+        _ => 0,
+    }
+}
+
+/// A text that could be a secret: expressions (`={{ … }}`) only say where one comes from.
+fn is_literal(value: &Value) -> bool {
+    value
+        .as_str()
+        .is_some_and(|text| !is_placeholder(text) && !text.starts_with('='))
+}
+
+/// Values that tell more by being seen than they could give away.
+fn is_placeholder(value: &str) -> bool {
+    matches!(
+        &*value.to_ascii_lowercase(),
+        "" | HIDDEN | "true" | "false" | "null" | "nil" | "none" | "undefined"
+    )
+}
+
+/// The text without secrets, where nobody counts them and nobody may turn it off: error messages of
+/// others, notices.
+pub fn redacted(text: &str) -> Cow<'_, str> {
+    hide(clean(text), Reach::Pairs).0
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn environment_is_redacted_by_name_and_by_shape() {
+        let cases = [
+            ("PATH=/usr/bin:/bin", "PATH=/usr/bin:/bin"),
+            ("PWD=/srv", "PWD=/srv"),
+            ("POSTGRES_PASSWORD=hunter2", "POSTGRES_PASSWORD=***"),
+            ("POSTGRES_PASSWORD=", "POSTGRES_PASSWORD="),
+            (
+                "POSTGRES_PASSWORD_FILE=/run/secrets/pg",
+                "POSTGRES_PASSWORD_FILE=/run/secrets/pg",
+            ),
+            ("apiKey=abc", "apiKey=***"),
+            ("KEY=abc", "KEY=***"),
+            (
+                "DATABASE_URL=postgres://u:hunter2@db/x",
+                "DATABASE_URL=postgres://u:***@db/x",
+            ),
+            (
+                "OPTS=-Xmx1g -Dpassword=hunter2",
+                "OPTS=-Xmx1g -Dpassword=***",
+            ),
+            ("NOVALUE", "NOVALUE"),
+        ];
+        for (text, expected) in cases {
+            assert_eq!(Redactor::new(true).assignment(text), expected);
+        }
+    }
+
+    #[test]
+    fn command_lines_are_redacted() {
+        let cases: [(&[&str], &str); 4] = [
+            (&["sh", "-c", "echo hi"], "sh -c echo hi"),
+            (&["x", "--password", "a b", "-v"], "x --password *** -v"),
+            (&["x", "--token=abc"], "x --token=***"),
+            (
+                &["sh", "-c", "run --api-key abc --port 80"],
+                "sh -c run --api-key *** --port 80",
+            ),
+        ];
+        for (words, expected) in cases {
+            assert_eq!(Redactor::new(true).command(words.iter().copied()), expected);
+        }
+    }
+
+    #[test]
+    fn what_is_hidden_is_counted_once() {
+        let redactor = Redactor::new(true);
+        redactor.assignment("A_TOKEN=x");
+        redactor.command(["x", "--password", "y", "--secret=z"]);
+        assert_eq!(redactor.hidden(), Some(3));
+        assert_eq!(redactor.clone().hidden(), None);
+    }
+
+    #[test]
+    fn turned_off_it_only_cleans() {
+        let redactor = Redactor::new(false);
+        assert_eq!(redactor.assignment("A_TOKEN=x\u{1b}[0m"), "A_TOKEN=x");
+        let mut shown = json!({"password": "p"});
+        assert_eq!(redactor.json(&mut shown), 0);
+        assert_eq!(shown, json!({"password": "p"}));
+        assert_eq!(redactor.hidden(), None);
+    }
+
+    #[test]
+    fn hidden_characters_do_not_split_a_secret() {
+        let split = "ghp_0123456789\u{200b}abcdefghijABCDEF";
+        assert_eq!(redacted(split), "***");
+        let mut value = json!({"a": split, "b": "zero\u{200b}width"});
+        assert_eq!(Redactor::new(true).json(&mut value), 1);
+        assert_eq!(value, json!({"a": "***", "b": "zero\u{200b}width"}));
+    }
+
+    #[test]
+    fn json_is_redacted_by_name_and_by_shape() {
+        let mut value = json!({
+            "headers": {"authorization": "Bearer abcdef123456", "x-api-key": "k", "accept": "*/*"},
+            "parameters": [{"name": "X-Api-Key", "value": "literal"}, {"name": "q", "value": "kept"}],
+            "expression": {"name": "Authorization", "value": "={{ $json.token }}"},
+            "url": "https://user:pw@host/x", "query": "https://h/?a=1&access_token=abc&b=2",
+            "code": "const token = $json.token; const apiKey = read();",
+            "nodeCredentialType": "slackApi", "authentication": "headerAuth", "nextPageToken": "p2",
+            "password": "", "tokens": 7, "sortKey": "name", "key": "users.email",
+        });
+        let expected = json!({
+            "headers": {"authorization": "***", "x-api-key": "***", "accept": "*/*"},
+            "parameters": [{"name": "X-Api-Key", "value": "***"}, {"name": "q", "value": "kept"}],
+            "expression": {"name": "Authorization", "value": "={{ $json.token }}"},
+            "url": "https://user:***@host/x", "query": "https://h/?a=1&access_token=***&b=2",
+            "code": "const token = $json.token; const apiKey = read();",
+            "nodeCredentialType": "slackApi", "authentication": "headerAuth", "nextPageToken": "p2",
+            "password": "", "tokens": 7, "sortKey": "name", "key": "users.email",
+        });
+        assert_eq!(Redactor::new(true).json(&mut value), 5);
+        assert_eq!(value, expected);
+        // Once is enough.
+        assert_eq!(Redactor::new(true).json(&mut value), 0);
+    }
+
+    #[test]
+    fn json_without_secrets_stays_byte_for_byte() {
+        let raw = |json: &str| RawValue::from_string(json.to_owned()).unwrap();
+        let plain = "{\"a\": 1.50, \"b\": \"\\u00e4\\u200b\"}";
+        let redactor = Redactor::new(true);
+        assert_eq!(redactor.raw_json(raw(plain)).get(), plain);
+        let secret = redactor.raw_json(raw(r#"{"apiKey":"x"}"#));
+        assert_eq!(secret.get(), r#"{"apiKey":"***"}"#);
+    }
+}

@@ -1,0 +1,62 @@
+//! Resources whose content is what a tool answers: so it is selected, bounded, redacted and admitted
+//! in one place.
+
+use mcp_core::resource::Contents;
+use mcp_core::tool::{Call, Tool, ToolError};
+use serde::Serialize;
+
+/// The answer of a read tool, as the JSON content of a resource.
+///
+/// # Errors
+/// Those of the tool.
+pub async fn answer<T>(tool: T, service: &T::Service, call: &Call) -> Result<Contents, ToolError>
+where
+    T: Tool<Output: Serialize>,
+{
+    let answer = tool.call(service, call).await?;
+    let json = serde_json::to_string(&answer)
+        .map_err(|error| ToolError::upstream("The answer cannot be written.").caused_by(error))?;
+    Ok(Contents::Text(json))
+}
+
+#[cfg(test)]
+mod tests {
+    use mcp_core::tool::{Effect, ToolErrorKind};
+    use schemars::JsonSchema;
+    use serde::Deserialize;
+
+    use super::*;
+
+    /// Doubles.
+    #[derive(Deserialize, JsonSchema)]
+    struct Double {
+        of: u32,
+    }
+
+    #[derive(Serialize, JsonSchema)]
+    struct Doubled {
+        times: u32,
+    }
+
+    impl Tool for Double {
+        const NAME: &'static str = "double";
+        const EFFECT: Effect = Effect::ReadOnly;
+        type Service = u32;
+        type Output = Doubled;
+
+        async fn call(self, service: &u32, _: &Call) -> Result<Doubled, ToolError> {
+            let times = self.of.checked_mul(*service);
+            let times = times.ok_or_else(|| ToolError::not_found("There is no such number."))?;
+            Ok(Doubled { times })
+        }
+    }
+
+    #[tokio::test]
+    async fn the_content_is_what_the_tool_answers() {
+        let call = Call::default();
+        let contents = answer(Double { of: 4 }, &2, &call).await.unwrap();
+        assert!(matches!(contents, Contents::Text(json) if json == r#"{"times":8}"#));
+        let error = answer(Double { of: u32::MAX }, &2, &call).await;
+        assert_eq!(error.unwrap_err().kind(), ToolErrorKind::NotFound);
+    }
+}

@@ -1,0 +1,125 @@
+//! Texts without what a terminal would act on and a reader would not see.
+//!
+//! Logs and definitions are written by anybody: escape sequences cost tokens, and characters without
+//! a shape can hide instructions from people, or split a secret so that redaction misses it.
+
+use std::borrow::Cow;
+use std::iter::Peekable;
+use std::str::Chars;
+
+/// `text` without escape sequences and without control and hidden characters, but with its line
+/// feeds and tabs. Where a line was written over with carriage returns, the last text of it is kept.
+pub fn clean(text: &str) -> Cow<'_, str> {
+    // Most are plain, and this is the cheapest way to know.
+    if text
+        .bytes()
+        .all(|byte| matches!(byte, b' '..=b'~' | b'\n' | b'\t'))
+        || !text.contains(|c| c == '\r' || is_hidden(c))
+    {
+        return Cow::Borrowed(text);
+    }
+    let mut out = String::with_capacity(text.len());
+    let mut line = 0;
+    let mut chars = text.chars().peekable();
+    while let Some(c) = chars.next() {
+        match c {
+            '\u{1b}' => skip_escape(&mut chars),
+            '\u{9b}' => skip_csi(&mut chars),
+            // Before the end of the line it is half of a Windows line end.
+            '\r' => {
+                if chars
+                    .peek()
+                    .is_some_and(|next| !matches!(next, '\n' | '\r'))
+                {
+                    out.truncate(line);
+                }
+            }
+            '\n' => {
+                out.push(c);
+                line = out.len();
+            }
+            c if is_hidden(c) => {}
+            c => out.push(c),
+        }
+    }
+    Cow::Owned(out)
+}
+
+/// True for characters that a model reads and no screen shows: controls but line ends and tabs,
+/// marks without width or of direction, byte order marks, tags.
+pub fn is_hidden(c: char) -> bool {
+    c.is_control() && !matches!(c, '\n' | '\r' | '\t')
+        || matches!(
+            c,
+            '\u{ad}'
+                | '\u{200b}'..='\u{200f}'
+                | '\u{202a}'..='\u{202e}'
+                | '\u{2060}'..='\u{206f}'
+                | '\u{feff}'
+                | '\u{e0000}'..='\u{e007f}'
+        )
+}
+
+/// The rest of an escape sequence: a CSI sequence, a string that ends in BEL or ST, or one character
+/// after any intermediates.
+fn skip_escape(chars: &mut Peekable<Chars<'_>>) {
+    match chars.peek() {
+        Some('[') => {
+            chars.next();
+            skip_csi(chars);
+        }
+        Some(']' | 'P' | 'X' | '^' | '_') => {
+            while let Some(c) = chars.next() {
+                let terminated = c == '\u{1b}' && chars.next_if_eq(&'\\').is_some();
+                // A string that was never ended must not swallow the rest of the log.
+                if terminated || c == '\u{7}' || chars.peek() == Some(&'\n') {
+                    break;
+                }
+            }
+        }
+        _ => {
+            while chars.next_if(|c| (' '..='/').contains(c)).is_some() {}
+            chars.next_if(|c| ('0'..='~').contains(c));
+        }
+    }
+}
+
+/// Parameters and intermediates up to the final character.
+fn skip_csi(chars: &mut Peekable<Chars<'_>>) {
+    while chars.next_if(|c| (' '..='?').contains(c)).is_some() {}
+    chars.next_if(|c| ('@'..='~').contains(c));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn plain_text_is_left_alone() {
+        for text in ["", "a\tb\nc", "Grüße 👍 — 漢字"] {
+            assert!(matches!(clean(text), Cow::Borrowed(same) if same == text));
+        }
+    }
+
+    #[test]
+    fn what_a_terminal_acts_on_is_gone() {
+        let cases = [
+            ("\u{1b}[1;31mred\u{1b}[0m", "red"),
+            ("\u{1b}]0;title\u{7}x", "x"),
+            ("\u{1b}]8;;http://h\u{1b}\\link\u{1b}]8;;\u{1b}\\", "link"),
+            ("\u{1b}]never ended\nnext", "\nnext"),
+            ("\u{1b}(Bx\u{1b}7y\u{1b}=", "xy"),
+            ("\u{9b}2Jx\u{0}\u{7}", "x"),
+            ("10%\r50%\r100%\n", "100%\n"),
+            ("a\r\nb\r\n", "a\nb\n"),
+            ("pass\u{200b}word\u{202e}", "password"),
+            ("pass\u{ad}wo\u{200d}rd", "password"),
+            ("a\u{e0041}\u{feff}b", "ab"),
+            ("\u{1b}", ""),
+            ("\u{1b}[12", ""),
+        ];
+        for (text, expected) in cases {
+            assert_eq!(clean(text), expected, "{text:?}");
+        }
+    }
+}

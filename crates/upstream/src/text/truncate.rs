@@ -1,0 +1,180 @@
+//! Texts and lists cut to a budget: every byte of an answer is paid for by its reader.
+
+use serde::Serialize;
+
+/// The first `max` characters, with `…` where there were more.
+pub fn truncate(text: &str, max: usize) -> String {
+    match text.char_indices().nth(max) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.to_owned(),
+    }
+}
+
+/// The first line, truncated like any text.
+pub fn first_line(text: &str, max: usize) -> String {
+    truncate(text.lines().next().unwrap_or_default(), max)
+}
+
+/// The text in one line, with one blank for any white space and control characters, truncated like
+/// any text.
+pub fn one_line(text: &str, max: usize) -> String {
+    let mut line = String::new();
+    let words = text.split(|c: char| c.is_whitespace() || c.is_control());
+    for word in words.filter(|word| !word.is_empty()) {
+        if !line.is_empty() {
+            line.push(' ');
+        }
+        line.push_str(word);
+        // Each character has at most four bytes.
+        if line.len() > 4 * max {
+            break;
+        }
+    }
+    truncate(&line, max)
+}
+
+/// The first part of a text that fits into `max` bytes of JSON; says how much was cut.
+pub fn head(text: &str, max: usize) -> String {
+    let mut room = max;
+    let left_out = text
+        .char_indices()
+        .find(|&(_, c)| !take(&mut room, cost(c)));
+    match left_out {
+        None => text.to_owned(),
+        Some((end, _)) => format!(
+            "{}\n[cut: {end} of {} bytes shown]",
+            &text[..end],
+            text.len()
+        ),
+    }
+}
+
+/// The last part of a text that fits into `max` bytes of JSON; says how much was cut.
+pub fn tail(text: &str, max: usize) -> String {
+    let mut room = max;
+    let mut chars = text.char_indices().rev();
+    match chars.find(|&(_, c)| !take(&mut room, cost(c))) {
+        None => text.to_owned(),
+        Some((at, c)) => {
+            let shown = &text[at + c.len_utf8()..];
+            let (length, all) = (shown.len(), text.len());
+            format!("[cut: last {length} of {all} bytes shown]\n{shown}")
+        }
+    }
+}
+
+/// The newest lines of a text that take at most `max` bytes of an answer: as a string of its
+/// structure, and as that within the text which says the same.
+pub fn newest_lines(text: &str, max: usize) -> &str {
+    let mut room = max;
+    let mut start = text.len();
+    for line in text.split_inclusive('\n').rev() {
+        let json = serde_json::to_string(line).unwrap_or_default();
+        let again = serde_json::to_string(&json).unwrap_or_default();
+        // Without their quotes, which are there once for the whole.
+        if !take(&mut room, (json.len() + again.len()).saturating_sub(8)) {
+            break;
+        }
+        start -= line.len();
+    }
+    &text[start..]
+}
+
+/// The first `max` items and, where there were more, a line that counts them.
+pub fn truncate_list(items: impl IntoIterator<Item = String>, max: usize) -> Vec<String> {
+    let mut items = items.into_iter();
+    let mut shown: Vec<String> = items.by_ref().take(max).collect();
+    match items.count() {
+        0 => {}
+        more => shown.push(format!("and {more} more")),
+    }
+    shown
+}
+
+/// The rows that fit into an answer.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Fitting<T> {
+    /// The rows, in their order.
+    pub rows: Vec<T>,
+    /// The number of rows that do not fit.
+    pub omitted: usize,
+}
+
+/// As many of the first rows as fit into `max` bytes of JSON.
+pub fn fitting<T: Serialize>(rows: Vec<T>, max: usize) -> Fitting<T> {
+    let mut room = max;
+    let count = rows.len();
+    let fits = |row: &T| {
+        let json = serde_json::to_string(row);
+        take(&mut room, json.map_or(usize::MAX, |json| json.len() + 1))
+    };
+    let rows: Vec<T> = rows.into_iter().take_while(fits).collect();
+    let omitted = count - rows.len();
+    Fitting { rows, omitted }
+}
+
+/// Takes so much of the room, if there is as much.
+fn take(room: &mut usize, needed: usize) -> bool {
+    let left = room.checked_sub(needed);
+    *room = left.unwrap_or(*room);
+    left.is_some()
+}
+
+/// Bytes of a character in JSON: a screen full of escape sequences costs six times its length.
+fn cost(c: char) -> usize {
+    match c {
+        '"' | '\\' | '\n' | '\r' | '\t' => 2,
+        c if c.is_ascii_control() => 6,
+        c => c.len_utf8(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cut_is_marked() {
+        assert_eq!(truncate("äöü", 3), "äöü");
+        assert_eq!(truncate("äöü", 2), "äö…");
+        assert_eq!(first_line("äöü\nx", 2), "äö…");
+        assert_eq!(first_line("", 2), "");
+    }
+
+    #[test]
+    fn a_line_is_one_line() {
+        assert_eq!(one_line(" a\tb\r\n\u{1b}[0m c ", 80), "a b [0m c");
+        assert_eq!(one_line("aä bä cä", 4), "aä b…");
+        assert_eq!(one_line(&"😀 ".repeat(9), 3), "😀 😀…");
+        assert_eq!(one_line("", 4), "");
+    }
+
+    #[test]
+    fn heads_and_tails_say_how_much_was_cut() {
+        assert_eq!(head("short", 5), "short");
+        assert_eq!(head("äöü", 3), "ä\n[cut: 2 of 6 bytes shown]");
+        assert_eq!(tail("short", 9), "short");
+        assert_eq!(tail("äöü", 3), "[cut: last 2 of 6 bytes shown]\nü");
+        assert_eq!(head("\u{1b}\u{1b}", 8), "\u{1b}\n[cut: 1 of 2 bytes shown]");
+        assert_eq!(tail("\"\"", 4), "\"\"");
+    }
+
+    #[test]
+    fn newest_lines_are_whole_lines() {
+        let text = "one\ntwo\nthree\n";
+        // "three\n" is 7 bytes of JSON, and 8 of JSON in JSON.
+        assert_eq!(newest_lines(text, 14), "");
+        assert_eq!(newest_lines(text, 15), "three\n");
+        assert_eq!(newest_lines(text, 1000), text);
+        assert_eq!(newest_lines("", 0), "");
+    }
+
+    #[test]
+    fn lists_say_how_many_more_there_are() {
+        let items = || ["a", "b", "c"].map(str::to_owned);
+        assert_eq!(truncate_list(items(), 3), items());
+        assert_eq!(truncate_list(items(), 1), ["a", "and 2 more"]);
+        let Fitting { rows, omitted } = fitting(vec![1, 22, 3], 5);
+        assert_eq!((rows, omitted), (vec![1, 22], 1));
+    }
+}

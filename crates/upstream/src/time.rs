@@ -1,0 +1,229 @@
+//! Timestamps and durations, as services write them and people ask for them.
+
+use std::borrow::Cow;
+use std::time::Duration;
+
+use jiff::civil::DateTime;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::{Deserialize, Deserializer, de};
+
+pub use jiff::Timestamp;
+pub use jiff::tz::Offset;
+
+/// A duration with its unit: `500ms`, `90s`, `5m`, `2h`, `7d`, `2w`, `1y`.
+pub fn duration(text: &str) -> Option<Duration> {
+    let digits = text.bytes().take_while(u8::is_ascii_digit).count();
+    let (count, unit) = text.split_at(digits);
+    let millis = match unit {
+        "ms" => 1,
+        "s" => 1_000,
+        "m" => 60_000,
+        "h" => 3_600_000,
+        "d" => 86_400_000,
+        "w" => 7 * 86_400_000,
+        "y" => 365 * 86_400_000,
+        _ => return None,
+    };
+    let count: u64 = count.parse().ok()?;
+    count.checked_mul(millis).map(Duration::from_millis)
+}
+
+/// A date or a time in ISO 8601, in UTC unless it says otherwise: RFC 3339, and also `2026-01-31`,
+/// `2026-01-31 12:00`.
+pub fn timestamp(text: &str) -> Option<Timestamp> {
+    let text = text.trim();
+    // More than it reads: periods of time zones in brackets, years of six digits.
+    if !text.starts_with(|c: char| c.is_ascii_digit()) || text.contains('[') {
+        return None;
+    }
+    text.parse().ok().or_else(|| {
+        let civil: DateTime = text.parse().ok()?;
+        Offset::UTC.to_timestamp(civil).ok()
+    })
+}
+
+/// So long before `now`; the first moment of all where that is too long.
+pub fn before(now: Timestamp, age: Duration) -> Timestamp {
+    now.checked_sub(age).unwrap_or(Timestamp::MIN)
+}
+
+/// The time since a moment that a service wrote; `None` where it cannot be read. Zero where the
+/// clock of the service is ahead.
+pub fn since(moment: &str) -> Option<Duration> {
+    let passed = Timestamp::now().duration_since(timestamp(moment)?);
+    Some(Duration::try_from(passed).unwrap_or_default())
+}
+
+/// Unix seconds as `2026-01-31T12:00:00Z`.
+pub fn rfc3339(seconds: i64) -> String {
+    match Timestamp::from_second(seconds) {
+        Ok(timestamp) => timestamp.to_string(),
+        Err(_) => seconds.to_string(),
+    }
+}
+
+/// A point in time as an argument: an age (`90s`, `10m`, `2h`, `7d`), an RFC 3339 time, or unix
+/// seconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Since {
+    /// So long before now.
+    Ago(Duration),
+    /// At this time.
+    At(Timestamp),
+}
+
+impl Since {
+    /// The point in time that `text` names.
+    pub fn parse(text: &str) -> Option<Self> {
+        if let Some(age) = duration(text) {
+            return Some(Self::Ago(age));
+        }
+        let is_number = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+        let at = match is_number {
+            true => Timestamp::from_second(text.parse().ok()?).ok(),
+            false => timestamp(text),
+        };
+        at.map(Self::At)
+    }
+
+    /// The timestamp, with ages counted back from `now`.
+    pub fn from(self, now: Timestamp) -> Timestamp {
+        match self {
+            Self::Ago(age) => before(now, age),
+            Self::At(at) => at,
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Since {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = Cow::<str>::deserialize(deserializer)?;
+        Self::parse(&text).ok_or_else(|| {
+            de::Error::custom(
+                "not a time: write an age like `90s`, `10m`, `2h` or `7d`, or a time like \
+                 `2026-01-31T12:00:00Z`",
+            )
+        })
+    }
+}
+
+impl JsonSchema for Since {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        "Since".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({"type": "string"})
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_have_a_unit() {
+        for (text, millis) in [
+            ("500ms", 500),
+            ("0s", 0),
+            ("30s", 30_000),
+            ("5m", 300_000),
+            ("2h", 7_200_000),
+            ("7d", 604_800_000),
+            ("2w", 1_209_600_000),
+            ("1y", 31_536_000_000),
+        ] {
+            assert_eq!(duration(text), Some(Duration::from_millis(millis)));
+        }
+        for text in [
+            "",
+            "5",
+            "s",
+            "-1s",
+            "+1s",
+            "1.5s",
+            "5 s",
+            "5S",
+            "äm",
+            "１h",
+            "99999999999999999999s",
+            "9999999999999999999d",
+        ] {
+            assert_eq!(duration(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn timestamps_are_read_in_many_forms() {
+        for (text, millis) in [
+            ("1970-01-02", 86_400_000),
+            ("1970-01-01T01:00Z", 3_600_000),
+            ("1970-01-01T01:00:00.5Z", 3_600_500),
+            ("1970-01-01t01:00:00+01:00", 0),
+            ("1970-01-01 01:00:00-0130", 9_000_000),
+            ("1970-01-01T01:00:00.1239999+01", 123),
+            (" 1970-01-01T00:01 ", 60_000),
+            ("2000-02-29", 951_782_400_000),
+            ("2026-11-21T07:35:17.420061867Z", 1_795_246_517_420),
+            ("2026-11-21T09:48:26.411985Z", 1_795_254_506_411),
+        ] {
+            let read = timestamp(text).map(Timestamp::as_millisecond);
+            assert_eq!(read, Some(millis), "{text}");
+        }
+        for text in [
+            "",
+            "now",
+            "2025-02-29",
+            "2025-13-01",
+            "2025-1-1",
+            "2025-10-21T",
+            "2025-10-21T25:00",
+            "2025-10-21T10:00:00.",
+            "2025-10-21T10:00:00+26:00",
+            "2025-10-21T10:00+",
+            "2025-10-21X10:00",
+            "2025-10-21T10:00:00Z[Europe/Berlin]",
+            "2026-11-21T07:35:17Zx",
+            "+002026-11-21",
+            "ääääääääää",
+        ] {
+            assert_eq!(timestamp(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn timestamps_are_written_as_they_are_read() {
+        assert_eq!(rfc3339(0), "1970-01-01T00:00:00Z");
+        assert_eq!(rfc3339(1_795_246_517), "2026-11-21T07:35:17Z");
+        assert_eq!(rfc3339(i64::MAX), i64::MAX.to_string());
+        for seconds in [951_782_399, 951_868_800, 4_107_542_400, -1] {
+            let read = timestamp(&rfc3339(seconds)).map(Timestamp::as_second);
+            assert_eq!(read, Some(seconds));
+        }
+    }
+
+    #[test]
+    fn since_is_an_age_a_time_or_unix_seconds() {
+        let now = Timestamp::from_second(1_000_000).unwrap();
+        let at = |text| Since::parse(text).map(|since| since.from(now).as_second());
+        assert_eq!(at("90s"), Some(999_910));
+        assert_eq!(at("1d"), Some(913_600));
+        assert_eq!(at("12345"), Some(12_345));
+        assert_eq!(at("2026-11-21T09:35:17+02:00"), Some(1_795_246_517));
+        assert_eq!(at("99999999y"), Some(Timestamp::MIN.as_second()));
+        for text in ["", "-5m", "5 m", "now", "99999999999999999"] {
+            assert_eq!(at(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn the_time_since_a_moment_is_never_negative() {
+        assert!(since("2020-01-01T00:00:00Z").unwrap() > Duration::from_secs(86_400));
+        assert_eq!(since("2999-01-01T00:00:00Z"), Some(Duration::ZERO));
+        assert_eq!(since("yesterday"), None);
+    }
+}
