@@ -7,62 +7,43 @@
 //! Behind the V1 app server (`/api/v1`) every conversation has an agent server of its own, in a
 //! sandbox; the app server starts it and says where it is.
 //!
-//! From the outside in:
-//! - `tools` — what callers can do, one file per tool; `report` — what they are told;
-//! - `task`, `status` and `stop` — what a task is doing, or why it stands still, read from the agent
-//!   server and judged;
-//! - `steps` — its events in a line each; `changes` — what it did to its files;
-//! - `order`, `prepare` and `start` — from the caller's words to a running task, `go_on`,
-//!   `follow` and `permission` — on to its end;
-//! - `sandboxed` — what is different behind the V1 app server;
-//! - `resources` and `prompts` — what can be watched, and what people ask for by name;
-//! - `ears` — hearing at once that something happens in a task;
-//! - `watch` — what goes on without callers: the line of waiting tasks, and budgets;
-//! - `mcp_servers` — what agents may call besides their own tools;
-//! - `workspace`, `file_name`, `repository` — which names are let in;
-//! - `notes` — what is kept at a conversation;
+//! From the outside in; a room knows only those below it:
+//! - `tools`, `resources` and `prompts` — what callers can do, watch, and ask for by name;
+//! - `task` — from the caller's words to a running task and to the report of its end;
+//! - `service` — the state that they share;
+//! - `scheduler` — the queue of waiting tasks, and budgets, without any caller;
+//! - `workspace` — the directory of a task: names that are let in, set-up, changes;
+//! - `events` — hearing of events at once, and telling each in one line;
+//! - `tags` — what is kept at a conversation; `budget` — what a task may use up;
 //! - `api` — the agent server's REST API and event sockets, as far as they are used.
 
 mod api;
-mod changes;
+mod budget;
 mod clock;
-mod ears;
+mod events;
 mod excerpt;
-mod file_name;
-mod follow;
-mod go_on;
-mod limits;
-mod mcp_servers;
-mod notes;
 mod options;
-mod order;
-mod permission;
-mod prepare;
 mod prompts;
-mod report;
-mod repository;
 mod resources;
-mod sandboxed;
+mod scheduler;
 mod service;
-mod start;
-mod status;
-mod steps;
-mod stop;
+mod tags;
 mod task;
-mod task_id;
 #[cfg(test)]
 mod tests;
 mod tools;
-mod watch;
 mod workspace;
 
 pub use options::Options;
 pub use service::OpenHands;
 
+use std::sync::Arc;
+
 use mcp_core::prompt::PromptSet;
 use mcp_core::resource::ResourceSet;
-use mcp_core::tool::Toolset;
-use mcp_serve::Product;
+use mcp_core::server::{Changes, Server};
+use mcp_core::tool::{ToolError, Toolset};
+use mcp_serve::{Product, Service};
 
 /// The OpenHands server.
 pub struct OpenHandsServer;
@@ -89,5 +70,19 @@ impl Product for OpenHandsServer {
 
     fn connect(options: Options) -> anyhow::Result<OpenHands> {
         OpenHands::new(options)
+    }
+}
+
+impl Service for OpenHands {
+    async fn probe(&self) -> Result<(), ToolError> {
+        Ok(self.servers.check().await?)
+    }
+
+    async fn run(self: Arc<Self>, _: Arc<Server>) {
+        tokio::join!(self.scheduler.run(), resources::announce_changes(&self));
+    }
+
+    fn changes(&self) -> Option<Changes> {
+        Some(self.changes.clone())
     }
 }

@@ -1,33 +1,29 @@
-//! The service behind the tools.
-
-use std::sync::Arc;
+//! The state that all tools share.
 
 use anyhow::{anyhow, ensure};
-use mcp_core::server::{Changes, Server};
-use mcp_core::tool::ToolError;
-use mcp_serve::{Secret, Service};
+use mcp_core::server::Changes;
+use mcp_serve::Secret;
 
 use crate::Options;
-use crate::api::{AgentServer, Failure, Servers};
-use crate::ears::Ears;
-use crate::limits::Limits;
-use crate::mcp_servers::{self, McpServer};
-use crate::task_id::TaskId;
-use crate::watch::Line;
+use crate::api::Servers;
+use crate::budget::MaxBudget;
+use crate::events::EventListeners;
+use crate::scheduler::Scheduler;
 use crate::workspace::Root;
+use crate::workspace::mcp_servers::{self, McpServer};
 
 /// An OpenHands agent server and how tasks are started on it. What tasks depend on is kept there.
 pub struct OpenHands {
     pub(crate) servers: Servers,
     /// Name of the agent profile; none for the active one.
     pub(crate) profile: Option<String>,
-    /// Where tasks may work; the first is where they get directories of their own.
+    /// Directories below which tasks may work; the first is where they get directories of their own.
     pub(crate) roots: Vec<Root>,
-    pub(crate) limits: Limits,
-    /// What the agents of tasks may call.
+    pub(crate) max_budget: MaxBudget,
+    /// The MCP servers that the agents of tasks may call.
     pub(crate) mcp_servers: Vec<McpServer>,
-    pub(crate) line: Line,
-    pub(crate) ears: Ears,
+    pub(crate) scheduler: Scheduler,
+    pub(crate) listeners: EventListeners,
     /// Tells clients that what they watch has changed.
     pub(crate) changes: Changes,
 }
@@ -62,52 +58,20 @@ impl OpenHands {
             &options.openhands_mcp_token_files,
         )?;
         let profile = options.openhands_agent_profile;
+        let servers = Servers::new(options.openhands_url, key)?;
         Ok(Self {
-            servers: Servers::new(options.openhands_url, key)?,
             profile: profile.filter(|name| !name.trim().is_empty()),
             roots,
-            limits: Limits {
-                parallel: options.max_parallel,
+            max_budget: MaxBudget {
                 iterations: options.max_iterations,
                 seconds: options.max_seconds,
                 cost,
             },
             mcp_servers,
-            line: Line::default(),
-            ears: Ears::default(),
+            scheduler: Scheduler::new(servers.clone(), options.max_parallel),
+            listeners: EventListeners::new(servers.clone()),
+            servers,
             changes: Changes::new(),
         })
-    }
-}
-
-impl OpenHands {
-    /// The agent server that runs this task.
-    ///
-    /// # Errors
-    /// It is in a sandbox that does not run now.
-    pub(crate) async fn at(&self, id: TaskId) -> Result<AgentServer, Failure> {
-        self.servers.of(id).await
-    }
-
-    /// The agent server that runs all tasks.
-    ///
-    /// # Errors
-    /// There is none: each task has one of its own, in a sandbox.
-    pub(crate) async fn agent_server(&self) -> Result<&AgentServer, Failure> {
-        self.servers.agent().await
-    }
-}
-
-impl Service for OpenHands {
-    async fn probe(&self) -> Result<(), ToolError> {
-        Ok(self.servers.check().await?)
-    }
-
-    async fn run(self: Arc<Self>, _: Arc<Server>) {
-        tokio::join!(self.watch(), self.tell());
-    }
-
-    fn changes(&self) -> Option<Changes> {
-        Some(self.changes.clone())
     }
 }

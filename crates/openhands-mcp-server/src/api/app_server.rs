@@ -3,16 +3,15 @@
 
 use std::time::Duration;
 
-use reqwest::RequestBuilder;
+use reqwest::Method;
 use serde::Deserialize;
-use serde::de::IgnoredAny;
 use serde_json::json;
 use uuid::Uuid;
 
+use super::agent_server::{AgentServer, Request};
 use super::conversations::{Execution, message};
-use super::failure::Failure;
-use super::http::{AgentServer, Request};
-use crate::task_id::TaskId;
+use super::failure::{Failure, Subject};
+use super::task_id::TaskId;
 
 /// Starting answers at once, deleting when the agent server has done it.
 const CHANGE_TIMEOUT: Duration = Duration::from_secs(15);
@@ -118,7 +117,7 @@ pub(crate) struct NewAppConversation {
 
 impl AppServer {
     /// The app server that answers where an agent server could be, with the same key.
-    pub(super) fn at(front: &AgentServer) -> Self {
+    pub(super) fn new(front: &AgentServer) -> Self {
         Self(front.clone())
     }
 
@@ -174,8 +173,7 @@ impl AppServer {
         if let Some(profile) = new.agent_profile {
             body["agent_profile_id"] = json!(profile);
         }
-        let send = |request: RequestBuilder| request.json(&body);
-        self.post(&["app-conversations"]).body(send).send().await
+        self.post(&["app-conversations"]).json(&body).send().await
     }
 
     /// How far a start is.
@@ -202,16 +200,15 @@ impl AppServer {
 
     /// Wakes a sandbox that is paused.
     pub(super) async fn resume(&self, sandbox: &str) -> Result<(), Failure> {
-        let request = self.post(&["sandboxes", sandbox, "resume"]);
-        request.send::<IgnoredAny>().await.map(drop)
+        self.post(&["sandboxes", sandbox, "resume"]).run().await
     }
 
     /// Forgets the conversation, and removes its sandbox where no other conversation is in it.
     pub(crate) async fn forget(&self, id: TaskId) -> Result<(), Failure> {
         let path = ["app-conversations", &id.to_string()];
-        let request = self.0.delete(&whole(&path)).with_bearer();
-        let answer = request.within(CHANGE_TIMEOUT).send::<IgnoredAny>().await;
-        answer.map_err(|failure| failure.about(id)).map(drop)
+        let request = self.0.request(Method::DELETE, &whole(&path), &[]);
+        let request = request.with_bearer().about(Subject::Task(id));
+        request.within(CHANGE_TIMEOUT).run().await
     }
 }
 

@@ -2,14 +2,13 @@
 
 use std::time::Duration;
 
-use reqwest::RequestBuilder;
-use serde::de::IgnoredAny;
+use reqwest::Method;
 use serde_json::json;
 
+use super::agent_server::{AgentServer, Request};
 use super::conversations::message;
 use super::failure::Failure;
-use super::http::AgentServer;
-use crate::task_id::TaskId;
+use super::task_id::TaskId;
 
 /// The agent server waits up to 5 s for the interrupted step to let go.
 const INTERRUPT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -25,26 +24,25 @@ impl AgentServer {
     pub(crate) async fn prompt(&self, id: TaskId, text: &str, run: bool) -> Result<(), Failure> {
         let mut body = message(text);
         body["run"] = json!(run);
-        let send = |request: RequestBuilder| request.json(&body);
         let timeout = if run { STEP_TIMEOUT } else { INTERRUPT_TIMEOUT };
-        self.command(id, &["events"], timeout, send).await
+        let request = self.command(id, &["events"], timeout);
+        request.json(&body).run().await
     }
 
     /// Lets the agent go on. On an agent that waits for a confirmation this is the confirmation.
     pub(crate) async fn run(&self, id: TaskId) -> Result<(), Failure> {
-        self.command(id, &["run"], INTERRUPT_TIMEOUT, |request| request)
-            .await
+        self.command(id, &["run"], INTERRUPT_TIMEOUT).run().await
     }
 
     /// Stops the agent after the step under way.
     pub(crate) async fn pause(&self, id: TaskId) -> Result<(), Failure> {
-        self.command(id, &["pause"], STEP_TIMEOUT, |request| request)
-            .await
+        self.command(id, &["pause"], STEP_TIMEOUT).run().await
     }
 
     /// Stops the agent at once, together with the command that it runs.
     pub(crate) async fn interrupt(&self, id: TaskId) -> Result<(), Failure> {
-        self.command(id, &["interrupt"], INTERRUPT_TIMEOUT, |request| request)
+        self.command(id, &["interrupt"], INTERRUPT_TIMEOUT)
+            .run()
             .await
     }
 
@@ -57,29 +55,18 @@ impl AgentServer {
     ) -> Result<(), Failure> {
         let body = json!({"accept": accept, "reason": reason});
         let path = ["events", "respond_to_confirmation"];
-        let send = |request: RequestBuilder| request.json(&body);
-        self.command(id, &path, INTERRUPT_TIMEOUT, send).await
+        let request = self.command(id, &path, INTERRUPT_TIMEOUT);
+        request.json(&body).run().await
     }
 
     /// Forgets the conversation. Its directory stays.
     pub(crate) async fn forget(&self, id: TaskId) -> Result<(), Failure> {
-        let request = self.delete(&["api", "conversations", &id.to_string()]);
-        let answer = request.within(DELETE_TIMEOUT).send::<IgnoredAny>().await;
-        answer.map_err(|failure| failure.about(id)).map(drop)
+        let request = self.about_task(Method::DELETE, id, &[], &[]);
+        request.within(DELETE_TIMEOUT).run().await
     }
 
-    async fn command(
-        &self,
-        id: TaskId,
-        path: &[&str],
-        timeout: Duration,
-        change: impl FnOnce(RequestBuilder) -> RequestBuilder,
-    ) -> Result<(), Failure> {
-        let id_text = id.to_string();
-        let mut whole = vec!["api", "conversations", &*id_text];
-        whole.extend(path);
-        let request = self.post(&whole, &[]).within(timeout).body(change);
-        let answer = request.send::<IgnoredAny>().await;
-        answer.map_err(|failure| failure.about(id)).map(drop)
+    fn command(&self, id: TaskId, path: &[&str], timeout: Duration) -> Request<'_> {
+        let request = self.about_task(Method::POST, id, path, &[]);
+        request.within(timeout)
     }
 }

@@ -3,17 +3,16 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use reqwest::StatusCode;
+use reqwest::{Method, StatusCode};
 use serde::Deserialize;
-use serde::de::IgnoredAny;
-use serde_json::json;
+use serde_json::{Map, Value, json};
 
+use super::agent_server::AgentServer;
 use super::failure::Failure;
-use super::http::AgentServer;
-use crate::mcp_servers::Plugin;
-use crate::notes::Notes;
-use crate::order::Confirm;
-use crate::task_id::TaskId;
+use super::task_id::TaskId;
+
+/// What anybody has noted at a conversation, by name.
+pub(crate) type Tags = BTreeMap<String, String>;
 
 /// Creating sets up the agent and its tools: the first one took 4 s on a busy machine.
 const CREATE_TIMEOUT: Duration = Duration::from_secs(15);
@@ -24,8 +23,8 @@ pub(crate) struct Conversation {
     pub(crate) execution_status: Execution,
     /// How many steps the agent may take in one run.
     pub(crate) max_iterations: Option<u32>,
-    #[serde(default, rename = "tags")]
-    pub(crate) notes: Notes,
+    #[serde(default)]
+    pub(crate) tags: Tags,
     #[serde(default)]
     pub(crate) workspace: Workspace,
     #[serde(default)]
@@ -51,7 +50,7 @@ impl Conversation {
 
 /// A row of a list of conversations.
 #[derive(Debug, Deserialize)]
-pub(crate) struct Listed {
+pub(crate) struct ListedConversation {
     pub(crate) id: TaskId,
     pub(crate) title: Option<String>,
     /// RFC 3339, UTC.
@@ -60,8 +59,8 @@ pub(crate) struct Listed {
     #[serde(default)]
     pub(crate) updated_at: String,
     pub(crate) execution_status: Execution,
-    #[serde(default, rename = "tags")]
-    pub(crate) notes: Notes,
+    #[serde(default)]
+    pub(crate) tags: Tags,
     #[serde(default)]
     pub(crate) stats: Stats,
 }
@@ -146,19 +145,34 @@ pub(crate) struct NewConversation<'a> {
     pub(crate) agent_profile: &'a str,
     /// Absolute, on the agent server's side.
     pub(crate) working_dir: &'a str,
-    pub(crate) notes: &'a Notes,
+    pub(crate) tags: &'a Tags,
     pub(crate) max_iterations: u32,
-    pub(crate) confirm: Option<Confirm>,
+    pub(crate) confirmation: Option<ConfirmationPolicy>,
     /// What gives the agent more to call.
     pub(crate) plugin: Option<&'a Plugin>,
     /// With one, the agent begins by itself.
     pub(crate) prompt: Option<&'a str>,
 }
 
+/// The actions for which the agent waits for a confirmation.
+#[derive(Clone, Copy)]
+pub(crate) enum ConfirmationPolicy {
+    AlwaysConfirm,
+    ConfirmRisky,
+}
+
+/// A plugin of a conversation. Holds secrets, so it has no `Debug`.
+pub(crate) struct Plugin {
+    /// Absolute, on the agent server's side.
+    pub(crate) directory: String,
+    /// Secrets of the conversation, by the name under which the plugin asks for them.
+    pub(crate) secrets: Map<String, Value>,
+}
+
 /// Some conversations and where the next ones begin.
 #[derive(Deserialize)]
 pub(crate) struct Conversations {
-    pub(crate) items: Vec<Listed>,
+    pub(crate) items: Vec<ListedConversation>,
     pub(crate) next_page_id: Option<String>,
 }
 
@@ -175,7 +189,7 @@ impl AgentServer {
             "workspace": {"working_dir": new.working_dir},
             // A title costs a call to the model and nobody sees it here.
             "autotitle": false,
-            "tags": new.notes,
+            "tags": new.tags,
             "max_iterations": new.max_iterations,
         });
         if let Some(prompt) = new.prompt {
@@ -185,9 +199,11 @@ impl AgentServer {
             body["plugins"] = json!([{"source": plugin.directory}]);
             body["secrets"] = json!(plugin.secrets);
         }
-        match new.confirm {
-            Some(Confirm::Always) => body["confirmation_policy"] = json!({"kind": "AlwaysConfirm"}),
-            Some(Confirm::Risky) => {
+        match new.confirmation {
+            Some(ConfirmationPolicy::AlwaysConfirm) => {
+                body["confirmation_policy"] = json!({"kind": "AlwaysConfirm"});
+            }
+            Some(ConfirmationPolicy::ConfirmRisky) => {
                 body["confirmation_policy"] = json!({"kind": "ConfirmRisky"});
                 // The model's own word; without an analyzer every action counts as risky.
                 body["security_analyzer"] = json!({"kind": "LLMSecurityAnalyzer"});
@@ -195,18 +211,14 @@ impl AgentServer {
             None => {}
         }
         let request = self.post(&["api", "conversations"], &[]);
-        let request = request.within(CREATE_TIMEOUT);
-        let request = request.body(|request| request.json(&body));
+        let request = request.within(CREATE_TIMEOUT).json(&body);
         let (status, conversation) = request.send_for_status().await?;
         Ok((conversation, status == StatusCode::CREATED))
     }
 
     /// The conversation as it is now.
     pub(crate) async fn conversation(&self, id: TaskId) -> Result<Conversation, Failure> {
-        let answer = self
-            .get(&["api", "conversations", &id.to_string()], &[])
-            .send();
-        answer.await.map_err(|failure| failure.about(id))
+        self.about_task(Method::GET, id, &[], &[]).send().await
     }
 
     /// Conversations in `execution`, or all; newest first, at most 100.
@@ -225,78 +237,42 @@ impl AgentServer {
             .await
     }
 
-    /// Replaces what is noted at the conversation.
-    pub(crate) async fn note(&self, id: TaskId, notes: &Notes) -> Result<(), Failure> {
-        let request = self.patch(&["api", "conversations", &id.to_string()]);
-        let request = request.body(|request| request.json(&json!({"tags": notes})));
-        let answer = request.send::<IgnoredAny>().await;
-        answer.map_err(|failure| failure.about(id)).map(drop)
+    /// Replaces the tags of the conversation. Waits while a step is under way.
+    pub(crate) async fn set_tags(&self, id: TaskId, tags: &Tags) -> Result<(), Failure> {
+        let request = self.about_task(Method::PATCH, id, &[], &[]);
+        request.json(&json!({"tags": tags})).run().await
     }
 
     /// The agent's last word, or nothing where it has not said any.
     pub(crate) async fn final_response(&self, id: TaskId) -> Result<String, Failure> {
         #[derive(Deserialize)]
-        struct Answer {
+        struct FinalResponse {
             response: String,
         }
-        let path = [
-            "api",
-            "conversations",
-            &id.to_string(),
-            "agent_final_response",
-        ];
-        let answer = self.get(&path, &[]).send::<Answer>().await;
-        let answer = answer.map_err(|failure| failure.about(id))?;
-        Ok(answer.response)
+        let request = self.about_task(Method::GET, id, &["agent_final_response"], &[]);
+        Ok(request.send::<FinalResponse>().await?.response)
     }
 
     /// Has the conversation use the model of this profile, with the key that is kept with it.
     pub(crate) async fn use_model(&self, id: TaskId, llm_profile: &str) -> Result<(), Failure> {
         let path = ["api", "conversations", &id.to_string(), "switch_profile"];
-        let body = json!({"profile_name": llm_profile});
         let request = self.post(&path, &[]);
-        let request = request.body(|request| request.json(&body));
-        request.send::<IgnoredAny>().await.map(drop)
+        request
+            .json(&json!({"profile_name": llm_profile}))
+            .run()
+            .await
     }
 
     /// A conversation `copy` that knows what this one knows and works in the same directory. Its
     /// agent has lost the key of its model.
-    pub(crate) async fn fork(
-        &self,
-        id: TaskId,
-        copy: TaskId,
-        notes: &Notes,
-    ) -> Result<(), Failure> {
-        let path = ["api", "conversations", &id.to_string(), "fork"];
-        let body = json!({"id": copy, "tags": notes});
-        let request = self.post(&path, &[]).within(CREATE_TIMEOUT);
-        let request = request.body(|request| request.json(&body));
-        let answer = request.send::<IgnoredAny>().await;
-        answer.map_err(|failure| failure.about(id)).map(drop)
-    }
-
-    /// Asks for the smallest thing that needs the key.
-    ///
-    /// # Errors
-    /// Where something else answers, the failure says what it is.
-    pub(crate) async fn check(&self) -> Result<(), Failure> {
-        match self.answers().await {
-            Err(failure) => Err(self.identify(failure).await),
-            answers => answers,
-        }
-    }
-
-    async fn answers(&self) -> Result<(), Failure> {
-        let health = self.get(&["health"], &[]).send_open::<IgnoredAny>();
-        health.await?;
-        let count = self
-            .get(&["api", "conversations", "count"], &[])
-            .send::<u64>();
-        count.await.map(drop)
+    pub(crate) async fn fork(&self, id: TaskId, copy: TaskId, tags: &Tags) -> Result<(), Failure> {
+        let request = self.about_task(Method::POST, id, &["fork"], &[]);
+        let request = request.json(&json!({"id": copy, "tags": tags}));
+        request.within(CREATE_TIMEOUT).run().await
     }
 }
 
 /// The user's words as a message.
-pub(super) fn message(text: &str) -> serde_json::Value {
+pub(super) fn message(text: &str) -> Value {
     json!({"role": "user", "content": [{"type": "text", "text": text}]})
 }

@@ -1,13 +1,14 @@
 //! Events of a conversation: always by kind and a few at a time, because others are huge (the
 //! system prompt alone is 20 KB).
 
+use reqwest::Method;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
+use super::agent_server::AgentServer;
 use super::failure::Failure;
-use super::http::AgentServer;
-use crate::task_id::TaskId;
+use super::task_id::TaskId;
 
 /// Kinds of events.
 pub(crate) mod kind {
@@ -166,9 +167,8 @@ impl AgentServer {
     }
 
     async fn count(&self, id: TaskId, query: &[(&str, &str)]) -> Result<u64, Failure> {
-        let path = ["api", "conversations", &id.to_string(), "events", "count"];
-        let answer = self.get(&path, query).send();
-        answer.await.map_err(|failure| failure.about(id))
+        let request = self.about_task(Method::GET, id, &["events", "count"], query);
+        request.send().await
     }
 
     /// The newest event of `kind`.
@@ -258,8 +258,7 @@ impl AgentServer {
         id: TaskId,
         query: &[(&str, &str)],
     ) -> Result<Vec<T>, Failure> {
-        let path = ["api", "conversations", &id.to_string(), "events", "search"];
-        let page = self.get(&path, query).send::<Page<T>>().await;
-        Ok(page.map_err(|failure| failure.about(id))?.items)
+        let request = self.about_task(Method::GET, id, &["events", "search"], query);
+        Ok(request.send::<Page<T>>().await?.items)
     }
 }

@@ -1,4 +1,4 @@
-//! Every way in which the agent server lets us down, and what callers are told.
+//! Failures of calls to the agent server, and what callers are told about them.
 
 use std::io;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use reqwest::StatusCode;
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::task_id::TaskId;
+use super::task_id::TaskId;
 
 /// A call to the agent server that did not give what was asked for.
 #[derive(Debug)]
@@ -28,10 +28,7 @@ pub(super) enum Fault {
     /// A success that is not the JSON that it should be.
     Unreadable(serde_json::Error),
     Refused(Refusal),
-    /// The conversation does not exist.
-    NoTask(TaskId),
-    /// The agent profile does not exist.
-    NoProfile(String),
+    Absent(Subject),
     /// OpenHands V0 answers.
     V0,
     /// There is no agent server for all tasks, as there is an app server.
@@ -40,6 +37,14 @@ pub(super) enum Fault {
     Sandbox(TaskId, Sandbox),
     /// What answers where the event socket should be speaks no WebSocket.
     NoSocket,
+}
+
+/// A thing that a request names in its path.
+#[derive(Debug)]
+pub(super) enum Subject {
+    Task(TaskId),
+    /// An agent profile, by its name.
+    Profile(String),
 }
 
 /// Why the agent server in the sandbox of a task does not run.
@@ -70,7 +75,7 @@ pub(super) struct Refusal {
 }
 
 impl Refusal {
-    pub(super) fn of(status: StatusCode, keyed: bool, body: &[u8]) -> Self {
+    pub(super) fn new(status: StatusCode, keyed: bool, body: &[u8]) -> Self {
         #[derive(Deserialize)]
         struct Body {
             detail: Value,
@@ -117,31 +122,20 @@ impl Failure {
         self.status() == Some(StatusCode::NOT_FOUND)
     }
 
-    /// The same failure, told as a task that does not exist where it was about one.
-    pub(super) fn about(self, id: TaskId) -> Self {
-        if !self.is_missing() {
-            return self;
-        }
-        Self {
-            fault: Fault::NoTask(id),
-            ..self
-        }
-    }
-
-    /// The same failure, told as a profile that does not exist.
-    pub(super) fn about_profile(self, name: &str) -> Self {
-        if !self.is_missing() {
-            return self;
-        }
-        Self {
-            fault: Fault::NoProfile(name.to_owned()),
-            ..self
+    /// The same failure, told as a subject that does not exist where that is what it means.
+    pub(super) fn about(self, subject: Option<Subject>) -> Self {
+        match subject {
+            Some(subject) if self.is_missing() => Self {
+                fault: Fault::Absent(subject),
+                ..self
+            },
+            _ => self,
         }
     }
 
     /// True for "there is no such task", as opposed to "cannot say".
     pub(crate) fn is_no_task(&self) -> bool {
-        matches!(self.fault, Fault::NoTask(_))
+        matches!(self.fault, Fault::Absent(Subject::Task(_)))
     }
 
     /// What keeps the sandbox of the task from running it.
@@ -248,10 +242,10 @@ impl From<Failure> for ToolError {
             )),
             Fault::NoSocket => not_an_agent_server(&the_server),
             Fault::Unreadable(cause) => not_an_agent_server(&the_server).caused_by(cause),
-            Fault::NoTask(id) => Self::not_found(format!(
+            Fault::Absent(Subject::Task(id)) => Self::not_found(format!(
                 "There is no task {id} on the OpenHands agent server. Task ids come from run_task."
             )),
-            Fault::NoProfile(name) => Self::new(
+            Fault::Absent(Subject::Profile(name)) => Self::new(
                 Kind::Conflict,
                 format!(
                     "There is no agent profile {name:?} on the OpenHands agent server: create it \

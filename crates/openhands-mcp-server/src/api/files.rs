@@ -5,12 +5,10 @@ use std::time::Duration;
 use reqwest::header::{CONTENT_RANGE, RANGE};
 use reqwest::multipart::{Form, Part};
 use serde::Deserialize;
-use serde::de::IgnoredAny;
 
+use super::agent_server::AgentServer;
 use super::failure::Failure;
-use super::http::AgentServer;
-use crate::file_name::FileName;
-use crate::task_id::TaskId;
+use super::task_id::TaskId;
 
 /// A file has at most the size of a request to us, 4 MiB.
 const UPLOAD_TIMEOUT: Duration = Duration::from_secs(10);
@@ -34,20 +32,21 @@ impl AgentServer {
     }
 
     /// At most `length` bytes of a file of the conversation's workspace, from `offset` on, and the
-    /// size of the whole file. The agent server follows links and refuses what is outside.
+    /// size of the whole file; `file` is relative. The agent server follows links and refuses what
+    /// is outside.
     pub(crate) async fn workspace_file(
         &self,
         id: TaskId,
-        file: &FileName,
+        file: &str,
         offset: u64,
         length: u64,
     ) -> Result<FilePart, Failure> {
         let id = id.to_string();
         let mut path = vec!["api", "conversations", &*id, "workspace"];
-        path.extend(file.as_str().split('/'));
+        path.extend(file.split('/'));
         let range = format!("bytes={offset}-{}", offset + length - 1);
         let request = self.get(&path, &[]);
-        let request = request.body(|request| request.header(RANGE, range));
+        let request = request.with(|request| request.header(RANGE, range));
         let (headers, bytes) = match request.send_for_bytes().await {
             // An empty file has no first byte.
             Err(failure) if failure.is_beyond() => {
@@ -72,11 +71,7 @@ impl AgentServer {
         // The name is required and ignored: `path` decides.
         let form = Form::new().part("file", Part::text(content).file_name("file"));
         let request = self.post(&["api", "file", "upload"], &[("path", path)]);
-        let request = request.body(|request| request.multipart(form));
-        request
-            .within(UPLOAD_TIMEOUT)
-            .send::<IgnoredAny>()
-            .await
-            .map(drop)
+        let request = request.with(|request| request.multipart(form));
+        request.within(UPLOAD_TIMEOUT).run().await
     }
 }

@@ -1,12 +1,12 @@
 //! Agent profiles: which agent works, with which model. Keys of models stay on the agent server.
 
 use mcp_core::tool::ToolError;
+use reqwest::Method;
 use serde::Deserialize;
-use serde::de::IgnoredAny;
 use serde_json::{Value, json};
 
-use super::failure::{Failure, no_model};
-use super::http::AgentServer;
+use super::agent_server::{AgentServer, Request};
+use super::failure::{Failure, Subject, no_model};
 
 #[derive(Deserialize)]
 struct Settings {
@@ -51,6 +51,21 @@ pub(crate) struct Profile {
     pub(crate) system_message_suffix: Option<String>,
 }
 
+/// The list of agent profiles, which says less of each.
+#[derive(Deserialize)]
+struct Profiles {
+    #[serde(default)]
+    profiles: Vec<ListedProfile>,
+    active_agent_profile_id: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct ListedProfile {
+    id: String,
+    name: String,
+    llm_profile_ref: Option<String>,
+}
+
 #[derive(Deserialize)]
 struct Detail {
     profile: Profile,
@@ -70,31 +85,14 @@ impl AgentServer {
 
     /// The agent profile `name`.
     pub(crate) async fn profile(&self, name: &str) -> Result<Profile, Failure> {
-        let answer = self
-            .get(&["api", "agent-profiles", name], &[])
-            .send::<Detail>();
-        let answer = answer.await;
-        Ok(answer
-            .map_err(|failure| failure.about_profile(name))?
-            .profile)
+        let request = self.about_profile(Method::GET, name);
+        Ok(request.send::<Detail>().await?.profile)
     }
 
     /// The names of all agent profiles.
     pub(crate) async fn profile_names(&self) -> Result<Vec<String>, Failure> {
-        #[derive(Deserialize)]
-        struct Answer {
-            profiles: Vec<Named>,
-        }
-        #[derive(Deserialize)]
-        struct Named {
-            name: String,
-        }
-        let answer: Answer = self.get(&["api", "agent-profiles"], &[]).send().await?;
-        Ok(answer
-            .profiles
-            .into_iter()
-            .map(|profile| profile.name)
-            .collect())
+        let profiles = self.profiles().await?.profiles;
+        Ok(profiles.into_iter().map(|profile| profile.name).collect())
     }
 
     /// Writes an agent profile; one of that name is replaced.
@@ -110,37 +108,22 @@ impl AgentServer {
             "system_message_suffix": instructions,
         });
         let request = self.post(&["api", "agent-profiles", name], &[]);
-        let request = request.body(|request| request.json(&body));
-        request.send::<IgnoredAny>().await.map(drop)
+        request.json(&body).run().await
     }
 
     /// Removes an agent profile; its tasks stay.
     pub(crate) async fn remove_profile(&self, name: &str) -> Result<(), Failure> {
-        let request = self.delete(&["api", "agent-profiles", name]);
-        let answer = request.send::<IgnoredAny>().await;
-        answer
-            .map_err(|failure| failure.about_profile(name))
-            .map(drop)
+        self.about_profile(Method::DELETE, name).run().await
     }
 
     /// Name of the model's profile that an agent profile uses: that with this id, or the active
     /// one.
     pub(crate) async fn llm_profile(&self, agent: Option<&str>) -> Result<Option<String>, Failure> {
-        #[derive(Deserialize)]
-        struct Answer {
-            profiles: Vec<Row>,
-            active_agent_profile_id: Option<String>,
-        }
-        #[derive(Deserialize)]
-        struct Row {
-            id: String,
-            llm_profile_ref: Option<String>,
-        }
-        let answer: Answer = self.get(&["api", "agent-profiles"], &[]).send().await?;
-        let wanted = agent.or(answer.active_agent_profile_id.as_deref());
-        let mut rows = answer.profiles.into_iter();
-        let row = rows.find(|row| Some(&*row.id) == wanted);
-        Ok(row.and_then(|row| row.llm_profile_ref))
+        let listed = self.profiles().await?;
+        let wanted = agent.or(listed.active_agent_profile_id.as_deref());
+        let mut profiles = listed.profiles.into_iter();
+        let profile = profiles.find(|profile| Some(&*profile.id) == wanted);
+        Ok(profile.and_then(|profile| profile.llm_profile_ref))
     }
 
     async fn active_profile(&self) -> Result<String, ToolError> {
@@ -148,18 +131,18 @@ impl AgentServer {
         // Listing the profiles creates one from the settings where there is none. Before a model
         // was chosen that one would refer to nothing and stay broken, so it is not asked for.
         let active = match settings.active_agent_profile_id {
-            None if settings.have_model() => self.default_profile().await?,
+            None if settings.have_model() => self.profiles().await?.active_agent_profile_id,
             active => active,
         };
         active.ok_or_else(no_model)
     }
 
-    async fn default_profile(&self) -> Result<Option<String>, Failure> {
-        #[derive(Deserialize)]
-        struct Answer {
-            active_agent_profile_id: Option<String>,
-        }
-        let answer: Answer = self.get(&["api", "agent-profiles"], &[]).send().await?;
-        Ok(answer.active_agent_profile_id)
+    async fn profiles(&self) -> Result<Profiles, Failure> {
+        self.get(&["api", "agent-profiles"], &[]).send().await
+    }
+
+    fn about_profile(&self, method: Method, name: &str) -> Request<'_> {
+        let request = self.request(method, &["api", "agent-profiles", name], &[]);
+        request.about(Subject::Profile(name.to_owned()))
     }
 }

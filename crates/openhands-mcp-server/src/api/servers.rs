@@ -9,15 +9,23 @@ use mcp_serve::Secret;
 use reqwest::Url;
 use uuid::Uuid;
 
+use super::agent_server::AgentServer;
 use super::app_server::{
     AppConversation, AppServer, NewAppConversation, SandboxStatus, StartStatus,
 };
-use super::failure::{Failure, Fault, Sandbox};
-use super::http::AgentServer;
-use crate::task_id::TaskId;
+use super::failure::{Failure, Fault, Sandbox, Subject};
+use super::task_id::TaskId;
 
 /// How long it is taken for granted that a sandbox runs where it was.
-const TRUST: Duration = Duration::from_secs(20);
+const CACHE_TTL: Duration = Duration::from_secs(20);
+
+/// The server that is configured.
+pub(crate) enum Backend {
+    /// It runs all tasks itself.
+    Agent(AgentServer),
+    /// It starts an agent server in a sandbox for each task.
+    App(AppServer),
+}
 
 /// The agent servers of all tasks.
 #[derive(Clone)]
@@ -48,9 +56,10 @@ impl Servers {
         })))
     }
 
-    /// The app server, where one is configured.
-    pub(crate) async fn app(&self) -> Result<Option<AppServer>, Failure> {
-        let app = AppServer::at(&self.0.front);
+    /// The server that is configured.
+    pub(crate) async fn backend(&self) -> Result<Backend, Failure> {
+        let front = &self.0.front;
+        let app = AppServer::new(front);
         let is_app = match self.0.is_app.get() {
             Some(known) => *known,
             None => match app.count().await {
@@ -64,17 +73,20 @@ impl Servers {
                 Err(_) => false,
             },
         };
-        Ok(is_app.then_some(app))
+        Ok(match is_app {
+            true => Backend::App(app),
+            false => Backend::Agent(front.clone()),
+        })
     }
 
     /// The agent server that runs all tasks.
     ///
     /// # Errors
     /// There is none behind an app server.
-    pub(crate) async fn agent(&self) -> Result<&AgentServer, Failure> {
-        match self.app().await? {
-            None => Ok(&self.0.front),
-            Some(_) => Err(self.failure(Fault::OnlySandboxes)),
+    pub(crate) async fn agent(&self) -> Result<AgentServer, Failure> {
+        match self.backend().await? {
+            Backend::Agent(server) => Ok(server),
+            Backend::App(_) => Err(self.failure(Fault::OnlySandboxes)),
         }
     }
 
@@ -82,12 +94,13 @@ impl Servers {
     ///
     /// # Errors
     /// It does not run now, which the failure tells apart from a task that does not exist.
-    pub(crate) async fn of(&self, id: TaskId) -> Result<AgentServer, Failure> {
-        let Some(app) = self.app().await? else {
-            return Ok(self.0.front.clone());
+    pub(crate) async fn at(&self, id: TaskId) -> Result<AgentServer, Failure> {
+        let app = match self.backend().await? {
+            Backend::Agent(server) => return Ok(server),
+            Backend::App(app) => app,
         };
         if let Some((server, since)) = lock(&self.0.sandboxes).get(&id)
-            && since.elapsed() < TRUST
+            && since.elapsed() < CACHE_TTL
         {
             return Ok(server.clone());
         }
@@ -107,7 +120,7 @@ impl Servers {
             return down(Sandbox::Broken);
         };
         let mut sandboxes = lock(&self.0.sandboxes);
-        sandboxes.retain(|_, (_, since)| since.elapsed() < TRUST);
+        sandboxes.retain(|_, (_, since)| since.elapsed() < CACHE_TTL);
         sandboxes.insert(id, (server.clone(), Instant::now()));
         Ok(server)
     }
@@ -120,7 +133,7 @@ impl Servers {
             None => app.recent_start(id).await?,
         };
         let Some(start) = start else {
-            return Ok(self.failure(Fault::NoTask(id)));
+            return Ok(self.failure(Fault::Absent(Subject::Task(id))));
         };
         lock(&self.0.starts).insert(id, start.id);
         let sandbox = match start.status {
@@ -145,7 +158,7 @@ impl Servers {
 
     /// Wakes the sandbox of a task, if it is paused. It is not awake yet after that.
     pub(crate) async fn wake(&self, id: TaskId) -> Result<(), Failure> {
-        let Some(app) = self.app().await? else {
+        let Backend::App(app) = self.backend().await? else {
             return Ok(());
         };
         match app.conversation(id).await? {
@@ -168,9 +181,9 @@ impl Servers {
     /// # Errors
     /// Where something else answers, the failure says what it is.
     pub(crate) async fn check(&self) -> Result<(), Failure> {
-        match self.app().await? {
-            Some(app) => app.count().await.map(drop),
-            None => self.0.front.check().await,
+        match self.backend().await? {
+            Backend::App(app) => app.count().await.map(drop),
+            Backend::Agent(server) => server.check().await,
         }
     }
 

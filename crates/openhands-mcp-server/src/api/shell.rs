@@ -7,8 +7,8 @@ use serde::Deserialize;
 use serde_json::json;
 use uuid::Uuid;
 
+use super::agent_server::AgentServer;
 use super::failure::Failure;
-use super::http::AgentServer;
 
 /// Our scripts look at a directory and call git: milliseconds, seconds in a large repository.
 const SCRIPT_SECONDS: u64 = 10;
@@ -35,8 +35,8 @@ impl AgentServer {
     pub(crate) async fn execute(&self, script: &str) -> Result<Printed, Failure> {
         let body = json!({"command": script, "timeout": SCRIPT_SECONDS});
         let request = self.post(&["api", "bash", "execute_bash_command"], &[]);
-        let request = request.within(Duration::from_secs(SCRIPT_SECONDS + 2));
-        request.body(|request| request.json(&body)).send().await
+        let timeout = Duration::from_secs(SCRIPT_SECONDS + 2);
+        request.within(timeout).json(&body).send().await
     }
 
     /// Starts a script that may run for `seconds`; its id.
@@ -47,7 +47,7 @@ impl AgentServer {
         }
         let body = json!({"command": script, "timeout": seconds});
         let request = self.post(&["api", "bash", "start_bash_command"], &[]);
-        let started: Started = request.body(|request| request.json(&body)).send().await?;
+        let started: Started = request.json(&body).send().await?;
         Ok(started.id)
     }
 

@@ -18,13 +18,13 @@ use tokio_tungstenite::tungstenite::handshake::client::generate_key;
 use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
 use tokio_tungstenite::tungstenite::protocol::{Role, WebSocketConfig};
 
+use super::agent_server::{AgentServer, MAX_BODY};
 use super::failure::{Failure, Fault};
-use super::http::{AgentServer, MAX_BODY};
-use crate::task_id::TaskId;
+use super::task_id::TaskId;
 
 /// The agent server pings every 20 s. After twice this time without a word, and with a ping of ours
 /// in between, the other side is gone.
-const SILENCE: Duration = Duration::from_secs(30);
+const IDLE_TIMEOUT: Duration = Duration::from_secs(30);
 /// What is sent is tiny and must not wait for a peer that does not read.
 const SEND_TIMEOUT: Duration = Duration::from_secs(5);
 
@@ -51,7 +51,7 @@ impl AgentServer {
                 .header(SEC_WEBSOCKET_KEY, &nonce)
         };
         let request = self.get(&["sockets", "events", &id.to_string()], &[]);
-        let (headers, connection) = request.body(switch).upgrade().await?;
+        let (headers, connection) = request.with(switch).upgrade().await?;
         if !accepts(&headers, &nonce) {
             return Err(self.failure(Fault::NoSocket));
         }
@@ -77,7 +77,7 @@ impl EventSocket {
     pub(crate) async fn next(&mut self) -> Result<(), Closed> {
         let mut asked = false;
         loop {
-            match timeout(SILENCE, self.0.next()).await {
+            match timeout(IDLE_TIMEOUT, self.0.next()).await {
                 Ok(Some(Ok(Message::Text(_) | Message::Binary(_)))) => return Ok(()),
                 // Pings are answered by the library.
                 Ok(Some(Ok(Message::Ping(_) | Message::Pong(_)))) => asked = false,

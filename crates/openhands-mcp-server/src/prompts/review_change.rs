@@ -7,10 +7,12 @@ use serde::Deserialize;
 
 use super::source::{FENCE, given, source};
 use crate::OpenHands;
+use crate::api::TaskId;
 use crate::excerpt;
-use crate::resources::task_ids;
-use crate::task::Task;
-use crate::task_id::TaskId;
+use crate::tags::ConversationTags;
+use crate::task::TaskSnapshot;
+use crate::task::completion::task_ids;
+use crate::workspace::changes;
 
 /// Bytes of the diff that is shown at once.
 const MAX_DIFF: usize = 20_000;
@@ -56,14 +58,15 @@ impl Prompt for ReviewChange {
 
 /// The change is at hand, so whoever reads this reviews it.
 async fn of_task(service: &OpenHands, id: TaskId) -> Result<String, ToolError> {
-    let server = service.at(id).await?;
-    let task = Task::read(&server, id).await?;
-    let (outcome, (diff, length)) = tokio::try_join!(
-        async { Ok(task.outcome(&server).await?) },
-        service.diff(id, &task.conversation, None, MAX_DIFF),
+    let server = service.servers.at(id).await?;
+    let task = TaskSnapshot::read(&server, id).await?;
+    let (words, (diff, length)) = tokio::try_join!(
+        async { Ok(task.last_words(&server).await?) },
+        changes::diff(&server, &task.conversation, None, MAX_DIFF),
     )?;
-    let title = task.conversation.notes.title().unwrap_or("not noted");
-    let said = outcome.result.unwrap_or_else(|| "nothing".into());
+    let tags = ConversationTags::new(task.conversation.tags);
+    let title = tags.title().unwrap_or("not noted");
+    let said = words.result.unwrap_or_else(|| "nothing".into());
     let diff = excerpt::head(&diff, MAX_DIFF);
     let cut = match length > MAX_DIFF {
         true => format!(

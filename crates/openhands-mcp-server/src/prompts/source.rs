@@ -3,7 +3,7 @@
 use mcp_core::tool::ToolError;
 use serde_json::json;
 
-use crate::repository::Repository;
+use crate::workspace::Repository;
 
 /// A line fence that no quoted text is likely to hold; code often holds the usual one.
 pub(super) const FENCE: &str = "~~~~~~~~";

@@ -1,6 +1,6 @@
 //! The URIs of the resources, and back. Pure.
 
-use crate::task_id::TaskId;
+use crate::api::TaskId;
 
 /// All tasks; those of one are below it.
 const TASKS: &str = "openhands://tasks/";
@@ -35,7 +35,7 @@ mod tests {
 
     #[test]
     fn a_uri_names_a_task_and_a_part() {
-        let id = TaskId::of_key("a");
+        let id = TaskId::from_key("a");
         let uri = format!("{TASKS}{id}");
         assert_eq!(read(&uri), Some((id, Part::Task)));
         assert_eq!(read(&format!("{uri}/events")), Some((id, Part::Events)));

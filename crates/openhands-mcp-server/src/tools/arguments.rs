@@ -1,53 +1,12 @@
 //! Arguments that several tools share.
 
-use std::time::Duration;
-
 use mcp_core::tool::{Bounded, ToolError};
 use schemars::JsonSchema;
 use serde::Deserialize;
-use tokio::time::Instant;
 
-use crate::file_name::FileName;
-use crate::order::{Budget, Confirm, Order};
-use crate::repository::Repository;
-use crate::workspace::Directory;
-
-/// Hosts and our own transports give up on a call after 30 s; by then it must have been answered,
-/// or the task's id is lost.
-const ANSWER_WITHIN: Duration = Duration::from_secs(28);
-/// Leaves the largest part of that to the task.
-const DEFAULT_WAIT: u32 = 20;
-
-/// Seconds that a call waits.
-pub(super) type Wait = Bounded<0, 25>;
-
-/// Until when a call waits, and when it must be answered.
-#[derive(Clone, Copy)]
-pub(super) struct Patience {
-    pub(super) until: Instant,
-    pub(super) answer_by: Instant,
-}
-
-impl Patience {
-    pub(super) fn of(wait: Option<Wait>) -> Self {
-        let wait = wait.map_or(DEFAULT_WAIT, Bounded::get);
-        let now = Instant::now();
-        Self {
-            until: now + Duration::from_secs(wait.into()),
-            answer_by: now + ANSWER_WITHIN,
-        }
-    }
-
-    /// The same, from now on.
-    pub(super) fn renewed(self) -> Self {
-        let began = self.answer_by - ANSWER_WITHIN;
-        let now = Instant::now();
-        Self {
-            until: now + self.until.saturating_duration_since(began),
-            answer_by: now + ANSWER_WITHIN,
-        }
-    }
-}
+use crate::budget::Budget;
+use crate::task::{Confirm, TaskSpec};
+use crate::workspace::{Directory, FileName, Repository};
 
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -75,10 +34,10 @@ struct File {
 }
 
 impl Context {
-    /// Adds it to an order.
-    pub(super) fn apply(self, order: &mut Order) -> Result<(), ToolError> {
+    /// Adds it to a specification.
+    pub(super) fn apply(self, spec: &mut TaskSpec) -> Result<(), ToolError> {
         match (self.file, self.content) {
-            (Some(file), Some(content)) => order.files.push((file, content)),
+            (Some(file), Some(content)) => spec.workspace.files.push((file, content)),
             (None, None) => {}
             (Some(_), None) => return refuse("context.content is missing: what is in the file?"),
             (None, Some(_)) => {
@@ -86,13 +45,12 @@ impl Context {
             }
         }
         let files = self.files.into_iter();
-        order
-            .files
-            .extend(files.map(|file| (file.file, file.content)));
+        let files = files.map(|file| (file.file, file.content));
+        spec.workspace.files.extend(files);
         match (&self.repository, &self.branch) {
             (Some(url), branch) => {
                 let repository = Repository::new(url, branch.as_deref());
-                order.repository = Some(repository.map_err(ToolError::invalid_argument)?);
+                spec.workspace.repository = Some(repository.map_err(ToolError::invalid_argument)?);
             }
             (None, Some(_)) => return refuse("context.branch needs context.repository."),
             (None, None) => {}
@@ -105,8 +63,8 @@ fn refuse(reason: &str) -> Result<(), ToolError> {
     Err(ToolError::invalid_argument(reason))
 }
 
-/// What a task may do and use up.
-pub(super) struct Terms {
+/// The limits that a call sets to its tasks.
+pub(super) struct Limits {
     pub(super) agent: Option<String>,
     pub(super) max_iterations: Option<Bounded<1, 100_000>>,
     pub(super) max_seconds: Option<Bounded<1, 604_800>>,
@@ -114,9 +72,9 @@ pub(super) struct Terms {
     pub(super) confirm: Option<Confirm>,
 }
 
-impl Terms {
-    /// Adds them to an order.
-    pub(super) fn apply(&self, order: &mut Order) -> Result<(), ToolError> {
+impl Limits {
+    /// Adds them to a specification.
+    pub(super) fn apply(&self, spec: &mut TaskSpec) -> Result<(), ToolError> {
         if self
             .max_cost
             .is_some_and(|cost| cost.is_nan() || cost <= 0.0)
@@ -130,9 +88,9 @@ impl Terms {
         {
             return refuse("agent must be the name of an agent profile.");
         }
-        order.agent.clone_from(&self.agent);
-        order.confirm = self.confirm;
-        order.budget = Budget {
+        spec.agent.clone_from(&self.agent);
+        spec.confirm = self.confirm;
+        spec.budget = Budget {
             iterations: self.max_iterations.map(Bounded::get),
             seconds: self.max_seconds.map(|seconds| seconds.get().into()),
             cost: self.max_cost,

@@ -5,11 +5,10 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::OpenHands;
-use crate::api::{Execution, Failure};
-use crate::notes::Stopped;
-use crate::status::TaskStatus;
-use crate::task::Task;
-use crate::task_id::TaskId;
+use crate::api::{Execution, Failure, TaskId};
+use crate::scheduler::tag_stopped;
+use crate::tags::{ConversationTags, StopReason};
+use crate::task::{TaskSnapshot, TaskStatus};
 
 /// Stops a task at once, with the command that it runs. What it has done stays.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -19,7 +18,7 @@ pub(crate) struct CancelTask {
     task_id: TaskId,
 }
 
-/// What came of stopping a task.
+/// The effect of stopping a task.
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct Stopping {
     pub(super) task_id: TaskId,
@@ -36,31 +35,35 @@ impl Tool for CancelTask {
 
     async fn call(self, service: &OpenHands, _: &Call) -> Result<Stopping, ToolError> {
         let task_id = self.task_id;
-        let server = &service.at(task_id).await?;
+        let server = &service.servers.at(task_id).await?;
         let task = server.conversation(task_id).await?;
-        let in_line = task.notes.waits().is_some();
+        let queued = ConversationTags::new(task.tags).waits_for().is_some();
+        let stop = || {
+            service
+                .scheduler
+                .stop(server, task_id, StopReason::Cancelled)
+        };
         match task.execution_status {
             Execution::Running | Execution::Idle | Execution::Unknown => {
-                let stopped = service.stop(task_id, Stopped::Cancelled).await;
-                stopped.map_err(unconfirmed)?;
+                stop().await.map_err(unconfirmed)?;
             }
-            Execution::Paused if in_line => service.stop(task_id, Stopped::Cancelled).await?,
+            Execution::Paused if queued => stop().await?,
             // An interrupt does not end the agent's question.
             Execution::WaitingForConfirmation => {
                 server
                     .respond(task_id, false, "The task was cancelled.")
                     .await?;
-                service.note_stopped(task_id, Stopped::Cancelled).await?;
+                tag_stopped(server, task_id, StopReason::Cancelled).await?;
             }
             _ => {
                 return Ok(Stopping {
                     task_id,
-                    status: Task::read(server, task_id).await?.status(),
+                    status: TaskSnapshot::read(server, task_id).await?.status(),
                     message: "It was not running any more; nothing was changed.",
                 });
             }
         }
-        let status = match Task::read(server, task_id).await {
+        let status = match TaskSnapshot::read(server, task_id).await {
             Ok(after) => after.status(),
             // It was confirmed; an agent server that has just killed a command may be slow.
             Err(failure) if failure.is_transient() => TaskStatus::Cancelled,

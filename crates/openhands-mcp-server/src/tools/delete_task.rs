@@ -6,9 +6,8 @@ use serde::{Deserialize, Serialize};
 
 use super::cancel_task::unconfirmed;
 use crate::OpenHands;
-use crate::api::{AppServer, Execution};
-use crate::notes::Stopped;
-use crate::task_id::TaskId;
+use crate::api::{AgentServer, AppServer, Backend, Execution, TaskId};
+use crate::tags::{ConversationTags, StopReason};
 
 /// Deletes a task with its events and result, stopping it first. Its files stay on the agent server.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -34,61 +33,72 @@ impl Tool for DeleteTask {
     type Output = Deletion;
 
     async fn call(self, service: &OpenHands, call: &Call) -> Result<Deletion, ToolError> {
-        let task_id = self.task_id;
-        if let Some(app) = service.servers.app().await? {
-            return self.with_sandbox(service, &app, call).await;
+        match service.servers.backend().await? {
+            Backend::App(app) => self.delete_with_sandbox(service, &app, call).await?,
+            Backend::Agent(server) => self.delete(service, &server, call).await?,
         }
-        let server = service.agent_server().await?;
-        let task = server.conversation(task_id).await?;
-        let name = task.notes.title().unwrap_or("no title");
-        let loss = format!("Deletes the task {name:?} with all its events and its result.");
-        let target = task_id.to_string();
-        call.confirm(&loss, &target, self.confirm.as_deref())
-            .await?;
-        // A running command would hold the deletion up for half a minute.
-        if matches!(
-            task.execution_status,
-            Execution::Running | Execution::Idle | Execution::Unknown
-        ) {
-            let stopped = service.stop(task_id, Stopped::Cancelled).await;
-            stopped.map_err(unconfirmed)?;
-        }
-        server.forget(task_id).await?;
         Ok(Deletion {
-            task_id,
+            task_id: self.task_id,
             deleted: true,
         })
     }
 }
 
 impl DeleteTask {
+    async fn delete(
+        &self,
+        service: &OpenHands,
+        server: &AgentServer,
+        call: &Call,
+    ) -> Result<(), ToolError> {
+        let task = server.conversation(self.task_id).await?;
+        let tags = ConversationTags::new(task.tags);
+        let loss = "all its events and its result";
+        self.confirm(call, tags.title(), loss).await?;
+        // A running command would hold the deletion up for half a minute.
+        if matches!(
+            task.execution_status,
+            Execution::Running | Execution::Idle | Execution::Unknown
+        ) {
+            self.stop(service, server).await?;
+        }
+        Ok(server.forget(self.task_id).await?)
+    }
+
     /// Its sandbox goes, too, unless another task is in it, and so do its files.
-    async fn with_sandbox(
-        self,
+    async fn delete_with_sandbox(
+        &self,
         service: &OpenHands,
         app: &AppServer,
         call: &Call,
-    ) -> Result<Deletion, ToolError> {
+    ) -> Result<(), ToolError> {
         let task_id = self.task_id;
         let Some(task) = app.conversation(task_id).await? else {
             // Why there is none: it may be about to start.
-            service.at(task_id).await?;
+            service.servers.at(task_id).await?;
             return Err(ToolError::not_found(format!("There is no task {task_id}.")));
         };
-        let name = task.title.as_deref().unwrap_or("no title");
-        let loss = format!("Deletes the task {name:?} with its sandbox, files and result.");
-        let target = task_id.to_string();
-        call.confirm(&loss, &target, self.confirm.as_deref())
-            .await?;
+        let loss = "its sandbox, files and result";
+        self.confirm(call, task.title.as_deref(), loss).await?;
         if task.execution_status == Some(Execution::Running) {
-            let stopped = service.stop(task_id, Stopped::Cancelled).await;
-            stopped.map_err(unconfirmed)?;
+            let server = service.servers.at(task_id).await?;
+            self.stop(service, &server).await?;
         }
         app.forget(task_id).await?;
         service.servers.forget(task_id);
-        Ok(Deletion {
-            task_id,
-            deleted: true,
-        })
+        Ok(())
+    }
+
+    async fn confirm(&self, call: &Call, title: Option<&str>, loss: &str) -> Result<(), ToolError> {
+        let title = title.unwrap_or("no title");
+        let loss = format!("Deletes the task {title:?} with {loss}.");
+        let target = self.task_id.to_string();
+        call.confirm(&loss, &target, self.confirm.as_deref()).await
+    }
+
+    async fn stop(&self, service: &OpenHands, server: &AgentServer) -> Result<(), ToolError> {
+        let reason = StopReason::Cancelled;
+        let stopped = service.scheduler.stop(server, self.task_id, reason).await;
+        stopped.map_err(unconfirmed)
     }
 }

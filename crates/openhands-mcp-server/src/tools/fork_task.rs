@@ -3,12 +3,12 @@
 use mcp_core::tool::{Call, Effect, Tool, ToolError};
 use schemars::JsonSchema;
 use serde::Deserialize;
-use tokio::time::Instant;
 
-use super::arguments::Patience;
+use super::following::WaitFor;
 use crate::OpenHands;
-use crate::report::Report;
-use crate::task_id::TaskId;
+use crate::api::TaskId;
+use crate::tags::ConversationTags;
+use crate::task::{Report, observe, resume};
 
 /// Copies a task with all that its agent knows, to try another way. The copy works in the same
 /// directory and starts when it is told something: here, or with send_message.
@@ -28,20 +28,19 @@ impl Tool for ForkTask {
     type Output = Report;
 
     async fn call(self, service: &OpenHands, call: &Call) -> Result<Report, ToolError> {
-        let answer_by = Patience::of(None).answer_by;
-        let server = service.agent_server().await?;
+        let wait = WaitFor::none();
+        let server = service.servers.agent().await?;
         let task = server.conversation(self.task_id).await?;
         let copy = TaskId::random();
-        server
-            .fork(self.task_id, copy, &task.notes.for_copy())
-            .await?;
+        let tags = ConversationTags::new(task.tags.clone()).for_copy();
+        server.fork(self.task_id, copy, tags.as_tags()).await?;
         if let Some(model) = server.llm_profile(task.profile()).await? {
             server.use_model(copy, &model).await?;
         }
         if let Some(message) = self.message {
-            service.go_on(copy, Some(&message)).await?;
+            resume(service, copy, Some(&message)).await?;
         }
-        let seen = service.look_on(copy, Instant::now(), call).await;
-        Ok(service.report(copy, seen, answer_by).await)
+        let seen = observe(service, copy, wait.until, call).await;
+        Ok(Report::new(service, copy, seen, wait.answer_by).await)
     }
 }

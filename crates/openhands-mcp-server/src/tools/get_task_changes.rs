@@ -5,10 +5,10 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::OpenHands;
+use crate::api::TaskId;
 use crate::excerpt;
-use crate::file_name::FileName;
-use crate::report;
-use crate::task_id::TaskId;
+use crate::workspace::FileName;
+use crate::workspace::changes::{self, ChangedFiles};
 
 /// Bytes of a diff: with the list of files, an answer stays under 2,000 tokens.
 const DEFAULT_BYTES: u32 = 5_000;
@@ -45,11 +45,10 @@ impl Tool for GetTaskChanges {
     async fn call(self, service: &OpenHands, _: &Call) -> Result<Changes, ToolError> {
         let task_id = self.task_id;
         let limit = self.max_bytes.map_or(DEFAULT_BYTES, Bounded::get) as usize;
-        let task = service.at(task_id).await?.conversation(task_id).await?;
-        let (changes, count) = service.changed_files(task_id, &task).await?;
-        let (diff, length) = service
-            .diff(task_id, &task, self.file.as_ref(), limit)
-            .await?;
+        let server = service.servers.at(task_id).await?;
+        let task = server.conversation(task_id).await?;
+        let changed = ChangedFiles::read(&server, &task).await?;
+        let (diff, length) = changes::diff(&server, &task, self.file.as_ref(), limit).await?;
         let shown = diff.len();
         let mut diff = excerpt::head(&diff, limit);
         if length > shown && shown == diff.len() {
@@ -57,7 +56,7 @@ impl Tool for GetTaskChanges {
         }
         Ok(Changes {
             task_id,
-            changed_files: report::lines(&changes, count, MAX_LIST),
+            changed_files: changed.lines(MAX_LIST),
             diff,
         })
     }

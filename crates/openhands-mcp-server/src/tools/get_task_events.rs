@@ -5,15 +5,14 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::OpenHands;
-use crate::api::{Event, kind};
-use crate::steps;
-use crate::task_id::TaskId;
+use crate::api::{Event, TaskId, kind};
+use crate::events::summary;
 
 const DEFAULT_LIMIT: u32 = 30;
 /// Bytes of an answer, which stays under 2,000 tokens.
 const MAX_BYTES: usize = 6_500;
 /// What a row costs beside its text.
-const ROW: usize = 80;
+const ROW_OVERHEAD: usize = 80;
 
 /// Returns what happened in a task, oldest first, an event in one line.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -102,7 +101,7 @@ impl Tool for GetTaskEvents {
             &self.kinds
         };
         let from = since.as_ref().map(|since| since.time);
-        let server = service.at(id).await?;
+        let server = service.servers.at(id).await?;
         let mut found = Vec::new();
         for wanted in ALL.into_iter().filter(|kind| kinds.contains(kind)) {
             for name in wanted.names() {
@@ -115,12 +114,24 @@ impl Tool for GetTaskEvents {
         if let Some(since) = &since {
             found.retain(|(_, event)| event.id != since.id);
         }
-        Ok(Events::of(id, found, limit, self.since))
+        Ok(Events::new(id, found, limit, self.since))
+    }
+}
+
+impl GetTaskEvents {
+    /// All that happened in a task, as far as an answer holds it.
+    pub(crate) fn all(task_id: TaskId) -> Self {
+        Self {
+            task_id,
+            since: None,
+            kinds: Vec::new(),
+            limit: None,
+        }
     }
 }
 
 impl Events {
-    fn of(id: TaskId, found: Vec<(Kind, Event)>, limit: usize, since: Option<String>) -> Self {
+    fn new(id: TaskId, found: Vec<(Kind, Event)>, limit: usize, since: Option<String>) -> Self {
         let mut answer = Self {
             task_id: id,
             events: Vec::new(),
@@ -129,8 +140,9 @@ impl Events {
         };
         let mut room = MAX_BYTES;
         for (kind, event) in found {
-            let text = steps::event(&event);
-            let cost = serde_json::to_string(&text).map_or(text.len(), |text| text.len()) + ROW;
+            let text = summary::event(&event);
+            let cost =
+                serde_json::to_string(&text).map_or(text.len(), |text| text.len()) + ROW_OVERHEAD;
             match room.checked_sub(cost) {
                 Some(left) if answer.events.len() < limit => room = left,
                 _ => {

@@ -5,8 +5,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::OpenHands;
-use crate::file_name::FileName;
-use crate::task_id::TaskId;
+use crate::api::TaskId;
+use crate::workspace::FileName;
 
 /// Bytes of a part: an answer stays under 2,000 tokens unless more is asked for.
 const DEFAULT_BYTES: u32 = 6_000;
@@ -47,9 +47,9 @@ impl Tool for GetTaskFile {
         let offset = u64::from(self.offset.unwrap_or(0));
         let length = u64::from(self.max_bytes.map_or(DEFAULT_BYTES, Bounded::get));
         // So that a missing task is told from a missing file.
-        let server = service.at(task_id).await?;
+        let server = service.servers.at(task_id).await?;
         server.conversation(task_id).await?;
-        let part = server.workspace_file(task_id, &self.file, offset, length);
+        let part = server.workspace_file(task_id, self.file.as_str(), offset, length);
         let part = part.await.map_err(|failure| {
             if failure.is_bad_request() {
                 return outside();

@@ -5,9 +5,8 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::OpenHands;
-use crate::report::Report;
-use crate::task::Task;
-use crate::task_id::TaskId;
+use crate::api::TaskId;
+use crate::task::{Report, TaskSnapshot};
 
 /// Returns what the agent of a task said last, what its last command printed and which files it
 /// changed, also while it is still running or after it failed.
@@ -15,7 +14,7 @@ use crate::task_id::TaskId;
 #[serde(deny_unknown_fields)]
 pub(crate) struct GetTaskResult {
     /// From run_task.
-    task_id: TaskId,
+    pub(crate) task_id: TaskId,
 }
 
 impl Tool for GetTaskResult {
@@ -26,13 +25,17 @@ impl Tool for GetTaskResult {
 
     async fn call(self, service: &OpenHands, _: &Call) -> Result<Report, ToolError> {
         let id = self.task_id;
-        let task = async { Task::read(&service.at(id).await?, id).await };
-        let task = match task.await {
-            Ok(task) => task,
-            Err(failure) => return Report::unread(id, failure),
+        let read = async {
+            let server = service.servers.at(id).await?;
+            let task = TaskSnapshot::read(&server, id).await?;
+            Ok((server, task))
         };
-        let mut report = Report::state(&task);
-        service.bring(&task, &mut report).await?;
+        let (server, task) = match read.await {
+            Ok(read) => read,
+            Err(failure) => return Report::from_failure(id, failure),
+        };
+        let mut report = Report::from_snapshot(&task);
+        report.add_results(&server, &task).await?;
         Ok(report)
     }
 }

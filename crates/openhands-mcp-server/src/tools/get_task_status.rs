@@ -5,9 +5,8 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::OpenHands;
-use crate::report::Report;
-use crate::task::Task;
-use crate::task_id::TaskId;
+use crate::api::TaskId;
+use crate::task::{Report, TaskSnapshot};
 
 /// Says what a task is doing: queued, running, finished, failed (and why), waiting for somebody.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -25,10 +24,10 @@ impl Tool for GetTaskStatus {
 
     async fn call(self, service: &OpenHands, _: &Call) -> Result<Report, ToolError> {
         let id = self.task_id;
-        let task = async { Task::read(&service.at(id).await?, id).await };
+        let task = async { TaskSnapshot::read(&service.servers.at(id).await?, id).await };
         match task.await {
-            Ok(task) => Ok(Report::state(&task)),
-            Err(failure) => Report::unread(id, failure),
+            Ok(task) => Ok(Report::from_snapshot(&task)),
+            Err(failure) => Report::from_failure(id, failure),
         }
     }
 }

@@ -5,10 +5,12 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::OpenHands;
-use crate::api::{AppConversation, AppServer, Execution, Listed, SandboxStatus};
+use crate::api::{
+    AppConversation, AppServer, Backend, Execution, ListedConversation, SandboxStatus, TaskId,
+};
 use crate::excerpt;
-use crate::status::{TaskStatus, Verdict};
-use crate::task_id::TaskId;
+use crate::tags::ConversationTags;
+use crate::task::{TaskOutcome, TaskStatus};
 
 /// Rows of an answer: some 60 tokens each.
 const DEFAULT_LIMIT: u32 = 20;
@@ -90,15 +92,12 @@ impl Tool for ListTasks {
 
     async fn call(self, service: &OpenHands, _: &Call) -> Result<Tasks, ToolError> {
         let limit = self.limit.map_or(DEFAULT_LIMIT, Bounded::get);
-        if let Some(app) = service.servers.app().await? {
-            return self.in_sandboxes(&app, limit).await;
-        }
+        let server = match service.servers.backend().await? {
+            Backend::App(app) => return self.in_sandboxes(&app, limit).await,
+            Backend::Agent(server) => server,
+        };
         let status = self.status.map(Execution::from);
-        let page =
-            service
-                .agent_server()
-                .await?
-                .conversations(status, limit, self.cursor.as_deref());
+        let page = server.conversations(status, limit, self.cursor.as_deref());
         let page = page.await?;
         Ok(Tasks {
             tasks: page.items.into_iter().map(row).collect(),
@@ -124,7 +123,9 @@ impl ListTasks {
 
 fn sandboxed(listed: AppConversation) -> Row {
     let status = match (listed.sandbox_status, listed.execution_status) {
-        (SandboxStatus::Running, Some(execution)) => Verdict::listed(execution, None, None),
+        (SandboxStatus::Running, Some(execution)) => {
+            TaskOutcome::status_in_list(execution, None, None)
+        }
         (SandboxStatus::Starting, _) => TaskStatus::Queued,
         (SandboxStatus::Paused, _) => TaskStatus::Paused,
         _ => TaskStatus::Unknown,
@@ -138,14 +139,15 @@ fn sandboxed(listed: AppConversation) -> Row {
     }
 }
 
-fn row(listed: Listed) -> Row {
-    let title = listed.notes.title().or(listed.title.as_deref());
+fn row(listed: ListedConversation) -> Row {
+    let tags = ConversationTags::new(listed.tags);
+    let title = tags.title().or(listed.title.as_deref());
     Row {
         task_id: listed.id,
-        status: Verdict::listed(
+        status: TaskOutcome::status_in_list(
             listed.execution_status,
-            listed.notes.waits(),
-            listed.notes.stopped(),
+            tags.waits_for(),
+            tags.stop_reason(),
         ),
         task: title.map(|title| excerpt::line(title, MAX_TITLE)),
         created_at: listed.created_at.chars().take(19).collect(),

@@ -6,10 +6,8 @@ use serde::Deserialize;
 
 use super::cancel_task::Stopping;
 use crate::OpenHands;
-use crate::api::Execution;
-use crate::status::TaskStatus;
-use crate::task::Task;
-use crate::task_id::TaskId;
+use crate::api::{Execution, TaskId};
+use crate::task::{TaskSnapshot, TaskStatus};
 
 /// Stops a task after the step under way; resume_task lets it go on. To stop it at once, cancel_task.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -27,7 +25,7 @@ impl Tool for PauseTask {
 
     async fn call(self, service: &OpenHands, _: &Call) -> Result<Stopping, ToolError> {
         let task_id = self.task_id;
-        let server = &service.at(task_id).await?;
+        let server = &service.servers.at(task_id).await?;
         let told = server.conversation(task_id).await?.execution_status == Execution::Running;
         if told && let Err(failure) = server.pause(task_id).await {
             // It answers when the step has ended; until then there is nothing more to say.
@@ -35,7 +33,7 @@ impl Tool for PauseTask {
                 return Err(failure.into());
             }
         }
-        let status = Task::read(server, task_id).await?.status();
+        let status = TaskSnapshot::read(server, task_id).await?.status();
         let message = match (told, status) {
             (true, TaskStatus::Running) => "It pauses when the step under way has ended.",
             (true, TaskStatus::Paused) => "It is paused.",

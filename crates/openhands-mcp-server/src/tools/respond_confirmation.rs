@@ -4,11 +4,10 @@ use mcp_core::tool::{Call, Effect, Tool, ToolError, ToolErrorKind};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::arguments::{Patience, Wait};
+use super::following::{WaitFor, WaitSeconds, follow};
 use crate::OpenHands;
-use crate::permission::Answer;
-use crate::report::Report;
-use crate::task_id::TaskId;
+use crate::api::TaskId;
+use crate::task::{Answer, Report, ask_user, give_answer};
 
 /// Allows or refuses last_action of a task that is waiting_for_confirmation. A refused agent stops:
 /// tell it what to do instead with send_message. Returns as run_task.
@@ -22,7 +21,7 @@ pub(crate) struct RespondConfirmation {
     /// Why not.
     reason: Option<String>,
     /// How long to wait for the end; default 20.
-    wait_seconds: Option<Wait>,
+    wait_seconds: Option<WaitSeconds>,
 }
 
 impl Tool for RespondConfirmation {
@@ -33,16 +32,16 @@ impl Tool for RespondConfirmation {
 
     async fn call(self, service: &OpenHands, call: &Call) -> Result<Report, ToolError> {
         let id = self.task_id;
-        let patience = Patience::of(self.wait_seconds);
+        let wait = WaitFor::new(self.wait_seconds);
         let mut answer = Answer::new(self.accept, self.reason)?;
+        let server = service.servers.at(id).await?;
         // The model may have agreed for its user.
         if answer.accept && call.capabilities().elicitation {
-            let asked = service.ask_user(id, call).await?;
+            let asked = ask_user(&server, id, call).await?;
             answer = asked.ok_or_else(unanswered)?;
         }
-        service.answer(id, &answer).await?;
-        let seen = service.follow(id, patience.until, call).await?;
-        Ok(service.report(id, seen, patience.answer_by).await)
+        give_answer(&server, id, &answer).await?;
+        follow(service, id, wait, call).await
     }
 }
 

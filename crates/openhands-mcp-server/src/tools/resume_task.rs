@@ -4,10 +4,10 @@ use mcp_core::tool::{Call, Effect, Tool, ToolError};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::arguments::{Patience, Wait};
+use super::following::{WaitFor, WaitSeconds, follow};
 use crate::OpenHands;
-use crate::report::Report;
-use crate::task_id::TaskId;
+use crate::api::TaskId;
+use crate::task::{Report, resume};
 
 /// Lets a task go on that was paused, cancelled or has failed, with its budget of steps and time
 /// anew; returns as run_task.
@@ -17,7 +17,7 @@ pub(crate) struct ResumeTask {
     /// From run_task.
     task_id: TaskId,
     /// How long to wait for the end; default 20.
-    wait_seconds: Option<Wait>,
+    wait_seconds: Option<WaitSeconds>,
 }
 
 impl Tool for ResumeTask {
@@ -27,10 +27,8 @@ impl Tool for ResumeTask {
     type Output = Report;
 
     async fn call(self, service: &OpenHands, call: &Call) -> Result<Report, ToolError> {
-        let id = self.task_id;
-        let patience = Patience::of(self.wait_seconds);
-        service.go_on(id, None).await?;
-        let seen = service.follow(id, patience.until, call).await?;
-        Ok(service.report(id, seen, patience.answer_by).await)
+        let wait = WaitFor::new(self.wait_seconds);
+        resume(service, self.task_id, None).await?;
+        follow(service, self.task_id, wait, call).await
     }
 }

@@ -6,18 +6,17 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tokio::sync::Semaphore;
 
-use super::arguments::{Context, Patience, Terms, Wait, directory};
+use super::arguments::{Context, Limits, directory};
+use super::following::{WaitFor, WaitSeconds, follow_quietly};
 use crate::OpenHands;
+use crate::api::TaskId;
 use crate::excerpt;
-use crate::order::{Confirm, Order};
-use crate::report::Report;
-use crate::status::TaskStatus;
-use crate::task_id::TaskId;
+use crate::task::{Confirm, Report, TaskSpec, TaskStatus, create};
 
 /// Tasks of one call.
 const MAX_TASKS: usize = 20;
 /// Tasks that are started at once: each sets up an agent, which takes a processor for a moment.
-const STARTING: usize = 4;
+const MAX_STARTING: usize = 4;
 /// Bytes that the answer tells of each task; of 20 together, less than 2,000 tokens.
 const MAX_TEXT: usize = 160;
 
@@ -29,7 +28,7 @@ pub(crate) struct RunParallelTasks {
     /// 1 to 20.
     tasks: Vec<Item>,
     /// How long to wait for all to end; default 20.
-    wait_seconds: Option<Wait>,
+    wait_seconds: Option<WaitSeconds>,
     /// Each, as in run_task.
     max_iterations: Option<Bounded<1, 100_000>>,
     /// Each, as in run_task.
@@ -88,70 +87,69 @@ impl Tool for RunParallelTasks {
     type Output = Runs;
 
     async fn call(self, service: &OpenHands, call: &Call) -> Result<Runs, ToolError> {
-        let patience = Patience::of(self.wait_seconds);
-        let orders = self.orders(patience)?;
-        run(service, orders, patience, call).await
+        let wait = WaitFor::new(self.wait_seconds);
+        let specs = self.specs(wait)?;
+        run(service, specs, wait, call).await
     }
 }
 
-/// Starts the orders, in their order as far as there is room, and waits for all.
+/// Starts the tasks, in their order as far as there are slots, and waits for all.
 pub(super) async fn run(
     service: &OpenHands,
-    orders: Vec<Order>,
-    patience: Patience,
+    specs: Vec<TaskSpec>,
+    wait: WaitFor,
     call: &Call,
 ) -> Result<Runs, ToolError> {
-    if !(1..=MAX_TASKS).contains(&orders.len()) {
+    if !(1..=MAX_TASKS).contains(&specs.len()) {
         return Err(ToolError::invalid_argument(format!(
             "tasks must hold 1 to {MAX_TASKS} tasks."
         )));
     }
-    let starting = Semaphore::new(STARTING);
-    let tasks = orders.into_iter().map(|order| async {
+    let starting = Semaphore::new(MAX_STARTING);
+    let tasks = specs.into_iter().map(|spec| async {
         let id = {
             // Never closed.
             let _turn = starting.acquire().await.ok();
-            service.start(order).await?
+            create(service, spec).await?
         };
-        let seen = service.follow_quietly(id, patience.until, call).await?;
-        Ok(service.report(id, seen, patience.answer_by).await)
+        follow_quietly(service, id, wait, call).await
     });
     let ended: Vec<Result<Report, ToolError>> = join_all(tasks).await;
     if call.is_cancelled() {
         let message = "The call was cancelled, and so were its tasks.";
         return Err(ToolError::new(ToolErrorKind::Cancelled, message));
     }
-    Ok(Runs::of(ended))
+    Ok(Runs::new(ended))
 }
 
 impl RunParallelTasks {
-    fn orders(self, patience: Patience) -> Result<Vec<Order>, ToolError> {
-        let terms = Terms {
+    fn specs(self, wait: WaitFor) -> Result<Vec<TaskSpec>, ToolError> {
+        let limits = Limits {
             agent: self.agent,
             max_iterations: self.max_iterations,
             max_seconds: self.max_seconds,
             max_cost: self.max_cost,
             confirm: self.confirm,
         };
-        let order = |(at, item): (usize, Item)| {
-            let mut order = Order::new(item.task, patience.answer_by);
-            order.workspace = directory(item.workspace.as_deref())?;
-            order.key = item.idempotency_key;
+        let spec = |(at, item): (usize, Item)| {
+            let mut spec = TaskSpec::new(item.task, wait.answer_by);
+            spec.workspace.directory = directory(item.workspace.as_deref())?;
+            spec.key = item.idempotency_key;
             if let Some(context) = item.context {
-                context.apply(&mut order)?;
+                context.apply(&mut spec)?;
             }
-            terms.apply(&mut order)?;
-            order.checked().map_err(|error: ToolError| {
+            limits.apply(&mut spec)?;
+            spec.checked().map_err(|error: ToolError| {
                 ToolError::new(error.kind(), format!("tasks[{at}]: {}", error.message()))
             })
         };
-        self.tasks.into_iter().enumerate().map(order).collect()
+        self.tasks.into_iter().enumerate().map(spec).collect()
     }
 }
 
 impl Runs {
-    fn of(ended: Vec<Result<Report, ToolError>>) -> Self {
-        let tasks: Vec<Run> = ended.into_iter().map(Run::of).collect();
+    fn new(ended: Vec<Result<Report, ToolError>>) -> Self {
+        let tasks: Vec<Run> = ended.into_iter().map(Run::new).collect();
         let are = |status| {
             tasks
                 .iter()
@@ -170,7 +168,7 @@ impl Runs {
 }
 
 impl Run {
-    fn of(ended: Result<Report, ToolError>) -> Self {
+    fn new(ended: Result<Report, ToolError>) -> Self {
         let short = |text: String| excerpt::line(&text, MAX_TEXT);
         match ended {
             Ok(report) => Self {

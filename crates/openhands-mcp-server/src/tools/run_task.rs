@@ -4,11 +4,10 @@ use mcp_core::tool::{Bounded, Call, Effect, Tool, ToolError};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::arguments::{Context, Patience, Terms, Wait, directory};
-use super::asking;
+use super::arguments::{Context, Limits, directory};
+use super::following::{WaitFor, WaitSeconds, follow, follow_and_ask};
 use crate::OpenHands;
-use crate::order::{Confirm, Order};
-use crate::report::Report;
+use crate::task::{Confirm, Report, TaskSpec, create};
 
 /// Hands a coding task to an OpenHands agent, which works on it with a shell and an editor. Returns
 /// the result if it is done in time, otherwise status running or queued and the task_id for wait_task.
@@ -22,7 +21,7 @@ pub(crate) struct RunTask {
     /// Directory to work in, such as my-project; default a new one.
     workspace: Option<String>,
     /// How long to wait for the end; default 20.
-    wait_seconds: Option<Wait>,
+    wait_seconds: Option<WaitSeconds>,
     /// Any text: the same key never starts the task twice, so a lost call can be repeated.
     idempotency_key: Option<String>,
     /// Steps after which it is stopped.
@@ -44,35 +43,34 @@ impl Tool for RunTask {
     type Output = Report;
 
     async fn call(self, service: &OpenHands, call: &Call) -> Result<Report, ToolError> {
-        let patience = Patience::of(self.wait_seconds);
-        let order = self.order(patience)?;
+        let wait = WaitFor::new(self.wait_seconds);
+        let spec = self.spec(wait)?;
         // Where a call ends to ask and is repeated with the answer, only a key finds its task again.
-        let may_ask = call.waits_for_answers() || order.key.is_some();
-        let id = service.start(order).await?;
+        let may_ask = call.waits_for_answers() || spec.key.is_some();
+        let id = create(service, spec).await?;
         if may_ask {
-            return asking::follow(service, id, patience, call).await;
+            return follow_and_ask(service, id, wait, call).await;
         }
-        let seen = service.follow(id, patience.until, call).await?;
-        Ok(service.report(id, seen, patience.answer_by).await)
+        follow(service, id, wait, call).await
     }
 }
 
 impl RunTask {
-    fn order(self, patience: Patience) -> Result<Order, ToolError> {
-        let mut order = Order::new(self.task, patience.answer_by);
-        order.workspace = directory(self.workspace.as_deref())?;
-        order.key = self.idempotency_key;
+    fn spec(self, wait: WaitFor) -> Result<TaskSpec, ToolError> {
+        let mut spec = TaskSpec::new(self.task, wait.answer_by);
+        spec.workspace.directory = directory(self.workspace.as_deref())?;
+        spec.key = self.idempotency_key;
         if let Some(context) = self.context {
-            context.apply(&mut order)?;
+            context.apply(&mut spec)?;
         }
-        let terms = Terms {
+        let limits = Limits {
             agent: self.agent,
             max_iterations: self.max_iterations,
             max_seconds: self.max_seconds,
             max_cost: self.max_cost,
             confirm: self.confirm,
         };
-        terms.apply(&mut order)?;
-        order.checked()
+        limits.apply(&mut spec)?;
+        spec.checked()
     }
 }

@@ -4,10 +4,10 @@ use mcp_core::tool::{Call, Effect, Tool, ToolError};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::arguments::{Patience, Wait};
+use super::following::{WaitFor, WaitSeconds, follow};
 use crate::OpenHands;
-use crate::report::Report;
-use crate::task_id::TaskId;
+use crate::api::TaskId;
+use crate::task::{Report, resume};
 
 /// Bytes of a message.
 const MAX_MESSAGE: usize = 200_000;
@@ -22,7 +22,7 @@ pub(crate) struct SendMessage {
     /// What to tell it.
     message: String,
     /// How long to wait for the end; default 20.
-    wait_seconds: Option<Wait>,
+    wait_seconds: Option<WaitSeconds>,
 }
 
 impl Tool for SendMessage {
@@ -37,10 +37,8 @@ impl Tool for SendMessage {
                 "message must have 1 to {MAX_MESSAGE} bytes."
             )));
         }
-        let id = self.task_id;
-        let patience = Patience::of(self.wait_seconds);
-        service.go_on(id, Some(&self.message)).await?;
-        let seen = service.follow(id, patience.until, call).await?;
-        Ok(service.report(id, seen, patience.answer_by).await)
+        let wait = WaitFor::new(self.wait_seconds);
+        resume(service, self.task_id, Some(&self.message)).await?;
+        follow(service, self.task_id, wait, call).await
     }
 }

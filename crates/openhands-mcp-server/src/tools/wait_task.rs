@@ -4,10 +4,10 @@ use mcp_core::tool::{Call, Effect, Tool, ToolError};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::arguments::{Patience, Wait};
+use super::following::{WaitFor, WaitSeconds};
 use crate::OpenHands;
-use crate::report::Report;
-use crate::task_id::TaskId;
+use crate::api::TaskId;
+use crate::task::{Observed, Report, observe};
 
 /// Waits until a task ends, asks or stops, at most wait_seconds; then as get_task_result. Giving up
 /// on the wait changes nothing.
@@ -17,7 +17,7 @@ pub(crate) struct WaitTask {
     /// From run_task.
     task_id: TaskId,
     /// Default 20.
-    wait_seconds: Option<Wait>,
+    wait_seconds: Option<WaitSeconds>,
 }
 
 impl Tool for WaitTask {
@@ -28,15 +28,15 @@ impl Tool for WaitTask {
 
     async fn call(self, service: &OpenHands, call: &Call) -> Result<Report, ToolError> {
         let id = self.task_id;
-        let patience = Patience::of(self.wait_seconds);
-        let seen = service.look_on(id, patience.until, call).await;
-        match (seen.task.is_some(), seen.failure) {
-            // Nothing was ever seen of it, so it may not exist.
-            (false, Some(failure)) => Report::unread(id, failure),
-            (_, failure) => {
-                let seen = crate::follow::Seen { failure, ..seen };
-                Ok(service.report(id, seen, patience.answer_by).await)
-            }
+        let wait = WaitFor::new(self.wait_seconds);
+        let seen = observe(service, id, wait.until, call).await;
+        match seen {
+            // It was never seen, so it may not exist.
+            Observed {
+                task: None,
+                failure: Some(failure),
+            } => Report::from_failure(id, failure),
+            seen => Ok(Report::new(service, id, seen, wait.answer_by).await),
         }
     }
 }

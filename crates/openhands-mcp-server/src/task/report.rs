@@ -1,0 +1,151 @@
+//! The report about a task: one shape, whichever tool its caller uses.
+
+use mcp_core::tool::ToolError;
+use schemars::JsonSchema;
+use serde::Serialize;
+use tokio::time::{Instant, timeout_at};
+
+use super::follow::Observed;
+use super::outcome::{TaskOutcome, TaskStatus};
+use super::snapshot::TaskSnapshot;
+use crate::OpenHands;
+use crate::api::{AgentServer, Failure, TaskId};
+use crate::workspace::changes::ChangedFiles;
+
+/// Bytes of the list of changed files.
+const MAX_CHANGED: usize = 900;
+
+/// A task as it is, and what it has brought.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct Report {
+    /// For the other tools.
+    pub(crate) task_id: TaskId,
+    pub(crate) status: TaskStatus,
+    /// What the agent said last.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) result: Option<String>,
+    /// What its last command printed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    last_output: Option<String>,
+    /// Actions taken so far.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    steps: Option<u64>,
+    /// The last of them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    last_action: Option<String>,
+    /// US dollars.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cost: Option<f64>,
+    /// Such as "M src/a.py": added, modified, deleted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    changed_files: Option<Vec<String>>,
+    /// Why it is not done.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) error: Option<String>,
+    /// What to do next.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) next: Option<String>,
+}
+
+impl Report {
+    /// The report after a wait. Never an error: the task exists, and without its id it would be lost.
+    pub(crate) async fn new(
+        service: &OpenHands,
+        id: TaskId,
+        seen: Observed,
+        answer_by: Instant,
+    ) -> Self {
+        let mut report = match &seen.task {
+            Some(task) => Self::from_snapshot(task),
+            None => Self::from_id(id),
+        };
+        if seen.task.is_none() && service.scheduler.is_queued(id) {
+            report.status = TaskStatus::Queued;
+        }
+        if let Some(task) = &seen.task
+            && task.status().is_settled()
+        {
+            let added = async {
+                let server = service.servers.at(id).await?;
+                report.add_results(&server, task).await
+            };
+            let added = timeout_at(answer_by, added).await;
+            if !matches!(added, Ok(Ok(()))) {
+                let failure = added.map(Result::err);
+                tracing::warn!(task = %id, ?failure, "cannot read the result");
+                report.next = Some("Ask get_task_result for the result.".into());
+            }
+        }
+        if let Some(failure) = seen.failure {
+            report.set_outcome(match failure.sandbox() {
+                Some(sandbox) => TaskOutcome::from_sandbox(sandbox),
+                None => TaskOutcome::unreadable(ToolError::from(failure).message()),
+            });
+        }
+        report
+    }
+
+    /// The state of a task without its results.
+    pub(crate) fn from_snapshot(task: &TaskSnapshot) -> Self {
+        let mut report = Self::from_id(task.id);
+        report.steps = Some(task.steps);
+        report.last_action = task.last_action();
+        // A model without a price costs nothing that could be told.
+        report.cost = Some(task.conversation.stats.cost()).filter(|cost| *cost > 0.0);
+        report.set_outcome(task.outcome.clone());
+        report
+    }
+
+    /// The report about a task that cannot be read, for this reason.
+    ///
+    /// # Errors
+    /// It has no state that could be told instead.
+    pub(crate) fn from_failure(id: TaskId, failure: Failure) -> Result<Self, ToolError> {
+        let Some(sandbox) = failure.sandbox() else {
+            return Err(failure.into());
+        };
+        let mut report = Self::from_id(id);
+        report.set_outcome(TaskOutcome::from_sandbox(sandbox));
+        Ok(report)
+    }
+
+    /// Adds the results so far: the task need not have ended.
+    pub(crate) async fn add_results(
+        &mut self,
+        server: &AgentServer,
+        task: &TaskSnapshot,
+    ) -> Result<(), Failure> {
+        let (words, changed) = tokio::try_join!(
+            task.last_words(server),
+            ChangedFiles::read(server, &task.conversation)
+        )?;
+        self.result = words.result;
+        self.last_output = words.last_output;
+        self.changed_files = (!changed.is_empty()).then(|| changed.lines(MAX_CHANGED));
+        // Its output says more than its name.
+        self.last_action = self.last_action.take().filter(|_| task.is_asking());
+        Ok(())
+    }
+
+    /// The report about a task that was started and not looked at yet.
+    fn from_id(id: TaskId) -> Self {
+        Self {
+            task_id: id,
+            status: TaskStatus::Running,
+            result: None,
+            last_output: None,
+            steps: None,
+            last_action: None,
+            cost: None,
+            changed_files: None,
+            error: None,
+            next: Some("Ask wait_task for its end, get_task_result for its result.".into()),
+        }
+    }
+
+    fn set_outcome(&mut self, outcome: TaskOutcome) {
+        self.status = outcome.status;
+        self.error = outcome.error;
+        self.next = outcome.next.map(str::to_owned);
+    }
+}

@@ -1,0 +1,80 @@
+//! What callers can do, one file per tool.
+
+mod aliases;
+mod arguments;
+mod cancel_task;
+mod delete_task;
+mod following;
+mod fork_task;
+mod get_task_changes;
+mod get_task_events;
+mod get_task_file;
+mod get_task_result;
+mod get_task_status;
+mod list_tasks;
+mod pause_task;
+mod respond_confirmation;
+mod resume_task;
+mod run_parallel_tasks;
+mod run_task;
+mod send_message;
+mod wait_task;
+
+use mcp_core::tool::Toolset;
+
+pub(crate) use get_task_events::GetTaskEvents;
+pub(crate) use get_task_result::GetTaskResult;
+
+use crate::OpenHands;
+
+/// All tools, in the order in which they are used.
+pub(crate) fn all() -> Toolset<OpenHands> {
+    Toolset::new()
+        .with::<run_task::RunTask>()
+        .with::<run_parallel_tasks::RunParallelTasks>()
+        .with::<wait_task::WaitTask>()
+        .with::<get_task_status::GetTaskStatus>()
+        .with::<get_task_result::GetTaskResult>()
+        .with::<get_task_changes::GetTaskChanges>()
+        .with::<list_tasks::ListTasks>()
+        .with::<send_message::SendMessage>()
+        .with::<cancel_task::CancelTask>()
+        .with::<respond_confirmation::RespondConfirmation>()
+        .group("control", control())
+        .group("inspect", inspect())
+        .group("original", aliases::all())
+}
+
+/// More ways to hold a task, to try another way, to tidy up.
+fn control() -> Toolset<OpenHands> {
+    Toolset::new()
+        .with::<pause_task::PauseTask>()
+        .with::<resume_task::ResumeTask>()
+        .with::<fork_task::ForkTask>()
+        .with::<delete_task::DeleteTask>()
+}
+
+/// A closer look at what a task does and has made.
+fn inspect() -> Toolset<OpenHands> {
+    Toolset::new()
+        .with::<get_task_events::GetTaskEvents>()
+        .with::<get_task_file::GetTaskFile>()
+}
+
+#[cfg(test)]
+mod tests {
+    use mcp_core::tool::Detail;
+
+    #[test]
+    fn the_definitions_are_cheap() {
+        let default = super::all().choose(&["default".to_owned()]).unwrap();
+        let definitions = default.definitions();
+        let bytes = |detail| -> usize {
+            let rendered = definitions.iter().map(|tool| tool.render(detail));
+            rendered.map(|tool| tool.to_string().len()).sum()
+        };
+        let (inputs, all) = (bytes(Detail::Basic) / 4, bytes(Detail::Full) / 4);
+        assert!(inputs <= 2_500, "{inputs} tokens");
+        assert!(all <= 5_000, "{all} tokens with output schemas");
+    }
+}

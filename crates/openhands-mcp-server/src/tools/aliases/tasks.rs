@@ -1,0 +1,192 @@
+//! `execute_task`, `execute_mcp_task` and `execute_parallel_tasks`: tasks of an agent, started
+//! without waiting for them.
+
+use mcp_core::tool::{Call, Effect, Tool, ToolError};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+use crate::OpenHands;
+use crate::task::{Report, TaskSpec, create};
+use crate::tools::following::{WaitFor, follow};
+use crate::tools::run_parallel_tasks::{Runs, run};
+use crate::workspace::FileName;
+
+/// Starts a task with an agent and does not wait: ask get_task_status and get_task_result.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ExecuteTask {
+    /// From create_agent.
+    agent_id: String,
+    /// What to do, in words.
+    task: String,
+    /// What the agent should know; file and content become a file.
+    context: Option<Context>,
+}
+
+/// Anything the agent should know: `file` and `content` become a file, the rest is told to it.
+type Context = Map<String, Value>;
+
+impl Tool for ExecuteTask {
+    const NAME: &'static str = "execute_task";
+    const EFFECT: Effect = Effect::Destructive;
+    type Service = OpenHands;
+    type Output = Report;
+
+    async fn call(self, service: &OpenHands, call: &Call) -> Result<Report, ToolError> {
+        let wait = WaitFor::none();
+        let spec = spec(self.agent_id, self.task, self.context, wait)?;
+        let id = create(service, spec).await?;
+        follow(service, id, wait, call).await
+    }
+}
+
+/// Starts a task in which the agent calls a function of one of its MCP servers, and does not wait.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ExecuteMcpTask {
+    /// From create_agent.
+    agent_id: String,
+    /// What to do, in words.
+    task: String,
+    /// MCP server of the agent.
+    server_name: String,
+    /// Its tool.
+    function_name: String,
+    /// The tool's arguments.
+    parameters: Option<Map<String, Value>>,
+}
+
+impl Tool for ExecuteMcpTask {
+    const NAME: &'static str = "execute_mcp_task";
+    const EFFECT: Effect = Effect::Destructive;
+    type Service = OpenHands;
+    type Output = Report;
+
+    async fn call(self, service: &OpenHands, call: &Call) -> Result<Report, ToolError> {
+        let wait = WaitFor::none();
+        let (server, function) = (&self.server_name, &self.function_name);
+        let task = mcp_prompt(&self.task, server, function, self.parameters);
+        let id = create(service, spec(self.agent_id, task, None, wait)?).await?;
+        follow(service, id, wait, call).await
+    }
+}
+
+/// Starts several tasks and does not wait; those without a place are queued.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ExecuteParallelTasks {
+    /// 1 to 20.
+    tasks: Vec<Item>,
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Item {
+    /// The tool that would start it alone.
+    r#type: Kind,
+    /// From create_agent.
+    agent_id: String,
+    /// What to do.
+    task: String,
+    /// As in execute_task.
+    context: Option<Context>,
+    /// As in execute_mcp_task.
+    server_name: Option<String>,
+    /// As in execute_mcp_task.
+    function_name: Option<String>,
+    /// As in execute_mcp_task.
+    parameters: Option<Map<String, Value>>,
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+enum Kind {
+    ExecuteTask,
+    ExecuteMcpTask,
+}
+
+impl Tool for ExecuteParallelTasks {
+    const NAME: &'static str = "execute_parallel_tasks";
+    const EFFECT: Effect = Effect::Destructive;
+    type Service = OpenHands;
+    type Output = Runs;
+
+    async fn call(self, service: &OpenHands, call: &Call) -> Result<Runs, ToolError> {
+        let wait = WaitFor::none();
+        let specs = self.tasks.into_iter().map(|item| item.spec(wait));
+        run(service, specs.collect::<Result<_, _>>()?, wait, call).await
+    }
+}
+
+impl Item {
+    fn spec(self, wait: WaitFor) -> Result<TaskSpec, ToolError> {
+        let task = match (self.r#type, &self.server_name, &self.function_name) {
+            (Kind::ExecuteTask, ..) => self.task,
+            (Kind::ExecuteMcpTask, Some(server), Some(function)) => {
+                mcp_prompt(&self.task, server, function, self.parameters)
+            }
+            (Kind::ExecuteMcpTask, ..) => {
+                return Err(ToolError::invalid_argument(
+                    "execute_mcp_task needs server_name and function_name.",
+                ));
+            }
+        };
+        spec(self.agent_id, task, self.context, wait)
+    }
+}
+
+/// The specification of a task for an agent, from arguments that take anything as context.
+fn spec(
+    agent: String,
+    task: String,
+    context: Option<Context>,
+    wait: WaitFor,
+) -> Result<TaskSpec, ToolError> {
+    let mut spec = TaskSpec::new(task, wait.answer_by);
+    spec.agent = Some(agent);
+    let mut context = context.unwrap_or_default();
+    if let (Some(Value::String(file)), Some(Value::String(content))) = (
+        context.get("file").cloned(),
+        context.get("content").cloned(),
+    ) {
+        let file = FileName::new(&file).map_err(|reason| {
+            ToolError::invalid_argument(format!("context.file: the file name {reason}"))
+        })?;
+        spec.workspace.files.push((file, content));
+        context.retain(|name, _| name != "file" && name != "content");
+    }
+    if !context.is_empty() {
+        spec.task += &format!("\n\nContext: {}", Value::Object(context));
+    }
+    spec.checked()
+}
+
+/// The task, and which tool to do it with.
+fn mcp_prompt(
+    task: &str,
+    server: &str,
+    function: &str,
+    parameters: Option<Map<String, Value>>,
+) -> String {
+    let parameters = Value::Object(parameters.unwrap_or_default());
+    format!(
+        "{task}\n\nFor this, call the tool `{function}` of the MCP server `{server}` with these \
+         arguments: {parameters}"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::mcp_prompt;
+
+    #[test]
+    fn the_agent_is_told_which_tool() {
+        let parameters = serde_json::json!({"id": 1}).as_object().cloned();
+        assert_eq!(
+            mcp_prompt("Run it.", "n8n", "run_workflow", parameters),
+            "Run it.\n\nFor this, call the tool `run_workflow` of the MCP server `n8n` with these \
+             arguments: {\"id\":1}"
+        );
+    }
+}
