@@ -41,7 +41,7 @@ const ARROWS: [(&str, &[&str]); 10] = [
 const USERS: [(&str, &[&str]); 9] = [
     ("axum", &["mcp-serve"]),
     ("bollard", &["docker-mcp-server"]),
-    ("hyper", &["mcp-serve", "mcp-client"]),
+    ("hyper", &["mcp-serve", "mcp-client", "docker-mcp-server"]),
     // The calendar of everybody else is `upstream::time`.
     ("jiff", &["upstream", "mcp-core"]),
     // Servers use what `upstream::http` re-exports.

@@ -1,17 +1,21 @@
 //! MCP server for Docker containers.
 //!
 //! A call comes in as the arguments of one of the `tools`; every name in them is a
-//! [`name::ContainerName`], which cannot change a URL path. The tool asks the `engine`, which
-//! knows where Docker listens and puts its failures into words. What comes back is cleaned and
+//! [`name::ContainerName`], which cannot change a URL path. The tool gets what it works on from
+//! [`Docker`], as far as the `policy` lets it, and asks the `engine`, which knows where Docker
+//! listens and puts its failures into words. What comes back is cleaned and
 //! redacted (`redact`) before it goes out, and bounded: a container decides what its log and its
 //! labels say, and how much of it.
 //!
 //! Only this crate talks to Docker.
 
 mod clean;
+mod compose;
 mod diagnose;
+mod docker;
 mod engine;
 mod events;
+mod exit_code;
 mod log;
 pub mod name;
 mod options;
@@ -31,22 +35,11 @@ use mcp_core::resource::ResourceSet;
 use mcp_core::server::{Changes, Server};
 use mcp_core::tool::{Effect, ToolError, Toolset};
 
-pub use engine::Engine;
+pub use docker::Docker;
 pub use options::DockerOptions;
-
-use policy::Policy;
-use redact::Redactor;
 
 /// The Docker server, as [`mcp_serve::run`] takes it.
 pub struct DockerServer;
-
-/// What the tools work on: an engine, and what may be shown of it.
-pub struct Docker {
-    engine: Engine,
-    policy: Policy,
-    redact: bool,
-    changes: Changes,
-}
 
 impl mcp_serve::Product for DockerServer {
     const NAME: &'static str = "docker-mcp-server";
@@ -73,14 +66,12 @@ impl mcp_serve::Product for DockerServer {
     }
 
     fn connect(options: DockerOptions) -> anyhow::Result<Docker> {
-        let engine = Engine::new(engine::Target::of(&options)?, options.timeout());
-        tracing::info!("the Docker Engine is expected at {}", engine.target());
-        Ok(Docker {
-            engine,
-            policy: Policy::new(options.policy())?,
-            redact: !options.show_secrets,
-            changes: Changes::new(),
-        })
+        let docker = Docker::new(&options)?;
+        tracing::info!(
+            "the Docker Engine is expected at {}",
+            docker.engine.target()
+        );
+        Ok(docker)
     }
 }
 
@@ -97,11 +88,5 @@ impl mcp_serve::Service for Docker {
 
     fn changes(&self) -> Option<Changes> {
         Some(self.changes.clone())
-    }
-}
-
-impl Docker {
-    fn redactor(&self) -> Redactor {
-        Redactor::new(self.redact)
     }
 }

@@ -151,7 +151,7 @@ pub(crate) async fn counters(
 ) -> Result<Counters, Failure> {
     let path = Path::to("/containers").id(container).then("/stats");
     engine
-        .read_json(path.query("stream", false).query("one-shot", true))
+        .try_get(path.query("stream", false).query("one-shot", true))
         .await
 }
 

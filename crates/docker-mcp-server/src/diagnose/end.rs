@@ -3,7 +3,7 @@
 use super::facts::{End, Facts};
 use super::finding::{Cause, Confidence, Finding};
 use crate::engine::Event;
-use crate::tools::exit;
+use crate::exit_code;
 
 use Confidence::{High, Low, Medium};
 
@@ -27,7 +27,7 @@ pub(super) fn of(end: End, facts: &Facts) -> Finding {
     };
     finding.because(format!(
         "Exit code {code}: {}.",
-        exit::meaning(code, end.oom)
+        exit_code::meaning(code, end.oom)
     ))
 }
 

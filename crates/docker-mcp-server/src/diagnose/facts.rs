@@ -3,11 +3,10 @@
 use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use crate::Docker;
-use crate::engine::{Details, Event, Failure, LogQuery, State, own};
+use crate::docker::Docker;
+use crate::engine::{Details, Event, Failure, LogQuery, State, self_container};
 use crate::log;
 use crate::name::ContainerName;
-use crate::policy::Subject;
 use crate::when;
 
 /// How far back events count, in seconds. The engine forgets most of them sooner.
@@ -201,23 +200,22 @@ async fn port_holders(docker: &Docker, details: &Details) -> Vec<String> {
     if wanted.is_empty() || details.state.is_alive() {
         return Vec::new();
     }
-    let running = tokio::time::timeout(LIMIT, docker.engine.list(false)).await;
+    let running = tokio::time::timeout(LIMIT, docker.containers(false)).await;
     let running = running.unwrap_or(Ok(Vec::new())).unwrap_or_default();
     let holds = running.iter().filter(|other| {
-        let visible = docker.policy.permits(&Subject::of_summary(other));
         let mut ports = other.ports.iter();
-        visible && other.id != details.id && ports.any(|port| wanted.contains(&port.public))
+        other.id != details.id && ports.any(|port| wanted.contains(&port.public))
     });
-    let names = holds.filter_map(|other| other.names.first());
-    names
-        .map(|name| name.trim_start_matches('/').to_owned())
-        .collect()
+    holds.map(|other| other.display_name().to_owned()).collect()
 }
 
 /// Directories that it binds and that are not on this machine. The engine gives no reason when a
 /// start fails of it; we can look where it would look, if it is on this machine.
 fn missing_binds(docker: &Docker, details: &Details) -> Vec<String> {
-    if !docker.engine.target().is_local() || own::in_container() || details.state.is_alive() {
+    if !docker.engine.target().is_local()
+        || self_container::in_container()
+        || details.state.is_alive()
+    {
         return Vec::new();
     }
     let binds = details.mounts.iter().filter(|mount| mount.kind == "bind");

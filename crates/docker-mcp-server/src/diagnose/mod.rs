@@ -10,16 +10,15 @@ mod finding;
 mod run;
 mod start;
 
-use mcp_core::tool::ToolError;
+use mcp_core::tool::{ToolError, ToolErrorKind};
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use self::facts::Facts;
 use self::finding::{Cause, Confidence, Finding};
-use crate::Docker;
-use crate::engine::{Asked, Event};
+use crate::docker::Docker;
+use crate::engine::Event;
 use crate::name::ContainerName;
-use crate::policy::Subject;
 use crate::redact::Redactor;
 use crate::when::rfc3339;
 
@@ -69,24 +68,15 @@ pub(crate) async fn diagnose(
     container: &ContainerName,
     said: Option<&str>,
 ) -> Result<Diagnosis, ToolError> {
-    let details = match (docker.engine.try_inspect(container).await, said) {
+    let details = match (docker.container(container).await, said) {
         (Ok(details), _) => details,
-        (Err(failure), Some(said)) if failure.is_no_such_container() => {
-            let finding = start::read(said, None);
-            let shown = Diagnosis::new(
-                container.as_str(),
-                "absent",
-                vec![finding],
-                docker.redactor(),
-            );
-            return Ok(shown);
+        (Err(error), Some(said)) if error.kind() == ToolErrorKind::NotFound => {
+            let finding = vec![start::read(said, None)];
+            let (name, redactor) = (container.as_str(), docker.redactor());
+            return Ok(Diagnosis::new(name, "absent", finding, redactor));
         }
-        (Err(failure), _) => {
-            let explain = docker.engine.explain_about(failure, container, Asked::Read);
-            return Err(explain.await);
-        }
+        (Err(error), _) => return Err(error),
     };
-    docker.permit(&Subject::of(&details))?;
     // By its id: a name may go to another container between two questions.
     let id = ContainerName::new(&details.id).unwrap_or_else(|_| container.clone());
     let facts = Facts::gather(docker, &id, details).await;

@@ -5,9 +5,15 @@
 
 use std::collections::BTreeMap;
 
+use mcp_core::tool::ToolError;
 use serde::Deserialize;
-use serde::de::DeserializeOwned;
 use serde_json::Value;
+
+use super::action::Kind;
+use super::failure::Failure;
+use super::path::Path;
+use super::{Engine, MAX_OBJECT_BYTES, parse, within};
+use crate::name::ContainerName;
 
 /// One container of a list.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -193,6 +199,25 @@ impl Details {
     pub(crate) fn display_name(&self) -> &str {
         self.name.trim_start_matches('/')
     }
+
+    /// The identifier by which it is changed: its id, since a name may go to another container
+    /// between two requests.
+    ///
+    /// # Errors
+    /// When the engine's id is none.
+    pub(crate) fn container_id(&self) -> Result<ContainerName, ToolError> {
+        ContainerName::new(&self.id).map_err(|_| {
+            ToolError::upstream("The Docker Engine reports a container without an id.")
+        })
+    }
+}
+
+impl Summary {
+    /// Its first name, without the slash that the engine puts before it.
+    pub(crate) fn display_name(&self) -> &str {
+        let name = self.names.first().map_or("", String::as_str);
+        name.trim_start_matches('/')
+    }
 }
 
 impl Mount {
@@ -219,13 +244,43 @@ impl State {
     }
 }
 
-/// Reads the containers of a list. One that is not understood keeps its id, and its neighbours.
-pub(super) fn parse_list(json: &[u8]) -> serde_json::Result<Vec<Summary>> {
-    let containers: Vec<Value> = serde_json::from_slice(json)?;
-    Ok(containers.into_iter().map(parse_summary).collect())
+impl Engine {
+    /// The running containers, or `all`, in the engine's order.
+    pub(crate) async fn containers(&self, all: bool) -> Result<Vec<Summary>, ToolError> {
+        let path = Path::to("/containers/json").query("all", all);
+        Ok(summaries(self.get(path).await?))
+    }
+
+    /// The newest containers, stopped ones too.
+    pub(crate) async fn newest_containers(&self, most: usize) -> Result<Vec<Summary>, ToolError> {
+        let path = Path::to("/containers/json").query("limit", most);
+        Ok(summaries(self.get(path).await?))
+    }
+
+    /// The details of one container.
+    pub(crate) async fn inspect(&self, container: &ContainerName) -> Result<Details, ToolError> {
+        match self.try_inspect(container).await {
+            Ok(details) => Ok(details),
+            Err(failure) => {
+                let name = container.as_str();
+                Err(self.explain_object(failure, Kind::Container, name).await)
+            }
+        }
+    }
+
+    /// The details of one container, for callers that expect it to be gone.
+    pub(crate) async fn try_inspect(&self, container: &ContainerName) -> Result<Details, Failure> {
+        let path = Path::to("/containers").id(container).then("/json");
+        within(self.timeout, self.read(path, MAX_OBJECT_BYTES)).await
+    }
 }
 
-fn parse_summary(container: Value) -> Summary {
+/// The containers of a list. One that is not understood keeps its id, and its neighbours.
+fn summaries(listed: Vec<Value>) -> Vec<Summary> {
+    listed.into_iter().map(summary).collect()
+}
+
+fn summary(container: Value) -> Summary {
     let id = container["Id"].as_str().unwrap_or_default().to_owned();
     parse(container).unwrap_or_else(|error| {
         tracing::warn!(%id, %error, "a container of the list is not understood");
@@ -235,34 +290,6 @@ fn parse_summary(container: Value) -> Summary {
             ..Summary::default()
         }
     })
-}
-
-/// Reads one container.
-pub(super) fn parse_details(json: &[u8]) -> serde_json::Result<Details> {
-    parse(serde_json::from_slice(json)?)
-}
-
-/// Null is how the engine writes an empty list, and what a field that is missing means.
-pub(super) fn parse<T: DeserializeOwned>(mut value: Value) -> serde_json::Result<T> {
-    strip_nulls(&mut value);
-    serde_json::from_value(value)
-}
-
-fn strip_nulls(value: &mut Value) {
-    match value {
-        Value::Object(members) => {
-            // A port that is exposed and not published has null for its bindings: the key counts.
-            for (key, member) in members.iter_mut() {
-                if member.is_null() && key.contains('/') {
-                    *member = Value::Array(Vec::new());
-                }
-            }
-            members.retain(|_, member| !member.is_null());
-            members.values_mut().for_each(strip_nulls);
-        }
-        Value::Array(items) => items.iter_mut().for_each(strip_nulls),
-        _ => {}
-    }
 }
 
 #[cfg(test)]
@@ -276,22 +303,20 @@ mod tests {
             {"Id":"b","Names":"no list"},
             {}
         ]"#;
-        let list = parse_list(list.as_bytes()).unwrap();
+        let list = summaries(serde_json::from_str(list).unwrap());
         assert_eq!(list[0].state, "hibernating");
         assert_eq!(
             (list[1].id.as_str(), list[1].state.as_str()),
             ("b", "unknown")
         );
         assert_eq!(list.len(), 3);
-        assert!(parse_list(b"<html>").is_err());
-        assert!(parse_list(br#"{"message":"x"}"#).is_err());
     }
 
     #[test]
     fn nulls_are_empty() {
         let json = r#"{"Id":"a","Config":{"Env":null,"Cmd":null},"State":{"Health":null},
             "NetworkSettings":{"Ports":{"80/tcp":null}},"HostConfig":{"PidsLimit":null}}"#;
-        let details = parse_details(json.as_bytes()).unwrap();
+        let details: Details = parse(serde_json::from_str(json).unwrap()).unwrap();
         assert!(details.config.env.is_empty() && details.state.health.is_none());
         assert!(details.network_settings.ports["80/tcp"].is_empty());
     }

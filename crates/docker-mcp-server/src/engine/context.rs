@@ -1,4 +1,4 @@
-//! Docker contexts, which the engine's client does not know: the address that Docker Desktop,
+//! Docker contexts, which bollard does not know: the address that Docker Desktop,
 //! colima or `docker context use` left in the configuration.
 
 use std::collections::HashMap;
@@ -9,7 +9,7 @@ use std::path::Path;
 use anyhow::{Context, bail};
 use serde::Deserialize;
 
-use super::target::Certificates;
+use super::tls::Certificates;
 
 /// Where a context says that its engine is.
 pub(super) struct Endpoint {
@@ -84,7 +84,7 @@ fn docker_endpoint(mut meta: Meta, tls: &Path) -> anyhow::Result<Endpoint> {
     if endpoint.skip_tls_verify {
         bail!("the docker context {name:?} skips TLS verification, which is not supported");
     }
-    let certificates = tls.is_dir().then(|| Certificates::within(tls));
+    let certificates = tls.is_dir().then(|| Certificates::in_dir(tls));
     Ok(Endpoint {
         host: endpoint.host,
         certificates,

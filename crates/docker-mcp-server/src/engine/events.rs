@@ -3,21 +3,21 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use bollard::errors::Error;
-use bytes::Bytes;
-use futures_util::stream::BoxStream;
-use futures_util::{Stream, StreamExt};
-use http::Method;
+use futures_util::StreamExt as _;
 use serde::Deserialize;
 use serde_json::json;
 
+use super::connector::ByteStream;
 use super::failure::Failure;
-use super::{Body, Engine, Lines, Path, within};
+use super::path::Path;
+use super::{Engine, within};
 use crate::name::ContainerName;
 
 /// Most past events that are kept; the engine itself remembers a few hundred.
 const PAST_LIMIT: usize = 1_000;
 
+/// Longest event that is read, in bytes.
+const MAX_LINE_BYTES: u64 = 1 << 20;
 /// What has events that are asked for.
 const KINDS: [&str; 3] = ["container", "image", "network"];
 /// What clients can see the effect of. The engine sends nothing else, above all not the three
@@ -85,8 +85,15 @@ impl Event {
         &self.actor.id
     }
 
-    /// A detail that the engine gives, for example `name`, `exitCode`, `signal`. The labels of a
-    /// container are among them.
+    /// The name of the object, or what it is known by where it has none.
+    pub(crate) fn name(&self) -> &str {
+        self.attribute("name").unwrap_or_else(|| match &*self.kind {
+            "container" => self.id().get(..12).unwrap_or(self.id()),
+            _ => self.id(),
+        })
+    }
+
+    /// A detail that the engine gives, for example `name`, `exitCode`, `signal`.
     pub(crate) fn attribute(&self, name: &str) -> Option<&str> {
         self.actor.attributes.get(name).map(String::as_str)
     }
@@ -96,45 +103,87 @@ impl Event {
         self.action.split(':').next().unwrap_or_default()
     }
 
+    /// All details; the labels of a container are among them.
+    pub(crate) fn attributes(&self) -> &BTreeMap<String, String> {
+        &self.actor.attributes
+    }
+
     /// Whether the main process of a container ended.
     pub(crate) fn is_death(&self) -> bool {
         matches!(&*self.action, "die" | "died")
     }
 }
 
-/// Events, one after the other.
-pub(crate) struct Events(Lines<BoxStream<'static, Result<Bytes, Error>>>);
+/// Events, one after the other: one JSON object per line.
+pub(crate) struct Events {
+    reply: ByteStream,
+    /// What does not make a line yet.
+    rest: Vec<u8>,
+    is_wanted: fn(&Event) -> bool,
+}
 
 impl Events {
-    fn new(reply: impl Stream<Item = Result<Bytes, Error>> + Send + 'static) -> Self {
-        Self(Lines::new(reply.boxed()))
+    fn new(reply: ByteStream, is_wanted: fn(&Event) -> bool) -> Self {
+        Self {
+            reply,
+            rest: Vec::new(),
+            is_wanted,
+        }
     }
 
-    /// The next event; `None` after the last one. What is no event is skipped.
+    /// The next event that is wanted; `None` after the last one. What is no event is skipped.
     ///
     /// # Errors
     /// When the stream breaks.
     pub(crate) async fn next(&mut self) -> Result<Option<Event>, Failure> {
-        while let Some(event) = self.0.next::<Event>().await? {
-            // Not every engine filters as it is told to.
-            if ACTIONS.contains(&event.verb()) {
-                return Ok(Some(event));
+        loop {
+            while let Some(end) = self.rest.iter().position(|byte| *byte == b'\n') {
+                let line: Vec<u8> = self.rest.drain(..=end).collect();
+                match serde_json::from_slice(&line) {
+                    Ok(event) if (self.is_wanted)(&event) => return Ok(Some(event)),
+                    _ => {}
+                }
+            }
+            if self.rest.len() as u64 > MAX_LINE_BYTES {
+                return Err(Failure::TooLarge(MAX_LINE_BYTES));
+            }
+            match self.reply.next().await {
+                Some(piece) => self.rest.extend_from_slice(&piece?),
+                None => return Ok(None),
             }
         }
-        Ok(None)
     }
 }
 
+/// Whether clients can see an effect of it. Not every engine filters as it is told to.
+fn has_effect(event: &Event) -> bool {
+    ACTIONS.contains(&event.verb())
+}
+
 impl Engine {
-    /// Everything that has happened since `since` (unix nanoseconds), as far as the engine
-    /// remembers, and then what happens. Ends only with the connection.
-    pub(crate) fn events(&self, since: i64) -> Result<Events, Failure> {
+    /// Everything with an effect that has happened since `since` (unix nanoseconds), as far as the
+    /// engine remembers, and then what happens. Ends only with the connection.
+    pub(crate) fn events(&self, since: i64) -> Events {
         let filters = json!({"type": KINDS, "event": ACTIONS});
         let (seconds, nanos) = (since / 1_000_000_000, since % 1_000_000_000);
         let path = Path::to("/events")
             .query("filters", filters)
             .query("since", format!("{seconds}.{nanos:09}"));
-        Ok(Events::new(self.follow(Method::GET, path, Body::None)?))
+        Events::new(self.connector.stream(path), has_effect)
+    }
+
+    /// All that has happened between two times (unix seconds, with a fraction), to objects of `kind`
+    /// where one is given, but for the commands that ran in containers: a health check makes three
+    /// such events every time. The caller watches the time.
+    pub(crate) fn history(&self, since: i64, until: &str, kind: Option<&str>) -> Events {
+        let mut path = Path::to("/events")
+            .query("since", since)
+            .query("until", until);
+        if let Some(kind) = kind {
+            path = path.query("filters", json!({"type": [kind]}));
+        }
+        let is_no_command = |event: &Event| !event.action.starts_with("exec_");
+        Events::new(self.connector.stream(path), is_no_command)
     }
 
     /// What happened to one container between two times (unix seconds), as far as the engine
@@ -150,7 +199,7 @@ impl Engine {
             .query("since", since)
             .query("until", until)
             .query("filters", filters);
-        let mut events = Events::new(self.follow(Method::GET, path, Body::None)?);
+        let mut events = Events::new(self.connector.stream(path), has_effect);
         within(limit, async {
             let mut past = Vec::new();
             while let Some(event) = events.next().await? {
@@ -167,6 +216,9 @@ impl Engine {
 
 #[cfg(test)]
 mod tests {
+    use bytes::Bytes;
+    use futures_util::stream;
+
     use super::*;
 
     #[tokio::test]
@@ -181,10 +233,10 @@ mod tests {
         );
         for size in [1, 7, 4096] {
             let pieces = stream.as_bytes().chunks(size);
-            let pieces: Vec<Result<Bytes, Error>> = pieces
+            let pieces: Vec<_> = pieces
                 .map(|piece| Ok(Bytes::copy_from_slice(piece)))
                 .collect();
-            let mut events = Events::new(futures_util::stream::iter(pieces));
+            let mut events = Events::new(stream::iter(pieces).boxed(), has_effect);
             let mut seen = Vec::new();
             while let Some(event) = events.next().await.unwrap() {
                 seen.push(event);

@@ -1,23 +1,29 @@
-//! The one place where the client's errors become something that a caller can act on.
+//! The one place where errors of the connection and of the engine become something that a caller can
+//! act on.
 
 use std::error::Error as StdError;
+use std::fmt;
 use std::io;
 use std::time::Duration;
 
 use bollard::errors::Error;
 use mcp_core::tool::{ToolError, ToolErrorKind};
 
-use super::Target;
+use super::action::Action;
+use super::target::Target;
 use crate::redact::Redactor;
 
 /// The longest text of the engine that an error repeats, in characters.
 const MAX_SAID: usize = 300;
 
+/// An error that has a cause of its own.
+type Source = Box<dyn StdError + Send + Sync>;
+
 /// Why the engine did not do what it was asked.
 #[derive(Debug)]
 pub(crate) enum Failure {
     /// It was not asked: there was no connection.
-    Unreachable(Obstacle, Error),
+    Unreachable(Obstacle, Source),
     /// It said no.
     Answered {
         /// HTTP status.
@@ -28,9 +34,9 @@ pub(crate) enum Failure {
     /// Nothing came within this time.
     Deadline(Duration),
     /// The reply broke off or is no engine's.
-    Unreadable(Box<dyn StdError + Send + Sync>),
+    Unreadable(Source),
     /// The reply has more bytes than this.
-    TooLarge(usize),
+    TooLarge(u64),
 }
 
 /// What is in the way of a connection.
@@ -43,20 +49,34 @@ pub(crate) enum Obstacle {
     Other,
 }
 
-/// What the engine was asked for: an error after a change was asked for leaves open whether it
-/// happens.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Asked<'a> {
-    /// To tell something.
-    Read,
-    /// To do something (an infinitive) to a container.
-    Change(&'static str, &'a str),
-}
-
 impl Failure {
-    /// The failure as a tool's error. A container that does not exist is the business of who knows
-    /// which ones do.
-    pub(crate) fn explain(self, target: &Target, asked: Asked<'_>) -> ToolError {
+    /// No connection, because of this.
+    pub(super) fn unreachable(error: io::Error) -> Self {
+        let obstacle = match error.kind() {
+            io::ErrorKind::NotFound => Obstacle::NoSocket,
+            io::ErrorKind::PermissionDenied => Obstacle::Permission,
+            io::ErrorKind::ConnectionRefused => Obstacle::NobodyListens,
+            _ => Obstacle::Other,
+        };
+        Self::Unreachable(obstacle, error.into())
+    }
+
+    /// A reply that makes no sense, because of this.
+    pub(crate) fn unreadable(error: impl Into<Source>) -> Self {
+        Self::Unreadable(error.into())
+    }
+
+    /// A refusal with this HTTP status and reason.
+    pub(super) fn answered(status: u16, message: &str) -> Self {
+        Self::Answered {
+            status,
+            message: said(message),
+        }
+    }
+
+    /// The failure as a tool's error; after a change was asked for (`action`) it leaves open whether
+    /// that happens. An object that does not exist is the business of who knows which ones do.
+    pub(super) fn explain(self, target: &Target, action: Option<&Action<'_>>) -> ToolError {
         match self {
             Self::Unreachable(obstacle, source) => {
                 let kind = match obstacle {
@@ -68,29 +88,27 @@ impl Failure {
             Self::Answered { status, message } => refusal(status, &message),
             Self::Deadline(limit) => {
                 let seconds = limit.as_secs();
-                let text = match asked {
-                    Asked::Read => format!(
+                let text = match action {
+                    None => format!(
                         "The Docker Engine at {target} did not answer within {seconds} s. It may \
                          be busy: try again later."
                     ),
-                    Asked::Change(action, container) => format!(
+                    Some(Action { verb, name, .. }) => format!(
                         "The Docker Engine did not confirm within {seconds} s that it would \
-                         {action} `{container}`. {}",
-                        uncertain()
+                         {verb} `{name}`. {UNCERTAIN}"
                     ),
                 };
                 ToolError::new(ToolErrorKind::Timeout, text)
             }
             Self::Unreadable(source) => {
-                let text = match asked {
-                    Asked::Read => format!(
+                let text = match action {
+                    None => format!(
                         "What answers at {target} broke off or is no Docker Engine. Check \
                          DOCKER_HOST, or try again."
                     ),
-                    Asked::Change(action, container) => format!(
-                        "The connection broke while the Docker Engine was asked to {action} \
-                         `{container}`. {}",
-                        uncertain()
+                    Some(Action { verb, name, .. }) => format!(
+                        "The connection broke while the Docker Engine was asked to {verb} \
+                         `{name}`. {UNCERTAIN}"
                     ),
                 };
                 ToolError::upstream(text).caused_by(source)
@@ -109,9 +127,7 @@ impl Failure {
     }
 }
 
-fn uncertain() -> &'static str {
-    "It may still happen: check with get_container before repeating."
-}
+const UNCERTAIN: &str = "It may still happen: check with get_container before repeating.";
 
 fn refusal(status: u16, message: &str) -> ToolError {
     let said = match message {
@@ -172,69 +188,51 @@ impl Obstacle {
             ),
         }
     }
+}
 
-    fn of(error: &Error) -> Option<Self> {
-        match error {
-            Error::SocketNotFoundError(_) => return Some(Self::NoSocket),
-            Error::CertPathError { .. }
-            | Error::CertParseError { .. }
-            | Error::CertMultipleKeys { .. }
-            | Error::NoNativeCertsError { .. }
-            | Error::LoadNativeCertsErrors { .. } => return Some(Self::Tls),
-            Error::UnsupportedURISchemeError { .. } => return Some(Self::Other),
-            Error::HyperLegacyError { err } if err.is_connect() => {}
-            // An engine that does not like our certificate says so after the handshake (TLS 1.3).
-            Error::HyperLegacyError { .. } => {
-                return Self::of_chain(error).filter(|obstacle| *obstacle == Self::Tls);
-            }
-            _ => return None,
-        }
-        Some(Self::of_chain(error).unwrap_or(Self::Other))
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{self:?}")
     }
+}
 
-    fn of_chain(error: &Error) -> Option<Self> {
+/// It travels through bollard and hyper as the cause of their errors.
+impl StdError for Failure {}
+
+impl From<hyper::Error> for Failure {
+    fn from(error: hyper::Error) -> Self {
         let mut cause = error.source();
-        while let Some(error) = cause {
-            if let Some(obstacle) = Self::of_cause(error) {
-                return Some(obstacle);
+        while let Some(inner) = cause {
+            // An I/O error's `source` is the source of what it wraps, so the wrapped one is looked
+            // at here.
+            let wrapped = inner
+                .downcast_ref::<io::Error>()
+                .and_then(io::Error::get_ref);
+            if let Some(Self::TooLarge(limit)) = wrapped.and_then(|inner| inner.downcast_ref()) {
+                return Self::TooLarge(*limit);
             }
-            cause = error.source();
+            // An engine that does not like our certificate says so after the handshake (TLS 1.3).
+            if wrapped.is_some_and(|inner| inner.is::<rustls::Error>()) {
+                return Self::Unreachable(Obstacle::Tls, error.into());
+            }
+            cause = inner.source();
         }
-        None
-    }
-
-    fn of_cause(error: &(dyn StdError + 'static)) -> Option<Self> {
-        if error.is::<rustls::Error>() {
-            return Some(Self::Tls);
-        }
-        let error = error.downcast_ref::<io::Error>()?;
-        // An I/O error's `source` is the source of what it wraps, so the wrapped one is looked at
-        // here.
-        if let Some(obstacle) = error.get_ref().and_then(|inner| Self::of_cause(inner)) {
-            return Some(obstacle);
-        }
-        match error.kind() {
-            io::ErrorKind::NotFound => Some(Self::NoSocket),
-            io::ErrorKind::PermissionDenied => Some(Self::Permission),
-            io::ErrorKind::ConnectionRefused => Some(Self::NobodyListens),
-            _ => None,
-        }
+        Self::Unreadable(error.into())
     }
 }
 
 impl From<Error> for Failure {
     fn from(error: Error) -> Self {
-        if let Some(obstacle) = Obstacle::of(&error) {
-            return Self::Unreachable(obstacle, error);
-        }
         match error {
             Error::DockerResponseServerError {
                 status_code,
                 message,
-            } => Self::Answered {
-                status: status_code,
-                message: said(&message),
+            } => Self::answered(status_code, &message),
+            Error::IOError { err } => match err.downcast::<Self>() {
+                Ok(failure) => failure,
+                Err(error) => Self::Unreadable(error.into()),
             },
+            Error::HyperResponseError { err } => err.into(),
             error => Self::Unreadable(error.into()),
         }
     }
@@ -257,6 +255,7 @@ fn said(message: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::super::action::Kind;
     use super::*;
 
     fn answered(status: u16, message: &str) -> ToolError {
@@ -264,7 +263,7 @@ mod tests {
             status_code: status,
             message: message.to_owned(),
         });
-        failure.explain(&Target::Unix("/run/x.sock".into()), Asked::Read)
+        failure.explain(&Target::Unix("/run/x.sock".into()), None)
     }
 
     #[test]
@@ -292,8 +291,8 @@ mod tests {
     #[test]
     fn an_unconfirmed_change_is_called_uncertain() {
         let target = Target::Tcp("h:1".into());
-        let error = Failure::Deadline(Duration::from_secs(20))
-            .explain(&target, Asked::Change("stop", "web"));
+        let action = Action::new("stop", Kind::Container, "web");
+        let error = Failure::Deadline(Duration::from_secs(20)).explain(&target, Some(&action));
         assert_eq!(error.kind(), ToolErrorKind::Timeout);
         assert!(error.message().contains("may still happen"));
     }

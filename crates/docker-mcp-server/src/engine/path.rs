@@ -6,6 +6,7 @@
 
 use std::fmt::{Display, Write as _};
 
+use http::Uri;
 use http::uri::PathAndQuery;
 
 use super::Failure;
@@ -66,8 +67,9 @@ impl Path {
         self
     }
 
-    pub(super) fn build(self) -> Result<PathAndQuery, Failure> {
-        super::path(self.text)
+    pub(super) fn into_uri(self) -> Result<Uri, Failure> {
+        let path = PathAndQuery::try_from(self.text);
+        path.map(Uri::from).map_err(Failure::unreadable)
     }
 }
 
@@ -84,7 +86,7 @@ mod tests {
             .query("signal", "a&b=/../?#\n%")
             .query("n", 1);
         assert_eq!(
-            path.build().unwrap().as_str(),
+            path.into_uri().unwrap().to_string(),
             "/containers/web/kill?signal=a%26b%3D%2F..%2F%3F%23%0A%25&n=1"
         );
     }

@@ -1,19 +1,13 @@
-//! Where the engine listens: read from the options, opened when it is first needed.
+//! Where the engine listens, as the options say.
 
 use std::ffi::OsString;
 use std::fmt;
-use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
-use bollard::errors::Error;
-use bollard::{API_DEFAULT_VERSION, Docker};
 
 use super::context;
+use super::tls::Certificates;
 use crate::options::DockerOptions;
-
-/// The engine's client has one time limit for all requests, up to the reply's head. Ours are
-/// shorter, per request, and cover the body; its own only has to be out of their way.
-const NO_LIMIT: u64 = 24 * 60 * 60;
 
 #[cfg(unix)]
 const DEFAULT_HOST: &str = "unix:///var/run/docker.sock";
@@ -33,24 +27,16 @@ pub(crate) enum Target {
     Tls(String, Certificates),
 }
 
-/// The files of a TLS endpoint, named as the docker CLI names them.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Certificates {
-    ca: PathBuf,
-    cert: PathBuf,
-    key: PathBuf,
-}
-
 impl Target {
     /// The engine that the options name, in the order of the docker CLI: host, context, the current
     /// context of its configuration, the usual socket.
-    pub(crate) fn of(options: &DockerOptions) -> anyhow::Result<Self> {
+    pub(crate) fn from_options(options: &DockerOptions) -> anyhow::Result<Self> {
         let given = |text: &Option<String>| text.clone().filter(|text| !text.is_empty());
         let config = options.config_dir();
         if let Some(host) = given(&options.docker_host) {
             let certificates = options.docker_tls_verify.then(|| {
                 let dir = options.docker_cert_path.clone().or(config);
-                Certificates::within(&dir.unwrap_or_default())
+                Certificates::in_dir(&dir.unwrap_or_default())
             });
             return Self::parse(&host, certificates).context("DOCKER_HOST");
         }
@@ -79,7 +65,7 @@ impl Target {
     pub(crate) fn environment(&self) -> Vec<(&'static str, OsString)> {
         let mut environment = vec![("DOCKER_HOST", self.to_string().into())];
         if let Self::Tls(_, files) = self
-            && let Some(dir) = files.ca.parent()
+            && let Some(dir) = files.dir()
         {
             environment.push(("DOCKER_TLS_VERIFY", "1".into()));
             environment.push(("DOCKER_CERT_PATH", dir.into()));
@@ -115,43 +101,6 @@ impl Target {
             _ => bail!("{scheme}:// is not supported; use unix:///path or tcp://host:port"),
         }
     }
-
-    /// Makes the client. It opens a connection per request, so it lives through a restart of the
-    /// engine.
-    pub(super) fn connect(&self) -> Result<Docker, Error> {
-        match self {
-            Self::Unix(path) => Docker::connect_with_unix(path, NO_LIMIT, API_DEFAULT_VERSION),
-            Self::Tcp(address) => Docker::connect_with_http(address, NO_LIMIT, API_DEFAULT_VERSION),
-            Self::Tls(address, files) => {
-                install_crypto();
-                let Certificates { ca, cert, key } = files;
-                for file in [ca, cert, key] {
-                    // The client reads two of them during the handshake, where a missing one would
-                    // look like a fault of the engine.
-                    std::fs::File::open(file).map_err(|_| Error::CertPathError {
-                        path: file.to_owned(),
-                    })?;
-                }
-                Docker::connect_with_ssl(address, key, cert, ca, NO_LIMIT, API_DEFAULT_VERSION)
-            }
-            #[cfg(windows)]
-            Self::Pipe(path) => {
-                Docker::connect_with_named_pipe(path, NO_LIMIT, API_DEFAULT_VERSION)
-            }
-            #[cfg(not(windows))]
-            Self::Pipe(path) => Err(Error::UnsupportedURISchemeError { uri: path.clone() }),
-        }
-    }
-}
-
-impl Certificates {
-    pub(super) fn within(dir: &Path) -> Self {
-        Self {
-            ca: dir.join("ca.pem"),
-            cert: dir.join("cert.pem"),
-            key: dir.join("key.pem"),
-        }
-    }
 }
 
 impl fmt::Display for Target {
@@ -181,15 +130,10 @@ fn tcp_address(address: &str, port: u16) -> anyhow::Result<String> {
     })
 }
 
-/// Chooses the TLS implementation for the process, which the client otherwise guesses from how it
-/// was built.
-fn install_crypto() {
-    // An error means that it is installed already.
-    let _ = rustls::crypto::ring::default_provider().install_default();
-}
-
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use super::*;
 
     fn parse(host: &str) -> Result<String, String> {
@@ -210,7 +154,7 @@ mod tests {
         }
         assert_eq!(parse("tcp://box").as_deref(), Ok("tcp://box:2375"));
         assert_eq!(parse("http://box:1/").as_deref(), Ok("tcp://box:1"));
-        let files = Certificates::within(Path::new("/c"));
+        let files = Certificates::in_dir(Path::new("/c"));
         let target = Target::parse("tcp://box", Some(files)).unwrap();
         assert!(matches!(&target, Target::Tls(..)));
         assert_eq!(target.to_string(), "tcp://box:2376");

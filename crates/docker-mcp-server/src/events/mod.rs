@@ -12,8 +12,9 @@ use mcp_core::server::Server;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use self::pending::Pending;
+use crate::docker::Docker;
 use crate::engine::Event;
-use crate::{Docker, resources};
+use crate::resources;
 
 /// What happens within this time is told at once, each change only once.
 const DEBOUNCE: Duration = Duration::from_millis(100);
@@ -22,7 +23,7 @@ const SILENCE: Duration = Duration::from_secs(300);
 /// Between two attempts to reach an engine that is away: at first, and at most.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(2));
 /// How long an engine may take to say that it is there.
-const PATIENCE: Duration = Duration::from_secs(3);
+const PROBE_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// Follows the engine's events and announces what they change.
 pub(crate) struct Follower {
@@ -48,7 +49,9 @@ impl Follower {
         let mut broken = false;
         let mut pause = PAUSES.0;
         loop {
-            if self.docker.engine.version(PATIENCE).await.is_ok() && self.catch_up(broken).await {
+            if self.docker.engine.version(PROBE_TIMEOUT).await.is_ok()
+                && self.catch_up(broken).await
+            {
                 let began = Instant::now();
                 broken = self.stream().await;
                 if began.elapsed() > PAUSES.1 {
@@ -62,9 +65,7 @@ impl Follower {
 
     /// Announces what one stream tells, up to its end. Whether it broke.
     async fn stream(&mut self) -> bool {
-        let Ok(mut events) = self.docker.engine.events(self.since) else {
-            return true;
-        };
+        let mut events = self.docker.engine.events(self.since);
         let mut pending = Pending::default();
         let mut due = Instant::now();
         let broken = loop {
@@ -100,7 +101,7 @@ impl Follower {
             resources::publish(&self.docker, &self.server).await;
             return true;
         }
-        let Ok(containers) = self.docker.list(true).await else {
+        let Ok(containers) = self.docker.containers(true).await else {
             return false;
         };
         self.announce(Pending::all(&containers)).await;

@@ -5,13 +5,14 @@ use std::time::Duration;
 
 use mcp_core::server::{Change, Changes};
 
+use crate::compose::PROJECT;
 use crate::engine::{Event, Summary};
 use crate::resources::uri;
 
 /// After so many changes those who listen get time to keep up: whoever lags behind is told only
 /// that everything may have changed.
 const BURST: usize = 32;
-const BREATH: Duration = Duration::from_millis(2);
+const BURST_PAUSE: Duration = Duration::from_millis(2);
 
 /// Which resources changed.
 #[derive(Debug, Default)]
@@ -44,7 +45,7 @@ impl Pending {
             for name in &container.names {
                 pending.container(name);
             }
-            let project = container.labels.get(uri::PROJECT_LABEL);
+            let project = container.labels.get(PROJECT);
             pending
                 .uris
                 .extend(project.map(|project| uri::project(project)));
@@ -73,7 +74,7 @@ impl Pending {
         for name in names.into_iter().flatten() {
             self.container(name);
         }
-        if let Some(project) = event.attribute(uri::PROJECT_LABEL) {
+        if let Some(project) = event.attribute(PROJECT) {
             self.uris.insert(uri::COMPOSE.to_owned());
             self.uris.insert(uri::project(project));
         }
@@ -99,7 +100,7 @@ impl Pending {
         self.uris.retain(|uri| watched.borrow().contains_key(uri));
         for (number, uri) in self.uris.into_iter().enumerate() {
             if number % BURST == BURST - 1 {
-                tokio::time::sleep(BREATH).await;
+                tokio::time::sleep(BURST_PAUSE).await;
             }
             changes.announce(Change::Resource(uri));
         }

@@ -1,7 +1,5 @@
 //! The engine's log stream (`application/vnd.docker.raw-stream` and its multiplexed form).
 
-use std::io::{Error, ErrorKind};
-
 use crate::engine::Failure;
 
 /// Bytes before each frame: the stream's number, three zeros, the length.
@@ -93,8 +91,7 @@ impl Frames {
 impl Open {
     fn read(header: &[u8; HEADER]) -> Result<Self, Failure> {
         let [source @ 0..=2, 0, 0, 0, length @ ..] = *header else {
-            let error = Error::new(ErrorKind::InvalidData, "a log frame without a header");
-            return Err(Failure::Unreadable(error.into()));
+            return Err(Failure::unreadable("a log frame without a header"));
         };
         Ok(Self {
             source: source.into(),

@@ -67,7 +67,7 @@ pub(crate) async fn search(
         // The engine counts the records of both streams before it picks the one.
         query.tail.saturating_mul(2).max(ONE_STREAM)
     };
-    let mut reply = engine.logs(container, &query)?;
+    let mut reply = engine.logs(container, &query);
     let mut frames = Frames::new(tty);
     let mut tail = Tail::new(lines, bytes, query.timestamps).keeping(keep);
     let collect = async {

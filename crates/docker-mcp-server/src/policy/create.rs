@@ -6,7 +6,7 @@
 use mcp_core::tool::ToolError;
 use serde::Deserialize;
 
-use super::forbidden;
+use super::refusal::forbidden;
 
 /// What the policy file allows of what is refused otherwise.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -35,20 +35,19 @@ pub(crate) struct Wanted<'a> {
     pub(crate) binds: Vec<&'a str>,
 }
 
-impl super::Policy {
-    /// Refuses what the policy makes no exception for.
+impl Exceptions {
+    /// Refuses what is not among them.
     ///
     /// # Errors
     /// Names the first thing that is not allowed.
-    pub(crate) fn check_create(&self, wanted: &Wanted<'_>) -> Result<(), ToolError> {
-        let allowed = &self.create;
-        if wanted.privileged && !allowed.privileged {
+    pub(super) fn check(&self, wanted: &Wanted<'_>) -> Result<(), ToolError> {
+        if wanted.privileged && !self.privileged {
             return Err(refused("privileged: true"));
         }
         let of_others = |mode: &str| mode == "host" || mode.starts_with("container:");
         let modes = wanted.network.iter().chain(&wanted.namespaces);
         for mode in modes {
-            if of_others(mode) && !allowed.host_namespaces {
+            if of_others(mode) && !self.host_namespaces {
                 return Err(refused("a namespace of the host or of another container"));
             }
         }
@@ -58,7 +57,7 @@ impl super::Policy {
                     .trim_start_matches("CAP_")
                     .to_owned()
             };
-            if !allowed
+            if !self
                 .capabilities
                 .iter()
                 .any(|known| name(known) == name(capability))
@@ -67,7 +66,7 @@ impl super::Policy {
             }
         }
         for path in &wanted.binds {
-            if !allowed.binds.iter().any(|root| covers(root, path)) {
+            if !self.binds.iter().any(|root| covers(root, path)) {
                 return Err(refused("this path of the host as a mount"));
             }
         }
@@ -101,15 +100,7 @@ fn refused(what: &str) -> ToolError {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Policy;
     use super::*;
-
-    fn policy(json: &str) -> Policy {
-        Policy {
-            create: serde_json::from_str(json).unwrap(),
-            ..Policy::default()
-        }
-    }
 
     #[test]
     fn mounts_are_below_what_is_allowed() {
@@ -155,16 +146,14 @@ mod tests {
                 ..Wanted::default()
             },
         ];
-        let open = policy(
+        let open: Exceptions = serde_json::from_str(
             r#"{"privileged":true,"host_namespaces":true,"capabilities":["NET_ADMIN"],"binds":["/srv"]}"#,
-        );
+        )
+        .unwrap();
         for wanted in &all {
-            assert!(
-                Policy::default().check_create(wanted).is_err(),
-                "{wanted:?}"
-            );
-            assert!(open.check_create(wanted).is_ok(), "{wanted:?}");
+            assert!(Exceptions::default().check(wanted).is_err(), "{wanted:?}");
+            assert!(open.check(wanted).is_ok(), "{wanted:?}");
         }
-        assert!(Policy::default().check_create(&Wanted::default()).is_ok());
+        assert!(Exceptions::default().check(&Wanted::default()).is_ok());
     }
 }

@@ -22,6 +22,14 @@ pub(crate) enum Subject<'a> {
     },
 }
 
+impl<'a> Subject<'a> {
+    pub(super) fn name(&self) -> &'a str {
+        match self {
+            Self::Container { name, .. } | Self::Object { name, .. } | Self::Image(name) => name,
+        }
+    }
+}
+
 /// Allowed is what some `allow` matches, or everything where there is none; and what no `deny`
 /// matches.
 #[derive(Debug, Default)]
@@ -127,7 +135,7 @@ fn is_image(pattern: &str, image: &str) -> bool {
 }
 
 /// Whether `text` is `pattern`, in which `*` stands for anything.
-pub(crate) fn glob(pattern: &str, text: &str) -> bool {
+fn glob(pattern: &str, text: &str) -> bool {
     let Some((head, mut rest)) = pattern.split_once('*') else {
         return pattern == text;
     };

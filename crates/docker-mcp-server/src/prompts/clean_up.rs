@@ -5,9 +5,8 @@ use mcp_core::tool::{Call, Content, ToolError};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use crate::Docker;
+use crate::docker::Docker;
 use crate::redact::Redactor;
-use crate::resources::visible;
 
 /// Containers that are listed.
 const MAX_ROWS: usize = 50;
@@ -21,7 +20,7 @@ impl Prompt for CleanUp {
     type Service = Docker;
 
     async fn messages(self, docker: &Docker, _: &Call) -> Result<Vec<PromptMessage>, ToolError> {
-        let listed = visible(docker).await?;
+        let listed = docker.containers(true).await?;
         let stopped: Vec<_> = listed
             .iter()
             .filter(|container| {
@@ -30,8 +29,7 @@ impl Prompt for CleanUp {
             .collect();
         let mut redactor: Redactor = docker.redactor();
         let rows = stopped.iter().take(MAX_ROWS).map(|container| {
-            let name = container.names.first().map_or("", String::as_str);
-            let name = name.trim_start_matches('/');
+            let name = container.display_name();
             redactor.text(&format!(
                 "- `{name}`, image {}, {}",
                 container.image, container.status

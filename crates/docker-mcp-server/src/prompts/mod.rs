@@ -7,7 +7,7 @@ mod troubleshoot;
 
 use mcp_core::prompt::PromptSet;
 
-use crate::Docker;
+use crate::docker::Docker;
 
 /// All prompts, in the order in which they are listed.
 pub(crate) fn all() -> PromptSet<Docker> {

@@ -1,20 +1,16 @@
 //! `review_compose_project`.
 
-use std::collections::BTreeSet;
-
 use mcp_core::prompt::{Prompt, PromptMessage};
 use mcp_core::tool::{Call, Content, ToolError};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use crate::Docker;
+use crate::compose;
+use crate::docker::Docker;
 use crate::engine::Summary;
 use crate::redact::Redactor;
-use crate::resources::uri::PROJECT_LABEL;
-use crate::resources::{project_names, visible};
+use crate::resources::project_names;
 
-/// The label that says which service of its project a container is.
-const SERVICE_LABEL: &str = "com.docker.compose.service";
 /// Containers that are listed; larger projects are told to be looked at with the tools.
 const MAX_ROWS: usize = 60;
 
@@ -30,16 +26,15 @@ impl Prompt for ReviewComposeProject {
     type Service = Docker;
 
     async fn messages(self, docker: &Docker, _: &Call) -> Result<Vec<PromptMessage>, ToolError> {
-        let listed = visible(docker).await?;
-        let own = listed
-            .iter()
-            .filter(|container| project(container) == Some(&self.project));
+        let mut projects = compose::projects(docker).await?;
+        let own = projects.remove(&self.project).unwrap_or_default();
         let mut redactor = docker.redactor();
+        let own = own.iter();
         let rows: Vec<String> = own.map(|container| row(container, &mut redactor)).collect();
         if rows.is_empty() {
             return Err(ToolError::not_found(format!(
                 "There is no compose project with that name. {}",
-                known(&listed)
+                known(projects.into_keys().collect())
             )));
         }
         let more = match rows.len().saturating_sub(MAX_ROWS) {
@@ -71,35 +66,23 @@ impl Prompt for ReviewComposeProject {
     }
 }
 
-fn project(container: &Summary) -> Option<&String> {
-    container.labels.get(PROJECT_LABEL)
-}
-
 fn row(container: &Summary, redactor: &mut Redactor) -> String {
-    let name = container.names.first().map_or("", String::as_str);
-    let service = container
-        .labels
-        .get(SERVICE_LABEL)
-        .map_or("?", String::as_str);
+    let service = match compose::service(container) {
+        "" => "?",
+        service => service,
+    };
     redactor.text(&format!(
         "- service {service}: container `{}`, image {}, {}",
-        name.trim_start_matches('/'),
+        container.display_name(),
         container.image,
         container.status
     ))
 }
 
-fn known(listed: &[Summary]) -> String {
-    let projects: BTreeSet<&str> = listed
-        .iter()
-        .filter_map(project)
-        .map(String::as_str)
-        .collect();
-    match projects.len() {
-        0 => "No container belongs to one.".to_owned(),
-        _ => {
-            let names: Vec<&str> = projects.into_iter().take(20).collect();
-            format!("There are: {}.", names.join(", "))
-        }
+fn known(mut projects: Vec<String>) -> String {
+    if projects.is_empty() {
+        return "No container belongs to one.".to_owned();
     }
+    projects.truncate(20);
+    format!("There are: {}.", projects.join(", "))
 }

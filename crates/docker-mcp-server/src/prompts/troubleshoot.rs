@@ -5,8 +5,8 @@ use mcp_core::tool::{Call, Content, ToolError};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use crate::Docker;
 use crate::diagnose;
+use crate::docker::Docker;
 use crate::name::ContainerName;
 use crate::resources::container_names;
 

@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde_json::json;
 
 use super::{answer, container_names, uri};
-use crate::Docker;
+use crate::docker::Docker;
 use crate::name::ContainerName;
 use crate::tools::{GetContainer, GetContainerLogs, GetContainerStats, ListContainers};
 

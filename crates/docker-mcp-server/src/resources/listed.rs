@@ -5,12 +5,9 @@ use std::sync::Arc;
 use mcp_core::resource::ResourceDefinition;
 use mcp_core::server::{Lists, Server};
 
-use serde_json::Value;
-
 use super::{containers, uri};
-use crate::Docker;
-use crate::engine::{Path, Summary};
-use crate::policy::Subject;
+use crate::docker::Docker;
+use crate::engine::Summary;
 use crate::redact::Redactor;
 
 /// Containers that are listed, the newest; the others can be read all the same.
@@ -21,17 +18,9 @@ const MAX_ASKED: usize = 200;
 /// Has `server` list the containers that there are now. Clients hear of it if they are others than
 /// before. An engine that is away changes nothing.
 pub(crate) async fn publish(docker: &Arc<Docker>, server: &Server) {
-    let newest = Path::to("/containers/json").query("limit", MAX_ASKED);
-    let Ok(listed) = docker.engine.read_json::<Vec<Value>>(newest).await else {
+    let Ok(mut listed) = docker.newest_containers(MAX_ASKED).await else {
         return;
     };
-    // One that is not understood is left out, and its neighbours are not.
-    let listed = listed
-        .into_iter()
-        .filter_map(|one| serde_json::from_value(one).ok());
-    let mut listed: Vec<Summary> = listed
-        .filter(|container| docker.policy.permits(&Subject::of_summary(container)))
-        .collect();
     listed.sort_by(|a, b| b.created.cmp(&a.created).then_with(|| a.id.cmp(&b.id)));
     let mut own = super::all().bind(docker).into_iter();
     let Some((template, resource)) = own.find(|(template, _)| template.uri == containers::TEMPLATE)
@@ -56,7 +45,8 @@ fn definition(
     template: &ResourceDefinition,
     redactor: &mut Redactor,
 ) -> Option<ResourceDefinition> {
-    let name = container.names.first()?.trim_start_matches('/');
+    // One that is not understood is left out, and its neighbours are not.
+    let name = Some(container.display_name()).filter(|name| !name.is_empty())?;
     Some(ResourceDefinition {
         uri: uri::container(name).into(),
         name: name.to_owned().into(),

@@ -16,9 +16,8 @@ use serde_json::Value;
 pub(crate) use listed::publish;
 pub(crate) use others::project_names;
 
-use crate::Docker;
+use crate::docker::Docker;
 use crate::engine::Summary;
-use crate::policy::Subject;
 
 /// All resources and templates, in the order in which they are listed.
 pub(crate) fn all() -> ResourceSet<Docker> {
@@ -45,25 +44,12 @@ where
     Ok(Contents::Text(text))
 }
 
-/// The containers that the policy lets be seen, in the engine's order.
-///
-/// # Errors
-/// When the engine does not answer.
-pub(crate) async fn visible(docker: &Docker) -> Result<Vec<Summary>, ToolError> {
-    let mut listed = docker.list(true).await?;
-    listed.retain(|container| docker.policy.permits(&Subject::of_summary(container)));
-    Ok(listed)
-}
-
 /// Up to 100 names of containers that begin with `value`.
 pub(crate) async fn container_names(docker: &Docker, value: &str) -> Vec<String> {
-    let listed = visible(docker).await.unwrap_or_default();
-    let names = listed
-        .iter()
-        .filter_map(|container| container.names.first());
-    let names = names.map(|name| name.trim_start_matches('/'));
+    let listed = docker.containers(true).await.unwrap_or_default();
+    let names = listed.iter().map(Summary::display_name);
     let mut names: Vec<String> = names
-        .filter(|name| name.starts_with(value))
+        .filter(|name| !name.is_empty() && name.starts_with(value))
         .map(str::to_owned)
         .collect();
     names.sort();

@@ -1,15 +1,14 @@
 //! `docker://images` and `docker://compose`.
 
-use std::collections::BTreeSet;
-
 use mcp_core::resource::{Contents, Resource};
 use mcp_core::tool::{Call, ToolError};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
 
-use super::{answer, uri, visible};
-use crate::Docker;
+use super::{answer, uri};
+use crate::compose;
+use crate::docker::Docker;
 use crate::name::ObjectName;
 use crate::tools::{ListComposeProjects, ListImages};
 
@@ -68,11 +67,7 @@ impl Resource for Project {
 
 /// Up to 100 names of compose projects that begin with `value`.
 pub(crate) async fn project_names(docker: &Docker, value: &str) -> Vec<String> {
-    let listed = visible(docker).await.unwrap_or_default();
-    let projects = listed
-        .iter()
-        .filter_map(|container| container.labels.get(uri::PROJECT_LABEL));
-    let projects: BTreeSet<&String> = projects.collect();
-    let fitting = projects.into_iter().filter(|name| name.starts_with(value));
-    fitting.take(100).cloned().collect()
+    let projects = compose::projects(docker).await.unwrap_or_default();
+    let fitting = projects.into_keys().filter(|name| name.starts_with(value));
+    fitting.take(100).collect()
 }

@@ -6,9 +6,6 @@ pub(crate) const CONTAINERS: &str = "docker://containers";
 pub(crate) const IMAGES: &str = "docker://images";
 /// All compose projects.
 pub(crate) const COMPOSE: &str = "docker://compose";
-/// The label that says to which compose project a container belongs.
-pub(crate) const PROJECT_LABEL: &str = "com.docker.compose.project";
-
 /// One container, by name or id.
 pub(crate) fn container(name: &str) -> String {
     format!("{CONTAINERS}/{name}")

@@ -1,23 +1,23 @@
 //! `build_image`.
 
 mod context;
+mod dockerignore;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
-use http::Method;
+use bollard::errors::Error;
+use bollard::query_parameters::BuildImageOptionsBuilder;
+use futures_util::StreamExt as _;
 use mcp_core::tool::{Call, Effect, TaskSupport, Tool, ToolError, ToolErrorKind};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::json;
 
 use super::get_container_logs::newest;
-use super::progress::Line;
 use super::short_id;
 use super::wait_container::cancelled;
-use crate::Docker;
-use crate::engine::{Body, Lines, Path};
+use crate::docker::Docker;
 use crate::name::ImageName;
-use crate::policy::{CREATED, Subject};
+use crate::policy::CREATED;
 
 /// Bytes of the builder's output in an answer, which has them twice.
 const MAX_LOG: usize = 12_000;
@@ -68,23 +68,25 @@ impl Tool for BuildImage {
     type Output = Built;
 
     async fn call(self, docker: &Docker, call: &Call) -> Result<Built, ToolError> {
-        docker.permit(&Subject::Image(self.tag.as_str()))?;
+        docker.permit_image(&self.tag)?;
         let context = self.context(docker).await?;
-        let labels = json!({CREATED: "true"});
-        let mut path = Path::to("/build")
-            .query("t", &self.tag)
-            .query("dockerfile", context::DOCKERFILE)
-            .query("labels", labels)
-            .query("buildargs", json!(self.build_args))
-            .query("nocache", self.no_cache)
-            .query("forcerm", true);
-        if let Some(target) = &self.target {
-            path = path.query("target", target);
-        }
-        let reply = docker
-            .engine
-            .follow(Method::POST, path, Body::Tar(context.into()));
-        let mut lines = Lines::new(reply.map_err(|failure| docker.engine.explain(failure))?);
+        let build_args: HashMap<&str, &str> = (self.build_args.iter())
+            .map(|(name, value)| (name.as_str(), value.as_str()))
+            .collect();
+        let options = BuildImageOptionsBuilder::new()
+            .t(self.tag.as_str())
+            .dockerfile(context::DOCKERFILE)
+            .labels(&HashMap::from([(CREATED, "true")]))
+            .buildargs(&build_args)
+            .nocache(self.no_cache)
+            .forcerm(true)
+            .target(self.target.as_deref().unwrap_or_default());
+        let streams = docker.engine.streams();
+        let mut lines = streams.build_image(
+            options.build(),
+            None,
+            Some(bollard::body_full(context.into())),
+        );
         let (mut log, mut id, mut steps) = (String::new(), String::new(), 0);
         let mut redactor = docker.redactor();
         loop {
@@ -92,41 +94,42 @@ impl Tool for BuildImage {
                 biased;
                 // The builder stops with the connection.
                 () = call.cancelled() => return Err(cancelled()),
-                line = lines.next::<Line>() => line,
+                line = lines.next() => line,
             };
             let line = match line {
-                Ok(Some(line)) => line,
-                Ok(None) => break,
-                Err(failure) => return Err(docker.engine.explain(failure)),
+                None => break,
+                Some(Ok(line)) => line,
+                Some(Err(Error::DockerStreamError { error })) => {
+                    let shown = redactor.text(&log);
+                    let text = format!(
+                        "The build failed: {}. The end of its output:\n{}",
+                        redactor.text(&error),
+                        newest(&shown, MAX_LOG / 2)
+                    );
+                    return Err(ToolError::new(ToolErrorKind::Upstream, text));
+                }
+                Some(Err(error)) => return Err(docker.engine.explain(error.into())),
             };
-            if let Some((step, total)) = step(&line.stream) {
+            let output = line.stream.unwrap_or_default();
+            if let Some((step, total)) = step(&output) {
                 steps = step;
-                let text = redactor.text(line.stream.trim());
+                let text = redactor.text(output.trim());
                 call.progress(step.into(), Some(total.into()), &text);
             }
-            log.push_str(&line.stream);
+            log.push_str(&output);
             if log.len() > 2 * KEPT {
                 let from = log.len() - KEPT;
                 let from = (from..log.len()).find(|at| log.is_char_boundary(*at));
                 log.drain(..from.unwrap_or(0));
             }
-            if let Some(aux) = line.aux {
-                id = aux.id;
-            }
-            if let Some(error) = line.error {
-                let shown = redactor.text(&log);
-                let text = format!(
-                    "The build failed: {}. The end of its output:\n{}",
-                    redactor.text(&error),
-                    newest(&shown, MAX_LOG / 2)
-                );
-                return Err(ToolError::new(ToolErrorKind::Upstream, text));
+            if let Some(image) = line.aux.and_then(|aux| aux.id) {
+                id = image;
             }
         }
         let text = redactor.text(&log);
         Ok(Built {
             tag: self.tag.to_string(),
-            id: short_id(id.trim_start_matches("sha256:")).to_owned(),
+            id: short_id(&id).to_owned(),
             steps,
             log: newest(&text, MAX_LOG).to_owned(),
             redacted: redactor.hidden(),

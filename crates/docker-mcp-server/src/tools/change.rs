@@ -3,16 +3,14 @@
 
 use std::time::Duration;
 
-use http::Method;
 use mcp_core::tool::ToolError;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::exit;
-use crate::Docker;
-use crate::engine::{Asked, Body, Details, LogQuery, Path};
+use crate::docker::Docker;
+use crate::engine::{Details, LogQuery};
+use crate::exit_code;
 use crate::log;
-use crate::name::ContainerName;
 use crate::when;
 
 /// When a started container is looked at, counted from one look to the next: one that has nothing
@@ -91,39 +89,9 @@ impl Change {
     }
 }
 
-/// The identifier by which a container is changed: its id, since a name may go to another one
-/// between two requests.
-///
-/// # Errors
-/// When the engine's id is none.
-pub(super) fn id(container: &Details) -> Result<ContainerName, ToolError> {
-    ContainerName::new(&container.id)
-        .map_err(|_| ToolError::upstream("The Docker Engine reports a container without an id."))
-}
-
-/// Asks the engine to do something (an infinitive) to a container.
-///
-/// # Errors
-/// In words about the container.
-pub(super) async fn make(
-    docker: &Docker,
-    verb: &'static str,
-    container: &ContainerName,
-    method: Method,
-    path: Path,
-) -> Result<(), ToolError> {
-    match docker.engine.change(method, path, Body::None).await {
-        Ok(_) => Ok(()),
-        Err(failure) => {
-            let asked = Asked::Change(verb, container.as_str());
-            Err(docker.engine.explain_about(failure, container, asked).await)
-        }
-    }
-}
-
 /// How a container is now, after a change.
 pub(super) async fn compare(docker: &Docker, before: &Details) -> Result<Change, ToolError> {
-    match docker.engine.try_inspect(&id(before)?).await {
+    match docker.engine.try_inspect(&before.container_id()?).await {
         Ok(after) => Ok(Change::between(before, &after)),
         Err(failure) if failure.is_no_such_container() => Ok(Change::removed(before)),
         Err(failure) => Err(docker.engine.explain(failure)),
@@ -133,7 +101,7 @@ pub(super) async fn compare(docker: &Docker, before: &Details) -> Result<Change,
 /// Looks at a container that was just started until it has ended or has run for a second, and says
 /// so when it has ended.
 pub(super) async fn settle(docker: &Docker, before: &Details) -> Result<Change, ToolError> {
-    let id = id(before)?;
+    let id = before.container_id()?;
     let mut seen: Option<Details> = None;
     for pause in LOOKS {
         tokio::time::sleep(pause).await;
@@ -159,7 +127,7 @@ pub(super) async fn settle(docker: &Docker, before: &Details) -> Result<Change, 
 
 async fn early_end(docker: &Docker, change: Change, after: &Details) -> Change {
     let state = &after.state;
-    let meaning = exit::meaning(state.exit_code, state.oom_killed);
+    let meaning = exit_code::meaning(state.exit_code, state.oom_killed);
     let code = state.exit_code;
     let next = match (code, &*state.status) {
         (_, "restarting" | "running") => {
@@ -187,7 +155,7 @@ async fn last_lines(docker: &Docker, container: &Details) -> Option<String> {
         timestamps: false,
         ..LogQuery::default()
     };
-    let (id, tty) = (id(container).ok()?, container.config.tty);
+    let (id, tty) = (container.container_id().ok()?, container.config.tty);
     let limit = Duration::from_secs(2);
     let read = log::read(&docker.engine, &id, query, tty, LAST_BYTES, limit);
     let log = read.await.ok()?;

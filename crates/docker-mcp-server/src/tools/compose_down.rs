@@ -3,18 +3,17 @@
 use std::collections::BTreeMap;
 
 use futures_util::future::join_all;
-use http::Method;
-use mcp_core::tool::{Call, Effect, TaskSupport, Tool, ToolError};
+use mcp_core::tool::{Call, Effect, TaskSupport, Tool, ToolError, ToolErrorKind};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::change;
-use super::compose::{self, PROJECT};
-use super::networks::Network;
-use super::stop_container::grace;
-use super::volumes;
-use crate::Docker;
-use crate::engine::{Body, Details, Path};
+use super::remove_container::remove;
+use super::remove_network::remove_network;
+use super::remove_volume::remove_volume;
+use super::stop_container::{grace, stop};
+use crate::compose::{self, PROJECT};
+use crate::docker::Docker;
+use crate::engine::Details;
 use crate::name::{ContainerName, ObjectName};
 
 /// Stop and remove the containers and networks of a compose project. Works without the compose
@@ -55,7 +54,7 @@ impl Tool for ComposeDown {
         for container in compose::project(docker, &self.project).await? {
             if let Ok(id) = ContainerName::new(&container.id) {
                 // One that may not be touched keeps the whole project up.
-                containers.push(docker.take(&id).await?);
+                containers.push(docker.mutable_container(&id).await?);
             }
         }
         let volumes = self.volumes(docker).await?;
@@ -81,13 +80,12 @@ impl Tool for ComposeDown {
                 }
             }
         }
-        let path = Path::to("/networks");
         for name in self.networks(docker).await? {
-            let removed = remove(docker, path.clone(), &name).await;
+            let removed = remove_network(docker, &name).await;
             down.note(name, removed, |down| &mut down.removed_networks);
         }
         for name in volumes {
-            let removed = remove(docker, Path::to("/volumes"), &name).await;
+            let removed = remove_volume(docker, &name).await;
             down.note(name, removed, |down| &mut down.removed_volumes);
         }
         Ok(down)
@@ -132,13 +130,10 @@ impl ComposeDown {
     }
 
     async fn networks(&self, docker: &Docker) -> Result<Vec<ObjectName>, ToolError> {
-        let listed = docker.engine.read_json(Path::to("/networks")).await;
-        let listed: Vec<Network> = listed.map_err(|failure| docker.engine.explain(failure))?;
+        let listed = docker.networks().await?;
         let own = listed.iter().filter(|network| self.owns(&network.labels));
-        let own = own.filter(|network| docker.policy.permits(&network.subject()));
-        Ok(own
-            .filter_map(|network| ObjectName::new(&network.name).ok())
-            .collect())
+        let names = own.filter_map(|network| ObjectName::new(&network.name).ok());
+        Ok(names.collect())
     }
 
     /// Those that are to be removed.
@@ -146,11 +141,10 @@ impl ComposeDown {
         if !self.volumes {
             return Ok(Vec::new());
         }
-        let listed = volumes::list(docker).await?;
+        let listed = docker.volumes().await?;
         let own = listed.iter().filter(|volume| self.owns(&volume.labels));
-        Ok(own
-            .filter_map(|volume| ObjectName::new(&volume.name).ok())
-            .collect())
+        let names = own.filter_map(|volume| ObjectName::new(&volume.name).ok());
+        Ok(names.collect())
     }
 
     fn owns(&self, labels: &BTreeMap<String, String>) -> bool {
@@ -162,29 +156,13 @@ impl ComposeDown {
 
 /// Stops a container gently, and removes it with its anonymous volumes.
 async fn end(docker: &Docker, container: &Details) -> Result<(), ToolError> {
-    let id = change::id(container)?;
+    let (name, id) = (container.display_name(), container.container_id()?);
     if container.state.is_alive() {
-        let grace = grace::<0, 0>(None, container);
-        let stopped = docker.engine.stop(&id, grace).await;
-        stopped.map_err(|failure| docker.engine.explain(failure))?;
+        stop(docker, name, &id, grace::<0, 0>(None, container)).await?;
     }
-    let path = Path::to("/containers")
-        .id(&id)
-        .query("v", true)
-        .query("force", true);
-    let removed = docker.engine.change(Method::DELETE, path, Body::None).await;
-    match removed {
-        Err(failure) if failure.is_no_such_container() => Ok(()),
-        Err(failure) => Err(docker.engine.explain(failure)),
-        Ok(_) => Ok(()),
+    match remove(docker, name, &id, true, true).await {
+        // One that is removed when it ends.
+        Err(error) if error.kind() == ToolErrorKind::NotFound => Ok(()),
+        removed => removed,
     }
-}
-
-async fn remove(docker: &Docker, path: Path, name: &ObjectName) -> Result<(), ToolError> {
-    let removed = docker
-        .engine
-        .change(Method::DELETE, path.id(name), Body::None)
-        .await;
-    removed.map_err(|failure| docker.engine.explain(failure))?;
-    Ok(())
 }

@@ -6,9 +6,9 @@ use mcp_core::tool::{Call, Effect, TaskSupport, Tool, ToolError, ToolErrorKind};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::compose;
 use super::get_container_logs::newest;
-use crate::Docker;
+use crate::compose;
+use crate::docker::Docker;
 use crate::name::ObjectName;
 
 /// Bytes of the program's output in an answer, which has it twice.

@@ -1,15 +1,13 @@
 //! `connect_network`.
 
-use http::Method;
+use bollard::models::{EndpointSettings, NetworkConnectRequest};
 use mcp_core::tool::{Call, Effect, Tool, ToolError};
 use schemars::JsonSchema;
 use serde::Deserialize;
-use serde_json::json;
 
 use super::done::Done;
-use super::networks;
-use crate::Docker;
-use crate::engine::{Asked, Body, Path};
+use crate::docker::Docker;
+use crate::engine::{Action, Kind};
 use crate::name::{ContainerName, ObjectName};
 use crate::policy::Wanted;
 
@@ -33,8 +31,8 @@ impl Tool for ConnectNetwork {
     type Output = Done;
 
     async fn call(self, docker: &Docker, _: &Call) -> Result<Done, ToolError> {
-        let container = docker.take(&self.container).await?;
-        let network = networks::inspect(docker, &self.network).await?;
+        let container = docker.mutable_container(&self.container).await?;
+        let network = docker.network(&self.network).await?;
         docker.policy.check_create(&Wanted {
             network: Some(&network.name),
             ..Wanted::default()
@@ -47,21 +45,22 @@ impl Tool for ConnectNetwork {
         {
             return Ok(Done::new(name, "connected").with_note("It was connected already."));
         }
-        let body = json!({
-            "Container": container.id,
-            "EndpointConfig": {"Aliases": self.aliases},
-        });
-        let path = Path::to("/networks").id(&self.network).then("/connect");
-        match docker
+        let request = NetworkConnectRequest {
+            container: container.id.clone(),
+            endpoint_config: Some(EndpointSettings {
+                aliases: Some(self.aliases.iter().map(ContainerName::to_string).collect()),
+                ..EndpointSettings::default()
+            }),
+        };
+        let id = self.network.to_string();
+        let action = Action::new("connect", Kind::Container, name)
+            .with_need(Kind::Network, self.network.as_str());
+        docker
             .engine
-            .change(Method::POST, path, Body::json(&body))
-            .await
-        {
-            Ok(_) => Ok(Done::new(name, "connected").with_note(format!("to `{}`", network.name))),
-            Err(failure) => {
-                let asked = Asked::Change("connect", name);
-                Err(networks::explain(docker, failure, &self.network, asked).await)
-            }
-        }
+            .change(action, |engine| async move {
+                engine.connect_network(&id, request).await
+            })
+            .await?;
+        Ok(Done::new(name, "connected").with_note(format!("to `{}`", network.name)))
     }
 }

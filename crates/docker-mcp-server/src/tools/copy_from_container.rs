@@ -4,15 +4,14 @@ use std::io::Read as _;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use bollard::query_parameters::DownloadFromContainerOptionsBuilder;
 use futures_util::StreamExt as _;
-use http::Method;
 use mcp_core::tool::{Bounded, Call, Effect, Tool, ToolError, ToolErrorKind};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::change;
-use crate::Docker;
-use crate::engine::{Asked, Body, Failure, Path};
+use crate::docker::Docker;
+use crate::engine::{Failure, Kind, within};
 use crate::name::ContainerName;
 
 /// Bytes of the file without `max_bytes`.
@@ -70,9 +69,9 @@ impl Tool for CopyFromContainer {
 
     async fn call(self, docker: &Docker, _: &Call) -> Result<File, ToolError> {
         check_path(&self.path)?;
-        let details = docker.look_at(&self.container).await?;
+        let details = docker.container(&self.container).await?;
         let limit = self.max_bytes.map_or(DEFAULT_BYTES, Bounded::get) as usize;
-        let id = change::id(&details)?;
+        let id = details.container_id()?;
         let mut file = File::default();
         // What it is shows only in the archive, and that of a directory is long.
         for most in [limit + OVERHEAD, DIRECTORY] {
@@ -194,11 +193,11 @@ pub(super) async fn archive(
     path: &str,
     limit: usize,
 ) -> Result<Vec<u8>, Failure> {
-    let path = Path::to("/containers")
-        .id(id)
-        .then("/archive")
-        .query("path", path);
-    let mut reply = docker.engine.follow(Method::GET, path, Body::None)?;
+    let options = DownloadFromContainerOptionsBuilder::new()
+        .path(path)
+        .build();
+    let streams = docker.engine.streams();
+    let mut reply = streams.download_from_container(id.as_str(), Some(options));
     let read = async {
         let mut bytes = Vec::new();
         while let Some(piece) = reply.next().await {
@@ -210,7 +209,7 @@ pub(super) async fn archive(
         }
         Ok(bytes)
     };
-    crate::engine::within(docker.engine.timeout(), read).await
+    within(docker.engine.timeout(), read).await
 }
 
 /// A failure to read or write `path`. The engine's words name paths of the host.
@@ -230,9 +229,9 @@ pub(super) async fn explain(
             return ToolError::new(ToolErrorKind::Conflict, text);
         }
     }
-    docker
-        .engine
-        .explain_about(failure, container, Asked::Read)
+    let (engine, kind) = (&docker.engine, Kind::Container);
+    engine
+        .explain_object(failure, kind, container.as_str())
         .await
 }
 

@@ -1,16 +1,17 @@
 //! `copy_to_container`.
 
+use std::time::Duration;
+
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use http::Method;
+use bollard::query_parameters::UploadToContainerOptionsBuilder;
 use mcp_core::tool::{Bounded, Call, Effect, Tool, ToolError};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::change;
 use super::copy_from_container::{archive, check_path, explain};
-use crate::Docker;
-use crate::engine::{Body, Failure, Path};
+use crate::docker::Docker;
+use crate::engine::Failure;
 use crate::name::ContainerName;
 
 /// Write a file into a container, whose directory must exist.
@@ -51,8 +52,8 @@ impl Tool for CopyToContainer {
         check_path(&self.path)?;
         let (directory, name) = self.split()?;
         let content = self.content()?;
-        let details = docker.take(&self.container).await?;
-        let id = change::id(&details)?;
+        let details = docker.mutable_container(&self.container).await?;
+        let id = details.container_id()?;
         let overwritten = match archive(docker, &id, &self.path, 512).await {
             Ok(_) => true,
             Err(Failure::Answered { status: 404, .. }) => false,
@@ -68,13 +69,17 @@ impl Tool for CopyToContainer {
                 .confirm(call, &loss, &self.path, self.confirm.as_deref())
                 .await?;
         }
-        let body = Body::Tar(self.tar(name, &content)?.into());
-        let path = Path::to("/containers").id(&id).then("/archive");
+        let archive = bollard::body_full(self.tar(name, &content)?.into());
         // A file must not take the place of a directory.
-        let path = path
-            .query("path", directory)
-            .query("noOverwriteDirNonDir", true);
-        match docker.engine.change(Method::PUT, path, body).await {
+        let options = UploadToContainerOptionsBuilder::new()
+            .path(directory)
+            .no_overwrite_dir_non_dir("true")
+            .build();
+        let upload = |engine: bollard::Docker| async move {
+            let upload = engine.upload_to_container(id.as_str(), Some(options), archive);
+            upload.await
+        };
+        match docker.engine.try_change(Duration::ZERO, upload).await {
             Ok(_) => Ok(Written {
                 container: details.display_name().to_owned(),
                 path: self.path,

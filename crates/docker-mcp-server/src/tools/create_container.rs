@@ -1,21 +1,20 @@
 //! `create_container`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
-use http::Method;
-use mcp_core::tool::{Bounded, Call, Effect, Tool, ToolError};
+use bollard::models::{ContainerCreateBody, HostConfig};
+use bollard::query_parameters::CreateContainerOptionsBuilder;
+use mcp_core::tool::{Call, Effect, Tool, ToolError};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
 
 use self::mount::Mount;
 use self::port::Port;
 use super::change::{self, Change};
-use super::short_id;
-use super::start_container::{self, known_cause};
-use super::update_container::nano_cpus;
-use crate::Docker;
-use crate::engine::{Asked, Body, Kind, Path};
+use super::limits::{Megabytes, RestartPolicy, memory_bytes, nano_cpus};
+use super::{ports, short_id, start_container};
+use crate::docker::Docker;
+use crate::engine::{Action, Kind};
 use crate::name::{ContainerName, ImageName};
 use crate::policy::{CREATED, Subject, Wanted};
 
@@ -53,7 +52,7 @@ pub(super) struct CreateContainer {
     network: Option<String>,
     restart: Option<RestartPolicy>,
     /// Memory limit in MiB.
-    memory_mb: Option<Bounded<6, 4_000_000>>,
+    memory_mb: Option<Megabytes>,
     /// CPU limit, as 0.5.
     cpus: Option<f64>,
     /// User or uid to run as.
@@ -76,16 +75,6 @@ pub(super) struct CreateContainer {
     pid: Option<String>,
     /// IPC namespace, as `host`.
     ipc: Option<String>,
-}
-
-/// When the engine starts a container again.
-#[derive(Clone, Copy, Debug, Deserialize, JsonSchema, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub(super) enum RestartPolicy {
-    No,
-    Always,
-    UnlessStopped,
-    OnFailure,
 }
 
 #[derive(Serialize, JsonSchema)]
@@ -116,25 +105,22 @@ impl Tool for CreateContainer {
     async fn call(self, docker: &Docker, _: &Call) -> Result<Created, ToolError> {
         self.check(docker)?;
         let engine = &docker.engine;
-        let mut path = Path::to("/containers/create");
-        if let Some(name) = &self.name {
-            path = path.query("name", name);
-        }
-        let body = Body::json(&self.body()?);
-        let receipt = match engine.change(Method::POST, path, body).await {
-            Ok(receipt) => receipt,
-            Err(failure) => {
-                let asked = Asked::Change("create", self.name());
-                let (kind, name) = (Kind::Image, self.image.as_str());
-                return Err(engine.explain_missing(failure, kind, name, asked).await);
-            }
+        let (body, options) = (self.body()?, CreateContainerOptionsBuilder::new());
+        let options = match &self.name {
+            Some(name) => options.name(name.as_str()),
+            None => options,
         };
+        let action = Action::new("create", Kind::Container, self.name())
+            .with_need(Kind::Image, self.image.as_str());
+        let receipt = engine
+            .change(action, |engine| async move {
+                engine.create_container(Some(options.build()), body).await
+            })
+            .await?;
         let mut redactor = docker.redactor();
-        let said = receipt["Warnings"].as_array().into_iter().flatten();
-        let said = said.filter_map(|line| Some(redactor.text(line.as_str()?)));
-        let warnings: Vec<String> = said.collect();
-        let id = receipt["Id"].as_str().unwrap_or_default();
-        let id = ContainerName::new(id)
+        let said = receipt.warnings.iter();
+        let warnings = said.map(|line| redactor.text(line)).collect();
+        let id = ContainerName::new(&receipt.id)
             .map_err(|_| ToolError::upstream("The Docker Engine gave the container no id."))?;
         let before = engine.inspect(&id).await?;
         let mut created = Created {
@@ -150,15 +136,8 @@ impl Tool for CreateContainer {
         if self.only_create {
             return Ok(created);
         }
-        if let Err(failure) = engine.start(&id).await {
-            let shown = ContainerName::new(before.display_name()).unwrap_or(id.clone());
-            let cause = match known_cause(&shown, &failure) {
-                Some(error) => error,
-                None => {
-                    let asked = Asked::Change("start", shown.as_str());
-                    engine.explain_about(failure, &shown, asked).await
-                }
-            };
+        let shown = ContainerName::new(before.display_name()).unwrap_or(id.clone());
+        if let Err(cause) = start_container::start(docker, &shown, &id).await {
             let text = format!(
                 "`{shown}` was created, and does not start. {} It is still there: remove_container \
                  removes it.",
@@ -167,7 +146,10 @@ impl Tool for CreateContainer {
             return Err(ToolError::new(cause.kind(), text));
         }
         let change = change::settle(docker, &before).await?;
-        created.ports = start_container::ports(docker, &id).await;
+        // Nothing where it cannot be told.
+        if let Ok(now) = engine.try_inspect(&id).await {
+            created.ports = ports::of_bindings(&now.network_settings.ports);
+        }
         Ok(created.after(change))
     }
 }
@@ -202,7 +184,7 @@ impl CreateContainer {
             capabilities: &self.cap_add,
             binds: self.mounts.iter().filter_map(Mount::host_path).collect(),
         })?;
-        docker.permit(&Subject::Container {
+        docker.policy.permit(&Subject::Container {
             name: self.name.as_ref().map_or("", ContainerName::as_str),
             image: self.image.as_str(),
             labels: &self.labels,
@@ -210,78 +192,47 @@ impl CreateContainer {
     }
 
     /// The engine's request (`POST /containers/create`).
-    fn body(&self) -> Result<Value, ToolError> {
-        let mut labels = self.labels.clone();
-        labels.insert(CREATED.to_owned(), "true".to_owned());
-        let env: Vec<String> = self
-            .env
-            .iter()
-            .map(|(key, value)| format!("{key}={value}"))
+    fn body(&self) -> Result<ContainerCreateBody, ToolError> {
+        let labels = self.labels.clone().into_iter();
+        let labels: HashMap<_, _> = labels
+            .chain([(CREATED.to_owned(), "true".to_owned())])
             .collect();
-        let mut host = json!({
-            "PortBindings": port::bindings(&self.ports),
-            "Binds": self.mounts,
-            "AutoRemove": self.auto_remove,
-            "Privileged": self.privileged,
-            "CapAdd": self.cap_add,
-        });
-        let optional = [
-            ("NetworkMode", self.network.clone().map(Value::from)),
-            ("PidMode", self.pid.clone().map(Value::from)),
-            ("IpcMode", self.ipc.clone().map(Value::from)),
-            (
-                "RestartPolicy",
-                self.restart.map(|policy| json!({"Name": policy.as_str()})),
-            ),
-            (
-                "Memory",
-                self.memory_mb
-                    .map(|memory| (u64::from(memory.get()) << 20).into()),
-            ),
-            (
-                "NanoCpus",
-                self.cpus.map(nano_cpus).transpose()?.map(Value::from),
-            ),
-        ];
-        for (key, value) in optional {
-            if let Some(value) = value {
-                host[key] = value;
-            }
-        }
-        let mut body = json!({
-            "Image": self.image,
-            "Env": env,
-            "Labels": labels,
-            "ExposedPorts": port::exposed(&self.ports),
-            "HostConfig": host,
-        });
-        let lists = [("Cmd", &self.command), ("Entrypoint", &self.entrypoint)];
-        for (key, list) in lists.into_iter().filter(|(_, list)| !list.is_empty()) {
-            body[key] = json!(list);
-        }
-        for (key, text) in [("User", &self.user), ("WorkingDir", &self.working_dir)] {
-            if let Some(text) = text {
-                body[key] = json!(text);
-            }
-        }
-        Ok(body)
-    }
-}
-
-impl RestartPolicy {
-    /// The engine's name for it.
-    pub(super) fn as_str(self) -> &'static str {
-        match self {
-            Self::No => "no",
-            Self::Always => "always",
-            Self::UnlessStopped => "unless-stopped",
-            Self::OnFailure => "on-failure",
-        }
+        let env = self.env.iter();
+        let env = env.map(|(key, value)| format!("{key}={value}"));
+        let given = |list: &[String]| (!list.is_empty()).then(|| list.to_vec());
+        let host = HostConfig {
+            port_bindings: Some(port::bindings(&self.ports)),
+            binds: Some(self.mounts.iter().map(Mount::to_string).collect()),
+            auto_remove: Some(self.auto_remove),
+            privileged: Some(self.privileged),
+            cap_add: Some(self.cap_add.clone()),
+            network_mode: self.network.clone(),
+            pid_mode: self.pid.clone(),
+            ipc_mode: self.ipc.clone(),
+            restart_policy: self.restart.map(Into::into),
+            memory: self.memory_mb.map(memory_bytes),
+            nano_cpus: self.cpus.map(nano_cpus).transpose()?,
+            ..HostConfig::default()
+        };
+        Ok(ContainerCreateBody {
+            image: Some(self.image.to_string()),
+            env: Some(env.collect()),
+            labels: Some(labels),
+            exposed_ports: Some(port::exposed(&self.ports)),
+            cmd: given(&self.command),
+            entrypoint: given(&self.entrypoint),
+            user: self.user.clone(),
+            working_dir: self.working_dir.clone(),
+            host_config: Some(host),
+            ..ContainerCreateBody::default()
+        })
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     #[test]
@@ -289,10 +240,8 @@ mod tests {
         let asked = r#"{"image":"busybox","command":["sleep","1"],"env":{"A":"b=c"},
             "ports":["127.0.0.1:8080:80"],"mounts":["data:/data:ro"],"memory_mb":64,"cpus":0.5,
             "restart":"unless-stopped"}"#;
-        let body = serde_json::from_str::<CreateContainer>(asked)
-            .unwrap()
-            .body()
-            .unwrap();
+        let tool: CreateContainer = serde_json::from_str(asked).unwrap();
+        let body = serde_json::to_value(tool.body().unwrap()).unwrap();
         assert_eq!(body["Env"], json!(["A=b=c"]));
         assert_eq!(body["Labels"][CREATED], "true");
         let host = &body["HostConfig"];

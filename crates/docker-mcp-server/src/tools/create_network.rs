@@ -2,18 +2,16 @@
 
 use std::collections::BTreeMap;
 
-use http::Method;
 use mcp_core::tool::{Call, Effect, Tool, ToolError, ToolErrorKind};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
 
 use super::done::Done;
-use super::networks;
-use crate::Docker;
-use crate::engine::{Asked, Body, Failure, Path};
+use crate::docker::Docker;
+use crate::engine::{Action, Failure, Kind, Path};
 use crate::name::ObjectName;
-use crate::policy::{CREATED, Subject};
+use crate::policy::CREATED;
 
 /// Create a bridge network, in which containers find each other by name.
 #[derive(Deserialize, JsonSchema)]
@@ -38,10 +36,7 @@ impl Tool for CreateNetwork {
     type Output = Done;
 
     async fn call(self, docker: &Docker, _: &Call) -> Result<Done, ToolError> {
-        docker.permit(&Subject::Object {
-            name: self.network.as_str(),
-            labels: &self.labels,
-        })?;
+        docker.permit_object(&self.network, &self.labels)?;
         let mut labels = self.labels.clone();
         labels.insert(CREATED.to_owned(), "true".to_owned());
         let mut body = json!({
@@ -55,11 +50,7 @@ impl Tool for CreateNetwork {
             body["IPAM"] = json!({"Config": [{"Subnet": subnet}]});
         }
         let path = Path::to("/networks/create");
-        match docker
-            .engine
-            .change(Method::POST, path, Body::json(&body))
-            .await
-        {
+        match docker.engine.try_post(path, &body).await {
             Ok(_) => Ok(Done::new(&self.network, "created")),
             Err(Failure::Answered {
                 status: 403 | 409,
@@ -69,8 +60,8 @@ impl Tool for CreateNetwork {
                 Err(ToolError::new(ToolErrorKind::Conflict, text))
             }
             Err(failure) => {
-                let asked = Asked::Change("create", self.network.as_str());
-                Err(networks::explain(docker, failure, &self.network, asked).await)
+                let action = Action::new("create", Kind::Network, self.network.as_str());
+                Err(docker.engine.explain_action(failure, action).await)
             }
         }
     }

@@ -1,19 +1,17 @@
 //! `create_volume`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
-use http::Method;
+use bollard::models::VolumeCreateRequest;
 use mcp_core::tool::{Call, Effect, Tool, ToolError};
 use schemars::JsonSchema;
 use serde::Deserialize;
-use serde_json::json;
 
 use super::done::Done;
-use super::volumes;
-use crate::Docker;
-use crate::engine::{Asked, Body, Failure, Path};
+use crate::docker::Docker;
+use crate::engine::{Action, Failure, Kind, Path};
 use crate::name::ObjectName;
-use crate::policy::{CREATED, Subject};
+use crate::policy::CREATED;
 
 /// Create an empty volume. One that exists stays as it is.
 #[derive(Deserialize, JsonSchema)]
@@ -33,14 +31,10 @@ impl Tool for CreateVolume {
     type Output = Done;
 
     async fn call(self, docker: &Docker, _: &Call) -> Result<Done, ToolError> {
-        docker.permit(&Subject::Object {
-            name: self.volume.as_str(),
-            labels: &self.labels,
-        })?;
-        // Driver options could mount any path of the host, so there are none.
+        docker.permit_object(&self.volume, &self.labels)?;
         let existing = docker
             .engine
-            .read_json(Path::to("/volumes").id(&self.volume))
+            .try_get(Path::to("/volumes").id(&self.volume))
             .await;
         match existing {
             Ok(serde_json::Value::Object(_)) => {
@@ -49,20 +43,22 @@ impl Tool for CreateVolume {
             Err(Failure::Answered { status: 404, .. }) | Ok(_) => {}
             Err(failure) => return Err(docker.engine.explain(failure)),
         }
-        let mut labels = self.labels.clone();
+        let mut labels: HashMap<String, String> = self.labels.into_iter().collect();
         labels.insert(CREATED.to_owned(), "true".to_owned());
-        let body = json!({"Name": self.volume, "Driver": "local", "Labels": labels});
-        let path = Path::to("/volumes/create");
-        match docker
+        let request = VolumeCreateRequest {
+            name: Some(self.volume.to_string()),
+            driver: Some("local".to_owned()),
+            labels: Some(labels),
+            // Driver options could mount any path of the host, so there are none.
+            ..VolumeCreateRequest::default()
+        };
+        let action = Action::new("create", Kind::Volume, self.volume.as_str());
+        docker
             .engine
-            .change(Method::POST, path, Body::json(&body))
-            .await
-        {
-            Ok(_) => Ok(Done::new(&self.volume, "created")),
-            Err(failure) => {
-                let asked = Asked::Change("create", self.volume.as_str());
-                Err(volumes::explain(docker, failure, &self.volume, asked).await)
-            }
-        }
+            .change(action, |engine| async move {
+                engine.create_volume(request).await
+            })
+            .await?;
+        Ok(Done::new(&self.volume, "created"))
     }
 }

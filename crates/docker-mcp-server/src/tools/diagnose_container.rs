@@ -4,8 +4,8 @@ use mcp_core::tool::{Call, Effect, Tool, ToolError};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use crate::Docker;
 use crate::diagnose::{self, Diagnosis};
+use crate::docker::Docker;
 use crate::name::ContainerName;
 
 /// Why a container does not run or is not well: cause, evidence, next steps.

@@ -1,15 +1,13 @@
 //! `disconnect_network`.
 
-use http::Method;
+use bollard::models::NetworkDisconnectRequest;
 use mcp_core::tool::{Call, Effect, Tool, ToolError};
 use schemars::JsonSchema;
 use serde::Deserialize;
-use serde_json::json;
 
 use super::done::Done;
-use super::networks;
-use crate::Docker;
-use crate::engine::{Asked, Body, Path};
+use crate::docker::Docker;
+use crate::engine::{Action, Kind};
 use crate::name::{ContainerName, ObjectName};
 
 /// Take a container out of a network; its connections there break.
@@ -31,8 +29,8 @@ impl Tool for DisconnectNetwork {
     type Output = Done;
 
     async fn call(self, docker: &Docker, call: &Call) -> Result<Done, ToolError> {
-        let container = docker.take(&self.container).await?;
-        let network = networks::inspect(docker, &self.network).await?;
+        let container = docker.mutable_container(&self.container).await?;
+        let network = docker.network(&self.network).await?;
         let name = container.display_name();
         if !container
             .network_settings
@@ -48,18 +46,19 @@ impl Tool for DisconnectNetwork {
         docker
             .confirm(call, &loss, name, self.confirm.as_deref())
             .await?;
-        let body = json!({"Container": container.id, "Force": false});
-        let path = Path::to("/networks").id(&self.network).then("/disconnect");
-        match docker
+        let request = NetworkDisconnectRequest {
+            container: container.id.clone(),
+            force: Some(false),
+        };
+        let id = self.network.to_string();
+        let action = Action::new("disconnect", Kind::Container, name)
+            .with_need(Kind::Network, self.network.as_str());
+        docker
             .engine
-            .change(Method::POST, path, Body::json(&body))
-            .await
-        {
-            Ok(_) => Ok(Done::new(name, "disconnected").with_note(loss)),
-            Err(failure) => {
-                let asked = Asked::Change("disconnect", name);
-                Err(networks::explain(docker, failure, &self.network, asked).await)
-            }
-        }
+            .change(action, |engine| async move {
+                engine.disconnect_network(&id, request).await
+            })
+            .await?;
+        Ok(Done::new(name, "disconnected").with_note(loss))
     }
 }

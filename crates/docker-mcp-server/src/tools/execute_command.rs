@@ -11,9 +11,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use self::process::{Command, End, Process};
-use super::change;
 use super::wait_container::cancelled;
-use crate::Docker;
+use crate::docker::Docker;
+use crate::engine::{Action, Kind};
 use crate::name::ContainerName;
 
 /// Seconds without `timeout_seconds`.
@@ -81,7 +81,7 @@ impl Tool for ExecuteCommand {
         docker.policy.exec()?;
         docker.policy.destructive()?;
         let command = self.command()?;
-        let details = docker.take(&self.container).await?;
+        let details = docker.mutable_container(&self.container).await?;
         let name = details.display_name().to_owned();
         if details.state.status != "running" {
             let text = format!(
@@ -90,20 +90,15 @@ impl Tool for ExecuteCommand {
             );
             return Err(ToolError::new(ToolErrorKind::Conflict, text));
         }
-        let id = change::id(&details)?;
+        let id = details.container_id()?;
         let seconds = self.timeout_seconds.map_or(DEFAULT_SECONDS, Bounded::get);
         let limit = Duration::from_secs(seconds.into());
         let room = self.max_bytes.map_or(DEFAULT_BYTES, Bounded::get) as usize;
-        let explain = async |failure| {
-            let asked = crate::engine::Asked::Change("run a command in", &name);
-            docker
-                .engine
-                .explain_about(failure, &self.container, asked)
-                .await
-        };
+        let action = Action::new("run a command in", Kind::Container, &name)
+            .with_need(Kind::Container, self.container.as_str());
         let mut process = match Process::start(&docker.engine, &id, &command).await {
             Ok(process) => process,
-            Err(failure) => return Err(explain(failure).await),
+            Err(failure) => return Err(docker.engine.explain_action(failure, action).await),
         };
         let end = tokio::select! {
             end = process.end(limit, room) => end,
@@ -112,11 +107,10 @@ impl Tool for ExecuteCommand {
                 return Err(cancelled());
             }
         };
-        let end = match end {
-            Ok(end) => end,
-            Err(failure) => return Err(explain(failure).await),
-        };
-        Ok(self.report(docker, name, end, seconds))
+        match end {
+            Ok(end) => Ok(self.report(docker, name.clone(), end, seconds)),
+            Err(failure) => Err(docker.engine.explain_action(failure, action).await),
+        }
     }
 }
 

@@ -8,10 +8,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
 
-use super::change;
 use super::get_container_logs::{explain, newest};
 use super::wait_container::cancelled;
-use crate::Docker;
+use crate::docker::Docker;
 use crate::engine::LogQuery;
 use crate::log::{Frames, Pattern, Tail};
 use crate::name::ContainerName;
@@ -62,7 +61,7 @@ impl Tool for FollowContainerLogs {
     type Output = Followed;
 
     async fn call(self, docker: &Docker, call: &Call) -> Result<Followed, ToolError> {
-        let details = docker.look_at(&self.container).await?;
+        let details = docker.container(&self.container).await?;
         let query = LogQuery {
             stdout: true,
             stderr: true,
@@ -70,10 +69,7 @@ impl Tool for FollowContainerLogs {
             follow: true,
             ..LogQuery::default()
         };
-        let mut reply = match docker.engine.logs(&change::id(&details)?, &query) {
-            Ok(reply) => reply,
-            Err(failure) => return Err(explain(docker, failure, &self.container).await),
-        };
+        let mut reply = docker.engine.logs(&details.container_id()?, &query);
         let seconds = self.seconds.map_or(DEFAULT_SECONDS, Bounded::get);
         let (begin, limit) = (Instant::now(), Duration::from_secs(seconds.into()));
         let mut frames = Frames::new(details.config.tty);
@@ -90,8 +86,8 @@ impl Tool for FollowContainerLogs {
             let piece = match piece {
                 None => break "ended",
                 Some(Ok(piece)) => piece,
-                Some(Err(error)) => {
-                    return Err(explain(docker, error.into(), &self.container).await);
+                Some(Err(failure)) => {
+                    return Err(explain(docker, failure, &self.container).await);
                 }
             };
             let pushed = frames.push(&piece, |part| tail.push(part));

@@ -7,9 +7,9 @@ use mcp_core::tool::{Bounded, Call, Effect, Tool, ToolError};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::compose;
 use super::get_container_logs::{keeping, newest};
-use crate::Docker;
+use crate::compose;
+use crate::docker::Docker;
 use crate::engine::{LogQuery, Summary};
 use crate::log::{self, Pattern};
 use crate::name::{ContainerName, ObjectName};
@@ -85,7 +85,7 @@ impl Tool for GetComposeLogs {
         let logs: Vec<_> = stream::iter(containers)
             .map(|container| async move {
                 let log = this.read(docker, &container).await;
-                (compose::name(&container).to_owned(), log)
+                (container.display_name().to_owned(), log)
             })
             .buffered(AT_ONCE)
             .collect()

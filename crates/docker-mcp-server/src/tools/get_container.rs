@@ -1,6 +1,6 @@
 //! `get_container`.
 
-mod inside;
+mod activity;
 
 use std::collections::BTreeMap;
 
@@ -8,9 +8,11 @@ use mcp_core::tool::{Call, Effect, Tool, ToolError};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{exit, ports, short_id};
-use crate::Docker;
+use super::{ports, short_id};
+use crate::compose;
+use crate::docker::Docker;
 use crate::engine::{Details, Health, HostConfig, Mount, State};
+use crate::exit_code;
 use crate::name::ContainerName;
 use crate::redact::Redactor;
 
@@ -147,14 +149,14 @@ impl Tool for GetContainer {
     type Output = Container;
 
     async fn call(self, docker: &Docker, _: &Call) -> Result<Container, ToolError> {
-        let details = docker.look_at(&self.container).await?;
+        let details = docker.container(&self.container).await?;
         let mut redactor = docker.redactor();
         let mut container = Container::new(&details, &self, &mut redactor);
         if self.sections.contains(&Section::Processes) && details.state.is_alive() {
-            container.processes = Some(inside::processes(docker, &details, &mut redactor).await?);
+            container.processes = Some(activity::processes(docker, &details, &mut redactor).await?);
         }
         if self.sections.contains(&Section::Changes) {
-            container.changes = Some(inside::changes(docker, &details, &mut redactor).await?);
+            container.changes = Some(activity::changes(docker, &details, &mut redactor).await?);
         }
         container.redacted = redactor.hidden();
         Ok(container)
@@ -202,8 +204,8 @@ impl Container {
             user: shown(Section::Command, text(&config.user)),
             env,
             labels,
-            compose_project: label("com.docker.compose.project").map(|name| text(name)),
-            compose_service: label("com.docker.compose.service").map(|name| text(name)),
+            compose_project: label(compose::PROJECT).map(|name| text(name)),
+            compose_service: label(compose::SERVICE).map(|name| text(name)),
             mounts: wants(Section::Mounts).then(|| {
                 let mounts = details.mounts.iter().take(MAX_ITEMS);
                 mounts.map(|at| mount(at, text)).collect()
@@ -234,7 +236,7 @@ impl StateView {
             finished_at: time(&state.finished_at),
             exit_code: ended.then_some(state.exit_code),
             exit_meaning: ended
-                .then(|| exit::meaning(state.exit_code, state.oom_killed).into_owned()),
+                .then(|| exit_code::meaning(state.exit_code, state.oom_killed).into_owned()),
             oom_killed: state.oom_killed,
             error: text(&state.error),
             restart_count: details.restart_count,

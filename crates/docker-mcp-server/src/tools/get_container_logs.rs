@@ -6,8 +6,8 @@ use mcp_core::tool::{Bounded, Call, Effect, Tool, ToolError, ToolErrorKind};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::Docker;
-use crate::engine::{Asked, Failure, LogQuery};
+use crate::docker::Docker;
+use crate::engine::{Failure, Kind, LogQuery};
 use crate::log::{self, Keep, Log, Pattern};
 use crate::name::ContainerName;
 use crate::when::Since;
@@ -71,7 +71,7 @@ impl Tool for GetContainerLogs {
 
     async fn call(self, docker: &Docker, _: &Call) -> Result<ContainerLog, ToolError> {
         let engine = &docker.engine;
-        let details = docker.look_at(&self.container).await?;
+        let details = docker.container(&self.container).await?;
         if details.host_config.log_config.driver == "none" {
             return Err(unreadable(&self.container));
         }
@@ -164,8 +164,10 @@ pub(super) async fn explain(
             unreadable(container)
         }
         failure => {
-            let engine = &docker.engine;
-            engine.explain_about(failure, container, Asked::Read).await
+            let (engine, kind) = (&docker.engine, Kind::Container);
+            engine
+                .explain_object(failure, kind, container.as_str())
+                .await
         }
     }
 }

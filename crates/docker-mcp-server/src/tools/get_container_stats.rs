@@ -5,8 +5,8 @@ use mcp_core::tool::{Call, Effect, Tool, ToolError, ToolErrorKind};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{change, fit};
-use crate::Docker;
+use super::fit;
+use crate::docker::Docker;
 use crate::engine::Engine;
 use crate::name::ContainerName;
 use crate::stats::{self, Counters, Usage};
@@ -57,12 +57,12 @@ impl Tool for GetContainerStats {
     async fn call(self, docker: &Docker, _: &Call) -> Result<Stats, ToolError> {
         let wanted = match &self.container {
             Some(container) => {
-                let details = docker.look_at(container).await?;
+                let details = docker.container(container).await?;
                 if !details.state.is_alive() {
                     let text = format!("`{}` does not run.", details.display_name());
                     return Err(ToolError::new(ToolErrorKind::Conflict, text));
                 }
-                vec![(change::id(&details)?, details.display_name().to_owned())]
+                vec![(details.container_id()?, details.display_name().to_owned())]
             }
             None => running(docker).await?,
         };
@@ -92,11 +92,10 @@ impl Tool for GetContainerStats {
 }
 
 async fn running(docker: &Docker) -> Result<Vec<(ContainerName, String)>, ToolError> {
-    let listed = docker.list(false).await?;
+    let listed = docker.containers(false).await?;
     let named = listed.iter().filter_map(|container| {
         let id = ContainerName::new(&container.id).ok()?;
-        let name = container.names.first()?.trim_start_matches('/');
-        Some((id, name.to_owned()))
+        Some((id, container.display_name().to_owned()))
     });
     Ok(named.collect())
 }

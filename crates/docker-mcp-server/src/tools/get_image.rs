@@ -8,10 +8,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::{fit, short_id};
-use crate::Docker;
-use crate::engine::{Asked, Kind, Path};
+use crate::docker::Docker;
 use crate::name::ImageName;
-use crate::policy::Subject;
 use crate::when::rfc3339;
 
 /// Bytes of history in an answer, which has it twice.
@@ -64,41 +62,6 @@ struct Layer {
     command: String,
 }
 
-#[derive(Default, Deserialize)]
-#[serde(default, rename_all = "PascalCase")]
-pub(super) struct Details {
-    pub(super) id: String,
-    pub(super) repo_tags: Vec<String>,
-    repo_digests: Vec<String>,
-    created: String,
-    pub(super) size: i64,
-    os: String,
-    architecture: String,
-    pub(super) config: Config,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default, rename_all = "PascalCase")]
-pub(super) struct Config {
-    user: String,
-    working_dir: String,
-    entrypoint: Vec<String>,
-    cmd: Vec<String>,
-    env: Vec<String>,
-    exposed_ports: BTreeMap<String, Value>,
-    volumes: BTreeMap<String, Value>,
-    pub(super) labels: BTreeMap<String, String>,
-    healthcheck: Option<Value>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default, rename_all = "PascalCase")]
-struct Past {
-    created: i64,
-    created_by: String,
-    size: i64,
-}
-
 impl Tool for GetImage {
     const NAME: &'static str = "get_image";
     const EFFECT: Effect = Effect::ReadOnly;
@@ -106,10 +69,12 @@ impl Tool for GetImage {
     type Output = ImageView;
 
     async fn call(self, docker: &Docker, _: &Call) -> Result<ImageView, ToolError> {
-        let details = inspect(docker, &self.image).await?;
-        let path = Path::to("/images").id(&self.image).then("/history");
-        let history: Result<Vec<Past>, _> = docker.engine.read_json(path).await;
-        let history = history.map_err(|failure| docker.engine.explain(failure))?;
+        let details = docker.image(&self.image).await?;
+        let name = self.image.to_string();
+        let history = docker
+            .engine
+            .call(|engine| async move { engine.image_history(&name).await })
+            .await?;
         let mut redactor = docker.redactor();
         let config = &details.config;
         let layers = history.iter().map(|past| Layer {
@@ -134,7 +99,7 @@ impl Tool for GetImage {
         let keys = |map: &BTreeMap<String, Value>| map.keys().take(MAX_ITEMS).cloned().collect();
         let first = |list: &[String]| list.iter().take(MAX_ITEMS).cloned().collect();
         Ok(ImageView {
-            id: short_id(details.id.trim_start_matches("sha256:")).to_owned(),
+            id: short_id(&details.id).to_owned(),
             tags: first(&details.repo_tags),
             digests: first(&details.repo_digests),
             created: details.created.clone(),
@@ -157,27 +122,6 @@ impl Tool for GetImage {
             redacted: redactor.hidden(),
         })
     }
-}
-
-/// The details of an image that the rules leave in sight.
-pub(super) async fn inspect(docker: &Docker, image: &ImageName) -> Result<Details, ToolError> {
-    docker.permit(&Subject::Image(image.as_str()))?;
-    let path = Path::to("/images").id(image).then("/json");
-    let details: Details = match docker.engine.read_json(path).await {
-        Ok(details) => details,
-        Err(failure) => {
-            let (kind, name) = (Kind::Image, image.as_str());
-            let engine = &docker.engine;
-            return Err(engine
-                .explain_missing(failure, kind, name, Asked::Read)
-                .await);
-        }
-    };
-    // An id must not be the way around a rule about names.
-    for tag in &details.repo_tags {
-        docker.permit(&Subject::Image(tag))?;
-    }
-    Ok(details)
 }
 
 /// What the builder was told, without its own words.

@@ -6,11 +6,11 @@ use mcp_core::tool::{Call, Effect, Tool, ToolError};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::Docker;
+use crate::docker::Docker;
 use crate::engine::Path;
 
 /// How long adding up what is on the disk may take: the engine looks at every file.
-const PATIENCE: Duration = Duration::from_secs(25);
+const DISK_USAGE_TIMEOUT: Duration = Duration::from_secs(25);
 
 /// The engine, its host, and on request what takes up its disk.
 #[derive(Deserialize, JsonSchema)]
@@ -120,22 +120,15 @@ impl Tool for GetSystemInfo {
     type Output = System;
 
     async fn call(self, docker: &Docker, _: &Call) -> Result<System, ToolError> {
-        #[derive(Default, Deserialize)]
-        #[serde(default, rename_all = "PascalCase")]
-        struct Version {
-            api_version: String,
-        }
         let engine = &docker.engine;
-        let explain = |failure| engine.explain(failure);
-        let info: Info = engine.read_json(Path::to("/info")).await.map_err(explain)?;
-        let version: Version = engine
-            .read_json(Path::to("/version"))
-            .await
-            .map_err(explain)?;
+        let info: Info = engine.get(Path::to("/info")).await?;
+        let version = engine
+            .call(|engine| async move { engine.version().await })
+            .await?;
         let disk = match self.disk_usage {
             true => {
-                let read = engine.read_json_within(PATIENCE, Path::to("/system/df"));
-                Some(Disk::of(&read.await.map_err(explain)?))
+                let usage = engine.get_within(DISK_USAGE_TIMEOUT, Path::to("/system/df"));
+                Some(Disk::new(&usage.await?))
             }
             false => None,
         };
@@ -143,7 +136,7 @@ impl Tool for GetSystemInfo {
         let mut text = |text: &str| redactor.text(text);
         Ok(System {
             engine_version: text(&info.server_version),
-            api_version: text(&version.api_version),
+            api_version: text(&version.api_version.unwrap_or_default()),
             name: text(&info.name),
             os: text(&info.operating_system),
             kernel: text(&info.kernel_version),
@@ -170,7 +163,7 @@ impl Tool for GetSystemInfo {
 }
 
 impl Disk {
-    fn of(usage: &Usage) -> Self {
+    fn new(usage: &Usage) -> Self {
         // A size that the engine did not count is -1.
         let share = |list: &[Used], is_used: fn(&Used) -> bool, size: fn(&Used) -> i64| {
             let sum = |wanted: &dyn Fn(&&Used) -> bool| -> i64 {

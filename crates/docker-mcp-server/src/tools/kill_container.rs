@@ -1,13 +1,13 @@
 //! `kill_container`.
 
-use http::Method;
+use bollard::query_parameters::KillContainerOptionsBuilder;
 use mcp_core::tool::{Call, Effect, Tool, ToolError, ToolErrorKind};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::change::{self, Change};
-use crate::Docker;
-use crate::engine::Path;
+use crate::docker::Docker;
+use crate::engine::{Action, Kind};
 use crate::name::ContainerName;
 
 /// Send a signal to a container's main process, at once and without a grace period.
@@ -43,7 +43,7 @@ impl Tool for KillContainer {
     type Output = Change;
 
     async fn call(self, docker: &Docker, call: &Call) -> Result<Change, ToolError> {
-        let before = docker.take(&self.container).await?;
+        let before = docker.mutable_container(&self.container).await?;
         let name = before.display_name();
         if !before.state.is_alive() {
             return Err(ToolError::new(
@@ -60,11 +60,15 @@ impl Tool for KillContainer {
         } else {
             docker.policy.destructive()?;
         }
-        let path = Path::to("/containers")
-            .id(&change::id(&before)?)
-            .then("/kill")
-            .query("signal", &signal);
-        change::make(docker, "kill", &self.container, Method::POST, path).await?;
+        let id = before.container_id()?;
+        let options = KillContainerOptionsBuilder::new().signal(&signal).build();
+        let action = Action::new("kill", Kind::Container, self.container.as_str());
+        docker
+            .engine
+            .change(action, |engine| async move {
+                engine.kill_container(id.as_str(), Some(options)).await
+            })
+            .await?;
         change::compare(docker, &before).await
     }
 }

@@ -5,8 +5,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::list_containers::health;
-use super::{compose, fit, ports};
-use crate::Docker;
+use super::{fit, ports};
+use crate::compose;
+use crate::docker::Docker;
 use crate::engine::Summary;
 use crate::name::ObjectName;
 use crate::redact::Redactor;
@@ -118,7 +119,7 @@ impl Project {
                 .iter()
                 .map(|container| Service {
                     service: redactor.text(compose::service(container)),
-                    container: redactor.text(compose::name(container)),
+                    container: redactor.text(container.display_name()),
                     state: redactor.text(&container.state),
                     status: redactor.text(&container.status),
                     health: health(&container.status),

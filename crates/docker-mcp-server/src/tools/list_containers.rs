@@ -4,8 +4,9 @@ use mcp_core::tool::{Bounded, Call, Effect, Tool, ToolError};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{compose, ports, short_id};
-use crate::Docker;
+use super::{ports, short_id};
+use crate::compose;
+use crate::docker::Docker;
 use crate::engine::Summary;
 use crate::redact::Redactor;
 use crate::when::rfc3339;
@@ -92,7 +93,7 @@ impl Tool for ListContainers {
 
     async fn call(self, docker: &Docker, _: &Call) -> Result<Containers, ToolError> {
         let all = self.all || self.state.is_some();
-        let listed = docker.list(all).await?;
+        let listed = docker.containers(all).await?;
         Ok(self.select(listed, docker.redactor()))
     }
 }
@@ -182,8 +183,8 @@ impl Row {
             status: text(&container.status),
             health: health(&container.status),
             ports: ports::of_summary(&container.ports),
-            compose_project: label("com.docker.compose.project").map(|name| text(name)),
-            compose_service: label("com.docker.compose.service").map(|name| text(name)),
+            compose_project: label(compose::PROJECT).map(|name| text(name)),
+            compose_service: label(compose::SERVICE).map(|name| text(name)),
             created: rfc3339(container.created),
         }
     }

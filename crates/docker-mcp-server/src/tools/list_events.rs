@@ -3,16 +3,13 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use http::Method;
 use mcp_core::tool::{Bounded, Call, Effect, Tool, ToolError};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::json;
 
-use super::{fit, short_id};
-use crate::Docker;
-use crate::engine::{Body, Lines, Path, within};
-use crate::policy::Subject;
+use super::fit;
+use crate::docker::Docker;
+use crate::engine::{Event, within};
 use crate::when::{Since, rfc3339};
 
 /// Seconds before now, without `since`.
@@ -77,26 +74,6 @@ struct Row {
     details: BTreeMap<String, String>,
 }
 
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct Event {
-    #[serde(rename = "Type")]
-    kind: String,
-    #[serde(rename = "Action")]
-    action: String,
-    #[serde(rename = "Actor")]
-    actor: Actor,
-    time: i64,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default, rename_all = "PascalCase")]
-struct Actor {
-    #[serde(rename = "ID")]
-    id: String,
-    attributes: BTreeMap<String, String>,
-}
-
 impl Tool for ListEvents {
     const NAME: &'static str = "list_events";
     const EFFECT: Effect = Effect::ReadOnly;
@@ -118,17 +95,12 @@ impl Tool for ListEvents {
             .since
             .unwrap_or(Since::Ago(DEFAULT_AGE))
             .unix_seconds(now);
-        let mut path = Path::to("/events")
-            .query("since", since)
-            .query("until", until);
-        if let Some(kind) = self.kind {
-            path = path.query("filters", json!({"type": [kind]}));
-        }
+        let kind = self.kind.map(|kind| format!("{kind:?}").to_lowercase());
         let limit = self.limit.map_or(DEFAULT_ROWS, Bounded::get) as usize;
         let (mut rows, mut dropped) = (VecDeque::new(), 0);
         let read = async {
-            let mut lines = Lines::new(engine.follow(Method::GET, path, Body::None)?);
-            while let Some(event) = lines.next::<Event>().await? {
+            let mut events = engine.history(since, &until, kind.as_deref());
+            while let Some(event) = events.next().await? {
                 if !self.wants(docker, &event) {
                     continue;
                 }
@@ -152,7 +124,7 @@ impl Tool for ListEvents {
             details: TOLD
                 .iter()
                 .filter_map(|key| {
-                    let value = event.actor.attributes.get(*key)?;
+                    let value = event.attribute(key)?;
                     Some(((*key).to_owned(), redactor.value(key, value)))
                 })
                 .collect(),
@@ -169,39 +141,8 @@ impl Tool for ListEvents {
 
 impl ListEvents {
     fn wants(&self, docker: &Docker, event: &Event) -> bool {
-        // A health check alone makes three of them every time, with its command line.
-        if event.action.starts_with("exec_") {
-            return false;
-        }
         let part = self.name.as_deref();
         let named = part.is_none_or(|part| event.name().contains(part));
-        named && docker.policy.permits(&event.subject())
-    }
-}
-
-impl Event {
-    fn name(&self) -> &str {
-        let name = self.actor.attributes.get("name").map(String::as_str);
-        name.unwrap_or_else(|| match self.kind.as_str() {
-            "container" => short_id(&self.actor.id),
-            _ => &self.actor.id,
-        })
-    }
-
-    /// The attributes of a container are its labels too.
-    fn subject(&self) -> Subject<'_> {
-        let labels = &self.actor.attributes;
-        match &*self.kind {
-            "container" => Subject::Container {
-                name: self.name(),
-                image: labels.get("image").map_or("", String::as_str),
-                labels,
-            },
-            "image" => Subject::Image(self.name()),
-            _ => Subject::Object {
-                name: self.name(),
-                labels,
-            },
-        }
+        named && docker.shows(event)
     }
 }

@@ -6,10 +6,9 @@ use mcp_core::tool::{Call, Effect, Tool, ToolError};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::networks::{self, Network};
 use super::{fit, short_id};
-use crate::Docker;
-use crate::engine::Path;
+use crate::docker::Docker;
+use crate::engine::Network;
 use crate::name::ObjectName;
 use crate::redact::Redactor;
 
@@ -58,7 +57,7 @@ impl Tool for ListNetworks {
     async fn call(self, docker: &Docker, _: &Call) -> Result<Networks, ToolError> {
         let mut redactor = docker.redactor();
         if let Some(name) = &self.network {
-            let network = networks::inspect(docker, name).await?;
+            let network = docker.network(name).await?;
             let containers = network.containers.values();
             let containers = containers
                 .map(|at| (redactor.text(&at.name), at.ip_address.clone()))
@@ -70,10 +69,7 @@ impl Tool for ListNetworks {
                 omitted: None,
             });
         }
-        let listed = docker.engine.read_json(Path::to("/networks")).await;
-        let mut listed: Vec<Network> = listed.map_err(|failure| docker.engine.explain(failure))?;
-        listed.retain(|network| docker.policy.permits(&network.subject()));
-        listed.sort_by(|a, b| a.name.cmp(&b.name).then_with(|| a.id.cmp(&b.id)));
+        let listed = docker.networks().await?;
         let rows = listed
             .iter()
             .map(|network| Row::new(network, &mut redactor));

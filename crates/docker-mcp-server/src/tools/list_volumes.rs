@@ -6,8 +6,8 @@ use mcp_core::tool::{Call, Effect, Tool, ToolError};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{fit, volumes};
-use crate::Docker;
+use super::fit;
+use crate::docker::Docker;
 use crate::engine::is_anonymous;
 use crate::name::ObjectName;
 
@@ -57,10 +57,10 @@ impl Tool for ListVolumes {
 
     async fn call(self, docker: &Docker, _: &Call) -> Result<Volumes, ToolError> {
         let listed = match &self.volume {
-            Some(name) => vec![volumes::inspect(docker, name).await?],
-            None => volumes::list(docker).await?,
+            Some(name) => vec![docker.volume(name).await?],
+            None => docker.volumes().await?,
         };
-        let mut users = volumes::users(docker).await?;
+        let mut users = docker.users_of_volumes().await?;
         let mut redactor = docker.redactor();
         let rows = listed.into_iter().filter_map(|volume| {
             let used_by = users.remove(&volume.name).unwrap_or_default();

@@ -2,7 +2,6 @@
 
 mod build_image;
 mod change;
-mod compose;
 mod compose_down;
 mod compose_up;
 mod connect_network;
@@ -15,7 +14,6 @@ mod diagnose_container;
 mod disconnect_network;
 mod done;
 mod execute_command;
-pub(crate) mod exit;
 mod follow_container_logs;
 mod get_compose_logs;
 mod get_container;
@@ -24,13 +22,13 @@ mod get_container_stats;
 mod get_image;
 mod get_system_info;
 mod kill_container;
+mod limits;
 mod list_compose_projects;
 mod list_containers;
 mod list_events;
 mod list_images;
 mod list_networks;
 mod list_volumes;
-mod networks;
 mod pause_container;
 mod ports;
 mod progress;
@@ -45,7 +43,6 @@ mod start_container;
 mod stop_container;
 mod tag_image;
 mod update_container;
-mod volumes;
 mod wait_container;
 
 pub(crate) use get_container::GetContainer;
@@ -58,7 +55,7 @@ pub(crate) use list_images::ListImages;
 use mcp_core::tool::Toolset;
 use serde::Serialize;
 
-use crate::Docker;
+use crate::docker::Docker;
 
 /// All tools, in the order in which they are listed: a small toolset that is offered unless others
 /// are chosen, and one for each kind of thing.
@@ -156,5 +153,6 @@ fn fit<T: Serialize>(rows: Vec<T>, mut room: usize) -> (Vec<T>, usize) {
 
 /// The first 12 characters of an id, which is how Docker shows it.
 fn short_id(id: &str) -> &str {
+    let id = id.trim_start_matches("sha256:");
     id.get(..12).unwrap_or(id)
 }

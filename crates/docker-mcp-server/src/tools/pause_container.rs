@@ -1,13 +1,12 @@
 //! `pause_container`.
 
-use http::Method;
 use mcp_core::tool::{Call, Effect, Tool, ToolError};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::change::{self, Change};
-use crate::Docker;
-use crate::engine::Path;
+use crate::docker::Docker;
+use crate::engine::{Action, Kind};
 use crate::name::ContainerName;
 
 /// Freeze the processes of a container, or let them go on.
@@ -28,7 +27,7 @@ impl Tool for PauseContainer {
     type Output = Change;
 
     async fn call(self, docker: &Docker, _: &Call) -> Result<Change, ToolError> {
-        let before = docker.take(&self.container).await?;
+        let before = docker.mutable_container(&self.container).await?;
         let is_paused = before.state.status == "paused";
         if is_paused != self.unpause && (is_paused || before.state.status == "running") {
             let note = if is_paused {
@@ -38,14 +37,18 @@ impl Tool for PauseContainer {
             };
             return Ok(Change::none(&before).with_note(note.to_owned()));
         }
-        let (verb, action) = match self.unpause {
-            true => ("unpause", "/unpause"),
-            false => ("pause", "/pause"),
-        };
-        let path = Path::to("/containers")
-            .id(&change::id(&before)?)
-            .then(action);
-        change::make(docker, verb, &self.container, Method::POST, path).await?;
+        let (id, unpause) = (before.container_id()?, self.unpause);
+        let verb = if unpause { "unpause" } else { "pause" };
+        let action = Action::new(verb, Kind::Container, self.container.as_str());
+        docker
+            .engine
+            .change(action, |engine| async move {
+                match unpause {
+                    true => engine.unpause_container(id.as_str()).await,
+                    false => engine.pause_container(id.as_str()).await,
+                }
+            })
+            .await?;
         change::compare(docker, &before).await
     }
 }

@@ -2,14 +2,18 @@
 
 use std::collections::BTreeMap;
 
-use http::Method;
+use bollard::query_parameters::PruneBuildOptionsBuilder;
 use mcp_core::tool::{Call, Effect, Tool, ToolError};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{compose, list_images, networks, volumes};
-use crate::Docker;
-use crate::engine::{Body, Path, is_anonymous, own};
+use super::remove_container::remove;
+use super::remove_image::remove_image;
+use super::remove_network::remove_network;
+use super::remove_volume::remove_volume;
+use super::short_id;
+use crate::docker::Docker;
+use crate::engine::{Action, Kind, Path, is_anonymous};
 use crate::name::{ContainerName, ImageName, ObjectName};
 
 /// Objects that are listed in an answer.
@@ -64,9 +68,27 @@ pub(super) struct Pruned {
 /// Something that is not in use.
 struct Unused {
     name: String,
-    /// The request that removes it.
-    path: Path,
+    object: Object,
     size: i64,
+}
+
+/// What can be removed, by what it is identified by.
+enum Object {
+    Container(ContainerName),
+    Image(ImageName),
+    Network(ObjectName),
+    Volume(ObjectName),
+}
+
+impl Unused {
+    async fn remove(&self, docker: &Docker) -> Result<(), ToolError> {
+        match &self.object {
+            Object::Container(id) => remove(docker, &self.name, id, false, false).await,
+            Object::Image(name) => remove_image(docker, name, false).await,
+            Object::Network(id) => remove_network(docker, id).await,
+            Object::Volume(name) => remove_volume(docker, name).await,
+        }
+    }
 }
 
 impl Tool for Prune {
@@ -126,12 +148,7 @@ impl Tool for Prune {
             .await?;
         for (done, one) in unused.iter().enumerate() {
             call.progress(done as f64, Some(unused.len() as f64), &one.name);
-            let removed = docker
-                .engine
-                .change(Method::DELETE, one.path.clone(), Body::None)
-                .await;
-            if let Err(failure) = removed {
-                let error = docker.engine.explain(failure);
+            if let Err(error) = one.remove(docker).await {
                 pruned
                     .failed
                     .insert(one.name.clone(), error.message().to_owned());
@@ -157,8 +174,7 @@ impl Prune {
             size: i64,
             in_use: bool,
         }
-        let usage = docker.engine.read_json(Path::to("/system/df")).await;
-        let usage: Usage = usage.map_err(|failure| docker.engine.explain(failure))?;
+        let usage: Usage = docker.engine.get(Path::to("/system/df")).await?;
         let unused = usage.build_cache.iter().filter(|piece| !piece.in_use);
         let (count, size) = unused.fold((0, 0), |(count, size), piece| {
             (count + 1, size + piece.size)
@@ -179,9 +195,14 @@ impl Prune {
         docker
             .confirm(call, &loss, self.what.as_str(), self.confirm.as_deref())
             .await?;
-        let path = Path::to("/build/prune").query("all", self.all);
-        let done = docker.engine.change(Method::POST, path, Body::None).await;
-        done.map_err(|failure| docker.engine.explain(failure))?;
+        let options = PruneBuildOptionsBuilder::new().all(self.all).build();
+        let action = Action::new("prune", Kind::Image, self.what.as_str());
+        docker
+            .engine
+            .change(action, |engine| async move {
+                engine.prune_build(Some(options)).await
+            })
+            .await?;
         pruned.applied = true;
         Ok(pruned)
     }
@@ -200,17 +221,14 @@ impl What {
 }
 
 async fn containers(docker: &Docker) -> Result<Vec<Unused>, ToolError> {
-    let listed = docker.list(true).await?;
+    let listed = docker.containers(true).await?;
     let ended = listed.iter().filter(|container| {
-        matches!(&*container.state, "created" | "exited" | "dead")
-            && docker.created_here("", &container.labels).is_ok()
-            && !own::is_own(&container.id)
+        matches!(&*container.state, "created" | "exited" | "dead") && docker.may_change(container)
     });
     let unused = ended.filter_map(|container| {
-        let id = ContainerName::new(&container.id).ok()?;
         Some(Unused {
-            name: compose::name(container).to_owned(),
-            path: Path::to("/containers").id(&id),
+            name: container.display_name().to_owned(),
+            object: Object::Container(ContainerName::new(&container.id).ok()?),
             size: 0,
         })
     });
@@ -218,25 +236,25 @@ async fn containers(docker: &Docker) -> Result<Vec<Unused>, ToolError> {
 }
 
 async fn images(docker: &Docker, all: bool) -> Result<Vec<Unused>, ToolError> {
-    let users = list_images::users(docker).await?;
-    let listed = list_images::list(docker).await?;
+    let users = docker.users_of_images().await?;
+    let listed = docker.images().await?;
     let mut unused = Vec::new();
     for image in listed {
         let in_use = users.contains_key(&image.id);
         let tags: Vec<&str> = image.tags().collect();
-        if in_use || (!all && !tags.is_empty()) || docker.created_here("", &image.labels).is_err() {
+        if in_use || (!all && !tags.is_empty()) || !docker.policy.may_change(&image.labels) {
             continue;
         }
         // An image goes with its last name.
         let names = match tags.as_slice() {
-            [] => vec![image.short_id()],
+            [] => vec![short_id(&image.id)],
             tags => tags.to_vec(),
         };
         for (at, name) in names.iter().enumerate() {
             if let Ok(reference) = ImageName::new(name) {
                 unused.push(Unused {
                     name: (*name).to_owned(),
-                    path: Path::to("/images").id(&reference),
+                    object: Object::Image(reference),
                     size: if at == 0 { image.size } else { 0 },
                 });
             }
@@ -246,29 +264,23 @@ async fn images(docker: &Docker, all: bool) -> Result<Vec<Unused>, ToolError> {
 }
 
 async fn unused_networks(docker: &Docker) -> Result<Vec<Unused>, ToolError> {
-    let listed = docker.engine.read_json(Path::to("/networks")).await;
-    let listed: Vec<networks::Network> =
-        listed.map_err(|failure| docker.engine.explain(failure))?;
     let mut unused = Vec::new();
-    for network in listed {
+    for network in docker.networks().await? {
         let is_the_engines = matches!(&*network.name, "bridge" | "host" | "none" | "podman");
         let Ok(id) = ObjectName::new(&network.id) else {
             continue;
         };
-        if is_the_engines
-            || !docker.policy.permits(&network.subject())
-            || docker.created_here("", &network.labels).is_err()
-        {
+        if is_the_engines || !docker.policy.may_change(&network.labels) {
             continue;
         }
         // Who is connected shows only where one network is asked for.
-        let Ok(details) = networks::inspect(docker, &id).await else {
+        let Ok(details) = docker.network(&id).await else {
             continue;
         };
         if details.containers.is_empty() {
             unused.push(Unused {
                 name: network.name,
-                path: Path::to("/networks").id(&id),
+                object: Object::Network(id),
                 size: 0,
             });
         }
@@ -277,17 +289,16 @@ async fn unused_networks(docker: &Docker) -> Result<Vec<Unused>, ToolError> {
 }
 
 async fn unused_volumes(docker: &Docker, all: bool) -> Result<Vec<Unused>, ToolError> {
-    let users = volumes::users(docker).await?;
-    let listed = volumes::list(docker).await?;
+    let users = docker.users_of_volumes().await?;
+    let listed = docker.volumes().await?;
     let unused = listed.iter().filter(|volume| {
         !users.contains_key(&volume.name)
             && (all || is_anonymous(&volume.name))
-            && docker.created_here("", &volume.labels).is_ok()
+            && docker.policy.may_change(&volume.labels)
     });
     let unused = unused.filter_map(|volume| {
-        let name = ObjectName::new(&volume.name).ok()?;
         Some(Unused {
-            path: Path::to("/volumes").id(&name),
+            object: Object::Volume(ObjectName::new(&volume.name).ok()?),
             name: volume.name.clone(),
             size: 0,
         })

@@ -1,18 +1,18 @@
 //! `pull_image`.
 
-use http::Method;
+use bollard::errors::Error;
+use bollard::query_parameters::CreateImageOptionsBuilder;
+use futures_util::StreamExt as _;
 use mcp_core::tool::{Call, Effect, TaskSupport, Tool, ToolError, ToolErrorKind};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::get_image;
-use super::progress::{Layers, Line};
+use super::progress::Layers;
 use super::short_id;
 use super::wait_container::cancelled;
-use crate::Docker;
-use crate::engine::{Body, Failure, Lines, Path};
+use crate::docker::Docker;
+use crate::engine::Failure;
 use crate::name::ImageName;
-use crate::policy::Subject;
 
 /// Get an image from its registry, with progress.
 #[derive(Deserialize, JsonSchema)]
@@ -41,43 +41,42 @@ impl Tool for PullImage {
     type Output = Pulled;
 
     async fn call(self, docker: &Docker, call: &Call) -> Result<Pulled, ToolError> {
-        docker.permit(&Subject::Image(self.image.as_str()))?;
+        docker.permit_image(&self.image)?;
         let (name, tag) = self.image.split();
-        let mut path = Path::to("/images/create")
-            .query("fromImage", name)
-            .query("tag", tag);
+        let mut options = CreateImageOptionsBuilder::new().from_image(name).tag(tag);
         if let Some(platform) = &self.platform {
-            path = path.query("platform", platform);
+            options = options.platform(platform);
         }
-        let reply = docker.engine.follow(Method::POST, path, Body::None);
-        let mut lines = Lines::new(reply.map_err(|failure| docker.engine.explain(failure))?);
+        let streams = docker.engine.streams();
+        let mut lines = streams.create_image(Some(options.build()), None, None);
         let (mut layers, mut new) = (Layers::default(), false);
         loop {
             let line = tokio::select! {
                 biased;
                 // The engine stops with the connection.
                 () = call.cancelled() => return Err(cancelled()),
-                line = lines.next::<Line>() => line,
+                line = lines.next() => line,
             };
             let line = match line {
-                Ok(Some(line)) => line,
-                Ok(None) => break,
-                Err(failure) => return Err(self.explain(docker, failure)),
+                None => break,
+                Some(Ok(line)) => line,
+                Some(Err(Error::DockerStreamError { error })) => {
+                    return Err(self.refused(docker, &error));
+                }
+                Some(Err(error)) => return Err(self.explain(docker, error.into())),
             };
-            if let Some(error) = &line.error {
-                return Err(self.refused(docker, error));
-            }
-            new |= line.status.contains("Downloaded newer image");
+            let status = line.status.as_deref().unwrap_or_default();
+            new |= status.contains("Downloaded newer image");
             let (done, total) = layers.advance(&line);
             if total > 0 {
-                let text = docker.redactor().text(&line.status);
+                let text = docker.redactor().text(status);
                 call.progress(done as f64, Some(total as f64), &text);
             }
         }
-        let details = get_image::inspect(docker, &self.image).await?;
+        let details = docker.image(&self.image).await?;
         Ok(Pulled {
             image: self.image.to_string(),
-            id: short_id(details.id.trim_start_matches("sha256:")).to_owned(),
+            id: short_id(&details.id).to_owned(),
             size_bytes: details.size,
             new,
         })

@@ -1,13 +1,13 @@
 //! `remove_container`.
 
-use http::Method;
+use bollard::query_parameters::RemoveContainerOptionsBuilder;
 use mcp_core::tool::{Call, Effect, Tool, ToolError, ToolErrorKind};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::change::{self, Change};
-use crate::Docker;
-use crate::engine::{Details, Path};
+use super::change::Change;
+use crate::docker::Docker;
+use crate::engine::{Action, Details, Kind};
 use crate::name::ContainerName;
 
 /// Remove a container, with its log and the files it wrote.
@@ -33,7 +33,7 @@ impl Tool for RemoveContainer {
     type Output = Change;
 
     async fn call(self, docker: &Docker, call: &Call) -> Result<Change, ToolError> {
-        let before = docker.take(&self.container).await?;
+        let before = docker.mutable_container(&self.container).await?;
         let name = before.display_name();
         if before.state.is_alive() && !self.force {
             return Err(ToolError::new(
@@ -45,11 +45,8 @@ impl Tool for RemoveContainer {
         docker
             .confirm(call, &loss, name, self.confirm.as_deref())
             .await?;
-        let path = Path::to("/containers")
-            .id(&change::id(&before)?)
-            .query("force", self.force)
-            .query("v", self.volumes);
-        change::make(docker, "remove", &self.container, Method::DELETE, path).await?;
+        let (name, id) = (self.container.as_str(), before.container_id()?);
+        remove(docker, name, &id, self.force, self.volumes).await?;
         Ok(Change::removed(&before).with_note(loss))
     }
 }
@@ -70,4 +67,24 @@ impl RemoveContainer {
         };
         format!("Removes `{name}`{kill}, with its log and every file it wrote{data}.")
     }
+}
+
+/// Removes the container that the caller calls `name`.
+pub(super) async fn remove(
+    docker: &Docker,
+    name: &str,
+    id: &ContainerName,
+    force: bool,
+    volumes: bool,
+) -> Result<(), ToolError> {
+    let id = id.clone();
+    let options = RemoveContainerOptionsBuilder::new().force(force).v(volumes);
+    let action = Action::new("remove", Kind::Container, name);
+    docker
+        .engine
+        .change(action, |engine| async move {
+            let options = options.build();
+            engine.remove_container(id.as_str(), Some(options)).await
+        })
+        .await
 }

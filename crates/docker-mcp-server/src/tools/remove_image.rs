@@ -1,14 +1,13 @@
 //! `remove_image`.
 
-use http::Method;
+use bollard::query_parameters::RemoveImageOptionsBuilder;
 use mcp_core::tool::{Call, Effect, Tool, ToolError};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::done::Done;
-use super::get_image;
-use crate::Docker;
-use crate::engine::{Asked, Body, Kind, Path};
+use crate::docker::Docker;
+use crate::engine::{Action, Kind};
 use crate::name::ImageName;
 
 /// Remove an image, or one of its names where it has several.
@@ -31,9 +30,8 @@ impl Tool for RemoveImage {
     type Output = Done;
 
     async fn call(self, docker: &Docker, call: &Call) -> Result<Done, ToolError> {
-        let details = get_image::inspect(docker, &self.image).await?;
+        let details = docker.mutable_image(&self.image).await?;
         let name = self.image.as_str();
-        docker.created_here(name, &details.config.labels)?;
         let is_a_tag = details.repo_tags.len() > 1
             && details.repo_tags.iter().any(|tag| tag.starts_with(name));
         let loss = match is_a_tag && !self.force {
@@ -46,18 +44,25 @@ impl Tool for RemoveImage {
         docker
             .confirm(call, &loss, name, self.confirm.as_deref())
             .await?;
-        let path = Path::to("/images")
-            .id(&self.image)
-            .query("force", self.force);
-        match docker.engine.change(Method::DELETE, path, Body::None).await {
-            Ok(_) => Ok(Done::new(name, "removed").with_note(loss)),
-            Err(failure) => {
-                let asked = Asked::Change("remove", name);
-                Err(docker
-                    .engine
-                    .explain_missing(failure, Kind::Image, name, asked)
-                    .await)
-            }
-        }
+        remove_image(docker, &self.image, self.force).await?;
+        Ok(Done::new(name, "removed").with_note(loss))
     }
+}
+
+/// Removes an image, or one of its names where it has several.
+pub(super) async fn remove_image(
+    docker: &Docker,
+    image: &ImageName,
+    force: bool,
+) -> Result<(), ToolError> {
+    let name = image.to_string();
+    let options = RemoveImageOptionsBuilder::new().force(force).build();
+    let action = Action::new("remove", Kind::Image, image.as_str());
+    docker
+        .engine
+        .change(action, |engine| async move {
+            engine.remove_image(&name, Some(options), None).await
+        })
+        .await?;
+    Ok(())
 }

@@ -1,14 +1,12 @@
 //! `remove_network`.
 
-use http::Method;
 use mcp_core::tool::{Call, Effect, Tool, ToolError, ToolErrorKind};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::done::Done;
-use super::networks;
-use crate::Docker;
-use crate::engine::{Asked, Body, Path};
+use crate::docker::Docker;
+use crate::engine::{Action, Kind};
 use crate::name::ObjectName;
 
 /// Remove a network that no container is connected to.
@@ -28,7 +26,7 @@ impl Tool for RemoveNetwork {
     type Output = Done;
 
     async fn call(self, docker: &Docker, call: &Call) -> Result<Done, ToolError> {
-        let network = networks::take(docker, &self.network).await?;
+        let network = docker.mutable_network(&self.network).await?;
         if !network.containers.is_empty() {
             let names: Vec<&str> = network.containers.values().map(|at| &*at.name).collect();
             let text = format!(
@@ -45,13 +43,20 @@ impl Tool for RemoveNetwork {
         docker
             .confirm(call, &loss, &network.name, self.confirm.as_deref())
             .await?;
-        let path = Path::to("/networks").id(&self.network);
-        match docker.engine.change(Method::DELETE, path, Body::None).await {
-            Ok(_) => Ok(Done::new(&network.name, "removed")),
-            Err(failure) => {
-                let asked = Asked::Change("remove", self.network.as_str());
-                Err(networks::explain(docker, failure, &self.network, asked).await)
-            }
-        }
+        remove_network(docker, &self.network).await?;
+        Ok(Done::new(&network.name, "removed"))
     }
+}
+
+/// Removes a network that no container is connected to.
+pub(super) async fn remove_network(docker: &Docker, network: &ObjectName) -> Result<(), ToolError> {
+    let id = network.to_string();
+    let action = Action::new("remove", Kind::Network, network.as_str());
+    docker
+        .engine
+        .change(
+            action,
+            |engine| async move { engine.remove_network(&id).await },
+        )
+        .await
 }

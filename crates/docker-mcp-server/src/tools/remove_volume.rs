@@ -1,14 +1,13 @@
 //! `remove_volume`.
 
-use http::Method;
+use bollard::query_parameters::RemoveVolumeOptions;
 use mcp_core::tool::{Call, Effect, Tool, ToolError, ToolErrorKind};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::done::Done;
-use super::volumes;
-use crate::Docker;
-use crate::engine::{Asked, Body, Path};
+use crate::docker::Docker;
+use crate::engine::{Action, Kind};
 use crate::name::ObjectName;
 
 /// Remove a volume that no container uses, with all data in it.
@@ -28,9 +27,8 @@ impl Tool for RemoveVolume {
     type Output = Done;
 
     async fn call(self, docker: &Docker, call: &Call) -> Result<Done, ToolError> {
-        let volume = volumes::inspect(docker, &self.volume).await?;
-        docker.created_here(&volume.name, &volume.labels)?;
-        if let Some(users) = volumes::users(docker).await?.remove(&volume.name) {
+        let volume = docker.mutable_volume(&self.volume).await?;
+        if let Some(users) = docker.users_of_volumes().await?.remove(&volume.name) {
             let text = format!(
                 "`{}` is in use by {} (stopped containers count too).",
                 volume.name,
@@ -45,13 +43,21 @@ impl Tool for RemoveVolume {
         docker
             .confirm(call, &loss, &volume.name, self.confirm.as_deref())
             .await?;
-        let path = Path::to("/volumes").id(&self.volume);
-        match docker.engine.change(Method::DELETE, path, Body::None).await {
-            Ok(_) => Ok(Done::new(&volume.name, "removed").with_note(loss)),
-            Err(failure) => {
-                let asked = Asked::Change("remove", self.volume.as_str());
-                Err(volumes::explain(docker, failure, &self.volume, asked).await)
-            }
-        }
+        remove_volume(docker, &self.volume).await?;
+        Ok(Done::new(&volume.name, "removed").with_note(loss))
     }
+}
+
+/// Removes a volume that no container uses.
+pub(super) async fn remove_volume(docker: &Docker, volume: &ObjectName) -> Result<(), ToolError> {
+    let name = volume.to_string();
+    let action = Action::new("remove", Kind::Volume, volume.as_str());
+    docker
+        .engine
+        .change(action, |engine| async move {
+            engine
+                .remove_volume(&name, None::<RemoveVolumeOptions>)
+                .await
+        })
+        .await
 }

@@ -1,13 +1,16 @@
 //! `restart_container`.
 
+use std::time::Duration;
+
+use bollard::query_parameters::RestartContainerOptionsBuilder;
 use mcp_core::tool::{Bounded, Call, Effect, Tool, ToolError};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::change::{self, Change};
 use super::stop_container::grace;
-use crate::Docker;
-use crate::engine::Asked;
+use crate::docker::Docker;
+use crate::engine::{Action, Kind};
 use crate::name::ContainerName;
 
 /// Stop and start a container, and check that it stays up.
@@ -28,15 +31,21 @@ impl Tool for RestartContainer {
     type Output = Change;
 
     async fn call(self, docker: &Docker, _: &Call) -> Result<Change, ToolError> {
-        let engine = &docker.engine;
-        let before = docker.take(&self.container).await?;
+        let before = docker.mutable_container(&self.container).await?;
         docker.policy.destructive()?;
-        let id = change::id(&before)?;
+        let id = before.container_id()?;
         let grace = grace(self.timeout_seconds, &before);
-        if let Err(failure) = engine.restart(&id, grace).await {
-            let asked = Asked::Change("restart", self.container.as_str());
-            return Err(engine.explain_about(failure, &self.container, asked).await);
-        }
+        let action = Action::new("restart", Kind::Container, self.container.as_str())
+            .with_duration(Duration::from_secs(grace.into()));
+        let options = RestartContainerOptionsBuilder::new()
+            .t(grace.cast_signed())
+            .build();
+        docker
+            .engine
+            .change(action, |engine| async move {
+                engine.restart_container(id.as_str(), Some(options)).await
+            })
+            .await?;
         change::settle(docker, &before).await
     }
 }

@@ -1,13 +1,14 @@
 //! `start_container`.
 
+use std::time::Duration;
+
 use mcp_core::tool::{Call, Effect, Tool, ToolError, ToolErrorKind};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::change::{self, Change};
-use super::ports;
-use crate::Docker;
-use crate::engine::{Asked, Failure};
+use crate::docker::Docker;
+use crate::engine::{Action, Failure, Kind};
 use crate::name::ContainerName;
 
 /// Start a container and check that it stays up.
@@ -25,28 +26,43 @@ impl Tool for StartContainer {
     type Output = Change;
 
     async fn call(self, docker: &Docker, _: &Call) -> Result<Change, ToolError> {
-        let before = docker.take(&self.container).await?;
+        let before = docker.mutable_container(&self.container).await?;
         if before.state.status == "running" {
             return Ok(Change::none(&before).with_note("It was already running.".to_owned()));
         }
-        let id = change::id(&before)?;
-        if let Err(failure) = docker.engine.start(&id).await {
-            if let Some(error) = known_cause(&self.container, &failure) {
-                return Err(error);
-            }
-            let asked = Asked::Change("start", self.container.as_str());
-            return Err(docker
-                .engine
-                .explain_about(failure, &self.container, asked)
-                .await);
-        }
+        let id = before.container_id()?;
+        start(docker, &self.container, &id).await?;
         change::settle(docker, &before).await
+    }
+}
+
+/// Starts the container that the caller calls `name`.
+///
+/// # Errors
+/// With what to do about those that come from its configuration.
+pub(super) async fn start(
+    docker: &Docker,
+    name: &ContainerName,
+    id: &ContainerName,
+) -> Result<(), ToolError> {
+    let id = id.clone();
+    let start =
+        |engine: bollard::Docker| async move { engine.start_container(id.as_str(), None).await };
+    match docker.engine.try_change(Duration::ZERO, start).await {
+        Ok(()) => Ok(()),
+        Err(failure) => match known_cause(name, &failure) {
+            Some(error) => Err(error),
+            None => {
+                let action = Action::new("start", Kind::Container, name.as_str());
+                Err(docker.engine.explain_action(failure, action).await)
+            }
+        },
     }
 }
 
 /// The failures of a start that come from the container's configuration, with what to do about
 /// them. The engine reports them with the statuses of a bad request and of its own fault alike.
-pub(super) fn known_cause(container: &ContainerName, failure: &Failure) -> Option<ToolError> {
+fn known_cause(container: &ContainerName, failure: &Failure) -> Option<ToolError> {
     let Failure::Answered { message, .. } = failure else {
         return None;
     };
@@ -78,11 +94,4 @@ pub(super) fn known_cause(container: &ContainerName, failure: &Failure) -> Optio
         kind,
         format!("`{container}` cannot be started: {cause}. The engine said: {message}."),
     ))
-}
-
-/// Where a container that was just started is published; nothing where that cannot be told.
-pub(super) async fn ports(docker: &Docker, id: &ContainerName) -> Vec<String> {
-    let now = docker.engine.try_inspect(id).await;
-    now.map(|now| ports::of_bindings(&now.network_settings.ports))
-        .unwrap_or_default()
 }

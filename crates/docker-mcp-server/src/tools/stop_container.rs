@@ -1,12 +1,15 @@
 //! `stop_container`.
 
+use std::time::Duration;
+
+use bollard::query_parameters::StopContainerOptionsBuilder;
 use mcp_core::tool::{Bounded, Call, Effect, Tool, ToolError};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::change::{self, Change};
-use crate::Docker;
-use crate::engine::{Asked, Details};
+use super::change::Change;
+use crate::docker::Docker;
+use crate::engine::{Action, Details, Kind};
 use crate::name::ContainerName;
 
 /// The engine's own default, in seconds.
@@ -33,7 +36,7 @@ impl Tool for StopContainer {
 
     async fn call(self, docker: &Docker, call: &Call) -> Result<Change, ToolError> {
         let engine = &docker.engine;
-        let before = docker.take(&self.container).await?;
+        let before = docker.mutable_container(&self.container).await?;
         docker.policy.destructive()?;
         if !before.state.is_alive() {
             return Ok(Change::none(&before).with_note("It was not running.".to_owned()));
@@ -50,11 +53,8 @@ impl Tool for StopContainer {
                 .await?;
         }
         let grace = grace(self.timeout_seconds, &before);
-        let id = change::id(&before)?;
-        if let Err(failure) = engine.stop(&id, grace).await {
-            let asked = Asked::Change("stop", self.container.as_str());
-            return Err(engine.explain_about(failure, &self.container, asked).await);
-        }
+        let id = before.container_id()?;
+        stop(docker, self.container.as_str(), &id, grace).await?;
         match engine.try_inspect(&id).await {
             Ok(after) => Ok(stopped(&before, &after, grace)),
             Err(failure) if failure.is_no_such_container() => Ok(Change::removed(&before)),
@@ -70,6 +70,27 @@ pub(super) fn grace<const MIN: u32, const MAX: u32>(
 ) -> u32 {
     let own = container.config.stop_timeout.unwrap_or(DEFAULT_GRACE);
     asked.map_or(own, Bounded::get)
+}
+
+/// Stops the container that the caller calls `name`: SIGTERM, and after `grace` seconds SIGKILL.
+pub(super) async fn stop(
+    docker: &Docker,
+    name: &str,
+    id: &ContainerName,
+    grace: u32,
+) -> Result<(), ToolError> {
+    let id = id.clone();
+    let options = StopContainerOptionsBuilder::new()
+        .t(grace.cast_signed())
+        .build();
+    let action =
+        Action::new("stop", Kind::Container, name).with_duration(Duration::from_secs(grace.into()));
+    docker
+        .engine
+        .change(action, |engine| async move {
+            engine.stop_container(id.as_str(), Some(options)).await
+        })
+        .await
 }
 
 fn stopped(before: &Details, after: &Details, grace: u32) -> Change {

@@ -1,16 +1,14 @@
 //! `tag_image`.
 
-use http::Method;
+use bollard::query_parameters::TagImageOptionsBuilder;
 use mcp_core::tool::{Call, Effect, Tool, ToolError};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::done::Done;
-use super::get_image;
-use crate::Docker;
-use crate::engine::{Body, Path};
+use crate::docker::Docker;
+use crate::engine::{Action, Kind};
 use crate::name::ImageName;
-use crate::policy::Subject;
 
 /// Give an image another name. A name that another image has moves to this one.
 #[derive(Deserialize, JsonSchema)]
@@ -29,18 +27,23 @@ impl Tool for TagImage {
     type Output = Done;
 
     async fn call(self, docker: &Docker, _: &Call) -> Result<Done, ToolError> {
-        docker.permit(&Subject::Image(self.new_name.as_str()))?;
-        get_image::inspect(docker, &self.image).await?;
+        docker.permit_image(&self.new_name)?;
+        docker.image(&self.image).await?;
         let (name, tag) = self.new_name.split();
         if tag.contains(':') {
             return Err(ToolError::invalid_argument(
                 "new_name has a tag, not a digest.",
             ));
         }
-        let path = Path::to("/images").id(&self.image).then("/tag");
-        let path = path.query("repo", name).query("tag", tag);
-        let tagged = docker.engine.change(Method::POST, path, Body::None).await;
-        tagged.map_err(|failure| docker.engine.explain(failure))?;
+        let image = self.image.to_string();
+        let options = TagImageOptionsBuilder::new().repo(name).tag(tag).build();
+        let action = Action::new("tag", Kind::Image, self.image.as_str());
+        docker
+            .engine
+            .change(action, |engine| async move {
+                engine.tag_image(&image, Some(options)).await
+            })
+            .await?;
         Ok(Done::new(&self.new_name, "tagged"))
     }
 }

@@ -1,15 +1,14 @@
 //! `update_container`.
 
-use http::Method;
+use bollard::models::ContainerUpdateBody;
+use bollard::query_parameters::RenameContainerOptionsBuilder;
 use mcp_core::tool::{Bounded, Call, Effect, Tool, ToolError};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value, json};
 
-use super::change;
-use super::create_container::RestartPolicy;
-use crate::Docker;
-use crate::engine::{Asked, Body, Path};
+use super::limits::{Megabytes, RestartPolicy, memory_bytes, nano_cpus};
+use crate::docker::Docker;
+use crate::engine::{Action, Kind, Path};
 use crate::name::ContainerName;
 use crate::policy::Subject;
 
@@ -22,7 +21,7 @@ pub(super) struct UpdateContainer {
     /// Its name from now on.
     new_name: Option<ContainerName>,
     /// Memory limit in MiB.
-    memory_mb: Option<Bounded<6, 4_000_000>>,
+    memory_mb: Option<Megabytes>,
     /// CPU limit, as 0.5.
     cpus: Option<f64>,
     /// Most processes.
@@ -47,8 +46,8 @@ impl Tool for UpdateContainer {
     type Output = Updated;
 
     async fn call(self, docker: &Docker, _: &Call) -> Result<Updated, ToolError> {
-        let before = docker.take(&self.container).await?;
-        let id = change::id(&before)?;
+        let before = docker.mutable_container(&self.container).await?;
+        let id = before.container_id()?;
         let (limits, mut changed) = self.limits()?;
         if changed.is_empty() && self.new_name.is_none() {
             return Err(ToolError::invalid_argument(
@@ -57,36 +56,35 @@ impl Tool for UpdateContainer {
         }
         if let Some(name) = &self.new_name {
             // A name must not be the way around a rule about names.
-            docker.permit(&Subject::Container {
+            docker.policy.permit(&Subject::Container {
                 name: name.as_str(),
                 image: &before.config.image,
                 labels: &before.config.labels,
             })?;
         }
+        let (engine, asked) = (&docker.engine, self.container.as_str());
         let mut warnings = Vec::new();
         if !changed.is_empty() {
             let path = Path::to("/containers").id(&id).then("/update");
-            let body = Body::json(&limits.into());
-            let receipt = match docker.engine.change(Method::POST, path, body).await {
+            let action = Action::new("update", Kind::Container, asked);
+            let receipt = match engine.try_post(path, &limits).await {
                 Ok(receipt) => receipt,
-                Err(failure) => {
-                    let asked = Asked::Change("update", self.container.as_str());
-                    return Err(docker
-                        .engine
-                        .explain_about(failure, &self.container, asked)
-                        .await);
-                }
+                Err(failure) => return Err(engine.explain_action(failure, action).await),
             };
             let mut redactor = docker.redactor();
             let said = receipt["Warnings"].as_array().into_iter().flatten();
             warnings.extend(said.filter_map(|line| Some(redactor.text(line.as_str()?))));
         }
         if let Some(name) = &self.new_name {
-            let path = Path::to("/containers")
-                .id(&id)
-                .then("/rename")
-                .query("name", name);
-            change::make(docker, "rename", &self.container, Method::POST, path).await?;
+            let options = RenameContainerOptionsBuilder::new()
+                .name(name.as_str())
+                .build();
+            let action = Action::new("rename", Kind::Container, asked);
+            engine
+                .change(action, |engine| async move {
+                    engine.rename_container(id.as_str(), options).await
+                })
+                .await?;
             changed.push("name");
         }
         let name = self
@@ -102,37 +100,24 @@ impl Tool for UpdateContainer {
 }
 
 impl UpdateContainer {
-    fn limits(&self) -> Result<(Map<String, Value>, Vec<&'static str>), ToolError> {
-        let mut body = Map::new();
-        let mut changed = Vec::new();
-        if let Some(memory) = self.memory_mb {
-            let bytes = u64::from(memory.get()) << 20;
-            body.insert("Memory".into(), bytes.into());
+    fn limits(&self) -> Result<(ContainerUpdateBody, Vec<&'static str>), ToolError> {
+        let memory = self.memory_mb.map(memory_bytes);
+        let limits = ContainerUpdateBody {
+            memory,
             // The engine refuses a limit above that of memory and swap together.
-            body.insert("MemorySwap".into(), (2 * bytes).into());
-            changed.push("memory");
-        }
-        if let Some(cpus) = self.cpus {
-            body.insert("NanoCpus".into(), nano_cpus(cpus)?.into());
-            changed.push("cpus");
-        }
-        if let Some(pids) = self.pids {
-            body.insert("PidsLimit".into(), pids.get().into());
-            changed.push("pids");
-        }
-        if let Some(policy) = self.restart {
-            body.insert("RestartPolicy".into(), json!({"Name": policy.as_str()}));
-            changed.push("restart");
-        }
-        Ok((body, changed))
+            memory_swap: memory.map(|bytes| 2 * bytes),
+            nano_cpus: self.cpus.map(nano_cpus).transpose()?,
+            pids_limit: self.pids.map(|pids| pids.get().into()),
+            restart_policy: self.restart.map(Into::into),
+            ..ContainerUpdateBody::default()
+        };
+        let changed = [
+            ("memory", limits.memory.is_some()),
+            ("cpus", limits.nano_cpus.is_some()),
+            ("pids", limits.pids_limit.is_some()),
+            ("restart", limits.restart_policy.is_some()),
+        ];
+        let changed = changed.into_iter().filter(|(_, changed)| *changed);
+        Ok((limits, changed.map(|(name, _)| name).collect()))
     }
-}
-
-/// CPUs as the engine counts them.
-pub(super) fn nano_cpus(cpus: f64) -> Result<i64, ToolError> {
-    if !(0.01..=1024.0).contains(&cpus) {
-        return Err(ToolError::invalid_argument("cpus is from 0.01 to 1024."));
-    }
-    // In range, so nothing is cut off.
-    Ok((cpus * 1e9) as i64)
 }

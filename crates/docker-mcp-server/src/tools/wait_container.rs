@@ -7,9 +7,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
 
-use super::{change, exit};
-use crate::Docker;
+use crate::docker::Docker;
 use crate::engine::Details;
+use crate::exit_code;
 use crate::name::ContainerName;
 
 /// Seconds without `timeout_seconds`: less than a plain call has.
@@ -63,14 +63,14 @@ impl Tool for WaitContainer {
     type Output = Waited;
 
     async fn call(self, docker: &Docker, call: &Call) -> Result<Waited, ToolError> {
-        let first = docker.look_at(&self.container).await?;
+        let first = docker.container(&self.container).await?;
         if self.until == Until::Healthy && first.state.health.is_none() {
             return Err(ToolError::new(
                 ToolErrorKind::Conflict,
                 format!("`{}` has no health check.", first.display_name()),
             ));
         }
-        let id = change::id(&first)?;
+        let id = first.container_id()?;
         let seconds = self.timeout_seconds.map_or(DEFAULT_SECONDS, Bounded::get);
         let (begin, mut seen) = (Instant::now(), first);
         loop {
@@ -112,7 +112,7 @@ impl WaitContainer {
             state: seen.state.status.clone(),
             health: health(seen).map(str::to_owned),
             exit_code: ended.then_some(code),
-            exit_meaning: ended.then(|| exit::meaning(code, oom).into_owned()),
+            exit_meaning: ended.then(|| exit_code::meaning(code, oom).into_owned()),
             waited_seconds: waited.as_secs(),
             note: match (reached, ended) {
                 (true, _) => None,

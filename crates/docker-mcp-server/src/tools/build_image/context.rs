@@ -7,6 +7,8 @@ use std::path::{Component, Path};
 
 use mcp_core::tool::ToolError;
 
+use super::dockerignore::DockerIgnore;
+
 /// The Dockerfile's name in the archive, which no file of a project has.
 pub(super) const DOCKERFILE: &str = ".docker-mcp-server.Dockerfile";
 /// Most bytes, and most files, of a directory.
@@ -23,7 +25,7 @@ pub(super) fn pack(
         |error: io::Error| ToolError::invalid_argument("A file cannot be read.").caused_by(error);
     let mut pack = Pack {
         archive: tar::Builder::new(Vec::new()),
-        ignored: Vec::new(),
+        ignore: None,
         bytes: 0,
         files: 0,
     };
@@ -45,8 +47,13 @@ pub(super) fn pack(
         (None, None) => "",
     };
     if let Some(directory) = directory {
-        let ignore = fs::read_to_string(directory.join(".dockerignore")).unwrap_or_default();
-        pack.ignored = patterns(&ignore);
+        // What it would leave out must not be sent because it cannot be read.
+        let ignore = match fs::read(directory.join(".dockerignore")) {
+            Ok(text) => text,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
+            Err(error) => return Err(unreadable(error)),
+        };
+        pack.ignore = Some(DockerIgnore::parse(&String::from_utf8_lossy(&ignore))?);
         pack.directory(directory, "").map_err(unreadable)?;
     }
     for (name, text) in files {
@@ -71,7 +78,8 @@ pub(super) fn pack(
 
 struct Pack {
     archive: tar::Builder<Vec<u8>>,
-    ignored: Vec<String>,
+    /// The engine gets the Dockerfile beside it, so that it is there also where it is ignored.
+    ignore: Option<DockerIgnore>,
     bytes: u64,
     files: usize,
 }
@@ -96,15 +104,16 @@ impl Pack {
                 "" => name.to_owned(),
                 prefix => format!("{prefix}/{name}"),
             };
-            if self
-                .ignored
-                .iter()
-                .any(|pattern| is_ignored(pattern, &inside))
+            let kind = entry.file_type()?;
+            if let Some(ignore) = &self.ignore
+                && ignore.ignores(&inside)
             {
+                if kind.is_dir() && ignore.takes_in_below(&inside) {
+                    self.directory(&entry.path(), &inside)?;
+                }
                 continue;
             }
             self.files += 1;
-            let kind = entry.file_type()?;
             if kind.is_file() {
                 self.bytes += entry.metadata()?.len();
             }
@@ -123,58 +132,9 @@ impl Pack {
     }
 }
 
-/// The patterns of a `.dockerignore`. Exceptions (`!`) are not known, so a file that has one leaves
-/// nothing out but the repository's own data.
-fn patterns(text: &str) -> Vec<String> {
-    let lines = text.lines().map(str::trim);
-    let lines = lines.filter(|line| !line.is_empty() && !line.starts_with('#'));
-    let mut patterns: Vec<String> = lines
-        .map(|line| line.trim_start_matches("./").trim_matches('/').to_owned())
-        .collect();
-    if patterns.iter().any(|pattern| pattern.starts_with('!')) {
-        patterns.clear();
-    }
-    patterns.push(".git".to_owned());
-    patterns
-}
-
-/// Whether `path` is what `pattern` names: by part, with `*` within a part and `**` over parts.
-fn is_ignored(pattern: &str, path: &str) -> bool {
-    fn parts(pattern: &[&str], path: &[&str]) -> bool {
-        match (pattern, path) {
-            ([], []) => true,
-            (["**", rest @ ..], path) => (0..=path.len()).any(|skip| parts(rest, &path[skip..])),
-            ([first, rest @ ..], [name, inside @ ..]) => {
-                crate::policy::glob(first, name) && parts(rest, inside)
-            }
-            _ => false,
-        }
-    }
-    let pattern: Vec<&str> = pattern.split('/').collect();
-    let path: Vec<&str> = path.split('/').collect();
-    parts(&pattern, &path)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn what_is_ignored() {
-        for (pattern, path, expected) in [
-            ("target", "target", true),
-            ("target", "src/target", false),
-            ("**/target", "src/target", true),
-            ("**/target", "target", true),
-            ("*.log", "a.log", true),
-            ("*.log", "x/a.log", false),
-            ("a/*/c", "a/b/c", true),
-        ] {
-            assert_eq!(is_ignored(pattern, path), expected, "{pattern} {path}");
-        }
-        assert_eq!(patterns("# x\n./a/\n\nb"), ["a", "b", ".git"]);
-        assert_eq!(patterns("*\n!src"), [".git"]);
-    }
 
     #[test]
     fn files_cannot_leave_the_archive() {

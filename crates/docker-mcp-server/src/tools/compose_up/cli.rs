@@ -9,7 +9,7 @@ use tokio::io::{AsyncBufReadExt as _, AsyncRead, BufReader};
 use tokio::process::Command;
 
 use super::super::wait_container::cancelled;
-use crate::Docker;
+use crate::docker::Docker;
 
 /// Bytes of output that are kept, the newest.
 const KEPT: usize = 32 << 10;

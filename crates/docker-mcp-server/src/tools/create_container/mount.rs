@@ -1,15 +1,15 @@
 //! Mounts, as `docker run -v` takes them.
 
 use std::borrow::Cow;
+use std::fmt;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-use serde::{Deserialize, Deserializer, Serialize, de};
+use serde::{Deserialize, Deserializer, de};
 
 use crate::name::ObjectName;
 
 /// `source:/path[:ro]`, where the source is a volume or a path of the host.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[serde(transparent)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Mount(String);
 
 impl Mount {
@@ -30,6 +30,12 @@ impl Mount {
     pub(super) fn host_path(&self) -> Option<&str> {
         let source = self.0.split(':').next()?;
         source.starts_with('/').then_some(source)
+    }
+}
+
+impl fmt::Display for Mount {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
     }
 }
 

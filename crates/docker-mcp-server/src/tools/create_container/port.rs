@@ -3,9 +3,9 @@
 use std::borrow::Cow;
 use std::net::IpAddr;
 
+use bollard::models::{PortBinding, PortMap};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, de};
-use serde_json::{Map, Value, json};
 
 /// `[[ip:]port:]port[/protocol]`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -44,29 +44,25 @@ impl Port {
 
 /// As `HostConfig.PortBindings`. A port without an address is published on loopback only: who wants
 /// it on all addresses writes `0.0.0.0`.
-pub(super) fn bindings(ports: &[Port]) -> Value {
-    let mut bindings = Map::new();
+pub(super) fn bindings(ports: &[Port]) -> PortMap {
+    let mut bindings = PortMap::new();
     for port in ports {
-        let ip = if port.ip.is_empty() {
-            "127.0.0.1"
-        } else {
-            &port.ip
+        let ip = match &*port.ip {
+            "" => "127.0.0.1",
+            ip => ip,
         };
-        let binding = json!({"HostIp": ip, "HostPort": port.host});
-        let list = bindings
-            .entry(port.inside.clone())
-            .or_insert_with(|| json!([]));
-        if let Value::Array(list) = list {
-            list.push(binding);
-        }
+        let list = bindings.entry(port.inside.clone()).or_default();
+        list.get_or_insert_default().push(PortBinding {
+            host_ip: Some(ip.to_owned()),
+            host_port: Some(port.host.clone()),
+        });
     }
-    bindings.into()
+    bindings
 }
 
 /// As `ExposedPorts`.
-pub(super) fn exposed(ports: &[Port]) -> Value {
-    let ports = ports.iter().map(|port| (port.inside.clone(), json!({})));
-    Value::Object(ports.collect())
+pub(super) fn exposed(ports: &[Port]) -> Vec<String> {
+    ports.iter().map(|port| port.inside.clone()).collect()
 }
 
 impl<'de> Deserialize<'de> for Port {
@@ -94,6 +90,8 @@ impl JsonSchema for Port {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     #[test]
@@ -106,7 +104,8 @@ mod tests {
             ("[::1]:8080:80", "::1", "8080", "80/tcp"),
         ] {
             let expected = json!({inside: [{"HostIp": ip, "HostPort": host}]});
-            assert_eq!(bindings(&[Port::parse(text).unwrap()]), expected);
+            let bindings = bindings(&[Port::parse(text).unwrap()]);
+            assert_eq!(serde_json::to_value(bindings).unwrap(), expected);
         }
         for text in [
             "",

@@ -7,18 +7,16 @@
 
 use std::time::Duration;
 
+use bollard::container::LogOutput;
 use bollard::errors::Error;
-use bytes::Bytes;
+use bollard::exec::StartExecResults;
+use bollard::models::ExecConfig;
 use futures_util::StreamExt as _;
 use futures_util::stream::BoxStream;
-use http::Method;
-use serde::Deserialize;
-use serde_json::json;
 
 use super::output::Output;
-use crate::engine::{Body, Engine, Failure, Path};
-use crate::log::Frames;
-use crate::name::{ContainerName, ObjectName};
+use crate::engine::{Engine, Failure, within};
+use crate::name::ContainerName;
 
 /// Says who it is and becomes the command.
 const ANNOUNCE: [&str; 4] = ["/bin/sh", "-c", "echo $$; exec \"$@\"", "sh"];
@@ -43,9 +41,8 @@ pub(super) struct Process<'a> {
     engine: &'a Engine,
     container: &'a ContainerName,
     command: &'a Command,
-    exec: ObjectName,
-    reply: BoxStream<'static, Result<Bytes, Error>>,
-    frames: Frames,
+    exec: String,
+    reply: BoxStream<'static, Result<LogOutput, Error>>,
     announced: Announced,
 }
 
@@ -68,8 +65,6 @@ pub(super) struct End {
     pub(super) still_running: bool,
 }
 
-#[derive(Default, Deserialize)]
-#[serde(default, rename_all = "PascalCase")]
 struct State {
     running: bool,
     exit_code: Option<i64>,
@@ -85,14 +80,13 @@ impl<'a> Process<'a> {
         let argv = ANNOUNCE.iter().map(|word| (*word).to_owned());
         let argv = argv.chain(command.argv.iter().cloned()).collect();
         let exec = create(engine, container, command, argv).await?;
-        let reply = attach(engine, &exec)?;
+        let reply = attach(engine, &exec).await?;
         Ok(Self {
             engine,
             container,
             command,
             exec,
             reply,
-            frames: Frames::new(false),
             announced: Announced::Awaited(Vec::new()),
         })
     }
@@ -118,7 +112,7 @@ impl<'a> Process<'a> {
             state = self.state().await?;
         }
         Ok(End {
-            exec_id: self.exec.to_string(),
+            exec_id: self.exec.clone(),
             exit_code: state.exit_code.filter(|_| !still_running),
             stdout,
             stderr,
@@ -136,7 +130,7 @@ impl<'a> Process<'a> {
             let argv = argv.chain([pid.to_string()]).collect();
             // Whether it worked is asked of the engine.
             if let Ok(killer) = create(self.engine, self.container, self.command, argv).await
-                && let Ok(mut reply) = attach(self.engine, &killer)
+                && let Ok(mut reply) = attach(self.engine, &killer).await
             {
                 let run = async { while reply.next().await.is_some() {} };
                 let _ = tokio::time::timeout(NOTICE, run).await;
@@ -153,11 +147,10 @@ impl<'a> Process<'a> {
     async fn read(&mut self, stdout: &mut Output, stderr: &mut Output) -> Result<(), Failure> {
         loop {
             while let Some(piece) = self.reply.next().await {
-                let announced = &mut self.announced;
-                self.frames.push(&piece?, |part| match part.source {
-                    2 => stderr.push(part.bytes),
-                    _ => stdout.push(announced.take(part.bytes)),
-                })?;
+                match piece? {
+                    LogOutput::StdErr { message } => stderr.push(&message),
+                    message => stdout.push(self.announced.take(message.as_ref())),
+                }
             }
             if !self.has_no_shell().await? {
                 return Ok(());
@@ -165,10 +158,9 @@ impl<'a> Process<'a> {
             // Nothing was run yet, so this does not run it twice.
             stdout.clear();
             stderr.clear();
-            self.frames = Frames::new(false);
             let argv = self.command.argv.clone();
             self.exec = create(self.engine, self.container, self.command, argv).await?;
-            self.reply = attach(self.engine, &self.exec)?;
+            self.reply = attach(self.engine, &self.exec).await?;
             self.announced = Announced::Never;
         }
     }
@@ -178,14 +170,8 @@ impl<'a> Process<'a> {
         while let Announced::Awaited(_) = self.announced
             && let Some(Ok(piece)) = self.reply.next().await
         {
-            let announced = &mut self.announced;
-            let heard = self.frames.push(&piece, |part| {
-                if part.source != 2 {
-                    announced.take(part.bytes);
-                }
-            });
-            if heard.is_err() {
-                return;
+            if !matches!(piece, LogOutput::StdErr { .. }) {
+                self.announced.take(piece.as_ref());
             }
         }
     }
@@ -202,8 +188,14 @@ impl<'a> Process<'a> {
     }
 
     async fn state(&mut self) -> Result<State, Failure> {
-        let path = Path::to("/exec").id(&self.exec).then("/json");
-        self.engine.read_json(path).await
+        let exec = self
+            .engine
+            .try_call(|engine| async move { engine.inspect_exec(&self.exec).await });
+        let exec = exec.await?;
+        Ok(State {
+            running: exec.running.unwrap_or_default(),
+            exit_code: exec.exit_code,
+        })
     }
 }
 
@@ -237,28 +229,31 @@ async fn create(
     container: &ContainerName,
     command: &Command,
     argv: Vec<String>,
-) -> Result<ObjectName, Failure> {
-    let body = json!({
-        "AttachStdout": true,
-        "AttachStderr": true,
-        "Cmd": argv,
-        "User": command.user,
-        "WorkingDir": command.working_dir,
-        "Env": command.env,
-    });
-    let path = Path::to("/containers").id(container).then("/exec");
-    let receipt = engine.change(Method::POST, path, Body::json(&body)).await?;
-    ObjectName::new(receipt["Id"].as_str().unwrap_or_default())
-        .map_err(|error| Failure::Unreadable(error.to_string().into()))
+) -> Result<String, Failure> {
+    let config = ExecConfig {
+        attach_stdout: Some(true),
+        attach_stderr: Some(true),
+        cmd: Some(argv),
+        user: Some(command.user.clone()),
+        working_dir: Some(command.working_dir.clone()),
+        env: Some(command.env.clone()),
+        ..ExecConfig::default()
+    };
+    let container = container.to_string();
+    let create =
+        |engine: bollard::Docker| async move { engine.create_exec(&container, config).await };
+    Ok(engine.try_change(Duration::ZERO, create).await?.id)
 }
 
-fn attach(
+async fn attach(
     engine: &Engine,
-    exec: &ObjectName,
-) -> Result<BoxStream<'static, Result<Bytes, Error>>, Failure> {
-    let path = Path::to("/exec").id(exec).then("/start");
-    let body = Body::json(&json!({"Detach": false, "Tty": false}));
-    Ok(engine.follow(Method::POST, path, body)?.boxed())
+    exec: &str,
+) -> Result<BoxStream<'static, Result<LogOutput, Error>>, Failure> {
+    let start = async { Ok(engine.streams().start_exec(exec, None).await?) };
+    match within(engine.timeout(), start).await? {
+        StartExecResults::Attached { output, .. } => Ok(output),
+        StartExecResults::Detached => Err(Failure::unreadable("a command without its output")),
+    }
 }
 
 #[cfg(test)]

@@ -6,17 +6,20 @@
 
 mod create;
 mod file;
-mod guard;
+mod refusal;
 mod rule;
 
+use std::collections::BTreeMap;
 use std::path::{Component, Path, PathBuf};
 
-use mcp_core::tool::{ToolError, ToolErrorKind};
+use mcp_core::tool::ToolError;
 
 pub(crate) use create::Wanted;
 pub(crate) use file::PolicyFile;
-pub(crate) use rule::{Subject, glob};
+pub(crate) use refusal::forbidden;
+pub(crate) use rule::Subject;
 
+use self::create::Exceptions;
 use self::rule::Rules;
 
 /// The label of what this server has created.
@@ -29,7 +32,7 @@ pub(crate) struct Policy {
     only_created: bool,
     no_destructive: bool,
     exec: bool,
-    create: create::Exceptions,
+    create: Exceptions,
     /// Where builds and compose projects may be read from.
     directories: Vec<PathBuf>,
 }
@@ -53,6 +56,51 @@ impl Policy {
     /// Whether `subject` is in sight of this server at all.
     pub(crate) fn permits(&self, subject: &Subject<'_>) -> bool {
         self.rules.permit(subject)
+    }
+
+    /// Refuses what the rules put out of bounds.
+    ///
+    /// # Errors
+    /// When they do.
+    pub(crate) fn permit(&self, subject: &Subject<'_>) -> Result<(), ToolError> {
+        if self.permits(subject) {
+            return Ok(());
+        }
+        Err(forbidden(format!(
+            "`{}` is out of bounds for this server: its rules (--allow, --deny) exclude it.",
+            subject.name()
+        )))
+    }
+
+    /// Whether what has these labels may be changed: all, or what this server has created.
+    pub(crate) fn may_change(&self, labels: &BTreeMap<String, String>) -> bool {
+        !self.only_created || labels.contains_key(CREATED)
+    }
+
+    /// Refuses to change what somebody else created, where that is all that may be changed.
+    ///
+    /// # Errors
+    /// When it is.
+    pub(crate) fn permit_change(
+        &self,
+        name: &str,
+        labels: &BTreeMap<String, String>,
+    ) -> Result<(), ToolError> {
+        if self.may_change(labels) {
+            return Ok(());
+        }
+        Err(forbidden(format!(
+            "`{name}` was not created by this server, which was told to change only what it \
+             created (--only-created)."
+        )))
+    }
+
+    /// Refuses what reaches out of a container, unless the policy makes an exception for it.
+    ///
+    /// # Errors
+    /// Names the first thing that is not allowed.
+    pub(crate) fn check_create(&self, wanted: &Wanted<'_>) -> Result<(), ToolError> {
+        self.create.check(wanted)
     }
 
     /// Refuses to run commands, unless that is switched on.
@@ -120,10 +168,6 @@ impl Policy {
         }
         Ok(real)
     }
-}
-
-fn forbidden(text: impl Into<String>) -> ToolError {
-    ToolError::new(ToolErrorKind::Forbidden, text)
 }
 
 #[cfg(test)]

@@ -1,21 +1,19 @@
 //! What is said about an object that does not exist: what the caller may have meant.
 
+use std::time::Duration;
+
 use serde::Deserialize;
 use serde_json::Value;
 
 use mcp_core::tool::{ToolError, ToolErrorKind};
 
-use super::{Asked, Engine, Failure, Path, SUGGESTION_TIMEOUT, nearest, within};
-use crate::name::ContainerName;
+use super::action::{Action, Kind};
+use super::failure::Failure;
+use super::path::Path;
+use super::{Engine, suggest, within};
 
-/// The kinds of objects that an engine has.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
-    Container,
-    Image,
-    Network,
-    Volume,
-}
+/// How long the names of existing objects are waited for, to suggest one in an error.
+const SUGGESTION_TIMEOUT: Duration = Duration::from_secs(2);
 
 impl Kind {
     fn word(self) -> &'static str {
@@ -50,54 +48,38 @@ impl Kind {
         let word = self.word();
         message.contains(&format!("no such {word}"))
             || (message.contains(word) && message.contains("not found"))
-            || (self == Self::Volume && message.contains("no such volume"))
     }
 }
 
 impl Engine {
-    /// `failure` about `container` as a tool's error. Where there is no such container, says which
-    /// ones are called nearly so.
-    pub(crate) async fn explain_about(
+    /// `failure` about an object as a tool's error. Where there is no such object, says which ones
+    /// are called nearly so.
+    pub(super) async fn explain_about(
         &self,
         failure: Failure,
-        container: &ContainerName,
-        asked: Asked<'_>,
+        (kind, name): (Kind, &str),
+        action: Option<&Action<'_>>,
     ) -> ToolError {
-        self.explain_missing(failure, Kind::Container, container.as_str(), asked)
-            .await
-    }
-
-    /// `failure` about the object `name` as a tool's error.
-    pub(crate) async fn explain_missing(
-        &self,
-        failure: Failure,
-        kind: Kind,
-        name: &str,
-        asked: Asked<'_>,
-    ) -> ToolError {
-        if let (
+        match &failure {
             Failure::Answered {
                 status: 409,
                 message,
-            },
-            false,
-        ) = (&failure, kind == Kind::Container)
-        {
-            return ToolError::new(
+            } if kind != Kind::Container => ToolError::new(
                 ToolErrorKind::Conflict,
                 format!("The Docker Engine refuses: {message}."),
-            );
+            ),
+            missing if kind.is_missing(missing) => {
+                let known = within(SUGGESTION_TIMEOUT, self.names(kind)).await;
+                let near = suggest::nearest(name, &known.unwrap_or_default());
+                let suggestion = match near.as_slice() {
+                    [] => kind.where_to_look().to_owned(),
+                    near => format!("Did you mean {}?", near.join(" or ")),
+                };
+                let word = kind.word();
+                ToolError::not_found(format!("There is no {word} `{name}`. {suggestion}"))
+            }
+            _ => failure.explain(&self.target, action),
         }
-        if !kind.is_missing(&failure) {
-            return failure.explain(&self.target, asked);
-        }
-        let known = within(SUGGESTION_TIMEOUT, self.names(kind)).await;
-        let suggestion = match nearest::nearest(name, &known.unwrap_or_default()).as_slice() {
-            [] => kind.where_to_look().to_owned(),
-            near => format!("Did you mean {}?", near.join(" or ")),
-        };
-        let word = kind.word();
-        ToolError::not_found(format!("There is no {word} `{name}`. {suggestion}"))
     }
 
     async fn names(&self, kind: Kind) -> Result<Vec<String>, Failure> {
@@ -114,7 +96,7 @@ impl Engine {
             Kind::Network => Path::to("/networks"),
             Kind::Volume => Path::to("/volumes"),
         };
-        let listed: Value = self.read_json(path).await?;
+        let listed: Value = self.try_get(path).await?;
         let listed = match listed {
             Value::Object(mut volumes) => volumes.remove("Volumes").unwrap_or_default(),
             list => list,

@@ -10,7 +10,7 @@ static OWN_ID: LazyLock<Option<String>> = LazyLock::new(|| {
 });
 
 /// Whether stopping `id` would stop this server.
-pub(crate) fn is_own(id: &str) -> bool {
+pub(crate) fn is_self(id: &str) -> bool {
     OWN_ID.as_deref().is_some_and(|own| id.starts_with(own))
 }
 

@@ -5,27 +5,31 @@ use std::collections::BTreeMap;
 
 use mcp_core::tool::ToolError;
 
-use crate::Docker;
+use crate::docker::Docker;
 use crate::engine::Summary;
 use crate::name::ObjectName;
 
-pub(super) const PROJECT: &str = "com.docker.compose.project";
-pub(super) const SERVICE: &str = "com.docker.compose.service";
-pub(super) const DIRECTORY: &str = "com.docker.compose.project.working_dir";
-pub(super) const FILES: &str = "com.docker.compose.project.config_files";
+/// The label that says to which project a container belongs.
+pub(crate) const PROJECT: &str = "com.docker.compose.project";
+/// The label that says which of its services it is.
+pub(crate) const SERVICE: &str = "com.docker.compose.service";
+/// The labels that say where the project was brought up, and of which files.
+pub(crate) const DIRECTORY: &str = "com.docker.compose.project.working_dir";
+pub(crate) const FILES: &str = "com.docker.compose.project.config_files";
 
 /// The containers of all projects that the rules leave in sight, by project; those of a project by
 /// service and name.
-pub(super) async fn projects(docker: &Docker) -> Result<BTreeMap<String, Vec<Summary>>, ToolError> {
+pub(crate) async fn projects(docker: &Docker) -> Result<BTreeMap<String, Vec<Summary>>, ToolError> {
     let mut projects: BTreeMap<String, Vec<Summary>> = BTreeMap::new();
-    for container in docker.list(true).await? {
+    for container in docker.containers(true).await? {
         if let Some(project) = container.labels.get(PROJECT) {
             projects.entry(project.clone()).or_default().push(container);
         }
     }
     for containers in projects.values_mut() {
         containers.sort_by_cached_key(|container| {
-            (service(container).to_owned(), name(container).to_owned())
+            let name = container.display_name();
+            (service(container).to_owned(), name.to_owned())
         });
     }
     Ok(projects)
@@ -35,7 +39,7 @@ pub(super) async fn projects(docker: &Docker) -> Result<BTreeMap<String, Vec<Sum
 ///
 /// # Errors
 /// When there is none in sight; names those that are.
-pub(super) async fn project(
+pub(crate) async fn project(
     docker: &Docker,
     project: &ObjectName,
 ) -> Result<Vec<Summary>, ToolError> {
@@ -55,11 +59,7 @@ pub(super) async fn project(
     })
 }
 
-pub(super) fn service(container: &Summary) -> &str {
+/// The service of its project that a container is.
+pub(crate) fn service(container: &Summary) -> &str {
     container.labels.get(SERVICE).map_or("", String::as_str)
-}
-
-pub(super) fn name(container: &Summary) -> &str {
-    let name = container.names.first().map_or("", String::as_str);
-    name.trim_start_matches('/')
 }

@@ -1,0 +1,43 @@
+//! `GET /containers/{id}/logs`.
+
+use super::Engine;
+use super::connector::ByteStream;
+use super::path::Path;
+use crate::name::ContainerName;
+
+/// Which part of a log is asked for.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct LogQuery {
+    pub(crate) stdout: bool,
+    pub(crate) stderr: bool,
+    /// Unix seconds.
+    pub(crate) since: i64,
+    /// Unix seconds; 0 for no end.
+    pub(crate) until: i64,
+    /// Records, counted from the newest.
+    pub(crate) tail: u32,
+    pub(crate) timestamps: bool,
+    /// Goes on with what is yet to be written.
+    pub(crate) follow: bool,
+}
+
+impl Engine {
+    /// The log of a container as the engine frames it. The caller watches the time.
+    pub(crate) fn logs(&self, container: &ContainerName, query: &LogQuery) -> ByteStream {
+        let mut path = Path::to("/containers")
+            .id(container)
+            .then("/logs")
+            .query("stdout", query.stdout)
+            .query("stderr", query.stderr)
+            .query("since", query.since)
+            .query("tail", query.tail)
+            .query("timestamps", query.timestamps);
+        if query.until > 0 {
+            path = path.query("until", query.until);
+        }
+        if query.follow {
+            path = path.query("follow", true);
+        }
+        self.connector.stream(path)
+    }
+}

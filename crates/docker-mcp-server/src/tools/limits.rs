@@ -1,0 +1,48 @@
+//! What a container may use and when it is started again: set when it is created, changed later.
+
+use bollard::models::{RestartPolicy as EngineRestartPolicy, RestartPolicyNameEnum};
+use mcp_core::tool::{Bounded, ToolError};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// MiB: below six, engines refuse.
+pub(super) type Megabytes = Bounded<6, 4_000_000>;
+
+/// When the engine starts a container again.
+#[derive(Clone, Copy, Debug, Deserialize, JsonSchema, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum RestartPolicy {
+    No,
+    Always,
+    UnlessStopped,
+    OnFailure,
+}
+
+impl From<RestartPolicy> for EngineRestartPolicy {
+    fn from(policy: RestartPolicy) -> Self {
+        let name = match policy {
+            RestartPolicy::No => RestartPolicyNameEnum::NO,
+            RestartPolicy::Always => RestartPolicyNameEnum::ALWAYS,
+            RestartPolicy::UnlessStopped => RestartPolicyNameEnum::UNLESS_STOPPED,
+            RestartPolicy::OnFailure => RestartPolicyNameEnum::ON_FAILURE,
+        };
+        Self {
+            name: Some(name),
+            maximum_retry_count: None,
+        }
+    }
+}
+
+/// Memory as the engine counts it.
+pub(super) fn memory_bytes(limit: Megabytes) -> i64 {
+    i64::from(limit.get()) << 20
+}
+
+/// CPUs as the engine counts them.
+pub(super) fn nano_cpus(cpus: f64) -> Result<i64, ToolError> {
+    if !(0.01..=1024.0).contains(&cpus) {
+        return Err(ToolError::invalid_argument("cpus is from 0.01 to 1024."));
+    }
+    // In range, so nothing is cut off.
+    Ok((cpus * 1e9) as i64)
+}
