@@ -4,8 +4,10 @@ use std::fs;
 
 use serde_json::{Value, json};
 
+use super::super::super::lab::Lab;
 use super::talk::Talk;
 use super::{confirmed, fail, lab, registry, succeed, texts};
+use crate::harness::real;
 
 #[tokio::test]
 async fn images_are_listed_and_inspected() {
@@ -138,6 +140,49 @@ async fn a_directory_is_built_only_where_that_is_allowed() {
         json!({"image": tag, "confirm": tag}),
     )
     .await;
+    fs::remove_dir_all(&dir).unwrap();
+}
+
+/// Everything is left out, but what exceptions take in again: a secret, and the Dockerfile itself, do
+/// not reach the engine.
+#[tokio::test]
+async fn exceptions_of_a_dockerignore_do_not_let_secrets_out() {
+    let dir = std::env::temp_dir().join(format!("mcp-{}", uuid::Uuid::new_v4().simple()));
+    for path in ["src/keys", "node_modules/x"] {
+        fs::create_dir_all(dir.join(path)).unwrap();
+    }
+    let ignore = "# all but the source\n*\n!/src/\nsrc/keys/**\n!**/public.key\n";
+    for (path, text) in [
+        (
+            "Dockerfile",
+            "FROM busybox:test\nCOPY . /all\nRUN find /all\n",
+        ),
+        (".dockerignore", ignore),
+        (".env", "x"),
+        ("node_modules/x/y.js", "x"),
+        ("src/main.c", "x"),
+        ("src/keys/private.key", "x"),
+        ("src/keys/public.key", "x"),
+    ] {
+        fs::write(dir.join(path), text).unwrap();
+    }
+    let text = dir.to_str().unwrap();
+    let env = [("MCP_TOOLSETS", "all"), ("DOCKER_MCP_PROJECT_DIR", text)];
+    for host in real::docker_engines().into_iter().chain(real::podman()) {
+        let lab = Lab::at(host, &env).await;
+        let tag = format!("localhost/{}:1", lab.name("app"));
+        let arguments = json!({"tag": tag, "directory": text, "no_cache": true});
+        let built = succeed(&lab.server, "build_image", arguments).await;
+        let log = built["log"].as_str().unwrap();
+        for sent in ["/all/src/main.c", "/all/src/keys/public.key"] {
+            assert!(log.contains(sent), "{sent}: {log}");
+        }
+        for kept in [".env", "node_modules", "private.key", "/all/Dockerfile"] {
+            assert!(!log.contains(kept), "{kept}: {log}");
+        }
+        let arguments = json!({"image": tag, "confirm": tag});
+        succeed(&lab.server, "remove_image", arguments).await;
+    }
     fs::remove_dir_all(&dir).unwrap();
 }
 
