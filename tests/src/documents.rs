@@ -14,8 +14,7 @@ use std::sync::Arc;
 
 use fixture::Fixture;
 use mcp_core::era::Hints;
-use mcp_core::server::{Connection, Incoming};
-use mcp_core::tool::Call;
+use mcp_core::server::{Caller, Connection, Incoming};
 use serde_json::Value;
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
 
@@ -221,7 +220,7 @@ async fn in_memory() {
                     frame: pair.request.as_bytes(),
                     hints: Hints::default(),
                     connection: Some(Arc::clone(&connection)),
-                    call: Call::default(),
+                    caller: Caller::default(),
                 })
                 .await;
             let body = answer.body.map(|body| String::from_utf8(body).unwrap());

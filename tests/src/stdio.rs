@@ -366,7 +366,7 @@ async fn results_of_several_lines_are_one_line_too() {
             frame: frame.as_bytes(),
             hints: mcp_core::era::Hints::default(),
             connection: Some(std::sync::Arc::new(Connection::default())),
-            call: mcp_core::tool::Call::default(),
+            caller: mcp_core::server::Caller::default(),
         })
         .await;
     let line = String::from_utf8(answer.into_line().unwrap()).unwrap();

@@ -14,7 +14,7 @@ use crate::jsonrpc::{
     PARSE_ERROR,
 };
 use crate::revision::{MODERN, Revision};
-use crate::tool::{ToolError, ToolErrorKind};
+use crate::tool::{ArgumentError, RpcForm, ToolError, ToolErrorKind};
 
 pub use bad_param::BadParam;
 pub(crate) use bad_param::clipped;
@@ -315,6 +315,23 @@ impl Error {
 pub(crate) fn supported_versions() -> Vec<&'static str> {
     let handshake = Revision::ALL.iter().rev().map(|revision| revision.as_str());
     std::iter::once(MODERN).chain(handshake).collect()
+}
+
+/// The error of a request whose work has failed.
+impl From<ToolError> for Error {
+    fn from(mut error: ToolError) -> Self {
+        match error.take_rpc() {
+            Some(RpcForm::Imported(error)) => Self::Imported(Box::new(error)),
+            Some(RpcForm::MissingCapability(missing)) => Self::MissingCapability(Box::new(missing)),
+            None => Self::ToolFailed(error),
+        }
+    }
+}
+
+impl From<ArgumentError> for Error {
+    fn from(error: ArgumentError) -> Self {
+        Self::InvalidParams(BadParam::new(error.field, error.reason))
+    }
 }
 
 impl From<Fault> for Error {

@@ -16,6 +16,7 @@ pub mod date;
 pub mod era;
 pub mod error;
 pub mod health;
+pub mod http_headers;
 pub mod jsonrpc;
 pub mod method;
 pub mod prompt;

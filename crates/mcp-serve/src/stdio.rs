@@ -11,8 +11,7 @@ use std::time::Duration;
 
 use futures_util::FutureExt as _;
 use mcp_core::era::Hints;
-use mcp_core::server::{Answer, Connection, Incoming, Server};
-use mcp_core::tool::{Call, Peer};
+use mcp_core::server::{Answer, Caller, Connection, Incoming, Peer, Server};
 use tokio::runtime::Handle;
 use tokio::sync::{Semaphore, mpsc, oneshot};
 use tokio::time::{Instant, timeout_at};
@@ -157,8 +156,9 @@ impl Client {
                     frame: &line,
                     hints: Hints::default(),
                     connection: Some(Arc::clone(&client.connection)),
-                    call: Call::new(client.give_up.child_token(), Some(peer))
-                        .of(Some(Arc::clone(&client.caller)), client.give_up.clone()),
+                    caller: Caller::new(Some(Arc::clone(&client.caller)), Some(peer))
+                        .cancelled_by(client.give_up.child_token())
+                        .leaving_by(client.give_up.clone()),
                 })
                 .await;
             drop(permit);

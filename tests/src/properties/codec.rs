@@ -4,8 +4,7 @@ use std::sync::Arc;
 
 use mcp_core::era::Hints;
 use mcp_core::jsonrpc::{self, Frame, Id, Json, Message};
-use mcp_core::server::{Connection, Incoming, Server};
-use mcp_core::tool::Call;
+use mcp_core::server::{Caller, Connection, Incoming, Server};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseResult;
@@ -123,7 +122,7 @@ fn answers(server: &Arc<Server>, frame: &[u8]) -> TestCaseResult {
         frame,
         hints: Hints::default(),
         connection: Some(Arc::new(Connection::default())),
-        call: Call::default(),
+        caller: Caller::default(),
     }));
     let Some(line) = answer.into_line() else {
         return Ok(());
@@ -263,7 +262,7 @@ fn what_is_echoed_is_what_was_sent() {
             frame: frame.as_bytes(),
             hints: Hints::default(),
             connection: None,
-            call: Call::default(),
+            caller: Caller::default(),
         }));
         let body = String::from_utf8(answer.body.unwrap()).unwrap();
         let expected = format!(r#"{{"jsonrpc":"2.0","id":1,"result":{{"value":{value}}}}}"#);

@@ -5,8 +5,7 @@ use std::sync::Arc;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use mcp_core::era::Hints;
-use mcp_core::server::{Incoming, Server};
-use mcp_core::tool::Call;
+use mcp_core::server::{Caller, Incoming, Server};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -31,7 +30,7 @@ fn code(server: &Arc<Server>, body: &str, method: Option<&str>, header: Option<&
             ..Hints::default()
         },
         connection: None,
-        call: Call::default(),
+        caller: Caller::default(),
     }));
     let body: Value = serde_json::from_slice(&answer.body.unwrap()).unwrap();
     body["error"]["code"].clone()

@@ -4,12 +4,10 @@ use std::process::Stdio;
 use std::sync::Arc;
 
 use mcp_core::era::Hints;
-use mcp_core::server::{Connection, Incoming};
-use mcp_core::tool::Call;
+use mcp_core::server::{Caller, Connection, Incoming};
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, Lines};
 use tokio::process::{Child, ChildStdin, ChildStdout};
-use tokio_util::sync::CancellationToken;
 
 use super::{KNOWS_TASKS, PATIENCE};
 use crate::harness::{Server, binary, in_memory};
@@ -101,13 +99,13 @@ impl Client {
                 connection,
                 caller,
             } => {
-                let call = Call::default().of(caller.clone(), CancellationToken::new());
+                let caller = Caller::new(caller.clone(), None);
                 let frame = frame.to_string();
                 let incoming = Incoming {
                     frame: frame.as_bytes(),
                     hints: Hints::default(),
                     connection: Some(Arc::clone(connection)),
-                    call,
+                    caller,
                 };
                 let answer = server.handle(incoming).await;
                 serde_json::from_slice(&answer.body.unwrap()).unwrap()

@@ -4,23 +4,24 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use crate::era::Era;
+use crate::http_headers::{HeaderParam, header_params};
 use crate::jsonrpc::Json;
 use crate::revision::Revision;
-use crate::tool::{BoundTool, Definition, Detail, Mirrored, TaskSupport, mirrored};
+use crate::tool::{BoundTool, Definition, Detail, TaskSupport};
 
+/// The tools, by name, and their lists.
 pub(super) struct Catalogue {
     tools: Vec<(Definition, Arc<dyn BoundTool>)>,
     by_name: HashMap<String, usize>,
     /// The arguments that clients repeat in headers, of the tools that have any.
-    mirrored: HashMap<String, Vec<Mirrored>>,
+    header_params: HashMap<String, Vec<HeaderParam>>,
     legacy: Json,
     basic: Json,
     annotated: Json,
-    full: Json,
+    /// With every field that there is.
+    pub(super) full: Json,
     /// `None` if no tool may run as a task.
     with_tasks: Option<Json>,
-    /// The list of [`Self::full`] without its braces, for results that add to it.
-    pub(super) tools_member: Json,
 }
 
 impl Catalogue {
@@ -38,15 +39,11 @@ impl Catalogue {
                 .map(|(at, (tool, _))| (tool.name.clone(), at)),
         );
         // A tool from elsewhere may be wrong about it: then it has none.
-        let mirrored = tools
+        let params = |tool: &Definition| header_params(&tool.input_schema).unwrap_or_default();
+        let header_params = tools
             .iter()
-            .map(|(tool, _)| {
-                (
-                    tool.name.clone(),
-                    mirrored(&tool.input_schema).unwrap_or_default(),
-                )
-            })
-            .filter(|(_, mirrored)| !mirrored.is_empty())
+            .map(|(tool, _)| (tool.name.clone(), params(tool)))
+            .filter(|(_, params)| !params.is_empty())
             .collect();
         let array = |detail| {
             let listed = tools.iter().filter(|(tool, _)| tool.is_listed);
@@ -63,28 +60,27 @@ impl Catalogue {
                 .iter()
                 .any(|(tool, _)| tool.task != TaskSupport::Never)
                 .then(|| list(Detail::Tasks)),
-            tools_member: Json::Owned(format!(r#""tools":{}"#, array(Detail::Full))).shared(),
             tools,
             by_name,
-            mirrored,
+            header_params,
         }
     }
 
     /// The result of `mcp.listTools`: a bare array.
-    pub(super) fn legacy(&self) -> Json {
-        self.legacy.clone()
+    pub(super) fn legacy(&self) -> &Json {
+        &self.legacy
     }
 
     /// The result of `tools/list`, with the fields that the era knows.
-    pub(super) fn list(&self, era: Era) -> Json {
+    pub(super) fn list(&self, era: Era) -> &Json {
         if let (Era::Handshake(Revision::V2025_11_25), Some(list)) = (era, &self.with_tasks) {
-            list.clone()
+            list
         } else if era.knows(Revision::V2025_06_18) {
-            self.full.clone()
+            &self.full
         } else if era.knows(Revision::V2025_03_26) {
-            self.annotated.clone()
+            &self.annotated
         } else {
-            self.basic.clone()
+            &self.basic
         }
     }
 
@@ -97,14 +93,9 @@ impl Catalogue {
         self.by_name.get(name).and_then(|&at| self.tools.get(at))
     }
 
-    /// True if any tool has arguments that clients repeat in headers.
-    pub(super) fn has_mirrored(&self) -> bool {
-        !self.mirrored.is_empty()
-    }
-
     /// The arguments of the tool `name` that clients repeat in headers.
-    pub(super) fn mirrored(&self, name: &str) -> &[Mirrored] {
-        self.mirrored.get(name).map_or(&[], Vec::as_slice)
+    pub(super) fn header_params(&self, name: &str) -> &[HeaderParam] {
+        self.header_params.get(name).map_or(&[], Vec::as_slice)
     }
 
     pub(super) fn names(&self) -> Vec<String> {

@@ -2,13 +2,13 @@
 
 use serde::Deserialize;
 use serde_json::json;
-use serde_json::value::RawValue;
 
-use super::tools::or_empty;
-use super::{Outcome, Server};
-use crate::error::{BadParam, Error};
+use super::Server;
+use super::context::Context;
+use super::outcome::{CallEnd, Outcome};
+use super::params::{or_empty, wrong};
+use crate::error::Error;
 use crate::method::Answering;
-use crate::tool::Call;
 
 /// The most values of one answer, by the specification.
 const MAX_VALUES: usize = 100;
@@ -36,14 +36,10 @@ struct Argument {
 }
 
 impl Server {
-    pub(super) async fn completion(
-        &self,
-        raw: Option<&RawValue>,
-        call: &Call,
-    ) -> Result<Outcome, Error> {
-        let raw = or_empty(raw)?;
-        let params: Params = serde_json::from_str(raw.get())
-            .map_err(|error| Error::InvalidParams(BadParam::new("params", error.to_string())))?;
+    pub(super) async fn complete(&self, context: &Context<'_>) -> Result<Outcome, Error> {
+        let raw = or_empty(context.raw)?;
+        let params: Params =
+            serde_json::from_str(raw.get()).map_err(|error| wrong("params", &error.to_string()))?;
         let offered = self.offered();
         let Argument { name, value } = params.argument;
         let mut values = match params.reference {
@@ -53,8 +49,8 @@ impl Server {
                     .iter()
                     .find(|(definition, _)| definition.name == prompt);
                 let (_, prompt) = found.ok_or(Error::PromptNotFound(prompt))?;
-                if let Some(answering) = prompt.completion(raw, call) {
-                    return self.passed_on(call, answering).await;
+                if let Some(answering) = prompt.completion(raw, &context.call) {
+                    return self.end_of("completion/complete", context, answering).await;
                 }
                 prompt.complete(&name, &value).await
             }
@@ -64,8 +60,8 @@ impl Server {
                     .iter()
                     .find(|(definition, _)| definition.uri == uri);
                 let (_, resource) = found.ok_or(Error::ResourceNotFound(uri))?;
-                if let Some(answering) = resource.completion(raw, call) {
-                    return self.passed_on(call, answering).await;
+                if let Some(answering) = resource.completion(raw, &context.call) {
+                    return self.end_of("completion/complete", context, answering).await;
                 }
                 resource.complete(&name, &value).await
             }
@@ -76,14 +72,17 @@ impl Server {
         Ok(json!({"completion": {"values": values, "total": total, "hasMore": more}}).into())
     }
 
-    /// The answer of another server.
-    async fn passed_on(&self, call: &Call, answering: Answering<'_>) -> Result<Outcome, Error> {
-        match self
-            .within_limits("completion/complete", call, answering)
-            .await
-        {
-            Ok(json) => Ok(json.into()),
-            Err(error) => Self::interrupted(error),
+    /// The answer of a method that brings its own words.
+    pub(super) async fn end_of(
+        &self,
+        name: &str,
+        context: &Context<'_>,
+        answering: Answering<'_>,
+    ) -> Result<Outcome, Error> {
+        match self.within_limits(name, context, answering).await {
+            CallEnd::Done(json) => Ok(json.into()),
+            CallEnd::NeedsInput(questions) => Ok(Outcome::NeedsInput(questions)),
+            CallEnd::Failed(error) => Err(error.into()),
         }
     }
 }

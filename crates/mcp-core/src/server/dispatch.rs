@@ -1,20 +1,28 @@
 //! From a frame to its answer: which messages it holds, in which era each of them is, and which
 //! method answers it.
 
-use std::borrow::Cow;
 use std::sync::Arc;
 
 use futures_util::future::join_all;
 use serde_json::json;
 use serde_json::value::RawValue;
+use tokio_util::sync::CancellationToken;
 
 use super::answer::Reply;
+use super::context::Context;
+use super::handshake_client::HandshakeClient;
+use super::mcp_method::McpMethod;
+use super::modern_client::ModernClient;
 use super::offered::Offered;
-use super::{Answer, Connection, Incoming, MAX_BATCH, Outcome, Server};
+use super::outcome::{MethodResult, Outcome};
+use super::params::Params;
+use super::{Answer, Caller, Connection, Incoming, MAX_BATCH, Origin, Server};
 use crate::era::{Era, Hints};
 use crate::error::Error;
-use crate::jsonrpc::{DecodeError, Frame, Id, Json, Message, Notification, Request, Response};
-use crate::tool::{Call, Inputs, Origin};
+use crate::jsonrpc::{
+    DecodeError, Frame, Id, Json, Members, Message, Notification, Request, Response,
+};
+use crate::tool::{Call, Client};
 
 impl Server {
     /// Answers one frame: a message or a batch.
@@ -23,7 +31,7 @@ impl Server {
             frame,
             mut hints,
             connection,
-            call,
+            caller,
         } = incoming;
         let agreed = connection
             .as_ref()
@@ -32,7 +40,7 @@ impl Server {
         let source = Source {
             hints: &hints,
             connection: connection.as_ref(),
-            call: &call,
+            caller: &Arc::new(caller),
         };
         let message = match Frame::decode(frame) {
             Ok(Frame::Batch(messages)) => return self.batch(messages, &source).await,
@@ -114,49 +122,17 @@ impl Server {
         in_batch: bool,
     ) -> Option<Reply<'a>> {
         let era = Era::decide(source.hints, &request.method, request.params);
-        let origin;
-        let source = if self.offer.relays {
-            let call = source.call.clone().with_origin(Origin::of(
-                &request,
-                source.hints,
-                era,
-                self.settings.call_timeout,
-            ));
-            origin = call;
-            &Source {
-                call: &origin,
-                ..*source
-            }
-        } else {
-            source
-        };
         // Only who has a connection can name a request to cancel it.
-        let (call, in_flight) = match source.connection {
-            Some(connection) => {
-                let (call, token) = source.call.cancellable();
-                (Cow::Owned(call), Some(connection.enter(request.id, token)))
-            }
-            None => (Cow::Borrowed(source.call), None),
-        };
-        let outcome = match era {
-            Era::Modern if in_batch => {
-                let detail = format!("{} has no batches", era.revision());
-                Err(Error::InvalidRequest {
-                    detail,
-                    field: None,
-                })
-            }
-            Era::Modern => {
-                let call = call.clone().into_owned();
-                // Large: a batch, which is of the other eras, would hold room for it many times.
-                Box::pin(self.modern(&request, source.hints, call)).await
-            }
-            Era::Plain | Era::Handshake(_) => {
-                self.classic(&request, era, source.connection, &call, in_batch)
-                    .await
-            }
-        };
-        if in_flight.is_some() && call.is_cancelled() {
+        let cancelled = source.caller.cancellation();
+        let in_flight = source.connection.map(|connection| {
+            let token = cancelled.map(CancellationToken::child_token);
+            let token = token.unwrap_or_default();
+            (token.clone(), connection.enter(request.id, token))
+        });
+        let given_up = in_flight.as_ref().map(|(token, _)| token);
+        let token = given_up.or(cancelled).cloned();
+        let outcome = self.outcome(&request, era, source, token, in_batch).await;
+        if given_up.is_some_and(CancellationToken::is_cancelled) {
             return None;
         }
         Some(match outcome {
@@ -178,70 +154,128 @@ impl Server {
         })
     }
 
-    /// The methods of the plain and the handshake era.
-    async fn classic(
+    /// What a request is answered with, as its era has it.
+    async fn outcome(
         &self,
         request: &Request<'_>,
         era: Era,
-        connection: Option<&Arc<Connection>>,
-        call: &Call,
+        source: &Source<'_>,
+        cancelled: Option<CancellationToken>,
         in_batch: bool,
-    ) -> Result<Outcome, Error> {
-        let params = request.params;
-        let asking;
-        let call = match (era, connection) {
+    ) -> Result<MethodResult, Error> {
+        let method = self.method(&request.method, era);
+        if in_batch {
+            check_batched(method, era)?;
+        }
+        let context = self.context(request, method, era, source, cancelled)?;
+        let outcome = self.answer(method, &request.method, &context).await?;
+        match (outcome, era) {
+            (outcome, Era::Modern) => Ok(self.decorate(method, &request.method, &context, outcome)),
+            (Outcome::Done(result), _) => Ok(result),
+            // Only calls of the modern era end with questions.
+            (Outcome::NeedsInput(_), _) => Err(Error::Internal),
+        }
+    }
+
+    /// Reads what a request says about itself. What is wrong with that is told before anything is
+    /// done.
+    fn context<'a>(
+        &self,
+        request: &Request<'a>,
+        method: McpMethod,
+        era: Era,
+        source: &Source<'a>,
+        cancelled: Option<CancellationToken>,
+    ) -> Result<Context<'a>, Error> {
+        let params = Params::read(request.params);
+        let mut modern = None;
+        let (client, meta): (Arc<dyn Client>, _) = match (era, source.connection) {
+            (Era::Modern, _) => {
+                let (client, meta) = self.modern_client(request, method, &params, source)?;
+                modern = Some(Arc::clone(&client));
+                (client, meta)
+            }
             (Era::Handshake(_), Some(connection)) => {
-                asking = call
-                    .clone()
-                    .with_inputs(Inputs::over(connection))
-                    .with_log_level(Some(connection.log_level()));
-                &asking
+                let client = HandshakeClient::new(source.caller, connection);
+                (Arc::new(client), params.meta())
             }
-            _ => call,
+            _ => (Arc::<Caller>::clone(source.caller), params.meta()),
         };
-        let connection = connection.map(|connection| &**connection);
-        match &*request.method {
-            "initialize" if in_batch => {
-                let detail = "initialize must not be part of a batch".to_owned();
-                Err(Error::InvalidRequest {
-                    detail,
-                    field: Some("method"),
-                })
+        let mut call = Call::new(client, cancelled);
+        let token = meta.progress_token().filter(|_| method.calls_tool());
+        if let Some(token) = token {
+            call = call.with_progress(token.to_owned());
+        }
+        if self.offer.relays {
+            let params = request.params.map(RawValue::get).and_then(Members::read);
+            call = call.with_extension(Arc::new(Origin {
+                params: params.unwrap_or_default(),
+                traceparent: source.hints.traceparent.map(ToOwned::to_owned),
+                era,
+                patience: self.settings.call_timeout,
+            }));
+        }
+        let round = modern.as_deref().and_then(ModernClient::round);
+        if let Some(round) = round.filter(|round| !round.is_first()) {
+            call = call.with_extension(Arc::clone(round));
+        }
+        Ok(Context {
+            era,
+            id: request.id,
+            raw: request.params,
+            params,
+            connection: source.connection,
+            caller: source.caller,
+            call,
+            client: modern,
+        })
+    }
+
+    /// The one table of methods, for all eras.
+    async fn answer(
+        &self,
+        method: McpMethod,
+        name: &str,
+        context: &Context<'_>,
+    ) -> Result<Outcome, Error> {
+        match method {
+            McpMethod::Initialize => self.initialize(context.raw),
+            McpMethod::Ping => Ok(json!({}).into()),
+            McpMethod::Discover => Ok(self.discover().into()),
+            McpMethod::ListTools => {
+                self.page(context, |offered| offered.catalogue.list(context.era))
             }
-            "initialize" => self.initialize(params),
-            "ping" => Ok(json!({}).into()),
-            "tools/list" => self.list_tools(params, era),
-            "tools/call" => self.call_tool(params, era, call).await,
-            // Clients ask for these lists whatever was declared (seed 003).
-            "resources/list" => self.page(params, |offered| &offered.resource_list),
-            "resources/templates/list" => self.page(params, |offered| &offered.template_list),
-            "prompts/list" => self.page(params, |offered| &offered.prompt_list),
-            "resources/read" => self.read_resource(params, era, call).await,
-            "resources/subscribe" => self.subscribe(params, connection, true),
-            "resources/unsubscribe" => self.subscribe(params, connection, false),
-            "prompts/get" => self.get_prompt(params, era, call).await,
-            "completion/complete" => self.completion(params, call).await,
-            "logging/setLevel" => self.set_log_level(params, connection),
-            "tasks/get" if self.has_tasks(era) => self.get_task(params, call),
-            "tasks/result" if self.has_tasks(era) => {
-                self.task_result(params, connection, call).await
-            }
-            "tasks/list" if self.has_tasks(era) => self.list_tasks(params, call),
-            "tasks/cancel" if self.has_tasks(era) => self.cancel_task(params, call),
-            "mcp.listTools" => Ok(self.legacy_list_tools().into()),
-            "mcp.callTool" => self.legacy_call_tool(params, call).await,
-            "mcp.getServerInfo" => Ok(self.legacy_server_info().into()),
-            custom => self.custom(custom, params, call).await,
+            McpMethod::CallTool => self.call_tool(context).await,
+            McpMethod::ListResources => self.page(context, |offered| &offered.resource_list),
+            McpMethod::ListTemplates => self.page(context, |offered| &offered.template_list),
+            McpMethod::ReadResource => self.read_resource(context).await,
+            McpMethod::Subscribe => self.subscribe(context, true),
+            McpMethod::Unsubscribe => self.subscribe(context, false),
+            McpMethod::ListPrompts => self.page(context, |offered| &offered.prompt_list),
+            McpMethod::GetPrompt => self.get_prompt(context).await,
+            McpMethod::Complete => self.complete(context).await,
+            McpMethod::SetLogLevel => self.set_log_level(context),
+            // Large: a batch, which is of the other eras, would hold room for it many times.
+            McpMethod::Listen => Box::pin(self.listen(context)).await,
+            McpMethod::GetTask => self.get_task(context),
+            McpMethod::TaskResult => self.task_result(context).await,
+            McpMethod::ListTasks => self.list_tasks(context),
+            McpMethod::UpdateTask => self.update_task(context),
+            McpMethod::CancelTask => self.cancel_task(context),
+            McpMethod::LegacyListTools => Ok(self.offered().catalogue.legacy().clone().into()),
+            McpMethod::LegacyCallTool => self.legacy_call_tool(context).await,
+            McpMethod::LegacyServerInfo => Ok(self.legacy_server_info().into()),
+            McpMethod::Custom => self.custom(name, context).await,
         }
     }
 
     /// A list that is one page.
     fn page(
         &self,
-        params: Option<&RawValue>,
+        context: &Context<'_>,
         list: impl FnOnce(&Offered) -> &Json,
     ) -> Result<Outcome, Error> {
-        self.check_cursor(params)?;
+        context.params.check_cursor()?;
         Ok(list(&self.offered()).clone().into())
     }
 
@@ -268,10 +302,23 @@ impl Server {
 }
 
 /// Where a message came from.
-struct Source<'a> {
-    hints: &'a Hints<'a>,
+pub(super) struct Source<'a> {
+    pub(super) hints: &'a Hints<'a>,
     connection: Option<&'a Arc<Connection>>,
-    call: &'a Call,
+    pub(super) caller: &'a Arc<Caller>,
+}
+
+/// Fails for a request that must not be part of a batch.
+fn check_batched(method: McpMethod, era: Era) -> Result<(), Error> {
+    let (detail, field) = match (era, method) {
+        (Era::Modern, _) => (format!("{} has no batches", era.revision()), None),
+        (_, McpMethod::Initialize) => {
+            let detail = "initialize must not be part of a batch";
+            (detail.to_owned(), Some("method"))
+        }
+        _ => return Ok(()),
+    };
+    Err(Error::InvalidRequest { detail, field })
 }
 
 /// Notifications are never answered. `initialized` and `notifications/initialized` are the same

@@ -4,9 +4,11 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
-use super::{Agreed, Outcome, Server};
+use super::outcome::{MethodResult, Outcome};
+use super::{Agreed, Server};
 use crate::era::Era;
 use crate::error::{BadParam, Error};
+use crate::jsonrpc::Json;
 use crate::revision::Revision;
 use crate::tool::Capabilities;
 
@@ -54,10 +56,10 @@ impl Server {
             revision,
             capabilities: Capabilities::read(&declared),
         };
-        Ok(Outcome {
+        Ok(Outcome::Done(MethodResult {
             agreed: Some(agreed),
-            ..Outcome::from(result)
-        })
+            ..MethodResult::from(Json::from(result))
+        }))
     }
 
     /// `serverInfo` with the fields that the revision knows.

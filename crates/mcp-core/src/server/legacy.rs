@@ -1,40 +1,33 @@
 //! The three methods of seed 001: translated in, translated out. Nothing else knows them.
 
-use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
-use super::tools::{CallParams, Failure};
-use super::{Outcome, Server};
+use super::Server;
+use super::context::Context;
+use super::outcome::{CallEnd, Outcome};
 use crate::era::Era;
 use crate::error::Error;
 use crate::jsonrpc::{Json, Members};
-use crate::tool::{Call, Content, ToolError, ToolResult};
+use crate::tool::{Content, ToolError, ToolResult};
 
 impl Server {
-    /// `mcp.listTools`: a bare array, with `parameter_schema`.
-    pub(super) fn legacy_list_tools(&self) -> Json {
-        self.offered().catalogue.legacy()
-    }
-
     /// `mcp.callTool`: the raw result object. There is no `isError`, so a tool that fails becomes a
     /// JSON-RPC error.
-    pub(super) async fn legacy_call_tool(
-        &self,
-        params: Option<&RawValue>,
-        call: &Call,
-    ) -> Result<Outcome, Error> {
-        let params = CallParams::read(params)?;
-        if let Some((definition, _)) = self.offered().catalogue.get(&params.name) {
-            self.mode(definition, &params, Era::Plain, call)?;
-        }
-        match self.run_tool(&params, call).await {
-            Ok(ToolResult::Structured(json)) => Ok(json.into()),
-            Ok(ToolResult::Content(content)) => Ok(raw(content).into()),
-            Ok(ToolResult::Imported(result)) => imported(&result),
-            Err(Failure::Unknown) => Err(Error::LegacyToolNotFound(params.name.into_owned())),
-            Err(Failure::Arguments(bad)) => Err(Error::InvalidParams(bad)),
-            Err(Failure::Tool(error)) if error.is_for(Era::Plain) => Self::interrupted(error),
-            Err(Failure::Tool(error)) => Err(Error::ToolFailed(error)),
+    pub(super) async fn legacy_call_tool(&self, context: &Context<'_>) -> Result<Outcome, Error> {
+        let (name, arguments) = context.params.named_call()?;
+        let offered = self.offered();
+        let Some(tool) = offered.catalogue.get(&name) else {
+            return Err(Error::LegacyToolNotFound(name.into_owned()));
+        };
+        self.mode(&tool.0, context)?;
+        let end = self.run(tool, arguments, context).await;
+        match end.map_err(Error::InvalidParams)? {
+            CallEnd::Done(ToolResult::Structured(json)) => Ok(json.into()),
+            CallEnd::Done(ToolResult::Content(content)) => Ok(raw(content).into()),
+            CallEnd::Done(ToolResult::Imported(result)) => imported(&result),
+            CallEnd::NeedsInput(questions) => Ok(Outcome::NeedsInput(questions)),
+            CallEnd::Failed(error) if error.is_rpc_error(Era::Plain) => Err(error.into()),
+            CallEnd::Failed(error) => Err(Error::ToolFailed(error)),
         }
     }
 

@@ -53,7 +53,7 @@ impl Offered {
     /// Which lists are not what they were.
     fn changes_since(&self, before: &Self) -> impl Iterator<Item = Change> {
         let same = |one: &Json, other: &Json| one.as_str() == other.as_str();
-        let tools = self.catalogue.tools_member.as_str() == before.catalogue.tools_member.as_str();
+        let tools = same(&self.catalogue.full, &before.catalogue.full);
         let resources = same(&self.resource_list, &before.resource_list)
             && same(&self.template_list, &before.template_list);
         let prompts = same(&self.prompt_list, &before.prompt_list);

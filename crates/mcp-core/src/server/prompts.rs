@@ -1,40 +1,30 @@
-//! `prompts/*`.
+//! `prompts/get`.
 
 use serde_json::json;
-use serde_json::value::RawValue;
 
-use super::tools::CallParams;
-use super::{Outcome, Server, imported};
-use crate::era::Era;
-use crate::error::{BadParam, Error};
+use super::context::Context;
+use super::outcome::{CallEnd, Outcome};
+use super::{Server, passed_on};
+use crate::error::Error;
 use crate::prompt::Written;
-use crate::tool::Call;
 
 impl Server {
-    pub(super) async fn get_prompt(
-        &self,
-        params: Option<&RawValue>,
-        era: Era,
-        call: &Call,
-    ) -> Result<Outcome, Error> {
-        let params = CallParams::read(params)?;
+    pub(super) async fn get_prompt(&self, context: &Context<'_>) -> Result<Outcome, Error> {
+        let (name, arguments) = context.params.named_call()?;
         let offered = self.offered();
-        let found = offered
-            .prompts
-            .iter()
-            .find(|(prompt, _)| prompt.name == params.name);
-        let (definition, prompt) =
-            found.ok_or_else(|| Error::PromptNotFound(params.name.to_string()))?;
-        let arguments = params.arguments()?;
-        let writing = prompt
-            .write(arguments, call)
-            .map_err(|error| Error::InvalidParams(BadParam::new(error.field, error.reason)))?;
-        match self.within_limits(&definition.name, call, writing).await {
-            Ok(Written::Imported(result)) => Ok(imported::of_method(&result, era)),
-            Ok(Written::Messages(messages)) => {
+        let mut prompts = offered.prompts.iter();
+        let found = prompts.find(|(prompt, _)| prompt.name == name);
+        let (definition, prompt) = found.ok_or_else(|| Error::PromptNotFound(name.to_string()))?;
+        let writing = prompt.write(arguments, &context.call)?;
+        match self.within_limits(&definition.name, context, writing).await {
+            CallEnd::Done(Written::Imported(result)) => {
+                Ok(passed_on::method(&result, context.era).into())
+            }
+            CallEnd::Done(Written::Messages(messages)) => {
                 Ok(json!({"description": definition.description, "messages": messages}).into())
             }
-            Err(error) => Self::interrupted(error),
+            CallEnd::NeedsInput(questions) => Ok(Outcome::NeedsInput(questions)),
+            CallEnd::Failed(error) => Err(error.into()),
         }
     }
 }

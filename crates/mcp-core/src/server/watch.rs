@@ -2,8 +2,7 @@
 
 use tokio::sync::broadcast::error::RecvError;
 
-use super::{Change, Connection, Server};
-use crate::tool::Peer;
+use super::{Change, Connection, Peer, Server};
 
 impl Server {
     /// Sends `peer` what it should know until the server closes: changes of lists, and of the

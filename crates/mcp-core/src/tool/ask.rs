@@ -6,13 +6,9 @@
 //! answer. A tool that asks is therefore run from its start again in the second round, and must not
 //! have done anything before it asks that may not be done twice.
 
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
-
 use serde_json::{Map, Value, json};
 
-use super::{Special, ToolError, ToolErrorKind};
-use crate::server::{Connection, Task};
+use super::ToolError;
 
 /// What a client says that it can be asked for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -87,6 +83,11 @@ impl InputRequest {
         self.method
     }
 
+    /// The parameters of the question.
+    pub(crate) fn params(&self) -> &Value {
+        &self.params
+    }
+
     fn capability(&self) -> &'static str {
         self.method.split('/').next().unwrap_or(self.method)
     }
@@ -100,122 +101,18 @@ impl InputRequest {
     }
 }
 
-/// What earlier rounds of a call have left behind (2026-07-28, "Multi Round-Trip Requests").
-#[derive(Clone, Debug, Default)]
-pub struct Round {
-    /// The client's answers, those of the last round among them.
-    pub answers: Map<String, Value>,
-    /// What the last round has noted for this one; `null` at first.
-    pub memo: Value,
-}
-
-/// How the client of a call can be asked.
-#[derive(Clone, Default)]
-pub(crate) enum Inputs {
-    /// It cannot: plain requests have no way back.
-    #[default]
-    Nobody,
-    /// By requests over its connection.
-    Connection {
-        connection: Arc<Connection>,
-        /// The call waits for a person, who may take longer than a service.
-        is_asking: Arc<AtomicBool>,
-    },
-    /// By ending the call; these are the answers so far.
-    Rounds {
-        capabilities: Capabilities,
-        answers: Arc<Map<String, Value>>,
-    },
-    /// Through the task that the call goes on as.
-    Task(Arc<Task>),
-}
-
-impl Inputs {
-    pub(crate) fn over(connection: &Arc<Connection>) -> Self {
-        Self::Connection {
-            connection: Arc::clone(connection),
-            is_asking: Arc::default(),
-        }
+/// Refuses questions that a client with these capabilities did not say it can answer.
+pub(super) fn check(
+    capabilities: Capabilities,
+    requests: &[(&str, InputRequest)],
+) -> Result<(), ToolError> {
+    let missing: Map<String, Value> = requests
+        .iter()
+        .filter(|(_, request)| !request.is_allowed(capabilities))
+        .map(|(_, request)| (request.capability().to_owned(), json!({})))
+        .collect();
+    if missing.is_empty() {
+        return Ok(());
     }
-
-    pub(crate) fn capabilities(&self) -> Capabilities {
-        match self {
-            Self::Nobody => Capabilities::default(),
-            Self::Connection { connection, .. } => connection.capabilities(),
-            Self::Rounds { capabilities, .. } => *capabilities,
-            Self::Task(task) => task.capabilities(),
-        }
-    }
-
-    /// The answers of earlier rounds.
-    pub(crate) fn answers(&self) -> Option<&Map<String, Value>> {
-        match self {
-            Self::Rounds { answers, .. } => Some(answers),
-            _ => None,
-        }
-    }
-
-    /// True if a call that asks gets its answer while it goes on; false if it has to end first.
-    pub(crate) fn waits(&self) -> bool {
-        match self {
-            Self::Nobody | Self::Connection { .. } => true,
-            Self::Rounds { .. } => false,
-            Self::Task(task) => task.is_detached(),
-        }
-    }
-
-    /// Refuses questions that the client did not say it can answer.
-    pub(super) fn check(&self, requests: &[(&str, InputRequest)]) -> Result<(), ToolError> {
-        let capabilities = self.capabilities();
-        let missing: Map<String, Value> = requests
-            .iter()
-            .filter(|(_, request)| !request.is_allowed(capabilities))
-            .map(|(_, request)| (request.capability().to_owned(), json!({})))
-            .collect();
-        if missing.is_empty() {
-            return Ok(());
-        }
-        let names: Vec<&str> = missing.keys().map(String::as_str).collect();
-        let message = format!("This needs a client that supports {}.", names.join(" and "));
-        Err(ToolError::special(
-            &message,
-            Special::MissingCapability(Value::Object(missing)),
-        ))
-    }
-
-    /// The answers of earlier rounds, in the order of the questions; else the error that starts the
-    /// next round.
-    pub(crate) fn answered(
-        answers: &Map<String, Value>,
-        requests: &[(&str, InputRequest)],
-    ) -> Result<Vec<Value>, ToolError> {
-        let open: Map<String, Value> = requests
-            .iter()
-            .filter(|(key, _)| !answers.contains_key(*key))
-            .map(|(key, request)| ((*key).to_owned(), request.to_json()))
-            .collect();
-        if open.is_empty() {
-            return Ok(requests
-                .iter()
-                .map(|(key, _)| answers[*key].clone())
-                .collect());
-        }
-        Err(ToolError::special(
-            "The client must answer first.",
-            Special::InputRequired {
-                questions: open,
-                memo: Value::Null,
-            },
-        ))
-    }
-}
-
-/// Sends one question over a connection and waits for its answer.
-pub(super) async fn over(
-    connection: &Connection,
-    send: impl FnOnce(String) -> bool,
-    request: InputRequest,
-) -> Result<Value, ToolError> {
-    let answer = connection.ask(send, request.method, &request.params).await;
-    answer.map_err(|reason| ToolError::new(ToolErrorKind::Upstream, reason))
+    Err(ToolError::missing_capability(missing))
 }

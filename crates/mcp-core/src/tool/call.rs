@@ -1,50 +1,26 @@
 //! The call that a tool is answering, seen from inside the tool.
 
+use std::any::Any;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use serde_json::value::RawValue;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use tokio_util::sync::CancellationToken;
 
-use super::ask::{self, Inputs};
-use super::{Capabilities, InputRequest, Level, Origin, Round, Special, ToolError};
-use crate::server::Task;
+use super::ask::check;
+use super::client::Nobody;
+use super::{Capabilities, Client, ClientInfo, InputRequest, Level, ToolError};
 
-/// Where messages to the caller go while its call is still being answered.
-///
-/// The transports implement it: an HTTP reply becomes a stream with the first message, stdio writes
-/// a line.
-pub trait Peer: Send + Sync {
-    /// Hands over one encoded notification, without a newline. Never blocks: a peer that does not
-    /// read loses notifications, not the call.
-    fn notify(&self, message: String);
-
-    /// Closes the connection, but not the call: the caller comes back for the rest. Does nothing
-    /// where it could not.
-    fn disconnect(&self) {}
-}
-
-/// The call that a tool is answering: its cancellation and its way back to the caller.
-#[derive(Clone, Default)]
+/// The call that a tool is answering: its client, its cancellation, and what else is known about it.
+#[derive(Clone)]
 pub struct Call {
+    client: Arc<dyn Client>,
     /// `None`: nobody can give it up.
     cancelled: Option<CancellationToken>,
-    peer: Option<Arc<dyn Peer>>,
     progress: Option<Arc<Progress>>,
-    /// Messages that are less severe are not wanted; `None`: none are.
-    log_level: Option<Level>,
-    inputs: Inputs,
-    /// Who calls, where that is known; what the call leaves behind is for them alone.
-    caller: Option<Arc<str>>,
-    /// The caller reads no more, which before the modern era gives nothing up.
-    left: Option<CancellationToken>,
-    /// The client may be answered with a task (2026-07-28).
-    knows_tasks: bool,
-    /// How the request came; only on servers that pass calls on.
-    origin: Option<Arc<Origin>>,
-    /// What earlier rounds have left; only in the modern era.
-    round: Option<Arc<Round>>,
+    /// One value of each type.
+    extensions: Vec<Arc<dyn Any + Send + Sync>>,
 }
 
 /// The `progressToken` of the request and how far the caller was told we are.
@@ -55,64 +31,87 @@ struct Progress {
 }
 
 impl Call {
-    /// A call that ends early when `cancelled` is, and that can speak to `peer`.
-    pub fn new(
-        cancelled: impl Into<Option<CancellationToken>>,
-        peer: Option<Arc<dyn Peer>>,
-    ) -> Self {
+    /// A call of `client` that ends early when `cancelled` is.
+    pub fn new(client: Arc<dyn Client>, cancelled: impl Into<Option<CancellationToken>>) -> Self {
         Self {
+            client,
             cancelled: cancelled.into(),
-            peer,
-            ..Self::default()
+            progress: None,
+            extensions: Vec::new(),
         }
     }
 
-    /// The same call of `caller`: a name that no other caller has. `left` is cancelled once nobody
-    /// waits for the answer any more.
+    /// The same call, which ends early when `cancelled` is.
     #[must_use]
-    pub fn of(self, caller: Option<Arc<str>>, left: CancellationToken) -> Self {
+    pub fn cancelled_by(self, cancelled: CancellationToken) -> Self {
         Self {
-            caller,
-            left: Some(left),
+            cancelled: Some(cancelled),
             ..self
         }
     }
 
-    /// A call that can be given up without this one, but is given up with it; and what gives it up.
-    pub(crate) fn cancellable(&self) -> (Self, CancellationToken) {
-        let token = match &self.cancelled {
-            Some(cancelled) => cancelled.child_token(),
-            None => CancellationToken::new(),
-        };
-        let call = Self {
-            cancelled: Some(token.clone()),
+    /// The same call, ended by `cancelled` and made by what `wrap` makes of its client.
+    pub(crate) fn moved_to(
+        &self,
+        cancelled: CancellationToken,
+        wrap: impl FnOnce(Arc<dyn Client>) -> Arc<dyn Client>,
+    ) -> Self {
+        Self {
+            client: wrap(Arc::clone(&self.client)),
+            cancelled: Some(cancelled),
             ..self.clone()
-        };
-        (call, token)
+        }
     }
 
     /// The same call, asked to report its progress under `token`.
     #[must_use]
-    pub fn with_progress(&self, token: Box<RawValue>) -> Self {
+    pub(crate) fn with_progress(self, token: Box<RawValue>) -> Self {
         let last = AtomicU64::new(f64::NEG_INFINITY.to_bits());
         let progress = Some(Arc::new(Progress { token, last }));
-        Self {
-            progress,
-            ..self.clone()
-        }
+        Self { progress, ..self }
+    }
+
+    /// The same call with one more fact about it, for tools that know its type.
+    #[must_use]
+    pub fn with_extension<T: Any + Send + Sync>(mut self, fact: Arc<T>) -> Self {
+        self.extensions.push(fact);
+        self
+    }
+
+    /// The fact of type `T` about this call, where it has one.
+    pub fn extension<T: Any>(&self) -> Option<&T> {
+        let mut extensions = self.extensions.iter();
+        extensions.find_map(|fact| (**fact).downcast_ref())
+    }
+
+    /// What is known about the client.
+    pub fn client(&self) -> &ClientInfo {
+        self.client.info()
+    }
+
+    /// What the client says that it can be asked for.
+    pub fn capabilities(&self) -> Capabilities {
+        self.client().capabilities
+    }
+
+    /// True if the request may be answered with a task (2026-07-28).
+    pub fn knows_tasks(&self) -> bool {
+        self.client().knows_tasks
     }
 
     /// Completes when the caller has given up. A tool that works on after that works for nobody:
     /// it should stop what it started, or let it go on where it has a handle.
     pub async fn cancelled(&self) {
-        over(self.cancelled.as_ref()).await;
+        match &self.cancelled {
+            Some(cancelled) => cancelled.cancelled().await,
+            None => std::future::pending().await,
+        }
     }
 
     /// True once the caller has given up.
     pub fn is_cancelled(&self) -> bool {
-        self.cancelled
-            .as_ref()
-            .is_some_and(CancellationToken::is_cancelled)
+        let cancelled = self.cancelled.as_ref();
+        cancelled.is_some_and(CancellationToken::is_cancelled)
     }
 
     /// Tells the caller how far the work is, if it asked to be told.
@@ -120,10 +119,8 @@ impl Call {
     /// `done` must grow from call to call, as the specification demands; a value that does not is
     /// not sent. `total` is in the same unit, where it is known.
     pub fn progress(&self, done: f64, total: Option<f64>, message: &str) {
-        if let Inputs::Task(task) = &self.inputs {
-            task.say(message);
-        }
-        let (Some(peer), Some(progress)) = (&self.peer, &self.progress) else {
+        self.client.show_status(message);
+        let Some(progress) = &self.progress else {
             return;
         };
         let grows = |last: u64| (done > f64::from_bits(last)).then(|| done.to_bits());
@@ -141,39 +138,38 @@ impl Call {
         if let Some(total) = total {
             params["total"] = json!(total);
         }
-        self.relate(&mut params);
         // The token goes back as it came: as a `Value`, a long number would be another one.
-        let params = params.to_string().replacen(
-            '{',
-            &format!(r#"{{"progressToken":{},"#, progress.token),
-            1,
-        );
-        peer.notify(format!(
-            r#"{{"jsonrpc":"2.0","method":"notifications/progress","params":{params}}}"#
-        ));
+        let token = format!(r#"{{"progressToken":{},"#, progress.token);
+        self.send("notifications/progress", params, |params| {
+            params.replacen('{', &token, 1)
+        });
     }
 
     /// Lets go of the caller's connection while the call goes on, so that a long wait holds none.
     /// Only where the caller knows to come back for the rest, in sessions over HTTP from 2025-11-25
     /// on; elsewhere nothing happens.
     pub fn disconnect(&self) {
-        if let Some(peer) = &self.peer {
-            peer.disconnect();
-        }
+        self.client.disconnect();
     }
 
     /// Sends a log message to the client, if it asked for messages of this severity.
     pub fn log(&self, level: Level, logger: &str, data: &Value) {
-        if self.log_level.is_some_and(|wanted| level >= wanted) {
-            let mut params = json!({"level": level, "logger": logger, "data": data});
-            self.relate(&mut params);
-            self.notify(notification("notifications/message", &params));
+        let wanted = self.client().log_level;
+        if wanted.is_some_and(|wanted| level >= wanted) {
+            let params = json!({"level": level, "logger": logger, "data": data});
+            self.send("notifications/message", params, |params| params);
         }
     }
 
-    /// What the client says that it can be asked for.
-    pub fn capabilities(&self) -> Capabilities {
-        self.inputs.capabilities()
+    /// Sends a notification about this call, whose encoded parameters `finish` completes.
+    fn send(&self, method: &str, mut params: Value, finish: impl FnOnce(String) -> String) {
+        if let Some(meta) = &self.client().message_meta {
+            params["_meta"] = meta.clone();
+        }
+        let params = finish(params.to_string());
+        self.client.notify(format!(
+            r#"{{"jsonrpc":"2.0","method":"{method}","params":{params}}}"#
+        ));
     }
 
     /// Asks the client one question; `key` names it among the questions of this call.
@@ -194,78 +190,11 @@ impl Call {
         &self,
         requests: Vec<(&str, InputRequest)>,
     ) -> Result<Vec<Value>, ToolError> {
-        self.inputs.check(&requests)?;
-        match &self.inputs {
-            Inputs::Rounds { answers, .. } => Inputs::answered(answers, &requests),
-            Inputs::Connection {
-                connection,
-                is_asking,
-            } => {
-                is_asking.store(true, Ordering::Relaxed);
-                let asked = requests.into_iter().map(|(_, request)| {
-                    ask::over(connection, |message| self.notify(message), request)
-                });
-                let answers = futures_util::future::try_join_all(asked).await;
-                is_asking.store(false, Ordering::Relaxed);
-                answers
-            }
-            Inputs::Task(task) => task.ask_all(&requests).await,
-            Inputs::Nobody => Ok(Vec::new()),
-        }
+        check(self.capabilities(), &requests)?;
+        self.client.ask(&requests).await
     }
 
-    /// True while a person is being waited for.
-    pub(crate) fn is_asking(&self) -> bool {
-        matches!(&self.inputs, Inputs::Connection { is_asking, .. } if is_asking.load(Ordering::Relaxed))
-    }
-
-    /// This call as `task` goes on with it: for as long as the task is wanted, not the request. In
-    /// the modern era it has no way to its caller but the task.
-    pub(crate) fn in_task(&self, task: &Arc<Task>, keeps_peer: bool) -> Self {
-        Self {
-            cancelled: Some(task.token()),
-            peer: self.peer.clone().filter(|_| keeps_peer),
-            inputs: Inputs::Task(Arc::clone(task)),
-            ..self.clone()
-        }
-    }
-
-    pub(crate) fn inputs(&self) -> &Inputs {
-        &self.inputs
-    }
-
-    /// The same call, which came like this.
-    pub(crate) fn with_origin(self, origin: Origin) -> Self {
-        Self {
-            origin: Some(Arc::new(origin)),
-            ..self
-        }
-    }
-
-    /// How the request came; `None` on servers that pass nothing on.
-    pub fn origin(&self) -> Option<&Origin> {
-        self.origin.as_deref()
-    }
-
-    pub(crate) fn with_round(self, round: Arc<Round>) -> Self {
-        Self {
-            round: Some(round),
-            ..self
-        }
-    }
-
-    /// What earlier rounds of this call have left, where clients answer by repeating the request.
-    pub fn round(&self) -> Option<&Round> {
-        self.round.as_deref()
-    }
-
-    /// True if [`Call::ask`] gives the answer while the call goes on; false if the call has to end
-    /// with the question.
-    pub fn waits_for_answers(&self) -> bool {
-        self.inputs.waits()
-    }
-
-    /// The error by which a call ends to ask its client. `memo` is there in its next [`Round`]; it
+    /// The error by which a call ends to ask its client. `memo` is there in its next round; it
     /// travels through the client, who can read it but not change it.
     ///
     /// # Errors
@@ -275,15 +204,21 @@ impl Call {
         requests: &[(&str, InputRequest)],
         memo: Value,
     ) -> Result<ToolError, ToolError> {
-        self.inputs.check(requests)?;
-        let questions = requests
-            .iter()
-            .map(|(key, request)| ((*key).to_owned(), request.to_json()))
-            .collect();
-        Ok(ToolError::special(
-            "The client must answer first.",
-            Special::InputRequired { questions, memo },
-        ))
+        check(self.capabilities(), requests)?;
+        let questions = requests.iter();
+        let questions = questions.map(|(key, request)| ((*key).to_owned(), request.to_json()));
+        Ok(self.client.ask_later(Map::from_iter(questions), memo))
+    }
+
+    /// True if [`Call::ask`] gives the answer while the call goes on; false if the call has to end
+    /// with the question.
+    pub fn waits_for_answers(&self) -> bool {
+        self.client.waits_for_answers()
+    }
+
+    /// True while a person is being waited for.
+    pub(crate) fn is_asking(&self) -> bool {
+        self.client.is_asking()
     }
 
     /// Has the request answered with a task, in which this call goes on ([`TaskSupport::Late`]).
@@ -291,93 +226,38 @@ impl Call {
     ///
     /// [`TaskSupport::Late`]: super::TaskSupport::Late
     pub async fn go_on_as_task(&self) -> bool {
-        match &self.inputs {
-            Inputs::Task(task) => {
-                task.ask_out().await;
-                true
-            }
-            _ => false,
-        }
-    }
-
-    /// The least severe log message that the client wants; `None`: none.
-    pub fn log_level(&self) -> Option<Level> {
-        self.log_level
-    }
-
-    /// True if the request may be answered with a task (2026-07-28).
-    pub fn knows_tasks(&self) -> bool {
-        self.knows_tasks
-    }
-
-    /// Who calls, where that is known: a name that no other caller has.
-    pub fn caller(&self) -> Option<&Arc<str>> {
-        self.caller.as_ref()
-    }
-
-    pub(crate) fn with_tasks(self, knows_tasks: bool) -> Self {
-        Self {
-            knows_tasks,
-            ..self
-        }
-    }
-
-    /// Completes when nobody waits for the answer any more.
-    pub(crate) async fn left(&self) {
-        over(self.left.as_ref()).await;
-    }
-
-    /// True if a message has a way to the caller.
-    pub(crate) fn can_speak(&self) -> bool {
-        self.peer.is_some()
-    }
-
-    /// Messages of a task say so (2025-11-25, "Related Task Metadata").
-    fn relate(&self, params: &mut Value) {
-        if let Inputs::Task(task) = &self.inputs {
-            params["_meta"] = task.related();
-        }
-    }
-
-    pub(crate) fn with_inputs(self, inputs: Inputs) -> Self {
-        Self { inputs, ..self }
-    }
-
-    pub(crate) fn with_log_level(self, log_level: Option<Level>) -> Self {
-        Self { log_level, ..self }
-    }
-
-    /// Sends an encoded notification; false if this call has no way back to its caller.
-    pub(crate) fn notify(&self, message: String) -> bool {
-        let Some(peer) = &self.peer else { return false };
-        peer.notify(message);
-        true
+        self.client.start_task().await
     }
 }
 
-/// Completes once `token` is cancelled: never, where there is none.
-async fn over(token: Option<&CancellationToken>) {
-    match token {
-        Some(token) => token.cancelled().await,
-        None => std::future::pending().await,
+/// A call that nobody made and nobody gives up.
+impl Default for Call {
+    fn default() -> Self {
+        Self::new(Arc::new(Nobody(ClientInfo::default())), None)
     }
-}
-
-fn notification(method: &str, params: &Value) -> String {
-    json!({"jsonrpc": "2.0", "method": method, "params": params}).to_string()
 }
 
 #[cfg(test)]
 mod tests {
     use std::sync::Mutex;
 
+    use super::super::client::Answers;
     use super::*;
 
     #[derive(Default)]
-    struct Recorder(Mutex<Vec<String>>);
-    impl Peer for Recorder {
+    struct Recorder(Mutex<Vec<String>>, ClientInfo);
+
+    impl Client for Recorder {
+        fn info(&self) -> &ClientInfo {
+            &self.1
+        }
+
         fn notify(&self, message: String) {
             self.0.lock().unwrap().push(message);
+        }
+
+        fn ask<'a>(&'a self, _: &'a [(&'a str, InputRequest)]) -> Answers<'a> {
+            unreachable!()
         }
     }
 
@@ -385,7 +265,7 @@ mod tests {
     fn progress_only_grows() {
         let recorder = Arc::new(Recorder::default());
         let token = RawValue::from_string("\"t\"".to_owned()).unwrap();
-        let call = Call::new(CancellationToken::new(), Some(recorder.clone())).with_progress(token);
+        let call = Call::new(recorder.clone(), None).with_progress(token);
         for done in [0.0, 1.0, 1.0, 0.5, 2.0] {
             call.progress(done, Some(2.0), "step");
         }
@@ -396,5 +276,12 @@ mod tests {
             last["params"],
             json!({"progressToken": "t", "progress": 2.0, "total": 2.0, "message": "step"})
         );
+    }
+
+    #[test]
+    fn extensions_are_found_by_their_type() {
+        let call = Call::default().with_extension(Arc::new(7_u8));
+        assert_eq!(call.extension::<u8>(), Some(&7));
+        assert_eq!(call.extension::<u16>(), None);
     }
 }

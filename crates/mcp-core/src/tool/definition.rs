@@ -1,9 +1,12 @@
 //! What a tool is to those who list it.
 
+use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
 use super::imported::Imported;
-use super::{Effect, Output, TaskSupport, Tool, mirrored, schema};
+use super::{Detail, Effect, Output, TaskSupport, Tool, schema};
+use crate::http_headers::header_params;
+use crate::jsonrpc::{Members, string};
 
 /// A tool's published definition; every list in every dialect is rendered from it.
 #[derive(Clone, Debug)]
@@ -28,21 +31,6 @@ pub struct Definition {
     pub(super) imported: Option<Imported>,
 }
 
-/// Which fields of a definition a list shows.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Detail {
-    /// `name`, `description`, `parameter_schema` (seed 001).
-    Legacy,
-    /// `name`, `description`, `inputSchema` (2024-11-05).
-    Basic,
-    /// Adds `annotations` (2025-03-26).
-    Annotated,
-    /// Adds `title` and `outputSchema` (2025-06-18 and later).
-    Full,
-    /// Adds `execution`, where a tool may run as a task (2025-11-25 alone).
-    Tasks,
-}
-
 impl Definition {
     /// The definition of `T`.
     ///
@@ -57,7 +45,7 @@ impl Definition {
             "illegal tool name {name:?}"
         );
         assert!(!description.is_empty(), "tool {name} has no doc comment");
-        let headers = mirrored(&input_schema);
+        let headers = header_params(&input_schema);
         assert!(headers.is_ok(), "tool {name}: {headers:?}");
         Self {
             name: name.to_owned(),
@@ -70,6 +58,49 @@ impl Definition {
             is_listed: true,
             imported: None,
         }
+    }
+
+    /// The definition `item` of another server, published as `name`, and as `legacy_name` where
+    /// seed 001 lists it; both names call it.
+    ///
+    /// # Errors
+    /// What is wrong with the definition: it must be an object with an object as `inputSchema`.
+    pub fn imported(name: String, legacy_name: String, item: &RawValue) -> Result<Self, String> {
+        let members = Members::read(item.get()).ok_or("is not an object")?;
+        let parsed = |name: &str| -> Option<Value> {
+            members
+                .get(name)
+                .and_then(|json| serde_json::from_str(json).ok())
+        };
+        let input_schema = parsed("inputSchema")
+            .filter(Value::is_object)
+            .ok_or("has no inputSchema that is an object")?;
+        let description = members
+            .get("description")
+            .and_then(string)
+            .map(|text| text.into_owned())
+            .unwrap_or_default();
+        let annotations = parsed("annotations").unwrap_or_default();
+        let execution = parsed("execution").unwrap_or_default();
+        let task = match execution["taskSupport"].as_str() {
+            Some("required") => TaskSupport::Required,
+            Some("optional") => TaskSupport::Optional,
+            _ => TaskSupport::Never,
+        };
+        Ok(Self {
+            description,
+            effect: Effect::from_annotations(&annotations),
+            task,
+            input_schema,
+            output_schema: parsed("outputSchema"),
+            aliases: vec![legacy_name.clone()],
+            is_listed: true,
+            imported: Some(Imported {
+                members,
+                legacy_name,
+            }),
+            name,
+        })
     }
 
     /// The name as people read it: `list_workflows` is "List workflows".

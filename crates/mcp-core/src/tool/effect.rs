@@ -18,6 +18,21 @@ pub enum Effect {
 }
 
 impl Effect {
+    /// What the annotations of another server's tool promise; without any, the worst
+    /// (specification, `ToolAnnotations`).
+    pub(super) fn from_annotations(annotations: &Value) -> Self {
+        let is = |name: &str, default: bool| annotations[name].as_bool().unwrap_or(default);
+        if is("readOnlyHint", false) {
+            Self::ReadOnly
+        } else if is("destructiveHint", true) {
+            Self::Destructive
+        } else if is("idempotentHint", false) {
+            Self::Idempotent
+        } else {
+            Self::Additive
+        }
+    }
+
     /// The tool annotations of the specification (2025-03-26, `ToolAnnotations`).
     pub fn annotations(self) -> Value {
         match self {

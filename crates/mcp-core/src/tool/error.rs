@@ -18,24 +18,16 @@ pub struct ToolError {
     kind: ToolErrorKind,
     message: String,
     source: Option<Box<dyn Error + Send + Sync>>,
-    special: Option<Box<Special>>,
+    rpc: Option<Box<RpcForm>>,
 }
 
-/// An error that is none of the tool's: the dispatch makes something else of it.
+/// A JSON-RPC error that says more than the message of a failed call.
 #[derive(Debug)]
-pub(crate) enum Special {
-    /// The answers to these are missing: the call is tried again with them (2026-07-28, "Multi
-    /// Round-Trip Requests").
-    InputRequired {
-        /// The questions, by key.
-        questions: Map<String, Value>,
-        /// What the call wants to know when it is tried again.
-        memo: Value,
-    },
-    /// The client did not declare these capabilities.
-    MissingCapability(Value),
+pub(crate) enum RpcForm {
     /// The error that another server has answered with.
     Imported(ErrorObject),
+    /// The client did not declare these capabilities (2026-07-28).
+    MissingCapability(Value),
 }
 
 /// Stable names of the ways in which a call fails.
@@ -59,6 +51,8 @@ pub enum ToolErrorKind {
     Cancelled,
     /// The service answered with an error or with something unreadable.
     Upstream,
+    /// The call has ended to ask its client, who makes it again: not a failure (2026-07-28).
+    Interrupted,
 }
 
 impl ToolErrorKind {
@@ -74,6 +68,7 @@ impl ToolErrorKind {
             Self::Timeout => "timeout",
             Self::Cancelled => "cancelled",
             Self::Upstream => "upstream",
+            Self::Interrupted => "interrupted",
         }
     }
 }
@@ -85,55 +80,59 @@ impl ToolError {
             kind,
             message: message.into(),
             source: None,
-            special: None,
-        }
-    }
-
-    pub(crate) fn special(message: &str, special: Special) -> Self {
-        let special = Some(Box::new(special));
-        Self {
-            special,
-            ..Self::new(ToolErrorKind::InvalidArgument, message)
+            rpc: None,
         }
     }
 
     /// The JSON-RPC error that another server has answered with, passed on as it is.
     pub fn imported(error: ErrorObject) -> Self {
         Self {
-            special: Some(Box::new(Special::Imported(error))),
+            rpc: Some(Box::new(RpcForm::Imported(error))),
             ..Self::new(ToolErrorKind::Upstream, "The backend refused the request.")
+        }
+    }
+
+    /// The client does not have the capabilities of these names.
+    pub(crate) fn missing_capability(missing: Map<String, Value>) -> Self {
+        let names: Vec<&str> = missing.keys().map(String::as_str).collect();
+        let names = names.join(" and ");
+        Self {
+            rpc: Some(Box::new(RpcForm::MissingCapability(missing.into()))),
+            ..Self::invalid_argument(format!("This needs a client that supports {names}."))
         }
     }
 
     /// The code of a JSON-RPC error that another server has answered with.
     pub fn code(&self) -> Option<i32> {
-        match self.special.as_deref() {
-            Some(Special::Imported(error)) => Some(error.code),
+        match self.rpc.as_deref() {
+            Some(RpcForm::Imported(error)) => Some(error.code),
             _ => None,
         }
     }
 
     /// True if it only ends a round: the client is asked, and calls again (2026-07-28).
     pub fn asks_client(&self) -> bool {
-        matches!(self.special.as_deref(), Some(Special::InputRequired { .. }))
+        self.kind == ToolErrorKind::Interrupted
     }
 
-    pub(crate) fn is_special(&self) -> bool {
-        self.special.is_some()
-    }
-
-    /// True if a client of `era` gets something else than this error. The answer of another server
-    /// is one in every era; the rest is the modern era's.
-    pub(crate) fn is_for(&self, era: Era) -> bool {
-        match self.special.as_deref() {
-            Some(Special::Imported(_)) => true,
-            Some(_) => era == Era::Modern,
+    /// True if a client of `era` gets a JSON-RPC error where others get a result that says what has
+    /// failed. The error of another server is one in every era.
+    pub(crate) fn is_rpc_error(&self, era: Era) -> bool {
+        match self.rpc.as_deref() {
+            Some(RpcForm::Imported(_)) => true,
+            Some(RpcForm::MissingCapability(_)) => era == Era::Modern,
             None => false,
         }
     }
 
-    pub(crate) fn take_special(&mut self) -> Option<Special> {
-        self.special.take().map(|special| *special)
+    /// Takes out the JSON-RPC error, where it has one.
+    pub(crate) fn take_rpc(&mut self) -> Option<RpcForm> {
+        self.rpc.take().map(|form| *form)
+    }
+
+    /// True if it is no failure of the service or the tool, so that its operator need not know.
+    pub(crate) fn is_of_client(&self) -> bool {
+        self.rpc.is_some() || self.asks_client()
     }
 
     /// [`ToolErrorKind::InvalidArgument`]; the message names the argument.

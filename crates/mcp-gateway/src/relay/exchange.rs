@@ -7,6 +7,7 @@ use std::time::Duration;
 use mcp_client::Options;
 use mcp_core::era::Era;
 use mcp_core::jsonrpc::{Members, string};
+use mcp_core::server::{Origin, Round};
 use mcp_core::tool::{Call, InputRequest, ToolError, ToolErrorKind};
 use serde::{Deserialize, Serialize};
 use serde_json::value::{RawValue, to_raw_value};
@@ -116,7 +117,11 @@ impl Exchange<'_> {
 
     /// Goes on with what the client has answered a question of, if this is such a call.
     fn come_back(&self, params: &mut Members) -> Result<Option<UnderWay>, ToolError> {
-        let Some(round) = self.call.round().filter(|round| !round.memo.is_null()) else {
+        let Some(round) = self
+            .call
+            .extension::<Round>()
+            .filter(|round| !round.memo.is_null())
+        else {
             return Ok(None);
         };
         let lost = || {
@@ -222,7 +227,10 @@ impl Exchange<'_> {
 
     /// Completes when the backend has had its time, which does not run while a person is asked.
     async fn out_of_time(&self, during: Arc<During>) -> Duration {
-        let given = self.call.origin().map(|origin| origin.patience - MARGIN);
+        let given = self
+            .call
+            .extension::<Origin>()
+            .map(|origin| origin.patience - MARGIN);
         let own = self.backend.config.timeout;
         let patience = own.into_iter().chain(given).min().unwrap_or(DEFAULT);
         for _ in 0..MAX_ROUNDS {
@@ -236,7 +244,7 @@ impl Exchange<'_> {
 
     /// What this client can be asked for, without what is between it and the gateway alone.
     fn capabilities(&self, params: &Members) -> Option<Box<RawValue>> {
-        let origin = self.call.origin()?;
+        let origin = self.call.extension::<Origin>()?;
         let declared = (origin.era == Era::Modern)
             .then(|| {
                 let meta = Members::read(params.get("_meta")?)?;
@@ -269,8 +277,9 @@ impl Exchange<'_> {
     /// another way.
     fn with_log_level(&self, params: &Members) -> Members {
         let mut params = params.clone();
-        let is_modern = (self.call.origin()).is_some_and(|origin| origin.era == Era::Modern);
-        let Some(level) = self.call.log_level().filter(|_| !is_modern) else {
+        let is_modern =
+            (self.call.extension::<Origin>()).is_some_and(|origin| origin.era == Era::Modern);
+        let Some(level) = self.call.client().log_level.filter(|_| !is_modern) else {
             return params;
         };
         let meta = params.get("_meta").and_then(Members::read);
@@ -283,7 +292,7 @@ impl Exchange<'_> {
 
     fn owner(&self) -> Owner {
         Owner {
-            caller: self.call.caller().cloned(),
+            caller: self.call.client().name.clone(),
             backend: self.backend.key.shared(),
             method: self.method.to_owned(),
             item: self.item.to_owned(),

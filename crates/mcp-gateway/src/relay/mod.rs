@@ -18,6 +18,7 @@ mod trace;
 use std::sync::Arc;
 
 use mcp_core::jsonrpc::Members;
+use mcp_core::server::Origin;
 use mcp_core::tool::{Call, ToolError};
 use serde_json::value::RawValue;
 
@@ -43,9 +44,9 @@ impl Relay {
 
 /// The parameters of the client's request.
 fn params_of(call: &Call) -> Members {
-    let origin = call.origin().and_then(|origin| origin.params.as_deref());
+    let origin = call.extension::<Origin>();
     origin
-        .and_then(|params| Members::read(params.get()))
+        .map(|origin| origin.params.clone())
         .unwrap_or_default()
 }
 

@@ -111,7 +111,7 @@ impl<'a> End<'a> {
             tool,
             trace: trace::of(call),
             started: Instant::now(),
-            principal: call.caller().cloned(),
+            principal: call.client().name.clone(),
             request_bytes: arguments.get().len(),
             arguments: Shape::of(arguments),
             outcome: Some(Outcome::Cancelled),

@@ -1,6 +1,7 @@
 //! Which trace a request belongs to (W3C Trace Context).
 
 use mcp_core::jsonrpc::{Members, string};
+use mcp_core::server::Origin;
 use mcp_core::tool::Call;
 
 use crate::events::TraceId;
@@ -9,15 +10,14 @@ use crate::random;
 /// The trace that the client's request says it is part of, in its headers or its `_meta`; a new one
 /// where it says nothing that can be read.
 pub(super) fn of(call: &Call) -> TraceId {
-    let origin = call.origin();
+    let origin = call.extension::<Origin>();
     let in_header = origin.and_then(|origin| origin.traceparent.as_deref().and_then(parse));
     let in_meta = || {
-        let params = origin?.params.as_deref()?;
-        if !params.get().contains("traceparent") {
+        let meta = origin?.params.get("_meta")?;
+        if !meta.contains("traceparent") {
             return None;
         }
-        let params = Members::read(params.get())?;
-        let meta = Members::read(params.get("_meta")?)?;
+        let meta = Members::read(meta)?;
         parse(&string(meta.get("traceparent")?)?)
     };
     in_header.or_else(in_meta).unwrap_or_else(TraceId::random)

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use mcp_core::server::Origin;
 use mcp_core::tool::{Call, Effect, Tool, ToolError};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -47,7 +48,9 @@ impl Settings {
         Self {
             log_level: level.to_string().to_uppercase(),
             debug: level >= tracing::level_filters::LevelFilter::DEBUG,
-            backend_timeout: call.origin().map_or(30, |origin| origin.patience.as_secs()),
+            backend_timeout: call
+                .extension::<Origin>()
+                .map_or(30, |origin| origin.patience.as_secs()),
         }
     }
 }

@@ -237,7 +237,7 @@ async fn a_caller_that_gives_up_stops_the_task() {
     })
     .await;
     let token = CancellationToken::new();
-    let client = Call::new(token.clone(), None);
+    let client = Call::default().cancelled_by(token.clone());
     let gives_up = async {
         polled.notified().await;
         token.cancel();

@@ -1,58 +1,30 @@
 //! What every modern request says about itself in `_meta` (2026-07-28, "`_meta`").
 
-use serde::Deserialize;
-use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
-use super::super::tasks::EXTENSION;
-use crate::era::{Hints, meta_of};
+use crate::era::Hints;
 use crate::error::{BadParam, Error};
 use crate::revision::MODERN;
-use crate::tool::{Capabilities, Level};
+use crate::server::params::{Meta, Params, wrong};
+use crate::server::tasks::EXTENSION;
+use crate::tool::{Capabilities, ClientInfo};
 
 const VERSION: &str = "_meta[\"io.modelcontextprotocol/protocolVersion\"]";
 const CAPABILITIES: &str = "_meta[\"io.modelcontextprotocol/clientCapabilities\"]";
 const LOG_LEVEL: &str = "_meta[\"io.modelcontextprotocol/logLevel\"]";
 
-/// What a request says about itself, checked.
-pub(super) struct Envelope {
-    /// What the client can be asked for.
-    pub(super) capabilities: Capabilities,
-    /// The least severe log message that it wants; `None`: none.
-    pub(super) log_level: Option<Level>,
-    /// It may be answered with a task.
-    pub(super) knows_tasks: bool,
+fn malformed(field: &str, reason: &str) -> Error {
+    Error::Malformed(BadParam::new(field, reason))
 }
 
-#[derive(Deserialize)]
-struct Meta<'a> {
-    #[serde(borrow, rename = "io.modelcontextprotocol/protocolVersion")]
-    version: Option<&'a RawValue>,
-    #[serde(borrow, rename = "io.modelcontextprotocol/clientCapabilities")]
-    capabilities: Option<&'a RawValue>,
-    #[serde(borrow, rename = "io.modelcontextprotocol/logLevel")]
-    log_level: Option<&'a RawValue>,
-}
-
-/// Reads the fields that every request must carry, and checks the version against its header.
-pub(super) fn read(params: Option<&RawValue>, hints: &Hints<'_>) -> Result<Envelope, Error> {
-    let malformed = |field: &str, reason: &str| Error::Malformed(BadParam::new(field, reason));
-    let meta = params
-        .filter(|params| params.get().starts_with('{'))
-        .map(|params| meta_of(params).map_err(|error| malformed("params", &error.to_string())));
-    let meta = meta.transpose()?.flatten();
-    let meta = match meta {
-        Some(meta) if meta.get().starts_with('{') => {
-            serde_json::from_str::<Meta<'_>>(meta.get())
-                .map_err(|error| malformed("_meta", &error.to_string()))?
-        }
-        Some(_) => return Err(malformed("_meta", "must be an object")),
-        // A client of a version that we do not know may not know our `_meta` either: telling it
-        // the versions helps more than telling it a field.
-        None => {
-            return Err(unknown_header(hints).unwrap_or_else(|| malformed("_meta", "is required")));
-        }
-    };
+/// The `_meta` of a request that names the version of its header.
+pub(super) fn check<'a>(params: &Params<'a>, hints: &Hints<'_>) -> Result<Meta<'a>, Error> {
+    // A client of a version that we do not know may not know our `_meta` either: telling it the
+    // versions helps more than telling it a field.
+    let meta = params.modern_meta()?;
+    let meta = meta.ok_or_else(|| {
+        unknown_header(hints).unwrap_or_else(|| malformed("_meta", "is required"))
+    })?;
     let version = meta
         .version
         .ok_or_else(|| malformed(VERSION, "is required"))?;
@@ -64,9 +36,14 @@ pub(super) fn read(params: Option<&RawValue>, hints: &Hints<'_>) -> Result<Envel
             "MCP-Protocol-Version is {header:?} but the body says {version:?}"
         )));
     }
-    if version != MODERN {
-        return Err(Error::UnsupportedVersion(version));
+    match version == MODERN {
+        true => Ok(meta),
+        false => Err(Error::UnsupportedVersion(version)),
     }
+}
+
+/// What a request says about its client, whose name the transport knows.
+pub(super) fn client_info(meta: &Meta<'_>, known: &ClientInfo) -> Result<ClientInfo, Error> {
     let capabilities = meta
         .capabilities
         .ok_or_else(|| malformed(CAPABILITIES, "is required"))?;
@@ -77,14 +54,14 @@ pub(super) fn read(params: Option<&RawValue>, hints: &Hints<'_>) -> Result<Envel
         .map(|level| serde_json::from_str(level.get()));
     let log_level = level
         .transpose()
-        .map_err(|error| Error::InvalidParams(BadParam::new(LOG_LEVEL, error.to_string())))?;
-    let tasks = declared
-        .get("extensions")
-        .and_then(|extensions| extensions.get(EXTENSION));
-    Ok(Envelope {
+        .map_err(|error: serde_json::Error| wrong(LOG_LEVEL, &error.to_string()))?;
+    let extensions = declared.get("extensions");
+    let tasks = extensions.and_then(|extensions| extensions.get(EXTENSION));
+    Ok(ClientInfo {
         knows_tasks: tasks.is_some_and(Value::is_object),
         capabilities: Capabilities::read(&Value::Object(declared)),
         log_level,
+        ..known.clone()
     })
 }
 

@@ -1,37 +1,50 @@
 //! Header and body must say the same: what routed by the one must not be executed by the other
-//! (2026-07-28, "Server Validation").
+//! (2026-07-28, "Server Validation" and "Server Behavior for Custom Headers").
 
 use std::borrow::Cow;
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
-use serde::Deserialize;
-use serde_json::value::RawValue;
+use serde_json::Value;
 
 use crate::era::Hints;
 use crate::error::Error;
-use crate::jsonrpc::Request;
+use crate::http_headers::{HeaderParam, decode, named_member};
+use crate::jsonrpc::string;
+use crate::server::params::Params;
 
 /// Compares `Mcp-Method` and `Mcp-Name` with the body. Over stdio there is nothing to compare.
-pub(super) fn check(request: &Request<'_>, hints: &Hints<'_>) -> Result<(), Error> {
+pub(super) fn check(method: &str, params: &Params<'_>, hints: &Hints<'_>) -> Result<(), Error> {
     if !hints.has_headers {
         return Ok(());
     }
-    equal("Mcp-Method", hints.method, &request.method)?;
-    let named = match &*request.method {
-        "tools/call" | "prompts/get" => Some("name"),
-        "resources/read" => Some("uri"),
-        "tasks/get" | "tasks/update" | "tasks/cancel" => Some("taskId"),
+    equal("Mcp-Method", hints.method, method)?;
+    let named = match named_member(method) {
+        Some("name") => params.name,
+        Some("uri") => params.uri,
+        Some("taskId") => params.task_id,
         _ => None,
     };
-    let Some(member) = named else { return Ok(()) };
     // A body without it is refused by the method itself.
-    let Some(value) = string_member(request.params, member) else {
+    let Some(value) = named.and_then(|raw| string(raw.get())) else {
         return Ok(());
     };
     let decoded = |value| decoded("Mcp-Name", value);
     let header = hints.name.map(decoded).transpose()?;
     equal("Mcp-Name", header.as_deref(), &value)
+}
+
+/// Compares the `Mcp-Param-…` headers that a tool declares with its arguments. What it does not
+/// declare is none of our business.
+pub(super) fn check_arguments(
+    declared: &[HeaderParam],
+    params: &Params<'_>,
+    hints: &Hints<'_>,
+) -> Result<(), Error> {
+    if declared.is_empty() {
+        return Ok(());
+    }
+    let arguments = serde_json::from_str(params.arguments()?.get()).unwrap_or_default();
+    let mut declared = declared.iter();
+    declared.try_for_each(|param| check_argument(param, &arguments, hints.params))
 }
 
 fn equal(header: &str, found: Option<&str>, body: &str) -> Result<(), Error> {
@@ -46,53 +59,71 @@ fn equal(header: &str, found: Option<&str>, body: &str) -> Result<(), Error> {
     }
 }
 
-/// A header value may be `=?base64?…?=` where it could not be sent as it is.
-pub(super) fn decoded<'a>(header: &str, value: &'a str) -> Result<Cow<'a, str>, Error> {
-    let value = value.trim_matches([' ', '\t']);
-    let Some(coded) = value
-        .strip_prefix("=?base64?")
-        .and_then(|rest| rest.strip_suffix("?="))
-    else {
-        return Ok(Cow::Borrowed(value));
-    };
-    let bytes = STANDARD.decode(coded).ok();
-    let text = bytes.and_then(|bytes| String::from_utf8(bytes).ok());
-    text.map(Cow::Owned)
-        .ok_or_else(|| Error::HeaderMismatch(format!("{header} is not valid base64")))
+fn decoded<'a>(header: &str, value: &'a str) -> Result<Cow<'a, str>, Error> {
+    decode(value).ok_or_else(|| Error::HeaderMismatch(format!("{header} is not valid base64")))
 }
 
-fn string_member(params: Option<&RawValue>, member: &str) -> Option<String> {
-    #[derive(Deserialize)]
-    struct Named<'a> {
-        #[serde(borrow)]
-        name: Option<&'a RawValue>,
-        #[serde(borrow)]
-        uri: Option<&'a RawValue>,
-        #[serde(borrow, rename = "taskId")]
-        task_id: Option<&'a RawValue>,
+fn check_argument(
+    declared: &HeaderParam,
+    arguments: &Value,
+    headers: &[(&str, &[u8])],
+) -> Result<(), Error> {
+    let name = format!("Mcp-Param-{}", declared.header);
+    let wrong = |what: &str| Err(Error::HeaderMismatch(format!("the {name} header {what}")));
+    let argument = declared.find(arguments);
+    let mut values = headers
+        .iter()
+        .filter(|(header, _)| header.eq_ignore_ascii_case(&declared.header))
+        .map(|(_, value)| *value)
+        .peekable();
+    match argument {
+        Some(_) if values.peek().is_none() => return wrong("is missing, but the argument is not"),
+        None if values.peek().is_some() => return wrong("is there, but the argument is not"),
+        _ => {}
     }
-    let named: Named<'_> = serde_json::from_str(params?.get()).ok()?;
-    let raw = match member {
-        "name" => named.name,
-        "uri" => named.uri,
-        _ => named.task_id,
-    };
-    serde_json::from_str(raw?.get()).ok()
+    for value in values {
+        let Some(value) = visible(value) else {
+            return wrong("has characters that must be sent as base64");
+        };
+        let value = decoded(&name, value)?;
+        if !argument.is_some_and(|argument| says(&value, argument)) {
+            return wrong("does not match the argument");
+        }
+    }
+    Ok(())
+}
+
+/// The text of a header, if it has only characters that a header may have.
+fn visible(value: &[u8]) -> Option<&str> {
+    let is_legal = |byte: &u8| matches!(byte, b' '..=b'~' | b'\t');
+    let text = std::str::from_utf8(value).ok()?;
+    value.iter().all(is_legal).then_some(text)
+}
+
+/// True if `text` is the header's way to write `argument`. Numbers are compared as numbers.
+fn says(text: &str, argument: &Value) -> bool {
+    match argument {
+        Value::String(argument) => argument == text,
+        Value::Bool(argument) => argument.to_string() == text,
+        Value::Number(argument) => {
+            argument.to_string() == text || argument.as_f64() == text.parse().ok()
+        }
+        _ => false,
+    }
 }
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+    use serde_json::value::RawValue;
+
     use super::*;
+    use crate::http_headers::header_params;
 
     #[track_caller]
     fn check_name(header: Option<&str>, name: &str, expected: bool) {
-        let params = RawValue::from_string(serde_json::json!({"name": name}).to_string()).unwrap();
-        let id = RawValue::from_string("1".to_owned()).unwrap();
-        let request = Request {
-            id: crate::jsonrpc::Id::new(&id).unwrap(),
-            method: "tools/call".into(),
-            params: Some(&params),
-        };
+        let params = RawValue::from_string(json!({"name": name}).to_string()).unwrap();
+        let params = Params::read(Some(&params));
         let hints = Hints {
             method: Some("tools/call"),
             name: header,
@@ -100,7 +131,7 @@ mod tests {
             ..Hints::default()
         };
         assert_eq!(
-            check(&request, &hints).is_ok(),
+            check("tools/call", &params, &hints).is_ok(),
             expected,
             "{header:?} {name:?}"
         );
@@ -121,5 +152,60 @@ mod tests {
         check_name(Some("=?BASE64?ZWNobw==?="), "echo", false);
         check_name(Some("=?base64?ZWNobw?="), "echo", false);
         check_name(Some("=?base64?/w==?="), "echo", false);
+    }
+
+    #[track_caller]
+    fn check_argument(headers: &[(&str, &str)], arguments: Value, expected: bool) {
+        let schema = json!({"properties": {
+            "region": {"type": "string", "x-mcp-header": "Region"},
+            "limit": {"type": "integer", "x-mcp-header": "Limit"},
+            "dry": {"type": "boolean", "x-mcp-header": "Dry"},
+        }});
+        let headers: Vec<_> = headers
+            .iter()
+            .map(|(name, value)| (*name, value.as_bytes()))
+            .collect();
+        let mut all = header_params(&schema).unwrap().into_iter();
+        let found =
+            all.try_for_each(|declared| super::check_argument(&declared, &arguments, &headers));
+        assert_eq!(found.is_ok(), expected, "{headers:?} {arguments}");
+    }
+
+    #[test]
+    fn arguments_are_what_their_headers_say() {
+        check_argument(&[], json!({}), true);
+        check_argument(&[], json!({"region": null}), true);
+        check_argument(&[("region", "eu")], json!({"region": "eu"}), true);
+        check_argument(
+            &[("region", "=?base64?ZXU=?=")],
+            json!({"region": "eu"}),
+            true,
+        );
+        check_argument(&[("region", "ZXU=")], json!({"region": "ZXU="}), true);
+        check_argument(&[("limit", "42.0")], json!({"limit": 42}), true);
+        check_argument(&[("limit", "-7")], json!({"limit": -7}), true);
+        check_argument(
+            &[("dry", "true"), ("other", "x")],
+            json!({"dry": true}),
+            true,
+        );
+
+        check_argument(&[], json!({"region": "eu"}), false);
+        check_argument(&[("region", "eu")], json!({}), false);
+        check_argument(&[("region", "us")], json!({"region": "eu"}), false);
+        check_argument(&[("region", "EU")], json!({"region": "eu"}), false);
+        check_argument(
+            &[("region", "eu"), ("region", "us")],
+            json!({"region": "eu"}),
+            false,
+        );
+        check_argument(
+            &[("region", "=?base64?ZXU?=")],
+            json!({"region": "eu"}),
+            false,
+        );
+        check_argument(&[("region", "é")], json!({"region": "é"}), false);
+        check_argument(&[("dry", "True")], json!({"dry": true}), false);
+        check_argument(&[("limit", "nan")], json!({"limit": 1}), false);
     }
 }

@@ -8,10 +8,12 @@ use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 use tokio::sync::broadcast::error::RecvError;
 
-use super::super::{Change, Changes, Outcome, Server};
-use crate::error::{BadParam, Error};
-use crate::jsonrpc::{Json, Request};
-use crate::tool::Call;
+use crate::error::Error;
+use crate::jsonrpc::Json;
+use crate::server::context::Context;
+use crate::server::outcome::{MethodResult, Outcome, ResultKind};
+use crate::server::params::wrong;
+use crate::server::{Change, Changes, Server};
 
 /// What the client wants to hear.
 #[derive(Default, Deserialize)]
@@ -31,10 +33,9 @@ impl Filter {
             notifications: Filter,
         }
         let params: Result<Params, _> = serde_json::from_str(params.map_or("{}", RawValue::get));
-        let wrong = |error: serde_json::Error| BadParam::new("notifications", error.to_string());
         params
             .map(|params| params.notifications)
-            .map_err(|error| Error::InvalidParams(wrong(error)))
+            .map_err(|error| wrong("notifications", &error.to_string()))
     }
 
     fn wants(&self, change: &Change) -> bool {
@@ -50,24 +51,21 @@ impl Filter {
 impl Server {
     /// Acknowledges, tells of changes, and answers when the server stops. A client that leaves ends
     /// the wait through its call.
-    pub(super) async fn listen(
-        &self,
-        request: &Request<'_>,
-        call: &Call,
-    ) -> Result<Outcome, Error> {
-        let filter = Filter::read(request.params)?;
+    pub(in crate::server) async fn listen(&self, context: &Context<'_>) -> Result<Outcome, Error> {
+        let Context { call, caller, .. } = context;
+        let filter = Filter::read(context.raw)?;
         // Subscribed before the acknowledgement, so that nothing is missed after it.
-        let mut tasks = self.listen_to_tasks(&filter.task_ids, call)?;
+        let mut tasks = self.listen_to_tasks(&filter.task_ids, context)?;
         let mut changes = self.offer.changes.as_ref().map(|changes| changes.listen());
         let interest = |changes: &Changes| -> Vec<_> {
             let wanted = filter.resource_subscriptions.iter();
             wanted.map(|uri| changes.interest(uri)).collect()
         };
         let _interests = self.offer.changes.as_ref().map(interest);
-        let id = request.id.as_json();
+        let id = context.id.as_json();
         let send = |method: &str, params: Value| {
             let params = params.to_string();
-            call.notify(tagged(method, members(&params), id))
+            caller.send(tagged(method, members(&params), id))
         };
         let mut honoured = self.honoured(&filter);
         if !tasks.ids.is_empty() {
@@ -92,7 +90,7 @@ impl Server {
                 () = call.cancelled() => break,
                 () = self.closing.cancelled() => break,
                 task = tasks.next() => {
-                    call.notify(tagged("notifications/tasks", &task, id));
+                    caller.send(tagged("notifications/tasks", &task, id));
                     continue;
                 }
                 change = change => change,
@@ -113,7 +111,11 @@ impl Server {
             }
         }
         let meta = format!(r#"{{"io.modelcontextprotocol/subscriptionId":{id}}}"#);
-        Ok(Json::Owned(format!(r#"{{"resultType":"complete","_meta":{meta}}}"#)).into())
+        let json = Json::Owned(format!(r#"{{"resultType":"complete","_meta":{meta}}}"#));
+        Ok(Outcome::Done(MethodResult {
+            kind: ResultKind::Whole,
+            ..json.into()
+        }))
     }
 
     /// The part of the filter that can ever be served.

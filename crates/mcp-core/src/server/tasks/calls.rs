@@ -5,16 +5,23 @@ use std::time::Duration;
 
 use futures_util::FutureExt as _;
 use serde::Deserialize;
-use serde_json::json;
 use serde_json::value::RawValue;
+use serde_json::{Map, json};
 
-use super::super::tools::{CLEAN_UP, CallParams, Failure, bad_param, conclude, note_failure};
-use super::super::{Outcome, Server};
+use super::client::TaskClient;
 use super::life::{Work, guarded, live};
-use super::{EXTENSION, MAX_TTL, MIN_TTL, TTL, Task};
+use super::task::Task;
+use super::{EXTENSION, MAX_TTL, MIN_TTL, TTL};
 use crate::era::Era;
-use crate::error::{BadParam, Error};
+use crate::error::Error;
 use crate::revision::Revision;
+use crate::server::Server;
+use crate::server::context::{Context, end};
+use crate::server::limits::CLEAN_UP;
+use crate::server::modern_client::ModernClient;
+use crate::server::outcome::{MethodResult, Outcome, ResultKind};
+use crate::server::params::wrong;
+use crate::server::tool_result::{bad_argument, bad_arguments, conclude, note_failure};
 use crate::tool::{BoundTool, Call, Definition, TaskSupport};
 
 /// How a call is to be answered.
@@ -33,13 +40,12 @@ impl Server {
     pub(in crate::server) fn mode(
         &self,
         definition: &Definition,
-        params: &CallParams<'_>,
-        era: Era,
-        call: &Call,
+        context: &Context<'_>,
     ) -> Result<Mode, Error> {
+        let (era, call) = (context.era, &context.call);
         let refused = |words| Err(Error::TaskSupport(format!("{} {words}", definition.name)));
         let asked = match era {
-            Era::Handshake(_) if self.has_tasks(era) => params.task,
+            Era::Handshake(_) if self.has_tasks(era) => context.params.task,
             _ => None,
         };
         match (definition.task, asked) {
@@ -66,47 +72,45 @@ impl Server {
     /// asked before there is a task.
     pub(in crate::server) fn call_as_task(
         &self,
-        (definition, tool): &(Definition, Arc<dyn BoundTool>),
-        params: &CallParams<'_>,
+        tool: &(Definition, Arc<dyn BoundTool>),
+        arguments: &RawValue,
         ttl: Duration,
-        era: Era,
-        call: &Call,
+        context: &Context<'_>,
     ) -> Result<Outcome, Error> {
-        let arguments = params.arguments()?.to_owned();
-        let task = self.new_task(ttl, call)?;
-        let call = call.in_task(&task, era != Era::Modern);
-        let mut work = work(definition.clone(), Arc::clone(tool), arguments, call, era);
+        let era = context.era;
+        let task = self.new_task(ttl, context)?;
+        // In the modern era it has no way to its caller but the task.
+        let call = in_task(&context.call, &task, era != Era::Modern);
+        let mut work = work(tool, arguments, call, context);
         if era == Era::Modern
             && let Some(outcome) = (&mut work).now_or_never()
         {
             self.tasks.forget(&task.id);
             return outcome;
         }
-        Ok(self.detached(task, work, era))
+        Ok(self.detached(task, work, era).into())
     }
 
     /// Starts the call and answers with its result, unless the call wants to go on as a task.
     pub(in crate::server) async fn call_until_task(
         &self,
-        (definition, tool): &(Definition, Arc<dyn BoundTool>),
-        params: &CallParams<'_>,
-        call: &Call,
+        tool: &(Definition, Arc<dyn BoundTool>),
+        arguments: &RawValue,
+        context: &Context<'_>,
     ) -> Result<Outcome, Error> {
-        let arguments = params.arguments()?.to_owned();
-        let task = self.new_task(TTL, call)?;
+        let call = &context.call;
+        let task = self.new_task(TTL, context)?;
         let unborn = Unborn {
             server: self,
             task: &task,
         };
-        let in_task = call.in_task(&task, true);
-        let (definition, tool) = (definition.clone(), Arc::clone(tool));
-        let mut work = work(definition, tool, arguments, in_task, Era::Modern);
+        let mut work = work(tool, arguments, in_task(call, &task, true), context);
         let outcome = tokio::select! {
             biased;
             outcome = &mut work => outcome,
             () = task.wants_out() => {
                 std::mem::forget(unborn);
-                return Ok(self.detached(Arc::clone(&task), work, Era::Modern));
+                return Ok(self.detached(Arc::clone(&task), work, Era::Modern).into());
             }
             () = self.over(call) => {
                 task.stop.cancel();
@@ -121,13 +125,15 @@ impl Server {
         outcome
     }
 
-    fn new_task(&self, ttl: Duration, call: &Call) -> Result<Arc<Task>, Error> {
+    fn new_task(&self, ttl: Duration, context: &Context<'_>) -> Result<Arc<Task>, Error> {
         let random = (self.settings.random)().ok_or(Error::Internal)?;
+        let round = context.client.as_deref().and_then(ModernClient::round);
+        let none = Map::new();
         let task = Arc::new(Task::new(
             format!("{random:032x}"),
-            call.caller().cloned(),
+            context.caller.name().cloned(),
             ttl,
-            call.inputs(),
+            round.map_or(&none, |round| &round.answers),
             &self.closing,
             Arc::clone(&self.clock),
         ));
@@ -136,7 +142,7 @@ impl Server {
     }
 
     /// Lets `work` go on by itself, and answers with its task.
-    fn detached(&self, task: Arc<Task>, work: Work, era: Era) -> Outcome {
+    fn detached(&self, task: Arc<Task>, work: Work, era: Era) -> MethodResult {
         task.detach();
         let created = if era == Era::Modern {
             task.created_modern()
@@ -145,8 +151,8 @@ impl Server {
         };
         let life = live(Arc::clone(&self.tasks), task, work, Arc::clone(&self.clock));
         (self.settings.spawn)(Box::pin(life));
-        Outcome {
-            is_task: true,
+        MethodResult {
+            kind: ResultKind::Task,
             ..created.into()
         }
     }
@@ -173,22 +179,34 @@ impl Drop for Unborn<'_> {
     }
 }
 
+/// `call` as `task` goes on with it: for as long as the task is wanted, not the request.
+fn in_task(call: &Call, task: &Arc<Task>, keeps_peer: bool) -> Call {
+    call.moved_to(task.token(), |client| {
+        Arc::new(TaskClient::new(task, client, keeps_peer))
+    })
+}
+
 fn work(
-    definition: Definition,
-    tool: Arc<dyn BoundTool>,
-    arguments: Box<RawValue>,
+    (definition, tool): &(Definition, Arc<dyn BoundTool>),
+    arguments: &RawValue,
     call: Call,
-    era: Era,
+    context: &Context<'_>,
 ) -> Work {
+    let (definition, tool) = (definition.clone(), Arc::clone(tool));
+    let arguments = arguments.to_owned();
+    let (era, client) = (context.era, context.client.clone());
     guarded(async move {
         let result = match tool.start(&arguments, &call) {
-            Ok(running) => running.await.map_err(Failure::Tool),
-            Err(error) => Err(Failure::Arguments(bad_param(&definition, error))),
+            Ok(running) => running.await,
+            Err(error) => {
+                let bad = bad_argument(&definition, error);
+                return bad_arguments(&definition.name, era, bad);
+            }
         };
-        if let Err(Failure::Tool(error)) = &result {
+        if let Err(error) = &result {
             note_failure(&definition.name, error);
         }
-        conclude(&definition.name, era, result)
+        conclude(era, end(client.as_deref(), result))
     })
 }
 
@@ -198,12 +216,11 @@ fn ttl(task: &RawValue) -> Result<Duration, Error> {
     struct TaskMetadata {
         ttl: Option<u64>,
     }
-    let wrong = |reason: String| Error::InvalidParams(BadParam::new("task", reason));
     if !task.get().starts_with('{') {
-        return Err(wrong("must be an object".to_owned()));
+        return Err(wrong("task", "must be an object"));
     }
-    let task: TaskMetadata =
-        serde_json::from_str(task.get()).map_err(|error| wrong(format!("ttl: {error}")))?;
+    let task: TaskMetadata = serde_json::from_str(task.get())
+        .map_err(|error| wrong("task", &format!("ttl: {error}")))?;
     let ttl = task.ttl.map_or(TTL, Duration::from_millis);
     Ok(ttl.clamp(MIN_TTL, MAX_TTL))
 }

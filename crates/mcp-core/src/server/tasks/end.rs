@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::super::Outcome;
-use super::super::tools::failed;
 use crate::era::Era;
 use crate::error::{Error, Profile, clipped};
 use crate::jsonrpc::Json;
+use crate::server::outcome::{MethodResult, Outcome};
+use crate::server::tool_result::failed;
 use crate::tool::{ToolError, ToolErrorKind};
 
 /// The largest result that is kept, in bytes.
@@ -27,7 +27,13 @@ pub(super) enum End {
 impl End {
     /// What a request would be answered with. A result that is too large to be kept becomes one
     /// that says so.
-    pub(super) fn of(outcome: Result<Outcome, Error>) -> Self {
+    pub(super) fn from_outcome(outcome: Result<Outcome, Error>) -> Self {
+        let outcome = match outcome {
+            Ok(Outcome::Done(result)) => Ok(result),
+            // A task waits for answers; it never ends with questions.
+            Ok(Outcome::NeedsInput(_)) => Err(Error::Internal),
+            Err(error) => Err(error),
+        };
         let outcome = outcome.map(|outcome| match outcome.json.as_str().len() {
             size if size > MAX_RESULT => failed(&format!(
                 "The result has {size} bytes, but a task keeps at most {MAX_RESULT}; ask for less at once."
@@ -35,7 +41,7 @@ impl End {
             _ => outcome,
         });
         match outcome {
-            Ok(Outcome { json, is_error, .. }) => Self::Result {
+            Ok(MethodResult { json, is_error, .. }) => Self::Result {
                 json: json.shared(),
                 is_error,
             },

@@ -1,37 +1,26 @@
-//! `tasks/get`, `tasks/result`, `tasks/list` and `tasks/cancel` of 2025-11-25.
+//! `tasks/result` and `tasks/list` of 2025-11-25.
 
 use std::collections::HashSet;
 use std::sync::Arc;
 
 use futures_util::StreamExt as _;
 use futures_util::stream::FuturesUnordered;
-use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
-use super::super::{Connection, Outcome, Server};
-use super::Task;
+use super::POLL_INTERVAL;
 use super::end::End;
-use crate::error::{BadParam, Error};
+use super::task::Task;
+use crate::error::Error;
 use crate::jsonrpc::Json;
-use crate::tool::Call;
+use crate::server::context::Context;
+use crate::server::outcome::{MethodResult, Outcome};
+use crate::server::{Caller, Connection, Server};
 
 impl Server {
-    pub(in crate::server) fn get_task(
-        &self,
-        params: Option<&RawValue>,
-        call: &Call,
-    ) -> Result<Outcome, Error> {
-        Ok(self.task(params, call)?.handshake().into())
-    }
-
     /// A caller who cannot be told from others has no list.
-    pub(in crate::server) fn list_tasks(
-        &self,
-        params: Option<&RawValue>,
-        call: &Call,
-    ) -> Result<Outcome, Error> {
-        self.check_cursor(params)?;
-        let Some(caller) = call.caller() else {
+    pub(in crate::server) fn list_tasks(&self, context: &Context<'_>) -> Result<Outcome, Error> {
+        context.params.check_cursor()?;
+        let Some(caller) = context.caller.name() else {
             return Err(Error::TaskSupport(
                 "tasks/list needs a session or a token".to_owned(),
             ));
@@ -41,28 +30,14 @@ impl Server {
         Ok(json!({"tasks": tasks}).into())
     }
 
-    pub(in crate::server) fn cancel_task(
-        &self,
-        params: Option<&RawValue>,
-        call: &Call,
-    ) -> Result<Outcome, Error> {
-        let task = self.task(params, call)?;
-        if !task.cancel() {
-            let reason = "names a task that has ended, so that it cannot be cancelled";
-            return Err(Error::InvalidParams(BadParam::new("taskId", reason)));
-        }
-        Ok(task.handshake().into())
-    }
-
     /// Waits for the end of a task and answers what its call would have been answered. Meanwhile it
     /// is the way on which the task asks its client.
     pub(in crate::server) async fn task_result(
         &self,
-        params: Option<&RawValue>,
-        connection: Option<&Connection>,
-        call: &Call,
+        context: &Context<'_>,
     ) -> Result<Outcome, Error> {
-        let task = self.task(params, call)?;
+        let Context { call, caller, .. } = context;
+        let task = self.task(context)?;
         let mut changes = task.changes();
         let mut asked = HashSet::new();
         let mut answers = FuturesUnordered::new();
@@ -76,32 +51,33 @@ impl Server {
                 state.questions.clone()
             };
             if place.is_err() {
-                return Err(Error::RateLimited(super::POLL_INTERVAL));
+                return Err(Error::RateLimited(POLL_INTERVAL));
             }
             // A question that nobody can hear waits for a caller who can.
-            if let Some(connection) = connection.filter(|_| call.can_speak()) {
+            if let Some(connection) = context.connection.filter(|_| caller.can_listen()) {
                 let new = open
                     .into_iter()
                     .filter(|(key, _)| asked.insert(key.clone()));
-                answers
-                    .extend(new.map(|(key, question)| ask(&task, connection, call, key, question)));
+                answers.extend(
+                    new.map(|(key, question)| ask(&task, connection, caller, key, question)),
+                );
             }
             tokio::select! {
                 _ = changes.changed() => {}
                 Some(()) = answers.next(), if !answers.is_empty() => {}
                 // Nobody reads the answer.
                 () = call.cancelled() => return Err(Error::Internal),
-                () = call.left() => return Err(Error::Internal),
+                () = caller.left() => return Err(Error::Internal),
             }
         }
     }
 }
 
-async fn ask(task: &Task, connection: &Connection, call: &Call, key: String, question: Value) {
+async fn ask(task: &Task, connection: &Connection, caller: &Caller, key: String, question: Value) {
     let method = question["method"].as_str().unwrap_or_default();
     let mut params = question["params"].clone();
     params["_meta"] = task.related();
-    let send = |message| call.notify(message);
+    let send = |message| caller.send(message);
     let answer = connection.ask(send, method, &params).await;
     task.answer(&key, answer);
 }
@@ -124,8 +100,8 @@ fn result(task: &Arc<Task>, end: End) -> Result<Outcome, Error> {
         ","
     };
     let json = Json::Owned(format!(r#"{members}{comma}"_meta":{}}}"#, task.related()));
-    Ok(Outcome {
+    Ok(Outcome::Done(MethodResult {
         is_error,
         ..json.into()
-    })
+    }))
 }

@@ -7,12 +7,13 @@ use std::sync::Arc;
 
 use futures_util::FutureExt as _;
 
-use super::super::Outcome;
-use super::super::tools::CLEAN_UP;
+use super::Tasks;
 use super::end::End;
-use super::{Task, Tasks};
+use super::task::Task;
 use crate::clock::Clock;
 use crate::error::Error;
+use crate::server::limits::CLEAN_UP;
+use crate::server::outcome::Outcome;
 
 /// What a call does, and what its request would be answered with.
 pub(super) type Work = Pin<Box<dyn Future<Output = Result<Outcome, Error>> + Send>>;
@@ -53,7 +54,7 @@ async fn ended_in_time(
     let in_time = tokio::select! {
         biased;
         outcome = &mut work => {
-            task.end(End::of(outcome));
+            task.end(End::from_outcome(outcome));
             tasks.make_room(0);
             return true;
         }

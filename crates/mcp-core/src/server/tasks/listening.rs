@@ -7,12 +7,11 @@ use futures_util::StreamExt as _;
 use futures_util::stream::{self, BoxStream, SelectAll};
 use tokio::sync::watch;
 
-use super::super::Server;
-use super::Task;
 use super::calls::undeclared;
-use super::task::State;
+use super::task::{Task, TaskState};
 use crate::error::Error;
-use crate::tool::Call;
+use crate::server::Server;
+use crate::server::context::Context;
 
 /// The most tasks that one subscription tells of: their states must fit into a transport's queue.
 const MAX_LISTENED: usize = 50;
@@ -29,12 +28,12 @@ impl Server {
     pub(in crate::server) fn listen_to_tasks(
         &self,
         ids: &BTreeSet<String>,
-        call: &Call,
+        context: &Context<'_>,
     ) -> Result<Listening, Error> {
-        if !ids.is_empty() && !call.knows_tasks() {
+        if !ids.is_empty() && !context.call.knows_tasks() {
             return Err(undeclared());
         }
-        let caller = call.caller().map(|caller| &**caller);
+        let caller = context.caller.name().map(|name| &**name);
         let tasks = ids.iter().filter_map(|id| self.tasks.find(id, caller));
         let tasks: Vec<Arc<Task>> = tasks.take(MAX_LISTENED).collect();
         Ok(Listening {
@@ -63,8 +62,8 @@ fn changes(task: Arc<Task>) -> BoxStream<'static, Arc<Task>> {
 }
 
 async fn next(
-    (task, mut changes): (Arc<Task>, watch::Receiver<State>),
-) -> Option<(Arc<Task>, (Arc<Task>, watch::Receiver<State>))> {
+    (task, mut changes): (Arc<Task>, watch::Receiver<TaskState>),
+) -> Option<(Arc<Task>, (Arc<Task>, watch::Receiver<TaskState>))> {
     if !changes.has_changed().ok()? && task.has_ended() {
         return None;
     }

@@ -11,10 +11,9 @@ use tokio_util::sync::CancellationToken;
 use super::end::End;
 use crate::clock::Clock;
 use crate::error::clipped;
-use crate::tool::{Capabilities, Inputs};
 
 /// A call that goes on after its request was answered.
-pub(crate) struct Task {
+pub(in crate::server) struct Task {
     /// 128 random bits: where the owner is not known, whoever knows the id may ask for the task.
     pub(super) id: String,
     /// The caller that alone may see it.
@@ -31,14 +30,12 @@ pub(crate) struct Task {
     out: Notify,
     /// It was.
     detached: CancellationToken,
-    capabilities: Capabilities,
     clock: Arc<dyn Clock>,
-    state: watch::Sender<State>,
+    state: watch::Sender<TaskState>,
 }
 
-pub(super) struct State {
-    /// Its request was answered. Until then its questions are those of the request.
-    pub(super) detached: bool,
+/// What changes about a task.
+pub(super) struct TaskState {
     /// What the work said last about itself.
     pub(super) message: Option<String>,
     /// Since 1970.
@@ -51,23 +48,22 @@ pub(super) struct State {
 }
 
 impl Task {
-    /// A task of `owner` that starts with what `inputs` knows of its client.
+    /// A task of `owner` that starts with these answers of its client.
     pub(super) fn new(
         id: String,
         owner: Option<Arc<str>>,
         ttl: Duration,
-        inputs: &Inputs,
+        answers: &Map<String, Value>,
         closing: &CancellationToken,
         clock: Arc<dyn Clock>,
     ) -> Self {
         let created = clock.unix_time();
-        let answered = inputs.answers().into_iter().flatten();
-        let state = State {
-            detached: false,
+        let state = TaskState {
             message: None,
             updated: created,
             questions: Map::new(),
-            answers: answered
+            answers: answers
+                .iter()
                 .map(|(key, answer)| (key.clone(), Ok(answer.clone())))
                 .collect(),
             end: None,
@@ -81,24 +77,18 @@ impl Task {
             gone: CancellationToken::new(),
             out: Notify::new(),
             detached: CancellationToken::new(),
-            capabilities: inputs.capabilities(),
             clock,
             state: watch::Sender::new(state),
         }
     }
 
     /// What stops the work.
-    pub(crate) fn token(&self) -> CancellationToken {
+    pub(super) fn token(&self) -> CancellationToken {
         self.stop.clone()
     }
 
-    /// What the client can be asked for.
-    pub(crate) fn capabilities(&self) -> Capabilities {
-        self.capabilities
-    }
-
     /// Says how the work stands.
-    pub(crate) fn say(&self, message: &str) {
+    pub(super) fn say(&self, message: &str) {
         self.change(|state| {
             let is_news = !message.is_empty() && state.message.as_deref() != Some(message);
             if is_news {
@@ -110,20 +100,16 @@ impl Task {
 
     /// From now on its questions wait in it.
     pub(super) fn detach(&self) {
-        self.state.send_if_modified(|state| {
-            state.detached = true;
-            false
-        });
         self.detached.cancel();
     }
 
     /// True once its request was answered with it.
-    pub(crate) fn is_detached(&self) -> bool {
+    pub(super) fn is_detached(&self) -> bool {
         self.detached.is_cancelled()
     }
 
     /// Has the request answered with the task; completes when that is so.
-    pub(crate) async fn ask_out(&self) {
+    pub(super) async fn ask_out(&self) {
         self.out.notify_one();
         self.detached.cancelled().await;
     }
@@ -156,12 +142,12 @@ impl Task {
     }
 
     /// What it is now.
-    pub(super) fn state(&self) -> watch::Ref<'_, State> {
+    pub(super) fn state(&self) -> watch::Ref<'_, TaskState> {
         self.state.borrow()
     }
 
     /// Its changes from now on.
-    pub(super) fn changes(&self) -> watch::Receiver<State> {
+    pub(super) fn changes(&self) -> watch::Receiver<TaskState> {
         self.state.subscribe()
     }
 
@@ -175,7 +161,7 @@ impl Task {
     }
 
     /// Changes a task that has not ended; `change` says whether it has done so.
-    pub(super) fn change(&self, change: impl FnOnce(&mut State) -> bool) -> bool {
+    pub(super) fn change(&self, change: impl FnOnce(&mut TaskState) -> bool) -> bool {
         let now = self.clock.unix_time();
         self.state.send_if_modified(|state| {
             let is_news = state.end.is_none() && change(state);

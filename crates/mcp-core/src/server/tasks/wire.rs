@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::POLL_INTERVAL;
 use super::end::End;
-use super::task::{State, Task};
+use super::task::{Task, TaskState};
 use super::timestamp::timestamp;
 use crate::era::Era;
 use crate::error::Profile;
@@ -44,7 +44,7 @@ impl Task {
         Json::Owned(format!("{{{}}}", self.modern_members(&self.state())))
     }
 
-    fn modern_members(&self, state: &State) -> String {
+    fn modern_members(&self, state: &TaskState) -> String {
         let mut task = self.common(state, state.status(false));
         task["ttlMs"] = millis(self.ttl);
         task["pollIntervalMs"] = millis(POLL_INTERVAL);
@@ -64,7 +64,7 @@ impl Task {
         task
     }
 
-    fn common(&self, state: &State, status: &str) -> Value {
+    fn common(&self, state: &TaskState, status: &str) -> Value {
         let mut task = json!({
             "taskId": self.id,
             "status": status,
@@ -78,12 +78,12 @@ impl Task {
     }
 
     /// What ties a message of 2025-11-25 to its task.
-    pub(crate) fn related(&self) -> Value {
+    pub(super) fn related(&self) -> Value {
         json!({"io.modelcontextprotocol/related-task": {"taskId": self.id}})
     }
 }
 
-impl State {
+impl TaskState {
     /// For 2025-11-25 a task whose tool says that it failed has failed; for the extension it is
     /// complete, with a result that says so.
     fn status(&self, failed_tool_fails: bool) -> &'static str {

@@ -137,7 +137,7 @@ mod tests {
     use std::future::poll_fn;
 
     use mcp_core::server::Answer;
-    use mcp_core::tool::Peer;
+    use mcp_core::server::Peer;
     use tokio::sync::oneshot;
     use tokio_util::sync::CancellationToken;
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use mcp_core::server::Answer;
-use mcp_core::tool::Peer;
+use mcp_core::server::Peer;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, Interval};
 use tokio_util::sync::CancellationToken;

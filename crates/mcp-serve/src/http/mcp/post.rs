@@ -9,8 +9,7 @@ use http::{Response, StatusCode};
 use hyper::body::Incoming as RequestBody;
 use mcp_core::era::{Era, Hints};
 use mcp_core::error::Error;
-use mcp_core::server::{Agreed, Answer, Incoming};
-use mcp_core::tool::{Call, Peer};
+use mcp_core::server::{Agreed, Answer, Caller, Incoming, Peer};
 use serde_json::json;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::sync::mpsc::Receiver;
@@ -142,7 +141,9 @@ impl<'a> Post<'a> {
         let client_gone = CancellationToken::new();
         // Before the modern era a client that disconnects cancels nothing.
         let cancelled = (era == Era::Modern).then(|| client_gone.clone());
-        let call = Call::new(cancelled, peer).of(caller.map(Arc::from), client_gone.clone());
+        let caller = Caller::new(caller.map(Arc::from), peer)
+            .cancelled_by(cancelled)
+            .leaving_by(client_gone.clone());
         let only_waits = client.sends_mcp_headers && is_subscription(&headers);
         // A subscription only waits: the limit of connections bounds those.
         let permit = (!only_waits).then_some(permit);
@@ -166,7 +167,7 @@ impl<'a> Post<'a> {
                     frame: &body,
                     hints,
                     connection,
-                    call,
+                    caller,
                 })
                 .await;
             drop(permit);

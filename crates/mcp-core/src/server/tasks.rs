@@ -4,21 +4,21 @@
 //! * [`task`]: what the work of a task, its polls and its listeners share; [`end`]: its outcome.
 //! * [`life`]: from the first step of the work to the day on which the task is forgotten.
 //! * [`calls`]: which calls become tasks.
-//! * [`extension`] and [`experimental`]: the methods of the two specifications.
-//! * [`asking`]: its questions to its client.
+//! * [`methods`] and [`experimental`]: the methods of both specifications, and of the older one alone.
+//! * [`client`]: the way from its work to its client, and its questions.
 //! * [`listening`]: telling subscriptions of them.
 //! * [`wire`] and [`timestamp`]: what is told about a task.
 //!
 //! They are kept in memory, for their callers alone, and end with the process: work that must
 //! outlive it needs a handle of its own at the service.
 
-mod asking;
-mod calls;
+pub(super) mod calls;
+mod client;
 mod end;
 mod experimental;
-mod extension;
 mod life;
 mod listening;
+mod methods;
 mod task;
 mod timestamp;
 mod wire;
@@ -29,9 +29,8 @@ use std::time::Duration;
 
 use tokio::sync::Semaphore;
 
+use self::task::Task;
 use crate::tool::{ToolError, ToolErrorKind};
-pub(super) use calls::Mode;
-pub(crate) use task::Task;
 
 /// The name of the extension.
 pub(super) const EXTENSION: &str = "io.modelcontextprotocol/tasks";

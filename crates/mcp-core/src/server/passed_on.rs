@@ -2,14 +2,14 @@
 
 use serde_json::value::RawValue;
 
-use super::Outcome;
+use super::outcome::MethodResult;
 use crate::era::Era;
 use crate::jsonrpc::{Json, Members};
 use crate::revision::Revision;
 use crate::tool::Content;
 
 /// The `CallToolResult` of another server, without what clients of `era` do not know.
-pub(super) fn of_tool(mut result: Members, era: Era) -> Outcome {
+pub(super) fn tool(mut result: Members, era: Era) -> MethodResult {
     result.remove("resultType");
     if !era.knows(Revision::V2025_06_18) {
         result.remove("structuredContent");
@@ -22,15 +22,15 @@ pub(super) fn of_tool(mut result: Members, era: Era) -> Outcome {
         result.set("content", &content);
     }
     let is_error = result.get("isError") == Some("true");
-    Outcome {
+    MethodResult {
         is_error,
-        ..passed_on(&result, era)
+        ..with_meta(&result, era)
     }
 }
 
 /// A result with the `_meta` of another server, except for who that is: this server answers. In the
 /// modern era it says so in the same `_meta`.
-fn passed_on(result: &Members, era: Era) -> Outcome {
+fn with_meta(result: &Members, era: Era) -> MethodResult {
     let meta = result.get("_meta").and_then(Members::read);
     let mut meta = meta.unwrap_or_default();
     meta.remove("io.modelcontextprotocol/serverInfo");
@@ -39,7 +39,7 @@ fn passed_on(result: &Members, era: Era) -> Outcome {
         _ if meta.is_empty() => (String::new(), None),
         _ => (String::new(), Some(meta.encode())),
     };
-    Outcome {
+    MethodResult {
         meta: ours,
         ..Json::Owned(result.encode_with("_meta", theirs.as_deref())).into()
     }
@@ -68,10 +68,10 @@ fn lowered(content: &str, era: Era) -> Option<String> {
 }
 
 /// The result of another server, with the members that clients of `era` know.
-pub(super) fn of_method(result: &RawValue, era: Era) -> Outcome {
+pub(super) fn method(result: &RawValue, era: Era) -> MethodResult {
     let mut members = Members::read(result.get()).unwrap_or_default();
     for added in ["resultType", "ttlMs", "cacheScope"] {
         members.remove(added);
     }
-    passed_on(&members, era)
+    with_meta(&members, era)
 }

@@ -1,22 +1,32 @@
 //! Dispatch: one frame in, one answer out, whatever the dialect and the transport.
 
 mod answer;
+mod caller;
 mod catalogue;
 mod changes;
 mod completion;
 mod connection;
+mod context;
 mod custom;
 mod dispatch;
-mod imported;
+mod handshake_client;
 mod initialize;
 mod legacy;
+mod limits;
 mod logging;
+mod mcp_method;
 mod modern;
+mod modern_client;
 mod offer;
 mod offered;
+mod origin;
+mod outcome;
+mod params;
+mod passed_on;
 mod prompts;
 mod resources;
 mod tasks;
+mod tool_result;
 mod tools;
 mod watch;
 
@@ -25,23 +35,22 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
-use serde_json::{Map, Value, json};
+use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
 use crate::clock::Clock;
 use crate::era::Hints;
 use crate::error::Profile;
 use crate::health::Health;
-use crate::jsonrpc::Json;
 use crate::sign::Signer;
-use crate::tool::Call;
 
 pub use answer::Answer;
+pub use caller::{Caller, Peer};
 pub use changes::{Change, Changes, Watched};
 pub use connection::{Agreed, Connection};
 pub use offer::{Lists, Offer};
 use offered::Offered;
-pub(crate) use tasks::Task;
+pub use origin::{Origin, Round};
 use tasks::Tasks;
 
 /// The most messages that one batch may hold.
@@ -91,7 +100,7 @@ pub struct Server {
     clock: Arc<dyn Clock>,
     /// Why the service cannot be used at the moment; `None` while it can.
     degraded: Mutex<Option<String>>,
-    /// The `_meta` of every modern result: who answers.
+    /// A member of the `_meta` of every modern result: who answers.
     modern_meta: String,
     closing: CancellationToken,
 }
@@ -104,8 +113,8 @@ pub struct Incoming<'a> {
     pub hints: Hints<'a>,
     /// The connection or session that the frame came on, where there is one.
     pub connection: Option<Arc<Connection>>,
-    /// The way back to the caller.
-    pub call: Call,
+    /// Who has sent it, and the way back.
+    pub caller: Caller,
 }
 
 impl Server {
@@ -119,7 +128,7 @@ impl Server {
         let own = std::mem::take(&mut offer.lists);
         let info = json!({"name": identity.name, "version": identity.version, "description": identity.description});
         Self {
-            modern_meta: format!(r#""_meta":{{"io.modelcontextprotocol/serverInfo":{info}}}"#),
+            modern_meta: format!(r#""io.modelcontextprotocol/serverInfo":{info}"#),
             closing: CancellationToken::new(),
             identity,
             settings,
@@ -178,57 +187,5 @@ impl Server {
     /// Ends what would stay open for ever. Requests are still answered.
     pub fn close(&self) {
         self.closing.cancel();
-    }
-}
-
-/// A result on its way to the peer.
-struct Outcome {
-    json: Json,
-    /// A tool said that it failed.
-    is_error: bool,
-    /// What `initialize` agreed on.
-    agreed: Option<Agreed>,
-    /// There is no result yet: the client must answer these first.
-    questions: Option<Questions>,
-    /// The result is a task that stands for it.
-    is_task: bool,
-    /// Members of its `_meta`, JSON without the braces; empty where there are none.
-    meta: String,
-}
-
-/// What the client must answer, and what the call wants to know then.
-struct Questions {
-    by_key: Map<String, Value>,
-    memo: Value,
-}
-
-impl Outcome {
-    fn asking(questions: Map<String, Value>, memo: Value) -> Self {
-        Self {
-            questions: Some(Questions {
-                by_key: questions,
-                memo,
-            }),
-            ..Json::Owned(String::new()).into()
-        }
-    }
-}
-
-impl From<Json> for Outcome {
-    fn from(json: Json) -> Self {
-        Self {
-            json,
-            is_error: false,
-            agreed: None,
-            questions: None,
-            is_task: false,
-            meta: String::new(),
-        }
-    }
-}
-
-impl From<Value> for Outcome {
-    fn from(value: Value) -> Self {
-        Json::from(value).into()
     }
 }

@@ -1,0 +1,226 @@
+//! The HTTP headers in which the modern era repeats what a body says, so that whatever stands between
+//! can route by them (2026-07-28, "Request Metadata" and "Custom Headers from Tool Parameters"). The
+//! server checks them, the client writes them.
+//!
+//! A tool declares that an argument is repeated with
+//! `#[schemars(extend("x-mcp-header" = "Region"))]` on the field.
+
+use std::borrow::Cow;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::Value;
+
+const KEYWORD: &str = "x-mcp-header";
+
+/// True if this JSON may declare an argument that is repeated in a header.
+pub fn may_declare(schema: &str) -> bool {
+    schema.contains(KEYWORD)
+}
+
+/// The member of the parameters that `Mcp-Name` repeats: it says what a request is about.
+pub fn named_member(method: &str) -> Option<&'static str> {
+    match method {
+        "tools/call" | "prompts/get" => Some("name"),
+        "resources/read" => Some("uri"),
+        "tasks/get" | "tasks/update" | "tasks/cancel" => Some("taskId"),
+        _ => None,
+    }
+}
+
+/// The value as it can stand in a header: as it is where that is safe, in base64 otherwise.
+pub fn encode(value: &str) -> Cow<'_, str> {
+    let is_visible = value.bytes().all(|byte| (b' '..=b'~').contains(&byte));
+    let is_trimmed = value.trim_matches(' ') == value;
+    let looks_encoded = value.starts_with("=?base64?") && value.ends_with("?=");
+    if is_visible && is_trimmed && !looks_encoded {
+        return Cow::Borrowed(value);
+    }
+    Cow::Owned(format!("=?base64?{}?=", STANDARD.encode(value)))
+}
+
+/// The value that stands in a header; `None` if its base64 is none.
+pub fn decode(header: &str) -> Option<Cow<'_, str>> {
+    let header = header.trim_matches([' ', '\t']);
+    let coded = header.strip_prefix("=?base64?");
+    let Some(coded) = coded.and_then(|rest| rest.strip_suffix("?=")) else {
+        return Some(Cow::Borrowed(header));
+    };
+    let bytes = STANDARD.decode(coded).ok()?;
+    String::from_utf8(bytes).ok().map(Cow::Owned)
+}
+
+/// An argument of a tool that is repeated in a header.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HeaderParam {
+    /// The header's name after `Mcp-Param-`.
+    pub header: String,
+    /// The names of the properties that lead to it.
+    path: Vec<String>,
+}
+
+impl HeaderParam {
+    /// The argument, where the call has it.
+    pub fn find<'a>(&self, arguments: &'a Value) -> Option<&'a Value> {
+        let mut path = self.path.iter();
+        let found = path.try_fold(arguments, |value, name| value.get(name));
+        found.filter(|value| !value.is_null())
+    }
+
+    /// The argument as its header says it, before it is encoded.
+    pub fn text(&self, arguments: &Value) -> Option<String> {
+        match self.find(arguments)? {
+            Value::String(text) => Some(text.clone()),
+            Value::Number(number) => Some(number.to_string()),
+            Value::Bool(flag) => Some(flag.to_string()),
+            Value::Null | Value::Array(_) | Value::Object(_) => None,
+        }
+    }
+}
+
+/// The arguments of an input schema that are repeated in headers.
+///
+/// # Errors
+/// What the specification forbids: clients take such a tool out of the list.
+pub fn header_params(schema: &Value) -> Result<Vec<HeaderParam>, String> {
+    let mut found = Vec::new();
+    collect(schema, &mut Vec::new(), &mut found)?;
+    if found.len() != occurrences(schema) {
+        return Err(format!(
+            "{KEYWORD} stands where no property of the arguments is"
+        ));
+    }
+    Ok(found)
+}
+
+fn collect(
+    schema: &Value,
+    path: &mut Vec<String>,
+    found: &mut Vec<HeaderParam>,
+) -> Result<(), String> {
+    let properties = schema.get("properties").and_then(Value::as_object);
+    for (name, property) in properties.into_iter().flatten() {
+        path.push(name.clone());
+        if let Some(header) = property.get(KEYWORD) {
+            let header = header.as_str().unwrap_or_default();
+            check(header, property, found).map_err(|why| format!("{KEYWORD} of {name}: {why}"))?;
+            found.push(HeaderParam {
+                header: header.to_owned(),
+                path: path.clone(),
+            });
+        }
+        collect(property, path, found)?;
+        path.pop();
+    }
+    Ok(())
+}
+
+fn check(header: &str, property: &Value, found: &[HeaderParam]) -> Result<(), &'static str> {
+    let is_token = |c: char| c.is_ascii_alphanumeric() || "!#$%&'*+-.^_`|~".contains(c);
+    if header.is_empty() || !header.chars().all(is_token) {
+        return Err("is no name of a header");
+    }
+    if found
+        .iter()
+        .any(|other| other.header.eq_ignore_ascii_case(header))
+    {
+        return Err("stands twice");
+    }
+    match property.get("type").and_then(Value::as_str) {
+        Some("string" | "integer" | "boolean") => Ok(()),
+        _ => Err("only strings, integers and booleans fit into a header"),
+    }
+}
+
+/// How often the keyword stands anywhere. A property may have that name without being one.
+fn occurrences(schema: &Value) -> usize {
+    match schema {
+        Value::Array(items) => items.iter().map(occurrences).sum(),
+        Value::Object(members) => members
+            .iter()
+            .map(|(name, value)| match (name.as_str(), value) {
+                (KEYWORD, _) => 1,
+                ("const" | "default" | "enum" | "examples", _) => 0,
+                (
+                    "properties" | "$defs" | "definitions" | "patternProperties",
+                    Value::Object(named),
+                ) => named.values().map(occurrences).sum(),
+                (_, value) => occurrences(value),
+            })
+            .sum(),
+        _ => 0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn an_argument_is_found_by_its_path() {
+        let schema = json!({"properties": {
+            "where": {"type": "object", "properties": {
+                "region": {"type": "string", "x-mcp-header": "Region"},
+            }},
+            "query": {"type": "string"},
+        }});
+        let found = header_params(&schema).unwrap();
+        assert_eq!(found.len(), 1);
+        let arguments = json!({"where": {"region": "eu"}});
+        assert_eq!(found[0].find(&arguments), Some(&json!("eu")));
+        assert_eq!(found[0].find(&json!({"where": {"region": null}})), None);
+        assert_eq!(found[0].find(&json!({})), None);
+    }
+
+    #[track_caller]
+    fn check_refused(schema: &Value) {
+        assert!(header_params(schema).is_err(), "{schema}");
+    }
+
+    #[test]
+    fn values_survive_their_header() {
+        for (value, header) in [
+            ("us-west1", "us-west1"),
+            ("us west 1", "us west 1"),
+            ("", ""),
+            ("Hello, 世界", "=?base64?SGVsbG8sIOS4lueVjA==?="),
+            (" padded ", "=?base64?IHBhZGRlZCA=?="),
+            ("line1\nline2", "=?base64?bGluZTEKbGluZTI=?="),
+            ("=?base64?literal?=", "=?base64?PT9iYXNlNjQ/bGl0ZXJhbD89?="),
+        ] {
+            assert_eq!(encode(value), header);
+            assert_eq!(decode(header).as_deref(), Some(value));
+        }
+        assert_eq!(decode(" echo\t").as_deref(), Some("echo"));
+        for bad in ["=?base64?ZWNobw?=", "=?base64?/w==?="] {
+            assert_eq!(decode(bad), None, "{bad}");
+        }
+        let other = "=?BASE64?ZWNobw==?=";
+        assert_eq!(decode(other).as_deref(), Some(other));
+    }
+
+    #[test]
+    fn what_clients_would_refuse_is_refused() {
+        let with = |property| json!({"properties": {"a": property}});
+        check_refused(&with(json!({"type": "string", "x-mcp-header": ""})));
+        check_refused(&with(
+            json!({"type": "string", "x-mcp-header": "two words"}),
+        ));
+        check_refused(&with(json!({"type": "string", "x-mcp-header": "a\r\nb"})));
+        check_refused(&with(json!({"type": "number", "x-mcp-header": "A"})));
+        check_refused(&with(json!({"type": "object", "x-mcp-header": "A"})));
+        let item = json!({"type": "string", "x-mcp-header": "A"});
+        check_refused(&with(json!({"type": "array", "items": item})));
+        check_refused(
+            &json!({"properties": {"a": item, "b": {"type": "string", "x-mcp-header": "a"}}}),
+        );
+        check_refused(&json!({"anyOf": [with(item.clone())]}));
+        check_refused(&with(json!({"type": "string", "x-mcp-header": 1})));
+        check_refused(&with(json!({"type": "string", "x-mcp-header": "Région"})));
+        check_refused(&with(json!({"x-mcp-header": "A"})));
+        let named = json!({"x-mcp-header": {"type": "string"}});
+        assert_eq!(header_params(&json!({"properties": named})), Ok(Vec::new()));
+    }
+}

@@ -1,0 +1,67 @@
+//! The client of a call in the handshake era: a question to it is a request of its own, over its
+//! connection, and the call waits.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use futures_util::future::try_join_all;
+
+use super::{Caller, Connection};
+use crate::tool::{Answers, Client, ClientInfo, InputRequest, ToolError};
+
+/// A client that stays connected.
+pub(super) struct HandshakeClient {
+    caller: Arc<Caller>,
+    connection: Arc<Connection>,
+    info: ClientInfo,
+    /// The call waits for a person, who may take longer than a service.
+    is_asking: AtomicBool,
+}
+
+impl HandshakeClient {
+    pub(super) fn new(caller: &Arc<Caller>, connection: &Arc<Connection>) -> Self {
+        let info = ClientInfo {
+            capabilities: connection.capabilities(),
+            log_level: Some(connection.log_level()),
+            ..caller.info().clone()
+        };
+        Self {
+            caller: Arc::clone(caller),
+            connection: Arc::clone(connection),
+            info,
+            is_asking: AtomicBool::new(false),
+        }
+    }
+}
+
+impl Client for HandshakeClient {
+    fn info(&self) -> &ClientInfo {
+        &self.info
+    }
+
+    fn notify(&self, message: String) {
+        self.caller.send(message);
+    }
+
+    fn disconnect(&self) {
+        self.caller.disconnect();
+    }
+
+    fn ask<'a>(&'a self, questions: &'a [(&'a str, InputRequest)]) -> Answers<'a> {
+        Box::pin(async move {
+            self.is_asking.store(true, Ordering::Relaxed);
+            let answers = try_join_all(questions.iter().map(|(_, question)| {
+                let send = |message| self.caller.send(message);
+                self.connection
+                    .ask(send, question.method(), question.params())
+            }));
+            let answers = answers.await.map_err(ToolError::upstream);
+            self.is_asking.store(false, Ordering::Relaxed);
+            answers
+        })
+    }
+
+    fn is_asking(&self) -> bool {
+        self.is_asking.load(Ordering::Relaxed)
+    }
+}

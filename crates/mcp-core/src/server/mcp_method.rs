@@ -1,0 +1,117 @@
+//! The methods of the specification, in all of its revisions, and of seed 001.
+
+use super::Server;
+use crate::era::Era;
+
+/// A method that dispatch knows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum McpMethod {
+    Initialize,
+    Ping,
+    Discover,
+    ListTools,
+    CallTool,
+    ListResources,
+    ListTemplates,
+    ReadResource,
+    Subscribe,
+    Unsubscribe,
+    ListPrompts,
+    GetPrompt,
+    Complete,
+    SetLogLevel,
+    Listen,
+    GetTask,
+    TaskResult,
+    ListTasks,
+    UpdateTask,
+    CancelTask,
+    LegacyListTools,
+    LegacyCallTool,
+    LegacyServerInfo,
+    /// None of them: one of the product's own, or none at all.
+    Custom,
+}
+
+impl McpMethod {
+    fn named(name: &str) -> Self {
+        match name {
+            "initialize" => Self::Initialize,
+            "ping" => Self::Ping,
+            "server/discover" => Self::Discover,
+            "tools/list" => Self::ListTools,
+            "tools/call" => Self::CallTool,
+            "resources/list" => Self::ListResources,
+            "resources/templates/list" => Self::ListTemplates,
+            "resources/read" => Self::ReadResource,
+            "resources/subscribe" => Self::Subscribe,
+            "resources/unsubscribe" => Self::Unsubscribe,
+            "prompts/list" => Self::ListPrompts,
+            "prompts/get" => Self::GetPrompt,
+            "completion/complete" => Self::Complete,
+            "logging/setLevel" => Self::SetLogLevel,
+            "subscriptions/listen" => Self::Listen,
+            "tasks/get" => Self::GetTask,
+            "tasks/result" => Self::TaskResult,
+            "tasks/list" => Self::ListTasks,
+            "tasks/update" => Self::UpdateTask,
+            "tasks/cancel" => Self::CancelTask,
+            "mcp.listTools" => Self::LegacyListTools,
+            "mcp.callTool" => Self::LegacyCallTool,
+            "mcp.getServerInfo" => Self::LegacyServerInfo,
+            _ => Self::Custom,
+        }
+    }
+
+    /// True if `era` has the method.
+    fn is_of(self, era: Era) -> bool {
+        match self {
+            Self::Discover | Self::Listen | Self::UpdateTask => era == Era::Modern,
+            Self::Initialize
+            | Self::Ping
+            | Self::Subscribe
+            | Self::Unsubscribe
+            | Self::SetLogLevel
+            | Self::TaskResult
+            | Self::ListTasks
+            | Self::LegacyListTools
+            | Self::LegacyCallTool
+            | Self::LegacyServerInfo => era != Era::Modern,
+            _ => true,
+        }
+    }
+
+    /// True if a client of the modern era answers questions by repeating the request.
+    pub(super) fn has_rounds(self) -> bool {
+        matches!(self, Self::CallTool | Self::ReadResource | Self::GetPrompt)
+    }
+
+    /// True if the request calls a tool.
+    pub(super) fn calls_tool(self) -> bool {
+        matches!(self, Self::CallTool | Self::LegacyCallTool)
+    }
+}
+
+impl Server {
+    /// The method `name` of `era`, if it is served here.
+    pub(super) fn method(&self, name: &str, era: Era) -> McpMethod {
+        let method = McpMethod::named(name);
+        let is_served = match method {
+            McpMethod::GetTask
+            | McpMethod::TaskResult
+            | McpMethod::ListTasks
+            | McpMethod::UpdateTask
+            | McpMethod::CancelTask => self.has_tasks(era),
+            // Clients of earlier eras ask for these lists whatever was declared (seed 003).
+            McpMethod::ListResources | McpMethod::ListTemplates if era == Era::Modern => {
+                self.has_resources()
+            }
+            McpMethod::ListPrompts if era == Era::Modern => self.has_prompts(),
+            _ => true,
+        };
+        match is_served && method.is_of(era) {
+            true => method,
+            false => McpMethod::Custom,
+        }
+    }
+}

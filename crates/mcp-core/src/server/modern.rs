@@ -1,0 +1,118 @@
+//! The era of 2026-07-28: no handshake and no session, every request describes itself.
+
+mod envelope;
+mod headers;
+mod rounds;
+mod subscriptions;
+
+use std::sync::Arc;
+
+use serde_json::json;
+
+use super::context::Context;
+use super::dispatch::Source;
+use super::mcp_method::McpMethod;
+use super::modern_client::ModernClient;
+use super::outcome::{MethodResult, Outcome, ResultKind};
+use super::params::{Meta, Params};
+use super::{Server, tasks};
+use crate::era::Era;
+use crate::error::{Error, supported_versions};
+use crate::jsonrpc::{Json, Request, string};
+use crate::tool::{Capabilities, Client as _};
+
+/// For how long and for whom caches may keep a list, where changes are announced or never happen. The
+/// milliseconds bound what a client sees late after an upgrade.
+const LIST_CACHE: &str = r#""ttlMs":300000,"cacheScope":"public","#;
+
+/// The same for a resource: what it holds changes without notice, so it is stale at once.
+const RESOURCE_CACHE: &str = r#""ttlMs":0,"cacheScope":"private","#;
+
+impl Server {
+    /// Reads what a request says about itself and its client.
+    pub(super) fn modern_client<'a>(
+        &self,
+        request: &Request<'_>,
+        method: McpMethod,
+        params: &Params<'a>,
+        source: &Source<'_>,
+    ) -> Result<(Arc<ModernClient>, Meta<'a>), Error> {
+        let meta = envelope::check(params, source.hints)?;
+        let mut info = envelope::client_info(&meta, source.caller.info())?;
+        headers::check(&request.method, params, source.hints)?;
+        if method == McpMethod::CallTool && source.hints.has_headers {
+            let offered = self.offered();
+            let name = params.name.and_then(|name| string(name.get()));
+            let declared = name.map(|name| offered.catalogue.header_params(&name));
+            headers::check_arguments(declared.unwrap_or_default(), params, source.hints)?;
+        }
+        let round = match method.has_rounds() {
+            true => Some(Arc::new(self.open_round(&request.method, params)?)),
+            false => {
+                info.capabilities = Capabilities::default();
+                None
+            }
+        };
+        let client = ModernClient::new(source.caller, info, round);
+        Ok((Arc::new(client), meta))
+    }
+
+    /// The outcome of a request as this era tells it.
+    pub(super) fn decorate(
+        &self,
+        method: McpMethod,
+        name: &str,
+        context: &Context<'_>,
+        outcome: Outcome,
+    ) -> MethodResult {
+        let result = match outcome {
+            Outcome::Done(result) => result,
+            Outcome::NeedsInput(questions) => {
+                let round = context.client.as_deref().and_then(ModernClient::round);
+                let round = round.map(|round| &**round);
+                let asked = self.input_required(name, &context.params, round, questions);
+                let json = self.tell("input_required", "", &asked.into());
+                return json.into();
+            }
+        };
+        let kind = match result.kind {
+            ResultKind::Whole => return result,
+            ResultKind::Task => "task",
+            ResultKind::Complete => "complete",
+        };
+        let cache = match method {
+            McpMethod::Discover
+            | McpMethod::ListTools
+            | McpMethod::ListResources
+            | McpMethod::ListTemplates
+            | McpMethod::ListPrompts => LIST_CACHE,
+            McpMethod::ReadResource => RESOURCE_CACHE,
+            _ => "",
+        };
+        MethodResult {
+            json: self.tell(kind, cache, &result),
+            ..result
+        }
+    }
+
+    /// `server/discover` (2026-07-28, "Discovery").
+    pub(super) fn discover(&self) -> Json {
+        let mut capabilities = self.capabilities();
+        if self.has_tasks(Era::Modern) {
+            capabilities["extensions"] = json!({tasks::EXTENSION: {}});
+        }
+        let versions = supported_versions();
+        json!({"supportedVersions": versions, "capabilities": capabilities}).into()
+    }
+
+    /// The result, of the type `kind`, with `members` and who answers.
+    fn tell(&self, kind: &str, members: &str, result: &MethodResult) -> Json {
+        let rest = result.json.as_str().strip_prefix('{').unwrap_or("}");
+        let comma = if rest == "}" { "" } else { "," };
+        let (info, meta) = (&self.modern_meta, &result.meta);
+        let also = if meta.is_empty() { "" } else { "," };
+        Json::Owned(format!(
+            r#"{{"resultType":"{kind}",{members}"_meta":{{{info}{also}{meta}}}{comma}{rest}"#
+        ))
+    }
+}

@@ -1,0 +1,38 @@
+//! Facts about how a call came, for those that pass it on to another server.
+
+use std::time::Duration;
+
+use serde_json::{Map, Value};
+
+use crate::era::Era;
+use crate::jsonrpc::Members;
+
+/// How a request came; an extension of calls on servers that pass them on.
+#[derive(Clone, Debug)]
+pub struct Origin {
+    /// Its parameters.
+    pub params: Members,
+    /// W3C `traceparent` of its headers.
+    pub traceparent: Option<String>,
+    /// The era that it belongs to.
+    pub era: Era,
+    /// How long it is worked on before it is given up.
+    pub patience: Duration,
+}
+
+/// What earlier rounds of a call have left behind (2026-07-28, "Multi Round-Trip Requests"); an
+/// extension of calls that are not in their first round.
+#[derive(Clone, Debug, Default)]
+pub struct Round {
+    /// The client's answers, those of the last round among them.
+    pub answers: Map<String, Value>,
+    /// What the last round has noted for this one; `null` at first.
+    pub memo: Value,
+}
+
+impl Round {
+    /// True if nothing was before it.
+    pub(super) fn is_first(&self) -> bool {
+        self.answers.is_empty() && self.memo.is_null()
+    }
+}

@@ -1,0 +1,84 @@
+//! How requests end, before their era decorates that.
+
+use serde_json::{Map, Value};
+
+use super::connection::Agreed;
+use crate::jsonrpc::Json;
+use crate::tool::ToolError;
+
+/// The end of a request that has not failed.
+pub(super) enum Outcome {
+    /// A result.
+    Done(MethodResult),
+    /// There is no result yet: the client must answer these first.
+    NeedsInput(Questions),
+}
+
+/// A result on its way to the peer.
+pub(super) struct MethodResult {
+    pub(super) json: Json,
+    /// A tool said that it failed.
+    pub(super) is_error: bool,
+    /// What `initialize` agreed on.
+    pub(super) agreed: Option<Agreed>,
+    pub(super) kind: ResultKind,
+    /// Members of its `_meta`, JSON without the braces; empty where there are none.
+    pub(super) meta: String,
+}
+
+/// What the modern era makes of a result.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum ResultKind {
+    /// The result of the request.
+    Complete,
+    /// A task that stands for the result.
+    Task,
+    /// A result that says all by itself.
+    Whole,
+}
+
+/// What the client must answer, and what the call wants to know then.
+pub(super) struct Questions {
+    pub(super) by_key: Map<String, Value>,
+    pub(super) memo: Value,
+}
+
+/// The end of the work on a request.
+pub(super) enum CallEnd<T> {
+    /// With what was asked for.
+    Done(T),
+    /// With questions to the client.
+    NeedsInput(Questions),
+    /// Without either.
+    Failed(ToolError),
+}
+
+impl From<Json> for MethodResult {
+    fn from(json: Json) -> Self {
+        Self {
+            json,
+            is_error: false,
+            agreed: None,
+            kind: ResultKind::Complete,
+            meta: String::new(),
+        }
+    }
+}
+
+impl From<MethodResult> for Outcome {
+    fn from(result: MethodResult) -> Self {
+        Self::Done(result)
+    }
+}
+
+impl From<Json> for Outcome {
+    fn from(json: Json) -> Self {
+        Self::Done(json.into())
+    }
+}
+
+impl From<Value> for Outcome {
+    fn from(value: Value) -> Self {
+        Json::from(value).into()
+    }
+}

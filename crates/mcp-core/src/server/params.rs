@@ -1,0 +1,162 @@
+//! The parameters of a request, read once. Every method takes from them what it knows.
+
+use std::borrow::Cow;
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use crate::error::{BadParam, Error};
+use crate::jsonrpc::{Id, string};
+
+/// The members that methods know, each unread. All are absent where the parameters cannot be read.
+#[derive(Default, Deserialize)]
+pub(super) struct Params<'a> {
+    #[serde(borrow)]
+    pub(super) name: Option<&'a RawValue>,
+    #[serde(borrow)]
+    pub(super) uri: Option<&'a RawValue>,
+    #[serde(borrow, rename = "taskId")]
+    pub(super) task_id: Option<&'a RawValue>,
+    #[serde(borrow)]
+    arguments: Option<&'a RawValue>,
+    /// The client asks for a task (2025-11-25).
+    #[serde(borrow)]
+    pub(super) task: Option<&'a RawValue>,
+    #[serde(borrow)]
+    cursor: Option<&'a RawValue>,
+    #[serde(borrow, rename = "_meta")]
+    pub(super) meta: Option<&'a RawValue>,
+    #[serde(borrow, rename = "inputResponses")]
+    pub(super) responses: Option<&'a RawValue>,
+    #[serde(borrow, rename = "requestState")]
+    pub(super) state: Option<&'a RawValue>,
+    /// Why they cannot be read.
+    #[serde(skip)]
+    fault: Option<String>,
+    #[serde(skip)]
+    is_object: bool,
+}
+
+/// The members of `_meta` that are known, each unread.
+#[derive(Default, Deserialize)]
+pub(super) struct Meta<'a> {
+    #[serde(borrow, rename = "progressToken")]
+    progress_token: Option<&'a RawValue>,
+    #[serde(borrow, rename = "io.modelcontextprotocol/protocolVersion")]
+    pub(super) version: Option<&'a RawValue>,
+    #[serde(borrow, rename = "io.modelcontextprotocol/clientCapabilities")]
+    pub(super) capabilities: Option<&'a RawValue>,
+    #[serde(borrow, rename = "io.modelcontextprotocol/logLevel")]
+    pub(super) log_level: Option<&'a RawValue>,
+}
+
+impl<'a> Params<'a> {
+    pub(super) fn read(params: Option<&'a RawValue>) -> Self {
+        let Some(params) = params else {
+            return Self::default();
+        };
+        // A serde struct would read an array as its fields in order.
+        let is_object = params.get().starts_with('{');
+        let read = match is_object {
+            true => serde_json::from_str(params.get()).map_err(|error| error.to_string()),
+            false => Err("params must be an object".to_owned()),
+        };
+        read.unwrap_or_else(|fault| Self {
+            fault: Some(fault),
+            is_object,
+            ..Self::default()
+        })
+    }
+
+    /// Fails if they could not be read.
+    pub(super) fn check(&self) -> Result<(), Error> {
+        match &self.fault {
+            Some(fault) => Err(wrong("params", fault)),
+            None => Ok(()),
+        }
+    }
+
+    /// The name of a tool or a prompt, and its arguments; absent ones are an empty object.
+    pub(super) fn named_call(&self) -> Result<(Cow<'a, str>, &'a RawValue), Error> {
+        self.check()?;
+        let name = self
+            .name
+            .ok_or_else(|| wrong("name", "Required field missing"))?;
+        let name = string(name.get()).ok_or_else(|| wrong("name", "must be a string"))?;
+        let arguments = self.arguments()?;
+        if !arguments.get().starts_with('{') {
+            return Err(wrong("arguments", "must be a JSON object"));
+        }
+        Ok((name, arguments))
+    }
+
+    /// The arguments, whatever they are; absent ones are an empty object.
+    pub(super) fn arguments(&self) -> Result<&'a RawValue, Error> {
+        let given = self.arguments.filter(|given| given.get() != "null");
+        or_empty(given)
+    }
+
+    /// The URI of a resource.
+    pub(super) fn uri(&self) -> Result<Cow<'a, str>, Error> {
+        text("uri", self.uri)
+    }
+
+    /// The id of a task.
+    pub(super) fn task_id(&self) -> Result<Cow<'a, str>, Error> {
+        text("taskId", self.task_id)
+    }
+
+    /// Every list is one page, so no cursor of ours is ever in the hands of a client.
+    pub(super) fn check_cursor(&self) -> Result<(), Error> {
+        match self.cursor {
+            Some(_) => Err(wrong("cursor", "is not one that was handed out")),
+            None => Ok(()),
+        }
+    }
+
+    /// What can be read of `_meta`.
+    pub(super) fn meta(&self) -> Meta<'a> {
+        let meta = self.meta.map(|meta| serde_json::from_str(meta.get()));
+        meta.and_then(Result::ok).unwrap_or_default()
+    }
+
+    /// `_meta` as the modern era demands it; `None` if there is none.
+    pub(super) fn modern_meta(&self) -> Result<Option<Meta<'a>>, Error> {
+        let malformed = |field: &str, reason: &str| Error::Malformed(BadParam::new(field, reason));
+        match (&self.fault, self.meta) {
+            (Some(fault), _) if self.is_object => Err(malformed("params", fault)),
+            (_, None) => Ok(None),
+            (_, Some(meta)) if meta.get().starts_with('{') => serde_json::from_str(meta.get())
+                .map(Some)
+                .map_err(|error| malformed("_meta", &error.to_string())),
+            (_, Some(_)) => Err(malformed("_meta", "must be an object")),
+        }
+    }
+}
+
+impl<'a> Meta<'a> {
+    /// The token under which the client wants to be told of progress: it is what an id is, a string
+    /// or an integer.
+    pub(super) fn progress_token(&self) -> Option<&'a RawValue> {
+        self.progress_token.filter(|token| Id::new(token).is_some())
+    }
+}
+
+/// `raw`, or an empty object in place of nothing.
+pub(super) fn or_empty(raw: Option<&RawValue>) -> Result<&RawValue, Error> {
+    match raw {
+        Some(raw) => Ok(raw),
+        None => serde_json::from_str("{}").map_err(|_| Error::Internal),
+    }
+}
+
+/// A parameter that must be there and a string.
+fn text<'a>(field: &str, value: Option<&'a RawValue>) -> Result<Cow<'a, str>, Error> {
+    let value = value.ok_or_else(|| wrong(field, "Required field missing"))?;
+    string(value.get()).ok_or_else(|| wrong(field, "must be a string"))
+}
+
+/// The parameter `field` is at fault because of `reason`.
+pub(super) fn wrong(field: &str, reason: &str) -> Error {
+    Error::InvalidParams(BadParam::new(field, reason))
+}

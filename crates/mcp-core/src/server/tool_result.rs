@@ -1,0 +1,93 @@
+//! From the end of a tool call to what its request is answered.
+
+use serde_json::json;
+
+use super::outcome::{CallEnd, MethodResult, Outcome};
+use super::passed_on;
+use crate::era::Era;
+use crate::error::{BadParam, Error};
+use crate::jsonrpc::Json;
+use crate::revision::Revision;
+use crate::tool::{ArgumentError, Content, Definition, ToolError, ToolResult};
+
+/// What the request is answered, by what became of the tool.
+pub(super) fn conclude(era: Era, end: CallEnd<ToolResult>) -> Result<Outcome, Error> {
+    match end {
+        CallEnd::Done(ToolResult::Imported(result)) => Ok(passed_on::tool(result, era).into()),
+        CallEnd::Done(result) => Ok(render(&result, era)?.into()),
+        CallEnd::NeedsInput(questions) => Ok(Outcome::NeedsInput(questions)),
+        CallEnd::Failed(error) if error.is_rpc_error(era) => Err(error.into()),
+        CallEnd::Failed(error) => Ok(failed(error.message()).into()),
+    }
+}
+
+/// What the request is answered where its arguments do not fit.
+pub(super) fn bad_arguments(name: &str, era: Era, bad: BadParam) -> Result<Outcome, Error> {
+    // SEP-1303 (2025-11-25): the model can mend its arguments only if it sees the error.
+    if era.knows(Revision::V2025_11_25) {
+        let words = format!("Invalid arguments for {name}: {}", bad.line());
+        return Ok(failed(&words).into());
+    }
+    Err(Error::InvalidParams(bad))
+}
+
+/// Tells the operator why a call has failed.
+pub(super) fn note_failure(name: &str, error: &ToolError) {
+    if !error.is_of_client() {
+        let (kind, cause) = (error.kind().as_str(), error.causes());
+        tracing::warn!(name, kind, cause, "{error}");
+    }
+}
+
+/// The argument at fault, with its schema.
+pub(super) fn bad_argument(definition: &Definition, error: ArgumentError) -> BadParam {
+    let property = definition
+        .input_schema
+        .get("properties")
+        .and_then(|all| all.get(&error.field));
+    BadParam {
+        field: error.field,
+        reason: error.reason,
+        schema: property.cloned().map(Box::new),
+    }
+}
+
+/// A `CallToolResult`. The text of a structured result is the same bytes, escaped.
+fn render(result: &ToolResult, era: Era) -> Result<Json, Error> {
+    let written = match result {
+        ToolResult::Structured(json) => {
+            let json = json.as_str();
+            serde_json::to_string(json).map(|text| {
+                let mut result = String::with_capacity(96 + text.len() + json.len());
+                result.push_str(r#"{"content":[{"type":"text","text":"#);
+                result.push_str(&text);
+                result.push_str("}]");
+                if era.knows(Revision::V2025_06_18) {
+                    result.push_str(r#","structuredContent":"#);
+                    result.push_str(json);
+                }
+                result.push_str(r#","isError":false}"#);
+                result
+            })
+        }
+        ToolResult::Content(content) => {
+            let content: Vec<Content> = content.iter().map(|item| item.lowered(era)).collect();
+            serde_json::to_string(&content)
+                .map(|content| format!(r#"{{"content":{content},"isError":false}}"#))
+        }
+        ToolResult::Imported(members) => Ok(members.encode()),
+    };
+    written.map(Json::Owned).map_err(|error| {
+        tracing::error!(%error, "a result could not be written");
+        Error::Internal
+    })
+}
+
+/// The result of a tool that failed: what the model reads.
+pub(super) fn failed(message: &str) -> MethodResult {
+    let result = json!({"content": [Content::text(message)], "isError": true});
+    MethodResult {
+        is_error: true,
+        ..MethodResult::from(Json::from(result))
+    }
+}

@@ -1,0 +1,87 @@
+//! The client of a call, as far as a tool can reach it.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use serde_json::{Map, Value};
+
+use super::{Capabilities, InputRequest, Level, ToolError, ToolErrorKind};
+
+/// Facts about the client of a call.
+#[derive(Clone, Debug, Default)]
+pub struct ClientInfo {
+    /// A name that no other client has, where it is known; what a call leaves behind is for it alone.
+    pub name: Option<Arc<str>>,
+    /// What it can be asked for.
+    pub capabilities: Capabilities,
+    /// Log messages that are less severe are not wanted; `None`: none are.
+    pub log_level: Option<Level>,
+    /// It may be answered with a task (2026-07-28).
+    pub knows_tasks: bool,
+    /// The `_meta` of messages about the call: those of a task name it (2025-11-25, "Related Task
+    /// Metadata").
+    pub message_meta: Option<Value>,
+}
+
+/// The way from a call to its client. Each era has its own, and so do tasks.
+pub trait Client: Send + Sync {
+    /// What is known about it.
+    fn info(&self) -> &ClientInfo;
+
+    /// Hands over one encoded notification, without a newline; lost where there is no way back.
+    fn notify(&self, message: String);
+
+    /// Closes its connection, but not the call: it comes back for the rest. Does nothing where it
+    /// could not.
+    fn disconnect(&self) {}
+
+    /// Shows how the work stands, where that outlives the request.
+    fn show_status(&self, _message: &str) {}
+
+    /// Asks questions that its capabilities allow; the answers come in their order.
+    ///
+    /// # Errors
+    /// What it says instead of an answer; [`ToolErrorKind::Interrupted`] where the call has to end
+    /// before there is an answer.
+    fn ask<'a>(&'a self, questions: &'a [(&'a str, InputRequest)]) -> Answers<'a>;
+
+    /// Notes what it is to be asked by the end of the call, by key, and what the call wants to know
+    /// then. Returns the error by which the call ends.
+    fn ask_later(&self, _questions: Map<String, Value>, _memo: Value) -> ToolError {
+        ToolError::new(ToolErrorKind::Interrupted, "The client must answer first.")
+    }
+
+    /// True if an answer comes while the call goes on; false if the call has to end first.
+    fn waits_for_answers(&self) -> bool {
+        true
+    }
+
+    /// True while a person is being waited for.
+    fn is_asking(&self) -> bool {
+        false
+    }
+
+    /// Has the request answered with a task in which the call goes on; false if it is none that can.
+    fn start_task(&self) -> Pin<Box<dyn Future<Output = bool> + Send + '_>> {
+        Box::pin(std::future::ready(false))
+    }
+}
+
+/// Answers that are being waited for.
+pub type Answers<'a> = Pin<Box<dyn Future<Output = Result<Vec<Value>, ToolError>> + Send + 'a>>;
+
+/// The client of a call that nobody made: it can neither be told nor asked anything.
+pub(super) struct Nobody(pub(super) ClientInfo);
+
+impl Client for Nobody {
+    fn info(&self) -> &ClientInfo {
+        &self.0
+    }
+
+    fn notify(&self, _: String) {}
+
+    fn ask<'a>(&'a self, _: &'a [(&'a str, InputRequest)]) -> Answers<'a> {
+        Box::pin(std::future::ready(Ok(Vec::new())))
+    }
+}
