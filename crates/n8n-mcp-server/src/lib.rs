@@ -1,13 +1,14 @@
 //! MCP server for [n8n](https://n8n.io): lists workflows and really runs them.
 //!
-//! n8n's public API cannot run a workflow by its id. So `run_workflow` reads the workflow,
-//! finds a trigger that is open (`trigger`, `plan`) and starts it the way that trigger is
-//! started (`run`): through its production URL, or through n8n's built-in MCP server. Either way
-//! the answer holds the id of the execution in n8n, which is the only state there is.
+//! n8n's public API cannot run a workflow by its id. So `run_workflow` reads the workflow, finds a
+//! trigger that is open (`trigger`) and starts it the way that trigger is started (`run`): through
+//! its production URL, or through n8n's built-in MCP server. Either way the answer holds the id of
+//! the execution in n8n, which is the only state there is.
 //!
-//! * `api` — n8n's public REST API, as far as it is used here.
-//! * `trigger`, `plan` — pure: from a workflow to the one request that starts it.
-//! * `run` — the request, finding its execution, waiting for the end.
+//! * `service` — the n8n that all is about: its REST API as far as it is used here (`api`), its
+//!   `production_url`s, its `builtin_mcp` server.
+//! * `trigger` — pure: the triggers of a workflow, and the way to each.
+//! * `run` — request, plan, start, watch.
 //! * `workflow` — pure: a workflow's definition, changed and checked.
 //! * `trace` — pure: what the nodes of an execution did, and why one failed.
 //! * `risk` — pure: what in a workflow deserves a second look.
@@ -16,20 +17,23 @@
 //! * `tools`, `resources`, `prompts` — what the server offers.
 
 mod api;
+mod builtin_mcp;
 mod id;
-mod logins;
 mod options;
-mod plan;
+mod pending;
 mod policy;
+mod production_url;
 mod prompts;
 mod redact;
 mod resources;
 mod risk;
 mod run;
+mod service;
 mod time;
 mod tools;
 mod trace;
 mod trigger;
+mod webhook_credentials;
 mod workflow;
 mod workflow_tools;
 
@@ -41,25 +45,11 @@ use mcp_core::server::{Changes, Server};
 use mcp_core::tool::{ToolError, Toolset};
 use mcp_serve::{Product, Service};
 
-use crate::api::Api;
-use crate::redact::Redactor;
-use crate::run::{BuiltinMcp, Hooks};
-
 pub use crate::options::Options;
+pub use crate::service::N8n;
 
 /// The server, for `mcp_serve::run`.
 pub struct N8nServer;
-
-/// One n8n: its API, its production URLs and its built-in MCP server.
-pub struct N8n {
-    api: Arc<Api>,
-    hooks: Hooks,
-    mcp: BuiltinMcp,
-    redactor: Redactor,
-    /// Workflows with it are tools.
-    tool_tag: Option<String>,
-    changes: Changes,
-}
 
 impl Product for N8nServer {
     const NAME: &'static str = "n8n-mcp-server";

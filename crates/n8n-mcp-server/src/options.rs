@@ -9,12 +9,12 @@ use mcp_core::server::Changes;
 use mcp_serve::Secret;
 use reqwest::Url;
 
-use crate::N8n;
 use crate::api::Api;
-use crate::logins::Logins;
+use crate::builtin_mcp::BuiltinMcp;
 use crate::policy::{Policy, Rule};
+use crate::production_url::ProductionUrls;
 use crate::redact::Redactor;
-use crate::run::{BuiltinMcp, Hooks};
+use crate::service::N8n;
 
 /// Options of `n8n-mcp-server`.
 #[derive(clap::Args)]
@@ -93,13 +93,13 @@ pub struct Options {
 impl Options {
     pub(crate) fn connect(self) -> anyhow::Result<N8n> {
         let base = base_url(&self.n8n_url, "N8N_URL")?;
-        let hooks = match self.n8n_webhook_url.as_deref().map(str::trim) {
+        let urls = match self.n8n_webhook_url.as_deref().map(str::trim) {
             None | Some("") => base.clone(),
             Some(url) => base_url(url, "N8N_WEBHOOK_URL")?,
         };
         let key = Secret::new(self.n8n_api_key, self.n8n_api_key_file);
         let token = Secret::new(self.n8n_mcp_token, self.n8n_mcp_token_file);
-        let logins = Secret::new(
+        let credentials = Secret::new(
             self.n8n_webhook_credentials,
             self.n8n_webhook_credentials_file,
         );
@@ -109,8 +109,8 @@ impl Options {
             self.require_review,
         );
         Ok(N8n {
-            mcp: BuiltinMcp::new(&base, token),
-            hooks: Hooks::new(hooks, Logins::new(logins))?,
+            mcp: Arc::new(BuiltinMcp::new(&base, token)),
+            urls: ProductionUrls::new(urls, credentials)?,
             api: Arc::new(Api::new(base, key, policy)?),
             redactor: Redactor::new(!self.show_secrets),
             tool_tag: Some(self.tool_tag.trim().to_owned()).filter(|tag| !tag.is_empty()),

@@ -5,7 +5,7 @@ use mcp_core::tool::{Call, Content, ToolError};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use crate::N8n;
+use crate::service::N8n;
 
 /// Build an n8n workflow step by step: plan, nodes, check, test, hand over.
 #[derive(Deserialize, JsonSchema)]

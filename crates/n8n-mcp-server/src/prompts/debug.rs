@@ -5,9 +5,9 @@ use mcp_core::tool::{Call, Content, ToolError};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use crate::N8n;
 use crate::id::Id;
 use crate::resources::execution_ids;
+use crate::service::N8n;
 use crate::tools::executions::explain;
 
 /// Find out why an n8n execution failed, and how to mend it.

@@ -6,12 +6,12 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
 
-use crate::N8n;
 use crate::api::Node;
 use crate::id::Id;
 use crate::policy::REVIEW_TAG;
 use crate::resources::workflow_ids;
 use crate::risk::risks;
+use crate::service::N8n;
 
 /// What is shown of the nodes, in bytes.
 const MAX_NODES: usize = 24 * 1024;

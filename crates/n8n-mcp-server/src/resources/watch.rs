@@ -11,7 +11,7 @@ use mcp_core::server::Change;
 use mcp_core::tool::{Call, ToolError, ToolErrorKind};
 use tokio::time::sleep;
 
-use crate::N8n;
+use crate::service::N8n;
 
 const SHORTEST_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);

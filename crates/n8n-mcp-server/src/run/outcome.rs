@@ -1,19 +1,16 @@
 //! How a run ended, and what came out of it.
 
-use std::collections::HashMap;
-
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde::Serialize;
 use serde_json::value::RawValue;
 
 use super::clip::bounded;
 use crate::api::{Execution, Status};
 use crate::id::Id;
+use crate::production_url::Reply;
 use crate::redact::Redactor;
-
-/// Messages of failed nodes are cut here; some hold whole documents.
-const MAX_MESSAGE: usize = 1_000;
+use crate::trace::ResultData;
+use crate::trigger::Way;
 
 /// A run of a workflow.
 #[derive(Debug, Serialize, JsonSchema)]
@@ -49,18 +46,6 @@ pub(crate) enum RunStatus {
     Canceled,
 }
 
-/// How a run was started.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub(crate) enum Way {
-    Webhook,
-    Chat,
-    Form,
-    McpProduction,
-    McpManual,
-    McpTest,
-}
-
 /// What went wrong in the workflow.
 #[derive(Debug, PartialEq, Serialize, JsonSchema)]
 struct RunError {
@@ -83,13 +68,9 @@ impl From<Status> for RunStatus {
 
 impl Run {
     /// The run that an execution is.
-    pub(crate) fn of(execution: Execution) -> Self {
+    pub(crate) fn from_execution(execution: Execution) -> Self {
         let mut run = Self::ended(execution.status.into(), Some(&execution.id));
-        let result = execution
-            .data
-            .as_deref()
-            .map(Data::read)
-            .unwrap_or_default();
+        let result = ResultData::read(execution.data.as_deref());
         match run.status {
             RunStatus::Completed if execution.data_too_large_to_display => {
                 run.note = Some("The output is too large for n8n to hand out.".into());
@@ -116,7 +97,26 @@ impl Run {
         Self::ended(RunStatus::Running, id)
     }
 
-    pub(super) fn ended(status: RunStatus, id: Option<&Id>) -> Self {
+    /// The run as its reply tells it, for one that n8n keeps no execution of; without a `reply` that
+    /// tells how it ended, nobody knows.
+    pub(super) fn unsaved(id: Option<&Id>, reply: Option<&Reply>) -> Self {
+        const NOTE: &str = "n8n keeps no execution of this run (the workflow's settings, or \
+                            redaction)";
+        let Some(reply) = reply else {
+            return Self::running(id).noting(format!("{NOTE}, so its end cannot be seen."));
+        };
+        let run = if reply.status.is_success() {
+            let mut run = Self::ended(RunStatus::Completed, id);
+            run.put_output(vec![reply.as_json()]);
+            run
+        } else {
+            let error = format!("The trigger replied with HTTP {}.", reply.status.as_u16());
+            Self::ended(RunStatus::Failed, id).failing(None, error)
+        };
+        run.noting(format!("{NOTE}; this is what its trigger replied."))
+    }
+
+    fn ended(status: RunStatus, id: Option<&Id>) -> Self {
         Self {
             execution_id: id.map(Id::to_string),
             status,
@@ -142,14 +142,14 @@ impl Run {
         (self.output, self.note) = (None, None);
     }
 
-    pub(super) fn put_output(&mut self, items: Vec<Box<RawValue>>) {
+    fn put_output(&mut self, items: Vec<Box<RawValue>>) {
         let (output, note) = bounded(items);
         // No output is absent, as the schema says.
         self.output = Some(output).filter(|output| output.get() != "null");
         self.note = note;
     }
 
-    pub(super) fn failing(mut self, node: Option<String>, message: String) -> Self {
+    fn failing(mut self, node: Option<String>, message: String) -> Self {
         self.error = Some(RunError { node, message });
         self
     }
@@ -169,98 +169,18 @@ impl Run {
     }
 }
 
-/// `data` of an execution.
-#[derive(Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-struct Data {
-    result_data: ResultData,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-struct ResultData {
-    last_node_executed: Option<String>,
-    /// By name of the node; only the last one's is read.
-    run_data: HashMap<String, Box<RawValue>>,
-    error: Option<Value>,
-}
-
-#[derive(Deserialize)]
-struct NodeRun {
-    #[serde(default)]
-    data: Ports,
-}
-
-#[derive(Default, Deserialize)]
-struct Ports {
-    #[serde(default)]
-    main: Vec<Option<Vec<Item>>>,
-}
-
-#[derive(Deserialize)]
-struct Item {
-    json: Box<RawValue>,
-}
-
-impl Data {
-    /// What cannot be read is not there: the status of the execution is still true.
-    fn read(raw: &RawValue) -> Self {
-        serde_json::from_str(raw.get()).unwrap_or_else(|error| {
-            tracing::warn!(%error, "the data of an execution has an unexpected shape");
-            Self::default()
-        })
-    }
-
-    /// What the last node put out in its last run, over all of its outputs.
-    fn last_items(&self) -> Option<Vec<Box<RawValue>>> {
-        let last = self.result_data.last_node_executed.as_ref()?;
-        let runs = self.result_data.run_data.get(last)?;
-        let runs: Vec<NodeRun> = serde_json::from_str(runs.get()).ok()?;
-        let ports = runs.into_iter().next_back()?.data.main;
-        Some(
-            ports
-                .into_iter()
-                .flatten()
-                .flatten()
-                .map(|item| item.json)
-                .collect(),
-        )
-    }
-
-    /// The node that failed, and its message.
-    fn failure(&self) -> (Option<String>, String) {
-        let error = self.result_data.error.as_ref();
-        let text = |value: Option<&Value>| value.and_then(Value::as_str).map(str::to_owned);
-        let node = error.and_then(|error| error.get("node"));
-        let node = text(node.and_then(|node| node.get("name")).or(node));
-        let message = text(error.and_then(|error| error.get("message")));
-        let message = message.map(|message| without_stack(&message));
-        (
-            node.or_else(|| self.result_data.last_node_executed.clone()),
-            message.unwrap_or_else(|| "n8n does not say why.".to_owned()),
-        )
-    }
-}
-
-/// Stacks name paths of the service, and some nodes put theirs into the message.
-fn without_stack(message: &str) -> String {
-    let end = message.find("\n    at ").unwrap_or(message.len());
-    let mut kept: String = message[..end].chars().take(MAX_MESSAGE).collect();
-    if kept.len() < end {
-        kept.push('…');
-    }
-    kept
-}
-
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     use super::*;
 
     fn run(status: &str, result_data: Value) -> Value {
         let execution = json!({"id": "7", "status": status, "data": {"resultData": result_data}});
-        serde_json::to_value(Run::of(serde_json::from_value(execution).unwrap())).unwrap()
+        serde_json::to_value(Run::from_execution(
+            serde_json::from_value(execution).unwrap(),
+        ))
+        .unwrap()
     }
 
     fn items(items: Value) -> Value {

@@ -1,203 +1,224 @@
-//! Keeping an eye on one run: its bound, its caller, its execution.
+//! Watching one run: finding its execution, and following it to its end.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, SystemTime};
+use std::sync::atomic::Ordering;
+use std::time::Duration;
 
-use mcp_core::tool::{Call, ToolError, ToolErrorKind};
-use tokio::sync::SetOnce;
+use mcp_core::tool::{ToolError, ToolErrorKind};
 use tokio::time::{Instant, sleep};
 
-use super::find::Search;
-use super::hooks::Hook;
+use super::deadline::{Deadline, FIRST_POLL_INTERVAL, SHOW_UP_TIMEOUT};
 use super::outcome::Run;
-use super::probe::Probed;
-use super::stop::Stopper;
-use super::{LOOK_FOR, Order, TASK_WAIT};
-use crate::N8n;
-use crate::api::{Execution, Failure, Listing};
+use super::scan_by_id::Scanned;
+use super::search::{ENDED_FIRST, RUNNING_FIRST, Search};
+use crate::api::{Execution, Failure};
+use crate::builtin_mcp::McpStart;
 use crate::id::Id;
+use crate::pending::Pending;
+use crate::production_url::UrlAnswer;
+use crate::service::N8n;
 
-pub(super) const FIRST_PAUSE: Duration = Duration::from_millis(100);
-const LONGEST_PAUSE: Duration = Duration::from_secs(1);
-/// Nobody waits at a connection for the end of a task.
-const TASK_PAUSE: Duration = Duration::from_secs(3);
+/// Most runs end in less; only then is it worth looking for the execution.
+const REPLY_TIMEOUT: Duration = Duration::from_secs(2);
 
-const RUNNING_FIRST: [Listing; 2] = [Listing::Running, Listing::EndedOrWaiting];
-const ENDED_FIRST: [Listing; 2] = [Listing::EndedOrWaiting, Listing::Running];
-
-/// One run under way.
-pub(super) struct Watch<'a> {
-    pub(super) n8n: &'a N8n,
-    pub(super) request_id: &'a str,
-    pub(super) workflow: Id,
-    call: &'a Call,
-    begun: Instant,
-    /// The same by the clock.
-    called: SystemTime,
-    wait: Duration,
-    /// It goes on as a task: then the bound is [`TASK_WAIT`].
-    is_task: AtomicBool,
-    /// How long after the reply the execution may take to show up.
-    look_for: Duration,
-    /// The newest execution of the workflow before this run.
-    after: Option<u64>,
-    /// See [`Watch::keeps_nothing`].
-    is_anonymous: Arc<AtomicBool>,
-    /// Known as soon as the execution was found.
-    pub(super) execution: Arc<SetOnce<Id>>,
+/// A started run, by what its execution is found by.
+pub(super) enum ExecutionRef {
+    /// By our request id, which the trigger keeps; a production URL has been called.
+    Replying {
+        reply: Pending<UrlAnswer>,
+        /// The reply tells how the run ended.
+        replies_late: bool,
+    },
+    /// By the id that n8n's MCP server names.
+    Named(McpStart),
 }
 
-impl<'a> Watch<'a> {
-    /// The bound counts from here.
-    pub(super) fn new(n8n: &'a N8n, order: &Order, request_id: &'a str, call: &'a Call) -> Self {
+/// One run under way.
+pub(super) struct ExecutionWatch<'a> {
+    pub(super) n8n: &'a N8n,
+    pub(super) search: Arc<Search>,
+    pub(super) deadline: Deadline<'a>,
+    /// How long after the reply the execution may take to show up.
+    show_up_timeout: Duration,
+}
+
+/// What is known of the execution of a run that n8n's MCP server has started.
+enum Named {
+    Id(Id),
+    Execution(Box<Execution>),
+    Nothing,
+}
+
+impl<'a> ExecutionWatch<'a> {
+    /// Where n8n is told to `keep_nothing` of the runs, one look after the end will do.
+    pub(super) fn new(
+        n8n: &'a N8n,
+        search: Arc<Search>,
+        deadline: Deadline<'a>,
+        keeps_nothing: bool,
+    ) -> Self {
         Self {
             n8n,
-            request_id,
-            workflow: order.workflow.clone(),
-            call,
-            begun: Instant::now(),
-            called: SystemTime::now(),
-            wait: order.wait,
-            is_task: AtomicBool::new(false),
-            look_for: LOOK_FOR,
-            after: None,
-            is_anonymous: Arc::default(),
-            execution: Arc::new(SetOnce::new()),
+            search,
+            deadline,
+            show_up_timeout: if keeps_nothing {
+                Duration::ZERO
+            } else {
+                SHOW_UP_TIMEOUT
+            },
         }
     }
 
-    /// The execution is none of those up to this one.
-    pub(super) fn begins_after(&mut self, newest: Option<u64>) {
-        self.after = newest;
+    /// Finds the execution and waits for its end, within the deadline.
+    ///
+    /// # Errors
+    /// When nothing was started, or nobody can tell.
+    pub(super) async fn follow_to_end(&self, run: ExecutionRef) -> Result<Run, ToolError> {
+        match run {
+            ExecutionRef::Replying {
+                reply,
+                replies_late,
+            } => self.follow_replying(reply, replies_late).await,
+            ExecutionRef::Named(start) => self.follow_named(start).await,
+        }
     }
 
-    /// n8n is told to keep no execution: one look after the end of the run will do.
-    pub(super) fn expect_no_execution(&mut self) {
-        self.look_for = Duration::ZERO;
-    }
-
-    /// What is left until the bound.
-    pub(super) fn left(&self) -> Duration {
-        self.bound().saturating_duration_since(Instant::now())
-    }
-
-    /// What a request may take that n8n answers at the end of the run.
-    pub(super) fn longest(&self) -> Duration {
-        let wait = if self.call.knows_tasks() {
-            TASK_WAIT
+    async fn follow_replying(
+        &self,
+        mut reply: Pending<UrlAnswer>,
+        replies_late: bool,
+    ) -> Result<Run, ToolError> {
+        let soon = self.deadline.left().min(REPLY_TIMEOUT);
+        reply.wait_or(sleep(soon)).await?;
+        let found = self.find(&mut reply).await?;
+        if let Some(execution) = found {
+            if let Some(run) = self.follow(execution).await {
+                return Ok(run);
+            }
+            // Gone: n8n does not keep it. What it replied is all that there will ever be.
+            reply.wait_or(sleep(self.deadline.left())).await?;
         } else {
-            self.left()
+            let refusal = match reply.answer() {
+                Some(UrlAnswer::Lost) => Some(ToolError::unavailable(
+                    "The connection ended before n8n replied, and n8n shows no execution of this \
+                     run. It may have run or not; it was not repeated. Look into n8n before \
+                     running it again.",
+                )),
+                Some(UrlAnswer::Reply(reply)) => reply.refusal(),
+                Some(UrlAnswer::Late) | None => None,
+            };
+            if let Some(refusal) = refusal {
+                return Err(refusal);
+            }
+        }
+        let reply = match reply.answer() {
+            Some(UrlAnswer::Reply(reply)) if replies_late => Some(reply),
+            _ => None,
         };
-        wait + LOOK_FOR
+        Ok(Run::unsaved(self.search.execution.get(), reply))
     }
 
-    /// True once the bound is reached, and the call cannot go on as a task, which has a later one.
-    pub(super) async fn is_over(&self) -> bool {
-        self.left().is_zero() && (!self.goes_on().await || self.left().is_zero())
-    }
-
-    /// Goes on as a task, if the caller knows tasks; true if this is one now.
-    pub(super) async fn goes_on(&self) -> bool {
-        let is_task = self.is_task.load(Ordering::Relaxed) || self.call.go_on_as_task().await;
-        self.is_task.store(is_task, Ordering::Relaxed);
-        is_task
-    }
-
-    fn bound(&self) -> Instant {
-        let is_task = self.is_task.load(Ordering::Relaxed);
-        self.begun + if is_task { TASK_WAIT } else { self.wait }
-    }
-
-    pub(super) fn known(&self) -> Option<Id> {
-        self.execution.get().cloned()
-    }
-
-    pub(super) fn remember(&self, id: &Id) {
-        // Known already: it is the same one.
-        let _ = self.execution.set(id.clone());
+    async fn follow_named(&self, start: McpStart) -> Result<Run, ToolError> {
+        if start.is_anonymous {
+            self.search.is_anonymous.store(true, Ordering::Relaxed);
+        }
+        let (id, run) = match self.find_named(start).await? {
+            Named::Id(id) => {
+                self.search.remember(&id);
+                let run = self.follow_id(&id).await;
+                (id, run)
+            }
+            Named::Execution(execution) => {
+                let id = execution.id.clone();
+                (id, self.follow(*execution).await)
+            }
+            Named::Nothing => {
+                return Ok(Run::running(None).noting(
+                    "n8n's MCP server did not name the execution. If the workflow was started, it \
+                     is among the newest ones; look into n8n before running it again.",
+                ));
+            }
+        };
+        let gone = || Run::running(Some(&id)).noting("n8n does not keep this execution.");
+        Ok(run.unwrap_or_else(gone))
     }
 
     /// Looks for the execution until it is there, or it should have been for a while.
-    pub(super) async fn find(&self, hook: &mut Hook) -> Result<Option<Execution>, ToolError> {
-        let mut give_up = Instant::now() + self.look_for;
-        let mut pause = FIRST_PAUSE;
+    async fn find(&self, reply: &mut Pending<UrlAnswer>) -> Result<Option<Execution>, ToolError> {
+        let mut give_up = Instant::now() + self.show_up_timeout;
+        let mut pause = FIRST_POLL_INTERVAL;
         loop {
-            let replied = hook.answer().is_some();
+            let replied = reply.answer().is_some();
             if !replied {
-                give_up = Instant::now().max(self.bound()) + self.look_for;
+                give_up = Instant::now().max(self.deadline.bound()) + self.show_up_timeout;
             }
             let listings = if replied { ENDED_FIRST } else { RUNNING_FIRST };
-            match self.search().find(listings).await {
-                Ok(Some(execution)) => {
-                    self.remember(&execution.id);
-                    return Ok(Some(execution));
-                }
+            match self.search.find(listings).await {
+                Ok(Some(execution)) => return Ok(Some(execution)),
                 Ok(None) if Instant::now() >= give_up => {
-                    match self.search().probe(self.called).await {
-                        Probed::Found(execution) => {
-                            self.remember(&execution.id);
-                            return Ok(Some(*execution));
-                        }
-                        Probed::Unclear if !self.left().is_zero() => {}
-                        Probed::Unclear | Probed::Nothing => return Ok(None),
+                    match self.search.scan(self.deadline.called_at).await {
+                        Scanned::Found(execution) => return Ok(Some(*execution)),
+                        Scanned::Unclear if !self.deadline.left().is_zero() => {}
+                        Scanned::Unclear | Scanned::Nothing => return Ok(None),
                     }
                 }
                 Err(failure) if Instant::now() >= give_up => return Err(self.lost(failure)),
                 Ok(None) | Err(_) => {}
             }
             self.progress();
-            hook.wait_or(sleep(pause)).await?;
-            pause = self.longer(pause);
+            reply.wait_or(sleep(pause)).await?;
+            pause = self.deadline.longer(pause);
             if !replied {
                 // From then on there is more time.
-                self.is_over().await;
+                self.deadline.is_over().await;
             }
         }
     }
 
-    /// Looks once.
-    pub(super) async fn find_once(&self) -> Option<Execution> {
-        let found = self.search().find(RUNNING_FIRST).await;
-        found.ok().flatten()
-    }
-
-    /// The only execution that has begun since, for triggers that keep nothing of ours.
-    pub(super) async fn only_new(&self) -> Option<Id> {
-        if !self.is_anonymous.load(Ordering::Relaxed) {
-            return None;
-        }
-        self.search().only_new().await
-    }
-
-    fn search(&self) -> Search<'_> {
-        Search {
-            api: &self.n8n.api,
-            workflow: &self.workflow,
-            request_id: self.request_id,
-            after: self.after,
-        }
-    }
-
-    /// What stops the run once its caller has given up.
-    pub(super) fn stopper(&self) -> Stopper {
-        Stopper {
-            api: Arc::clone(&self.n8n.api),
-            workflow: self.workflow.clone(),
-            request_id: self.request_id.to_owned(),
-            after: self.after,
-            execution: Arc::clone(&self.execution),
-            is_anonymous: Arc::clone(&self.is_anonymous),
+    /// Waits for n8n's answer. Where that comes at the end of the run only, looks for the execution
+    /// in the meantime: the trigger keeps our id, if it keeps anything.
+    async fn find_named(&self, mut start: McpStart) -> Result<Named, ToolError> {
+        let mut pause = FIRST_POLL_INTERVAL;
+        loop {
+            start.pending.wait_or(sleep(pause)).await?;
+            match start.pending.answer() {
+                Some(Some(id)) => return Ok(Named::Id(id.clone())),
+                // Nobody knows whether it has begun: only what holds our id is ours.
+                Some(None) => return Ok(self.find_once().await.unwrap_or(Named::Nothing)),
+                None => {}
+            }
+            pause = self.deadline.longer(pause);
+            self.progress();
+            if start.answers_late {
+                if let Some(found) = self.find_once().await {
+                    return Ok(found);
+                }
+                if self.deadline.is_over().await {
+                    return Ok(self.find_late().await);
+                }
+            }
         }
     }
 
-    /// The trigger keeps nothing of ours, and n8n was asked to start it.
-    pub(super) fn keeps_nothing(&self) {
-        self.is_anonymous.store(true, Ordering::Relaxed);
+    async fn find_once(&self) -> Option<Named> {
+        let found = self.search.find(RUNNING_FIRST).await.ok().flatten();
+        found.map(|execution| Named::Execution(Box::new(execution)))
+    }
+
+    /// The execution of a run that has certainly begun, if it has at all.
+    async fn find_late(&self) -> Named {
+        match self.find_once().await {
+            Some(found) => found,
+            None => self
+                .search
+                .only_new()
+                .await
+                .map_or(Named::Nothing, Named::Id),
+        }
     }
 
     /// [Follows](Self::follow) an execution of which only the id is known.
-    pub(super) async fn follow_id(&self, id: &Id) -> Option<Run> {
+    async fn follow_id(&self, id: &Id) -> Option<Run> {
         match self.n8n.api.execution(id, true).await {
             Ok(Some(execution)) => self.follow(execution).await,
             Ok(None) => None,
@@ -208,62 +229,50 @@ impl<'a> Watch<'a> {
     /// Waits for the end of the execution, within the bound; `None` once n8n has dropped it.
     ///
     /// A poll that fails is not the end of the run: the next may succeed.
-    pub(super) async fn follow(&self, mut execution: Execution) -> Option<Run> {
-        let mut pause = FIRST_PAUSE;
+    async fn follow(&self, mut execution: Execution) -> Option<Run> {
+        let mut pause = FIRST_POLL_INTERVAL;
         let mut trouble = None;
         while !execution.status.has_ended() {
-            // A task waits for that somebody.
+            // Only a task waits for a human.
             let is_over = if execution.waits_for_somebody() {
-                !self.goes_on().await || self.left().is_zero()
+                !self.deadline.goes_on().await || self.deadline.left().is_zero()
             } else {
-                self.is_over().await
+                self.deadline.is_over().await
             };
             if is_over {
                 return Some(match trouble {
                     Some(failure) => self.unfollowed(&execution.id, failure),
-                    None => Run::of(execution),
+                    None => Run::from_execution(execution),
                 });
             }
             self.progress();
-            sleep(pause.min(self.left())).await;
-            pause = self.longer(pause);
+            sleep(pause.min(self.deadline.left())).await;
+            pause = self.deadline.longer(pause);
             match self.n8n.api.execution(&execution.id, false).await {
                 Ok(Some(now)) => (execution, trouble) = (now, None),
                 Ok(None) => return None,
                 Err(failure) => trouble = Some(failure),
             }
         }
-        if execution.data.is_none() && execution.status.has_ended() {
+        if execution.data.is_none() {
             execution = match self.n8n.api.execution(&execution.id, true).await {
                 Ok(Some(now)) => now,
                 Ok(None) => return None,
                 Err(failure) => {
                     let text = self.n8n.api.explain(failure).to_string();
-                    return Some(
-                        Run::of(execution).noting(format!("Its output is missing: {text}")),
-                    );
+                    let run = Run::from_execution(execution);
+                    return Some(run.noting(format!("Its output is missing: {text}")));
                 }
             };
         }
-        Some(Run::of(execution))
+        Some(Run::from_execution(execution))
     }
 
-    pub(super) fn longer(&self, pause: Duration) -> Duration {
-        let is_task = self.is_task.load(Ordering::Relaxed);
-        (pause * 3 / 2).min(if is_task { TASK_PAUSE } else { LONGEST_PAUSE })
-    }
-
-    pub(super) fn progress(&self) {
-        let message = match self.execution.get() {
+    fn progress(&self) {
+        self.deadline.progress(&match self.search.execution.get() {
             Some(id) => format!("Execution {id} is running"),
-            None => format!("Workflow {} was started", self.workflow),
-        };
-        let total = self.bound().duration_since(self.begun).as_secs_f64();
-        self.call.progress(
-            self.begun.elapsed().as_secs_f64().min(total),
-            Some(total),
-            &message,
-        );
+            None => format!("Workflow {} was started", self.search.workflow),
+        });
     }
 
     fn unfollowed(&self, id: &Id, failure: Failure) -> Run {

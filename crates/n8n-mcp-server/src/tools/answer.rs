@@ -5,8 +5,8 @@ use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use crate::N8n;
 use crate::api::Failure;
+use crate::service::N8n;
 
 /// Page size of every list.
 pub(super) type Limit = Bounded<1, 250>;

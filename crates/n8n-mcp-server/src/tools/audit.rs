@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use super::answer::refusal;
-use crate::N8n;
+use crate::service::N8n;
 
 /// Places that are named of one risk.
 const PLACES: usize = 20;

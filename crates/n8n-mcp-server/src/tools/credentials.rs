@@ -9,8 +9,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use super::answer::{Deleted, Limit, page, refusal};
-use crate::N8n;
 use crate::id::Id;
+use crate::service::N8n;
 
 const MISSING: &str = "n8n has no such credential. list_credentials shows those that it has.";
 const MISSING_TYPE: &str = "This n8n knows no such type of credential. Its nodes name the types that they take (get_node), \

@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::answer::{Deleted, Limit, page, refusal};
-use crate::N8n;
 use crate::id::Id;
+use crate::service::N8n;
 
 const MISSING: &str = "n8n has no such project. list_projects shows those that it has.";
 

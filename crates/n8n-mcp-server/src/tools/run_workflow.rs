@@ -7,9 +7,9 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use crate::N8n;
 use crate::id::Id;
-use crate::run::{Order, Run, run};
+use crate::run::{Run, RunRequest, run};
+use crate::service::N8n;
 
 /// Below what clients and servers commonly allow a call: 30 s.
 const DEFAULT_WAIT: u32 = 20;
@@ -41,13 +41,12 @@ impl Tool for RunWorkflow {
 
     async fn call(self, n8n: &N8n, call: &Call) -> Result<Run, ToolError> {
         let wait = self.wait_seconds.map_or(DEFAULT_WAIT, Bounded::get);
-        let order = Order {
+        let request = RunRequest {
             workflow: self.workflow_id,
             parameters: self.parameters.unwrap_or_default(),
             trigger: self.trigger,
             wait: Duration::from_secs(wait.into()),
         };
-        let run = run(n8n, order, call).await?;
-        Ok(run.redacted(n8n.redactor))
+        run(n8n, request, call).await
     }
 }

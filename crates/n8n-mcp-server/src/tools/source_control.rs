@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::answer::refusal;
-use crate::N8n;
+use crate::service::N8n;
 
 const MISSING: &str = "n8n is not connected to a repository (Settings > Environments).";
 /// Git goes over the network.

@@ -8,9 +8,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::answer::{Deleted, Limit, page, refusal};
-use crate::N8n;
 use crate::id::Id;
 use crate::policy::REVIEW_TAG;
+use crate::service::N8n;
 
 const MISSING: &str = "n8n has no such tag. list_tags shows those that it has.";
 

@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::answer::{Deleted, Limit, Listed, page, refusal};
-use crate::N8n;
 use crate::id::Id;
+use crate::service::N8n;
 
 const MISSING: &str = "n8n has no such variable. list_variables shows those that it has.";
 

@@ -2,9 +2,28 @@
 
 use std::collections::HashMap;
 
-use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 use serde_json::value::RawValue;
+
+use crate::redact::Redactor;
+
+/// The message of an error that has none.
+const NO_REASON: &str = "n8n does not say why.";
+/// Messages of nodes are cut here; some hold whole documents.
+const MAX_MESSAGE: usize = 1_000;
+
+/// The result of an execution.
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct ResultData {
+    /// By name of the node; some are very large, and often only the last one's is read.
+    run_data: HashMap<String, Box<RawValue>>,
+    last_node_executed: Option<String>,
+    #[serde(deserialize_with = "lenient")]
+    error: Option<NodeError>,
+}
 
 /// The runs of nodes of one execution, in the order in which they ran.
 #[derive(Default)]
@@ -27,12 +46,12 @@ pub(super) struct NodeRun {
     pub(super) execution_time: f64,
     #[serde(default)]
     pub(super) execution_status: Option<String>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "lenient")]
     pub(super) source: Vec<Option<Source>>,
     /// By kind of connection, then by output.
     #[serde(default)]
     pub(super) data: Option<HashMap<String, Vec<Option<Vec<Item>>>>>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "lenient")]
     pub(super) error: Option<NodeError>,
 }
 
@@ -87,29 +106,55 @@ pub(super) struct ErrorContext {
     pub(super) parameter: Option<String>,
 }
 
-impl Trace {
-    /// What cannot be read is not there: the status of the execution is still true.
+impl ResultData {
+    /// Reads `data` of an execution. What cannot be read is not there: the status of the execution
+    /// is still true.
     pub(crate) fn read(raw: Option<&RawValue>) -> Self {
         #[derive(Default, Deserialize)]
         #[serde(rename_all = "camelCase", default)]
         struct Data {
             result_data: ResultData,
         }
-        #[derive(Default, Deserialize)]
-        #[serde(rename_all = "camelCase", default)]
-        struct ResultData {
-            run_data: HashMap<String, Vec<NodeRun>>,
-            last_node_executed: Option<String>,
-            error: Option<NodeError>,
-        }
-        let Some(raw) = raw else {
-            return Self::default();
-        };
-        let data: Data = serde_json::from_str(raw.get()).unwrap_or_else(|error| {
+        let data = raw.map(|raw| serde_json::from_str::<Data>(raw.get()));
+        let data = data.transpose().unwrap_or_else(|error| {
             tracing::warn!(%error, "the data of an execution has an unexpected shape");
-            Data::default()
+            None
         });
-        let mut nodes: Vec<_> = data.result_data.run_data.into_iter().collect();
+        data.unwrap_or_default().result_data
+    }
+
+    /// The output of the last node in its last run, over all of its outputs.
+    pub(crate) fn last_items(&self) -> Option<Vec<Box<RawValue>>> {
+        let last = self.last_node_executed.as_ref()?;
+        let mut last = self.runs(last)?.pop()?;
+        let outputs = last.data.as_mut().and_then(|kinds| kinds.remove("main"));
+        let items = outputs.into_iter().flatten().flatten().flatten();
+        Some(items.map(|item| item.json).collect())
+    }
+
+    /// The node that failed, and its message.
+    pub(crate) fn failure(&self) -> (Option<String>, String) {
+        let error = self.error.as_ref();
+        let node = error.and_then(|error| error.node_name().map(str::to_owned));
+        let message = error.and_then(|error| error.message.as_deref().map(without_stack));
+        (
+            node.or_else(|| self.last_node_executed.clone()),
+            message.unwrap_or_else(|| NO_REASON.to_owned()),
+        )
+    }
+
+    fn runs(&self, node: &str) -> Option<Vec<NodeRun>> {
+        serde_json::from_str(self.run_data.get(node)?.get()).ok()
+    }
+}
+
+impl Trace {
+    /// Reads `data` of an execution, as far as it can be read.
+    pub(crate) fn read(raw: Option<&RawValue>) -> Self {
+        let data = ResultData::read(raw);
+        let names = data.run_data.keys();
+        let runs = names.filter_map(|name| Some((name.clone(), data.runs(name)?)));
+        let mut nodes: Vec<_> = runs.collect();
         nodes.sort_by(|(a_name, a), (b_name, b)| {
             let key = |runs: &[NodeRun]| {
                 runs.first().map_or((f64::MAX, u32::MAX), |run| {
@@ -123,9 +168,9 @@ impl Trace {
                 .then(a_name.cmp(b_name))
         });
         Self {
+            error: data.error,
+            last: data.last_node_executed,
             nodes,
-            last: data.result_data.last_node_executed,
-            error: data.result_data.error,
         }
     }
 
@@ -177,4 +222,33 @@ impl NodeError {
         let node = self.node.as_ref()?;
         node.get("name").unwrap_or(node).as_str()
     }
+
+    /// The message, without its stack and without secrets.
+    pub(super) fn text(&self, redactor: Redactor) -> String {
+        match self.message.as_deref().map(str::trim) {
+            None | Some("") => NO_REASON.to_owned(),
+            Some(text) => without_stack(&redactor.text(text)),
+        }
+    }
+}
+
+/// Reads what only explains something: in another form than this it is as good as absent.
+fn lenient<'de, D, T>(deserializer: D) -> Result<T, D::Error>
+where
+    D: Deserializer<'de>,
+    T: Default + DeserializeOwned,
+{
+    let value = Value::deserialize(deserializer)?;
+    Ok(serde_json::from_value(value).unwrap_or_default())
+}
+
+/// A message without its stack: stacks name paths of the service, and some nodes put theirs into
+/// the message.
+pub(super) fn without_stack(message: &str) -> String {
+    let end = message.find("\n    at ").unwrap_or(message.len());
+    let mut kept: String = message[..end].chars().take(MAX_MESSAGE).collect();
+    if kept.len() < end {
+        kept.push('…');
+    }
+    kept
 }

@@ -4,12 +4,10 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use super::data::{NodeError, NodeRun, Trace};
-use super::show::Shower;
+use super::data::{NodeError, NodeRun, Trace, without_stack};
+use super::items::ItemBudget;
 use crate::redact::Redactor;
 
-/// Messages of nodes are cut here; some hold whole documents.
-const MAX_MESSAGE: usize = 1_000;
 /// Items of the input that are shown.
 const INPUT_ITEMS: usize = 3;
 
@@ -91,7 +89,7 @@ pub(crate) fn failed(trace: &Trace, redactor: Redactor) -> Option<Failed> {
     };
     let context = error.context.clone().unwrap_or_default();
     Some(Failed {
-        message: message(&error, redactor),
+        message: error.text(redactor),
         description: description(&error, redactor),
         http_status: number(&error.http_code).and_then(|code| code.try_into().ok()),
         line: number(&error.line_number),
@@ -126,31 +124,12 @@ fn input(
         );
     }
     let count = items.len();
-    let shown = Shower::new(redactor).items(items, INPUT_ITEMS);
+    let shown = ItemBudget::new(redactor).items(items, INPUT_ITEMS);
     (from, count, shown)
-}
-
-/// What an error says, without its stack and without secrets.
-pub(super) fn message(error: &NodeError, redactor: Redactor) -> String {
-    match error.message.as_deref().map(str::trim) {
-        None | Some("") => "n8n does not say why.".to_owned(),
-        Some(text) => short(text, redactor),
-    }
 }
 
 fn description(error: &NodeError, redactor: Redactor) -> Option<String> {
     let text = error.description.as_ref()?.as_str()?.trim();
     let is_new = !text.is_empty() && Some(text) != error.message.as_deref();
-    is_new.then(|| short(text, redactor))
-}
-
-/// Stacks name paths of the service, and some nodes put theirs into the message.
-fn short(text: &str, redactor: Redactor) -> String {
-    let end = text.find("\n    at ").unwrap_or(text.len());
-    let text = redactor.text(&text[..end]);
-    let mut kept: String = text.chars().take(MAX_MESSAGE).collect();
-    if kept.len() < text.len() {
-        kept.push('…');
-    }
-    kept
+    is_new.then(|| without_stack(&redactor.text(text)))
 }

@@ -1,129 +1,124 @@
 //! Triggers of every kind, and the ways to them.
 
-use std::sync::LazyLock;
-
 use mcp_serve::Secret;
 use reqwest::Method;
 use serde_json::json;
 
 use super::*;
-use crate::logins::Logins;
 
-static LOGINS: LazyLock<Known> = LazyLock::new(|| {
+fn access(builtin_mcp: bool) -> Access {
     let text = r#"{"Mine": {"name": "X-Key", "value": "v"}}"#;
     let secret = Secret::new(Some(text.to_owned()), None);
-    Logins::new(secret).read().unwrap_or_default()
-});
-
-fn site(active: bool, mcp: bool) -> Site<'static> {
-    let means = Means {
-        mcp,
-        logins: &LOGINS,
-    };
-    Site {
-        active,
-        available_in_mcp: true,
-        means,
+    Access {
+        builtin_mcp,
+        credentials: WebhookCredentials::read(&secret).unwrap_or_default(),
     }
 }
 
-#[track_caller]
-fn way(kind: &str, parameters: Value, site: Site<'_>) -> Result<Way, String> {
+/// A workflow with one trigger of this kind.
+fn workflow(kind: &str, parameters: Value) -> Workflow {
     let node = json!({"name": "T", "type": kind, "typeVersion": 2.2, "webhookId": "wid", "parameters": parameters});
-    let node: Node = serde_json::from_value(node).unwrap();
-    let kind = Kind::of(&node).unwrap();
-    Trigger { node: &node, kind }.way(site)
+    let settings = json!({"availableInMCP": true});
+    let workflow =
+        json!({"id": "w", "name": "W", "active": true, "settings": settings, "nodes": [node]});
+    serde_json::from_value(workflow).unwrap()
 }
 
-fn webhook(parameters: Value) -> Result<Way, String> {
-    way("n8n-nodes-base.webhook", parameters, site(true, false))
-}
-
-fn hook(method: Method, path: &[&str], replies_late: bool) -> Result<Way, String> {
-    let path = path.iter().map(|segment| (*segment).to_owned()).collect();
-    Ok(Way::Webhook(Webhook {
-        method,
-        path,
-        replies_late,
-        login: None,
-    }))
+fn way(workflow: &Workflow, builtin_mcp: bool) -> Result<Way, String> {
+    triggers(workflow)[0].way(&access(builtin_mcp))
 }
 
 #[test]
 fn a_webhook_is_its_method_and_path() {
-    assert_eq!(
-        webhook(json!({"path": "a"})),
-        hook(Method::GET, &["a"], false)
-    );
-    assert_eq!(
-        webhook(json!({"path": "/a/b/", "httpMethod": "POST", "responseMode": "lastNode"})),
-        hook(Method::POST, &["a", "b"], true)
-    );
-    assert_eq!(
-        webhook(json!({"path": "a/:id", "httpMethod": ["GET", "POST"]})),
-        hook(Method::POST, &["wid", "a", ":id"], false)
-    );
-    assert_eq!(webhook(json!({})), hook(Method::GET, &["wid"], false));
-    assert!(webhook(json!({"path": "={{ 1 }}"})).is_err());
-    assert!(webhook(json!({"path": "a", "httpMethod": "={{ 1 }}"})).is_err());
+    for (parameters, expected) in [
+        (json!({"path": "a"}), Ok((Method::GET, "a", false))),
+        (
+            json!({"path": "/a/b/", "httpMethod": "POST", "responseMode": "lastNode"}),
+            Ok((Method::POST, "a/b", true)),
+        ),
+        (
+            json!({"path": "a/:id", "httpMethod": ["GET", "POST"]}),
+            Ok((Method::POST, "wid/a/:id", false)),
+        ),
+        (json!({}), Ok((Method::GET, "wid", false))),
+        (json!({"path": "={{ 1 }}"}), Err("path")),
+        (
+            json!({"path": "a", "httpMethod": "={{ 1 }}"}),
+            Err("method"),
+        ),
+    ] {
+        let workflow = workflow("n8n-nodes-base.webhook", parameters);
+        let trigger = &triggers(&workflow)[0];
+        match (trigger.webhook(), expected) {
+            (Ok(found), Ok((method, path, late))) => {
+                let found = (found.method, found.path.join("/"), trigger.replies_late());
+                assert_eq!(found, (method, path.to_owned(), late));
+                assert_eq!(way(&workflow, false), Ok(Way::Webhook));
+            }
+            (Err(reason), Err(part)) => assert!(reason.contains(part), "{reason}"),
+            other => panic!("{other:?}"),
+        }
+    }
 }
 
 #[test]
 fn what_is_closed_says_what_would_open_it() {
-    #[track_caller]
-    fn closed(way: Result<Way, String>, parts: &[&str]) {
-        let reason = way.unwrap_err();
+    let mut inactive = workflow("x.webhook", json!({"path": "a"}));
+    inactive.active = false;
+    let mut hidden = workflow("x.scheduleTrigger", json!({}));
+    hidden.settings.clear();
+    let secured = json!({"path": "a", "authentication": "headerAuth"});
+    for (workflow, builtin_mcp, parts) in [
+        (inactive, false, &["activate it", "N8N_MCP_TOKEN"][..]),
+        (workflow("x.webhook", secured), false, &["headerAuth"]),
+        (
+            workflow("x.manualTrigger", json!({})),
+            false,
+            &["only n8n's MCP server"],
+        ),
+        (
+            workflow("x.executeWorkflowTrigger", json!({})),
+            false,
+            &["only n8n's MCP server"],
+        ),
+        (hidden, true, &["Available in MCP"]),
+        (
+            workflow("x.githubTrigger", json!({})),
+            true,
+            &["add a Webhook trigger"],
+        ),
+    ] {
+        let reason = way(&workflow, builtin_mcp).unwrap_err();
         for part in parts {
             assert!(reason.contains(part), "{reason}");
         }
     }
-    let hook = json!({"path": "a"});
-    let inactive = way("x.webhook", hook, site(false, false));
-    closed(inactive, &["activate it", "N8N_MCP_TOKEN"]);
-    let secured = json!({"path": "a", "authentication": "headerAuth"});
-    closed(webhook(secured), &["headerAuth"]);
-    let by_hand = way("x.manualTrigger", json!({}), site(true, false));
-    closed(by_hand, &["only n8n's MCP server"]);
-    let sub = way("x.executeWorkflowTrigger", json!({}), site(true, false));
-    closed(sub, &["only n8n's MCP server"]);
-    let hidden = Site {
-        available_in_mcp: false,
-        ..site(true, true)
-    };
-    let hidden = way("x.scheduleTrigger", json!({}), hidden);
-    closed(hidden, &["Available in MCP"]);
-    let event = way("x.githubTrigger", json!({}), site(true, true));
-    closed(event, &["add a Webhook trigger"]);
 }
 
 #[test]
 fn the_mcp_server_opens_more() {
-    #[track_caller]
-    fn opens(kind: &str, parameters: Value, active: bool, mode: Mode) {
-        assert_eq!(
-            way(kind, parameters, site(active, true)),
-            Ok(Way::Mcp(mode))
-        );
-    }
-    opens("x.manualTrigger", json!({}), true, Mode::Manual);
-    opens("x.scheduleTrigger", json!({}), true, Mode::Production);
-    opens("x.chatTrigger", json!({}), true, Mode::Production);
-    opens("x.executeWorkflowTrigger", json!({}), true, Mode::Test);
-    opens("x.executeWorkflowTrigger", json!({}), false, Mode::Test);
     let secured = json!({"path": "a", "authentication": "basicAuth"});
-    opens("x.webhook", secured, true, Mode::Production);
-    opens("x.webhook", json!({"path": "a"}), false, Mode::Manual);
-    opens("x.formTrigger", json!({}), false, Mode::Manual);
+    for (kind, parameters, active, expected) in [
+        ("x.manualTrigger", json!({}), true, Way::McpManual),
+        ("x.scheduleTrigger", json!({}), true, Way::McpProduction),
+        ("x.chatTrigger", json!({}), true, Way::McpProduction),
+        ("x.executeWorkflowTrigger", json!({}), true, Way::McpTest),
+        ("x.executeWorkflowTrigger", json!({}), false, Way::McpTest),
+        ("x.webhook", secured, true, Way::McpProduction),
+        ("x.webhook", json!({"path": "a"}), false, Way::McpManual),
+        ("x.formTrigger", json!({}), false, Way::McpManual),
+    ] {
+        let mut workflow = workflow(kind, parameters);
+        workflow.active = active;
+        assert_eq!(way(&workflow, true), Ok(expected), "{kind}");
+    }
 }
 
 #[test]
 fn chats_and_forms_have_urls_too() {
-    let chat = way("x.chatTrigger", json!({"public": true}), site(true, false));
-    let expected = Chat {
-        id: "wid".into(),
-        login: None,
-    };
-    assert_eq!(chat, Ok(Way::Chat(expected)));
+    let chat = workflow("x.chatTrigger", json!({"public": true}));
+    assert_eq!(way(&chat, false), Ok(Way::Chat));
+    assert_eq!(triggers(&chat)[0].chat_id(), Ok("wid"));
 
     let fields = json!([
         {"fieldLabel": "Your name", "requiredField": true},
@@ -132,12 +127,12 @@ fn chats_and_forms_have_urls_too() {
         {"fieldLabel": "Colours", "fieldType": "checkbox", "fieldOptions": {"values": [{"option": "red"}]}},
     ]);
     let form = json!({"formFields": {"values": fields}, "options": {"path": "ask/me"}});
-    let Ok(Way::Form(form)) = way("x.formTrigger", form, site(true, false)) else {
-        panic!("a form");
-    };
-    assert_eq!(form.path, ["ask", "me"]);
-    let rows: Vec<_> = form
-        .fields
+    let form = workflow("x.formTrigger", form);
+    assert_eq!(way(&form, false), Ok(Way::Form));
+    let form = &triggers(&form)[0];
+    assert_eq!(form.form_path().unwrap(), ["ask", "me"]);
+    let fields = form.fields();
+    let rows: Vec<_> = fields
         .iter()
         .map(|field| (&*field.name, field.index, field.required, &field.kind))
         .collect();
@@ -151,40 +146,36 @@ fn chats_and_forms_have_urls_too() {
 
 #[test]
 fn a_url_with_authentication_is_open_with_its_credential() {
-    let node = |name: &str| {
-        json!({
-            "name": "T", "type": "x.webhook",
-            "parameters": {"path": "a", "authentication": "headerAuth"},
-            "credentials": {"httpHeaderAuth": {"id": "1", "name": name}},
-        })
-    };
-    let way = |name: &str| {
-        let node: Node = serde_json::from_value(node(name)).unwrap();
-        let kind = Kind::Webhook;
-        Trigger { node: &node, kind }.way(site(true, true))
-    };
-    let Ok(Way::Webhook(webhook)) = way("Mine") else {
-        panic!("a webhook");
-    };
-    assert_eq!(webhook.login.as_deref(), Some("Mine"));
-    assert_eq!(way("Other"), Ok(Way::Mcp(Mode::Production)));
+    for (name, expected) in [
+        ("Mine", (Way::Webhook, Some("Mine"))),
+        ("Other", (Way::McpProduction, None)),
+    ] {
+        let secured = json!({"path": "a", "authentication": "headerAuth"});
+        let mut workflow = workflow("x.webhook", secured);
+        let credentials = json!({"httpHeaderAuth": {"id": "1", "name": name}});
+        workflow.nodes[0].credentials = serde_json::from_value(credentials).unwrap();
+        let (trigger, access) = (&triggers(&workflow)[0], access(true));
+        let found = (trigger.way(&access).unwrap(), trigger.credential(&access));
+        assert_eq!(found, expected);
+    }
 }
 
 #[test]
 fn a_sub_workflow_tells_its_inputs() {
-    let inputs = |parameters: Value| {
-        let node =
-            json!({"name": "T", "type": "x.executeWorkflowTrigger", "parameters": parameters});
-        let node: Node = serde_json::from_value(node).unwrap();
-        let kind = Kind::SubWorkflow;
-        Trigger { node: &node, kind }.inputs()
-    };
     let rows = json!({"values": [{"name": "n", "type": "number"}, {"name": "s"}, {"name": "x", "type": "any"}]});
-    let expected = [("n", "number"), ("s", "string"), ("x", "")];
-    let expected = expected.map(|(name, kind)| (name.to_owned(), kind));
-    assert_eq!(inputs(json!({"workflowInputs": rows})), expected);
     let example = json!({"inputSource": "jsonExample", "jsonExample": "{\"a\": [1], \"b\": true}"});
-    let expected = [("a", "array"), ("b", "boolean")].map(|(name, kind)| (name.to_owned(), kind));
-    assert_eq!(inputs(example), expected);
-    assert!(inputs(json!({"inputSource": "passthrough", "workflowInputs": rows})).is_empty());
+    let passthrough = json!({"inputSource": "passthrough", "workflowInputs": rows});
+    for (parameters, expected) in [
+        (
+            json!({"workflowInputs": rows}),
+            &[("n", "number"), ("s", "string"), ("x", "")][..],
+        ),
+        (example, &[("a", "array"), ("b", "boolean")]),
+        (passthrough, &[]),
+    ] {
+        let workflow = workflow("x.executeWorkflowTrigger", parameters);
+        let inputs = triggers(&workflow)[0].inputs();
+        let inputs: Vec<_> = inputs.iter().map(|(name, kind)| (&**name, *kind)).collect();
+        assert_eq!(inputs, expected);
+    }
 }

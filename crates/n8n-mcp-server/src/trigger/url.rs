@@ -3,42 +3,21 @@
 use reqwest::Method;
 use serde_json::Value;
 
-use super::{Field, Trigger};
+use super::Trigger;
 
 /// Versions of the Form Trigger before this one have another URL.
 const FORM_WITH_PATH: f64 = 2.0;
 
 /// A production webhook.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Debug, PartialEq)]
 pub(crate) struct Webhook {
     pub(crate) method: Method,
     /// Below `/webhook`; segments like `:id` are parameters.
     pub(crate) path: Vec<String>,
-    /// Its reply comes when the run has ended or answers by itself, and not at once.
-    pub(crate) replies_late: bool,
-    /// Name of the credential that it is called with.
-    pub(crate) login: Option<String>,
-}
-
-/// A public chat, at `/webhook/<id>/chat`.
-#[derive(Debug, PartialEq)]
-pub(crate) struct Chat {
-    pub(crate) id: String,
-    pub(crate) login: Option<String>,
-}
-
-/// A form.
-#[derive(Debug, PartialEq)]
-pub(crate) struct Form {
-    /// Below `/form`.
-    pub(crate) path: Vec<String>,
-    pub(crate) fields: Vec<Field>,
-    pub(crate) replies_late: bool,
-    pub(crate) login: Option<String>,
 }
 
 impl Trigger<'_> {
-    /// The webhook, as if it asked for no credential.
+    /// The webhook that it is.
     pub(crate) fn webhook(&self) -> Result<Webhook, String> {
         let path = self.text("path").unwrap_or_default();
         let id = self.id();
@@ -52,8 +31,6 @@ impl Trigger<'_> {
         Ok(Webhook {
             method: self.method()?,
             path: segments,
-            replies_late: self.replies_late(),
-            login: None,
         })
     }
 
@@ -84,32 +61,28 @@ impl Trigger<'_> {
         }
     }
 
-    pub(super) fn chat(&self, login: Option<String>) -> Result<Chat, String> {
+    /// The id of the public chat that it is, at `/webhook/<id>/chat`.
+    pub(crate) fn chat_id(&self) -> Result<&str, String> {
         if self.node.parameters.get("public") != Some(&Value::Bool(true)) {
             return Err("its chat is not public: make it public".into());
         }
-        let id = self.id().map(str::to_owned);
-        let id = id.ok_or("it has no webhook id: save it again in n8n")?;
-        Ok(Chat { id, login })
+        let missing = || "it has no webhook id: save it again in n8n".to_owned();
+        self.id().ok_or_else(missing)
     }
 
-    pub(super) fn form(&self, login: Option<String>) -> Result<Form, String> {
+    /// The path of the form that it is, below `/form`.
+    pub(crate) fn form_path(&self) -> Result<Vec<String>, String> {
         if self.node.type_version < FORM_WITH_PATH {
             return Err("its Form Trigger is of the first version: replace it by a new one".into());
         }
         let option = self.node.parameters.get("options");
         let option = option.and_then(|options| options.get("path")?.as_str());
         let given = self.text("path").or(option).filter(|path| !path.is_empty());
-        let path = given.or(self.id());
-        Ok(Form {
-            path: fixed(path.ok_or("it has no path: set one")?)?,
-            fields: self.fields(),
-            replies_late: self.replies_late(),
-            login,
-        })
+        fixed(given.or(self.id()).ok_or("it has no path: set one")?)
     }
 
-    fn replies_late(&self) -> bool {
+    /// True if its reply comes when the run has ended or answers by itself, and not at once.
+    pub(crate) fn replies_late(&self) -> bool {
         !matches!(self.text("responseMode"), None | Some("onReceived"))
     }
 

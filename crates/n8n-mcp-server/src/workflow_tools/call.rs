@@ -8,8 +8,8 @@ use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Map, Value, json};
 
 use super::definition::Offered;
-use crate::N8n;
-use crate::run::{Order, Run, run};
+use crate::run::{Run, RunRequest, run};
+use crate::service::N8n;
 use crate::tools::RunWorkflow;
 
 /// Below what clients and servers commonly allow a call: 30 s.
@@ -73,15 +73,14 @@ impl BoundTool for WorkflowTool {
         arguments: &RawValue,
         call: &'a Call,
     ) -> Result<Running<'a>, ArgumentError> {
-        let order = Order {
+        let request = RunRequest {
             workflow: self.offered.workflow.clone(),
             parameters: self.read(arguments)?,
             trigger: Some(self.offered.trigger.clone()),
             wait: WAIT,
         };
         Ok(Box::pin(async move {
-            let run = run(&self.n8n, order, call).await?;
-            let run = run.redacted(self.n8n.redactor);
+            let run = run(&self.n8n, request, call).await?;
             run.into_result().map_err(|error| {
                 mcp_core::tool::ToolError::upstream("The result could not be written as JSON.")
                     .caused_by(error)

@@ -2,10 +2,11 @@
 
 use serde_json::Value;
 
-use super::schema;
 use crate::api::{Node, Workflow};
 use crate::id::Id;
-use crate::trigger::{Kind, Means, Mode, Site, Trigger, Way, triggers};
+use crate::trigger::{
+    Access, Trigger, Way, parameters_in_note, parameters_of, triggers, without_code,
+};
 
 /// A description is paid for on every turn of a conversation.
 const MAX_DESCRIPTION: usize = 400;
@@ -24,24 +25,23 @@ pub(super) struct Offered {
 }
 
 /// The tool that `workflow` is; `None` if it cannot really be run from here.
-pub(super) fn offered(workflow: &Workflow, means: Means<'_>) -> Option<Offered> {
+pub(super) fn offered(workflow: &Workflow, access: &Access) -> Option<Offered> {
     let id = Id::try_from(workflow.id.clone()).ok()?;
     if !workflow.active || workflow.is_archived {
         return None;
     }
-    let site = Site::of(workflow, means);
     let all = triggers(workflow);
     let open = all
         .iter()
-        .filter_map(|trigger| Some((trigger, trigger.way(site).ok()?)));
+        .filter_map(|trigger| Some((trigger, trigger.way(access).ok()?)));
     // A test is no run.
-    let real = open.filter(|(_, way)| !matches!(way, Way::Mcp(Mode::Test)));
-    let (trigger, _) = real.min_by_key(|(trigger, way)| rank(trigger, way))?;
+    let real = open.filter(|(_, way)| *way != Way::McpTest);
+    let (trigger, _) = real.min_by_key(|(trigger, way)| trigger.rank(*way))?;
     let notes: Vec<&str> = workflow.live_nodes().iter().filter_map(note).collect();
     let input = notes
         .iter()
-        .find_map(|note| schema::in_note(note))
-        .unwrap_or_else(|| schema::of_trigger(trigger, workflow.live_nodes()));
+        .find_map(|note| parameters_in_note(note))
+        .unwrap_or_else(|| parameters_of(trigger));
     Some(Offered {
         workflow: id,
         title: workflow.name.clone(),
@@ -49,11 +49,6 @@ pub(super) fn offered(workflow: &Workflow, means: Means<'_>) -> Option<Offered> 
         trigger: trigger.node.name.clone(),
         input,
     })
-}
-
-/// Smaller is better: a URL before n8n's MCP server, what takes parameters before what does not.
-fn rank(trigger: &Trigger<'_>, way: &Way) -> (bool, Kind) {
-    (matches!(way, Way::Mcp(_)), trigger.kind)
 }
 
 fn note(node: &Node) -> Option<&str> {
@@ -65,7 +60,7 @@ fn note(node: &Node) -> Option<&str> {
 /// The workflow's description, else its first note, else its name.
 fn describe(workflow: &Workflow, trigger: &Trigger<'_>, notes: &[&str]) -> String {
     let own = workflow.description.as_deref().map(str::trim);
-    let notes = notes.iter().map(|note| schema::without_code(note));
+    let notes = notes.iter().map(|note| without_code(note));
     let text = own
         .filter(|text| !text.is_empty())
         .map(str::to_owned)
@@ -86,17 +81,16 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::logins::Known;
+    use crate::webhook_credentials::WebhookCredentials;
 
     fn of(nodes: Value) -> Option<Offered> {
         let workflow = json!({"id": "w", "name": "W", "active": true, "nodes": nodes});
         let workflow: Workflow = serde_json::from_value(workflow).unwrap();
-        let logins = Known::default();
-        let means = Means {
-            mcp: false,
-            logins: &logins,
+        let access = Access {
+            builtin_mcp: false,
+            credentials: WebhookCredentials::default(),
         };
-        offered(&workflow, means)
+        offered(&workflow, &access)
     }
 
     fn webhook(path: &str) -> Value {

@@ -10,8 +10,8 @@ use serde_json::{Map, Value, json};
 
 use super::MISSING;
 use super::filter::{Condition, all};
-use crate::N8n;
 use crate::id::Id;
+use crate::service::N8n;
 use crate::tools::answer::refusal;
 
 /// How many rows were changed.

@@ -7,8 +7,8 @@ use serde_json::{Map, Value};
 
 use super::MISSING;
 use super::filter::{Condition, all};
-use crate::N8n;
 use crate::id::Id;
+use crate::service::N8n;
 use crate::tools::answer::{Limit, Listed, page};
 
 /// The rows of a data table.

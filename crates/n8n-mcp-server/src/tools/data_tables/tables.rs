@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::MISSING;
-use crate::N8n;
 use crate::id::Id;
+use crate::service::N8n;
 use crate::tools::answer::{Deleted, Limit, Listed, page, refusal};
 
 /// Lists the data tables of n8n with their columns.

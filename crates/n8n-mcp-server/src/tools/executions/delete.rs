@@ -5,8 +5,8 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::find;
-use crate::N8n;
 use crate::id::Id;
+use crate::service::N8n;
 use crate::tools::answer::Deleted;
 
 /// Deletes an execution and its data for good.

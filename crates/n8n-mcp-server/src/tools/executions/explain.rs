@@ -5,10 +5,10 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::find;
-use crate::N8n;
 use crate::api::{Execution, Node, Status, Workflow};
 use crate::id::Id;
 use crate::run::RunStatus;
+use crate::service::N8n;
 use crate::trace::{Cause, Failed, Trace, failed};
 
 /// Why an execution failed: the node, its input, the message, the likely cause and what to try.

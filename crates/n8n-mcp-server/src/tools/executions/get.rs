@@ -5,9 +5,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::find;
-use crate::N8n;
 use crate::id::Id;
 use crate::run::Run;
+use crate::service::N8n;
 use crate::trace::{Detail, Failed, NodeRow, Trace, failed, rows};
 
 /// Items of each node that `summary` and `full` show by default.
@@ -90,7 +90,7 @@ impl Tool for GetExecution {
             nodes: Vec::new(),
             failed: None,
             cut: false,
-            run: Run::of(execution).redacted(n8n.redactor),
+            run: Run::from_execution(execution).redacted(n8n.redactor),
         };
         let Some(trace) = trace else {
             return Ok(shown);

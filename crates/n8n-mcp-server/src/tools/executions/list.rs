@@ -7,10 +7,10 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::since;
-use crate::N8n;
 use crate::api::{Execution, ExecutionFilter, Failure};
 use crate::id::Id;
 use crate::run::RunStatus;
+use crate::service::N8n;
 
 const DEFAULT_LIMIT: u32 = 20;
 /// Longer than any cursor of n8n.

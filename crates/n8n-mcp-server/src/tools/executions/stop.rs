@@ -5,9 +5,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::find;
-use crate::N8n;
 use crate::id::Id;
 use crate::run::RunStatus;
+use crate::service::N8n;
 
 /// Stops an execution that runs or waits; what its nodes have done stays done.
 #[derive(Deserialize, JsonSchema)]

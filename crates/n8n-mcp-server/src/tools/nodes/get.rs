@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 
 use super::ask;
 use super::types::{Property, parse};
-use crate::N8n;
+use crate::service::N8n;
 
 /// The most of a definition that is shown, in bytes; about 8,000 tokens.
 const MAX_DEFINITION: usize = 32 * 1024;

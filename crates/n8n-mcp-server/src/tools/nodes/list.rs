@@ -7,7 +7,7 @@ use serde_json::json;
 
 use super::ask;
 use super::search::{Found, MOST_FOUND, cut_off, parse};
-use crate::N8n;
+use crate::service::N8n;
 
 /// Searches that one call may hold.
 const MAX_SEARCHES: usize = 10;

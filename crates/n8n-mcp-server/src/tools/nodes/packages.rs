@@ -9,7 +9,7 @@ use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use crate::N8n;
+use crate::service::N8n;
 use crate::tools::answer::{Deleted, refusal};
 
 const MISSING: &str = "n8n has no such package. list_community_packages shows those that it has.";

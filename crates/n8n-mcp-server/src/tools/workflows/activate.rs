@@ -4,9 +4,9 @@ use mcp_core::tool::{Call, Effect, Tool, ToolError};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::N8n;
 use crate::api::Workflow;
 use crate::id::Id;
+use crate::service::N8n;
 
 /// Activates a workflow: from now on its triggers start it. In n8n 2 this publishes its last
 /// version.

@@ -5,8 +5,8 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::activate::State;
-use crate::N8n;
 use crate::id::Id;
+use crate::service::N8n;
 
 /// Archives a workflow: it is deactivated and left out of lists, and can be brought back (n8n 2).
 #[derive(Deserialize, JsonSchema)]

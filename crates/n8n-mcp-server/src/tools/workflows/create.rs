@@ -6,7 +6,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::written::{Written, checked, id_of};
-use crate::N8n;
+use crate::service::N8n;
 use crate::workflow::Draft;
 
 /// Creates an inactive workflow, after checking it.

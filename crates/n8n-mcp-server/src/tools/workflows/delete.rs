@@ -4,8 +4,8 @@ use mcp_core::tool::{Call, Effect, Tool, ToolError};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::N8n;
 use crate::id::Id;
+use crate::service::N8n;
 
 /// Deletes a workflow and its executions for good. archive_workflow can be undone.
 #[derive(Deserialize, JsonSchema)]

@@ -8,8 +8,8 @@ use uuid::Uuid;
 
 use super::load;
 use super::written::{Written, id_of};
-use crate::N8n;
 use crate::id::Id;
+use crate::service::N8n;
 use crate::workflow::Draft;
 use crate::workflow::check::short;
 

@@ -6,8 +6,8 @@ use serde::Deserialize;
 
 use super::load;
 use super::written::{Written, checked, is_current};
-use crate::N8n;
 use crate::id::Id;
+use crate::service::N8n;
 use crate::workflow::{Operation, apply};
 
 /// Changes a workflow by small operations: all of them or, if one cannot be done or the result would

@@ -6,12 +6,11 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
-use crate::N8n;
 use crate::api::{Definition, Node, Workflow};
 use crate::id::Id;
-use crate::trigger::{Kind, Means, Site, Trigger, Way, triggers};
+use crate::service::N8n;
+use crate::trigger::{Access, Kind, Trigger, parameters_of, triggers};
 use crate::workflow::check::runs_code;
-use crate::workflow_tools::parameters_of;
 
 /// One workflow: its nodes, how they are connected, and how each trigger can be run.
 #[derive(Deserialize, JsonSchema)]
@@ -103,11 +102,7 @@ impl Tool for GetWorkflow {
     type Output = Details;
 
     async fn call(self, n8n: &N8n, _: &Call) -> Result<Details, ToolError> {
-        let logins = n8n.hooks.logins()?;
-        let means = Means {
-            mcp: n8n.mcp.is_configured(),
-            logins: &logins,
-        };
+        let access = n8n.access()?;
         if self.full {
             let (workflow, definition) =
                 n8n.api.workflow_with_definition(&self.workflow_id).await?;
@@ -118,7 +113,7 @@ impl Tool for GetWorkflow {
             }));
             return Ok(Details {
                 definition,
-                ..about(&workflow, means)
+                ..about(&workflow, &access)
             });
         }
         let workflow = n8n.api.workflow(&self.workflow_id).await?;
@@ -126,14 +121,13 @@ impl Tool for GetWorkflow {
             nodes: workflow.nodes.iter().map(NodeRow::from).collect(),
             connections: connections(&workflow.connections),
             settings: Some(workflow.settings.clone()).filter(|settings| !settings.is_empty()),
-            ..about(&workflow, means)
+            ..about(&workflow, &access)
         })
     }
 }
 
 /// What summary and whole have in common.
-fn about(workflow: &Workflow, means: Means<'_>) -> Details {
-    let site = Site::of(workflow, means);
+fn about(workflow: &Workflow, access: &Access) -> Details {
     let pinned = workflow
         .pin_data
         .iter()
@@ -149,7 +143,7 @@ fn about(workflow: &Workflow, means: Means<'_>) -> Details {
         tags: workflow.tags.iter().map(|tag| tag.name.clone()).collect(),
         triggers: triggers(workflow)
             .iter()
-            .map(|trigger| row(trigger, workflow, site))
+            .map(|trigger| row(trigger, access))
             .collect(),
         nodes: Vec::new(),
         connections: Vec::new(),
@@ -159,26 +153,23 @@ fn about(workflow: &Workflow, means: Means<'_>) -> Details {
     }
 }
 
-fn row(trigger: &Trigger<'_>, workflow: &Workflow, site: Site<'_>) -> TriggerRow {
-    let way = trigger.way(site);
-    let webhook = match &way {
-        Ok(Way::Webhook(webhook)) => Some(webhook.clone()),
-        _ if trigger.kind == Kind::Webhook => trigger.webhook().ok(),
-        _ => None,
-    };
+fn row(trigger: &Trigger<'_>, access: &Access) -> TriggerRow {
+    let way = trigger.way(access);
+    let webhook = (trigger.kind == Kind::Webhook).then(|| trigger.webhook().ok());
+    let webhook = webhook.flatten();
     TriggerRow {
         node: trigger.node.name.clone(),
         kind: trigger.kind,
         method: webhook.as_ref().map(|webhook| webhook.method.to_string()),
         path: webhook.map(|webhook| webhook.path.join("/")),
-        parameters: parameters(trigger, workflow),
+        parameters: parameters(trigger),
         runnable: way.is_ok(),
         reason: way.err(),
     }
 }
 
-fn parameters(trigger: &Trigger<'_>, workflow: &Workflow) -> Option<Map<String, Value>> {
-    match parameters_of(trigger, workflow.live_nodes()) {
+fn parameters(trigger: &Trigger<'_>) -> Option<Map<String, Value>> {
+    match parameters_of(trigger) {
         Value::Object(schema) => Some(schema).filter(|schema| schema["properties"] != json!({})),
         _ => None,
     }

@@ -8,7 +8,7 @@ use mcp_core::tool::ToolError;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use crate::N8n;
+use crate::service::N8n;
 use crate::workflow::check::{Finding, short};
 use crate::workflow::{Draft, connections, name_of, type_of};
 

@@ -4,9 +4,9 @@ use mcp_core::tool::{Bounded, Call, Effect, Tool, ToolError};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::N8n;
 use crate::api::{Filter, WorkflowRow};
 use crate::id::Id;
+use crate::service::N8n;
 
 const DEFAULT_LIMIT: u32 = 100;
 /// Pages of n8n that one call looks through.

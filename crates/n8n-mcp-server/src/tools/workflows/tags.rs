@@ -4,8 +4,8 @@ use mcp_core::tool::{Call, Effect, Tool, ToolError};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::N8n;
 use crate::id::Id;
+use crate::service::N8n;
 
 /// Gives a workflow these tags instead of those that it has; makes tags that there are not yet.
 #[derive(Deserialize, JsonSchema)]

@@ -7,8 +7,8 @@ use serde_json::{Map, Value};
 
 use super::load;
 use super::written::{Written, checked, is_current};
-use crate::N8n;
 use crate::id::Id;
+use crate::service::N8n;
 use crate::workflow::{Draft, restore};
 
 /// Replaces a workflow by a whole definition, after checking it. For small changes edit_workflow is

@@ -7,8 +7,8 @@ use serde_json::{Map, Value};
 
 use super::known::{self, Known};
 use super::load;
-use crate::N8n;
 use crate::id::Id;
+use crate::service::N8n;
 use crate::workflow::Draft;
 use crate::workflow::check::{Finding, check, has_errors, unknown_settings};
 

@@ -6,9 +6,9 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use super::known::{self, Known};
-use crate::N8n;
 use crate::api::Workflow;
 use crate::id::Id;
+use crate::service::N8n;
 use crate::workflow::check::{Finding, NO_TRIGGER, Severity, check};
 use crate::workflow::{Draft, name_of};
 

@@ -1,13 +1,12 @@
 //! Workflows as tools: each active workflow with a certain tag is a tool of its own.
 //!
 //! n8n is asked for those workflows again and again, less often while nothing changes. What is a
-//! tool follows from the workflow alone (`definition`, `schema`, `name`: pure); running one is
+//! tool follows from the workflow alone (`definition`, `name`: pure); running one is
 //! running the workflow (`run`).
 
 mod call;
 mod definition;
 mod name;
-mod schema;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,12 +15,9 @@ use mcp_core::server::{Lists, Server};
 use mcp_core::tool::{Tool as _, ToolError};
 use tokio::time::sleep;
 
-use crate::N8n;
 use crate::api::Workflow;
+use crate::service::N8n;
 use crate::tools::RunWorkflow;
-use crate::trigger::Means;
-
-pub(crate) use schema::of_trigger as parameters_of;
 
 use call::WorkflowTool;
 use definition::{Offered, offered};
@@ -71,18 +67,14 @@ pub(crate) async fn keep_up(n8n: &Arc<N8n>, server: &Server) {
 /// The workflows that are tools at the moment.
 async fn read(n8n: &N8n, tag: &str) -> Result<Vec<Offered>, ToolError> {
     let workflows = n8n.api.tagged(tag, MAX_TOOLS).await?;
-    let logins = n8n.hooks.logins()?;
-    let means = Means {
-        mcp: n8n.mcp.is_configured(),
-        logins: &logins,
-    };
+    let access = n8n.access()?;
     let policy = &n8n.api.policy;
     let is_open =
         |workflow: &&Workflow| policy.admits(workflow) && policy.check_start(workflow).is_ok();
     let mut tools: Vec<Offered> = workflows
         .iter()
         .filter(is_open)
-        .filter_map(|workflow| offered(workflow, means))
+        .filter_map(|workflow| offered(workflow, &access))
         .collect();
     tools.sort_by(|a, b| a.workflow.as_str().cmp(b.workflow.as_str()));
     Ok(tools)

@@ -1,124 +1,20 @@
-//! The caller's parameters, in the form that the trigger takes.
+//! The caller's parameters, in the form that a webhook, a chat or n8n's MCP server takes.
 
 use mcp_core::tool::ToolError;
 use reqwest::Method;
 use serde_json::{Map, Value, json};
 
-use super::form::fill_in;
-use super::{Wish, conflict};
-use crate::trigger::{Chat, Field, FieldKind, Kind, Mode, Trigger, Way, Webhook};
+use super::conflict;
+use crate::builtin_mcp::{Inputs, McpRequest};
+use crate::production_url::{Body, REQUEST_ID, UrlRequest};
+use crate::trigger::{Field, FieldKind, Kind, Trigger, Way};
 
-/// The one request that starts the workflow.
-#[derive(Debug, PartialEq)]
-pub(crate) enum Start {
-    Url(UrlStart),
-    Mcp(McpStart),
-}
-
-/// A request to a production URL.
-#[derive(Debug, PartialEq)]
-pub(crate) struct UrlStart {
-    /// A webhook, a chat or a form.
-    pub(crate) kind: Kind,
-    pub(crate) method: Method,
-    /// Segments below n8n's address.
-    pub(crate) path: Vec<String>,
-    pub(crate) query: Vec<(String, String)>,
-    pub(crate) body: Option<Body>,
-    /// The reply tells how the run ended.
-    pub(crate) replies_late: bool,
-    /// Name of the credential that it is sent with.
-    pub(crate) login: Option<String>,
-}
-
-/// What a request to a production URL holds.
-#[derive(Debug, PartialEq)]
-pub(crate) enum Body {
-    Json(Value),
-    /// A form (`multipart/form-data`), by names of its fields.
-    Fields(Vec<(String, Part)>),
-}
-
-/// What is in a field of a form.
-#[derive(Debug, PartialEq)]
-pub(crate) enum Part {
-    Text(String),
-    File(File),
-}
-
-/// A file for a form.
-#[derive(Debug, PartialEq)]
-pub(crate) struct File {
-    pub(crate) name: String,
-    pub(crate) media_type: String,
-    pub(crate) content: Vec<u8>,
-}
-
-/// A call of `execute_workflow` or `test_workflow` of n8n's built-in MCP server.
-#[derive(Debug, PartialEq)]
-pub(crate) struct McpStart {
-    pub(crate) trigger: String,
-    pub(crate) mode: Mode,
-    /// n8n 1 takes this trigger. It cannot be told which: it is the first of those that it can
-    /// start, of an active workflow.
-    pub(crate) is_default: bool,
-    pub(crate) inputs: Inputs,
-}
-
-/// What that server hands to the trigger.
-#[derive(Debug, PartialEq)]
-pub(crate) enum Inputs {
-    None,
-    Webhook(Value),
-    Chat(String),
-    Form(Value),
-    /// What the trigger puts out, in test mode.
-    Item(Value),
-}
-
-/// The request that goes this way, with the parameters in it.
-pub(super) fn fill(
+/// The request of a webhook, with the parameters in its path and in its body or query.
+pub(super) fn webhook_request(
     trigger: &Trigger<'_>,
-    is_first: bool,
-    way: Way,
-    wish: Wish<'_>,
-) -> Result<Start, ToolError> {
-    let Wish {
-        parameters,
-        request_id,
-        ..
-    } = wish;
-    match way {
-        Way::Webhook(webhook) => call_webhook(webhook, parameters).map(Start::Url),
-        Way::Chat(chat) => call_chat(chat, parameters, request_id).map(Start::Url),
-        Way::Form(form) => fill_in(form, parameters, request_id).map(Start::Url),
-        // Only in test mode a manual trigger can be handed anything.
-        Way::Mcp(Mode::Manual) if trigger.kind == Kind::Manual && !parameters.is_empty() => {
-            Ok(test(trigger, parameters))
-        }
-        Way::Mcp(Mode::Test) => Ok(test(trigger, parameters)),
-        Way::Mcp(mode) => Ok(Start::Mcp(McpStart {
-            trigger: trigger.node.name.clone(),
-            mode,
-            is_default: mode == Mode::Production && is_first,
-            inputs: inputs(trigger, parameters, request_id)?,
-        })),
-    }
-}
-
-fn test(trigger: &Trigger<'_>, parameters: Map<String, Value>) -> Start {
-    Start::Mcp(McpStart {
-        trigger: trigger.node.name.clone(),
-        mode: Mode::Test,
-        is_default: false,
-        inputs: Inputs::Item(Value::Object(parameters)),
-    })
-}
-
-fn call_webhook(
-    webhook: Webhook,
     mut parameters: Map<String, Value>,
-) -> Result<UrlStart, ToolError> {
+) -> Result<UrlRequest, ToolError> {
+    let webhook = trigger.webhook().map_err(conflict)?;
     let mut path = vec!["webhook".to_owned()];
     for segment in webhook.path {
         path.push(match segment.strip_prefix(':') {
@@ -127,8 +23,8 @@ fn call_webhook(
         });
     }
     let in_query = !takes_body(&webhook.method);
-    Ok(UrlStart {
-        kind: Kind::Webhook,
+    Ok(UrlRequest {
+        way: Way::Webhook,
         path,
         query: if in_query {
             query(&parameters).collect()
@@ -137,8 +33,8 @@ fn call_webhook(
         },
         body: (!in_query).then_some(Body::Json(Value::Object(parameters))),
         method: webhook.method,
-        replies_late: webhook.replies_late,
-        login: webhook.login,
+        replies_late: trigger.replies_late(),
+        credential: None,
     })
 }
 
@@ -154,11 +50,13 @@ fn path_parameter(name: &str, value: Option<Value>) -> Result<String, ToolError>
     Ok(text)
 }
 
-fn call_chat(
-    chat: Chat,
+/// The request that says something in a chat.
+pub(super) fn chat_request(
+    trigger: &Trigger<'_>,
     mut parameters: Map<String, Value>,
     request_id: &str,
-) -> Result<UrlStart, ToolError> {
+) -> Result<UrlRequest, ToolError> {
+    let id = trigger.chat_id().map_err(conflict)?.to_owned();
     let text = chat_text(&mut parameters)?;
     let mut body = parameters;
     body.insert("action".into(), "sendMessage".into());
@@ -175,14 +73,14 @@ fn call_chat(
             ));
         }
     };
-    Ok(UrlStart {
-        kind: Kind::Chat,
+    Ok(UrlRequest {
+        way: Way::Chat,
         method: Method::POST,
-        path: vec!["webhook".into(), chat.id, "chat".into()],
+        path: vec!["webhook".into(), id, "chat".into()],
         query: Vec::new(),
         body: Some(Body::Json(Value::Object(body))),
         replies_late: true,
-        login: chat.login,
+        credential: None,
     })
 }
 
@@ -200,6 +98,28 @@ fn chat_text(parameters: &mut Map<String, Value>) -> Result<String, ToolError> {
     }
 }
 
+/// The call of n8n's MCP server that starts the trigger.
+pub(super) fn mcp_request(
+    trigger: &Trigger<'_>,
+    way: Way,
+    is_first: bool,
+    parameters: Map<String, Value>,
+    request_id: &str,
+) -> Result<McpRequest, ToolError> {
+    // Only in a test a manual trigger can be handed anything.
+    let is_test = way == Way::McpTest || trigger.kind == Kind::Manual && !parameters.is_empty();
+    Ok(McpRequest {
+        trigger: trigger.node.name.clone(),
+        way: if is_test { Way::McpTest } else { way },
+        is_default: way == Way::McpProduction && is_first,
+        inputs: if is_test {
+            Inputs::Item(Value::Object(parameters))
+        } else {
+            inputs(trigger, parameters, request_id)?
+        },
+    })
+}
+
 fn inputs(
     trigger: &Trigger<'_>,
     mut parameters: Map<String, Value>,
@@ -208,7 +128,7 @@ fn inputs(
     match trigger.kind {
         Kind::Webhook => {
             let webhook = trigger.webhook().map_err(conflict)?;
-            let headers = json!({ "x-mcp-request-id": request_id });
+            let headers = json!({ REQUEST_ID: request_id });
             let method = webhook.method.as_str();
             Ok(Inputs::Webhook(if takes_body(&webhook.method) {
                 json!({"method": method, "headers": headers, "body": parameters})

@@ -11,8 +11,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use crate::N8n;
 use crate::api::ExecutionFilter;
+use crate::service::N8n;
 use crate::tools::{GetExecution, GetWorkflow, ListWorkflows};
 
 pub(crate) use watch::watch;

@@ -11,9 +11,9 @@ mod stop;
 
 use mcp_core::tool::{ToolError, Toolset};
 
-use crate::N8n;
 use crate::api::Execution;
 use crate::id::Id;
+use crate::service::N8n;
 
 pub(crate) use explain::explain;
 pub(crate) use get::GetExecution;

@@ -18,9 +18,9 @@ mod written;
 use mcp_core::tool::{ToolError, Toolset};
 use serde_json::{Map, Value};
 
-use crate::N8n;
 use crate::api::{Definition, Workflow};
 use crate::id::Id;
+use crate::service::N8n;
 use crate::workflow::Draft;
 
 pub(crate) use get::GetWorkflow;

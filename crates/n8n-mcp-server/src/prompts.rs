@@ -7,7 +7,7 @@ mod review;
 
 use mcp_core::prompt::PromptSet;
 
-use crate::N8n;
+use crate::service::N8n;
 
 /// All prompts, in the order in which they are listed.
 pub(crate) fn all() -> PromptSet<N8n> {

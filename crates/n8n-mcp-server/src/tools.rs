@@ -16,7 +16,7 @@ pub(crate) mod workflows;
 
 use mcp_core::tool::Toolset;
 
-use crate::N8n;
+use crate::service::N8n;
 
 pub(crate) use executions::GetExecution;
 pub(crate) use run_workflow::RunWorkflow;

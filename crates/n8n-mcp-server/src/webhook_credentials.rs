@@ -1,4 +1,4 @@
-//! What production URLs that ask for authentication are called with.
+//! The credentials that production URLs ask for.
 //!
 //! n8n hands out no credentials, so those of its triggers are configured here a second time, under
 //! the names that they have in n8n.
@@ -12,35 +12,26 @@ use serde::Deserialize;
 
 use crate::api::Node;
 
-/// Where the credentials are configured.
-pub(crate) struct Logins(Secret);
-
-/// The credentials that are configured, by their names or ids in n8n.
+/// The configured credentials, by their names or ids in n8n.
 #[derive(Default)]
-pub(crate) struct Known(HashMap<String, Login>);
+pub(crate) struct WebhookCredentials(HashMap<String, WebhookCredential>);
 
 /// One credential, with the fields that it has in n8n.
 #[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Login {
-    /// Of the header (Header Auth).
-    name: Option<String>,
-    value: Option<String>,
-    /// Of Basic Auth.
-    user: Option<String>,
-    password: Option<String>,
+#[serde(untagged, deny_unknown_fields)]
+enum WebhookCredential {
+    /// Header Auth.
+    Header { name: String, value: String },
+    /// Basic Auth.
+    Basic { user: String, password: String },
 }
 
-impl Logins {
-    pub(crate) fn new(secret: Secret) -> Self {
-        Self(secret)
-    }
-
-    /// The credentials, as they are configured now.
+impl WebhookCredentials {
+    /// Reads the credentials as they are configured now.
     ///
     /// # Errors
     /// When what is configured cannot be read.
-    pub(crate) fn read(&self) -> Result<Known, ToolError> {
+    pub(crate) fn read(configured: &Secret) -> Result<Self, ToolError> {
         let wrong = || {
             ToolError::new(
                 ToolErrorKind::Unauthorized,
@@ -50,23 +41,15 @@ impl Logins {
                  {\"user\":…,\"password\":…} for Basic Auth.",
             )
         };
-        let text = self.0.get().map_err(|error| wrong().caused_by(error))?;
-        let Some(text) = text else {
-            return Ok(Known::default());
-        };
+        let text = configured.get().map_err(|error| wrong().caused_by(error))?;
         // The parser's words could repeat a secret.
-        let known: HashMap<String, Login> = serde_json::from_str(&text).map_err(|_| wrong())?;
-        if known.values().all(Login::is_complete) {
-            Ok(Known(known))
-        } else {
-            Err(wrong())
-        }
+        text.map_or(Ok(Self::default()), |text| {
+            serde_json::from_str(&text).map(Self).map_err(|_| wrong())
+        })
     }
-}
 
-impl Known {
     /// The name under which the credential of this node is configured.
-    pub(crate) fn of(&self, node: &Node) -> Option<&str> {
+    pub(crate) fn name_for(&self, node: &Node) -> Option<&str> {
         let names = node.credentials.values();
         let mut names = names.flat_map(|credential| [&credential.id, &credential.name]);
         names.find_map(|name| {
@@ -78,30 +61,12 @@ impl Known {
     /// The request with the credential of this name, if there is one.
     pub(crate) fn sign(&self, request: RequestBuilder, name: Option<&str>) -> RequestBuilder {
         match name.and_then(|name| self.0.get(name)) {
-            Some(Login {
-                name: Some(header),
-                value: Some(value),
-                ..
-            }) => request.header(header, value),
-            Some(Login {
-                user: Some(user),
-                password,
-                ..
-            }) => request.basic_auth(user, password.as_ref()),
-            _ => request,
+            Some(WebhookCredential::Header { name, value }) => request.header(name, value),
+            Some(WebhookCredential::Basic { user, password }) => {
+                request.basic_auth(user, Some(password))
+            }
+            None => request,
         }
-    }
-}
-
-impl Login {
-    /// Either of the two kinds, and nothing of the other.
-    fn is_complete(&self) -> bool {
-        let header = (self.name.is_some(), self.value.is_some());
-        let basic = (self.user.is_some(), self.password.is_some());
-        matches!(
-            (header, basic),
-            ((true, true), (false, false)) | ((false, false), (true, true))
-        )
     }
 }
 
@@ -111,8 +76,8 @@ mod tests {
 
     use super::*;
 
-    fn read(text: &str) -> Result<Known, ToolError> {
-        Logins::new(Secret::new(Some(text.to_owned()), None)).read()
+    fn read(text: &str) -> Result<WebhookCredentials, ToolError> {
+        WebhookCredentials::read(&Secret::new(Some(text.to_owned()), None))
     }
 
     #[test]
@@ -124,7 +89,7 @@ mod tests {
         let of = |credentials| {
             let node = json!({"name": "H", "type": "t", "credentials": credentials});
             let node: Node = serde_json::from_value(node).unwrap();
-            known.of(&node).map(str::to_owned)
+            known.name_for(&node).map(str::to_owned)
         };
         let header = json!({"httpHeaderAuth": {"id": "3", "name": "My key"}});
         assert_eq!(of(header).as_deref(), Some("My key"));

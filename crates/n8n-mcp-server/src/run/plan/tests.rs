@@ -3,7 +3,9 @@
 use serde_json::json;
 
 use super::*;
-use crate::logins::Known;
+use crate::builtin_mcp::Inputs;
+use crate::production_url::{Body, FormValue};
+use crate::webhook_credentials::WebhookCredentials;
 
 /// An active workflow with these nodes: (name, kind, parameters).
 fn workflow(nodes: &[(&str, &str, Value)]) -> Workflow {
@@ -23,39 +25,33 @@ fn workflow(nodes: &[(&str, &str, Value)]) -> Workflow {
     serde_json::from_value(workflow).unwrap()
 }
 
-fn try_plan(
+/// The trigger that is chosen, and the request that starts it.
+fn plan(
     workflow: &Workflow,
     parameters: Value,
     trigger: Option<&str>,
-    mcp: bool,
+    builtin_mcp: bool,
 ) -> Result<(String, Start), ToolError> {
-    let Value::Object(parameters) = parameters else {
-        panic!("an object");
+    let parameters = serde_json::from_value(parameters).unwrap();
+    let access = Access {
+        builtin_mcp,
+        credentials: WebhookCredentials::default(),
     };
-    let wish = Wish {
-        parameters,
-        trigger,
-        request_id: "rid",
-    };
-    let logins = Known::default();
-    let means = Means {
-        mcp,
-        logins: &logins,
-    };
-    plan(workflow, wish, means)
+    let plan = RunPlan::new(workflow, trigger, parameters, "rid", &access)?;
+    Ok((plan.trigger, plan.start))
 }
 
-fn url(start: Start) -> UrlStart {
-    match start {
-        Start::Url(start) => start,
-        Start::Mcp(start) => panic!("{start:?}"),
+fn url(workflow: &Workflow, parameters: Value) -> UrlRequest {
+    match plan(workflow, parameters, None, false).unwrap().1 {
+        Start::Url(request) => request,
+        Start::Mcp(request) => panic!("{request:?}"),
     }
 }
 
 #[test]
 fn a_webhook_gets_body_query_and_path() {
     let post = workflow(&[("H", "x.webhook", json!({"path": "a", "httpMethod": "POST"}))]);
-    let start = url(try_plan(&post, json!({"n": 1}), None, false).unwrap().1);
+    let start = url(&post, json!({"n": 1}));
     assert_eq!(start.path, ["webhook", "a"]);
     assert_eq!(
         (start.body, start.query),
@@ -64,7 +60,7 @@ fn a_webhook_gets_body_query_and_path() {
 
     let get = workflow(&[("H", "x.webhook", json!({"path": "a/:id"}))]);
     let parameters = json!({"id": 7, "q": "x y", "deep": [1], "none": null});
-    let start = url(try_plan(&get, parameters, None, false).unwrap().1);
+    let start = url(&get, parameters);
     assert_eq!(start.path, ["webhook", "wid", "a", "7"]);
     let mut sent = start.query;
     sent.sort();
@@ -78,7 +74,7 @@ fn a_webhook_gets_body_query_and_path() {
         json!({"id": null}),
         json!({"id": [1]}),
     ] {
-        let error = try_plan(&get, bad, None, false).unwrap_err();
+        let error = plan(&get, bad, None, false).unwrap_err();
         assert_eq!(error.kind(), ToolErrorKind::InvalidArgument);
     }
 }
@@ -86,9 +82,7 @@ fn a_webhook_gets_body_query_and_path() {
 #[test]
 fn a_chat_gets_its_text_and_keeps_our_id() {
     let chat = workflow(&[("C", "x.chatTrigger", json!({"public": true}))]);
-    let start = url(try_plan(&chat, json!({"message": "hi"}), None, false)
-        .unwrap()
-        .1);
+    let start = url(&chat, json!({"message": "hi"}));
     assert_eq!(start.path, ["webhook", "wid", "chat"]);
     let expected = json!({
         "action": "sendMessage", "chatInput": "hi", "sessionId": "rid",
@@ -96,14 +90,14 @@ fn a_chat_gets_its_text_and_keeps_our_id() {
     });
     assert_eq!(start.body, Some(Body::Json(expected)));
     let more = json!({"chatInput": "hi", "sessionId": "s", "metadata": {"a": 1}});
-    let start = url(try_plan(&chat, more, None, false).unwrap().1);
+    let start = url(&chat, more);
     let Some(Body::Json(body)) = start.body else {
         panic!("{start:?}");
     };
     assert_eq!(body["sessionId"], "s");
     assert_eq!(body["metadata"], json!({"a": 1, "mcpRequestId": "rid"}));
-    assert!(try_plan(&chat, json!({"a": "x", "b": "y"}), None, false).is_err());
-    assert!(try_plan(&chat, json!({}), None, false).is_err());
+    assert!(plan(&chat, json!({"a": "x", "b": "y"}), None, false).is_err());
+    assert!(plan(&chat, json!({}), None, false).is_err());
 }
 
 #[test]
@@ -116,19 +110,19 @@ fn a_form_is_filled_in_as_a_browser_would() {
     ]});
     let form = workflow(&[("F", "x.formTrigger", json!({"formFields": fields}))]);
     let parameters = json!({"Name": "Ann", "Age": 7, "Pick": "a"});
-    let start = url(try_plan(&form, parameters, None, true).unwrap().1);
+    let start = url(&form, parameters);
     assert_eq!(start.path, ["form", "wid"]);
     assert_eq!(start.query, [("mcpRequestId".into(), "rid".into())]);
     let sent = [("field-0", "Ann"), ("field-1", "7"), ("field-2", "[\"a\"]")];
-    let sent = sent.map(|(key, value)| (key.into(), Part::Text(value.into())));
+    let sent = sent.map(|(key, value)| (key.into(), FormValue::Text(value.into())));
     let sent = Vec::from(sent);
-    assert_eq!(start.body, Some(Body::Fields(sent)));
+    assert_eq!(start.body, Some(Body::Form(sent)));
     for (bad, part) in [
         (json!({"Age": 7}), "asks for `parameters.Name`"),
         (json!({"Name": "Ann", "Sex": "f"}), "no field \"Sex\""),
         (json!({"Name": "Ann", "CV": 1}), "`parameters.CV` is a file"),
     ] {
-        let error = try_plan(&form, bad, None, true).unwrap_err();
+        let error = plan(&form, bad, None, true).unwrap_err();
         assert!(error.message().contains(part), "{error}");
     }
 }
@@ -141,12 +135,12 @@ fn a_url_goes_first_and_equals_are_asked_about() {
         ("S", "x.scheduleTrigger", json!({})),
         ("H", "x.webhook", hook("a")),
     ]);
-    assert_eq!(try_plan(&mixed, json!({}), None, true).unwrap().0, "H");
-    assert_eq!(try_plan(&mixed, json!({}), Some("S"), true).unwrap().0, "S");
-    let error = try_plan(&mixed, json!({}), Some("S"), false).unwrap_err();
+    assert_eq!(plan(&mixed, json!({}), None, true).unwrap().0, "H");
+    assert_eq!(plan(&mixed, json!({}), Some("S"), true).unwrap().0, "S");
+    let error = plan(&mixed, json!({}), Some("S"), false).unwrap_err();
     assert_eq!(error.kind(), ToolErrorKind::Conflict);
     let two = workflow(&[("A", "x.webhook", hook("a")), ("B", "x.webhook", hook("b"))]);
-    let error = try_plan(&two, json!({}), None, true).unwrap_err();
+    let error = plan(&two, json!({}), None, true).unwrap_err();
     assert!(
         error.message().contains("`A` (webhook), `B` (webhook)"),
         "{error}"
@@ -157,7 +151,7 @@ fn a_url_goes_first_and_equals_are_asked_about() {
 fn the_mcp_server_gets_what_the_trigger_takes() {
     let inputs = |kind: &str, node: Value, parameters: Value| {
         let workflow = workflow(&[("T", kind, node)]);
-        match try_plan(&workflow, parameters, None, true).map(|(_, start)| start) {
+        match plan(&workflow, parameters, None, true).map(|(_, start)| start) {
             Ok(Start::Mcp(start)) => Ok(start.inputs),
             Ok(Start::Url(start)) => panic!("{start:?}"),
             Err(error) => Err(error.kind()),
@@ -204,7 +198,7 @@ fn nothing_is_started_where_nothing_can_be() {
     archived.is_archived = true;
     let without = workflow(&[("S", "n8n-nodes-base.set", json!({}))]);
     for workflow in [archived, without] {
-        let error = try_plan(&workflow, json!({}), None, true).unwrap_err();
+        let error = plan(&workflow, json!({}), None, true).unwrap_err();
         assert_eq!(error.kind(), ToolErrorKind::Conflict);
     }
 }
@@ -222,7 +216,7 @@ fn what_an_older_n8n_would_start_is_known() {
         } else {
             json!({})
         };
-        match try_plan(&all, parameters, Some(name), true).unwrap().1 {
+        match plan(&all, parameters, Some(name), true).unwrap().1 {
             Start::Mcp(start) => assert_eq!(start.is_default, expected, "{name}"),
             Start::Url(start) => panic!("{start:?}"),
         }

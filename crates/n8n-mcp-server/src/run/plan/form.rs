@@ -4,18 +4,20 @@ use mcp_core::tool::ToolError;
 use reqwest::Method;
 use serde_json::{Map, Value, json};
 
+use super::conflict;
 use super::file::files;
-use super::fill::{Body, Part, UrlStart, as_text};
-use crate::trigger::{Field, FieldKind, Form, Kind};
+use super::parameters::as_text;
+use crate::production_url::{Body, FormValue, UrlRequest};
+use crate::trigger::{Field, FieldKind, Trigger, Way};
 
 /// The request that a browser sends for the form with these parameters in its fields.
-pub(super) fn fill_in(
-    form: Form,
+pub(super) fn form_request(
+    trigger: &Trigger<'_>,
     mut parameters: Map<String, Value>,
     request_id: &str,
-) -> Result<UrlStart, ToolError> {
-    let mut body = Vec::new();
-    for field in &form.fields {
+) -> Result<UrlRequest, ToolError> {
+    let (fields, mut body) = (trigger.fields(), Vec::new());
+    for field in &fields {
         let given = parameters.remove(&field.name);
         match given.filter(|value| !value.is_null()) {
             Some(value) => {
@@ -23,20 +25,17 @@ pub(super) fn fill_in(
                 match field.kind {
                     FieldKind::File { several } => {
                         let files = files(&field.name, value, several)?;
-                        body.extend(
-                            files
-                                .into_iter()
-                                .map(|file| (key.clone(), Part::File(file))),
-                        );
+                        let files = files.into_iter().map(FormValue::File);
+                        body.extend(files.map(|file| (key.clone(), file)));
                     }
-                    _ => body.push((key, Part::Text(as_input(field, value)))),
+                    _ => body.push((key, FormValue::Text(as_input(field, value)))),
                 }
             }
             None if field.required => {
                 return Err(ToolError::invalid_argument(format!(
                     "The form asks for `parameters.{}`. {}",
                     field.name,
-                    names(&form.fields)
+                    names(&fields)
                 )));
             }
             None => {}
@@ -45,20 +44,20 @@ pub(super) fn fill_in(
     if let Some(unknown) = parameters.keys().next() {
         return Err(ToolError::invalid_argument(format!(
             "The form has no field {unknown:?}. {}",
-            names(&form.fields)
+            names(&fields)
         )));
     }
     let mut path = vec!["form".to_owned()];
-    path.extend(form.path);
-    Ok(UrlStart {
-        kind: Kind::Form,
+    path.extend(trigger.form_path().map_err(conflict)?);
+    Ok(UrlRequest {
+        way: Way::Form,
         method: Method::POST,
         path,
         // The trigger keeps the query, not the headers.
         query: vec![("mcpRequestId".into(), request_id.into())],
-        body: Some(Body::Fields(body)),
-        replies_late: form.replies_late,
-        login: form.login,
+        body: Some(Body::Form(body)),
+        replies_late: trigger.replies_late(),
+        credential: None,
     })
 }
 

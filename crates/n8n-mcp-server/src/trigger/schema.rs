@@ -1,12 +1,12 @@
-//! The arguments of a workflow, as JSON Schema.
+//! The parameters of a trigger, as JSON Schema.
 
 use std::sync::LazyLock;
 
 use regex::Regex;
 use serde_json::{Map, Value, json};
 
+use super::{FieldKind, Kind, Trigger};
 use crate::api::Node;
-use crate::trigger::{FieldKind, Kind, Trigger};
 
 /// Parameters that are found in expressions; more are not listed.
 const MAX_FOUND: usize = 30;
@@ -35,7 +35,7 @@ const METHODS: [&str; 8] = [
 ];
 
 /// The first block of code in a note, if it is a JSON Schema of an object.
-pub(super) fn in_note(note: &str) -> Option<Value> {
+pub(crate) fn parameters_in_note(note: &str) -> Option<Value> {
     let code = note.split("```").nth(1)?;
     let start = code.find('{')?;
     let schema: Value = serde_json::from_str(code[start..].trim()).ok()?;
@@ -44,7 +44,7 @@ pub(super) fn in_note(note: &str) -> Option<Value> {
 }
 
 /// A note without its code and the marks of its headings.
-pub(super) fn without_code(note: &str) -> String {
+pub(crate) fn without_code(note: &str) -> String {
     let prose = note.split("```").step_by(2);
     let lines = prose.flat_map(str::lines);
     let lines = lines.map(|line| line.trim().trim_start_matches('#').trim());
@@ -54,14 +54,14 @@ pub(super) fn without_code(note: &str) -> String {
         .join("\n")
 }
 
-/// What the trigger itself says of its parameters.
-pub(crate) fn of_trigger(trigger: &Trigger<'_>, nodes: &[Node]) -> Value {
+/// The schema that follows from the trigger itself and from what the nodes behind it read.
+pub(crate) fn parameters_of(trigger: &Trigger<'_>) -> Value {
     let mut properties = Map::new();
     let mut required: Vec<String> = Vec::new();
     match trigger.kind {
         Kind::Form => {
             for field in trigger.fields() {
-                properties.insert(field.name.clone(), of_field(&field.kind));
+                properties.insert(field.name.clone(), schema_of_field(&field.kind));
                 required.extend(field.required.then_some(field.name));
             }
         }
@@ -79,7 +79,7 @@ pub(crate) fn of_trigger(trigger: &Trigger<'_>, nodes: &[Node]) -> Value {
                     required.push(name.to_owned());
                 }
             }
-            for name in read_by(nodes) {
+            for name in read_by(trigger.workflow.live_nodes()) {
                 properties
                     .entry(name)
                     .or_insert_with(|| json!({"type": "string"}));
@@ -104,7 +104,7 @@ pub(crate) fn of_trigger(trigger: &Trigger<'_>, nodes: &[Node]) -> Value {
     schema
 }
 
-fn of_field(kind: &FieldKind) -> Value {
+fn schema_of_field(kind: &FieldKind) -> Value {
     match kind {
         FieldKind::Text => json!({"type": "string"}),
         FieldKind::Number => json!({"type": "number"}),
@@ -177,8 +177,11 @@ mod tests {
 
     #[test]
     fn only_schemas_of_objects_count() {
-        assert!(in_note("```\n{\"a\": 1}\n```").is_none());
-        assert!(in_note("no code").is_none());
-        assert!(in_note("```json\n{\"type\": \"object\", \"properties\": {}}\n```").is_some());
+        assert!(parameters_in_note("```\n{\"a\": 1}\n```").is_none());
+        assert!(parameters_in_note("no code").is_none());
+        assert!(
+            parameters_in_note("```json\n{\"type\": \"object\", \"properties\": {}}\n```")
+                .is_some()
+        );
     }
 }

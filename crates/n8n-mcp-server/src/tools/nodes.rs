@@ -11,7 +11,7 @@ use mcp_core::tool::{ToolError, ToolErrorKind, Toolset};
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::N8n;
+use crate::service::N8n;
 
 /// The tools.
 pub(crate) fn nodes() -> Toolset<N8n> {

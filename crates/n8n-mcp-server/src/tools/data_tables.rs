@@ -7,7 +7,7 @@ mod tables;
 
 use mcp_core::tool::Toolset;
 
-use crate::N8n;
+use crate::service::N8n;
 
 const MISSING: &str = "n8n has no such data table. list_data_tables shows those that it has.";
 

@@ -3,9 +3,10 @@
 mod cause;
 mod data;
 mod failure;
+mod items;
 mod show;
 
 pub(crate) use cause::Cause;
-pub(crate) use data::Trace;
+pub(crate) use data::{ResultData, Trace};
 pub(crate) use failure::{Failed, failed};
 pub(crate) use show::{Detail, NodeRow, rows};

@@ -1,8 +1,7 @@
 //! n8n's built-in MCP server: starts triggers that have no URL, and URLs that ask for credentials.
 
-mod generation;
+mod features;
 
-use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -13,22 +12,21 @@ use reqwest::Url;
 use serde::Deserialize;
 use serde_json::Value;
 use tokio::sync::{OnceCell, SetOnce};
-use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep};
 
-use super::{ACTIVATION, ACTIVATION_PAUSE};
 use crate::api::{shown, under};
 use crate::id::Id;
-use crate::plan::McpStart;
-use crate::trigger::Mode;
+use crate::pending::Pending;
+use crate::production_url::{ACTIVATION_INTERVAL, ACTIVATION_TIMEOUT};
+use crate::trigger::Way;
 
-use generation::Generation;
+use features::{EXECUTE, McpFeatures, TEST};
 
 /// What an answer may take.
-const TIMEOUT: Duration = Duration::from_secs(10);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 /// What starting a run may take where n8n does not wait for its end, if the caller waits as long:
 /// without the answer nobody knows which execution it is.
-const SLOW_START: Duration = Duration::from_secs(60);
+const START_TIMEOUT: Duration = Duration::from_secs(60);
 /// What n8n says of a workflow whose activation has not come through; nothing was started then.
 const UNPUBLISHED: &str = "has no published (active) version";
 /// n8n's own sentences are short; what is longer is something else.
@@ -45,27 +43,40 @@ pub(crate) struct BuiltinMcp {
 struct Session {
     token: String,
     client: Client,
-    offer: OnceCell<Offer>,
+    features: OnceCell<McpFeatures>,
 }
 
-/// What the server has.
-struct Offer {
-    generation: Generation,
-    tools: HashSet<String>,
+/// A call of `execute_workflow` or `test_workflow`.
+#[derive(Debug, PartialEq)]
+pub(crate) struct McpRequest {
+    pub(crate) trigger: String,
+    pub(crate) way: Way,
+    /// n8n 1 takes this trigger. It cannot be told which: it is the first of those that it can
+    /// start, of an active workflow.
+    pub(crate) is_default: bool,
+    pub(crate) inputs: Inputs,
 }
 
-/// A call that starts a run, under way. It goes on if this is dropped: so does the run.
-pub(super) struct Starting {
-    pub(super) answer: JoinHandle<Result<Result<Id, String>, Error>>,
+/// What the trigger is handed.
+#[derive(Debug, PartialEq)]
+pub(crate) enum Inputs {
+    None,
+    Webhook(Value),
+    Chat(String),
+    Form(Value),
+    /// What the trigger puts out, in a test.
+    Item(Value),
+}
+
+/// A start under way.
+pub(crate) struct McpStart {
+    /// The id of the execution; `None` where n8n gave none in time, so that nobody knows whether
+    /// it runs.
+    pub(crate) pending: Pending<Option<Id>>,
     /// n8n answers when the run has ended, so that its execution may be found before.
-    pub(super) waits: bool,
-}
-
-/// A run that was started.
-pub(super) enum Started {
-    Known(Id),
-    /// n8n gave no id in time.
-    Unknown,
+    pub(crate) answers_late: bool,
+    /// The trigger keeps nothing of ours that the execution could be found by.
+    pub(crate) is_anonymous: bool,
 }
 
 impl BuiltinMcp {
@@ -92,7 +103,7 @@ impl BuiltinMcp {
         arguments: &Value,
     ) -> Result<Option<CallToolResult>, ToolError> {
         let session = self.session()?;
-        if !self.offer(&session).await?.tools.contains(tool) {
+        if !self.features(&session).await?.has(tool) {
             return Ok(None);
         }
         let asked = Box::pin(session.client.call_tool(tool, arguments)).await;
@@ -107,87 +118,65 @@ impl BuiltinMcp {
     ///
     /// # Errors
     /// When nothing was started.
-    pub(super) async fn start(
-        &self,
+    pub(crate) async fn start(
+        self: &Arc<Self>,
+        request: &McpRequest,
         workflow: &Id,
-        start: &McpStart,
         request_id: &str,
         within: Duration,
         known: &Arc<SetOnce<Id>>,
-    ) -> Result<Starting, ToolError> {
+    ) -> Result<McpStart, ToolError> {
         let session = self.session()?;
-        let Offer { generation, tools } = self.offer(&session).await?;
-        let (generation, is_test) = (*generation, start.mode == Mode::Test);
-        if is_test && !tools.contains(generation::TEST) {
-            return Err(ToolError::new(
-                ToolErrorKind::Conflict,
-                "The MCP server of this n8n has no test mode, which hands parameters to manual \
-                 triggers and sub-workflows. Give the workflow a Webhook trigger and activate it, \
-                 or update n8n.",
-            ));
-        }
-        if !is_test && generation == Generation::Waiting && !start.is_default {
-            return Err(ToolError::new(
-                ToolErrorKind::Conflict,
-                "The MCP server of this n8n starts only the first trigger of an active workflow. \
-                 Activate it in n8n and give it a Webhook trigger, or update n8n.",
-            ));
-        }
-        let (tool, arguments) = generation.call(workflow, start, request_id);
-        let waits = is_test || generation == Generation::Waiting;
-        let timeout = if waits {
+        let features = self.features(&session).await?;
+        features.check(request)?;
+        let (tool, arguments) = features.call(workflow, request, request_id);
+        let answers_late = tool == TEST || features.answers_late;
+        let timeout = if answers_late {
             within
         } else {
-            within.clamp(TIMEOUT, SLOW_START)
+            within.clamp(ANSWER_TIMEOUT, START_TIMEOUT)
         };
-        let retries = start.mode == Mode::Production;
-        let session = Arc::clone(&session);
+        let retries = request.way == Way::McpProduction;
+        let (server, session) = (Arc::clone(self), Arc::clone(&session));
         let known = Arc::clone(known);
-        let answer = Box::pin(async move {
+        let pending = Pending::spawn(Box::pin(async move {
             let answer = session.start(tool, &arguments, timeout, retries).await;
-            if let Ok(Ok(id)) = &answer {
+            let id = server.started(answer)?;
+            if let Some(id) = &id {
                 // Known already: it is the same one.
                 let _ = known.set(id.clone());
             }
-            answer
-        });
-        Ok(Starting {
-            answer: tokio::spawn(answer),
-            waits,
+            Ok(id)
+        }));
+        let keeps_id = matches!(request.inputs, Inputs::Item(_) | Inputs::Webhook(_));
+        Ok(McpStart {
+            pending,
+            answers_late,
+            is_anonymous: answers_late && !keeps_id,
         })
     }
 
-    /// What came of [`BuiltinMcp::start`].
-    ///
-    /// # Errors
-    /// When it was not started, or nobody can tell.
-    pub(super) fn started(
-        &self,
-        answer: Result<Result<Id, String>, Error>,
-    ) -> Result<Started, ToolError> {
-        match answer {
-            Ok(Ok(id)) => Ok(Started::Known(id)),
-            Ok(Err(reason)) => {
-                self.forget();
-                Err(ToolError::new(
-                    ToolErrorKind::Conflict,
-                    format!("n8n's MCP server did not start the workflow: {reason}"),
-                ))
-            }
+    fn started(&self, answer: Result<Result<Id, String>, Error>) -> Result<Option<Id>, ToolError> {
+        let error = match answer {
+            Ok(Ok(id)) => return Ok(Some(id)),
             // It may run: it is looked for, and not started again.
-            Err(error) if is_unclear(&error) => Ok(Started::Unknown),
-            Err(error) => {
-                self.forget();
-                Err(self.explain(error))
-            }
-        }
+            Err(error) if is_unclear(&error) => return Ok(None),
+            Ok(Err(reason)) => ToolError::new(
+                ToolErrorKind::Conflict,
+                format!("n8n's MCP server did not start the workflow: {reason}"),
+            ),
+            Err(error) => self.explain(error),
+        };
+        self.forget();
+        Err(error)
     }
 
-    async fn offer<'a>(&self, session: &'a Session) -> Result<&'a Offer, ToolError> {
+    async fn features<'a>(&self, session: &'a Session) -> Result<&'a McpFeatures, ToolError> {
         // A client's calls are large: on the heap they leave the stack to those who wait for them.
-        let offer = session.offer.get_or_try_init(|| Box::pin(session.meet()));
-        let offer = offer.await;
-        offer.map_err(|error| self.explain(error))
+        let features = session
+            .features
+            .get_or_try_init(|| Box::pin(session.read_features()));
+        features.await.map_err(|error| self.explain(error))
     }
 
     fn session(&self) -> Result<Arc<Session>, ToolError> {
@@ -209,12 +198,12 @@ impl BuiltinMcp {
             _ => {
                 let new = Endpoint::new(self.url.as_str())
                     .and_then(|endpoint| endpoint.bearer(&token))
-                    .and_then(|endpoint| Client::builder().timeout(TIMEOUT).http(endpoint))
+                    .and_then(|endpoint| Client::builder().timeout(ANSWER_TIMEOUT).http(endpoint))
                     .map_err(|error| self.explain(error))?;
                 let new = Arc::new(Session {
                     token,
                     client: new,
-                    offer: OnceCell::new(),
+                    features: OnceCell::new(),
                 });
                 *session = Some(Arc::clone(&new));
                 Ok(new)
@@ -303,17 +292,16 @@ fn outcome(result: &CallToolResult) -> Result<Id, String> {
 }
 
 impl Session {
-    /// The handshake, and what there is.
-    async fn meet(&self) -> Result<Offer, Error> {
+    /// The handshake, and what the server can do.
+    async fn read_features(&self) -> Result<McpFeatures, Error> {
         let us = ClientInfo::new("n8n-mcp-server", env!("CARGO_PKG_VERSION"));
         self.client.initialize(&us).await?;
         let tools = self.client.list_tools().await?;
-        let tool = tools.iter().find(|tool| tool.name == generation::EXECUTE);
+        let tool = tools.iter().find(|tool| tool.name == EXECUTE);
         let schema = tool.and_then(|tool| tool.input_schema.as_deref());
-        Ok(Offer {
-            generation: Generation::of(schema.map_or("", |schema| schema.get())),
-            tools: tools.into_iter().map(|tool| tool.name).collect(),
-        })
+        let schema = schema.map_or("", |schema| schema.get());
+        let names = tools.iter().map(|tool| tool.name.clone());
+        Ok(McpFeatures::new(names.collect(), schema))
     }
 
     /// Starts a run. Rides out its workflow's activation, before which n8n starts nothing; nothing
@@ -325,7 +313,7 @@ impl Session {
         timeout: Duration,
         retries: bool,
     ) -> Result<Result<Id, String>, Error> {
-        let known_by = Instant::now() + ACTIVATION;
+        let known_by = Instant::now() + ACTIVATION_TIMEOUT;
         loop {
             let options = Options::default().timeout(timeout);
             let result = self.client.call_tool_with(tool, arguments, options).await?;
@@ -334,7 +322,7 @@ impl Session {
             if !(not_yet && retries) || Instant::now() >= known_by {
                 return Ok(outcome);
             }
-            sleep(ACTIVATION_PAUSE).await;
+            sleep(ACTIVATION_INTERVAL).await;
         }
     }
 }

@@ -1,0 +1,36 @@
+//! The n8n that this server is for, and the roads to it.
+
+use std::sync::Arc;
+
+use mcp_core::server::Changes;
+use mcp_core::tool::ToolError;
+
+use crate::api::Api;
+use crate::builtin_mcp::BuiltinMcp;
+use crate::production_url::ProductionUrls;
+use crate::redact::Redactor;
+use crate::trigger::Access;
+
+/// One n8n: its API, its production URLs and its built-in MCP server.
+pub struct N8n {
+    pub(crate) api: Arc<Api>,
+    pub(crate) urls: ProductionUrls,
+    pub(crate) mcp: Arc<BuiltinMcp>,
+    pub(crate) redactor: Redactor,
+    /// Workflows with it are tools.
+    pub(crate) tool_tag: Option<String>,
+    pub(crate) changes: Changes,
+}
+
+impl N8n {
+    /// What triggers can be started with at the moment.
+    ///
+    /// # Errors
+    /// When the configured credentials cannot be read.
+    pub(crate) fn access(&self) -> Result<Access, ToolError> {
+        Ok(Access {
+            builtin_mcp: self.mcp.is_configured(),
+            credentials: self.urls.credentials()?,
+        })
+    }
+}
