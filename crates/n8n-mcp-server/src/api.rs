@@ -14,16 +14,16 @@ use mcp_core::tool::ToolError;
 use mcp_serve::Secret;
 use reqwest::header::HeaderValue;
 use reqwest::{Client, Method, Url};
+use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tokio::time::timeout;
 
 use crate::policy::Policy;
 
-pub(crate) use execution::{Execution, ExecutionFilter, Listing, Status};
+pub(crate) use execution::{Execution, ExecutionFilter, Status};
 pub(crate) use failure::Failure;
 pub(crate) use http::{client, read_capped, shown, under};
-use workflow::Workflows;
 pub(crate) use workflow::{Definition, Filter, Node, Tag, Workflow, WorkflowRow};
 
 /// What one request may take. n8n answers in milliseconds; a busy one in a few seconds.
@@ -44,6 +44,15 @@ pub(crate) struct Api {
     pub(crate) policy: Policy,
 }
 
+/// A page of a list.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Page<T> {
+    pub(crate) data: Vec<T>,
+    #[serde(default)]
+    pub(crate) next_cursor: Option<String>,
+}
+
 impl Api {
     pub(crate) fn new(base: Url, key: Secret, policy: Policy) -> anyhow::Result<Self> {
         Ok(Self {
@@ -57,7 +66,7 @@ impl Api {
 
     /// Asks for the smallest thing that needs the key.
     pub(crate) async fn probe(&self) -> Result<(), ToolError> {
-        let request = self.get::<Workflows>(&["workflows"], &[("limit", "1")]);
+        let request = self.get::<Page<WorkflowRow>>(&["workflows"], &[("limit", "1")]);
         match timeout(PROBE_TIMEOUT, request).await {
             Ok(Ok(_)) => Ok(()),
             Ok(Err(failure)) => Err(self.explain(failure)),
@@ -76,6 +85,26 @@ impl Api {
         query: &[(&str, &str)],
     ) -> Result<T, Failure> {
         self.send(Method::GET, path, query).await
+    }
+
+    /// The rows of a list, and whether those are all: no more than so many pages are read.
+    pub(crate) async fn all<T: DeserializeOwned>(
+        &self,
+        path: &[&str],
+        max_pages: usize,
+    ) -> Result<(Vec<T>, bool), Failure> {
+        let (mut rows, mut cursor) = (Vec::new(), None::<String>);
+        for _ in 0..max_pages {
+            let mut query = vec![("limit", "250")];
+            query.extend(cursor.as_deref().map(|cursor| ("cursor", cursor)));
+            let page: Page<T> = self.get(path, &query).await?;
+            rows.extend(page.data);
+            cursor = page.next_cursor;
+            if cursor.is_none() {
+                return Ok((rows, true));
+            }
+        }
+        Ok((rows, false))
     }
 
     pub(crate) async fn send<T: DeserializeOwned>(

@@ -141,7 +141,7 @@ pub(crate) async fn execution_ids(
         limit: MAX_VALUES,
         ..ExecutionFilter::default()
     };
-    let Ok(page) = n8n.api.execution_page(&filter).await else {
+    let Ok(page) = n8n.api.executions(&filter).await else {
         return Vec::new();
     };
     let admitted = n8n.api.admitted(page.data).await.unwrap_or_default();

@@ -15,7 +15,7 @@ use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
 pub(crate) use accepted::{TIERS, Tier};
-pub(crate) use connections::connections;
+pub(crate) use connections::{Connection, MAIN, connections};
 pub(crate) use edit::{Operation, apply};
 pub(crate) use restore::restore;
 

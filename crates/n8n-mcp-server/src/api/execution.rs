@@ -5,11 +5,11 @@ use std::time::Duration;
 use mcp_core::tool::{ToolError, ToolErrorKind};
 use reqwest::Method;
 use serde::Deserialize;
-use serde::de::IgnoredAny;
+use serde::de::{DeserializeOwned, IgnoredAny};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
-use super::{Api, Failure};
+use super::{Api, Failure, Page};
 use crate::id::Id;
 
 /// n8n's "until somebody resumes it".
@@ -68,33 +68,9 @@ pub(crate) struct ExecutionFilter {
     pub(crate) status: Option<&'static str>,
     /// RFC 3339; n8n 1 does not know it.
     pub(crate) started_after: Option<String>,
+    pub(crate) with_data: bool,
     pub(crate) limit: u32,
     pub(crate) cursor: Option<String>,
-}
-
-/// A page of executions without their data, newest first.
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub(crate) struct ExecutionPage {
-    pub(crate) data: Vec<Execution>,
-    #[serde(default)]
-    pub(crate) next_cursor: Option<String>,
-}
-
-/// Which executions a list holds: n8n leaves those that run out unless they are asked for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Listing {
-    Running,
-    EndedOrWaiting,
-}
-
-/// A page of `GET /executions`, newest first, each row as it is.
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub(crate) struct Executions {
-    pub(crate) data: Vec<Box<RawValue>>,
-    #[serde(default)]
-    pub(crate) next_cursor: Option<String>,
 }
 
 impl Status {
@@ -141,48 +117,25 @@ impl Api {
         }
     }
 
-    /// One page of a workflow's executions, newest first, with their data.
-    pub(crate) async fn executions(
-        &self,
-        workflow: &Id,
-        listing: Listing,
-        limit: u32,
-        cursor: Option<&str>,
-    ) -> Result<Executions, Failure> {
-        let limit = limit.to_string();
-        let mut query = vec![
-            ("workflowId", workflow.as_str()),
-            ("includeData", "true"),
-            ("limit", &limit),
-        ];
-        if listing == Listing::Running {
-            query.push(("status", "running"));
-        }
-        if let Some(cursor) = cursor {
-            query.push(("cursor", cursor));
-        }
-        self.get(&["executions"], &query).await
-    }
-
-    /// One page of executions, without data.
-    pub(crate) async fn execution_page(
+    /// One page of executions, newest first.
+    pub(crate) async fn executions<T: DeserializeOwned>(
         &self,
         filter: &ExecutionFilter,
-    ) -> Result<ExecutionPage, Failure> {
+    ) -> Result<Page<T>, Failure> {
         let limit = filter.limit.to_string();
-        let mut query = vec![("limit", limit.as_str())];
-        let optional = [
+        let query = [
             ("workflowId", filter.workflow.as_ref().map(Id::as_str)),
             ("projectId", filter.project.as_deref()),
+            ("includeData", filter.with_data.then_some("true")),
+            ("limit", Some(limit.as_str())),
             ("status", filter.status),
             ("startedAfter", filter.started_after.as_deref()),
             ("cursor", filter.cursor.as_deref()),
         ];
-        query.extend(
-            optional
-                .into_iter()
-                .filter_map(|(name, value)| Some((name, value?))),
-        );
+        let query = query.into_iter();
+        let query: Vec<_> = query
+            .filter_map(|(name, value)| Some((name, value?)))
+            .collect();
         self.get(&["executions"], &query).await
     }
 

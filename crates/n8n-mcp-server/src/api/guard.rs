@@ -4,12 +4,8 @@ use std::collections::HashMap;
 
 use futures_util::future::try_join_all;
 use mcp_core::tool::ToolError;
-use reqwest::Method;
-use serde::Deserialize;
-use serde::de::IgnoredAny;
-use serde_json::json;
 
-use super::{Api, Execution, Workflow};
+use super::{Api, Execution, Tag, Workflow};
 use crate::id::Id;
 use crate::policy::{REVIEW_TAG, closed};
 
@@ -77,63 +73,20 @@ impl Api {
         Ok(executions.into_iter().filter(admitted).collect())
     }
 
-    /// The active workflows with this tag, whole; not more than `limit`.
-    pub(crate) async fn tagged(&self, tag: &str, limit: usize) -> Result<Vec<Workflow>, ToolError> {
-        #[derive(Deserialize)]
-        struct Page {
-            data: Vec<Workflow>,
-        }
-        let limit = limit.to_string();
-        let query = [
-            ("tags", tag),
-            ("active", "true"),
-            ("limit", &limit),
-            ("excludePinnedData", "true"),
-        ];
-        let page: Result<Page, _> = self.get(&["workflows"], &query).await;
-        page.map(|page| page.data)
-            .map_err(|failure| self.explain(failure))
-    }
-
     /// Marks a workflow that was written here as one that a person must see before it is started.
     /// Does nothing unless the operator wants that.
     pub(crate) async fn mark_for_review(&self, id: &Id) -> Result<(), ToolError> {
-        #[derive(Deserialize)]
-        struct Tag {
-            id: String,
-            name: String,
-        }
-        #[derive(Deserialize)]
-        struct Tags {
-            data: Vec<Tag>,
-        }
         if !self.policy.requires_review() {
             return Ok(());
         }
-        let path = ["workflows", id.as_str(), "tags"];
-        let marking = async {
-            let tags: Vec<Tag> = self.get(&path, &[]).await?;
-            if tags.iter().any(|tag| tag.name == REVIEW_TAG) {
-                return Ok(());
-            }
-            let all: Tags = self.get(&["tags"], &[("limit", "250")]).await?;
-            let known = all.data.into_iter().find(|tag| tag.name == REVIEW_TAG);
-            let review = match known {
-                Some(tag) => tag,
-                None => {
-                    let body = json!({"name": REVIEW_TAG});
-                    self.send_json(Method::POST, &["tags"], &body).await?
-                }
-            };
-            let ids: Vec<_> = tags
-                .iter()
-                .chain([&review])
-                .map(|tag| json!({"id": tag.id}))
-                .collect();
-            let IgnoredAny = self.send_json(Method::PUT, &path, &ids.into()).await?;
-            Ok(())
-        };
-        marking.await.map_err(|failure| self.explain(failure))
+        let tags: Result<Vec<Tag>, _> = self.get(&["workflows", id.as_str(), "tags"], &[]).await;
+        let tags = tags.map_err(|failure| self.explain(failure))?;
+        let mut names: Vec<String> = tags.into_iter().map(|tag| tag.name).collect();
+        if names.iter().any(|name| name == REVIEW_TAG) {
+            return Ok(());
+        }
+        names.push(REVIEW_TAG.to_owned());
+        self.set_tags(id, &names).await
     }
 }
 

@@ -3,21 +3,14 @@
 use std::collections::HashMap;
 
 use mcp_core::tool::ToolError;
-use serde::Deserialize;
+use schemars::JsonSchema;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
-use super::{Api, Failure};
+use super::{Api, Failure, Page};
 use crate::id::Id;
-
-/// A page of `GET /workflows`.
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub(crate) struct Workflows {
-    pub(crate) data: Vec<WorkflowRow>,
-    #[serde(default)]
-    pub(crate) next_cursor: Option<String>,
-}
 
 /// A workflow in a list. n8n sends all of its nodes; they are skipped while reading.
 #[derive(Deserialize)]
@@ -117,15 +110,18 @@ pub(crate) struct CredentialRef {
     pub(crate) name: Option<String>,
 }
 
-/// The parts of a workflow that define it, byte for byte as n8n wrote them.
-///
-/// Pinned data, who owns it and its published copy are not among them.
-#[derive(Deserialize)]
+// The parts of a workflow that define it, byte for byte as n8n wrote them. Pinned data, who owns it
+// and its published copy are not among them. (A doc comment would be a part of a tool's schema.)
+#[derive(Deserialize, Serialize, JsonSchema)]
+#[schemars(inline)]
 pub(crate) struct Definition {
     pub(crate) name: String,
+    #[schemars(with = "Vec<Map<String, Value>>")]
     pub(crate) nodes: Box<RawValue>,
+    #[schemars(with = "Map<String, Value>")]
     pub(crate) connections: Box<RawValue>,
-    #[serde(default)]
+    #[schemars(with = "Option<Map<String, Value>>")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) settings: Option<Box<RawValue>>,
 }
 
@@ -181,24 +177,24 @@ impl Workflow {
 
 impl Api {
     /// One page of workflows.
-    pub(crate) async fn workflows(&self, filter: &Filter) -> Result<Workflows, ToolError> {
+    pub(crate) async fn workflows(&self, filter: &Filter) -> Result<Page<WorkflowRow>, ToolError> {
         let (limit, tags) = (filter.limit.to_string(), filter.tags.join(","));
-        let mut query = vec![("limit", limit.as_str()), ("excludePinnedData", "true")];
-        if !tags.is_empty() {
-            query.push(("tags", &tags));
-        }
-        if let Some(active) = filter.active {
-            query.push(("active", if active { "true" } else { "false" }));
-        }
-        if let Some(name) = &filter.name {
-            query.push(("name", name));
-        }
-        if let Some(project) = &filter.project {
-            query.push(("projectId", project.as_str()));
-        }
-        if let Some(cursor) = &filter.cursor {
-            query.push(("cursor", cursor));
-        }
+        let active = filter
+            .active
+            .map(|active| if active { "true" } else { "false" });
+        let query = [
+            ("limit", Some(limit.as_str())),
+            ("excludePinnedData", Some("true")),
+            ("tags", Some(tags.as_str()).filter(|tags| !tags.is_empty())),
+            ("active", active),
+            ("name", filter.name.as_deref()),
+            ("projectId", filter.project.as_ref().map(Id::as_str)),
+            ("cursor", filter.cursor.as_deref()),
+        ];
+        let query = query.into_iter();
+        let query: Vec<_> = query
+            .filter_map(|(name, value)| Some((name, value?)))
+            .collect();
         let page = self.get(&["workflows"], &query).await;
         page.map_err(|failure| {
             if filter.cursor.is_some() && failure.is_bad_request() {
@@ -220,25 +216,37 @@ impl Api {
         Ok(workflow)
     }
 
-    /// A workflow, typed and as it is.
-    pub(crate) async fn workflow_with_definition(
+    /// A workflow, typed and in another form: its definition, or all that n8n says of it.
+    pub(crate) async fn workflow_as<T: DeserializeOwned>(
         &self,
         id: &Id,
-    ) -> Result<(Workflow, Definition), ToolError> {
+    ) -> Result<(Workflow, T), ToolError> {
         let raw: Result<Box<RawValue>, Failure> = self.get(&["workflows", id.as_str()], &[]).await;
         let raw = raw.map_err(|failure| self.explain_workflow(failure, id))?;
-        let read = || -> serde_json::Result<(Workflow, Definition)> {
-            Ok((
-                serde_json::from_str(raw.get())?,
-                serde_json::from_str(raw.get())?,
-            ))
+        let read = || -> serde_json::Result<(Workflow, T)> {
+            let workflow = serde_json::from_str(raw.get())?;
+            Ok((workflow, serde_json::from_str(raw.get())?))
         };
-        let (workflow, definition) = read().map_err(|error| {
+        let (workflow, other) = read().map_err(|error| {
             ToolError::upstream("n8n described the workflow in a way that is not understood.")
                 .caused_by(error)
         })?;
         self.admit(&workflow, id)?;
-        Ok((workflow, definition))
+        Ok((workflow, other))
+    }
+
+    /// The active workflows with this tag, whole; not more than `limit`.
+    pub(crate) async fn tagged(&self, tag: &str, limit: usize) -> Result<Vec<Workflow>, ToolError> {
+        let limit = limit.to_string();
+        let query = [
+            ("tags", tag),
+            ("active", "true"),
+            ("limit", &limit),
+            ("excludePinnedData", "true"),
+        ];
+        let page: Result<Page<Workflow>, _> = self.get(&["workflows"], &query).await;
+        page.map(|page| page.data)
+            .map_err(|failure| self.explain(failure))
     }
 
     fn explain_workflow(&self, failure: Failure, id: &Id) -> ToolError {

@@ -30,14 +30,6 @@ struct TagRow {
     name: String,
 }
 
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct TagPage {
-    data: Vec<TagRow>,
-    #[serde(default)]
-    next_cursor: Option<String>,
-}
-
 impl Api {
     /// Makes a workflow; also the names of what n8n did not take.
     pub(crate) async fn create_workflow(
@@ -130,7 +122,7 @@ impl Api {
     /// Gives a workflow these tags and no others; makes those that there are not yet.
     pub(crate) async fn set_tags(&self, id: &Id, names: &[String]) -> Result<(), ToolError> {
         let setting = async {
-            let known = self.all_tags().await?;
+            let (known, _) = self.all::<TagRow>(&["tags"], TAG_PAGES).await?;
             let mut ids = Vec::new();
             for name in names {
                 let found = known.iter().find(|tag| tag.name == *name);
@@ -149,23 +141,6 @@ impl Api {
             Ok(())
         };
         setting.await.map_err(|failure| self.explain_write(failure))
-    }
-
-    async fn all_tags(&self) -> Result<Vec<TagRow>, Failure> {
-        let (mut all, mut cursor) = (Vec::new(), None::<String>);
-        for _ in 0..TAG_PAGES {
-            let mut query = vec![("limit", "250")];
-            if let Some(cursor) = &cursor {
-                query.push(("cursor", cursor));
-            }
-            let page: TagPage = self.get(&["tags"], &query).await?;
-            all.extend(page.data);
-            match page.next_cursor {
-                Some(next) => cursor = Some(next),
-                None => break,
-            }
-        }
-        Ok(all)
     }
 
     fn explain_write(&self, failure: Failure) -> ToolError {

@@ -10,7 +10,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use tokio::sync::SetOnce;
 
-use crate::api::{Api, Execution, ExecutionFilter, Failure, Listing};
+use crate::api::{Api, Execution, ExecutionFilter, Failure};
 use crate::id::Id;
 
 /// Executions that are looked at in each listing: (per page, pages). The second try is for
@@ -19,9 +19,12 @@ const TRIES: [(u32, usize); 2] = [(20, 50), (1, 200)];
 /// The same, where it is not known where the new ones begin.
 const BLIND_TRIES: [(u32, usize); 2] = [(20, 5), (1, 20)];
 
-/// The order of lists for a run that may be under way, and for one that has replied.
-pub(super) const RUNNING_FIRST: [Listing; 2] = [Listing::Running, Listing::EndedOrWaiting];
-pub(super) const ENDED_FIRST: [Listing; 2] = [Listing::EndedOrWaiting, Listing::Running];
+/// The statuses by which lists are asked for, of a run that may be under way and of one that has
+/// replied: without a status n8n leaves out those that run.
+pub(super) const RUNNING_FIRST: Statuses = [Some("running"), None];
+pub(super) const ENDED_FIRST: Statuses = [None, Some("running")];
+
+type Statuses = [Option<&'static str>; 2];
 
 /// Everything that one run is found by, whoever else is still there.
 pub(super) struct Search {
@@ -44,7 +47,7 @@ pub(super) async fn newest(api: &Api, workflow: Option<&Id>) -> Result<u64, Fail
         limit: 1,
         ..ExecutionFilter::default()
     };
-    let page = api.execution_page(&filter).await?;
+    let page = api.executions::<Execution>(&filter).await?;
     Ok(page
         .data
         .first()
@@ -70,9 +73,9 @@ impl Search {
     }
 
     /// The execution that holds the request id, with its data.
-    pub(super) async fn find(&self, listings: [Listing; 2]) -> Result<Option<Execution>, Failure> {
-        for listing in listings {
-            if let Some(found) = self.find_in(listing).await? {
+    pub(super) async fn find(&self, lists: Statuses) -> Result<Option<Execution>, Failure> {
+        for status in lists {
+            if let Some(found) = self.find_in(status).await? {
                 self.remember(&found.id);
                 return Ok(Some(found));
             }
@@ -91,14 +94,14 @@ impl Search {
             return None;
         }
         let mut new = Vec::new();
-        for status in [Some("running"), None] {
+        for status in RUNNING_FIRST {
             let filter = ExecutionFilter {
                 workflow: Some(self.workflow.clone()),
                 status,
                 limit: 2,
                 ..ExecutionFilter::default()
             };
-            let page = self.api.execution_page(&filter).await.ok()?;
+            let page = self.api.executions::<Execution>(&filter).await.ok()?;
             let ids = page.data.into_iter().map(|row| row.id);
             new.extend(ids.filter(|id| self.is_after(id)));
         }
@@ -107,14 +110,14 @@ impl Search {
         Some(only)
     }
 
-    async fn find_in(&self, listing: Listing) -> Result<Option<Execution>, Failure> {
+    async fn find_in(&self, status: Option<&'static str>) -> Result<Option<Execution>, Failure> {
         let tries = if self.after.is_some() {
             TRIES
         } else {
             BLIND_TRIES
         };
         for (limit, pages) in tries {
-            match self.walk(listing, limit, pages).await {
+            match self.walk(status, limit, pages).await {
                 Err(Failure::TooLarge(_)) => {}
                 found => return found,
             }
@@ -124,7 +127,7 @@ impl Search {
 
     async fn walk(
         &self,
-        listing: Listing,
+        status: Option<&'static str>,
         limit: u32,
         pages: usize,
     ) -> Result<Option<Execution>, Failure> {
@@ -132,12 +135,15 @@ impl Search {
         struct Row {
             id: Id,
         }
-        let mut cursor = None;
+        let mut filter = ExecutionFilter {
+            workflow: Some(self.workflow.clone()),
+            status,
+            with_data: true,
+            limit,
+            ..ExecutionFilter::default()
+        };
         for _ in 0..pages {
-            let page = self
-                .api
-                .executions(&self.workflow, listing, limit, cursor.as_deref())
-                .await?;
+            let page = self.api.executions::<Box<RawValue>>(&filter).await?;
             if let Some(row) = ours(&page.data, &self.request_id) {
                 return serde_json::from_str(row.get())
                     .map(Some)
@@ -147,7 +153,7 @@ impl Search {
                 let row = serde_json::from_str::<Row>(row.get());
                 row.is_ok_and(|row| self.is_after(&row.id))
             });
-            cursor = match page.next_cursor {
+            filter.cursor = match page.next_cursor {
                 Some(next) if all_new => Some(next),
                 _ => break,
             };

@@ -152,8 +152,8 @@ impl<'a> ExecutionWatch<'a> {
             if !replied {
                 give_up = Instant::now().max(self.deadline.bound()) + self.show_up_timeout;
             }
-            let listings = if replied { ENDED_FIRST } else { RUNNING_FIRST };
-            match self.search.find(listings).await {
+            let lists = if replied { ENDED_FIRST } else { RUNNING_FIRST };
+            match self.search.find(lists).await {
                 Ok(Some(execution)) => return Ok(Some(execution)),
                 Ok(None) if Instant::now() >= give_up => {
                     match self.search.scan(self.deadline.called_at).await {

@@ -2,10 +2,10 @@
 
 use mcp_core::tool::{Bounded, ToolError, ToolErrorKind};
 use schemars::JsonSchema;
+use serde::Serialize;
 use serde::de::DeserializeOwned;
-use serde::{Deserialize, Serialize};
 
-use crate::api::Failure;
+use crate::api::{Failure, Page};
 use crate::service::N8n;
 
 /// Page size of every list.
@@ -14,16 +14,6 @@ pub(super) type Limit = Bounded<1, 250>;
 const DEFAULT_LIMIT: u32 = 100;
 /// Longer than any cursor of n8n.
 const MAX_CURSOR: usize = 1_000;
-
-/// A page, as n8n returns it.
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub(super) struct Listed<T> {
-    #[serde(default = "Vec::new")]
-    pub(super) data: Vec<T>,
-    #[serde(default)]
-    pub(super) next_cursor: Option<String>,
-}
 
 /// What was deleted.
 #[derive(Serialize, JsonSchema)]
@@ -38,18 +28,24 @@ pub(super) async fn page<T: DeserializeOwned>(
     more: &[(&str, &str)],
     limit: Option<Limit>,
     cursor: Option<&str>,
-) -> Result<Listed<T>, ToolError> {
-    if cursor.is_some_and(|cursor| cursor.len() > MAX_CURSOR) {
-        return Err(ToolError::invalid_argument(
-            "`cursor` is longer than any cursor of n8n.",
-        ));
-    }
+) -> Result<Page<T>, ToolError> {
+    check_cursor(cursor)?;
     let limit = limit.map_or(DEFAULT_LIMIT, Bounded::get).to_string();
     let mut query = vec![("limit", limit.as_str())];
     query.extend(cursor.map(|cursor| ("cursor", cursor)));
     query.extend(more);
     let listed = n8n.api.get(path, &query).await;
     listed.map_err(|failure| refusal(n8n, failure, "n8n has no such thing."))
+}
+
+/// Refuses what n8n would not even read.
+pub(super) fn check_cursor(cursor: Option<&str>) -> Result<(), ToolError> {
+    match cursor {
+        Some(cursor) if cursor.len() > MAX_CURSOR => Err(ToolError::invalid_argument(
+            "`cursor` is longer than any cursor of n8n.",
+        )),
+        _ => Ok(()),
+    }
 }
 
 /// n8n's refusal: of the arguments in its own words, of what does not exist as `missing` says.

@@ -7,7 +7,8 @@ use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use super::answer::{Deleted, Limit, Listed, page, refusal};
+use super::answer::{Deleted, Limit, page, refusal};
+use crate::api::Page;
 use crate::id::Id;
 use crate::service::N8n;
 
@@ -62,7 +63,7 @@ impl Tool for ListUsers {
 
     async fn call(self, n8n: &N8n, _: &Call) -> Result<Users, ToolError> {
         let (role, cursor) = ([("includeRole", "true")], self.cursor.as_deref());
-        let listed: Listed<User> = page(n8n, &["users"], &role, self.limit, cursor).await?;
+        let listed: Page<User> = page(n8n, &["users"], &role, self.limit, cursor).await?;
         Ok(Users {
             users: listed.data,
             next_cursor: listed.next_cursor,

@@ -7,7 +7,8 @@ use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::answer::{Deleted, Limit, Listed, page, refusal};
+use super::answer::{Deleted, Limit, page, refusal};
+use crate::api::Page;
 use crate::id::Id;
 use crate::service::N8n;
 
@@ -61,7 +62,7 @@ impl Tool for ListVariables {
             .map(|id| ("projectId", id.as_str()));
         let project: Vec<_> = project.into_iter().collect();
         let cursor = self.cursor.as_deref();
-        let listed: Listed<Variable> =
+        let listed: Page<Variable> =
             page(n8n, &["variables"], &project, self.limit, cursor).await?;
         let hidden = |mut one: Variable| {
             let mut shown = json!({ one.key.clone(): one.value });
@@ -100,8 +101,7 @@ impl Tool for SetVariable {
     type Output = Set;
 
     async fn call(self, n8n: &N8n, _: &Call) -> Result<Set, ToolError> {
-        let listed: Listed<Variable> =
-            page(n8n, &["variables"], &[], Limit::new(250), None).await?;
+        let listed: Page<Variable> = page(n8n, &["variables"], &[], Limit::new(250), None).await?;
         let known = listed.data.into_iter().find(|one| one.key == self.key);
         let body = json!({"key": self.key, "value": self.value});
         let sent: Result<Value, _> = match &known {

@@ -16,9 +16,8 @@ mod validate;
 mod written;
 
 use mcp_core::tool::{ToolError, Toolset};
-use serde_json::{Map, Value};
 
-use crate::api::{Definition, Workflow};
+use crate::api::Workflow;
 use crate::id::Id;
 use crate::service::N8n;
 use crate::workflow::Draft;
@@ -49,29 +48,6 @@ pub(crate) fn lifecycle() -> Toolset<N8n> {
 
 /// A workflow and its definition, to work on.
 async fn load(n8n: &N8n, id: &Id) -> Result<(Workflow, Draft), ToolError> {
-    let (workflow, definition) = n8n.api.workflow_with_definition(id).await?;
-    let draft = draft(&definition)?;
-    Ok((workflow, draft))
-}
-
-fn draft(definition: &Definition) -> Result<Draft, ToolError> {
-    let read = || -> serde_json::Result<Map<String, Value>> {
-        let mut whole = Map::new();
-        whole.insert("name".into(), definition.name.clone().into());
-        whole.insert(
-            "nodes".into(),
-            serde_json::from_str(definition.nodes.get())?,
-        );
-        let connections = serde_json::from_str(definition.connections.get())?;
-        whole.insert("connections".into(), connections);
-        if let Some(settings) = &definition.settings {
-            whole.insert("settings".into(), serde_json::from_str(settings.get())?);
-        }
-        Ok(whole)
-    };
-    let whole = read().map_err(|error| {
-        ToolError::upstream("n8n described the workflow in a way that is not understood.")
-            .caused_by(error)
-    })?;
-    Draft::read(whole)
+    let (workflow, whole) = n8n.api.workflow_as(id).await?;
+    Ok((workflow, Draft::read(whole)?))
 }

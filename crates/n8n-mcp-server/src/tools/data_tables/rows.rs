@@ -7,9 +7,10 @@ use serde_json::{Map, Value};
 
 use super::MISSING;
 use super::filter::{Condition, all};
+use crate::api::Page;
 use crate::id::Id;
 use crate::service::N8n;
-use crate::tools::answer::{Limit, Listed, page};
+use crate::tools::answer::{Limit, page};
 
 /// The rows of a data table.
 #[derive(Deserialize, JsonSchema)]
@@ -48,7 +49,7 @@ impl Tool for GetDataTableRows {
         query.extend(filter.as_deref().map(|filter| ("filter", filter)));
         query.extend(self.sort_by.as_deref().map(|by| ("sortBy", by)));
         let cursor = self.cursor.as_deref();
-        let listed: Listed<Value> = page(n8n, &path, &query, self.limit, cursor)
+        let listed: Page<Value> = page(n8n, &path, &query, self.limit, cursor)
             .await
             .map_err(missing)?;
         let rows = listed.data.into_iter().map(|mut row| {

@@ -8,9 +8,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::MISSING;
+use crate::api::Page;
 use crate::id::Id;
 use crate::service::N8n;
-use crate::tools::answer::{Deleted, Limit, Listed, page, refusal};
+use crate::tools::answer::{Deleted, Limit, page, refusal};
 
 /// Lists the data tables of n8n with their columns.
 #[derive(Deserialize, JsonSchema)]
@@ -52,7 +53,7 @@ impl Tool for ListDataTables {
 
     async fn call(self, n8n: &N8n, _: &Call) -> Result<Tables, ToolError> {
         let cursor = self.cursor.as_deref();
-        let listed: Listed<Table> = page(n8n, &["data-tables"], &[], self.limit, cursor).await?;
+        let listed: Page<Table> = page(n8n, &["data-tables"], &[], self.limit, cursor).await?;
         Ok(Tables {
             data_tables: listed.data,
             next_cursor: listed.next_cursor,

@@ -60,7 +60,7 @@ pub(crate) struct Shown {
     #[serde(skip_serializing_if = "Option::is_none")]
     failed: Option<Failed>,
     /// Items were left out or shortened: ask for single nodes.
-    #[serde(skip_serializing_if = "is_false")]
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
     cut: bool,
 }
 
@@ -121,9 +121,4 @@ impl GetExecution {
         };
         self.items.map_or(default, Bounded::get)
     }
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde wants a reference")]
-fn is_false(value: &bool) -> bool {
-    !value
 }

@@ -7,14 +7,13 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::since;
-use crate::api::{Execution, ExecutionFilter, Failure};
+use crate::api::{self, Execution, ExecutionFilter, Failure};
 use crate::id::Id;
 use crate::run::RunStatus;
 use crate::service::N8n;
+use crate::tools::answer::check_cursor;
 
 const DEFAULT_LIMIT: u32 = 20;
-/// Longer than any cursor of n8n.
-const MAX_CURSOR: usize = 1_000;
 
 /// Lists executions, newest first, without their data.
 #[derive(Deserialize, JsonSchema)]
@@ -108,7 +107,7 @@ async fn page(
     n8n: &N8n,
     filter: &ExecutionFilter,
 ) -> Result<(Vec<Execution>, Option<String>), Failure> {
-    let asked = n8n.api.execution_page(filter).await;
+    let asked = n8n.api.executions(filter).await;
     let since = match (&asked, &filter.started_after) {
         (Err(failure), Some(since)) if is_about_time(failure) => since.clone(),
         _ => return asked.map(|page| (page.data, page.next_cursor)),
@@ -117,7 +116,7 @@ async fn page(
         started_after: None,
         ..filter.clone()
     };
-    let page = n8n.api.execution_page(&without).await?;
+    let page: api::Page<Execution> = n8n.api.executions(&without).await?;
     let all = page.data.len();
     // Both are UTC in RFC 3339, whose order is that of the alphabet; one that was not started yet is
     // as new as can be.
@@ -148,15 +147,7 @@ fn explain(n8n: &N8n, failure: Failure, filter: &ExecutionFilter) -> ToolError {
 
 impl ListExecutions {
     fn filter(self) -> Result<ExecutionFilter, ToolError> {
-        if self
-            .cursor
-            .as_ref()
-            .is_some_and(|cursor| cursor.len() > MAX_CURSOR)
-        {
-            return Err(ToolError::invalid_argument(
-                "`cursor` is longer than any cursor of n8n.",
-            ));
-        }
+        check_cursor(self.cursor.as_deref())?;
         let since = self.since.as_deref();
         Ok(ExecutionFilter {
             workflow: self.workflow_id,
@@ -167,6 +158,7 @@ impl ListExecutions {
                 .transpose()?,
             limit: self.limit.map_or(DEFAULT_LIMIT, Bounded::get),
             cursor: self.cursor,
+            ..ExecutionFilter::default()
         })
     }
 }

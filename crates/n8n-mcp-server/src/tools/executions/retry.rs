@@ -86,7 +86,7 @@ async fn newest(n8n: &N8n, failed: &Execution) -> Option<Execution> {
             limit: LOOK_AT,
             ..ExecutionFilter::default()
         };
-        let page = n8n.api.execution_page(&filter).await.ok()?;
+        let page = n8n.api.executions::<Execution>(&filter).await.ok()?;
         let repeats = |one: &Execution| one.repeats(&failed.id);
         if let Some(found) = page.data.into_iter().find(repeats) {
             return Some(found);

@@ -11,7 +11,7 @@ const MAX_TEXT: usize = 240;
 pub(super) struct Property {
     pub(super) name: String,
     pub(super) r#type: String,
-    #[serde(skip_serializing_if = "is_false")]
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub(super) required: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) default: Option<String>,
@@ -211,11 +211,6 @@ fn shortened(text: &str) -> String {
         0..=MAX_TEXT => text,
         _ => format!("{}…", &text[..text.floor_char_boundary(MAX_TEXT)]),
     }
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde wants a reference")]
-fn is_false(value: &bool) -> bool {
-    !value
 }
 
 #[cfg(test)]

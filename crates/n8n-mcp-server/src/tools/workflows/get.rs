@@ -3,7 +3,6 @@
 use mcp_core::tool::{Call, Effect, Tool, ToolError};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
 use crate::api::{Definition, Node, Workflow};
@@ -11,6 +10,7 @@ use crate::id::Id;
 use crate::service::N8n;
 use crate::trigger::{Access, Kind, Trigger, parameters_of, triggers};
 use crate::workflow::check::runs_code;
+use crate::workflow::{Connection, MAIN, connections};
 
 /// One workflow: its nodes, how they are connected, and how each trigger can be run.
 #[derive(Deserialize, JsonSchema)]
@@ -31,7 +31,7 @@ pub(crate) struct Details {
     #[serde(skip_serializing_if = "Option::is_none")]
     description: Option<String>,
     active: bool,
-    #[serde(skip_serializing_if = "is_false")]
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
     archived: bool,
     /// Of the definition, for the tools that change it.
     #[serde(skip_serializing_if = "String::is_empty")]
@@ -50,7 +50,7 @@ pub(crate) struct Details {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pinned: Vec<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    definition: Option<Whole>,
+    definition: Option<Definition>,
 }
 
 #[derive(Serialize, JsonSchema)]
@@ -58,9 +58,9 @@ struct NodeRow {
     name: String,
     r#type: String,
     /// Runs code or commands that are written in it.
-    #[serde(skip_serializing_if = "is_false")]
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
     runs_code: bool,
-    #[serde(skip_serializing_if = "is_false")]
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
     disabled: bool,
 }
 
@@ -83,18 +83,6 @@ struct TriggerRow {
     reason: Option<String>,
 }
 
-#[derive(Serialize, JsonSchema)]
-struct Whole {
-    name: String,
-    #[schemars(with = "Vec<Map<String, Value>>")]
-    nodes: Box<RawValue>,
-    #[schemars(with = "Map<String, Value>")]
-    connections: Box<RawValue>,
-    #[schemars(with = "Option<Map<String, Value>>")]
-    #[serde(skip_serializing_if = "Option::is_none")]
-    settings: Option<Box<RawValue>>,
-}
-
 impl Tool for GetWorkflow {
     const NAME: &'static str = "get_workflow";
     const EFFECT: Effect = Effect::ReadOnly;
@@ -104,22 +92,18 @@ impl Tool for GetWorkflow {
     async fn call(self, n8n: &N8n, _: &Call) -> Result<Details, ToolError> {
         let access = n8n.access()?;
         if self.full {
-            let (workflow, definition) =
-                n8n.api.workflow_with_definition(&self.workflow_id).await?;
-            let nodes = n8n.redactor.raw(definition.nodes);
-            let definition = Some(Whole::from(Definition {
-                nodes,
-                ..definition
-            }));
+            let (workflow, mut definition): (_, Definition) =
+                n8n.api.workflow_as(&self.workflow_id).await?;
+            definition.nodes = n8n.redactor.raw(definition.nodes);
             return Ok(Details {
-                definition,
+                definition: Some(definition),
                 ..about(&workflow, &access)
             });
         }
         let workflow = n8n.api.workflow(&self.workflow_id).await?;
         Ok(Details {
             nodes: workflow.nodes.iter().map(NodeRow::from).collect(),
-            connections: connections(&workflow.connections),
+            connections: lines(&workflow.connections),
             settings: Some(workflow.settings.clone()).filter(|settings| !settings.is_empty()),
             ..about(&workflow, &access)
         })
@@ -175,30 +159,21 @@ fn parameters(trigger: &Trigger<'_>) -> Option<Map<String, Value>> {
     }
 }
 
-/// `{"A": {"main": [[{"node": "B", "type": "main", "index": 0}]]}}` as `A -> B`.
-fn connections(all: &Map<String, Value>) -> Vec<String> {
-    let mut lines = Vec::new();
-    for (from, kinds) in all {
-        for (kind, outputs) in kinds.as_object().into_iter().flatten() {
-            for (output, targets) in outputs.as_array().into_iter().flatten().enumerate() {
-                for target in targets.as_array().into_iter().flatten() {
-                    let to = target.get("node").and_then(Value::as_str).unwrap_or("?");
-                    let output = if output == 0 {
-                        String::new()
-                    } else {
-                        format!("[{output}]")
-                    };
-                    let kind = if kind == "main" {
-                        "->".to_owned()
-                    } else {
-                        format!("-{kind}->")
-                    };
-                    lines.push(format!("{from}{output} {kind} {to}"));
-                }
-            }
-        }
-    }
-    lines
+/// Connections as `A -> B`; none where they cannot be read.
+fn lines(all: &Map<String, Value>) -> Vec<String> {
+    let line = |one: Connection| {
+        let output = match one.output {
+            0 => String::new(),
+            output => format!("[{output}]"),
+        };
+        let arrow = match one.kind.as_str() {
+            MAIN => "->".to_owned(),
+            kind => format!("-{kind}->"),
+        };
+        format!("{}{output} {arrow} {}", one.from, one.to)
+    };
+    let all = connections(all).unwrap_or_default();
+    all.into_iter().map(line).collect()
 }
 
 impl From<&Node> for NodeRow {
@@ -210,28 +185,6 @@ impl From<&Node> for NodeRow {
             disabled: node.disabled,
         }
     }
-}
-
-impl From<Definition> for Whole {
-    fn from(definition: Definition) -> Self {
-        let Definition {
-            name,
-            nodes,
-            connections,
-            settings,
-        } = definition;
-        Self {
-            name,
-            nodes,
-            connections,
-            settings,
-        }
-    }
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde wants a reference")]
-fn is_false(value: &bool) -> bool {
-    !value
 }
 
 #[cfg(test)]
@@ -246,7 +199,7 @@ mod tests {
             "IF": {"main": [[{"node": "A", "type": "main", "index": 0}], null, [{"node": "B"}]]},
             "Model": {"ai_languageModel": [[{"node": "Agent"}]]},
         });
-        let lines = connections(all.as_object().unwrap());
+        let lines = lines(all.as_object().unwrap());
         assert_eq!(
             lines,
             ["IF -> A", "IF[2] -> B", "Model -ai_languageModel-> Agent"]

@@ -65,24 +65,9 @@ pub(super) async fn credentials(n8n: &N8n, draft: &Draft) -> Option<Vec<Finding>
     struct Row {
         id: String,
     }
-    #[derive(Deserialize)]
-    #[serde(rename_all = "camelCase")]
-    struct Page {
-        data: Vec<Row>,
-        next_cursor: Option<String>,
-    }
-    let (mut ids, mut cursor) = (HashSet::new(), None::<String>);
-    for _ in 0..PAGES {
-        let mut query = vec![("limit", "250")];
-        query.extend(cursor.as_deref().map(|cursor| ("cursor", cursor)));
-        let page: Page = n8n.api.get(&["credentials"], &query).await.ok()?;
-        ids.extend(page.data.into_iter().map(|row| row.id));
-        cursor = page.next_cursor;
-        if cursor.is_none() {
-            break;
-        }
-    }
-    if cursor.is_some() {
+    let (rows, are_all) = n8n.api.all::<Row>(&["credentials"], PAGES).await.ok()?;
+    let ids: HashSet<String> = rows.into_iter().map(|row| row.id).collect();
+    if !are_all {
         return None;
     }
     let mut found = Vec::new();

@@ -7,12 +7,11 @@ use serde::{Deserialize, Serialize};
 use crate::api::{Filter, WorkflowRow};
 use crate::id::Id;
 use crate::service::N8n;
+use crate::tools::answer::check_cursor;
 
 const DEFAULT_LIMIT: u32 = 100;
 /// Pages of n8n that one call looks through.
 const MAX_PAGES: u32 = 4;
-/// Longer than any cursor of n8n.
-const MAX_CURSOR: usize = 1_000;
 
 /// Lists n8n workflows.
 #[derive(Deserialize, JsonSchema)]
@@ -92,15 +91,7 @@ impl ListWorkflows {
                 "`tags` holds {tag:?}: n8n cannot look for a tag that is blank or has a comma."
             )));
         }
-        if self
-            .cursor
-            .as_ref()
-            .is_some_and(|cursor| cursor.len() > MAX_CURSOR)
-        {
-            return Err(ToolError::invalid_argument(
-                "`cursor` is longer than any cursor of n8n.",
-            ));
-        }
+        check_cursor(self.cursor.as_deref())?;
         Ok(Filter {
             tags: self.tags,
             active: self.active,
