@@ -3,43 +3,41 @@
 mod execution;
 mod failure;
 mod guard;
-mod http;
 mod scope;
 mod workflow;
 mod write;
 
 use std::time::Duration;
 
-use mcp_core::tool::ToolError;
 use mcp_serve::Secret;
-use reqwest::header::HeaderValue;
-use reqwest::{Client, Method, Url};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
-use tokio::time::timeout;
+use upstream::http::{Client, Failure, Method, Profile, Request};
 
 use crate::policy::Policy;
 
 pub(crate) use execution::{Execution, ExecutionFilter, Status};
-pub(crate) use failure::Failure;
-pub(crate) use http::{client, read_capped, shown, under};
+pub(crate) use failure::N8nFailure;
 pub(crate) use workflow::{Definition, Filter, Node, Tag, Workflow, WorkflowRow};
 
-/// What one request may take. n8n answers in milliseconds; a busy one in a few seconds.
-const TIMEOUT: Duration = Duration::from_secs(10);
 /// What the probe may take: it only asks whether a call would be served.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(4);
-/// The largest answer that is read. A page of workflows or one large execution fits.
-const MAX_BODY: usize = 16 * 1024 * 1024;
+
+/// How n8n is asked, and how its failures are told.
+pub(crate) static N8N: Profile = Profile {
+    user_agent: concat!("n8n-mcp-server/", env!("CARGO_PKG_VERSION")),
+    // n8n answers in milliseconds; a busy one in a few seconds.
+    timeout: Duration::from_secs(10),
+    // A page of workflows or one large execution fits.
+    max_body: 16 * 1024 * 1024,
+    wording: failure::WORDING,
+};
 
 /// A client of one n8n.
 pub(crate) struct Api {
     http: Client,
-    base: Url,
     key: Secret,
-    /// The base without credentials, for messages.
-    address: String,
     /// Which workflows there are for us.
     pub(crate) policy: Policy,
 }
@@ -54,37 +52,32 @@ pub(crate) struct Page<T> {
 }
 
 impl Api {
-    pub(crate) fn new(base: Url, key: Secret, policy: Policy) -> anyhow::Result<Self> {
-        Ok(Self {
-            http: client(&base)?,
-            address: shown(&base),
-            base,
-            key,
-            policy,
-        })
+    pub(crate) fn new(http: Client, key: Secret, policy: Policy) -> Self {
+        Self { http, key, policy }
     }
 
     /// Asks for the smallest thing that needs the key.
-    pub(crate) async fn probe(&self) -> Result<(), ToolError> {
-        let request = self.get::<Page<WorkflowRow>>(&["workflows"], &[("limit", "1")]);
-        match timeout(PROBE_TIMEOUT, request).await {
-            Ok(Ok(_)) => Ok(()),
-            Ok(Err(failure)) => Err(self.explain(failure)),
-            Err(_) => Err(self.explain(Failure::Slow(PROBE_TIMEOUT))),
-        }
+    pub(crate) async fn probe(&self) -> Result<(), Failure> {
+        let request = self.request(Method::GET, &["workflows"]);
+        let request = request.query(&[("limit", "1")]).timeout(PROBE_TIMEOUT);
+        request.json::<Page<WorkflowRow>>().await.map(drop)
     }
 
-    /// The failure in words for the model, with the address for the operator.
-    pub(crate) fn explain(&self, failure: Failure) -> ToolError {
-        failure.explain(&self.address)
+    /// A request to a path of the API.
+    pub(crate) fn request(&self, method: Method, path: &[&str]) -> Request {
+        let path = ["api", "v1"].iter().chain(path).copied();
+        self.http
+            .request(method, path)
+            .required_credential("X-N8N-API-KEY", self.key.get())
     }
 
+    /// What is there.
     pub(crate) async fn get<T: DeserializeOwned>(
         &self,
         path: &[&str],
         query: &[(&str, &str)],
     ) -> Result<T, Failure> {
-        self.send(Method::GET, path, query).await
+        self.request(Method::GET, path).query(query).json().await
     }
 
     /// The rows of a list, and whether those are all: no more than so many pages are read.
@@ -107,67 +100,13 @@ impl Api {
         Ok((rows, false))
     }
 
-    pub(crate) async fn send<T: DeserializeOwned>(
-        &self,
-        method: Method,
-        path: &[&str],
-        query: &[(&str, &str)],
-    ) -> Result<T, Failure> {
-        self.exchange(method, path, query, None, TIMEOUT).await
-    }
-
     /// Sends `body` as JSON.
-    pub(crate) async fn send_json<T: DeserializeOwned>(
+    pub(crate) async fn send<T: DeserializeOwned>(
         &self,
         method: Method,
         path: &[&str],
         body: &Value,
     ) -> Result<T, Failure> {
-        self.exchange(method, path, &[], Some(body), TIMEOUT).await
-    }
-
-    /// The one request behind all others, within `limit`. An empty answer is `null`.
-    pub(crate) async fn exchange<T: DeserializeOwned>(
-        &self,
-        method: Method,
-        path: &[&str],
-        query: &[(&str, &str)],
-        body: Option<&Value>,
-        limit: Duration,
-    ) -> Result<T, Failure> {
-        let mut url = under(&self.base, ["api", "v1"].iter().chain(path));
-        if !query.is_empty() {
-            url.query_pairs_mut().extend_pairs(query);
-        }
-        let mut request = self
-            .http
-            .request(method.clone(), url)
-            .header("X-N8N-API-KEY", self.key()?);
-        if let Some(body) = body {
-            request = request.json(body);
-        }
-        let exchange = async {
-            let response = request.send().await.map_err(Failure::of_sending)?;
-            let (status, headers) = (response.status(), response.headers().clone());
-            let body = read_capped(response, MAX_BODY).await?;
-            Ok((status, headers, body))
-        };
-        let (status, headers, body) = timeout(limit, exchange)
-            .await
-            .map_err(|_| Failure::Slow(limit))??;
-        if status.is_success() {
-            let body = if body.is_empty() { b"null" } else { &body[..] };
-            serde_json::from_slice(body).map_err(Failure::Unreadable)
-        } else {
-            Err(Failure::refused(status, &headers, &body).to(&method, path))
-        }
-    }
-
-    fn key(&self) -> Result<HeaderValue, Failure> {
-        let key = self.key.get().map_err(Failure::KeyFile)?;
-        let mut key =
-            HeaderValue::try_from(key.ok_or(Failure::NoKey)?).map_err(|_| Failure::OddKey)?;
-        key.set_sensitive(true);
-        Ok(key)
+        self.request(method, path).body(body).json().await
     }
 }

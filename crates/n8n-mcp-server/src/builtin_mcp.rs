@@ -8,13 +8,13 @@ use std::time::Duration;
 use mcp_client::{CallToolResult, Client, ClientInfo, Endpoint, Error, Options};
 use mcp_core::tool::{ToolError, ToolErrorKind};
 use mcp_serve::Secret;
-use reqwest::Url;
 use serde::Deserialize;
 use serde_json::Value;
 use tokio::sync::{OnceCell, SetOnce};
 use tokio::time::{Instant, sleep};
+use upstream::http::{Url, join, shown};
+use upstream::text::first_line;
 
-use crate::api::{shown, under};
 use crate::id::Id;
 use crate::pending::Pending;
 use crate::production_url::{ACTIVATION_INTERVAL, ACTIVATION_TIMEOUT};
@@ -82,7 +82,7 @@ pub(crate) struct McpStart {
 impl BuiltinMcp {
     pub(crate) fn new(base: &Url, token: Secret) -> Self {
         Self {
-            url: under(base, ["mcp-server", "http"]),
+            url: join(base, ["mcp-server", "http"]),
             token,
             session: Mutex::new(None),
         }
@@ -288,7 +288,9 @@ fn outcome(result: &CallToolResult) -> Result<Id, String> {
             .unwrap_or_default(),
         None => &text,
     };
-    reply.execution_id.ok_or_else(|| first_line(reason))
+    reply
+        .execution_id
+        .ok_or_else(|| first_line(reason, MAX_REASON))
 }
 
 impl Session {
@@ -325,13 +327,4 @@ impl Session {
             sleep(ACTIVATION_INTERVAL).await;
         }
     }
-}
-
-fn first_line(text: &str) -> String {
-    text.lines()
-        .next()
-        .unwrap_or_default()
-        .chars()
-        .take(MAX_REASON)
-        .collect()
 }

@@ -12,7 +12,7 @@
 //! * `workflow` — pure: a workflow's definition, changed and checked.
 //! * `trace` — pure: what the nodes of an execution did, and why one failed.
 //! * `risk` — pure: what in a workflow deserves a second look.
-//! * `policy`, `redact` — what the operator lets through, and what is hidden in it.
+//! * `policy` — what the operator lets through.
 //! * `workflow_tools` — workflows that are tools of their own.
 //! * `tools`, `resources`, `prompts` — what the server offers.
 
@@ -24,12 +24,10 @@ mod pending;
 mod policy;
 mod production_url;
 mod prompts;
-mod redact;
 mod resources;
 mod risk;
 mod run;
 mod service;
-mod time;
 mod tools;
 mod trace;
 mod trigger;
@@ -77,7 +75,7 @@ impl Product for N8nServer {
 
 impl Service for N8n {
     async fn probe(&self) -> Result<(), ToolError> {
-        self.api.probe().await
+        Ok(self.api.probe().await?)
     }
 
     async fn run(self: Arc<Self>, server: Arc<Server>) {

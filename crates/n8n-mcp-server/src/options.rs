@@ -7,13 +7,13 @@ use anyhow::{Context as _, bail};
 use clap::builder::FalseyValueParser;
 use mcp_core::server::Changes;
 use mcp_serve::Secret;
-use reqwest::Url;
+use upstream::http::{Client, Url};
+use upstream::redact::Redactor;
 
-use crate::api::Api;
+use crate::api::{Api, N8N};
 use crate::builtin_mcp::BuiltinMcp;
 use crate::policy::{Policy, Rule};
 use crate::production_url::ProductionUrls;
-use crate::redact::Redactor;
 use crate::service::N8n;
 
 /// Options of `n8n-mcp-server`.
@@ -110,8 +110,8 @@ impl Options {
         );
         Ok(N8n {
             mcp: Arc::new(BuiltinMcp::new(&base, token)),
-            urls: ProductionUrls::new(urls, credentials)?,
-            api: Arc::new(Api::new(base, key, policy)?),
+            urls: ProductionUrls::new(Client::new(urls, &N8N)?, credentials),
+            api: Arc::new(Api::new(Client::new(base, &N8N)?, key, policy)),
             redactor: Redactor::new(!self.show_secrets),
             tool_tag: Some(self.tool_tag.trim().to_owned()).filter(|tag| !tag.is_empty()),
             changes: Changes::new(),

@@ -4,14 +4,13 @@ use std::time::Duration;
 
 use mcp_core::tool::{ToolError, ToolErrorKind};
 use mcp_serve::Secret;
-use reqwest::multipart::{Form, Part};
-use reqwest::{Client, Method, StatusCode, Url};
 use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{Instant, sleep};
+use upstream::http::multipart::{Form, Part};
+use upstream::http::{Client, Failure, Fault, Method, StatusCode};
 
-use crate::api::{Failure, client, read_capped, under};
 use crate::id::Id;
 use crate::pending::Pending;
 use crate::trigger::Way;
@@ -25,13 +24,10 @@ pub(crate) const ACTIVATION_TIMEOUT: Duration = Duration::from_secs(15);
 pub(crate) const ACTIVATION_INTERVAL: Duration = Duration::from_millis(200);
 /// The page of n8n in the place of a form that it does not know.
 const NO_FORM: &[u8] = b"Problem loading form";
-/// The largest reply that is read. It only counts where n8n keeps no execution.
-const MAX_REPLY: usize = 4 * 1024 * 1024;
 
 /// The production URLs of one n8n.
 pub(crate) struct ProductionUrls {
     http: Client,
-    base: Url,
     credentials: Secret,
 }
 
@@ -77,7 +73,7 @@ pub(crate) struct File {
 /// What came of a request that may have started a run.
 pub(crate) enum UrlAnswer {
     Reply(Reply),
-    /// Nothing within the time it was given. That is no failure: the run goes on.
+    /// Nothing that can be read within the time it was given. That is no failure: the run goes on.
     Late,
     /// The connection failed after the request was sent.
     Lost,
@@ -92,12 +88,8 @@ pub(crate) struct Reply {
 }
 
 impl ProductionUrls {
-    pub(crate) fn new(base: Url, credentials: Secret) -> anyhow::Result<Self> {
-        Ok(Self {
-            http: client(&base)?,
-            base,
-            credentials,
-        })
+    pub(crate) fn new(http: Client, credentials: Secret) -> Self {
+        Self { http, credentials }
     }
 
     /// The credentials of those URLs that ask for one.
@@ -120,12 +112,17 @@ impl ProductionUrls {
         request_id: String,
         within: Duration,
     ) -> Result<Pending<UrlAnswer>, ToolError> {
-        let credentials = self.credentials()?;
-        let (http, url) = (self.http.clone(), under(&self.base, &request.path));
+        let (http, credentials) = (self.http.clone(), self.credentials()?);
         Ok(Pending::spawn(async move {
-            let exchange = exchange(&http, url, &workflow, &request, &credentials, &request_id);
-            let replied = timeout(within, exchange).await;
-            settle(replied.unwrap_or(Err(Failure::Slow(within))))
+            let sent = exchange(
+                &http,
+                &workflow,
+                &request,
+                &credentials,
+                &request_id,
+                within,
+            );
+            settle(sent.await)
         }))
     }
 }
@@ -133,35 +130,29 @@ impl ProductionUrls {
 /// Sends until n8n knows the URL, which may take a moment. Nothing else is sent twice.
 async fn exchange(
     http: &Client,
-    mut url: Url,
     workflow: &Id,
     sent: &UrlRequest,
     credentials: &WebhookCredentials,
     request_id: &str,
+    within: Duration,
 ) -> Result<Reply, Failure> {
-    if !sent.query.is_empty() {
-        url.query_pairs_mut().extend_pairs(&sent.query);
-    }
     let known_by = Instant::now() + ACTIVATION_TIMEOUT;
     loop {
         let request = http
-            .request(sent.method.clone(), url.clone())
-            .header(REQUEST_ID, request_id);
-        let request = credentials.sign(request, sent.credential.as_deref());
+            .request(sent.method.clone(), &sent.path)
+            .query(&sent.query)
+            .with(|request| request.header(REQUEST_ID, request_id))
+            .with(|request| credentials.sign(request, sent.credential.as_deref()));
         let request = match &sent.body {
             None => request,
-            Some(Body::Json(body)) => request.json(body),
+            Some(Body::Json(body)) => request.body(body),
             Some(Body::Form(fields)) => {
-                request.multipart(form(fields).map_err(Failure::of_sending)?)
+                let form = form(fields).map_err(|error| http.failure(error))?;
+                request.with(|request| request.multipart(form))
             }
         };
-        let response = request.send().await.map_err(Failure::of_sending)?;
-        let status = response.status();
-        // A reply that is too large to read is a reply: the execution has the truth.
-        let body = match read_capped(response, MAX_REPLY).await {
-            Err(Failure::TooLarge(_)) => Vec::new(),
-            body => body?,
-        };
+        let response = request.timeout(within).send_for_any().await?;
+        let (status, body) = (response.status, response.body);
         let unregistered = is_unregistered(workflow, sent, status, &body);
         if !unregistered || Instant::now() >= known_by {
             return Ok(Reply {
@@ -175,7 +166,7 @@ async fn exchange(
 }
 
 /// The form as a browser sends it.
-fn form(fields: &[(String, FormValue)]) -> reqwest::Result<Form> {
+fn form(fields: &[(String, FormValue)]) -> Result<Form, Fault> {
     // What would end the name of a file, or its header: as browsers write it.
     let legal = |name: &str| {
         let name = name.replace('"', "%22");
@@ -240,13 +231,16 @@ fn settle(sent: Result<Reply, Failure>) -> Result<UrlAnswer, ToolError> {
              N8N_WEBHOOK_URL.",
         )),
         Ok(reply) => Ok(UrlAnswer::Reply(reply)),
-        Err(Failure::Unreachable(error)) => Err(ToolError::unavailable(
-            "n8n's webhooks cannot be reached; nothing was started. If they have an address of \
-             their own, set N8N_WEBHOOK_URL.",
-        )
-        .caused_by(error)),
-        Err(Failure::Slow(_)) => Ok(UrlAnswer::Late),
-        Err(_) => Ok(UrlAnswer::Lost),
+        Err(failure) => match failure.into_fault() {
+            Fault::Unreachable(error) => Err(ToolError::unavailable(
+                "n8n's webhooks cannot be reached; nothing was started. If they have an address of \
+                 their own, set N8N_WEBHOOK_URL.",
+            )
+            .caused_by(error)),
+            // One that is too large to read is a reply: the execution has the truth.
+            Fault::Timeout(_) | Fault::TooLarge(_) => Ok(UrlAnswer::Late),
+            _ => Ok(UrlAnswer::Lost),
+        },
     }
 }
 

@@ -1,25 +1,32 @@
 //! What can be looked at, and watched, without a call of a tool.
 //!
 //! A resource holds what the tool of the same subject answers: so it is selected, bounded, redacted
-//! and admitted in one place.
+//! and admitted in one place. n8n tells nobody what has changed, so what somebody has subscribed to
+//! is read again and again.
 
-mod watch;
+use std::collections::BTreeSet;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::time::Duration;
 
 use mcp_core::resource::{Contents, Resource, ResourceSet};
-use mcp_core::tool::{Call, Tool, ToolError};
+use mcp_core::tool::{Call, Tool as _, ToolError, ToolErrorKind};
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use serde::Deserialize;
+use upstream::poll::{self, Backoff, Subject};
+use upstream::resource::answer;
 
 use crate::api::ExecutionFilter;
+use crate::id::Id;
 use crate::service::N8n;
 use crate::tools::{GetExecution, GetWorkflow, ListWorkflows};
 
-pub(crate) use watch::watch;
-
 const JSON: &str = "application/json";
+const WORKFLOWS: &str = "n8n://workflows";
 /// The most values that are proposed.
 const MAX_VALUES: u32 = 100;
+/// Between two looks at what is watched.
+const LOOK_BACKOFF: Backoff =
+    Backoff::new(Duration::from_secs(1), Duration::from_secs(30)).with_factor(1.5);
 
 /// All resources, in the order in which they are listed.
 pub(crate) fn all() -> ResourceSet<N8n> {
@@ -34,13 +41,13 @@ pub(crate) fn all() -> ResourceSet<N8n> {
 struct Workflows {}
 
 impl Resource for Workflows {
-    const URI: &'static str = "n8n://workflows";
+    const URI: &'static str = WORKFLOWS;
     const NAME: &'static str = "workflows";
     const MIME_TYPE: &'static str = JSON;
     type Service = N8n;
 
     async fn read(self, n8n: &N8n, call: &Call) -> Result<Contents, ToolError> {
-        workflows(n8n, call).await.map(Contents::Text)
+        answer(ListWorkflows::first_page(), n8n, call).await
     }
 }
 
@@ -57,7 +64,7 @@ impl Resource for Workflow {
     type Service = N8n;
 
     async fn read(self, n8n: &N8n, call: &Call) -> Result<Contents, ToolError> {
-        workflow(n8n, &self.id, call).await.map(Contents::Text)
+        answer(GetWorkflow::summary(id(self.id)?), n8n, call).await
     }
 
     async fn complete(n8n: &N8n, _: &str, value: &str) -> Vec<String> {
@@ -78,7 +85,7 @@ impl Resource for Execution {
     type Service = N8n;
 
     async fn read(self, n8n: &N8n, call: &Call) -> Result<Contents, ToolError> {
-        execution(n8n, &self.id, call).await.map(Contents::Text)
+        answer(GetExecution::preview(id(self.id)?), n8n, call).await
     }
 
     async fn complete(n8n: &N8n, _: &str, value: &str) -> Vec<String> {
@@ -86,45 +93,17 @@ impl Resource for Execution {
     }
 }
 
-async fn workflows(n8n: &N8n, call: &Call) -> Result<String, ToolError> {
-    answer::<ListWorkflows>(json!({"limit": 250}), n8n, call).await
-}
-
-async fn workflow(n8n: &N8n, id: &str, call: &Call) -> Result<String, ToolError> {
-    answer::<GetWorkflow>(json!({ "workflow_id": id }), n8n, call).await
-}
-
-async fn execution(n8n: &N8n, id: &str, call: &Call) -> Result<String, ToolError> {
-    let arguments = json!({"execution_id": id, "view": "preview"});
-    answer::<GetExecution>(arguments, n8n, call).await
-}
-
-/// What the tool `T` answers to these arguments, as JSON.
-async fn answer<T>(arguments: Value, n8n: &N8n, call: &Call) -> Result<String, ToolError>
-where
-    T: Tool<Service = N8n, Output: Serialize>,
-{
-    // Only an id can be wrong here, and then there is nothing by that name.
-    let tool: T = serde_json::from_value(arguments)
-        .map_err(|error| ToolError::not_found(error.to_string()))?;
-    let answer = tool.call(n8n, call).await?;
-    serde_json::to_string(&answer)
-        .map_err(|error| ToolError::upstream("The answer cannot be written.").caused_by(error))
+/// What is no id names nothing.
+fn id(text: String) -> Result<Id, ToolError> {
+    Id::try_from(text).map_err(ToolError::not_found)
 }
 
 /// Ids of workflows that begin with `value`.
 pub(crate) async fn workflow_ids(n8n: &N8n, value: &str) -> Vec<String> {
-    #[derive(Default, Deserialize)]
-    struct Page {
-        workflows: Vec<Row>,
-    }
-    #[derive(Deserialize)]
-    struct Row {
-        id: String,
-    }
-    let listed = workflows(n8n, &Call::default()).await.unwrap_or_default();
-    let page: Page = serde_json::from_str(&listed).unwrap_or_default();
-    let ids = page.workflows.into_iter().map(|row| row.id);
+    let listed = ListWorkflows::first_page()
+        .call(n8n, &Call::default())
+        .await;
+    let ids = listed.into_iter().flat_map(|page| page.into_ids());
     ids.filter(|id| id.starts_with(value))
         .take(MAX_VALUES as usize)
         .collect()
@@ -149,4 +128,70 @@ pub(crate) async fn execution_ids(
         .into_iter()
         .map(|execution| execution.id.to_string());
     ids.filter(|id| id.starts_with(value)).collect()
+}
+
+/// Announces changes of what somebody has subscribed to, for as long as it is polled.
+pub(crate) async fn watch(n8n: &N8n) {
+    let is_ours = |uri: &str| {
+        let mut parts = uri
+            .strip_prefix("n8n://")
+            .into_iter()
+            .flat_map(|path| path.split('/'));
+        matches!(parts.next(), Some("workflows" | "executions"))
+    };
+    let key = |uri: &str| is_ours(uri).then(|| uri.to_owned());
+    let open = |uri: &String| WatchedResource {
+        n8n,
+        uri: uri.clone(),
+        seen: None,
+    };
+    poll::watch(&n8n.changes, key, open).await;
+}
+
+/// A resource that somebody has subscribed to.
+struct WatchedResource<'a> {
+    n8n: &'a N8n,
+    uri: String,
+    seen: Option<Seen>,
+}
+
+/// What was last seen of a resource.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Seen {
+    Nothing,
+    Content(u64),
+}
+
+impl WatchedResource<'_> {
+    async fn read(&self) -> Result<Contents, ToolError> {
+        let (n8n, call) = (self.n8n, Call::default());
+        let path = self.uri.trim_start_matches("n8n://");
+        match path.split_once('/') {
+            Some(("workflows", id)) => Workflow { id: id.to_owned() }.read(n8n, &call).await,
+            Some((_, id)) => Execution { id: id.to_owned() }.read(n8n, &call).await,
+            None => Workflows {}.read(n8n, &call).await,
+        }
+    }
+}
+
+impl Subject for WatchedResource<'_> {
+    async fn look(&mut self, watched: &BTreeSet<String>) -> Vec<String> {
+        let now = match self.read().await {
+            Ok(Contents::Text(content)) => {
+                let mut hasher = DefaultHasher::new();
+                content.hash(&mut hasher);
+                Seen::Content(hasher.finish())
+            }
+            Err(error) if error.kind() == ToolErrorKind::NotFound => Seen::Nothing,
+            // What cannot be read now is as it was until it can be.
+            Ok(_) | Err(_) => return Vec::new(),
+        };
+        let before = self.seen.replace(now);
+        let changed = before.is_some_and(|before| before != now);
+        watched.iter().filter(|_| changed).cloned().collect()
+    }
+
+    fn backoff(&self) -> Backoff {
+        LOOK_BACKOFF
+    }
 }

@@ -2,9 +2,9 @@
 
 use serde::Serialize;
 use serde_json::Value;
+use upstream::redact::Redactor;
 
 use crate::api::{Node, Workflow};
-use crate::redact::Redactor;
 use crate::trigger::{Kind, triggers};
 
 /// Something to look at.
@@ -68,7 +68,7 @@ pub(crate) fn risks(workflow: &Workflow) -> Vec<Risk> {
             add("puts its input into a query or command");
         }
         let mut parameters = Value::Object(node.parameters.clone());
-        if Redactor::new(true).value(&mut parameters) > 0 {
+        if Redactor::new(true).json(&mut parameters) > 0 {
             add("holds what looks like a secret outside of credentials");
         }
     }

@@ -97,7 +97,7 @@ pub(crate) async fn run(n8n: &N8n, request: RunRequest, call: &Call) -> Result<R
         run = &mut running => run?,
         () = call.cancelled() => return Err(stop(&watch.search, running).await),
     };
-    Ok(run.started_by(way, trigger).redacted(n8n.redactor))
+    Ok(run.started_by(way, trigger).redacted(&n8n.redactor))
 }
 
 impl RunPlan {

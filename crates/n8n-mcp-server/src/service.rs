@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use mcp_core::server::Changes;
 use mcp_core::tool::ToolError;
+use upstream::redact::Redactor;
 
 use crate::api::Api;
 use crate::builtin_mcp::BuiltinMcp;
 use crate::production_url::ProductionUrls;
-use crate::redact::Redactor;
 use crate::trigger::Access;
 
 /// One n8n: its API, its production URLs and its built-in MCP server.

@@ -9,4 +9,5 @@ mod show;
 pub(crate) use cause::Cause;
 pub(crate) use data::{ResultData, Trace};
 pub(crate) use failure::{Failed, failed};
+pub(crate) use items::{Limits, shortened};
 pub(crate) use show::{Detail, NodeRow, rows};

@@ -7,8 +7,8 @@ use std::collections::HashMap;
 
 use mcp_core::tool::{ToolError, ToolErrorKind};
 use mcp_serve::Secret;
-use reqwest::RequestBuilder;
 use serde::Deserialize;
+use upstream::http::RequestBuilder;
 
 use crate::api::Node;
 

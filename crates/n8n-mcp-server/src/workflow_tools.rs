@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use mcp_core::server::{Lists, Server};
 use mcp_core::tool::{Tool as _, ToolError};
-use tokio::time::sleep;
+use upstream::poll::Backoff;
 
 use crate::api::Workflow;
 use crate::service::N8n;
@@ -23,8 +23,9 @@ use call::WorkflowTool;
 use definition::{Offered, offered};
 use name::names;
 
-const SHORTEST_PAUSE: Duration = Duration::from_secs(2);
-const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+/// Between two looks at the workflows that are tools.
+const LOOK_BACKOFF: Backoff =
+    Backoff::new(Duration::from_secs(2), Duration::from_secs(30)).with_factor(1.5);
 /// More tools than this no client can use.
 const MAX_TOOLS: usize = 250;
 
@@ -36,7 +37,7 @@ pub(crate) async fn keep_up(n8n: &Arc<N8n>, server: &Server) {
         return;
     }
     let mut before = Vec::new();
-    let mut pause = SHORTEST_PAUSE;
+    let mut delays = LOOK_BACKOFF.delays();
     loop {
         match read(n8n, tag).await {
             Ok(tools) if tools != before => {
@@ -51,16 +52,15 @@ pub(crate) async fn keep_up(n8n: &Arc<N8n>, server: &Server) {
                     ..Lists::default()
                 });
                 before = tools;
-                pause = SHORTEST_PAUSE;
+                delays.reset();
             }
-            Ok(_) => pause = longer(pause),
+            Ok(_) => {}
             // The tools stay: calling one says what is wrong.
             Err(error) => {
                 tracing::debug!(%error, "the workflows that are tools cannot be read");
-                pause = longer(pause);
             }
         }
-        sleep(pause).await;
+        delays.sleep().await;
     }
 }
 
@@ -78,8 +78,4 @@ async fn read(n8n: &N8n, tag: &str) -> Result<Vec<Offered>, ToolError> {
         .collect();
     tools.sort_by(|a, b| a.workflow.as_str().cmp(b.workflow.as_str()));
     Ok(tools)
-}
-
-fn longer(pause: Duration) -> Duration {
-    (pause * 3 / 2).min(LONGEST_PAUSE)
 }

@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use mcp_core::tool::{ToolError, ToolErrorKind};
-use reqwest::Method;
 use serde::Deserialize;
 use serde::de::{DeserializeOwned, IgnoredAny};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
+use upstream::http::{Failure, Method};
 
-use super::{Api, Failure, Page};
+use super::{Api, N8nFailure as _, Page};
 use crate::id::Id;
 
 /// n8n's "until somebody resumes it".
@@ -111,8 +111,7 @@ impl Api {
         };
         match self.get(&["executions", id.as_str()], query).await {
             Ok(execution) => Ok(Some(execution)),
-            // The second is for ids that are not numbers.
-            Err(failure) if failure.is_missing() || failure.is_bad_request() => Ok(None),
+            Err(failure) if failure.is_no_execution() => Ok(None),
             Err(failure) => Err(failure),
         }
     }
@@ -148,28 +147,24 @@ impl Api {
     ) -> Result<Execution, Failure> {
         let path = ["executions", id.as_str(), "retry"];
         let body = json!({"loadWorkflow": with_current_workflow});
-        self.exchange(Method::POST, &path, &[], Some(&body), within)
-            .await
+        let request = self.request(Method::POST, &path).body(&body);
+        request.timeout(within).json().await
     }
 
     /// Deletes an execution; false if n8n does not have it.
     pub(crate) async fn delete_execution(&self, id: &Id) -> Result<bool, Failure> {
-        match self
-            .send(Method::DELETE, &["executions", id.as_str()], &[])
-            .await
-        {
+        let request = self.request(Method::DELETE, &["executions", id.as_str()]);
+        match request.json().await {
             Ok(IgnoredAny) => Ok(true),
-            Err(failure) if failure.is_missing() || failure.is_bad_request() => Ok(false),
+            Err(failure) if failure.is_no_execution() => Ok(false),
             Err(failure) => Err(failure),
         }
     }
 
     /// Stops an execution. One that has ended already is as good as stopped.
     pub(crate) async fn stop(&self, id: &Id) -> Result<(), ToolError> {
-        let stopped = self
-            .send(Method::POST, &["executions", id.as_str(), "stop"], &[])
-            .await;
-        match stopped {
+        let path = ["executions", id.as_str(), "stop"];
+        match self.request(Method::POST, &path).json().await {
             Ok(IgnoredAny) => Ok(()),
             // n8n 1: nor does its MCP server stop anything but what has run for five minutes.
             Err(failure) if failure.is_unknown_operation() => Err(ToolError::new(
@@ -177,9 +172,9 @@ impl Api {
                 "This n8n cannot stop executions through its API: stop it in n8n's editor \
                  (Executions), or update n8n.",
             )
-            .caused_by(self.explain(failure))),
+            .caused_by(ToolError::from(failure))),
             Err(failure) if failure.is_conflict() || failure.is_missing() => Ok(()),
-            Err(failure) => Err(self.explain(failure)),
+            Err(failure) => Err(failure.into()),
         }
     }
 }

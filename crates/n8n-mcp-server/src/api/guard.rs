@@ -79,8 +79,7 @@ impl Api {
         if !self.policy.requires_review() {
             return Ok(());
         }
-        let tags: Result<Vec<Tag>, _> = self.get(&["workflows", id.as_str(), "tags"], &[]).await;
-        let tags = tags.map_err(|failure| self.explain(failure))?;
+        let tags: Vec<Tag> = self.get(&["workflows", id.as_str(), "tags"], &[]).await?;
         let mut names: Vec<String> = tags.into_iter().map(|tag| tag.name).collect();
         if names.iter().any(|name| name == REVIEW_TAG) {
             return Ok(());

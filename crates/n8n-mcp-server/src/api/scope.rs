@@ -1,6 +1,6 @@
 //! Which scope of an API key a request needs: n8n itself says only "Forbidden".
 
-use reqwest::Method;
+use upstream::http::Method;
 
 /// The scope in n8n's words, for example `workflow:read`; `None` where it is not known.
 pub(super) fn scope(method: &Method, path: &[&str]) -> Option<String> {

@@ -8,8 +8,9 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
+use upstream::http::{Failure, StatusCode};
 
-use super::{Api, Failure, Page};
+use super::{Api, N8nFailure as _, Page};
 use crate::id::Id;
 
 /// A workflow in a list. n8n sends all of its nodes; they are skipped while reading.
@@ -197,13 +198,13 @@ impl Api {
             .collect();
         let page = self.get(&["workflows"], &query).await;
         page.map_err(|failure| {
-            if filter.cursor.is_some() && failure.is_bad_request() {
+            if filter.cursor.is_some() && failure.status() == Some(StatusCode::BAD_REQUEST) {
                 ToolError::invalid_argument(
                     "`cursor` is not one that n8n handed out. Pass the `next_cursor` of the page \
                      before, or none for the first page.",
                 )
             } else {
-                self.explain(failure)
+                failure.into()
             }
         })
     }
@@ -211,7 +212,7 @@ impl Api {
     /// A workflow.
     pub(crate) async fn workflow(&self, id: &Id) -> Result<Workflow, ToolError> {
         let workflow = self.get(&["workflows", id.as_str()], &[]).await;
-        let workflow = workflow.map_err(|failure| self.explain_workflow(failure, id))?;
+        let workflow = workflow.map_err(|failure| explain(failure, id))?;
         self.admit(&workflow, id)?;
         Ok(workflow)
     }
@@ -222,7 +223,7 @@ impl Api {
         id: &Id,
     ) -> Result<(Workflow, T), ToolError> {
         let raw: Result<Box<RawValue>, Failure> = self.get(&["workflows", id.as_str()], &[]).await;
-        let raw = raw.map_err(|failure| self.explain_workflow(failure, id))?;
+        let raw = raw.map_err(|failure| explain(failure, id))?;
         let read = || -> serde_json::Result<(Workflow, T)> {
             let workflow = serde_json::from_str(raw.get())?;
             Ok((workflow, serde_json::from_str(raw.get())?))
@@ -244,18 +245,17 @@ impl Api {
             ("limit", &limit),
             ("excludePinnedData", "true"),
         ];
-        let page: Result<Page<Workflow>, _> = self.get(&["workflows"], &query).await;
-        page.map(|page| page.data)
-            .map_err(|failure| self.explain(failure))
+        let page: Page<Workflow> = self.get(&["workflows"], &query).await?;
+        Ok(page.data)
     }
+}
 
-    fn explain_workflow(&self, failure: Failure, id: &Id) -> ToolError {
-        if failure.is_missing() {
-            ToolError::not_found(format!(
-                "n8n has no workflow {id}. list_workflows shows those that it has."
-            ))
-        } else {
-            self.explain(failure)
-        }
+fn explain(failure: Failure, id: &Id) -> ToolError {
+    if failure.is_missing() {
+        ToolError::not_found(format!(
+            "n8n has no workflow {id}. list_workflows shows those that it has."
+        ))
+    } else {
+        failure.into()
     }
 }

@@ -4,18 +4,18 @@
 use std::time::Duration;
 
 use mcp_core::tool::{ToolError, ToolErrorKind};
-use reqwest::Method;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
+use upstream::http::{Failure, Method, StatusCode};
 
-use super::{Api, Failure, Workflow};
+use super::{Api, N8nFailure as _, Workflow};
 use crate::id::Id;
 use crate::workflow::{Draft, TIERS};
 
 /// What a workflow's change may take: n8n activates anew what is active.
-const TIMEOUT: Duration = Duration::from_secs(20);
+const CHANGE_TIMEOUT: Duration = Duration::from_secs(20);
 /// How long n8n may be busy with a deactivation before it deletes: one that finds all of its workers
 /// busy waits for n8n's next look, every 15 s.
 const SETTLE: Duration = Duration::from_secs(20);
@@ -60,11 +60,11 @@ impl Api {
         let mut tiers = TIERS.into_iter().peekable();
         while let Some(tier) = tiers.next() {
             let (body, left_out) = draft.body(tier);
-            let sent = self.exchange(method.clone(), path, &[], Some(&body), TIMEOUT);
-            match sent.await {
+            let request = self.request(method.clone(), path).body(&body);
+            match request.timeout(CHANGE_TIMEOUT).json().await {
                 Ok(workflow) => return Ok((workflow, left_out)),
                 Err(failure) if knows_less(&failure) && tiers.peek().is_some() => {}
-                Err(failure) => return Err(self.explain_write(failure)),
+                Err(failure) => return Err(explain(failure)),
             }
         }
         Err(ToolError::upstream("n8n takes no workflow of this form."))
@@ -84,9 +84,12 @@ impl Api {
 
     async fn act(&self, id: &Id, action: &str) -> Result<Workflow, ToolError> {
         let path = ["workflows", id.as_str(), action];
-        let body = json!({});
-        let done = self.exchange(Method::POST, &path, &[], Some(&body), TIMEOUT);
-        done.await.map_err(|failure| self.explain_write(failure))
+        let request = self.request(Method::POST, &path).body(&json!({}));
+        request
+            .timeout(CHANGE_TIMEOUT)
+            .json()
+            .await
+            .map_err(explain)
     }
 
     /// Deletes a workflow that is not active.
@@ -95,11 +98,14 @@ impl Api {
         let mut has_failed = false;
         loop {
             let path = ["workflows", id.as_str()];
-            match self.send(Method::DELETE, &path, &[]).await {
+            match self.request(Method::DELETE, &path).json().await {
                 Ok(IgnoredAny) => return Ok(()),
                 Err(failure) if has_failed && failure.is_missing() => return Ok(()),
                 // What it still does with the workflow trips its own deletion.
-                Err(failure) if failure.is_internal() && Instant::now() < settled_by => {
+                Err(failure)
+                    if failure.status() == Some(StatusCode::INTERNAL_SERVER_ERROR)
+                        && Instant::now() < settled_by =>
+                {
                     has_failed = true;
                     sleep(PAUSE).await;
                 }
@@ -114,7 +120,7 @@ impl Api {
                          while.",
                     ));
                 }
-                Err(failure) => return Err(self.explain_write(failure)),
+                Err(failure) => return Err(explain(failure)),
             }
         }
     }
@@ -130,32 +136,32 @@ impl Api {
                     Some(tag) => tag.clone(),
                     None => {
                         let body = json!({ "name": name });
-                        self.send_json(Method::POST, &["tags"], &body).await?
+                        self.send(Method::POST, &["tags"], &body).await?
                     }
                 };
                 ids.push(json!({"id": tag.id}));
             }
             let path = ["workflows", id.as_str(), "tags"];
             let body = Value::Array(ids);
-            let IgnoredAny = self.send_json(Method::PUT, &path, &body).await?;
+            let IgnoredAny = self.send(Method::PUT, &path, &body).await?;
             Ok(())
         };
-        setting.await.map_err(|failure| self.explain_write(failure))
+        setting.await.map_err(explain)
     }
+}
 
-    fn explain_write(&self, failure: Failure) -> ToolError {
-        if let Some(complaint) = failure.complaint() {
-            return ToolError::invalid_argument(format!("n8n refuses this: {complaint}"));
-        }
-        if failure.is_conflict() {
-            return ToolError::new(
-                ToolErrorKind::Conflict,
-                "n8n refuses this: another active workflow has a webhook with the same method and \
-                 path, or the workflow is being changed right now.",
-            );
-        }
-        self.explain(failure)
+fn explain(failure: Failure) -> ToolError {
+    if let Some(complaint) = failure.complaint() {
+        return ToolError::invalid_argument(format!("n8n refuses this: {complaint}"));
     }
+    if failure.is_conflict() {
+        return ToolError::new(
+            ToolErrorKind::Conflict,
+            "n8n refuses this: another active workflow has a webhook with the same method and \
+             path, or the workflow is being changed right now.",
+        );
+    }
+    failure.into()
 }
 
 /// True if n8n refused a field that it does not know.

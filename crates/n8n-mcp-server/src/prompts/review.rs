@@ -5,6 +5,7 @@ use mcp_core::tool::{Call, Content, ToolError};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
+use upstream::redact::Redactor;
 
 use crate::api::Node;
 use crate::id::Id;
@@ -33,7 +34,7 @@ impl Prompt for ReviewWorkflow {
         let shown = |node: &Node| {
             let mut parameters = json!(node.parameters);
             // Whoever reviews must see what is there; secrets are named as a risk instead.
-            crate::redact::Redactor::new(true).value(&mut parameters);
+            Redactor::new(true).json(&mut parameters);
             json!({"name": node.name, "type": node.kind, "disabled": node.disabled, "parameters": parameters})
         };
         let nodes: Vec<_> = workflow.nodes.iter().map(shown).collect();

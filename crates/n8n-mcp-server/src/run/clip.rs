@@ -1,88 +1,50 @@
 //! Output that fits into a conversation.
 
+use serde_json::Value;
 use serde_json::value::{RawValue, to_raw_value};
-use serde_json::{Map, Value};
+use upstream::text::fitting;
+
+use crate::trace::{Limits, shortened};
 
 /// The most JSON that a run puts out, in bytes; about 8,000 tokens.
 const MAX_OUTPUT: usize = 32 * 1024;
 /// Ever stricter limits for one item that is too large: (bytes of a text, members of a list).
 const CUTS: [(usize, usize); 3] = [(2_000, 100), (500, 20), (100, 5)];
 
-/// One item as it is, several as an array; with a note where something had to be cut.
+/// One item as it is, several as an array, byte for byte; with a note where something had to be cut.
 pub(super) fn bounded(items: Vec<Box<RawValue>>) -> (Box<RawValue>, Option<String>) {
     let count = items.len();
     let size: usize = items.iter().map(|item| item.get().len() + 1).sum();
-    if size <= MAX_OUTPUT {
-        return (join(items), None);
+    let too_large = items.first().filter(|item| item.get().len() >= MAX_OUTPUT);
+    if let Some(item) = too_large {
+        let (cut, how) = match shorten(item) {
+            Some(cut) => (cut, " with long texts and lists shortened"),
+            None => (Box::default(), " is too large to show"),
+        };
+        let note = format!("Cut: the first of {count} items{how}, of {size} bytes in all.");
+        return (cut, Some(note));
     }
-    let mut room = MAX_OUTPUT;
-    let fitting = items.iter().take_while(|item| {
-        let needed = item.get().len() + 1;
-        let fits = needed <= room;
-        room = room.saturating_sub(needed);
-        fits
-    });
-    let kept = fitting.count();
-    if kept > 0 {
-        let first = array(items.into_iter().take(kept));
-        return (
-            first,
-            Some(format!(
-                "Cut: {kept} of {count} items, of {size} bytes in all."
-            )),
-        );
+    let mut kept = fitting(items, MAX_OUTPUT).rows;
+    if count == 1 {
+        return (kept.pop().unwrap_or_default(), None);
     }
-    let cut = items.first().and_then(|item| shorten(item));
-    let note = format!(
-        "Cut: the first of {count} items{}, of {size} bytes in all.",
-        if cut.is_some() {
-            " with long texts and lists shortened"
-        } else {
-            " is too large to show"
-        }
-    );
-    (cut.unwrap_or_default(), Some(note))
-}
-
-fn join(mut items: Vec<Box<RawValue>>) -> Box<RawValue> {
-    if items.len() == 1 {
-        return items.pop().unwrap_or_default();
-    }
-    array(items.into_iter())
-}
-
-/// The items stay as they are, byte for byte.
-fn array(items: impl Iterator<Item = Box<RawValue>>) -> Box<RawValue> {
-    to_raw_value(&items.collect::<Vec<_>>()).unwrap_or_default()
+    let shown = kept.len();
+    let note = format!("Cut: {shown} of {count} items, of {size} bytes in all.");
+    let output = to_raw_value(&kept).unwrap_or_default();
+    (output, (shown < count).then_some(note))
 }
 
 fn shorten(item: &RawValue) -> Option<Box<RawValue>> {
     let value: Value = serde_json::from_str(item.get()).ok()?;
-    let mut tries = CUTS
-        .iter()
-        .map(|&(text, list)| to_raw_value(&cut(&value, text, list)));
+    let mut tries = CUTS.iter().map(|&(text, list)| {
+        let limits = Limits {
+            text,
+            list,
+            members: list,
+        };
+        to_raw_value(&shortened(&value, limits, &mut false))
+    });
     tries.find_map(|raw| raw.ok().filter(|raw| raw.get().len() <= MAX_OUTPUT))
-}
-
-fn cut(value: &Value, text: usize, list: usize) -> Value {
-    match value {
-        Value::String(long) if long.len() > text => {
-            let end = long.floor_char_boundary(text);
-            format!("{}… ({} bytes)", &long[..end], long.len()).into()
-        }
-        Value::Array(all) => all
-            .iter()
-            .take(list)
-            .map(|one| cut(one, text, list))
-            .collect(),
-        Value::Object(all) => {
-            let kept = all.iter().take(list);
-            kept.map(|(key, one)| (key.clone(), cut(one, text, list)))
-                .collect::<Map<_, _>>()
-                .into()
-        }
-        other => other.clone(),
-    }
 }
 
 #[cfg(test)]

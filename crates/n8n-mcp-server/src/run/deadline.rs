@@ -1,10 +1,11 @@
 //! How long a run is followed: for the caller's bound, or as a task.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use mcp_core::tool::Call;
 use tokio::time::Instant;
+use upstream::time::Timestamp;
 
 /// How long a task follows its execution: less than the hour that tasks are kept, because a task
 /// that expires is given up, and with it the execution.
@@ -22,7 +23,7 @@ pub(super) struct Deadline<'a> {
     call: &'a Call,
     begun: Instant,
     /// The same by the clock.
-    pub(super) called_at: SystemTime,
+    pub(super) called_at: Timestamp,
     wait: Duration,
     /// The call goes on as a task: then the bound is [`TASK_WAIT`].
     is_task: AtomicBool,
@@ -34,7 +35,7 @@ impl<'a> Deadline<'a> {
         Self {
             call,
             begun: Instant::now(),
-            called_at: SystemTime::now(),
+            called_at: Timestamp::now(),
             wait,
             is_task: AtomicBool::new(false),
         }

@@ -3,12 +3,12 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::value::RawValue;
+use upstream::redact::Redactor;
 
 use super::clip::bounded;
 use crate::api::{Execution, Status};
 use crate::id::Id;
 use crate::production_url::Reply;
-use crate::redact::Redactor;
 use crate::trace::ResultData;
 use crate::trigger::Way;
 
@@ -129,10 +129,10 @@ impl Run {
     }
 
     /// The same with its secrets hidden.
-    pub(crate) fn redacted(mut self, redactor: Redactor) -> Self {
-        self.output = self.output.map(|output| redactor.raw(output));
+    pub(crate) fn redacted(mut self, redactor: &Redactor) -> Self {
+        self.output = self.output.map(|output| redactor.raw_json(output));
         if let Some(error) = &mut self.error {
-            error.message = redactor.text(&error.message).into_owned();
+            error.message = redactor.text(&error.message);
         }
         self
     }

@@ -1,16 +1,17 @@
 //! Finding the execution that no list has: n8n 1 lists none that waits. It is looked for by its
 //! number.
 
-use std::time::SystemTime;
+use std::time::Duration;
 
 use futures_util::future::join_all;
 use serde_json::value::RawValue;
+use upstream::http::Failure;
+use upstream::time::{Timestamp, before, timestamp};
 
 use super::search::{Search, newest};
-use crate::api::{Execution, Failure};
+use crate::api::{Execution, N8nFailure as _};
 use crate::id::Id;
 use crate::production_url::REQUEST_ID;
-use crate::time::rfc3339;
 
 /// Numbers that are asked for at the same time.
 const CONCURRENT_LOOKUPS: u64 = 10;
@@ -19,8 +20,8 @@ const CONCURRENT_LOOKUPS: u64 = 10;
 const MAX_ABOVE: u64 = 300;
 /// How far below it, on an n8n that is busy.
 const MAX_BELOW: u64 = 400;
-/// Seconds by which n8n's clock may be off.
-const CLOCK_SKEW: u64 = 120;
+/// How far n8n's clock may be off.
+const CLOCK_SKEW: Duration = Duration::from_secs(120);
 
 /// What is there under the numbers.
 pub(super) enum Scanned {
@@ -33,14 +34,14 @@ pub(super) enum Scanned {
 
 impl Search {
     /// Looks by number, from the newest downwards, for one that has begun since `begun`.
-    pub(super) async fn scan(&self, begun: SystemTime) -> Scanned {
+    pub(super) async fn scan(&self, begun: Timestamp) -> Scanned {
         let after = self.after.unwrap_or(0);
         let Ok(newest) = newest(&self.api, None).await else {
             return Scanned::Unclear;
         };
         let newest = newest.max(after);
         let mut scanned = Scanned::Nothing;
-        let too_old = rfc3339(begun, CLOCK_SKEW);
+        let too_old = before(begun, CLOCK_SKEW);
         let mut above = newest + MAX_ABOVE;
         let lowest = newest.saturating_sub(MAX_BELOW).max(after);
         while above > lowest {
@@ -61,8 +62,8 @@ impl Search {
                 }
             }
             let is_old = |seen: &Execution| {
-                let started = seen.started_at.as_deref();
-                started.is_some_and(|started| started < too_old.as_str())
+                let started = seen.started_at.as_deref().and_then(timestamp);
+                started.is_some_and(|started| started < too_old)
             };
             if seen.iter().any(is_old) {
                 break;

@@ -9,8 +9,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use tokio::sync::SetOnce;
+use upstream::http::{Failure, Fault};
 
-use crate::api::{Api, Execution, ExecutionFilter, Failure};
+use crate::api::{Api, Execution, ExecutionFilter};
 use crate::id::Id;
 
 /// Executions that are looked at in each listing: (per page, pages). The second try is for
@@ -118,7 +119,7 @@ impl Search {
         };
         for (limit, pages) in tries {
             match self.walk(status, limit, pages).await {
-                Err(Failure::TooLarge(_)) => {}
+                Err(failure) if matches!(failure.fault(), Fault::TooLarge(_)) => {}
                 found => return found,
             }
         }
@@ -145,9 +146,7 @@ impl Search {
         for _ in 0..pages {
             let page = self.api.executions::<Box<RawValue>>(&filter).await?;
             if let Some(row) = ours(&page.data, &self.request_id) {
-                return serde_json::from_str(row.get())
-                    .map(Some)
-                    .map_err(Failure::Unreadable);
+                return Ok(serde_json::from_str(row.get()).ok());
             }
             let all_new = page.data.iter().all(|row| {
                 let row = serde_json::from_str::<Row>(row.get());

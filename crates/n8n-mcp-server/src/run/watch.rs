@@ -6,12 +6,13 @@ use std::time::Duration;
 
 use mcp_core::tool::{ToolError, ToolErrorKind};
 use tokio::time::{Instant, sleep};
+use upstream::http::Failure;
 
 use super::deadline::{Deadline, FIRST_POLL_INTERVAL, SHOW_UP_TIMEOUT};
 use super::outcome::Run;
 use super::scan_by_id::Scanned;
 use super::search::{ENDED_FIRST, RUNNING_FIRST, Search};
-use crate::api::{Execution, Failure};
+use crate::api::Execution;
 use crate::builtin_mcp::McpStart;
 use crate::id::Id;
 use crate::pending::Pending;
@@ -259,7 +260,7 @@ impl<'a> ExecutionWatch<'a> {
                 Ok(Some(now)) => now,
                 Ok(None) => return None,
                 Err(failure) => {
-                    let text = self.n8n.api.explain(failure).to_string();
+                    let text = ToolError::from(failure).to_string();
                     let run = Run::from_execution(execution);
                     return Some(run.noting(format!("Its output is missing: {text}")));
                 }
@@ -276,12 +277,12 @@ impl<'a> ExecutionWatch<'a> {
     }
 
     fn unfollowed(&self, id: &Id, failure: Failure) -> Run {
-        let text = self.n8n.api.explain(failure).to_string();
+        let text = ToolError::from(failure).to_string();
         Run::running(Some(id)).noting(format!("It was running when last seen. {text}"))
     }
 
     fn lost(&self, failure: Failure) -> ToolError {
-        let cause = self.n8n.api.explain(failure);
+        let cause = ToolError::from(failure);
         ToolError::new(
             ToolErrorKind::Unavailable,
             format!(

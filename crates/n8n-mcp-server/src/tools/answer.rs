@@ -4,8 +4,9 @@ use mcp_core::tool::{Bounded, ToolError, ToolErrorKind};
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use upstream::http::Failure;
 
-use crate::api::{Failure, Page};
+use crate::api::{N8nFailure as _, Page};
 use crate::service::N8n;
 
 /// Page size of every list.
@@ -35,7 +36,7 @@ pub(super) async fn page<T: DeserializeOwned>(
     query.extend(cursor.map(|cursor| ("cursor", cursor)));
     query.extend(more);
     let listed = n8n.api.get(path, &query).await;
-    listed.map_err(|failure| refusal(n8n, failure, "n8n has no such thing."))
+    listed.map_err(|failure| refusal(failure, "n8n has no such thing."))
 }
 
 /// Refuses what n8n would not even read.
@@ -49,12 +50,12 @@ pub(super) fn check_cursor(cursor: Option<&str>) -> Result<(), ToolError> {
 }
 
 /// n8n's refusal: of the arguments in its own words, of what does not exist as `missing` says.
-pub(super) fn refusal(n8n: &N8n, failure: Failure, missing: &str) -> ToolError {
+pub(super) fn refusal(failure: Failure, missing: &str) -> ToolError {
     if let Some(complaint) = failure.complaint() {
         return ToolError::invalid_argument(format!("n8n does not accept this: {complaint}"));
     }
     if failure.is_unknown_operation() {
-        return n8n.api.explain(failure);
+        return failure.into();
     }
     if failure.is_missing() {
         return ToolError::not_found(missing);
@@ -65,5 +66,5 @@ pub(super) fn refusal(n8n: &N8n, failure: Failure, missing: &str) -> ToolError {
             "n8n has that already, or it is in use.",
         );
     }
-    n8n.api.explain(failure)
+    failure.into()
 }

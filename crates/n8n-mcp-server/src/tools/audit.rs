@@ -1,10 +1,12 @@
 //! The toolset `audit`.
 
+use std::time::Duration;
+
 use mcp_core::tool::{Bounded, Call, Effect, Tool, ToolError, Toolset};
-use reqwest::Method;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
+use upstream::http::Method;
 
 use super::answer::refusal;
 use crate::service::N8n;
@@ -12,7 +14,7 @@ use crate::service::N8n;
 /// Places that are named of one risk.
 const PLACES: usize = 20;
 /// An audit looks at every workflow.
-const WITHIN: std::time::Duration = std::time::Duration::from_secs(25);
+const AUDIT_TIMEOUT: Duration = Duration::from_secs(25);
 
 /// The tools.
 pub(crate) fn audit() -> Toolset<N8n> {
@@ -90,12 +92,12 @@ impl Tool for AuditN8n {
             options.insert("daysAbandonedWorkflow".into(), days.get().into());
         }
         let body = json!({"additionalOptions": options});
-        let answer = n8n
-            .api
-            .exchange(Method::POST, &["audit"], &[], Some(&body), WITHIN);
-        let answer: Value = answer
+        let request = n8n.api.request(Method::POST, &["audit"]).body(&body);
+        let answer: Value = request
+            .timeout(AUDIT_TIMEOUT)
+            .json()
             .await
-            .map_err(|failure| refusal(n8n, failure, "This n8n cannot audit itself."))?;
+            .map_err(|failure| refusal(failure, "This n8n cannot audit itself."))?;
         // An empty list where there is nothing to report.
         let reports = answer.as_object().into_iter().flat_map(Map::values);
         let reports = reports.filter_map(|report| Report::deserialize(report).ok());

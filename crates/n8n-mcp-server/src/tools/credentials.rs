@@ -2,11 +2,11 @@
 //! is created is not repeated.
 
 use mcp_core::tool::{Call, Effect, Tool, ToolError, Toolset};
-use reqwest::Method;
 use schemars::JsonSchema;
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
+use upstream::http::Method;
 
 use super::answer::{Deleted, Limit, page, refusal};
 use crate::id::Id;
@@ -92,7 +92,7 @@ impl Tool for GetCredentialSchema {
     async fn call(self, n8n: &N8n, _: &Call) -> Result<CredentialSchema, ToolError> {
         let path = ["credentials", "schema", self.r#type.as_str()];
         let schema = n8n.api.get(&path, &[]).await;
-        let schema = schema.map_err(|failure| refusal(n8n, failure, MISSING_TYPE))?;
+        let schema = schema.map_err(|failure| refusal(failure, MISSING_TYPE))?;
         Ok(CredentialSchema { schema })
     }
 }
@@ -123,11 +123,8 @@ impl Tool for CreateCredential {
         if let Some(project) = self.project_id {
             body["projectId"] = project.as_str().into();
         }
-        let created = n8n
-            .api
-            .send_json(Method::POST, &["credentials"], &body)
-            .await;
-        created.map_err(|failure| refusal(n8n, failure, MISSING_TYPE))
+        let created = n8n.api.send(Method::POST, &["credentials"], &body).await;
+        created.map_err(|failure| refusal(failure, MISSING_TYPE))
     }
 }
 
@@ -159,11 +156,11 @@ impl Tool for TestCredential {
             message: String,
         }
         let path = ["credentials", self.credential_id.as_str(), "test"];
-        let answer: Result<Answer, _> = n8n.api.send(Method::POST, &path, &[]).await;
-        let answer = answer.map_err(|failure| refusal(n8n, failure, MISSING))?;
+        let answer: Result<Answer, _> = n8n.api.request(Method::POST, &path).json().await;
+        let answer = answer.map_err(|failure| refusal(failure, MISSING))?;
         Ok(Tested {
             works: answer.status == "OK",
-            message: n8n.redactor.text(&answer.message).into_owned(),
+            message: n8n.redactor.text(&answer.message),
         })
     }
 }
@@ -190,9 +187,10 @@ impl Tool for DeleteCredential {
         call.confirm(&loss, &id, self.confirm.as_deref()).await?;
         let deleted = n8n
             .api
-            .send(Method::DELETE, &["credentials", &id], &[])
+            .request(Method::DELETE, &["credentials", &id])
+            .json()
             .await;
-        let IgnoredAny = deleted.map_err(|failure| refusal(n8n, failure, MISSING))?;
+        let IgnoredAny = deleted.map_err(|failure| refusal(failure, MISSING))?;
         Ok(Deleted { deleted: id })
     }
 }

@@ -6,7 +6,6 @@ mod explain;
 mod get;
 mod list;
 mod retry;
-mod since;
 mod stop;
 
 use mcp_core::tool::{ToolError, Toolset};
@@ -30,16 +29,13 @@ pub(crate) fn executions() -> Toolset<N8n> {
 
 /// An execution that is there and open.
 pub(crate) async fn find(n8n: &N8n, id: &Id, with_data: bool) -> Result<Execution, ToolError> {
-    let execution = match n8n.api.execution(id, with_data).await {
-        Ok(Some(execution)) => execution,
-        Ok(None) => {
-            return Err(ToolError::not_found(format!(
-                "n8n has no execution {id}. It may have been deleted, or the workflow does not \
-                 save its executions."
-            )));
-        }
-        Err(failure) => return Err(n8n.api.explain(failure)),
-    };
+    let found = n8n.api.execution(id, with_data).await?;
+    let execution = found.ok_or_else(|| {
+        ToolError::not_found(format!(
+            "n8n has no execution {id}. It may have been deleted, or the workflow does not save its \
+             executions."
+        ))
+    })?;
     n8n.api.admit_execution(&execution).await?;
     Ok(execution)
 }

@@ -10,6 +10,7 @@ mod types;
 use mcp_core::tool::{ToolError, ToolErrorKind, Toolset};
 use serde::Deserialize;
 use serde_json::Value;
+use upstream::text::first_line;
 
 use crate::service::N8n;
 
@@ -47,8 +48,7 @@ async fn ask(n8n: &N8n, tool: &str, arguments: &Value) -> Result<String, ToolErr
     };
     let text = result.text();
     if result.is_error {
-        let line = text.lines().next().unwrap_or_default();
-        let reason: String = line.chars().take(300).collect();
+        let reason = first_line(&text, 300);
         return Err(ToolError::invalid_argument(format!(
             "n8n does not accept this: {reason}"
         )));

@@ -1,11 +1,11 @@
 //! The toolset `projects`. Needs a licence.
 
 use mcp_core::tool::{Call, Effect, Tool, ToolError, Toolset};
-use reqwest::Method;
 use schemars::JsonSchema;
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
+use upstream::http::Method;
 
 use super::answer::{Deleted, Limit, page, refusal};
 use crate::id::Id;
@@ -79,8 +79,8 @@ impl Tool for CreateProject {
 
     async fn call(self, n8n: &N8n, _: &Call) -> Result<Project, ToolError> {
         let body = json!({"name": self.name});
-        let created = n8n.api.send_json(Method::POST, &["projects"], &body).await;
-        created.map_err(|failure| refusal(n8n, failure, MISSING))
+        let created = n8n.api.send(Method::POST, &["projects"], &body).await;
+        created.map_err(|failure| refusal(failure, MISSING))
     }
 }
 
@@ -113,8 +113,8 @@ impl Tool for AddProjectMember {
         let path = ["projects", self.project_id.as_str(), "users"];
         let relation = json!({"userId": self.user_id.as_str(), "role": self.role});
         let body = json!({ "relations": [relation] });
-        let added = n8n.api.send_json(Method::POST, &path, &body).await;
-        let IgnoredAny = added.map_err(|failure| refusal(n8n, failure, MISSING))?;
+        let added = n8n.api.send(Method::POST, &path, &body).await;
+        let IgnoredAny = added.map_err(|failure| refusal(failure, MISSING))?;
         Ok(Member {
             project_id: self.project_id.to_string(),
             user_id: self.user_id.to_string(),
@@ -143,8 +143,12 @@ impl Tool for DeleteProject {
         let id = self.project_id.to_string();
         let loss = format!("Deletes project {id} of n8n with all workflows and credentials in it.");
         call.confirm(&loss, &id, self.confirm.as_deref()).await?;
-        let deleted = n8n.api.send(Method::DELETE, &["projects", &id], &[]).await;
-        let IgnoredAny = deleted.map_err(|failure| refusal(n8n, failure, MISSING))?;
+        let deleted = n8n
+            .api
+            .request(Method::DELETE, &["projects", &id])
+            .json()
+            .await;
+        let IgnoredAny = deleted.map_err(|failure| refusal(failure, MISSING))?;
         Ok(Deleted { deleted: id })
     }
 }

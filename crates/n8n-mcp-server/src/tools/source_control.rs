@@ -1,17 +1,19 @@
 //! The toolset `source_control`. Needs a licence and a connected repository.
 
+use std::time::Duration;
+
 use mcp_core::tool::{Call, Effect, Tool, ToolError, Toolset};
-use reqwest::Method;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
+use upstream::http::{Method, Request};
 
 use super::answer::refusal;
 use crate::service::N8n;
 
 const MISSING: &str = "n8n is not connected to a repository (Settings > Environments).";
 /// Git goes over the network.
-const WITHIN: std::time::Duration = std::time::Duration::from_secs(25);
+const GIT_TIMEOUT: Duration = Duration::from_secs(25);
 
 /// The tools.
 pub(crate) fn source_control() -> Toolset<N8n> {
@@ -70,8 +72,7 @@ impl Tool for SourceControlStatus {
             Some(Direction::Push) | None => "push",
         };
         let (path, query) = (["source-control", "status"], [("direction", direction)]);
-        let answer = n8n.api.exchange(Method::GET, &path, &query, None, WITHIN);
-        files(n8n, answer.await)
+        files(n8n.api.request(Method::GET, &path).query(&query)).await
     }
 }
 
@@ -97,10 +98,7 @@ impl Tool for PullFromSourceControl {
         call.confirm(loss, "repository", self.confirm.as_deref())
             .await?;
         let (path, body) = (["source-control", "pull"], json!({"force": self.force}));
-        let answer = n8n
-            .api
-            .exchange(Method::POST, &path, &[], Some(&body), WITHIN);
-        files(n8n, answer.await)
+        files(n8n.api.request(Method::POST, &path).body(&body)).await
     }
 }
 
@@ -136,16 +134,14 @@ impl Tool for PushToSourceControl {
         let path = ["source-control", "push"];
         let body =
             json!({"commitMessage": self.message, "fileNames": self.files, "force": self.force});
-        let answer = n8n
-            .api
-            .exchange(Method::POST, &path, &[], Some(&body), WITHIN);
-        files(n8n, answer.await)
+        files(n8n.api.request(Method::POST, &path).body(&body)).await
     }
 }
 
 /// The files of an answer, which is a list or holds one.
-fn files(n8n: &N8n, answer: Result<Value, crate::api::Failure>) -> Result<Files, ToolError> {
-    let answer = answer.map_err(|failure| refusal(n8n, failure, MISSING))?;
+async fn files(request: Request) -> Result<Files, ToolError> {
+    let answer = request.timeout(GIT_TIMEOUT).json().await;
+    let answer: Value = answer.map_err(|failure| refusal(failure, MISSING))?;
     let list = answer.as_array().or_else(|| answer["data"].as_array());
     let files = list.into_iter().flatten();
     Ok(Files {

@@ -1,11 +1,11 @@
 //! The toolset `tags`.
 
 use mcp_core::tool::{Call, Effect, Tool, ToolError, ToolErrorKind, Toolset};
-use reqwest::Method;
 use schemars::JsonSchema;
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
+use upstream::http::Method;
 
 use super::answer::{Deleted, Limit, page, refusal};
 use crate::id::Id;
@@ -77,8 +77,8 @@ impl Tool for CreateTag {
 
     async fn call(self, n8n: &N8n, _: &Call) -> Result<Tag, ToolError> {
         let body = json!({"name": self.name});
-        let created = n8n.api.send_json(Method::POST, &["tags"], &body).await;
-        created.map_err(|failure| refusal(n8n, failure, MISSING))
+        let created = n8n.api.send(Method::POST, &["tags"], &body).await;
+        created.map_err(|failure| refusal(failure, MISSING))
     }
 }
 
@@ -101,8 +101,8 @@ impl Tool for RenameTag {
     async fn call(self, n8n: &N8n, _: &Call) -> Result<Tag, ToolError> {
         keep_review_tag(n8n, &self.tag_id).await?;
         let (path, body) = (["tags", self.tag_id.as_str()], json!({"name": self.name}));
-        let renamed = n8n.api.send_json(Method::PUT, &path, &body).await;
-        renamed.map_err(|failure| refusal(n8n, failure, MISSING))
+        let renamed = n8n.api.send(Method::PUT, &path, &body).await;
+        renamed.map_err(|failure| refusal(failure, MISSING))
     }
 }
 
@@ -127,8 +127,8 @@ impl Tool for DeleteTag {
         let id = self.tag_id.to_string();
         let loss = format!("Deletes tag {id} of n8n and takes it off all workflows.");
         call.confirm(&loss, &id, self.confirm.as_deref()).await?;
-        let deleted = n8n.api.send(Method::DELETE, &["tags", &id], &[]).await;
-        let IgnoredAny = deleted.map_err(|failure| refusal(n8n, failure, MISSING))?;
+        let deleted = n8n.api.request(Method::DELETE, &["tags", &id]).json().await;
+        let IgnoredAny = deleted.map_err(|failure| refusal(failure, MISSING))?;
         Ok(Deleted { deleted: id })
     }
 }
@@ -139,7 +139,7 @@ async fn keep_review_tag(n8n: &N8n, id: &Id) -> Result<(), ToolError> {
         return Ok(());
     }
     let tag: Result<Tag, _> = n8n.api.get(&["tags", id.as_str()], &[]).await;
-    match tag.map_err(|failure| refusal(n8n, failure, MISSING))? {
+    match tag.map_err(|failure| refusal(failure, MISSING))? {
         tag if tag.name == REVIEW_TAG => Err(ToolError::new(
             ToolErrorKind::Forbidden,
             format!("The tag {REVIEW_TAG} is for people to take off, in n8n."),

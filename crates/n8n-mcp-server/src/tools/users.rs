@@ -1,11 +1,11 @@
 //! The toolset `users`.
 
 use mcp_core::tool::{Call, Effect, Tool, ToolError, ToolErrorKind, Toolset};
-use reqwest::Method;
 use schemars::JsonSchema;
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
+use upstream::http::Method;
 
 use super::answer::{Deleted, Limit, page, refusal};
 use crate::api::Page;
@@ -111,9 +111,8 @@ impl Tool for InviteUser {
         }
         let role = self.role.as_deref().unwrap_or("global:member");
         let body = json!([{"email": self.email, "role": role}]);
-        let answers: Result<Vec<Answer>, _> =
-            n8n.api.send_json(Method::POST, &["users"], &body).await;
-        let answers = answers.map_err(|failure| refusal(n8n, failure, MISSING))?;
+        let answers: Result<Vec<Answer>, _> = n8n.api.send(Method::POST, &["users"], &body).await;
+        let answers = answers.map_err(|failure| refusal(failure, MISSING))?;
         let user = answers.into_iter().find_map(|answer| answer.user);
         let user = user.ok_or_else(|| {
             ToolError::new(
@@ -154,8 +153,8 @@ impl Tool for SetUserRole {
     async fn call(self, n8n: &N8n, _: &Call) -> Result<Changed, ToolError> {
         let path = ["users", self.user_id.as_str(), "role"];
         let body = json!({"newRoleName": self.role});
-        let changed = n8n.api.send_json(Method::PATCH, &path, &body).await;
-        let IgnoredAny = changed.map_err(|failure| refusal(n8n, failure, MISSING))?;
+        let changed = n8n.api.send(Method::PATCH, &path, &body).await;
+        let IgnoredAny = changed.map_err(|failure| refusal(failure, MISSING))?;
         Ok(Changed {
             user_id: self.user_id.to_string(),
             role: self.role,
@@ -183,8 +182,12 @@ impl Tool for DeleteUser {
         let id = self.user_id.to_string();
         let loss = format!("Deletes user {id} of n8n with all personal workflows and credentials.");
         call.confirm(&loss, &id, self.confirm.as_deref()).await?;
-        let deleted = n8n.api.send(Method::DELETE, &["users", &id], &[]).await;
-        let IgnoredAny = deleted.map_err(|failure| refusal(n8n, failure, MISSING))?;
+        let deleted = n8n
+            .api
+            .request(Method::DELETE, &["users", &id])
+            .json()
+            .await;
+        let IgnoredAny = deleted.map_err(|failure| refusal(failure, MISSING))?;
         Ok(Deleted { deleted: id })
     }
 }

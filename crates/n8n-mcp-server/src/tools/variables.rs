@@ -1,11 +1,11 @@
 //! The toolset `variables`: what workflows read as `$vars`. Needs a licence.
 
 use mcp_core::tool::{Call, Effect, Tool, ToolError, Toolset};
-use reqwest::Method;
 use schemars::JsonSchema;
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
+use upstream::http::Method;
 
 use super::answer::{Deleted, Limit, page, refusal};
 use crate::api::Page;
@@ -66,7 +66,7 @@ impl Tool for ListVariables {
             page(n8n, &["variables"], &project, self.limit, cursor).await?;
         let hidden = |mut one: Variable| {
             let mut shown = json!({ one.key.clone(): one.value });
-            n8n.redactor.value(&mut shown);
+            n8n.redactor.json(&mut shown);
             one.value = shown[&one.key].as_str().unwrap_or_default().to_owned();
             one
         };
@@ -107,11 +107,11 @@ impl Tool for SetVariable {
         let sent: Result<Value, _> = match &known {
             Some(one) => {
                 let path = ["variables", one.id.as_str()];
-                n8n.api.send_json(Method::PUT, &path, &body).await
+                n8n.api.send(Method::PUT, &path, &body).await
             }
-            None => n8n.api.send_json(Method::POST, &["variables"], &body).await,
+            None => n8n.api.send(Method::POST, &["variables"], &body).await,
         };
-        sent.map_err(|failure| refusal(n8n, failure, MISSING))?;
+        sent.map_err(|failure| refusal(failure, MISSING))?;
         Ok(Set {
             key: self.key,
             created: known.is_none(),
@@ -139,8 +139,12 @@ impl Tool for DeleteVariable {
         let id = self.variable_id.to_string();
         let loss = format!("Deletes variable {id} of n8n.");
         call.confirm(&loss, &id, self.confirm.as_deref()).await?;
-        let deleted = n8n.api.send(Method::DELETE, &["variables", &id], &[]).await;
-        let IgnoredAny = deleted.map_err(|failure| refusal(n8n, failure, MISSING))?;
+        let deleted = n8n
+            .api
+            .request(Method::DELETE, &["variables", &id])
+            .json()
+            .await;
+        let IgnoredAny = deleted.map_err(|failure| refusal(failure, MISSING))?;
         Ok(Deleted { deleted: id })
     }
 }

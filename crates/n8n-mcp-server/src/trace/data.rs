@@ -6,8 +6,8 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 use serde_json::value::RawValue;
-
-use crate::redact::Redactor;
+use upstream::redact::Redactor;
+use upstream::text::truncate;
 
 /// The message of an error that has none.
 const NO_REASON: &str = "n8n does not say why.";
@@ -224,7 +224,7 @@ impl NodeError {
     }
 
     /// The message, without its stack and without secrets.
-    pub(super) fn text(&self, redactor: Redactor) -> String {
+    pub(super) fn text(&self, redactor: &Redactor) -> String {
         match self.message.as_deref().map(str::trim) {
             None | Some("") => NO_REASON.to_owned(),
             Some(text) => without_stack(&redactor.text(text)),
@@ -246,9 +246,5 @@ where
 /// the message.
 pub(super) fn without_stack(message: &str) -> String {
     let end = message.find("\n    at ").unwrap_or(message.len());
-    let mut kept: String = message[..end].chars().take(MAX_MESSAGE).collect();
-    if kept.len() < end {
-        kept.push('…');
-    }
-    kept
+    truncate(&message[..end], MAX_MESSAGE)
 }

@@ -3,10 +3,10 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Map, Value};
+use upstream::redact::Redactor;
 
 use super::data::{NodeError, NodeRun, Trace, without_stack};
 use super::items::ItemBudget;
-use crate::redact::Redactor;
 
 /// Items of the input that are shown.
 const INPUT_ITEMS: usize = 3;
@@ -65,7 +65,7 @@ impl Failed {
 }
 
 /// What failed in an execution that did; `None` where n8n keeps no error.
-pub(crate) fn failed(trace: &Trace, redactor: Redactor) -> Option<Failed> {
+pub(crate) fn failed(trace: &Trace, redactor: &Redactor) -> Option<Failed> {
     let of_node = || {
         let failed = |(name, runs): &'_ (String, Vec<NodeRun>)| {
             let error = runs.last()?.error.clone()?;
@@ -106,7 +106,7 @@ pub(crate) fn failed(trace: &Trace, redactor: Redactor) -> Option<Failed> {
 fn input(
     trace: &Trace,
     run: Option<&NodeRun>,
-    redactor: Redactor,
+    redactor: &Redactor,
 ) -> (Vec<String>, usize, Vec<Map<String, Value>>) {
     let sources = run.into_iter().flat_map(|run| run.source.iter().flatten());
     let mut from = Vec::new();
@@ -128,7 +128,7 @@ fn input(
     (from, count, shown)
 }
 
-fn description(error: &NodeError, redactor: Redactor) -> Option<String> {
+fn description(error: &NodeError, redactor: &Redactor) -> Option<String> {
     let text = error.description.as_ref()?.as_str()?.trim();
     let is_new = !text.is_empty() && Some(text) != error.message.as_deref();
     is_new.then(|| without_stack(&redactor.text(text)))

@@ -1,25 +1,39 @@
 //! Items of an execution that fit into a conversation.
 
 use serde_json::{Map, Value, json};
+use upstream::redact::Redactor;
 
 use super::data::Item;
-use crate::redact::Redactor;
 
 /// The most JSON of items that is shown of one execution, in bytes; about 8,000 tokens.
 const MAX_SHOWN: usize = 32 * 1024;
-/// What is shown of one text or of one list of an item.
-const MAX_TEXT: usize = 2_000;
-const MAX_LIST: usize = 100;
+/// What is shown of one item.
+const ITEM_LIMITS: Limits = Limits {
+    text: 2_000,
+    list: 100,
+    members: usize::MAX,
+};
+
+/// What is shown of the parts of a JSON value.
+#[derive(Clone, Copy)]
+pub(crate) struct Limits {
+    /// Bytes of a text.
+    pub(crate) text: usize,
+    /// Elements of an array.
+    pub(crate) list: usize,
+    /// Members of an object.
+    pub(crate) members: usize,
+}
 
 /// Turns items into JSON that is redacted and bounded, over a whole answer.
-pub(super) struct ItemBudget {
-    pub(super) redactor: Redactor,
+pub(super) struct ItemBudget<'a> {
+    pub(super) redactor: &'a Redactor,
     room: usize,
     pub(super) is_cut: bool,
 }
 
-impl ItemBudget {
-    pub(super) fn new(redactor: Redactor) -> Self {
+impl<'r> ItemBudget<'r> {
+    pub(super) fn new(redactor: &'r Redactor) -> Self {
         Self {
             redactor,
             room: MAX_SHOWN,
@@ -38,8 +52,8 @@ impl ItemBudget {
                 self.is_cut = true;
                 break;
             }
-            let mut value = cut(&json_of(item), &mut self.is_cut);
-            self.redactor.value(&mut value);
+            let mut value = shortened(&json_of(item), ITEM_LIMITS, &mut self.is_cut);
+            self.redactor.json(&mut value);
             let size = value.to_string().len();
             if size > self.room {
                 self.is_cut = true;
@@ -73,24 +87,25 @@ fn json_of(item: &Item) -> Value {
     value
 }
 
-fn cut(value: &Value, is_cut: &mut bool) -> Value {
+/// The value with long texts, lists and objects cut.
+pub(crate) fn shortened(value: &Value, limits: Limits, is_cut: &mut bool) -> Value {
+    let mut first = |count: usize, limit: usize| {
+        *is_cut |= count > limit;
+        limit
+    };
     match value {
-        Value::String(long) if long.len() > MAX_TEXT => {
+        Value::String(long) if long.len() > limits.text => {
             *is_cut = true;
-            let end = long.floor_char_boundary(MAX_TEXT);
+            let end = long.floor_char_boundary(limits.text);
             format!("{}… ({} bytes)", &long[..end], long.len()).into()
         }
         Value::Array(all) => {
-            *is_cut |= all.len() > MAX_LIST;
-            all.iter()
-                .take(MAX_LIST)
-                .map(|one| cut(one, is_cut))
-                .collect()
+            let kept = all.iter().take(first(all.len(), limits.list));
+            kept.map(|one| shortened(one, limits, is_cut)).collect()
         }
         Value::Object(all) => {
-            let members = all.iter();
-            members
-                .map(|(key, one)| (key.clone(), cut(one, is_cut)))
+            let kept = all.iter().take(first(all.len(), limits.members));
+            kept.map(|(key, one)| (key.clone(), shortened(one, limits, is_cut)))
                 .collect::<Map<_, _>>()
                 .into()
         }

@@ -3,10 +3,10 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Map, Value};
+use upstream::redact::Redactor;
 
 use super::data::{NodeRun, Trace};
 use super::items::ItemBudget;
-use crate::redact::Redactor;
 
 /// How much of each node is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,7 +39,7 @@ pub(crate) struct NodeRow {
 }
 
 /// The rows, and whether items were left out because there are too many or they are too large.
-pub(crate) fn rows(trace: &Trace, detail: Detail<'_>, redactor: Redactor) -> (Vec<NodeRow>, bool) {
+pub(crate) fn rows(trace: &Trace, detail: Detail<'_>, redactor: &Redactor) -> (Vec<NodeRow>, bool) {
     let wanted = |name: &String| detail.nodes.is_empty() || detail.nodes.contains(name);
     let mut budget = ItemBudget::new(redactor);
     let rows = trace
@@ -51,7 +51,7 @@ pub(crate) fn rows(trace: &Trace, detail: Detail<'_>, redactor: Redactor) -> (Ve
     (rows, budget.is_cut)
 }
 
-fn row(name: &str, runs: &[NodeRun], items: usize, budget: &mut ItemBudget) -> NodeRow {
+fn row(name: &str, runs: &[NodeRun], items: usize, budget: &mut ItemBudget<'_>) -> NodeRow {
     let last = runs.last();
     let mut from: Vec<String> = runs
         .iter()

@@ -1,8 +1,8 @@
 //! Triggers of every kind, and the ways to them.
 
 use mcp_serve::Secret;
-use reqwest::Method;
 use serde_json::json;
+use upstream::http::Method;
 
 use super::*;
 

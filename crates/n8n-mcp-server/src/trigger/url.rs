@@ -1,7 +1,7 @@
 //! The production URL of a trigger, if it is known without running anything.
 
-use reqwest::Method;
 use serde_json::Value;
+use upstream::http::Method;
 
 use super::Trigger;
 

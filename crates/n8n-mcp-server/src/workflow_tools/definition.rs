@@ -1,6 +1,7 @@
 //! What tool a workflow is.
 
 use serde_json::Value;
+use upstream::text::one_line;
 
 use crate::api::{Node, Workflow};
 use crate::id::Id;
@@ -69,11 +70,7 @@ fn describe(workflow: &Workflow, trigger: &Trigger<'_>, notes: &[&str]) -> Strin
             let kind = trigger.kind.as_str();
             format!("Runs the n8n workflow \"{}\" ({kind}).", workflow.name)
         });
-    let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    match text.char_indices().nth(MAX_DESCRIPTION) {
-        Some((end, _)) => format!("{}…", &text[..end]),
-        None => text,
-    }
+    one_line(&text, MAX_DESCRIPTION)
 }
 
 #[cfg(test)]

@@ -3,9 +3,9 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use mcp_core::tool::ToolError;
-use reqwest::multipart::Part;
 use serde::Deserialize;
 use serde_json::Value;
+use upstream::http::multipart::Part;
 
 use crate::production_url::File;
 

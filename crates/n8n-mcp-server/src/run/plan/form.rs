@@ -1,8 +1,8 @@
 //! A form, filled in.
 
 use mcp_core::tool::ToolError;
-use reqwest::Method;
 use serde_json::{Map, Value, json};
+use upstream::http::Method;
 
 use super::conflict;
 use super::file::files;

@@ -1,8 +1,8 @@
 //! The caller's parameters, in the form that a webhook, a chat or n8n's MCP server takes.
 
 use mcp_core::tool::ToolError;
-use reqwest::Method;
 use serde_json::{Map, Value, json};
+use upstream::http::Method;
 
 use super::conflict;
 use crate::builtin_mcp::{Inputs, McpRequest};

@@ -3,10 +3,10 @@
 use std::collections::HashSet;
 
 use mcp_core::tool::{Call, Effect, Tool, ToolError};
-use reqwest::Method;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
+use upstream::http::Method;
 
 use super::MISSING;
 use super::filter::{Condition, all};
@@ -39,7 +39,7 @@ impl Tool for InsertDataTableRows {
     async fn call(self, n8n: &N8n, _: &Call) -> Result<Changed, ToolError> {
         let path = ["data-tables", self.data_table_id.as_str(), "rows"];
         let body = json!({"data": self.rows, "returnType": "id"});
-        changed(n8n, n8n.api.send_json(Method::POST, &path, &body).await)
+        changed(n8n.api.send(Method::POST, &path, &body).await)
     }
 }
 
@@ -73,7 +73,7 @@ impl Tool for UpdateDataTableRows {
         let path = ["data-tables", self.data_table_id.as_str(), "rows", action];
         let filter = all(named(&self.r#where)?);
         let body = json!({"filter": filter, "data": self.set, "returnData": true});
-        changed(n8n, n8n.api.send_json(method, &path, &body).await)
+        changed(n8n.api.send(method, &path, &body).await)
     }
 }
 
@@ -107,14 +107,16 @@ impl Tool for DeleteDataTableRows {
                 ("dryRun", dry),
             ]
         };
-        let would = n8n.api.send(Method::DELETE, &path, &query("true")).await;
-        let Changed { rows } = changed(n8n, would)?;
+        let delete = |dry| {
+            n8n.api
+                .request(Method::DELETE, &path)
+                .query(&query(dry))
+                .json()
+        };
+        let Changed { rows } = changed(delete("true").await)?;
         let loss = format!("Deletes {rows} rows of data table {id} of n8n.");
         call.confirm(&loss, id, self.confirm.as_deref()).await?;
-        changed(
-            n8n,
-            n8n.api.send(Method::DELETE, &path, &query("false")).await,
-        )
+        changed(delete("false").await)
     }
 }
 
@@ -128,8 +130,8 @@ fn named(conditions: &[Condition]) -> Result<&[Condition], ToolError> {
     Ok(conditions)
 }
 
-fn changed(n8n: &N8n, answer: Result<Value, crate::api::Failure>) -> Result<Changed, ToolError> {
-    let answer = answer.map_err(|failure| refusal(n8n, failure, MISSING))?;
+fn changed(answer: Result<Value, upstream::http::Failure>) -> Result<Changed, ToolError> {
+    let answer = answer.map_err(|failure| refusal(failure, MISSING))?;
     let rows = answer.as_array().map_or(1, |rows| {
         // A dry run shows a row as it is, and without an id as it would be.
         let ids = rows.iter().filter_map(|row| match row {

@@ -53,7 +53,7 @@ impl Tool for GetDataTableRows {
             .await
             .map_err(missing)?;
         let rows = listed.data.into_iter().map(|mut row| {
-            n8n.redactor.value(&mut row);
+            n8n.redactor.json(&mut row);
             match row {
                 Value::Object(row) => row,
                 _ => Map::new(),

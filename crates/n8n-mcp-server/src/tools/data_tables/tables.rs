@@ -1,11 +1,11 @@
 //! The tables themselves.
 
 use mcp_core::tool::{Call, Effect, Tool, ToolError};
-use reqwest::Method;
 use schemars::JsonSchema;
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
+use upstream::http::Method;
 
 use super::MISSING;
 use crate::api::Page;
@@ -102,11 +102,8 @@ impl Tool for CreateDataTable {
         if let Some(project) = self.project_id {
             body["projectId"] = project.as_str().into();
         }
-        let created = n8n
-            .api
-            .send_json(Method::POST, &["data-tables"], &body)
-            .await;
-        created.map_err(|failure| refusal(n8n, failure, MISSING))
+        let created = n8n.api.send(Method::POST, &["data-tables"], &body).await;
+        created.map_err(|failure| refusal(failure, MISSING))
     }
 }
 
@@ -132,9 +129,10 @@ impl Tool for DeleteDataTable {
         call.confirm(&loss, &id, self.confirm.as_deref()).await?;
         let deleted = n8n
             .api
-            .send(Method::DELETE, &["data-tables", &id], &[])
+            .request(Method::DELETE, &["data-tables", &id])
+            .json()
             .await;
-        let IgnoredAny = deleted.map_err(|failure| refusal(n8n, failure, MISSING))?;
+        let IgnoredAny = deleted.map_err(|failure| refusal(failure, MISSING))?;
         Ok(Deleted { deleted: id })
     }
 }

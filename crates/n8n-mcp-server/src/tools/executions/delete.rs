@@ -36,8 +36,7 @@ impl Tool for DeleteExecution {
         let id = execution.id.to_string();
         let loss = format!("Deletes execution {id} of n8n with all of its data.");
         call.confirm(&loss, &id, self.confirm.as_deref()).await?;
-        let deleted = n8n.api.delete_execution(&execution.id).await;
-        deleted.map_err(|failure| n8n.api.explain(failure))?;
+        n8n.api.delete_execution(&execution.id).await?;
         Ok(Deleted { deleted: id })
     }
 }

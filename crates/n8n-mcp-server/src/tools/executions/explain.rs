@@ -70,7 +70,7 @@ pub(crate) async fn explain(n8n: &N8n, id: &Id) -> Result<Explanation, ToolError
     };
     let trace = Trace::read(execution.data.as_deref());
     let failed =
-        failed(&trace, n8n.redactor).unwrap_or_else(|| unrecorded(&trace, execution.status));
+        failed(&trace, &n8n.redactor).unwrap_or_else(|| unrecorded(&trace, execution.status));
     let node = failed
         .node
         .as_deref()

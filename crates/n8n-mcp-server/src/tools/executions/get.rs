@@ -90,7 +90,7 @@ impl Tool for GetExecution {
             nodes: Vec::new(),
             failed: None,
             cut: false,
-            run: Run::from_execution(execution).redacted(n8n.redactor),
+            run: Run::from_execution(execution).redacted(&n8n.redactor),
         };
         let Some(trace) = trace else {
             return Ok(shown);
@@ -98,7 +98,7 @@ impl Tool for GetExecution {
         // The nodes say it in detail.
         shown.run.drop_output();
         if self.view == View::Error {
-            shown.failed = failed(&trace, n8n.redactor);
+            shown.failed = failed(&trace, &n8n.redactor);
             if self.nodes.is_empty() {
                 return Ok(shown);
             }
@@ -107,12 +107,22 @@ impl Tool for GetExecution {
             nodes: &self.nodes,
             items: self.items() as usize,
         };
-        (shown.nodes, shown.cut) = rows(&trace, detail, n8n.redactor);
+        (shown.nodes, shown.cut) = rows(&trace, detail, &n8n.redactor);
         Ok(shown)
     }
 }
 
 impl GetExecution {
+    /// The call for what each node did, without data.
+    pub(crate) fn preview(execution_id: Id) -> Self {
+        Self {
+            execution_id,
+            view: View::Preview,
+            nodes: Vec::new(),
+            items: None,
+        }
+    }
+
     fn items(&self) -> u32 {
         let default = match self.view {
             View::Preview => return 0,

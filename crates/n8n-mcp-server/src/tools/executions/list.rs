@@ -1,13 +1,12 @@
 //! `list_executions`
 
-use std::time::SystemTime;
-
 use mcp_core::tool::{Bounded, Call, Effect, Tool, ToolError};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use upstream::http::Failure;
+use upstream::time::{Since, Timestamp, timestamp};
 
-use super::since;
-use crate::api::{self, Execution, ExecutionFilter, Failure};
+use crate::api::{Execution, ExecutionFilter, N8nFailure as _, Page as ApiPage};
 use crate::id::Id;
 use crate::run::RunStatus;
 use crate::service::N8n;
@@ -81,7 +80,7 @@ impl Tool for ListExecutions {
         if let Some(workflow) = &filter.workflow {
             n8n.api.admit_id(workflow).await?;
         }
-        let explain = |failure| explain(n8n, failure, &filter);
+        let explain = |failure| explain(failure, &filter);
         let (mut executions, next_cursor) = page(n8n, &filter).await.map_err(explain)?;
         if filter.status.is_none() && filter.cursor.is_none() {
             // n8n leaves those that run out of what it calls all.
@@ -116,11 +115,13 @@ async fn page(
         started_after: None,
         ..filter.clone()
     };
-    let page: api::Page<Execution> = n8n.api.executions(&without).await?;
+    let page: ApiPage<Execution> = n8n.api.executions(&without).await?;
     let all = page.data.len();
-    // Both are UTC in RFC 3339, whose order is that of the alphabet; one that was not started yet is
-    // as new as can be.
-    let is_new = |one: &Execution| one.started_at.as_ref().is_none_or(|at| *at >= since);
+    // One that was not started yet is as new as can be.
+    let is_new = |one: &Execution| {
+        let started = one.started_at.as_deref().and_then(timestamp);
+        started.is_none_or(|started| Some(started) >= timestamp(&since))
+    };
     let data: Vec<_> = page.data.into_iter().filter(is_new).collect();
     let next = page.next_cursor.filter(|_| data.len() == all);
     Ok((data, next))
@@ -132,7 +133,7 @@ fn is_about_time(failure: &Failure) -> bool {
         .is_some_and(|text| text.contains("startedAfter") && text.contains("nknown"))
 }
 
-fn explain(n8n: &N8n, failure: Failure, filter: &ExecutionFilter) -> ToolError {
+fn explain(failure: Failure, filter: &ExecutionFilter) -> ToolError {
     match failure.complaint() {
         Some(text) if text.contains("startedAfter") => ToolError::invalid_argument(
             "`since` is no time that n8n understands; write it like 2026-01-31T12:00:00Z.",
@@ -141,21 +142,27 @@ fn explain(n8n: &N8n, failure: Failure, filter: &ExecutionFilter) -> ToolError {
             "`cursor` is not one that n8n handed out. Pass the `next_cursor` of the page before, \
              or none for the first page.",
         ),
-        _ => n8n.api.explain(failure),
+        _ => failure.into(),
     }
 }
 
 impl ListExecutions {
     fn filter(self) -> Result<ExecutionFilter, ToolError> {
         check_cursor(self.cursor.as_deref())?;
-        let since = self.since.as_deref();
+        let started_after = self.since.map(|text| {
+            let since = Since::parse(text.trim()).ok_or_else(|| {
+                ToolError::invalid_argument(format!(
+                    "`since` is {text:?}: give how long ago (`30m`, `24h`, `7d`) or a time such as \
+                     2026-01-31T12:00:00Z."
+                ))
+            })?;
+            Ok::<_, ToolError>(since.from(Timestamp::now()).to_string())
+        });
         Ok(ExecutionFilter {
             workflow: self.workflow_id,
             project: self.project_id.map(|id| id.to_string()),
             status: self.status.map(Wanted::in_words_of_n8n),
-            started_after: since
-                .map(|since| since::parse(since, SystemTime::now()))
-                .transpose()?,
+            started_after: started_after.transpose()?,
             limit: self.limit.map_or(DEFAULT_LIMIT, Bounded::get),
             cursor: self.cursor,
             ..ExecutionFilter::default()

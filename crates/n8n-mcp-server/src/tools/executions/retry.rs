@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::find;
-use crate::api::{Execution, ExecutionFilter, Status};
+use crate::api::{Execution, ExecutionFilter, N8nFailure as _, Status};
 use crate::id::Id;
 use crate::run::Run;
 use crate::service::N8n;
@@ -52,15 +52,15 @@ impl Tool for RetryExecution {
             .retry(&failed.id, self.use_current_workflow, WAIT)
             .await;
         match retried {
-            Ok(execution) => Ok(Run::from_execution(execution).redacted(n8n.redactor)),
+            Ok(execution) => Ok(Run::from_execution(execution).redacted(&n8n.redactor)),
             Err(failure) if failure.is_conflict() => Err(refused(&failed)),
             // It runs: it is looked for, and not started again.
-            Err(failure) if failure.is_slow() => Ok(match newest(n8n, &failed).await {
-                Some(execution) => Run::from_execution(execution).redacted(n8n.redactor),
+            Err(failure) if failure.is_timeout() => Ok(match newest(n8n, &failed).await {
+                Some(execution) => Run::from_execution(execution).redacted(&n8n.redactor),
                 None => Run::running(None)
                     .noting("The retry was started and has not ended; list_executions shows it."),
             }),
-            Err(failure) => Err(n8n.api.explain(failure)),
+            Err(failure) => Err(failure.into()),
         }
     }
 }

@@ -4,6 +4,7 @@ use mcp_core::tool::{Call, Effect, Tool, ToolError};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
+use upstream::text::truncate;
 
 use super::ask;
 use super::types::{Property, parse};
@@ -87,7 +88,7 @@ impl Tool for GetNode {
                 self.r#type
             )));
         }
-        let reason: String = error.chars().take(500).collect();
+        let reason = truncate(error, 500);
         Err(ToolError::invalid_argument(format!(
             "n8n does not describe this: {}",
             reason.trim_start_matches("Error: ")

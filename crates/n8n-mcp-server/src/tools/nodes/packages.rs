@@ -3,18 +3,19 @@
 use std::time::Duration;
 
 use mcp_core::tool::{Call, Effect, Tool, ToolError, ToolErrorKind};
-use reqwest::Method;
 use schemars::JsonSchema;
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
+use upstream::http::Method;
 
+use crate::api::N8nFailure as _;
 use crate::service::N8n;
 use crate::tools::answer::{Deleted, refusal};
 
 const MISSING: &str = "n8n has no such package. list_community_packages shows those that it has.";
 /// npm downloads it.
-const WITHIN: Duration = Duration::from_secs(28);
+const NPM_TIMEOUT: Duration = Duration::from_secs(28);
 
 /// A package.
 #[derive(Serialize, JsonSchema)]
@@ -76,7 +77,7 @@ impl Tool for ListCommunityPackages {
 
     async fn call(self, n8n: &N8n, _: &Call) -> Result<Packages, ToolError> {
         let listed: Result<Vec<Installed>, _> = n8n.api.get(&["community-packages"], &[]).await;
-        let listed = listed.map_err(|failure| refusal(n8n, failure, MISSING))?;
+        let listed = listed.map_err(|failure| refusal(failure, MISSING))?;
         Ok(Packages {
             packages: listed.into_iter().map(Package::from).collect(),
         })
@@ -111,11 +112,8 @@ impl Tool for InstallCommunityPackage {
             body["version"] = version.into();
         }
         let path = ["community-packages"];
-        let sent = n8n
-            .api
-            .exchange(Method::POST, &path, &[], Some(&body), WITHIN)
-            .await;
-        let installed: Result<Installed, _> = sent;
+        let request = n8n.api.request(Method::POST, &path).body(&body);
+        let installed: Result<Installed, _> = request.timeout(NPM_TIMEOUT).json().await;
         installed.map(Package::from).map_err(|failure| match failure.complaint() {
             Some(text) if text.contains("not vetted") => ToolError::new(
                 ToolErrorKind::Forbidden,
@@ -125,7 +123,7 @@ impl Tool for InstallCommunityPackage {
                      n8n (Settings > Community nodes)."
                 ),
             ),
-            _ => refusal(n8n, failure, MISSING),
+            _ => refusal(failure, MISSING),
         })
     }
 }
@@ -151,11 +149,9 @@ impl Tool for UninstallCommunityPackage {
         let loss = format!("Uninstalls {name} from n8n; workflows that use its nodes will fail.");
         call.confirm(&loss, &name, self.confirm.as_deref()).await?;
         let path = ["community-packages", name.as_str()];
-        let removed = n8n
-            .api
-            .exchange(Method::DELETE, &path, &[], None, WITHIN)
-            .await;
-        let IgnoredAny = removed.map_err(|failure| refusal(n8n, failure, MISSING))?;
+        let request = n8n.api.request(Method::DELETE, &path);
+        let removed = request.timeout(NPM_TIMEOUT).json().await;
+        let IgnoredAny = removed.map_err(|failure| refusal(failure, MISSING))?;
         Ok(Deleted { deleted: name })
     }
 }

@@ -94,7 +94,7 @@ impl Tool for GetWorkflow {
         if self.full {
             let (workflow, mut definition): (_, Definition) =
                 n8n.api.workflow_as(&self.workflow_id).await?;
-            definition.nodes = n8n.redactor.raw(definition.nodes);
+            definition.nodes = n8n.redactor.raw_json(definition.nodes);
             return Ok(Details {
                 definition: Some(definition),
                 ..about(&workflow, &access)
@@ -107,6 +107,16 @@ impl Tool for GetWorkflow {
             settings: Some(workflow.settings.clone()).filter(|settings| !settings.is_empty()),
             ..about(&workflow, &access)
         })
+    }
+}
+
+impl GetWorkflow {
+    /// The call without the whole definition.
+    pub(crate) fn summary(workflow_id: Id) -> Self {
+        Self {
+            workflow_id,
+            full: false,
+        }
     }
 }
 

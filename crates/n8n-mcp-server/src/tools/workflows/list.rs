@@ -14,7 +14,7 @@ const DEFAULT_LIMIT: u32 = 100;
 const MAX_PAGES: u32 = 4;
 
 /// Lists n8n workflows.
-#[derive(Deserialize, JsonSchema)]
+#[derive(Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ListWorkflows {
     /// Only those with all of these tags (names).
@@ -83,6 +83,14 @@ impl Tool for ListWorkflows {
 }
 
 impl ListWorkflows {
+    /// As many workflows as n8n shows at once.
+    pub(crate) fn first_page() -> Self {
+        Self {
+            limit: Bounded::new(250),
+            ..Self::default()
+        }
+    }
+
     fn filter(self) -> Result<Filter, ToolError> {
         // n8n takes the names in one text, separated by commas, and ignores blank ones.
         let unusable = |tag: &&String| tag.contains(',') || tag.trim().is_empty();
@@ -100,6 +108,12 @@ impl ListWorkflows {
             limit: self.limit.map_or(DEFAULT_LIMIT, Bounded::get),
             cursor: self.cursor,
         })
+    }
+}
+
+impl Page {
+    pub(crate) fn into_ids(self) -> impl Iterator<Item = String> {
+        self.workflows.into_iter().map(|row| row.id)
     }
 }
 

@@ -72,7 +72,7 @@ fn shown(n8n: &N8n, draft: &Draft) -> Draft {
     let mut shown = draft.clone();
     for node in &mut shown.nodes {
         let mut value = Value::Object(std::mem::take(node));
-        n8n.redactor.value(&mut value);
+        n8n.redactor.json(&mut value);
         if let Value::Object(hidden) = value {
             *node = hidden;
         }
