@@ -1,7 +1,7 @@
 //! The tools: those of the default toolset one file each, the others by toolset.
 
-mod answer;
 mod audit;
+mod collection;
 mod credentials;
 mod data_tables;
 pub(crate) mod executions;

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use upstream::http::Method;
 
-use super::answer::refusal;
+use super::collection::refusal;
 use crate::service::N8n;
 
 /// Places that are named of one risk.

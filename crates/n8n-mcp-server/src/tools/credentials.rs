@@ -3,16 +3,18 @@
 
 use mcp_core::tool::{Call, Effect, Tool, ToolError, Toolset};
 use schemars::JsonSchema;
-use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use upstream::http::Method;
 
-use super::answer::{Deleted, Limit, page, refusal};
+use super::collection::{Collection, Deleted, Limit, refusal};
 use crate::id::Id;
 use crate::service::N8n;
 
-const MISSING: &str = "n8n has no such credential. list_credentials shows those that it has.";
+const CREDENTIALS: Collection = Collection {
+    path: "credentials",
+    missing: "n8n has no such credential. list_credentials shows those that it has.",
+};
 const MISSING_TYPE: &str = "This n8n knows no such type of credential. Its nodes name the types that they take (get_node), \
      for example slackApi or httpHeaderAuth.";
 
@@ -60,12 +62,13 @@ impl Tool for ListCredentials {
     type Output = Credentials;
 
     async fn call(self, n8n: &N8n, _: &Call) -> Result<Credentials, ToolError> {
-        let cursor = self.cursor.as_deref();
-        let listed = page::<Credential>(n8n, &["credentials"], &[], self.limit, cursor).await?;
+        let page = CREDENTIALS
+            .page::<Credential>(n8n, self.limit, self.cursor)
+            .await?;
         let wanted = |one: &Credential| self.r#type.as_ref().is_none_or(|kind| one.r#type == *kind);
         Ok(Credentials {
-            credentials: listed.data.into_iter().filter(wanted).collect(),
-            next_cursor: listed.next_cursor,
+            credentials: page.data.into_iter().filter(wanted).collect(),
+            next_cursor: page.next_cursor,
         })
     }
 }
@@ -157,7 +160,7 @@ impl Tool for TestCredential {
         }
         let path = ["credentials", self.credential_id.as_str(), "test"];
         let answer: Result<Answer, _> = n8n.api.request(Method::POST, &path).json().await;
-        let answer = answer.map_err(|failure| refusal(failure, MISSING))?;
+        let answer = answer.map_err(|failure| refusal(failure, CREDENTIALS.missing))?;
         Ok(Tested {
             works: answer.status == "OK",
             message: n8n.redactor.text(&answer.message),
@@ -182,15 +185,9 @@ impl Tool for DeleteCredential {
     type Output = Deleted;
 
     async fn call(self, n8n: &N8n, call: &Call) -> Result<Deleted, ToolError> {
-        let id = self.credential_id.to_string();
-        let loss = format!("Deletes credential {id} of n8n; workflows that use it will fail.");
-        call.confirm(&loss, &id, self.confirm.as_deref()).await?;
-        let deleted = n8n
-            .api
-            .request(Method::DELETE, &["credentials", &id])
-            .json()
-            .await;
-        let IgnoredAny = deleted.map_err(|failure| refusal(failure, MISSING))?;
-        Ok(Deleted { deleted: id })
+        let loss = "Deletes credential {id} of n8n; workflows that use it will fail.";
+        CREDENTIALS
+            .delete(n8n, call, &self.credential_id, self.confirm, loss)
+            .await
     }
 }

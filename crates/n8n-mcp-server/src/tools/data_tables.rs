@@ -1,6 +1,5 @@
 //! The toolset `data_tables`: n8n's own tables of rows.
 
-mod change;
 mod filter;
 mod rows;
 mod tables;
@@ -9,8 +8,6 @@ use mcp_core::tool::Toolset;
 
 use crate::service::N8n;
 
-const MISSING: &str = "n8n has no such data table. list_data_tables shows those that it has.";
-
 /// The tools.
 pub(crate) fn data_tables() -> Toolset<N8n> {
     Toolset::new()
@@ -18,7 +15,7 @@ pub(crate) fn data_tables() -> Toolset<N8n> {
         .with::<tables::CreateDataTable>()
         .with::<tables::DeleteDataTable>()
         .with::<rows::GetDataTableRows>()
-        .with::<change::InsertDataTableRows>()
-        .with::<change::UpdateDataTableRows>()
-        .with::<change::DeleteDataTableRows>()
+        .with::<rows::InsertDataTableRows>()
+        .with::<rows::UpdateDataTableRows>()
+        .with::<rows::DeleteDataTableRows>()
 }

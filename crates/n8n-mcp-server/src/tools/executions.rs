@@ -1,12 +1,11 @@
 //! The toolset `executions`: what ran, why it failed, and what to do about it. `get_execution` is
 //! in the default toolset.
 
-mod delete;
+mod end;
 mod explain;
 mod get;
 mod list;
 mod retry;
-mod stop;
 
 use mcp_core::tool::{ToolError, Toolset};
 
@@ -23,8 +22,8 @@ pub(crate) fn executions() -> Toolset<N8n> {
         .with::<list::ListExecutions>()
         .with::<explain::ExplainExecution>()
         .with::<retry::RetryExecution>()
-        .with::<stop::StopExecution>()
-        .with::<delete::DeleteExecution>()
+        .with::<end::StopExecution>()
+        .with::<end::DeleteExecution>()
 }
 
 /// An execution that is there and open.

@@ -7,11 +7,14 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 use upstream::http::Method;
 
-use super::answer::{Deleted, Limit, page, refusal};
+use super::collection::{Collection, Deleted, Limit};
 use crate::id::Id;
 use crate::service::N8n;
 
-const MISSING: &str = "n8n has no such project. list_projects shows those that it has.";
+const PROJECTS: Collection = Collection {
+    path: "projects",
+    missing: "n8n has no such project. list_projects shows those that it has.",
+};
 
 /// The tools.
 pub(crate) fn projects() -> Toolset<N8n> {
@@ -55,10 +58,10 @@ impl Tool for ListProjects {
     type Output = Projects;
 
     async fn call(self, n8n: &N8n, _: &Call) -> Result<Projects, ToolError> {
-        let listed = page(n8n, &["projects"], &[], self.limit, self.cursor.as_deref()).await?;
+        let page = PROJECTS.page(n8n, self.limit, self.cursor).await?;
         Ok(Projects {
-            projects: listed.data,
-            next_cursor: listed.next_cursor,
+            projects: page.data,
+            next_cursor: page.next_cursor,
         })
     }
 }
@@ -79,8 +82,7 @@ impl Tool for CreateProject {
 
     async fn call(self, n8n: &N8n, _: &Call) -> Result<Project, ToolError> {
         let body = json!({"name": self.name});
-        let created = n8n.api.send(Method::POST, &["projects"], &body).await;
-        created.map_err(|failure| refusal(failure, MISSING))
+        PROJECTS.send(n8n, Method::POST, &[], &body).await
     }
 }
 
@@ -110,11 +112,10 @@ impl Tool for AddProjectMember {
     type Output = Member;
 
     async fn call(self, n8n: &N8n, _: &Call) -> Result<Member, ToolError> {
-        let path = ["projects", self.project_id.as_str(), "users"];
+        let path = [self.project_id.as_str(), "users"];
         let relation = json!({"userId": self.user_id.as_str(), "role": self.role});
         let body = json!({ "relations": [relation] });
-        let added = n8n.api.send(Method::POST, &path, &body).await;
-        let IgnoredAny = added.map_err(|failure| refusal(failure, MISSING))?;
+        let IgnoredAny = PROJECTS.send(n8n, Method::POST, &path, &body).await?;
         Ok(Member {
             project_id: self.project_id.to_string(),
             user_id: self.user_id.to_string(),
@@ -140,15 +141,9 @@ impl Tool for DeleteProject {
     type Output = Deleted;
 
     async fn call(self, n8n: &N8n, call: &Call) -> Result<Deleted, ToolError> {
-        let id = self.project_id.to_string();
-        let loss = format!("Deletes project {id} of n8n with all workflows and credentials in it.");
-        call.confirm(&loss, &id, self.confirm.as_deref()).await?;
-        let deleted = n8n
-            .api
-            .request(Method::DELETE, &["projects", &id])
-            .json()
-            .await;
-        let IgnoredAny = deleted.map_err(|failure| refusal(failure, MISSING))?;
-        Ok(Deleted { deleted: id })
+        let loss = "Deletes project {id} of n8n with all workflows and credentials in it.";
+        PROJECTS
+            .delete(n8n, call, &self.project_id, self.confirm, loss)
+            .await
     }
 }

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use upstream::http::{Method, Request};
 
-use super::answer::refusal;
+use super::collection::refusal;
 use crate::service::N8n;
 
 const MISSING: &str = "n8n is not connected to a repository (Settings > Environments).";

@@ -2,17 +2,19 @@
 
 use mcp_core::tool::{Call, Effect, Tool, ToolError, ToolErrorKind, Toolset};
 use schemars::JsonSchema;
-use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use upstream::http::Method;
 
-use super::answer::{Deleted, Limit, page, refusal};
+use super::collection::{Collection, Deleted, Limit, refusal};
 use crate::id::Id;
 use crate::policy::REVIEW_TAG;
 use crate::service::N8n;
 
-const MISSING: &str = "n8n has no such tag. list_tags shows those that it has.";
+const TAGS: Collection = Collection {
+    path: "tags",
+    missing: "n8n has no such tag. list_tags shows those that it has.",
+};
 
 /// The tools.
 pub(crate) fn tags() -> Toolset<N8n> {
@@ -53,11 +55,9 @@ impl Tool for ListTags {
     type Output = Tags;
 
     async fn call(self, n8n: &N8n, _: &Call) -> Result<Tags, ToolError> {
-        let listed = page(n8n, &["tags"], &[], self.limit, self.cursor.as_deref()).await?;
-        Ok(Tags {
-            tags: listed.data,
-            next_cursor: listed.next_cursor,
-        })
+        let page = TAGS.page(n8n, self.limit, self.cursor).await?;
+        let (tags, next_cursor) = (page.data, page.next_cursor);
+        Ok(Tags { tags, next_cursor })
     }
 }
 
@@ -77,8 +77,7 @@ impl Tool for CreateTag {
 
     async fn call(self, n8n: &N8n, _: &Call) -> Result<Tag, ToolError> {
         let body = json!({"name": self.name});
-        let created = n8n.api.send(Method::POST, &["tags"], &body).await;
-        created.map_err(|failure| refusal(failure, MISSING))
+        TAGS.send(n8n, Method::POST, &[], &body).await
     }
 }
 
@@ -100,9 +99,8 @@ impl Tool for RenameTag {
 
     async fn call(self, n8n: &N8n, _: &Call) -> Result<Tag, ToolError> {
         keep_review_tag(n8n, &self.tag_id).await?;
-        let (path, body) = (["tags", self.tag_id.as_str()], json!({"name": self.name}));
-        let renamed = n8n.api.send(Method::PUT, &path, &body).await;
-        renamed.map_err(|failure| refusal(failure, MISSING))
+        let (path, body) = ([self.tag_id.as_str()], json!({"name": self.name}));
+        TAGS.send(n8n, Method::PUT, &path, &body).await
     }
 }
 
@@ -124,12 +122,9 @@ impl Tool for DeleteTag {
 
     async fn call(self, n8n: &N8n, call: &Call) -> Result<Deleted, ToolError> {
         keep_review_tag(n8n, &self.tag_id).await?;
-        let id = self.tag_id.to_string();
-        let loss = format!("Deletes tag {id} of n8n and takes it off all workflows.");
-        call.confirm(&loss, &id, self.confirm.as_deref()).await?;
-        let deleted = n8n.api.request(Method::DELETE, &["tags", &id]).json().await;
-        let IgnoredAny = deleted.map_err(|failure| refusal(failure, MISSING))?;
-        Ok(Deleted { deleted: id })
+        let loss = "Deletes tag {id} of n8n and takes it off all workflows.";
+        TAGS.delete(n8n, call, &self.tag_id, self.confirm, loss)
+            .await
     }
 }
 
@@ -139,7 +134,7 @@ async fn keep_review_tag(n8n: &N8n, id: &Id) -> Result<(), ToolError> {
         return Ok(());
     }
     let tag: Result<Tag, _> = n8n.api.get(&["tags", id.as_str()], &[]).await;
-    match tag.map_err(|failure| refusal(failure, MISSING))? {
+    match tag.map_err(|failure| refusal(failure, TAGS.missing))? {
         tag if tag.name == REVIEW_TAG => Err(ToolError::new(
             ToolErrorKind::Forbidden,
             format!("The tag {REVIEW_TAG} is for people to take off, in n8n."),

@@ -7,12 +7,14 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 use upstream::http::Method;
 
-use super::answer::{Deleted, Limit, page, refusal};
-use crate::api::Page;
+use super::collection::{Collection, Deleted, Limit};
 use crate::id::Id;
 use crate::service::N8n;
 
-const MISSING: &str = "n8n has no such user. list_users shows those that it has.";
+const USERS: Collection = Collection {
+    path: "users",
+    missing: "n8n has no such user. list_users shows those that it has.",
+};
 
 /// The tools.
 pub(crate) fn users() -> Toolset<N8n> {
@@ -62,11 +64,13 @@ impl Tool for ListUsers {
     type Output = Users;
 
     async fn call(self, n8n: &N8n, _: &Call) -> Result<Users, ToolError> {
-        let (role, cursor) = ([("includeRole", "true")], self.cursor.as_deref());
-        let listed: Page<User> = page(n8n, &["users"], &role, self.limit, cursor).await?;
+        let role = [("includeRole", "true")];
+        let page = USERS
+            .page_of(n8n, &[], &role, self.limit, self.cursor)
+            .await?;
         Ok(Users {
-            users: listed.data,
-            next_cursor: listed.next_cursor,
+            users: page.data,
+            next_cursor: page.next_cursor,
         })
     }
 }
@@ -111,8 +115,7 @@ impl Tool for InviteUser {
         }
         let role = self.role.as_deref().unwrap_or("global:member");
         let body = json!([{"email": self.email, "role": role}]);
-        let answers: Result<Vec<Answer>, _> = n8n.api.send(Method::POST, &["users"], &body).await;
-        let answers = answers.map_err(|failure| refusal(failure, MISSING))?;
+        let answers: Vec<Answer> = USERS.send(n8n, Method::POST, &[], &body).await?;
         let user = answers.into_iter().find_map(|answer| answer.user);
         let user = user.ok_or_else(|| {
             ToolError::new(
@@ -151,10 +154,9 @@ impl Tool for SetUserRole {
     type Output = Changed;
 
     async fn call(self, n8n: &N8n, _: &Call) -> Result<Changed, ToolError> {
-        let path = ["users", self.user_id.as_str(), "role"];
+        let path = [self.user_id.as_str(), "role"];
         let body = json!({"newRoleName": self.role});
-        let changed = n8n.api.send(Method::PATCH, &path, &body).await;
-        let IgnoredAny = changed.map_err(|failure| refusal(failure, MISSING))?;
+        let IgnoredAny = USERS.send(n8n, Method::PATCH, &path, &body).await?;
         Ok(Changed {
             user_id: self.user_id.to_string(),
             role: self.role,
@@ -179,15 +181,9 @@ impl Tool for DeleteUser {
     type Output = Deleted;
 
     async fn call(self, n8n: &N8n, call: &Call) -> Result<Deleted, ToolError> {
-        let id = self.user_id.to_string();
-        let loss = format!("Deletes user {id} of n8n with all personal workflows and credentials.");
-        call.confirm(&loss, &id, self.confirm.as_deref()).await?;
-        let deleted = n8n
-            .api
-            .request(Method::DELETE, &["users", &id])
-            .json()
-            .await;
-        let IgnoredAny = deleted.map_err(|failure| refusal(failure, MISSING))?;
-        Ok(Deleted { deleted: id })
+        let loss = "Deletes user {id} of n8n with all personal workflows and credentials.";
+        USERS
+            .delete(n8n, call, &self.user_id, self.confirm, loss)
+            .await
     }
 }

@@ -4,15 +4,18 @@ use mcp_core::tool::{Call, Effect, Tool, ToolError, Toolset};
 use schemars::JsonSchema;
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use serde_json::json;
 use upstream::http::Method;
 
-use super::answer::{Deleted, Limit, page, refusal};
+use super::collection::{Collection, Deleted, Limit};
 use crate::api::Page;
 use crate::id::Id;
 use crate::service::N8n;
 
-const MISSING: &str = "n8n has no such variable. list_variables shows those that it has.";
+const VARIABLES: Collection = Collection {
+    path: "variables",
+    missing: "n8n has no such variable. list_variables shows those that it has.",
+};
 
 /// The tools.
 pub(crate) fn variables() -> Toolset<N8n> {
@@ -56,14 +59,10 @@ impl Tool for ListVariables {
     type Output = Variables;
 
     async fn call(self, n8n: &N8n, _: &Call) -> Result<Variables, ToolError> {
-        let project = self
-            .project_id
-            .as_ref()
-            .map(|id| ("projectId", id.as_str()));
-        let project: Vec<_> = project.into_iter().collect();
-        let cursor = self.cursor.as_deref();
-        let listed: Page<Variable> =
-            page(n8n, &["variables"], &project, self.limit, cursor).await?;
+        let project = self.project_id.as_ref().map(Id::as_str);
+        let project: Vec<_> = project.map(|id| ("projectId", id)).into_iter().collect();
+        let (limit, cursor) = (self.limit, self.cursor);
+        let page = VARIABLES.page_of(n8n, &[], &project, limit, cursor).await?;
         let hidden = |mut one: Variable| {
             let mut shown = json!({ one.key.clone(): one.value });
             n8n.redactor.json(&mut shown);
@@ -71,8 +70,8 @@ impl Tool for ListVariables {
             one
         };
         Ok(Variables {
-            variables: listed.data.into_iter().map(hidden).collect(),
-            next_cursor: listed.next_cursor,
+            variables: page.data.into_iter().map(hidden).collect(),
+            next_cursor: page.next_cursor,
         })
     }
 }
@@ -101,17 +100,13 @@ impl Tool for SetVariable {
     type Output = Set;
 
     async fn call(self, n8n: &N8n, _: &Call) -> Result<Set, ToolError> {
-        let listed: Page<Variable> = page(n8n, &["variables"], &[], Limit::new(250), None).await?;
-        let known = listed.data.into_iter().find(|one| one.key == self.key);
+        let page: Page<Variable> = VARIABLES.page(n8n, Limit::new(250), None).await?;
+        let known = page.data.into_iter().find(|one| one.key == self.key);
         let body = json!({"key": self.key, "value": self.value});
-        let sent: Result<Value, _> = match &known {
-            Some(one) => {
-                let path = ["variables", one.id.as_str()];
-                n8n.api.send(Method::PUT, &path, &body).await
-            }
-            None => n8n.api.send(Method::POST, &["variables"], &body).await,
+        let IgnoredAny = match &known {
+            Some(one) => VARIABLES.send(n8n, Method::PUT, &[&one.id], &body).await?,
+            None => VARIABLES.send(n8n, Method::POST, &[], &body).await?,
         };
-        sent.map_err(|failure| refusal(failure, MISSING))?;
         Ok(Set {
             key: self.key,
             created: known.is_none(),
@@ -136,15 +131,9 @@ impl Tool for DeleteVariable {
     type Output = Deleted;
 
     async fn call(self, n8n: &N8n, call: &Call) -> Result<Deleted, ToolError> {
-        let id = self.variable_id.to_string();
-        let loss = format!("Deletes variable {id} of n8n.");
-        call.confirm(&loss, &id, self.confirm.as_deref()).await?;
-        let deleted = n8n
-            .api
-            .request(Method::DELETE, &["variables", &id])
-            .json()
-            .await;
-        let IgnoredAny = deleted.map_err(|failure| refusal(failure, MISSING))?;
-        Ok(Deleted { deleted: id })
+        let loss = "Deletes variable {id} of n8n.";
+        VARIABLES
+            .delete(n8n, call, &self.variable_id, self.confirm, loss)
+            .await
     }
 }

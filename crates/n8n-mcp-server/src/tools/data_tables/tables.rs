@@ -2,16 +2,18 @@
 
 use mcp_core::tool::{Call, Effect, Tool, ToolError};
 use schemars::JsonSchema;
-use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use upstream::http::Method;
 
-use super::MISSING;
-use crate::api::Page;
 use crate::id::Id;
 use crate::service::N8n;
-use crate::tools::answer::{Deleted, Limit, page, refusal};
+use crate::tools::collection::{Collection, Deleted, Limit};
+
+pub(super) const TABLES: Collection = Collection {
+    path: "data-tables",
+    missing: "n8n has no such data table. list_data_tables shows those that it has.",
+};
 
 /// Lists the data tables of n8n with their columns.
 #[derive(Deserialize, JsonSchema)]
@@ -52,11 +54,10 @@ impl Tool for ListDataTables {
     type Output = Tables;
 
     async fn call(self, n8n: &N8n, _: &Call) -> Result<Tables, ToolError> {
-        let cursor = self.cursor.as_deref();
-        let listed: Page<Table> = page(n8n, &["data-tables"], &[], self.limit, cursor).await?;
+        let page = TABLES.page(n8n, self.limit, self.cursor).await?;
         Ok(Tables {
-            data_tables: listed.data,
-            next_cursor: listed.next_cursor,
+            data_tables: page.data,
+            next_cursor: page.next_cursor,
         })
     }
 }
@@ -102,8 +103,7 @@ impl Tool for CreateDataTable {
         if let Some(project) = self.project_id {
             body["projectId"] = project.as_str().into();
         }
-        let created = n8n.api.send(Method::POST, &["data-tables"], &body).await;
-        created.map_err(|failure| refusal(failure, MISSING))
+        TABLES.send(n8n, Method::POST, &[], &body).await
     }
 }
 
@@ -124,15 +124,9 @@ impl Tool for DeleteDataTable {
     type Output = Deleted;
 
     async fn call(self, n8n: &N8n, call: &Call) -> Result<Deleted, ToolError> {
-        let id = self.data_table_id.to_string();
-        let loss = format!("Deletes data table {id} of n8n with all of its rows.");
-        call.confirm(&loss, &id, self.confirm.as_deref()).await?;
-        let deleted = n8n
-            .api
-            .request(Method::DELETE, &["data-tables", &id])
-            .json()
-            .await;
-        let IgnoredAny = deleted.map_err(|failure| refusal(failure, MISSING))?;
-        Ok(Deleted { deleted: id })
+        let loss = "Deletes data table {id} of n8n with all of its rows.";
+        TABLES
+            .delete(n8n, call, &self.data_table_id, self.confirm, loss)
+            .await
     }
 }

@@ -10,7 +10,7 @@ use crate::api::{Execution, ExecutionFilter, N8nFailure as _, Page as ApiPage};
 use crate::id::Id;
 use crate::run::RunStatus;
 use crate::service::N8n;
-use crate::tools::answer::check_cursor;
+use crate::tools::collection::check_cursor;
 
 const DEFAULT_LIMIT: u32 = 20;
 

@@ -11,7 +11,7 @@ use upstream::http::Method;
 
 use crate::api::N8nFailure as _;
 use crate::service::N8n;
-use crate::tools::answer::{Deleted, refusal};
+use crate::tools::collection::{Deleted, refusal};
 
 const MISSING: &str = "n8n has no such package. list_community_packages shows those that it has.";
 /// npm downloads it.

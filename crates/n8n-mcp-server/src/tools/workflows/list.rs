@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::api::{Filter, WorkflowRow};
 use crate::id::Id;
 use crate::service::N8n;
-use crate::tools::answer::check_cursor;
+use crate::tools::collection::check_cursor;
 
 const DEFAULT_LIMIT: u32 = 100;
 /// Pages of n8n that one call looks through.

@@ -1,4 +1,4 @@
-//! `stop_execution`
+//! `stop_execution` and `delete_execution`
 
 use mcp_core::tool::{Call, Effect, Tool, ToolError, ToolErrorKind};
 use schemars::JsonSchema;
@@ -8,6 +8,7 @@ use super::find;
 use crate::id::Id;
 use crate::run::RunStatus;
 use crate::service::N8n;
+use crate::tools::collection::Deleted;
 
 /// Stops an execution that runs or waits; what its nodes have done stays done.
 #[derive(Deserialize, JsonSchema)]
@@ -48,5 +49,37 @@ impl Tool for StopExecution {
             execution_id: after.id.to_string(),
             status: after.status.into(),
         })
+    }
+}
+
+/// Deletes an execution and its data for good.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct DeleteExecution {
+    /// From list_executions.
+    execution_id: Id,
+    /// The id again, once the user has agreed.
+    confirm: Option<String>,
+}
+
+impl Tool for DeleteExecution {
+    const NAME: &'static str = "delete_execution";
+    const EFFECT: Effect = Effect::Destructive;
+    type Service = N8n;
+    type Output = Deleted;
+
+    async fn call(self, n8n: &N8n, call: &Call) -> Result<Deleted, ToolError> {
+        let execution = find(n8n, &self.execution_id, false).await?;
+        if !execution.status.has_ended() {
+            return Err(ToolError::new(
+                ToolErrorKind::Conflict,
+                format!("Execution {} has not ended. Stop it first.", execution.id),
+            ));
+        }
+        let id = execution.id.to_string();
+        let loss = format!("Deletes execution {id} of n8n with all of its data.");
+        call.confirm(&loss, &id, self.confirm.as_deref()).await?;
+        n8n.api.delete_execution(&execution.id).await?;
+        Ok(Deleted { deleted: id })
     }
 }

@@ -1,0 +1,122 @@
+//! What n8n keeps lists of, and how it is listed, changed and deleted.
+
+use mcp_core::tool::{Bounded, Call, ToolError, ToolErrorKind};
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde::de::{DeserializeOwned, IgnoredAny};
+use serde_json::Value;
+use upstream::http::{Failure, Method};
+
+use crate::api::{N8nFailure as _, Page};
+use crate::id::Id;
+use crate::service::N8n;
+
+/// Page size of every list.
+pub(super) type Limit = Bounded<1, 250>;
+
+const DEFAULT_LIMIT: u32 = 100;
+/// Longer than any cursor of n8n.
+const MAX_CURSOR: usize = 1_000;
+
+/// Everything of one kind that n8n keeps.
+pub(super) struct Collection {
+    /// Where it is in the API.
+    pub(super) path: &'static str,
+    /// What is said where there is none of an id.
+    pub(super) missing: &'static str,
+}
+
+/// What was deleted.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct Deleted {
+    pub(crate) deleted: String,
+}
+
+impl Collection {
+    /// One page of the list.
+    pub(super) async fn page<T: DeserializeOwned>(
+        &self,
+        n8n: &N8n,
+        limit: Option<Limit>,
+        cursor: Option<String>,
+    ) -> Result<Page<T>, ToolError> {
+        self.page_of(n8n, &[], &[], limit, cursor).await
+    }
+
+    /// One page of the list, or of one below it, with more in its query.
+    pub(super) async fn page_of<T: DeserializeOwned>(
+        &self,
+        n8n: &N8n,
+        below: &[&str],
+        query: &[(&str, &str)],
+        limit: Option<Limit>,
+        cursor: Option<String>,
+    ) -> Result<Page<T>, ToolError> {
+        check_cursor(cursor.as_deref())?;
+        let limit = limit.map_or(DEFAULT_LIMIT, Bounded::get).to_string();
+        let mut pairs = vec![("limit", limit.as_str())];
+        pairs.extend(cursor.as_deref().map(|cursor| ("cursor", cursor)));
+        pairs.extend(query);
+        let page = n8n.api.get(&[&[self.path], below].concat(), &pairs).await;
+        page.map_err(|failure| refusal(failure, self.missing))
+    }
+
+    /// Sends a change of the list, or of what is `below` it.
+    pub(super) async fn send<T: DeserializeOwned>(
+        &self,
+        n8n: &N8n,
+        method: Method,
+        below: &[&str],
+        body: &Value,
+    ) -> Result<T, ToolError> {
+        let path = [&[self.path], below].concat();
+        let sent = n8n.api.send(method, &path, body).await;
+        sent.map_err(|failure| refusal(failure, self.missing))
+    }
+
+    /// Deletes one for good, once the user has agreed to the `loss` (`{id}` stands for the id).
+    pub(super) async fn delete(
+        &self,
+        n8n: &N8n,
+        call: &Call,
+        id: &Id,
+        confirm: Option<String>,
+        loss: &str,
+    ) -> Result<Deleted, ToolError> {
+        let id = id.as_str();
+        let loss = loss.replace("{id}", id);
+        call.confirm(&loss, id, confirm.as_deref()).await?;
+        let request = n8n.api.request(Method::DELETE, &[self.path, id]);
+        let deleted = request.json::<IgnoredAny>().await;
+        deleted.map_err(|failure| refusal(failure, self.missing))?;
+        let deleted = id.to_owned();
+        Ok(Deleted { deleted })
+    }
+}
+
+/// Refuses what n8n would not even read.
+pub(super) fn check_cursor(cursor: Option<&str>) -> Result<(), ToolError> {
+    match cursor {
+        Some(cursor) if cursor.len() > MAX_CURSOR => Err(ToolError::invalid_argument(
+            "`cursor` is longer than any cursor of n8n.",
+        )),
+        _ => Ok(()),
+    }
+}
+
+/// n8n's refusal: of the arguments in its own words, of what does not exist as `missing` says.
+pub(super) fn refusal(failure: Failure, missing: &str) -> ToolError {
+    if let Some(complaint) = failure.complaint() {
+        return ToolError::invalid_argument(format!("n8n does not accept this: {complaint}"));
+    }
+    if failure.is_missing() && !failure.is_unknown_operation() {
+        return ToolError::not_found(missing);
+    }
+    if failure.is_conflict() {
+        return ToolError::new(
+            ToolErrorKind::Conflict,
+            "n8n has that already, or it is in use.",
+        );
+    }
+    failure.into()
+}

@@ -1,0 +1,329 @@
+//! The toolset `authoring`: writing workflows, each after checking it.
+
+use mcp_core::tool::{Call, Effect, Tool, ToolError, ToolErrorKind, Toolset};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+use uuid::Uuid;
+
+use super::known::{self, Known};
+use super::load;
+use super::validate::ValidateWorkflow;
+use crate::api::Workflow;
+use crate::id::Id;
+use crate::service::N8n;
+use crate::workflow::check::{Finding, NO_TRIGGER, Severity, check, short};
+use crate::workflow::{Draft, Operation, apply, name_of, restore};
+
+/// The tools.
+pub(crate) fn authoring() -> Toolset<N8n> {
+    Toolset::new()
+        .with::<ValidateWorkflow>()
+        .with::<EditWorkflow>()
+        .with::<CreateWorkflow>()
+        .with::<UpdateWorkflow>()
+        .with::<DuplicateWorkflow>()
+}
+
+/// More than this says nothing new.
+const MAX_FINDINGS: usize = 10;
+
+/// A workflow that was written.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct Written {
+    id: String,
+    name: String,
+    active: bool,
+    /// Pass it to the next change, so that nobody else's is overwritten.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    version: String,
+    /// Parts that n8n does not take.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    left_out: Vec<String>,
+    /// What may be wrong with it.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    warnings: Vec<Finding>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    note: Option<String>,
+}
+
+impl Written {
+    pub(super) fn new(workflow: Workflow, left_out: Vec<String>, warnings: Vec<Finding>) -> Self {
+        let note = workflow
+            .active
+            .then(|| "It is active: the change is live.".to_owned());
+        Self {
+            id: workflow.id,
+            name: workflow.name,
+            active: workflow.active,
+            version: workflow.updated_at,
+            left_out,
+            warnings,
+            note,
+        }
+    }
+
+    /// Nothing was written.
+    pub(super) fn checked_only(workflow: Workflow, warnings: Vec<Finding>) -> Self {
+        let note = Some("Checked only: nothing was written.".to_owned());
+        Self {
+            note,
+            ..Self::new(workflow, Vec::new(), warnings)
+        }
+    }
+}
+
+/// Refuses a draft with errors that it did not have `before`. What is left is only warned of.
+///
+/// # Errors
+/// What is wrong, and how it is put right. Nothing was written.
+pub(super) async fn checked(
+    n8n: &N8n,
+    before: Option<&Draft>,
+    draft: &Draft,
+) -> Result<Vec<Finding>, ToolError> {
+    let old = before.map(check).unwrap_or_default();
+    let mut found = check(draft);
+    found.retain(|finding| !old.contains(finding));
+    let is_new = |node: &&Map<String, Value>| {
+        let same = before.and_then(|before| before.node(name_of(node)));
+        same != Some(node)
+    };
+    let new: Vec<_> = draft.nodes.iter().filter(is_new).collect();
+    // A server that cannot be asked does not keep anybody from writing.
+    if let Ok(Known::Checked(more)) = known::check(n8n, draft, &new).await {
+        found.extend(more);
+    }
+    let fatal =
+        |finding: &&Finding| finding.severity == Severity::Error && finding.message != NO_TRIGGER;
+    let errors: Vec<_> = found.iter().filter(fatal).take(MAX_FINDINGS).collect();
+    if !errors.is_empty() {
+        let lines = errors.iter().map(|error| format!("\n- {}", line(error)));
+        return Err(ToolError::invalid_argument(format!(
+            "Nothing was written. The workflow would have errors:{}",
+            lines.collect::<String>()
+        )));
+    }
+    found.truncate(MAX_FINDINGS);
+    Ok(found)
+}
+
+/// Refuses to overwrite what the caller has not seen.
+pub(super) fn is_current(workflow: &Workflow, version: Option<&str>) -> Result<(), ToolError> {
+    match version {
+        Some(version) if version != workflow.updated_at => Err(ToolError::new(
+            ToolErrorKind::Conflict,
+            format!(
+                "Workflow {} was changed since that version; nothing was written. Read it again \
+                 with get_workflow and repeat the change.",
+                workflow.id
+            ),
+        )),
+        _ => Ok(()),
+    }
+}
+
+/// The id that n8n gave.
+pub(super) fn id_of(workflow: &Workflow) -> Result<Id, ToolError> {
+    Id::try_from(workflow.id.clone())
+        .map_err(|reason| ToolError::upstream("n8n gave the workflow an odd id.").caused_by(reason))
+}
+
+fn line(finding: &Finding) -> String {
+    let node = finding.node.as_deref();
+    let node = node.map_or(String::new(), |node| format!("{node:?}: "));
+    let fix = finding.fix.as_deref().unwrap_or_default();
+    format!("{node}{} {fix}", finding.message)
+}
+
+/// Changes a workflow by small operations: all of them or, if one cannot be done or the result would
+/// have errors, none. What is active goes live at once.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct EditWorkflow {
+    /// From list_workflows.
+    workflow_id: Id,
+    /// In order; each names its node.
+    operations: Vec<Operation>,
+    /// From get_workflow: refused if somebody has changed it since.
+    version: Option<String>,
+    /// Only check.
+    #[serde(default)]
+    dry_run: bool,
+}
+
+impl Tool for EditWorkflow {
+    const NAME: &'static str = "edit_workflow";
+    const EFFECT: Effect = Effect::Destructive;
+    type Service = N8n;
+    type Output = Written;
+
+    async fn call(self, n8n: &N8n, _: &Call) -> Result<Written, ToolError> {
+        if self.operations.is_empty() {
+            return Err(ToolError::invalid_argument("`operations` is empty."));
+        }
+        let (current, before) = load(n8n, &self.workflow_id).await?;
+        is_current(&current, self.version.as_deref())?;
+        n8n.api.policy.check_write(&current)?;
+        let draft = apply(&before, self.operations)?;
+        let warnings = checked(n8n, Some(&before), &draft).await?;
+        if self.dry_run {
+            return Ok(Written::checked_only(current, warnings));
+        }
+        let written = n8n.api.replace_workflow(&self.workflow_id, &draft).await?;
+        n8n.api.mark_for_review(&self.workflow_id).await?;
+        Ok(Written::new(written.0, written.1, warnings))
+    }
+}
+
+/// Creates an inactive workflow, after checking it.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct CreateWorkflow {
+    /// What people call it.
+    name: String,
+    /// Each with name, type, typeVersion and parameters; id and position are optional.
+    nodes: Vec<Map<String, Value>>,
+    /// {"A": {"main": [[{"node": "B", "type": "main", "index": 0}]]}}.
+    #[serde(default)]
+    connections: Map<String, Value>,
+    /// Such as executionOrder, timezone, errorWorkflow, availableInMCP.
+    #[serde(default)]
+    settings: Map<String, Value>,
+}
+
+impl Tool for CreateWorkflow {
+    const NAME: &'static str = "create_workflow";
+    const EFFECT: Effect = Effect::Additive;
+    type Service = N8n;
+    type Output = Written;
+
+    async fn call(self, n8n: &N8n, _: &Call) -> Result<Written, ToolError> {
+        let Value::Object(given) = json!({
+            "name": self.name, "nodes": self.nodes, "connections": self.connections,
+            "settings": self.settings,
+        }) else {
+            return Err(ToolError::invalid_argument("`nodes` cannot be read."));
+        };
+        let mut draft = Draft::read(given)?;
+        // As n8n's own editor does; without it n8n runs nodes in the order of its first version.
+        let order = draft.settings.entry("executionOrder");
+        order.or_insert_with(|| "v1".into());
+        let warnings = checked(n8n, None, &draft).await?;
+        let (workflow, left_out) = n8n.api.create_workflow(&draft).await?;
+        n8n.api.mark_for_review(&id_of(&workflow)?).await?;
+        Ok(Written::new(workflow, left_out, warnings))
+    }
+}
+
+/// Replaces a workflow by a whole definition, after checking it. For small changes edit_workflow is
+/// better. What is active goes live at once.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct UpdateWorkflow {
+    /// From list_workflows.
+    workflow_id: Id,
+    /// As get_workflow returns with full=true: name, nodes, connections, settings. A part that is
+    /// left out stays as it is; what n8n shows and does not take is ignored.
+    workflow: Map<String, Value>,
+    /// From get_workflow: refused if somebody has changed it since.
+    version: Option<String>,
+}
+
+impl Tool for UpdateWorkflow {
+    const NAME: &'static str = "update_workflow";
+    const EFFECT: Effect = Effect::Destructive;
+    type Service = N8n;
+    type Output = Written;
+
+    async fn call(mut self, n8n: &N8n, _: &Call) -> Result<Written, ToolError> {
+        let (current, before) = load(n8n, &self.workflow_id).await?;
+        is_current(&current, self.version.as_deref())?;
+        n8n.api.policy.check_write(&current)?;
+        // The whole answer of get_workflow holds the definition.
+        if let Some(Value::Object(definition)) = self.workflow.remove("definition") {
+            self.workflow = definition;
+        }
+        self.workflow
+            .entry("name")
+            .or_insert_with(|| before.name.clone().into());
+        let absent = |key: &str| self.workflow.get(key).is_none_or(Value::is_null);
+        let (no_nodes, no_wires, no_settings) =
+            (absent("nodes"), absent("connections"), absent("settings"));
+        if no_nodes {
+            self.workflow
+                .insert("nodes".into(), Value::Array(Vec::new()));
+        }
+        let mut draft = Draft::read(self.workflow)?;
+        if no_nodes {
+            draft.nodes.clone_from(&before.nodes);
+        }
+        if no_wires {
+            draft.connections.clone_from(&before.connections);
+        }
+        if no_settings {
+            draft.settings.clone_from(&before.settings);
+        }
+        restore(&mut draft, &shown(n8n, &before), &before);
+        let warnings = checked(n8n, Some(&before), &draft).await?;
+        let written = n8n.api.replace_workflow(&self.workflow_id, &draft).await?;
+        n8n.api.mark_for_review(&self.workflow_id).await?;
+        Ok(Written::new(written.0, written.1, warnings))
+    }
+}
+
+/// The workflow as get_workflow shows it.
+fn shown(n8n: &N8n, draft: &Draft) -> Draft {
+    let mut shown = draft.clone();
+    for node in &mut shown.nodes {
+        let mut value = Value::Object(std::mem::take(node));
+        n8n.redactor.json(&mut value);
+        if let Value::Object(hidden) = value {
+            *node = hidden;
+        }
+    }
+    shown
+}
+
+/// Copies a workflow. The copy is inactive, without tags, and its webhooks have new paths.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct DuplicateWorkflow {
+    /// From list_workflows.
+    workflow_id: Id,
+    /// Default: the old name and "copy".
+    name: Option<String>,
+}
+
+impl Tool for DuplicateWorkflow {
+    const NAME: &'static str = "duplicate_workflow";
+    const EFFECT: Effect = Effect::Additive;
+    type Service = N8n;
+    type Output = Written;
+
+    async fn call(self, n8n: &N8n, _: &Call) -> Result<Written, ToolError> {
+        let (_, mut draft) = load(n8n, &self.workflow_id).await?;
+        draft.name = self.name.unwrap_or_else(|| format!("{} copy", draft.name));
+        renew(&mut draft);
+        let (workflow, left_out) = n8n.api.create_workflow(&draft).await?;
+        n8n.api.mark_for_review(&id_of(&workflow)?).await?;
+        Ok(Written::new(workflow, left_out, Vec::new()))
+    }
+}
+
+/// Two active workflows cannot have the same URL.
+fn renew(draft: &mut Draft) {
+    for node in &mut draft.nodes {
+        let has_url = matches!(short(node), "webhook" | "formTrigger");
+        if node.contains_key("webhookId") {
+            node.insert("webhookId".into(), Uuid::new_v4().to_string().into());
+        }
+        let mut parameters = node.get_mut("parameters").and_then(Value::as_object_mut);
+        let path = parameters.as_mut().and_then(|all| all.get_mut("path"));
+        if let (true, Some(path)) = (has_url, path) {
+            let old = path.as_str().unwrap_or_default();
+            let suffix = &Uuid::new_v4().simple().to_string()[..8];
+            *path = json!(format!("{}-{suffix}", old.trim_end_matches('/')));
+        }
+    }
+}
