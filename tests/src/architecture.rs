@@ -45,10 +45,7 @@ const USERS: [(&str, &[&str]); 9] = [
     // The calendar of everybody else is `upstream::time`.
     ("jiff", &["upstream", "mcp-core"]),
     // Servers use what `upstream::http` re-exports.
-    (
-        "reqwest",
-        &["upstream", "n8n-mcp-server", "openhands-mcp-server"],
-    ),
+    ("reqwest", &["upstream", "openhands-mcp-server"]),
     ("rusqlite", &["mcp-gateway"]),
     ("ureq", &["xtask"]),
     // Command lines, and errors that only people read, belong to programs.
