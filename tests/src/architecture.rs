@@ -38,8 +38,7 @@ const ARROWS: [(&str, &[&str]); 10] = [
 ];
 
 /// Crates with few users. The tests may use everything.
-const USERS: [(&str, &[&str]); 9] = [
-    ("axum", &["mcp-serve"]),
+const USERS: [(&str, &[&str]); 8] = [
     ("bollard", &["docker-mcp-server"]),
     ("hyper", &["mcp-serve", "mcp-client", "docker-mcp-server"]),
     // The calendar of everybody else is `upstream::time`.

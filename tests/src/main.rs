@@ -20,6 +20,7 @@ mod edges;
 mod gateway;
 mod harness;
 mod listener;
+mod module_cycles;
 mod n8n;
 mod openhands;
 mod properties;

@@ -5,6 +5,8 @@ use std::path::{Path, PathBuf};
 use crate::committed::root;
 
 const MAX_LINES: usize = 400;
+/// The limit of a file that says why it is one idea: `//! Long because …`.
+const MAX_LINES_WITH_REASON: usize = 600;
 
 /// The only files of the product that name the methods of seed 001.
 const LEGACY: [&str; 2] = [
@@ -35,7 +37,9 @@ fn files() -> Vec<File> {
     }
     let at_the_root = std::fs::read_dir(&root).unwrap();
     let at_the_root = at_the_root.map(|entry| entry.unwrap().path());
-    found.extend(at_the_root.filter(|path| path.is_file()));
+    // A work tree beside the repository has a file `.git`.
+    let is_ours = |path: &PathBuf| path.is_file() && !path.ends_with(".git");
+    found.extend(at_the_root.filter(is_ours));
     let read = |path: PathBuf| {
         // What is no text was not written by people.
         let text = std::fs::read_to_string(&path).ok()?;
@@ -99,7 +103,9 @@ fn every_module_says_what_it_is() {
 fn files_are_small() {
     check(is_rust, |file| {
         let lines = file.text.lines().count();
-        (lines > MAX_LINES).then(|| format!("{lines} lines, at most {MAX_LINES}"))
+        let reason = line(&file.text, |line| line.starts_with("//! Long because "));
+        let most = reason.map_or(MAX_LINES, |_| MAX_LINES_WITH_REASON);
+        (lines > most).then(|| format!("{lines} lines, at most {most}"))
     });
 }
 
