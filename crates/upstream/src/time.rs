@@ -139,22 +139,19 @@ mod tests {
         ] {
             assert_eq!(duration(text), Some(Duration::from_millis(millis)));
         }
-        for text in [
-            "",
-            "5",
-            "s",
-            "-1s",
-            "+1s",
-            "1.5s",
-            "5 s",
-            "5S",
-            "äm",
-            "１h",
-            "99999999999999999999s",
-            "9999999999999999999d",
-        ] {
+        for text in ["", "5", "s", "-1s", "+1s", "1.5s", "5 s", "5S", "äm", "１h"] {
             assert_eq!(duration(text), None, "{text}");
         }
+        assert_eq!(
+            duration("99999999999999999999s"),
+            None,
+            "the count is too large"
+        );
+        assert_eq!(
+            duration("9999999999999999999d"),
+            None,
+            "the product is too large"
+        );
     }
 
     #[test]
@@ -200,6 +197,9 @@ mod tests {
         assert_eq!(rfc3339(0), "1970-01-01T00:00:00Z");
         assert_eq!(rfc3339(1_795_246_517), "2026-11-21T07:35:17Z");
         assert_eq!(rfc3339(i64::MAX), i64::MAX.to_string());
+        let micros = Timestamp::from_microsecond(1_761_057_130_123_000).unwrap();
+        let with_offset = format!("{:.6}", micros.display_with_offset(Offset::UTC));
+        assert_eq!(with_offset, "2025-10-21T14:32:10.123000+00:00");
         for seconds in [951_782_399, 951_868_800, 4_107_542_400, -1] {
             let read = timestamp(&rfc3339(seconds)).map(Timestamp::as_second);
             assert_eq!(read, Some(seconds));
