@@ -36,16 +36,14 @@ pub(crate) async fn projects(docker: &Docker) -> Result<BTreeMap<String, Vec<Sum
 }
 
 /// The containers of one project.
-///
-/// # Errors
-/// When there is none in sight; names those that are.
+/// Errors when there is none in sight; names those that are.
 pub(crate) async fn project(
     docker: &Docker,
     project: &ObjectName,
 ) -> Result<Vec<Summary>, ToolError> {
     let mut projects = projects(docker).await?;
     projects.remove(project.as_str()).ok_or_else(|| {
-        let mut redactor = docker.redactor();
+        let redactor = docker.redactor();
         let known: Vec<String> = projects
             .keys()
             .take(10)

@@ -7,12 +7,12 @@ mod objects;
 
 use mcp_core::server::Changes;
 use mcp_core::tool::{Call, ToolError};
+use upstream::redact::Redactor;
 
-use crate::engine::{Details, Engine, Summary, Target, self_container};
+use crate::engine::{Action, Details, Engine, Summary, Target, self_container};
 use crate::name::ContainerName;
 use crate::options::DockerOptions;
 use crate::policy::{Policy, Subject, forbidden};
-use crate::redact::Redactor;
 
 /// What the tools work on: an engine, and what may be shown of it.
 pub struct Docker {
@@ -24,9 +24,7 @@ pub struct Docker {
 
 impl Docker {
     /// The engine and the policy that the options name.
-    ///
-    /// # Errors
-    /// When an option is none that could ever work.
+    /// Errors when an option is none that could ever work.
     pub(crate) fn new(options: &DockerOptions) -> anyhow::Result<Self> {
         let target = Target::from_options(options)?;
         Ok(Self {
@@ -57,9 +55,7 @@ impl Docker {
     }
 
     /// The details of a container that may be looked at.
-    ///
-    /// # Errors
-    /// When there is none, or the policy hides it.
+    /// Errors when there is none, or the policy hides it.
     pub(crate) async fn container(&self, name: &ContainerName) -> Result<Details, ToolError> {
         let details = self.engine.inspect(name).await?;
         self.policy.permit(&Subject::from(&details))?;
@@ -67,9 +63,7 @@ impl Docker {
     }
 
     /// The details of a container that may be changed.
-    ///
-    /// # Errors
-    /// When there is none, the policy protects it, or this server runs in it.
+    /// Errors when there is none, the policy protects it, or this server runs in it.
     pub(crate) async fn mutable_container(
         &self,
         name: &ContainerName,
@@ -90,6 +84,23 @@ impl Docker {
         self.policy.may_change(&container.labels) && !self_container::is_self(&container.id)
     }
 
+    /// Makes a change by a typed call, and brings it to its end also when the caller gives up.
+    /// Errors in words about `action`.
+    pub(crate) async fn change<T, C>(
+        &self,
+        action: Action<'_>,
+        call: impl FnOnce(bollard::Docker) -> C,
+    ) -> Result<T, ToolError>
+    where
+        T: Send + 'static,
+        C: Future<Output = Result<T, bollard::errors::Error>> + Send + 'static,
+    {
+        match self.engine.try_change(action.duration, call).await {
+            Ok(done) => Ok(done),
+            Err(failure) => Err(self.engine.explain_action(failure, action).await),
+        }
+    }
+
     /// Lets what may lose data go on only if the policy and the user agree. `loss` is a sentence
     /// that says what will be lost; `confirm` is the tool's argument, which has to be `target`.
     pub(crate) async fn confirm(
@@ -97,10 +108,10 @@ impl Docker {
         call: &Call,
         loss: &str,
         target: &str,
-        confirm: Option<&str>,
+        confirm: &Option<String>,
     ) -> Result<(), ToolError> {
         self.policy.destructive()?;
-        call.confirm(loss, target, confirm).await
+        call.confirm(loss, target, confirm.as_deref()).await
     }
 }
 

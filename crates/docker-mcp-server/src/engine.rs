@@ -1,12 +1,12 @@
 //! The Docker Engine: finding it, asking it, and saying why it did not do what it was asked.
 //!
-//! Requests are bollard's typed calls ([`Engine::change`], [`Engine::call`], [`Engine::streams`]):
+//! Requests are bollard's typed calls ([`Engine::try_change`], [`Engine::call`], [`Engine::streams`]):
 //! all that changes something (containers, images, networks, volumes, builds, pulls, commands), files
 //! in and out, processes, and whatever has a small reply of a fixed form.
 //!
 //! A few go past bollard, through the same [`connector`], since bollard cannot do them:
-//! * Lists and details of containers, images, networks and volumes, statistics, disk usage, the
-//!   host, events: one value that bollard's types do not know (a state that a newer engine
+//! * Lists and details of containers, images, networks and volumes, disk usage, the host, events:
+//!   one value that bollard's types do not know (a state that a newer engine
 //!   invented, Podman's type of event, a member that version 1.52 took away) fails the whole reply.
 //!   We pick the members that we use, of types that any engine can fill.
 //! * Logs: bollard keeps the line of a terminal until it ends, which it may never do; and it does
@@ -37,6 +37,7 @@ use std::future::Future;
 use std::time::Duration;
 
 use bytes::Bytes;
+use http::Method;
 use mcp_core::tool::ToolError;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -71,9 +72,7 @@ pub(crate) struct Engine {
 
 impl Engine {
     /// The engine at `target`, whose replies are waited for up to `timeout` each.
-    ///
-    /// # Errors
-    /// When no request could ever be made of its address.
+    /// Errors when no request could ever be made of its address.
     pub(crate) fn new(target: Target, timeout: Duration) -> anyhow::Result<Self> {
         let connector = Connector::new(&target)?;
         Ok(Self {
@@ -93,6 +92,11 @@ impl Engine {
     /// How long one reply is waited for.
     pub(crate) fn timeout(&self) -> Duration {
         self.timeout
+    }
+
+    /// bollard, for replies whose size has a limit; the caller watches the time.
+    pub(crate) fn bounded(&self) -> &bollard::Docker {
+        &self.bollard
     }
 
     /// bollard, for replies that are streams: they have no limit, and the caller watches the time.
@@ -171,27 +175,8 @@ impl Engine {
         within(self.timeout, async { Ok(call.await?) }).await
     }
 
-    /// Makes a change by a typed call, and brings it to its end also when the caller gives up.
-    ///
-    /// # Errors
-    /// In words about `action`.
-    pub(crate) async fn change<T, C>(
-        &self,
-        action: Action<'_>,
-        call: impl FnOnce(bollard::Docker) -> C,
-    ) -> Result<T, ToolError>
-    where
-        T: Send + 'static,
-        C: Future<Output = Result<T, bollard::errors::Error>> + Send + 'static,
-    {
-        match self.try_change(action.duration, call).await {
-            Ok(done) => Ok(done),
-            Err(failure) => Err(self.explain_action(failure, action).await),
-        }
-    }
-
-    /// As [`Engine::change`], for callers that know what a failure means. The change itself takes
-    /// `duration`, beside the time that any reply may take.
+    /// Makes a change by a typed call, and brings it to its end also when the caller gives up. The
+    /// change itself takes `duration`, beside the time that any reply may take.
     pub(crate) async fn try_change<T, C>(
         &self,
         duration: Duration,
@@ -213,8 +198,13 @@ impl Engine {
     ) -> Result<Value, Failure> {
         let body = serde_json::to_vec(body).map_err(Failure::unreadable)?;
         let connector = self.connector.clone();
-        let post = async move { connector.post(path, body.into(), MAX_OBJECT_BYTES).await };
-        let receipt: Bytes = finish(self.timeout, post).await?;
+        let post = async move {
+            let body = body.into();
+            connector
+                .fetch(Method::POST, path, body, MAX_OBJECT_BYTES)
+                .await
+        };
+        let receipt = finish(self.timeout, post).await?;
         if receipt.is_empty() {
             return Ok(Value::Null);
         }
@@ -243,7 +233,10 @@ impl Engine {
     }
 
     async fn read<T: DeserializeOwned>(&self, path: Path, limit: u64) -> Result<T, Failure> {
-        let json = self.connector.get(path, limit).await?;
+        let json = self
+            .connector
+            .fetch(Method::GET, path, Bytes::new(), limit)
+            .await?;
         let value = serde_json::from_slice(&json).map_err(Failure::unreadable)?;
         parse(value).map_err(Failure::unreadable)
     }

@@ -4,12 +4,11 @@
 //! [`name::ContainerName`], which cannot change a URL path. The tool gets what it works on from
 //! [`Docker`], as far as the `policy` lets it, and asks the `engine`, which knows where Docker
 //! listens and puts its failures into words. What comes back is cleaned and
-//! redacted (`redact`) before it goes out, and bounded: a container decides what its log and its
+//! redacted (`upstream::redact`) before it goes out, and bounded: a container decides what its log and its
 //! labels say, and how much of it.
 //!
 //! Only this crate talks to Docker.
 
-mod clean;
 mod compose;
 mod diagnose;
 mod docker;
@@ -21,11 +20,10 @@ pub mod name;
 mod options;
 mod policy;
 mod prompts;
-mod redact;
 mod resources;
 mod stats;
 mod tools;
-mod when;
+mod unix_time;
 
 use std::sync::Arc;
 use std::time::Duration;

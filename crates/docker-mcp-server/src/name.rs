@@ -1,68 +1,92 @@
 //! The identifier check between a caller and the engine's URL paths.
 
 mod image;
-mod object;
 
 use std::borrow::Cow;
 use std::fmt;
+use std::marker::PhantomData;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-use serde::{Deserialize, Deserializer, Serialize, de};
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
-pub use image::ImageName;
-pub use object::ObjectName;
-
-/// Longest name accepted, in bytes; a full id has 64.
-const MAX_LEN: usize = 128;
-
-/// A container's name, id, or the beginning of its id.
+/// What identifies an object of the engine.
 ///
-/// The engine's client pastes identifiers into URL paths as they are: `../volumes/x` would reach
-/// another endpoint and `?` would add parameters. Every identifier that comes from a caller has
-/// this type, so that one that could change a path cannot be expressed.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[serde(transparent)]
-pub struct ContainerName(String);
+/// bollard pastes identifiers into URL paths as they are: `../volumes/x` would reach another
+/// endpoint and `?` would add parameters. Every identifier that comes from a caller has this type,
+/// so that one that could change a path cannot be expressed.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Name<K>(String, PhantomData<K>);
+
+/// A container's name, id, or the beginning of its id: `[a-zA-Z0-9][a-zA-Z0-9_.-]*`, at most 128
+/// characters. One leading `/` is taken off, because the engine itself prints names that way.
+pub type ContainerName = Name<Container>;
+
+/// A network's name or id, or a volume's name: as that of a container, at most 255 characters.
+pub type ObjectName = Name<Object>;
+
+/// An image's name with an optional registry, tag and digest, or its id:
+/// `[registry[:port]/]path[:tag][@sha256:digest]` and `sha256:digest`.
+pub type ImageName = Name<image::Image>;
+
+/// A kind of objects, with what their identifiers look like.
+pub trait NameKind {
+    /// Says what an identifier looks like, to a caller whose text is none.
+    const EXPECTED: &'static str;
+
+    /// The identifier in a text, if it is one.
+    fn check(text: &str) -> Option<&str>;
+}
+
+/// Containers.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Container {}
+
+impl NameKind for Container {
+    const EXPECTED: &'static str = "not a container name or id: it starts with a letter or digit, \
+        goes on with letters, digits, `_`, `.` or `-`, and has at most 128 characters; \
+        list_containers shows them";
+
+    fn check(text: &str) -> Option<&str> {
+        let name = text.strip_prefix('/').unwrap_or(text);
+        is_plain(name, 128).then_some(name)
+    }
+}
+
+/// Networks and volumes.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Object {}
+
+impl NameKind for Object {
+    const EXPECTED: &'static str = "not a name: it starts with a letter or digit, goes on with \
+        letters, digits, `_`, `.` or `-`, and has at most 255 characters";
+
+    fn check(text: &str) -> Option<&str> {
+        is_plain(text, 255).then_some(text)
+    }
+}
 
 /// Why a string is no name. Does not repeat the string: it may be long or hostile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct InvalidName(&'static str);
 
-impl InvalidName {
-    const CONTAINER: Self = Self(
-        "not a container name or id: it starts with a letter or digit, goes on with letters, \
-         digits, `_`, `.` or `-`, and has at most 128 characters; list_containers shows them",
-    );
-    const OBJECT: Self = Self(
-        "not a name: it starts with a letter or digit, goes on with letters, digits, `_`, `.` or \
-         `-`, and has at most 255 characters",
-    );
-    const IMAGE: Self = Self(
-        "not an image: write `name`, `name:tag`, `registry:port/path/name:tag` or an id; \
-         list_images shows them",
-    );
+impl<K: NameKind> Name<K> {
+    /// Checks a text.
+    /// Errors when it is no identifier of this kind.
+    pub fn new(text: &str) -> Result<Self, InvalidName> {
+        K::check(text)
+            .map(|name| Self(name.to_owned(), PhantomData))
+            .ok_or(InvalidName(K::EXPECTED))
+    }
 }
 
-impl ContainerName {
-    /// Checks `name` against `[a-zA-Z0-9][a-zA-Z0-9_.-]*`, at most 128 characters. One leading `/`
-    /// is taken off, because the engine itself prints names that way.
-    ///
-    /// # Errors
-    /// When anything else is in it.
-    pub fn new(name: &str) -> Result<Self, InvalidName> {
-        let name = name.strip_prefix('/').unwrap_or(name);
-        is_plain(name, MAX_LEN)
-            .then(|| Self(name.to_owned()))
-            .ok_or(InvalidName::CONTAINER)
-    }
-
-    /// The name, without a leading slash.
+impl<K> Name<K> {
+    /// The identifier.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 }
 
-impl fmt::Display for ContainerName {
+impl<K> fmt::Display for Name<K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
     }
@@ -74,33 +98,39 @@ impl fmt::Display for InvalidName {
     }
 }
 
-/// Whether `name` is made of what cannot change a path.
-fn is_plain(name: &str, max_len: usize) -> bool {
-    let starts = name.starts_with(|c: char| c.is_ascii_alphanumeric());
-    let legal = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '-');
-    starts && name.len() <= max_len && name.chars().all(legal)
+impl<K> Serialize for Name<K> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.0.serialize(serializer)
+    }
 }
 
-impl<'de> Deserialize<'de> for ContainerName {
+impl<'de, K: NameKind> Deserialize<'de> for Name<K> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = Cow::<str>::deserialize(deserializer)?;
         Self::new(&text).map_err(de::Error::custom)
     }
 }
 
-impl JsonSchema for ContainerName {
+impl<K> JsonSchema for Name<K> {
     fn inline_schema() -> bool {
         true
     }
 
     fn schema_name() -> Cow<'static, str> {
-        "ContainerName".into()
+        "Name".into()
     }
 
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
         // No `pattern`: it costs tokens on every turn, and the refusal says the same in words.
         json_schema!({"type": "string"})
     }
+}
+
+/// Whether `name` is made of what cannot change a path.
+fn is_plain(name: &str, max_len: usize) -> bool {
+    let starts = name.starts_with(|c: char| c.is_ascii_alphanumeric());
+    let legal = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '-');
+    starts && name.len() <= max_len && name.chars().all(legal)
 }
 
 #[cfg(test)]
@@ -110,52 +140,25 @@ mod tests {
     #[test]
     fn names_and_ids_pass() {
         let id = "f0badb8fffde1d7898b54324963c4a278bb5904a2c89bf1b53a05af23028374a";
-        for name in [
-            "web",
-            "demo-web-1",
-            "a",
-            "0",
-            "db_1.old",
-            id,
-            &"x".repeat(128),
-        ] {
+        let long = "x".repeat(128);
+        for name in ["web", "demo-web-1", "a", "0", "db_1.old", id, &long] {
             assert_eq!(ContainerName::new(name).unwrap().as_str(), name);
+            assert_eq!(ObjectName::new(name).unwrap().as_str(), name);
         }
         assert_eq!(ContainerName::new("/web").unwrap().as_str(), "web");
+        assert!(ObjectName::new("/web").is_err());
     }
 
     #[test]
     fn what_could_change_a_path_does_not() {
         let long = "x".repeat(129);
-        let hostile = [
-            "",
-            "/",
-            "//web",
-            ".",
-            "..",
-            "../volumes/x",
-            "%2e%2e/x",
-            "a/b",
-            "a?b",
-            "a#b",
-            "a b",
-            "a\n",
-            "a\0",
-            "ä",
-            "a\u{202e}b",
-            "a;b",
-            "a\\b",
-            "-a",
-            "_a",
-            "a%2f",
-            &long,
-        ];
+        let plain =
+            "/ //web . .. ../volumes/x %2e%2e/x a/b a?b a#b a;b a\\b -a _a a%2f ä a\u{202e}b";
+        let hostile = plain.split(' ').chain(["", "a b", "a\n", "a\0", &long]);
         for name in hostile {
-            assert_eq!(
-                ContainerName::new(name),
-                Err(InvalidName::CONTAINER),
-                "{name:?}"
-            );
+            let error = ContainerName::new(name).unwrap_err();
+            assert_eq!(error, InvalidName(Container::EXPECTED), "{name:?}");
+            assert!(ObjectName::new(name).is_err() || name == long);
         }
     }
 

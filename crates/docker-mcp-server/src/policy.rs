@@ -39,9 +39,7 @@ pub(crate) struct Policy {
 
 impl Policy {
     /// Reads the rules of a policy.
-    ///
-    /// # Errors
-    /// When a rule is none.
+    /// Errors when a rule is none.
     pub(crate) fn new(policy: PolicyFile) -> anyhow::Result<Self> {
         Ok(Self {
             rules: Rules::parse(&policy.allow, &policy.deny)?,
@@ -59,9 +57,7 @@ impl Policy {
     }
 
     /// Refuses what the rules put out of bounds.
-    ///
-    /// # Errors
-    /// When they do.
+    /// Errors when they do.
     pub(crate) fn permit(&self, subject: &Subject<'_>) -> Result<(), ToolError> {
         if self.permits(subject) {
             return Ok(());
@@ -78,9 +74,7 @@ impl Policy {
     }
 
     /// Refuses to change what somebody else created, where that is all that may be changed.
-    ///
-    /// # Errors
-    /// When it is.
+    /// Errors when it is.
     pub(crate) fn permit_change(
         &self,
         name: &str,
@@ -96,17 +90,13 @@ impl Policy {
     }
 
     /// Refuses what reaches out of a container, unless the policy makes an exception for it.
-    ///
-    /// # Errors
-    /// Names the first thing that is not allowed.
+    /// Errors names the first thing that is not allowed.
     pub(crate) fn check_create(&self, wanted: &Wanted<'_>) -> Result<(), ToolError> {
         self.create.check(wanted)
     }
 
     /// Refuses to run commands, unless that is switched on.
-    ///
-    /// # Errors
-    /// When it is not.
+    /// Errors when it is not.
     pub(crate) fn exec(&self) -> Result<(), ToolError> {
         if self.exec {
             return Ok(());
@@ -118,9 +108,7 @@ impl Policy {
     }
 
     /// Refuses what may lose data, where that is switched off.
-    ///
-    /// # Errors
-    /// When it is.
+    /// Errors when it is.
     pub(crate) fn destructive(&self) -> Result<(), ToolError> {
         if !self.no_destructive {
             return Ok(());
@@ -132,9 +120,7 @@ impl Policy {
     }
 
     /// The directory at `path`, if builds and compose projects may be read from it.
-    ///
-    /// # Errors
-    /// When it is outside of those that are allowed, or does not exist.
+    /// Errors when it is outside of those that are allowed, or does not exist.
     pub(crate) fn directory(&self, path: &str) -> Result<PathBuf, ToolError> {
         let outside = || {
             forbidden(match self.directories.len() {

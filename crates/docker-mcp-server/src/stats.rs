@@ -3,88 +3,20 @@
 //! A share of CPU is what was used between two looks. The engine can take both itself, which takes
 //! it one to two seconds per container; two short looks at all of them take less than one in all.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
-use serde::Deserialize;
+use bollard::models::{ContainerBlkioStatEntry, ContainerCpuStats, ContainerStatsResponse};
+use bollard::query_parameters::StatsOptionsBuilder;
+use futures_util::StreamExt as _;
 
-use crate::engine::{Engine, Failure, Path};
+use crate::engine::{Engine, Failure, within};
 use crate::name::ContainerName;
 
 /// Between the two looks: long enough for the counters, which advance in hundredths of a second.
 pub(crate) const BETWEEN: Duration = Duration::from_millis(500);
 
-/// The counters of a container at one time (`GET /containers/{id}/stats`).
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-pub(crate) struct Counters {
-    cpu_stats: Cpu,
-    memory_stats: Memory,
-    pids_stats: Pids,
-    networks: BTreeMap<String, Traffic>,
-    blkio_stats: Blocks,
-}
-
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-struct Cpu {
-    cpu_usage: CpuUsage,
-    /// Nanoseconds of all CPUs of the host.
-    system_cpu_usage: u64,
-    online_cpus: u32,
-}
-
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-struct CpuUsage {
-    /// Nanoseconds.
-    total_usage: u64,
-    /// Only engines on cgroup v1 list them.
-    percpu_usage: Vec<u64>,
-}
-
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-struct Memory {
-    usage: u64,
-    limit: u64,
-    stats: MemoryDetails,
-}
-
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-struct MemoryDetails {
-    /// cgroup v1.
-    total_inactive_file: Option<u64>,
-    /// cgroup v2.
-    inactive_file: u64,
-}
-
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-struct Pids {
-    current: u64,
-}
-
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-struct Traffic {
-    rx_bytes: u64,
-    tx_bytes: u64,
-}
-
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-struct Blocks {
-    io_service_bytes_recursive: Vec<Block>,
-}
-
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-struct Block {
-    op: String,
-    value: u64,
-}
+/// The counters of a container at one time.
+pub(crate) type Counters = ContainerStatsResponse;
 
 /// What a container uses.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -106,42 +38,58 @@ pub(crate) struct Usage {
 impl Usage {
     /// What was used between two looks.
     pub(crate) fn between(before: &Counters, after: &Counters) -> Self {
-        let (was, is) = (&before.cpu_stats, &after.cpu_stats);
-        let used = is
-            .cpu_usage
-            .total_usage
-            .saturating_sub(was.cpu_usage.total_usage);
-        let passed = is.system_cpu_usage.saturating_sub(was.system_cpu_usage);
-        let cpus = match is.online_cpus {
-            0 => is.cpu_usage.percpu_usage.len().max(1) as f64,
-            cpus => cpus.into(),
+        let (was, is) = (before.cpu_stats.as_ref(), after.cpu_stats.as_ref());
+        let cpu = |at: Option<&ContainerCpuStats>| at?.cpu_usage.as_ref()?.total_usage;
+        let system = |at: Option<&ContainerCpuStats>| at?.system_cpu_usage;
+        let used = difference(cpu(was), cpu(is));
+        let passed = difference(system(was), system(is));
+        let cpus = match is.and_then(|is| is.online_cpus) {
+            // Only engines on cgroup v1 list them.
+            None | Some(0) => is
+                .and_then(|is| Some(is.cpu_usage.as_ref()?.percpu_usage.as_ref()?.len()))
+                .map_or(1.0, |cpus| cpus.max(1) as f64),
+            Some(cpus) => cpus.into(),
         };
         let share = if passed == 0 {
             0.0
         } else {
             used as f64 / passed as f64
         };
-        let memory = &after.memory_stats;
-        let droppable = memory.stats.total_inactive_file;
-        let droppable = droppable.unwrap_or(memory.stats.inactive_file);
-        let networks = || after.networks.values();
+        let memory = after.memory_stats.clone().unwrap_or_default();
+        let details = memory.stats.unwrap_or_default();
+        // Of cgroup v1, or of v2.
+        let droppable = details.get("total_inactive_file");
+        let droppable = droppable.or(details.get("inactive_file"));
+        let networks = || after.networks.iter().flat_map(|networks| networks.values());
         let blocks = |op: &str| -> u64 {
-            let all = after.blkio_stats.io_service_bytes_recursive.iter();
-            all.filter(|block| block.op.eq_ignore_ascii_case(op))
-                .map(|block| block.value)
-                .sum()
+            let all = after.blkio_stats.as_ref();
+            let all = all.and_then(|all| all.io_service_bytes_recursive.as_deref());
+            let is_op = |entry: &&ContainerBlkioStatEntry| {
+                let known = entry.op.as_deref();
+                known.is_some_and(|known| known.eq_ignore_ascii_case(op))
+            };
+            let those = all.unwrap_or_default().iter().filter(is_op);
+            those.filter_map(|entry| entry.value).sum()
         };
+        let pids = after.pids_stats.as_ref().and_then(|pids| pids.current);
         Self {
             cpu_percent: (share * cpus * 10_000.0).round() / 100.0,
-            memory_bytes: memory.usage.saturating_sub(droppable),
-            memory_limit: memory.limit,
-            pids: after.pids_stats.current,
-            received_bytes: networks().map(|traffic| traffic.rx_bytes).sum(),
-            sent_bytes: networks().map(|traffic| traffic.tx_bytes).sum(),
+            memory_bytes: difference(droppable.copied(), memory.usage),
+            memory_limit: memory.limit.unwrap_or_default(),
+            pids: pids.unwrap_or_default(),
+            received_bytes: networks().filter_map(|traffic| traffic.rx_bytes).sum(),
+            sent_bytes: networks().filter_map(|traffic| traffic.tx_bytes).sum(),
             read_bytes: blocks("read"),
             written_bytes: blocks("write"),
         }
     }
+}
+
+/// By how much a counter grew; what is not counted is zero.
+fn difference(before: Option<u64>, after: Option<u64>) -> u64 {
+    after
+        .unwrap_or_default()
+        .saturating_sub(before.unwrap_or_default())
 }
 
 /// One look at a container.
@@ -149,10 +97,17 @@ pub(crate) async fn counters(
     engine: &Engine,
     container: &ContainerName,
 ) -> Result<Counters, Failure> {
-    let path = Path::to("/containers").id(container).then("/stats");
-    engine
-        .try_get(path.query("stream", false).query("one-shot", true))
-        .await
+    let options = StatsOptionsBuilder::new().stream(false).one_shot(true);
+    let mut counters = engine
+        .bounded()
+        .stats(container.as_str(), Some(options.build()));
+    let look = async {
+        match counters.next().await {
+            Some(counters) => Ok(counters?),
+            None => Err(Failure::unreadable("no counters")),
+        }
+    };
+    within(engine.timeout(), look).await
 }
 
 #[cfg(test)]

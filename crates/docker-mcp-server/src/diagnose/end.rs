@@ -1,5 +1,7 @@
 //! Containers that ran and ended.
 
+use upstream::time::rfc3339;
+
 use super::facts::{End, Facts};
 use super::finding::{Cause, Confidence, Finding};
 use crate::engine::Event;
@@ -66,10 +68,7 @@ fn stopped(code: i64, run: &[Event]) -> Option<Finding> {
         .next("Have the application handle SIGTERM, or stop it with a longer timeout_seconds.")
     } else {
         Finding::new(Cause::Stopped, High, "It was stopped on request.")
-            .because(format!(
-                "Event: stop at {}.",
-                crate::when::rfc3339(stop.time)
-            ))
+            .because(format!("Event: stop at {}.", rfc3339(stop.time)))
             .next("Start it again where it should run: start_container.")
     })
 }
@@ -101,7 +100,7 @@ fn signals(run: &[Event]) -> String {
     let kills = run.iter().filter(|event| event.action == "kill");
     let signals = kills.map(|event| {
         let signal = event.attribute("signal").unwrap_or("?");
-        format!("signal {signal} at {}", crate::when::rfc3339(event.time))
+        format!("signal {signal} at {}", rfc3339(event.time))
     });
     signals.collect::<Vec<_>>().join(", ")
 }

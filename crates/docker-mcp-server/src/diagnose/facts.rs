@@ -7,7 +7,7 @@ use crate::docker::Docker;
 use crate::engine::{Details, Event, Failure, LogQuery, State, self_container};
 use crate::log;
 use crate::name::ContainerName;
-use crate::when;
+use crate::unix_time;
 
 /// How far back events count, in seconds. The engine forgets most of them sooner.
 const LOOKBACK: i64 = 3600;
@@ -105,7 +105,7 @@ impl Facts {
                     .any(|event| event.action == "oom"),
             });
         }
-        when::unix_seconds(&state.started_at).filter(|at| *at > 0)?;
+        unix_time::from_timestamp(&state.started_at).filter(|at| *at > 0)?;
         Some(End {
             code: state.exit_code,
             oom: state.oom_killed,
@@ -123,7 +123,7 @@ impl Facts {
 
     /// Seconds since it was started; `None` while it does not run.
     pub(super) fn uptime(&self) -> Option<i64> {
-        let started = when::unix_seconds(&self.state().started_at)?;
+        let started = unix_time::from_timestamp(&self.state().started_at)?;
         self.state().runs().then_some(self.now - started)
     }
 
@@ -182,7 +182,7 @@ async fn second_look(
     now: i64,
 ) -> Option<Details> {
     let restarts = !matches!(&*details.host_config.restart_policy.name, "" | "no");
-    let started = when::unix_seconds(&details.state.started_at).unwrap_or(0);
+    let started = unix_time::from_timestamp(&details.state.started_at).unwrap_or(0);
     if !restarts || !details.state.runs() || now - started > YOUNG || details.restart_count > 2 {
         return None;
     }

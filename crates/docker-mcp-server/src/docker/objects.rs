@@ -22,9 +22,7 @@ impl Docker {
     }
 
     /// An image that may be looked at.
-    ///
-    /// # Errors
-    /// When there is none, or the policy hides it.
+    /// Errors when there is none, or the policy hides it.
     pub(crate) async fn image(&self, name: &ImageName) -> Result<ImageDetails, ToolError> {
         self.permit_image(name)?;
         let details = self.engine.image(name).await?;
@@ -36,9 +34,7 @@ impl Docker {
     }
 
     /// An image that may be removed.
-    ///
-    /// # Errors
-    /// When there is none, or the policy protects it.
+    /// Errors when there is none, or the policy protects it.
     pub(crate) async fn mutable_image(&self, name: &ImageName) -> Result<ImageDetails, ToolError> {
         let details = self.image(name).await?;
         let labels = &details.config.labels;
@@ -60,9 +56,7 @@ impl Docker {
     }
 
     /// A network that may be looked at.
-    ///
-    /// # Errors
-    /// When there is none, or the policy hides it.
+    /// Errors when there is none, or the policy hides it.
     pub(crate) async fn network(&self, name: &ObjectName) -> Result<Network, ToolError> {
         let network = self.engine.network(name).await?;
         self.policy.permit(&Subject::from(&network))?;
@@ -70,9 +64,7 @@ impl Docker {
     }
 
     /// A network that may be removed.
-    ///
-    /// # Errors
-    /// When there is none, or the policy protects it.
+    /// Errors when there is none, or the policy protects it.
     pub(crate) async fn mutable_network(&self, name: &ObjectName) -> Result<Network, ToolError> {
         let network = self.network(name).await?;
         self.policy.permit_change(&network.name, &network.labels)?;
@@ -88,9 +80,7 @@ impl Docker {
     }
 
     /// A volume that may be looked at.
-    ///
-    /// # Errors
-    /// When there is none, or the policy hides it.
+    /// Errors when there is none, or the policy hides it.
     pub(crate) async fn volume(&self, name: &ObjectName) -> Result<Volume, ToolError> {
         let volume = self.engine.volume(name).await?;
         self.policy.permit(&Subject::from(&volume))?;
@@ -98,9 +88,7 @@ impl Docker {
     }
 
     /// A volume that may be removed.
-    ///
-    /// # Errors
-    /// When there is none, or the policy protects it.
+    /// Errors when there is none, or the policy protects it.
     pub(crate) async fn mutable_volume(&self, name: &ObjectName) -> Result<Volume, ToolError> {
         let volume = self.volume(name).await?;
         self.policy.permit_change(&volume.name, &volume.labels)?;

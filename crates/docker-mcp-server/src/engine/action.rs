@@ -21,7 +21,7 @@ pub(crate) struct Action<'a> {
     /// The object that may not exist: mostly the same.
     pub(super) needs: (Kind, &'a str),
     /// How long it takes by itself, beside the time that any reply may take.
-    pub(super) duration: Duration,
+    pub(crate) duration: Duration,
 }
 
 impl<'a> Action<'a> {

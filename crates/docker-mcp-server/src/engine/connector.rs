@@ -90,14 +90,16 @@ impl Connector {
         )
     }
 
-    /// The reply to `GET path`, of at most `limit` bytes, whole.
-    pub(super) async fn get(&self, path: Path, limit: u64) -> Result<Bytes, Failure> {
-        self.fetch(Method::GET, path, Bytes::new(), limit).await
-    }
-
-    /// The reply to `POST path` with this JSON, of at most `limit` bytes, whole.
-    pub(super) async fn post(&self, path: Path, json: Bytes, limit: u64) -> Result<Bytes, Failure> {
-        self.fetch(Method::POST, path, json, limit).await
+    /// The whole reply, of at most `limit` bytes, to a request with this JSON.
+    pub(super) async fn fetch(
+        &self,
+        method: Method,
+        path: Path,
+        json: Bytes,
+        limit: u64,
+    ) -> Result<Bytes, Failure> {
+        let reply = self.request(method, path, json, limit).await?;
+        Ok(reply.into_body().collect().await?.to_bytes())
     }
 
     /// The reply to `GET path` as it comes in, without a limit.
@@ -111,17 +113,6 @@ impl Connector {
             Ok::<_, Failure>(body.map_err(Failure::from))
         };
         stream::once(open).try_flatten().boxed()
-    }
-
-    async fn fetch(
-        &self,
-        method: Method,
-        path: Path,
-        json: Bytes,
-        limit: u64,
-    ) -> Result<Bytes, Failure> {
-        let reply = self.request(method, path, json, limit).await?;
-        Ok(reply.into_body().collect().await?.to_bytes())
     }
 
     /// The engine's reply, if it is no refusal.

@@ -202,9 +202,7 @@ impl Details {
 
     /// The identifier by which it is changed: its id, since a name may go to another container
     /// between two requests.
-    ///
-    /// # Errors
-    /// When the engine's id is none.
+    /// Errors when the engine's id is none.
     pub(crate) fn container_id(&self) -> Result<ContainerName, ToolError> {
         ContainerName::new(&self.id).map_err(|_| {
             ToolError::upstream("The Docker Engine reports a container without an id.")

@@ -132,9 +132,7 @@ impl Events {
     }
 
     /// The next event that is wanted; `None` after the last one. What is no event is skipped.
-    ///
-    /// # Errors
-    /// When the stream breaks.
+    /// Errors when the stream breaks.
     pub(crate) async fn next(&mut self) -> Result<Option<Event>, Failure> {
         loop {
             while let Some(end) = self.rest.iter().position(|byte| *byte == b'\n') {

@@ -8,10 +8,11 @@ use std::time::Duration;
 
 use bollard::errors::Error;
 use mcp_core::tool::{ToolError, ToolErrorKind};
+use upstream::redact::redacted;
+use upstream::text::truncate;
 
 use super::action::Action;
 use super::target::Target;
-use crate::redact::Redactor;
 
 /// The longest text of the engine that an error repeats, in characters.
 const MAX_SAID: usize = 300;
@@ -245,12 +246,7 @@ fn said(message: &str) -> String {
     if line.starts_with(['<', '{', '[']) {
         return String::new();
     }
-    let line = Redactor::new(true).text(line);
-    let line = line.trim_end_matches('.');
-    match line.char_indices().nth(MAX_SAID) {
-        Some((end, _)) => format!("{}…", &line[..end]),
-        None => line.to_owned(),
-    }
+    truncate(redacted(line).trim_end_matches('.'), MAX_SAID)
 }
 
 #[cfg(test)]

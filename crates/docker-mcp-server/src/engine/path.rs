@@ -10,14 +10,7 @@ use http::Uri;
 use http::uri::PathAndQuery;
 
 use super::Failure;
-use crate::name::{ContainerName, ImageName, ObjectName};
-
-/// A type of text that is fit to stand in a path: checked when it was made.
-pub(crate) trait Identifier: Display {}
-
-impl Identifier for ContainerName {}
-impl Identifier for ImageName {}
-impl Identifier for ObjectName {}
+use crate::name::{Name, NameKind};
 
 /// The path and the query of a request.
 #[derive(Clone, Debug)]
@@ -36,7 +29,7 @@ impl Path {
     }
 
     /// Goes on with what identifies one object.
-    pub(crate) fn id(mut self, id: &impl Identifier) -> Self {
+    pub(crate) fn id(mut self, id: &Name<impl NameKind>) -> Self {
         // Writing to a string cannot fail.
         let _ = write!(self.text, "/{id}");
         self
@@ -76,6 +69,7 @@ impl Path {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::name::ContainerName;
 
     #[test]
     fn a_path_is_ours_and_a_value_is_encoded() {

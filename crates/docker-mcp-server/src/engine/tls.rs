@@ -34,9 +34,7 @@ impl Certificates {
     }
 
     /// Reads them. Engines are trusted that the system's authorities or that of `ca.pem` certify.
-    ///
-    /// # Errors
-    /// When a file is missing or is not what its name says.
+    /// Errors when a file is missing or is not what its name says.
     pub(super) fn connector(&self) -> Result<TlsConnector, Box<dyn Error + Send + Sync>> {
         let mut roots = RootCertStore::empty();
         roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);

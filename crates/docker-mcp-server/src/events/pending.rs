@@ -1,18 +1,13 @@
 //! Changes that have not been told yet.
 
 use std::collections::BTreeSet;
-use std::time::Duration;
 
-use mcp_core::server::{Change, Changes};
+use mcp_core::server::Changes;
+use upstream::poll;
 
 use crate::compose::PROJECT;
 use crate::engine::{Event, Summary};
 use crate::resources::uri;
-
-/// After so many changes those who listen get time to keep up: whoever lags behind is told only
-/// that everything may have changed.
-const BURST: usize = 32;
-const BURST_PAUSE: Duration = Duration::from_millis(2);
 
 /// Which resources changed.
 #[derive(Debug, Default)]
@@ -93,17 +88,9 @@ impl Pending {
         }
     }
 
-    /// Tells those who listen. What nobody has subscribed to is not told at all: in the crowd of it
-    /// somebody who is slow would miss what concerns her.
-    pub(super) async fn announce(mut self, changes: &Changes) {
-        let watched = changes.watched();
-        self.uris.retain(|uri| watched.borrow().contains_key(uri));
-        for (number, uri) in self.uris.into_iter().enumerate() {
-            if number % BURST == BURST - 1 {
-                tokio::time::sleep(BURST_PAUSE).await;
-            }
-            changes.announce(Change::Resource(uri));
-        }
+    /// Tells those who have subscribed.
+    pub(super) async fn announce(self, changes: &Changes) {
+        poll::announce(changes, self.uris).await;
     }
 }
 

@@ -1,16 +1,14 @@
 //! Which lines are wanted.
 
-use std::borrow::Cow;
-
 use regex::{Regex, RegexBuilder};
-use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-use serde::{Deserialize, Deserializer, de};
+use serde::Deserialize;
 
 /// Most memory that a compiled expression may take, in bytes.
 const SIZE_LIMIT: usize = 1 << 20;
 
 /// A regular expression. Matching takes linear time, whatever it says.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Deserialize)]
+#[serde(try_from = "String")]
 pub(crate) struct Pattern(Regex);
 
 impl Pattern {
@@ -20,29 +18,16 @@ impl Pattern {
     }
 }
 
-impl<'de> Deserialize<'de> for Pattern {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = Cow::<str>::deserialize(deserializer)?;
+impl TryFrom<String> for Pattern {
+    type Error = &'static str;
+
+    fn try_from(text: String) -> Result<Self, Self::Error> {
         let built = RegexBuilder::new(&text)
             .case_insensitive(true)
             .size_limit(SIZE_LIMIT)
             .build();
-        built.map(Self).map_err(|_| {
-            de::Error::custom("not a regular expression (escape . * + ? ( ) [ ] { } | ^ $ with \\)")
-        })
-    }
-}
-
-impl JsonSchema for Pattern {
-    fn inline_schema() -> bool {
-        true
-    }
-
-    fn schema_name() -> Cow<'static, str> {
-        "Pattern".into()
-    }
-
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({"type": "string"})
+        built
+            .map(Self)
+            .map_err(|_| "not a regular expression (escape . * + ? ( ) [ ] { } | ^ $ with \\)")
     }
 }

@@ -1,33 +1,24 @@
 //! References to images.
 
-use std::borrow::Cow;
-use std::fmt;
-
-use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-use serde::{Deserialize, Deserializer, Serialize, de};
-
-use super::InvalidName;
+use super::{ImageName, NameKind};
 
 /// Longest reference accepted, in bytes.
 const MAX_LEN: usize = 400;
 
-/// An image's name with an optional registry, tag and digest, or its id.
-///
-/// It goes into URL paths as it is, slashes included, so every part between slashes is checked: it
-/// begins with a letter or digit, which `..` does not.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[serde(transparent)]
-pub struct ImageName(String);
+/// Images.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Image {}
 
-impl ImageName {
-    /// Checks `name` against `[registry[:port]/]path[:tag][@sha256:digest]` and `sha256:digest`.
-    ///
-    /// # Errors
-    /// When anything else is in it.
-    pub fn new(name: &str) -> Result<Self, InvalidName> {
-        let (rest, digest) = match name.split_once('@') {
+impl NameKind for Image {
+    const EXPECTED: &'static str = "not an image: write `name`, `name:tag`, \
+        `registry:port/path/name:tag` or an id; list_images shows them";
+
+    /// A reference goes into URL paths as it is, slashes included, so every part between slashes is
+    /// checked: it begins with a letter or digit, which `..` does not.
+    fn check(text: &str) -> Option<&str> {
+        let (rest, digest) = match text.split_once('@') {
             Some((rest, digest)) => (rest, Some(digest)),
-            None => (name, None),
+            None => (text, None),
         };
         let parts: Vec<&str> = rest.split('/').collect();
         let count = parts.len();
@@ -40,30 +31,25 @@ impl ImageName {
             }
         });
         let digest_is_legal = digest.is_none_or(|digest| {
-            digest
-                .split_once(':')
-                .is_some_and(|(kind, hex)| is_word(kind) && is_hex(hex))
+            let digest = digest.split_once(':');
+            digest.is_some_and(|(kind, hex)| is_word(kind) && is_hex(hex))
         });
-        (legal && digest_is_legal && name.len() <= MAX_LEN)
-            .then(|| Self(name.to_owned()))
-            .ok_or(InvalidName::IMAGE)
+        (legal && digest_is_legal && text.len() <= MAX_LEN).then_some(text)
     }
+}
 
-    /// The reference as it was given.
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
-
+impl ImageName {
     /// The name without a tag, and the tag; `latest` where it has neither tag nor digest.
     pub fn split(&self) -> (&str, &str) {
-        if let Some((name, _)) = self.0.split_once('@') {
+        let reference = self.as_str();
+        if let Some((name, digest)) = reference.split_once('@') {
             // A digest stands for a tag where the engine takes both apart.
-            return (name, &self.0[name.len() + 1..]);
+            return (name, digest);
         }
-        let last = self.0.rfind('/').map_or(0, |slash| slash + 1);
-        match self.0[last..].split_once(':') {
-            Some((name, tag)) => (&self.0[..last + name.len()], tag),
-            None => (&self.0, "latest"),
+        let last = reference.rfind('/').map_or(0, |slash| slash + 1);
+        match reference[last..].split_once(':') {
+            Some((name, tag)) => (&reference[..last + name.len()], tag),
+            None => (reference, "latest"),
         }
     }
 }
@@ -77,33 +63,6 @@ fn is_word(part: &str) -> bool {
 
 fn is_hex(text: &str) -> bool {
     text.len() >= 32 && text.bytes().all(|byte| byte.is_ascii_hexdigit())
-}
-
-impl fmt::Display for ImageName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl<'de> Deserialize<'de> for ImageName {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = Cow::<str>::deserialize(deserializer)?;
-        Self::new(&text).map_err(de::Error::custom)
-    }
-}
-
-impl JsonSchema for ImageName {
-    fn inline_schema() -> bool {
-        true
-    }
-
-    fn schema_name() -> Cow<'static, str> {
-        "ImageName".into()
-    }
-
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({"type": "string"})
-    }
 }
 
 #[cfg(test)]
@@ -131,35 +90,9 @@ mod tests {
 
     #[test]
     fn what_could_change_a_path_does_not() {
-        for name in [
-            "",
-            "/",
-            "a/",
-            "/a",
-            "a//b",
-            "..",
-            "../x",
-            "a/../b",
-            "a/..",
-            "a/./b",
-            "%2e%2e/x",
-            "a?b",
-            "a#b",
-            "a b",
-            "a\n",
-            "a\0",
-            "ä",
-            "a:b:c",
-            "a/b:c/d",
-            "a@b",
-            "a@sha256:zz",
-            ":a",
-            "a:",
-            "-a",
-            "a\\b",
-            "a..b",
-            "x/json?y",
-        ] {
+        let plain = "/ a/ /a a//b .. ../x a/../b a/.. a/./b %2e%2e/x a?b a#b ä a:b:c a/b:c/d a@b \
+                     a@sha256:zz :a a: -a a\\b a..b x/json?y";
+        for name in plain.split(' ').chain(["", "a b", "a\n", "a\0"]) {
             assert!(ImageName::new(name).is_err(), "{name:?}");
         }
     }

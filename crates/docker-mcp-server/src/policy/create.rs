@@ -37,9 +37,7 @@ pub(crate) struct Wanted<'a> {
 
 impl Exceptions {
     /// Refuses what is not among them.
-    ///
-    /// # Errors
-    /// Names the first thing that is not allowed.
+    /// Errors names the first thing that is not allowed.
     pub(super) fn check(&self, wanted: &Wanted<'_>) -> Result<(), ToolError> {
         if wanted.privileged && !self.privileged {
             return Err(refused("privileged: true"));

@@ -29,9 +29,7 @@ pub(crate) struct PolicyFile {
 
 impl PolicyFile {
     /// Reads the file at `path`.
-    ///
-    /// # Errors
-    /// When it cannot be read or is no policy.
+    /// Errors when it cannot be read or is no policy.
     pub(crate) fn read(path: &str) -> anyhow::Result<Self> {
         Ok(serde_json::from_str(&std::fs::read_to_string(path)?)?)
     }

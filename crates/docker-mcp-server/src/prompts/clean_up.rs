@@ -6,7 +6,6 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::docker::Docker;
-use crate::redact::Redactor;
 
 /// Containers that are listed.
 const MAX_ROWS: usize = 50;
@@ -27,7 +26,7 @@ impl Prompt for CleanUp {
                 matches!(&*container.state, "exited" | "stopped" | "dead" | "created")
             })
             .collect();
-        let mut redactor: Redactor = docker.redactor();
+        let redactor = docker.redactor();
         let rows = stopped.iter().take(MAX_ROWS).map(|container| {
             let name = container.display_name();
             redactor.text(&format!(

@@ -4,11 +4,11 @@ use mcp_core::prompt::{Prompt, PromptMessage};
 use mcp_core::tool::{Call, Content, ToolError};
 use schemars::JsonSchema;
 use serde::Deserialize;
+use upstream::redact::Redactor;
 
 use crate::compose;
 use crate::docker::Docker;
 use crate::engine::Summary;
-use crate::redact::Redactor;
 use crate::resources::project_names;
 
 /// Containers that are listed; larger projects are told to be looked at with the tools.
@@ -28,9 +28,9 @@ impl Prompt for ReviewComposeProject {
     async fn messages(self, docker: &Docker, _: &Call) -> Result<Vec<PromptMessage>, ToolError> {
         let mut projects = compose::projects(docker).await?;
         let own = projects.remove(&self.project).unwrap_or_default();
-        let mut redactor = docker.redactor();
+        let redactor = docker.redactor();
         let own = own.iter();
-        let rows: Vec<String> = own.map(|container| row(container, &mut redactor)).collect();
+        let rows: Vec<String> = own.map(|container| row(container, &redactor)).collect();
         if rows.is_empty() {
             return Err(ToolError::not_found(format!(
                 "There is no compose project with that name. {}",
@@ -66,7 +66,7 @@ impl Prompt for ReviewComposeProject {
     }
 }
 
-fn row(container: &Summary, redactor: &mut Redactor) -> String {
+fn row(container: &Summary, redactor: &Redactor) -> String {
     let service = match compose::service(container) {
         "" => "?",
         service => service,

@@ -4,9 +4,9 @@ use mcp_core::resource::{Contents, Resource};
 use mcp_core::tool::{Call, ToolError};
 use schemars::JsonSchema;
 use serde::Deserialize;
-use serde_json::json;
+use upstream::resource::answer;
 
-use super::{answer, container_names, uri};
+use super::{container_names, uri};
 use crate::docker::Docker;
 use crate::name::ContainerName;
 use crate::tools::{GetContainer, GetContainerLogs, GetContainerStats, ListContainers};
@@ -26,7 +26,7 @@ impl Resource for Containers {
     type Service = Docker;
 
     async fn read(self, docker: &Docker, call: &Call) -> Result<Contents, ToolError> {
-        answer::<ListContainers>(json!({"all": true}), docker, call).await
+        answer(ListContainers::all(), docker, call).await
     }
 }
 
@@ -43,7 +43,7 @@ impl Resource for Container {
     type Service = Docker;
 
     async fn read(self, docker: &Docker, call: &Call) -> Result<Contents, ToolError> {
-        answer::<GetContainer>(json!({"container": self.id}), docker, call).await
+        answer(GetContainer::new(self.id), docker, call).await
     }
 
     async fn complete(docker: &Docker, _: &str, value: &str) -> Vec<String> {
@@ -64,7 +64,7 @@ impl Resource for Logs {
     type Service = Docker;
 
     async fn read(self, docker: &Docker, call: &Call) -> Result<Contents, ToolError> {
-        answer::<GetContainerLogs>(json!({"container": self.id}), docker, call).await
+        answer(GetContainerLogs::new(self.id), docker, call).await
     }
 
     async fn complete(docker: &Docker, _: &str, value: &str) -> Vec<String> {
@@ -85,7 +85,7 @@ impl Resource for Stats {
     type Service = Docker;
 
     async fn read(self, docker: &Docker, call: &Call) -> Result<Contents, ToolError> {
-        answer::<GetContainerStats>(json!({"container": self.id}), docker, call).await
+        answer(GetContainerStats::new(self.id), docker, call).await
     }
 
     async fn complete(docker: &Docker, _: &str, value: &str) -> Vec<String> {

@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use mcp_core::resource::ResourceDefinition;
 use mcp_core::server::{Lists, Server};
+use upstream::redact::Redactor;
 
 use super::{containers, uri};
 use crate::docker::Docker;
 use crate::engine::Summary;
-use crate::redact::Redactor;
 
 /// Containers that are listed, the newest; the others can be read all the same.
 const MAX_LISTED: usize = 50;
@@ -27,10 +27,10 @@ pub(crate) async fn publish(docker: &Arc<Docker>, server: &Server) {
     else {
         return;
     };
-    let mut redactor = docker.redactor();
+    let redactor = docker.redactor();
     let definitions = listed
         .iter()
-        .filter_map(|container| definition(container, &template, &mut redactor));
+        .filter_map(|container| definition(container, &template, &redactor));
     let resources = definitions.take(MAX_LISTED);
     server.publish(Lists {
         resources: resources
@@ -43,7 +43,7 @@ pub(crate) async fn publish(docker: &Arc<Docker>, server: &Server) {
 fn definition(
     container: &Summary,
     template: &ResourceDefinition,
-    redactor: &mut Redactor,
+    redactor: &Redactor,
 ) -> Option<ResourceDefinition> {
     // One that is not understood is left out, and its neighbours are not.
     let name = Some(container.display_name()).filter(|name| !name.is_empty())?;

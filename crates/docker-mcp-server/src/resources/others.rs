@@ -4,9 +4,9 @@ use mcp_core::resource::{Contents, Resource};
 use mcp_core::tool::{Call, ToolError};
 use schemars::JsonSchema;
 use serde::Deserialize;
-use serde_json::json;
+use upstream::resource::answer;
 
-use super::{answer, uri};
+use super::uri;
 use crate::compose;
 use crate::docker::Docker;
 use crate::name::ObjectName;
@@ -25,7 +25,7 @@ impl Resource for Images {
     type Service = Docker;
 
     async fn read(self, docker: &Docker, call: &Call) -> Result<Contents, ToolError> {
-        answer::<ListImages>(json!({}), docker, call).await
+        answer(ListImages::default(), docker, call).await
     }
 }
 
@@ -40,7 +40,7 @@ impl Resource for Projects {
     type Service = Docker;
 
     async fn read(self, docker: &Docker, call: &Call) -> Result<Contents, ToolError> {
-        answer::<ListComposeProjects>(json!({}), docker, call).await
+        answer(ListComposeProjects::new(None), docker, call).await
     }
 }
 
@@ -57,7 +57,7 @@ impl Resource for Project {
     type Service = Docker;
 
     async fn read(self, docker: &Docker, call: &Call) -> Result<Contents, ToolError> {
-        answer::<ListComposeProjects>(json!({"project": self.project}), docker, call).await
+        answer(ListComposeProjects::new(Some(self.project)), docker, call).await
     }
 
     async fn complete(docker: &Docker, _: &str, value: &str) -> Vec<String> {

@@ -8,15 +8,11 @@ use std::collections::{BTreeMap, HashMap};
 use bollard::errors::Error;
 use bollard::query_parameters::BuildImageOptionsBuilder;
 use futures_util::StreamExt as _;
-use mcp_core::tool::{Call, Effect, TaskSupport, Tool, ToolError, ToolErrorKind};
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use upstream::text::newest_lines;
 
-use super::get_container_logs::newest;
+use super::prelude::*;
 use super::short_id;
 use super::wait_container::cancelled;
-use crate::docker::Docker;
-use crate::name::ImageName;
 use crate::policy::CREATED;
 
 /// Bytes of the builder's output in an answer, which has them twice.
@@ -48,6 +44,7 @@ pub(super) struct BuildImage {
     no_cache: bool,
 }
 
+#[skip_serializing_none]
 #[derive(Serialize, JsonSchema)]
 pub(super) struct Built {
     tag: String,
@@ -56,7 +53,6 @@ pub(super) struct Built {
     /// The end of the builder's output.
     log: String,
     /// Values hidden as `***`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     redacted: Option<u32>,
 }
 
@@ -88,7 +84,7 @@ impl Tool for BuildImage {
             Some(bollard::body_full(context.into())),
         );
         let (mut log, mut id, mut steps) = (String::new(), String::new(), 0);
-        let mut redactor = docker.redactor();
+        let redactor = docker.redactor();
         loop {
             let line = tokio::select! {
                 biased;
@@ -104,7 +100,7 @@ impl Tool for BuildImage {
                     let text = format!(
                         "The build failed: {}. The end of its output:\n{}",
                         redactor.text(&error),
-                        newest(&shown, MAX_LOG / 2)
+                        newest_lines(&shown, MAX_LOG / 2)
                     );
                     return Err(ToolError::new(ToolErrorKind::Upstream, text));
                 }
@@ -131,7 +127,7 @@ impl Tool for BuildImage {
             tag: self.tag.to_string(),
             id: short_id(&id).to_owned(),
             steps,
-            log: newest(&text, MAX_LOG).to_owned(),
+            log: newest_lines(&text, MAX_LOG).to_owned(),
             redacted: redactor.hidden(),
         })
     }

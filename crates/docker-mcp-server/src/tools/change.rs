@@ -3,15 +3,11 @@
 
 use std::time::Duration;
 
-use mcp_core::tool::ToolError;
-use schemars::JsonSchema;
-use serde::Serialize;
-
-use crate::docker::Docker;
-use crate::engine::{Details, LogQuery};
+use super::prelude::*;
+use crate::engine::LogQuery;
 use crate::exit_code;
 use crate::log;
-use crate::when;
+use crate::unix_time;
 
 /// When a started container is looked at, counted from one look to the next: one that has nothing
 /// to run, or nothing that works, has mostly ended by then.
@@ -25,6 +21,7 @@ const LAST_LINES: u32 = 10;
 const LAST_BYTES: usize = 2_000;
 
 /// A container before and after a change.
+#[skip_serializing_none]
 #[derive(Serialize, JsonSchema)]
 pub(super) struct Change {
     container: String,
@@ -33,12 +30,9 @@ pub(super) struct Change {
     /// State now.
     after: String,
     changed: bool,
-    #[serde(skip_serializing_if = "Option::is_none")]
     exit_code: Option<i64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     note: Option<String>,
     /// Its last lines, where it ended at once.
-    #[serde(skip_serializing_if = "Option::is_none")]
     log: Option<String>,
 }
 
@@ -150,7 +144,7 @@ async fn last_lines(docker: &Docker, container: &Details) -> Option<String> {
         stdout: true,
         stderr: true,
         // Only of this run.
-        since: when::unix_seconds(&container.state.started_at).unwrap_or(0),
+        since: unix_time::from_timestamp(&container.state.started_at).unwrap_or(0),
         tail: LAST_LINES,
         timestamps: false,
         ..LogQuery::default()

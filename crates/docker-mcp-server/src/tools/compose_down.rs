@@ -3,18 +3,13 @@
 use std::collections::BTreeMap;
 
 use futures_util::future::join_all;
-use mcp_core::tool::{Call, Effect, TaskSupport, Tool, ToolError, ToolErrorKind};
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 
+use super::prelude::*;
 use super::remove_container::remove;
 use super::remove_network::remove_network;
 use super::remove_volume::remove_volume;
 use super::stop_container::{grace, stop};
 use crate::compose::{self, PROJECT};
-use crate::docker::Docker;
-use crate::engine::Details;
-use crate::name::{ContainerName, ObjectName};
 
 /// Stop and remove the containers and networks of a compose project. Works without the compose
 /// program.
@@ -60,9 +55,7 @@ impl Tool for ComposeDown {
         let volumes = self.volumes(docker).await?;
         let loss = self.loss(&containers, &volumes);
         let target = self.project.as_str();
-        docker
-            .confirm(call, &loss, target, self.confirm.as_deref())
-            .await?;
+        docker.confirm(call, &loss, target, &self.confirm).await?;
 
         let mut down = Down {
             project: self.project.to_string(),

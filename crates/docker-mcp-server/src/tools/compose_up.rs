@@ -2,14 +2,10 @@
 
 mod cli;
 
-use mcp_core::tool::{Call, Effect, TaskSupport, Tool, ToolError, ToolErrorKind};
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use upstream::text::newest_lines;
 
-use super::get_container_logs::newest;
+use super::prelude::*;
 use crate::compose;
-use crate::docker::Docker;
-use crate::name::ObjectName;
 
 /// Bytes of the program's output in an answer, which has it twice.
 const MAX_BYTES: usize = 12_000;
@@ -33,6 +29,7 @@ pub(super) struct ComposeUp {
     confirm: Option<String>,
 }
 
+#[skip_serializing_none]
 #[derive(Serialize, JsonSchema)]
 pub(super) struct Up {
     project: String,
@@ -41,7 +38,6 @@ pub(super) struct Up {
     /// The end of what the program said.
     output: String,
     /// Values hidden as `***`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     redacted: Option<u32>,
 }
 
@@ -68,9 +64,7 @@ impl Tool for ComposeUp {
                  changed are made anew and lose the files that they wrote outside of volumes.",
                 existing.len()
             );
-            docker
-                .confirm(call, &loss, &project, self.confirm.as_deref())
-                .await?;
+            docker.confirm(call, &loss, &project, &self.confirm).await?;
         }
         let mut arguments = vec!["-p", name.as_str(), "up", "-d"];
         if self.build {
@@ -78,9 +72,9 @@ impl Tool for ComposeUp {
         }
         arguments.extend(self.services.iter().map(ObjectName::as_str));
         let done = cli::run(docker, &directory, &arguments, call).await?;
-        let mut redactor = docker.redactor();
+        let redactor = docker.redactor();
         let said = redactor.text(&done.output);
-        let output = newest(&said, MAX_BYTES).to_owned();
+        let output = newest_lines(&said, MAX_BYTES).to_owned();
         if !done.succeeded {
             let text = format!("`{project}` did not come up. Compose said:\n{output}");
             return Err(ToolError::new(ToolErrorKind::Upstream, text));

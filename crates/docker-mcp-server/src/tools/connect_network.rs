@@ -1,14 +1,9 @@
 //! `connect_network`.
 
 use bollard::models::{EndpointSettings, NetworkConnectRequest};
-use mcp_core::tool::{Call, Effect, Tool, ToolError};
-use schemars::JsonSchema;
-use serde::Deserialize;
 
 use super::done::Done;
-use crate::docker::Docker;
-use crate::engine::{Action, Kind};
-use crate::name::{ContainerName, ObjectName};
+use super::prelude::*;
 use crate::policy::Wanted;
 
 /// Connect a container to a network.
@@ -56,7 +51,6 @@ impl Tool for ConnectNetwork {
         let action = Action::new("connect", Kind::Container, name)
             .with_need(Kind::Network, self.network.as_str());
         docker
-            .engine
             .change(action, |engine| async move {
                 engine.connect_network(&id, request).await
             })

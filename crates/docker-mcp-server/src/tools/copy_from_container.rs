@@ -6,13 +6,9 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bollard::query_parameters::DownloadFromContainerOptionsBuilder;
 use futures_util::StreamExt as _;
-use mcp_core::tool::{Bounded, Call, Effect, Tool, ToolError, ToolErrorKind};
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 
-use crate::docker::Docker;
-use crate::engine::{Failure, Kind, within};
-use crate::name::ContainerName;
+use super::prelude::*;
+use crate::engine::{Failure, within};
 
 /// Bytes of the file without `max_bytes`.
 const DEFAULT_BYTES: u32 = 7_000;
@@ -35,6 +31,7 @@ pub(super) struct CopyFromContainer {
     max_bytes: Option<Bounded<1, 1_000_000>>,
 }
 
+#[skip_serializing_none]
 #[derive(Debug, Default, Serialize, JsonSchema)]
 pub(super) struct File {
     container: String,
@@ -44,20 +41,15 @@ pub(super) struct File {
     size_bytes: u64,
     /// Octal.
     mode: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
     text: Option<String>,
     /// Where it is no text.
-    #[serde(skip_serializing_if = "Option::is_none")]
     base64: Option<String>,
     /// Of a directory; those of its directories end in `/`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     entries: Option<Vec<String>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     link_to: Option<String>,
     /// There is more than was read.
     truncated: bool,
     /// Values hidden as `***`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     redacted: Option<u32>,
 }
 
@@ -87,7 +79,7 @@ impl Tool for CopyFromContainer {
             }
         }
         details.display_name().clone_into(&mut file.container);
-        let mut redactor = docker.redactor();
+        let redactor = docker.redactor();
         file.text = file.text.map(|text| redactor.text(&text));
         file.redacted = redactor.hidden();
         Ok(file)
@@ -226,7 +218,7 @@ pub(super) async fn explain(
         }
         if has("read-only") {
             let text = format!("{path:?} is on a file system of `{container}` that is read-only.");
-            return ToolError::new(ToolErrorKind::Conflict, text);
+            return conflict(text);
         }
     }
     let (engine, kind) = (&docker.engine, Kind::Container);

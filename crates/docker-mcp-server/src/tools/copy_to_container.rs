@@ -5,14 +5,10 @@ use std::time::Duration;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bollard::query_parameters::UploadToContainerOptionsBuilder;
-use mcp_core::tool::{Bounded, Call, Effect, Tool, ToolError};
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 
 use super::copy_from_container::{archive, check_path, explain};
-use crate::docker::Docker;
+use super::prelude::*;
 use crate::engine::Failure;
-use crate::name::ContainerName;
 
 /// Write a file into a container, whose directory must exist.
 #[derive(Deserialize, JsonSchema)]
@@ -66,7 +62,7 @@ impl Tool for CopyToContainer {
                 details.display_name()
             );
             docker
-                .confirm(call, &loss, &self.path, self.confirm.as_deref())
+                .confirm(call, &loss, &self.path, &self.confirm)
                 .await?;
         }
         let archive = bollard::body_full(self.tar(name, &content)?.into());

@@ -4,18 +4,13 @@ use std::collections::{BTreeMap, HashMap};
 
 use bollard::models::{ContainerCreateBody, HostConfig};
 use bollard::query_parameters::CreateContainerOptionsBuilder;
-use mcp_core::tool::{Call, Effect, Tool, ToolError};
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 
 use self::mount::Mount;
 use self::port::Port;
 use super::change::{self, Change};
 use super::limits::{Megabytes, RestartPolicy, memory_bytes, nano_cpus};
+use super::prelude::*;
 use super::{ports, short_id, start_container};
-use crate::docker::Docker;
-use crate::engine::{Action, Kind};
-use crate::name::{ContainerName, ImageName};
 use crate::policy::{CREATED, Subject, Wanted};
 
 mod mount;
@@ -44,9 +39,11 @@ pub(super) struct CreateContainer {
     labels: BTreeMap<String, String>,
     /// `8080:80`, `127.0.0.1:8080:80/udp`, or `80` for any free port.
     #[serde(default)]
+    #[schemars(with = "Vec<String>")]
     ports: Vec<Port>,
     /// `volume:/path`, `/host/path:/path`, each with `:ro`.
     #[serde(default)]
+    #[schemars(with = "Vec<String>")]
     mounts: Vec<Mount>,
     /// Network, or `none`, `host`.
     network: Option<String>,
@@ -77,20 +74,18 @@ pub(super) struct CreateContainer {
     ipc: Option<String>,
 }
 
+#[skip_serializing_none]
 #[derive(Serialize, JsonSchema)]
 pub(super) struct Created {
     id: String,
     name: String,
     /// `created`, `running`, or how it ended at once.
     state: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
     exit_code: Option<i64>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     ports: Vec<String>,
     /// Its last lines, where it ended at once.
-    #[serde(skip_serializing_if = "Option::is_none")]
     log: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     note: Option<String>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     warnings: Vec<String>,
@@ -112,12 +107,12 @@ impl Tool for CreateContainer {
         };
         let action = Action::new("create", Kind::Container, self.name())
             .with_need(Kind::Image, self.image.as_str());
-        let receipt = engine
+        let receipt = docker
             .change(action, |engine| async move {
                 engine.create_container(Some(options.build()), body).await
             })
             .await?;
-        let mut redactor = docker.redactor();
+        let redactor = docker.redactor();
         let said = receipt.warnings.iter();
         let warnings = said.map(|line| redactor.text(line)).collect();
         let id = ContainerName::new(&receipt.id)

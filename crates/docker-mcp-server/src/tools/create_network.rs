@@ -2,15 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use mcp_core::tool::{Call, Effect, Tool, ToolError, ToolErrorKind};
-use schemars::JsonSchema;
-use serde::Deserialize;
 use serde_json::json;
 
 use super::done::Done;
-use crate::docker::Docker;
-use crate::engine::{Action, Failure, Kind, Path};
-use crate::name::ObjectName;
+use super::prelude::*;
+use crate::engine::{Failure, Path};
 use crate::policy::CREATED;
 
 /// Create a bridge network, in which containers find each other by name.
@@ -57,7 +53,7 @@ impl Tool for CreateNetwork {
                 message,
             }) => {
                 let text = format!("`{}` cannot be created: {message}.", self.network);
-                Err(ToolError::new(ToolErrorKind::Conflict, text))
+                Err(conflict(text))
             }
             Err(failure) => {
                 let action = Action::new("create", Kind::Network, self.network.as_str());

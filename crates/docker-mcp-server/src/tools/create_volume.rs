@@ -3,14 +3,10 @@
 use std::collections::{BTreeMap, HashMap};
 
 use bollard::models::VolumeCreateRequest;
-use mcp_core::tool::{Call, Effect, Tool, ToolError};
-use schemars::JsonSchema;
-use serde::Deserialize;
 
 use super::done::Done;
-use crate::docker::Docker;
-use crate::engine::{Action, Failure, Kind, Path};
-use crate::name::ObjectName;
+use super::prelude::*;
+use crate::engine::{Failure, Path};
 use crate::policy::CREATED;
 
 /// Create an empty volume. One that exists stays as it is.
@@ -54,7 +50,6 @@ impl Tool for CreateVolume {
         };
         let action = Action::new("create", Kind::Volume, self.volume.as_str());
         docker
-            .engine
             .change(action, |engine| async move {
                 engine.create_volume(request).await
             })

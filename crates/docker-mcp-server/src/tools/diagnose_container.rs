@@ -1,12 +1,7 @@
 //! `diagnose_container`.
 
-use mcp_core::tool::{Call, Effect, Tool, ToolError};
-use schemars::JsonSchema;
-use serde::Deserialize;
-
+use super::prelude::*;
 use crate::diagnose::{self, Diagnosis};
-use crate::docker::Docker;
-use crate::name::ContainerName;
 
 /// Why a container does not run or is not well: cause, evidence, next steps.
 #[derive(Deserialize, JsonSchema)]

@@ -1,14 +1,9 @@
 //! `disconnect_network`.
 
 use bollard::models::NetworkDisconnectRequest;
-use mcp_core::tool::{Call, Effect, Tool, ToolError};
-use schemars::JsonSchema;
-use serde::Deserialize;
 
 use super::done::Done;
-use crate::docker::Docker;
-use crate::engine::{Action, Kind};
-use crate::name::{ContainerName, ObjectName};
+use super::prelude::*;
 
 /// Take a container out of a network; its connections there break.
 #[derive(Deserialize, JsonSchema)]
@@ -43,9 +38,7 @@ impl Tool for DisconnectNetwork {
             "Breaks all connections of `{name}` in the network `{}`.",
             network.name
         );
-        docker
-            .confirm(call, &loss, name, self.confirm.as_deref())
-            .await?;
+        docker.confirm(call, &loss, name, &self.confirm).await?;
         let request = NetworkDisconnectRequest {
             container: container.id.clone(),
             force: Some(false),
@@ -54,7 +47,6 @@ impl Tool for DisconnectNetwork {
         let action = Action::new("disconnect", Kind::Container, name)
             .with_need(Kind::Network, self.network.as_str());
         docker
-            .engine
             .change(action, |engine| async move {
                 engine.disconnect_network(&id, request).await
             })

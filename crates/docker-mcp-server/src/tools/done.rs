@@ -2,16 +2,15 @@
 
 use std::fmt::Display;
 
-use schemars::JsonSchema;
-use serde::Serialize;
+use super::prelude::*;
 
 /// A change that was made.
+#[skip_serializing_none]
 #[derive(Debug, Serialize, JsonSchema)]
 pub(super) struct Done {
     name: String,
     /// `created`, `removed`, `connected`, …
     done: &'static str,
-    #[serde(skip_serializing_if = "Option::is_none")]
     note: Option<String>,
 }
 

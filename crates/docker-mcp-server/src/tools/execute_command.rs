@@ -6,15 +6,9 @@ mod process;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use mcp_core::tool::{Bounded, Call, Effect, Tool, ToolError, ToolErrorKind};
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
-
 use self::process::{Command, End, Process};
+use super::prelude::*;
 use super::wait_container::cancelled;
-use crate::docker::Docker;
-use crate::engine::{Action, Kind};
-use crate::name::ContainerName;
 
 /// Seconds without `timeout_seconds`.
 const DEFAULT_SECONDS: u32 = 20;
@@ -45,15 +39,14 @@ pub(super) struct ExecuteCommand {
     max_bytes: Option<Bounded<100, 200_000>>,
 }
 
+#[skip_serializing_none]
 #[derive(Serialize, JsonSchema)]
 pub(super) struct Executed {
     container: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
     exit_code: Option<i64>,
     stdout: String,
     stderr: String,
     /// Bytes in the middle of the outputs that were left out.
-    #[serde(skip_serializing_if = "Option::is_none")]
     omitted_bytes: Option<usize>,
     /// Did not end in time.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
@@ -62,12 +55,9 @@ pub(super) struct Executed {
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     still_running: bool,
     /// Of the process that still runs.
-    #[serde(skip_serializing_if = "Option::is_none")]
     exec_id: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     note: Option<String>,
     /// Values hidden as `***`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     redacted: Option<u32>,
 }
 
@@ -88,7 +78,7 @@ impl Tool for ExecuteCommand {
                 "`{name}` is {}, so nothing can run in it.",
                 details.state.status
             );
-            return Err(ToolError::new(ToolErrorKind::Conflict, text));
+            return Err(conflict(text));
         }
         let id = details.container_id()?;
         let seconds = self.timeout_seconds.map_or(DEFAULT_SECONDS, Bounded::get);
@@ -140,7 +130,7 @@ impl ExecuteCommand {
     }
 
     fn report(&self, docker: &Docker, container: String, end: End, seconds: u32) -> Executed {
-        let mut redactor = docker.redactor();
+        let redactor = docker.redactor();
         let note = if end.still_running {
             Some(format!(
                 "It did not end within {seconds} s and cannot be killed from here, as the container \

@@ -3,17 +3,14 @@
 use std::time::Duration;
 
 use futures_util::StreamExt as _;
-use mcp_core::tool::{Bounded, Call, Effect, TaskSupport, Tool, ToolError};
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
+use upstream::text::newest_lines;
 
-use super::get_container_logs::{explain, newest};
+use super::get_container_logs::explain;
+use super::prelude::*;
 use super::wait_container::cancelled;
-use crate::docker::Docker;
 use crate::engine::LogQuery;
 use crate::log::{Frames, Pattern, Tail};
-use crate::name::ContainerName;
 
 /// Seconds without `seconds`: less than a plain call has.
 const DEFAULT_SECONDS: u32 = 20;
@@ -28,6 +25,7 @@ pub(super) struct FollowContainerLogs {
     /// Name or id.
     container: ContainerName,
     /// Stop at the first line that matches this regular expression.
+    #[schemars(with = "Option<String>")]
     until_match: Option<Pattern>,
     /// Default 20; longer only helps as a task.
     seconds: Option<Bounded<1, 86_400>>,
@@ -35,6 +33,7 @@ pub(super) struct FollowContainerLogs {
     tail: Option<Bounded<0, 500>>,
 }
 
+#[skip_serializing_none]
 #[derive(Serialize, JsonSchema)]
 pub(super) struct Followed {
     container: String,
@@ -42,14 +41,12 @@ pub(super) struct Followed {
     log: String,
     lines: usize,
     /// The line that was waited for.
-    #[serde(skip_serializing_if = "Option::is_none")]
     matched: Option<String>,
     /// `matched`, `time` or `ended` with the container.
     stopped_by: &'static str,
     /// Older lines were left out.
     truncated: bool,
     /// Values hidden as `***`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     redacted: Option<u32>,
 }
 
@@ -74,7 +71,7 @@ impl Tool for FollowContainerLogs {
         let (begin, limit) = (Instant::now(), Duration::from_secs(seconds.into()));
         let mut frames = Frames::new(details.config.tty);
         let mut tail = Tail::new(MAX_LINES, MAX_BYTES, false);
-        let mut redactor = docker.redactor();
+        let redactor = docker.redactor();
         let mut matched = None;
         let stopped_by = loop {
             let piece = tokio::select! {
@@ -107,9 +104,9 @@ impl Tool for FollowContainerLogs {
             }
         };
         let log = tail.finish();
-        let mut redactor = docker.redactor();
+        let redactor = docker.redactor();
         let text = redactor.text(&log.text);
-        let shown = newest(&text, MAX_BYTES);
+        let shown = newest_lines(&text, MAX_BYTES);
         Ok(Followed {
             container: details.display_name().to_owned(),
             lines: shown.lines().count(),

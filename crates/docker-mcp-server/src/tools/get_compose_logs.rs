@@ -1,19 +1,15 @@
 //! `get_compose_logs`.
 
-use std::time::SystemTime;
-
 use futures_util::{StreamExt as _, stream};
-use mcp_core::tool::{Bounded, Call, Effect, Tool, ToolError};
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use upstream::text::newest_lines;
+use upstream::time::Since;
 
-use super::get_container_logs::{keeping, newest};
+use super::get_container_logs::keeping;
+use super::prelude::*;
 use crate::compose;
-use crate::docker::Docker;
 use crate::engine::{LogQuery, Summary};
 use crate::log::{self, Pattern};
-use crate::name::{ContainerName, ObjectName};
-use crate::when::Since;
+use crate::unix_time;
 
 /// Lines of each container without `tail`.
 const DEFAULT_TAIL: u32 = 50;
@@ -37,12 +33,14 @@ pub(super) struct GetComposeLogs {
     /// Only older, likewise.
     until: Option<Since>,
     /// Only lines that match this regular expression.
+    #[schemars(with = "Option<String>")]
     grep: Option<Pattern>,
     /// Begin lines with their time.
     #[serde(default)]
     timestamps: bool,
 }
 
+#[skip_serializing_none]
 #[derive(Serialize, JsonSchema)]
 pub(super) struct ComposeLog {
     project: String,
@@ -55,7 +53,6 @@ pub(super) struct ComposeLog {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     unreadable: Vec<String>,
     /// Values hidden as `***`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     redacted: Option<u32>,
 }
 
@@ -111,9 +108,9 @@ impl Tool for GetComposeLogs {
                 false => format!("{name} | {text}"),
             })
             .collect();
-        let mut redactor = docker.redactor();
+        let redactor = docker.redactor();
         let text = redactor.text(&lines.join("\n"));
-        let shown = newest(&text, MAX_BYTES);
+        let shown = newest_lines(&text, MAX_BYTES);
         Ok(ComposeLog {
             project: self.project.to_string(),
             lines: shown.lines().count(),
@@ -128,12 +125,11 @@ impl Tool for GetComposeLogs {
 impl GetComposeLogs {
     async fn read(&self, docker: &Docker, container: &Summary) -> Option<log::Log> {
         let id = ContainerName::new(&container.id).ok()?;
-        let now = SystemTime::now();
         let query = LogQuery {
             stdout: true,
             stderr: true,
-            since: self.since.map_or(0, |since| since.unix_seconds(now)),
-            until: self.until.map_or(0, |until| until.unix_seconds(now)),
+            since: self.since.map_or(0, unix_time::from_argument),
+            until: self.until.map_or(0, unix_time::from_argument),
             tail: self.tail.map_or(DEFAULT_TAIL, Bounded::get),
             timestamps: true,
             follow: false,

@@ -4,17 +4,14 @@ mod activity;
 
 use std::collections::BTreeMap;
 
-use mcp_core::tool::{Call, Effect, Tool, ToolError};
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use upstream::redact::Redactor;
+use upstream::text::truncate;
 
+use super::prelude::*;
 use super::{ports, short_id};
 use crate::compose;
-use crate::docker::Docker;
-use crate::engine::{Details, Health, HostConfig, Mount, State};
+use crate::engine::{Health, HostConfig, Mount, State};
 use crate::exit_code;
-use crate::name::ContainerName;
-use crate::redact::Redactor;
 
 /// Longest single text that is shown (a value, a label, a command), in characters.
 const MAX_TEXT: usize = 400;
@@ -48,6 +45,7 @@ enum Section {
     Changes,
 }
 
+#[skip_serializing_none]
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct Container {
     id: String,
@@ -55,60 +53,42 @@ pub(crate) struct Container {
     image: String,
     created: String,
     state: StateView,
-    #[serde(skip_serializing_if = "Option::is_none")]
     health: Option<HealthView>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     command: Option<String>,
     #[serde(skip_serializing_if = "String::is_empty")]
     working_dir: String,
     #[serde(skip_serializing_if = "String::is_empty")]
     user: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
     env: Option<Vec<String>>,
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     labels: BTreeMap<String, String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     compose_project: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     compose_service: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     mounts: Option<Vec<String>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     ports: Option<Vec<String>>,
     /// Name to IP address.
-    #[serde(skip_serializing_if = "Option::is_none")]
     networks: Option<BTreeMap<String, String>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     restart_policy: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     limits: Option<Limits>,
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     privileged: bool,
-    #[serde(skip_serializing_if = "Option::is_none")]
     log_driver: Option<String>,
     /// What runs in it, as `ps` shows it; the first line says what the columns are.
-    #[serde(skip_serializing_if = "Option::is_none")]
     processes: Option<Vec<String>>,
     /// Files that differ from the image: `A` added, `C` changed, `D` deleted.
-    #[serde(skip_serializing_if = "Option::is_none")]
     changes: Option<Vec<String>>,
     /// Values hidden as `***`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     redacted: Option<u32>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     note: Option<String>,
 }
 
+#[skip_serializing_none]
 #[derive(Serialize, JsonSchema)]
 struct StateView {
     status: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
     started_at: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     finished_at: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     exit_code: Option<i64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     exit_meaning: Option<String>,
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     oom_killed: bool,
@@ -117,11 +97,11 @@ struct StateView {
     restart_count: i64,
 }
 
+#[skip_serializing_none]
 #[derive(Serialize, JsonSchema)]
 struct HealthView {
     status: String,
     failing_streak: i64,
-    #[serde(skip_serializing_if = "Option::is_none")]
     last_probe: Option<ProbeView>,
 }
 
@@ -132,13 +112,11 @@ struct ProbeView {
     output: String,
 }
 
+#[skip_serializing_none]
 #[derive(Serialize, JsonSchema)]
 struct Limits {
-    #[serde(skip_serializing_if = "Option::is_none")]
     memory_bytes: Option<i64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     cpus: Option<f64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pids: Option<i64>,
 }
 
@@ -150,13 +128,13 @@ impl Tool for GetContainer {
 
     async fn call(self, docker: &Docker, _: &Call) -> Result<Container, ToolError> {
         let details = docker.container(&self.container).await?;
-        let mut redactor = docker.redactor();
-        let mut container = Container::new(&details, &self, &mut redactor);
+        let redactor = docker.redactor();
+        let mut container = Container::new(&details, &self, &redactor);
         if self.sections.contains(&Section::Processes) && details.state.is_alive() {
-            container.processes = Some(activity::processes(docker, &details, &mut redactor).await?);
+            container.processes = Some(activity::processes(docker, &details, &redactor).await?);
         }
         if self.sections.contains(&Section::Changes) {
-            container.changes = Some(activity::changes(docker, &details, &mut redactor).await?);
+            container.changes = Some(activity::changes(docker, &details, &redactor).await?);
         }
         container.redacted = redactor.hidden();
         Ok(container)
@@ -164,6 +142,14 @@ impl Tool for GetContainer {
 }
 
 impl GetContainer {
+    /// One container, with what is shown unless something else is asked for.
+    pub(crate) fn new(container: ContainerName) -> Self {
+        Self {
+            container,
+            sections: Vec::new(),
+        }
+    }
+
     fn wants(&self, section: Section) -> bool {
         let by_default = !matches!(section, Section::Processes | Section::Changes);
         match self.sections.is_empty() {
@@ -174,7 +160,7 @@ impl GetContainer {
 }
 
 impl Container {
-    fn new(details: &Details, asked: &GetContainer, redactor: &mut Redactor) -> Self {
+    fn new(details: &Details, asked: &GetContainer, redactor: &Redactor) -> Self {
         let config = &details.config;
         let wants = |section| asked.wants(section);
         let env = wants(Section::Env).then(|| env(&config.env, redactor));
@@ -182,8 +168,8 @@ impl Container {
         let labels = wants(Section::Labels).then(|| labels(&config.labels, redactor));
         let (labels, more_labels) = labels.unwrap_or_default();
         let words = std::iter::once(&*details.path).chain(details.args.iter().map(String::as_str));
-        let command = wants(Section::Command).then(|| clipped(&redactor.command(words)));
-        let text = &mut |text: &str| clipped(&redactor.text(text));
+        let command = wants(Section::Command).then(|| truncate(&redactor.command(words), MAX_TEXT));
+        let text = &|text: &str| truncate(&redactor.text(text), MAX_TEXT);
         let label = |key: &str| config.labels.get(key);
         let shown = |section, text: String| if wants(section) { text } else { String::new() };
         let host = &details.host_config;
@@ -225,7 +211,7 @@ impl Container {
 }
 
 impl StateView {
-    fn new(details: &Details, text: &mut impl FnMut(&str) -> String) -> Self {
+    fn new(details: &Details, text: &impl Fn(&str) -> String) -> Self {
         let state = &details.state;
         let ended = has_ended(state);
         // The year 1 is the engine's way to say "never".
@@ -252,7 +238,7 @@ fn has_ended(state: &State) -> bool {
 }
 
 impl HealthView {
-    fn new(health: &Health, text: &mut impl FnMut(&str) -> String) -> Option<Self> {
+    fn new(health: &Health, text: &impl Fn(&str) -> String) -> Option<Self> {
         // Podman's way to say that there is no check.
         if matches!(&*health.status, "" | "none") {
             return None;
@@ -282,11 +268,11 @@ impl Limits {
 }
 
 /// The variables that fit, and how many do not.
-fn env(env: &[String], redactor: &mut Redactor) -> (Vec<String>, usize) {
+fn env(env: &[String], redactor: &Redactor) -> (Vec<String>, usize) {
     let mut room = MAX_LIST;
     let mut shown = Vec::new();
     for variable in env {
-        let variable = clipped(&redactor.assignment(variable));
+        let variable = truncate(&redactor.assignment(variable), MAX_TEXT);
         let Some(left) = room.checked_sub(variable.len()) else {
             break;
         };
@@ -300,7 +286,7 @@ fn env(env: &[String], redactor: &mut Redactor) -> (Vec<String>, usize) {
 /// The labels that fit, and how many do not. Compose's own are bookkeeping.
 fn labels(
     labels: &BTreeMap<String, String>,
-    redactor: &mut Redactor,
+    redactor: &Redactor,
 ) -> (BTreeMap<String, String>, usize) {
     let mut room = MAX_LIST;
     let mut shown = BTreeMap::new();
@@ -309,8 +295,8 @@ fn labels(
         if key.starts_with("com.docker.compose.") {
             continue;
         }
-        let value = clipped(&redactor.value(key, value));
-        let key = clipped(&redactor.text(key));
+        let value = truncate(&redactor.named(key, value), MAX_TEXT);
+        let key = truncate(&redactor.text(key), MAX_TEXT);
         match room.checked_sub(key.len() + value.len()) {
             Some(left) => {
                 room = left;
@@ -327,7 +313,7 @@ fn left_out(env: usize, labels: usize) -> Option<String> {
 }
 
 /// `/srv/data -> /data (bind, ro)`.
-fn mount(mount: &Mount, text: &mut impl FnMut(&str) -> String) -> String {
+fn mount(mount: &Mount, text: &impl Fn(&str) -> String) -> String {
     let source = if mount.name.is_empty() {
         &mount.source
     } else {
@@ -347,7 +333,7 @@ fn published_ports(details: &Details) -> Vec<String> {
     now
 }
 
-fn networks(details: &Details, text: &mut impl FnMut(&str) -> String) -> BTreeMap<String, String> {
+fn networks(details: &Details, text: &impl Fn(&str) -> String) -> BTreeMap<String, String> {
     let networks = details.network_settings.networks.iter().take(MAX_ITEMS);
     let shown = networks.map(|(name, network)| (text(name), text(&network.ip_address)));
     shown.collect()
@@ -360,12 +346,5 @@ fn restart_policy(host: &HostConfig) -> String {
         ("", _) => "no".to_owned(),
         (name, 1..) => format!("{name}:{}", policy.maximum_retry_count),
         (name, _) => name.to_owned(),
-    }
-}
-
-fn clipped(text: &str) -> String {
-    match text.char_indices().nth(MAX_TEXT) {
-        Some((end, _)) => format!("{}…", &text[..end]),
-        None => text.to_owned(),
     }
 }

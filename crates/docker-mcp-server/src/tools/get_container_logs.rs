@@ -1,16 +1,12 @@
 //! `get_container_logs`.
 
-use std::time::SystemTime;
+use upstream::text::newest_lines;
+use upstream::time::Since;
 
-use mcp_core::tool::{Bounded, Call, Effect, Tool, ToolError, ToolErrorKind};
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
-
-use crate::docker::Docker;
-use crate::engine::{Failure, Kind, LogQuery};
+use super::prelude::*;
+use crate::engine::{Failure, LogQuery};
 use crate::log::{self, Keep, Log, Pattern};
-use crate::name::ContainerName;
-use crate::when::Since;
+use crate::unix_time;
 
 /// Lines without `tail`.
 const DEFAULT_TAIL: u32 = 100;
@@ -30,6 +26,7 @@ pub(crate) struct GetContainerLogs {
     /// Only older, likewise.
     until: Option<Since>,
     /// Only lines that match this regular expression.
+    #[schemars(with = "Option<String>")]
     grep: Option<Pattern>,
     /// Begin lines with their time.
     #[serde(default)]
@@ -48,6 +45,7 @@ enum Stream {
     Both,
 }
 
+#[skip_serializing_none]
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct ContainerLog {
     container: String,
@@ -56,10 +54,8 @@ pub(crate) struct ContainerLog {
     lines: usize,
     /// Older lines were left out.
     truncated: bool,
-    #[serde(skip_serializing_if = "Option::is_none")]
     note: Option<String>,
     /// Values hidden as `***`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     redacted: Option<u32>,
 }
 
@@ -85,9 +81,9 @@ impl Tool for GetContainerLogs {
             Ok(log) => log,
             Err(failure) => return Err(explain(docker, failure, &self.container).await),
         };
-        let mut redactor = docker.redactor();
+        let redactor = docker.redactor();
         let text = redactor.text(&log.text);
-        let shown = newest(&text, MAX_BYTES);
+        let shown = newest_lines(&text, MAX_BYTES);
         let too_long = log.overflowed || shown.len() < text.len();
         Ok(ContainerLog {
             container: details.display_name().to_owned(),
@@ -101,16 +97,25 @@ impl Tool for GetContainerLogs {
 }
 
 impl GetContainerLogs {
+    /// The newest lines of a container.
+    pub(crate) fn new(container: ContainerName) -> Self {
+        Self {
+            container,
+            tail: None,
+            since: None,
+            until: None,
+            grep: None,
+            timestamps: false,
+            stream: Stream::Both,
+        }
+    }
+
     fn query(&self) -> LogQuery {
         LogQuery {
             stdout: self.stream != Stream::Stderr,
             stderr: self.stream != Stream::Stdout,
-            since: self
-                .since
-                .map_or(0, |since| since.unix_seconds(SystemTime::now())),
-            until: self
-                .until
-                .map_or(0, |until| until.unix_seconds(SystemTime::now())),
+            since: self.since.map_or(0, unix_time::from_argument),
+            until: self.until.map_or(0, unix_time::from_argument),
             tail: self.tail.map_or(DEFAULT_TAIL, Bounded::get),
             timestamps: self.timestamps,
             ..LogQuery::default()
@@ -149,7 +154,7 @@ impl GetContainerLogs {
 /// Keeps the lines that match, as they are and as they are shown: otherwise a search could find out
 /// what is hidden.
 pub(super) fn keeping<'a>(docker: &Docker, pattern: &'a Pattern) -> Keep<'a> {
-    let mut redactor = docker.redactor();
+    let redactor = docker.redactor();
     Box::new(move |line| pattern.is_match(line) && pattern.is_match(&redactor.text(line)))
 }
 
@@ -172,48 +177,9 @@ pub(super) async fn explain(
     }
 }
 
-/// The newest lines of `text` that have at most `limit` bytes in an answer: as a string of its
-/// structure, and as that within the text which says the same.
-pub(super) fn newest(text: &str, limit: usize) -> &str {
-    let json = |text: &str| serde_json::to_string(text).unwrap_or_default();
-    let mut room = limit;
-    let mut start = text.len();
-    for line in text.split_inclusive('\n').rev() {
-        let once = json(line);
-        let twice = json(&once);
-        // Without their quotes, which are there once for the whole.
-        let Some(left) = room.checked_sub(once.len() - 2 + twice.len() - 6) else {
-            break;
-        };
-        room = left;
-        start -= line.len();
-    }
-    &text[start..]
-}
-
 pub(super) fn unreadable(container: &ContainerName) -> ToolError {
-    ToolError::new(
-        ToolErrorKind::Conflict,
-        format!(
-            "The log of `{container}` cannot be read: its log driver keeps nothing that the \
+    conflict(format!(
+        "The log of `{container}` cannot be read: its log driver keeps nothing that the \
              engine could read back. Recreate it with the log driver `json-file` or `local`."
-        ),
-    )
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_newest_lines_fit_as_json() {
-        assert_eq!(newest("one\ntwo\nthree", 100), "one\ntwo\nthree");
-        // A line feed has two bytes as JSON and three as JSON in JSON.
-        assert_eq!(newest("one\ntwo\nthree", 21), "two\nthree");
-        assert_eq!(newest("one\ntwo\nthree", 20), "three");
-        // A quote has two, and four.
-        assert_eq!(newest("\"\"\nb", 19), "\"\"\nb");
-        assert_eq!(newest("\"\"\nb", 18), "b");
-        assert_eq!(newest("", 10), "");
-    }
+    ))
 }

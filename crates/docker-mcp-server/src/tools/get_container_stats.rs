@@ -1,14 +1,9 @@
 //! `get_container_stats`.
 
 use futures_util::{StreamExt as _, stream};
-use mcp_core::tool::{Call, Effect, Tool, ToolError, ToolErrorKind};
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 
-use super::fit;
-use crate::docker::Docker;
+use super::prelude::*;
 use crate::engine::Engine;
-use crate::name::ContainerName;
 use crate::stats::{self, Counters, Usage};
 
 /// Containers that are asked about at the same time.
@@ -24,10 +19,10 @@ pub(crate) struct GetContainerStats {
     container: Option<ContainerName>,
 }
 
+#[skip_serializing_none]
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct Stats {
     containers: Vec<Row>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     note: Option<String>,
 }
 
@@ -60,7 +55,7 @@ impl Tool for GetContainerStats {
                 let details = docker.container(container).await?;
                 if !details.state.is_alive() {
                     let text = format!("`{}` does not run.", details.display_name());
-                    return Err(ToolError::new(ToolErrorKind::Conflict, text));
+                    return Err(conflict(text));
                 }
                 vec![(details.container_id()?, details.display_name().to_owned())]
             }
@@ -69,7 +64,7 @@ impl Tool for GetContainerStats {
         let before = look(&docker.engine, &wanted).await;
         tokio::time::sleep(stats::BETWEEN).await;
         let after = look(&docker.engine, &wanted).await;
-        let mut redactor = docker.redactor();
+        let redactor = docker.redactor();
         let both = wanted.iter().zip(before.into_iter().zip(after));
         let mut rows: Vec<Row> = both
             .filter_map(|((_, name), looks)| {
@@ -88,6 +83,15 @@ impl Tool for GetContainerStats {
             )),
         };
         Ok(Stats { containers, note })
+    }
+}
+
+impl GetContainerStats {
+    /// Those of one container.
+    pub(crate) fn new(container: ContainerName) -> Self {
+        Self {
+            container: Some(container),
+        }
     }
 }
 

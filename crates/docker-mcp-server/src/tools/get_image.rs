@@ -2,15 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use mcp_core::tool::{Call, Effect, Tool, ToolError};
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use upstream::text::truncate;
+use upstream::time::rfc3339;
 
-use super::{fit, short_id};
-use crate::docker::Docker;
-use crate::name::ImageName;
-use crate::when::rfc3339;
+use super::prelude::*;
+use super::short_id;
 
 /// Bytes of history in an answer, which has it twice.
 const HISTORY_BYTES: usize = 4_000;
@@ -27,6 +24,7 @@ pub(super) struct GetImage {
     image: ImageName,
 }
 
+#[skip_serializing_none]
 #[derive(Serialize, JsonSchema)]
 pub(super) struct ImageView {
     id: String,
@@ -48,10 +46,8 @@ pub(super) struct ImageView {
     has_health_check: bool,
     /// Newest layer first.
     history: Vec<Layer>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     omitted_layers: Option<usize>,
     /// Values hidden as `***`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     redacted: Option<u32>,
 }
 
@@ -75,25 +71,26 @@ impl Tool for GetImage {
             .engine
             .call(|engine| async move { engine.image_history(&name).await })
             .await?;
-        let mut redactor = docker.redactor();
+        let redactor = docker.redactor();
         let config = &details.config;
         let layers = history.iter().map(|past| Layer {
             created: rfc3339(past.created),
             size_bytes: past.size,
-            command: clipped(&redactor.text(readable(&past.created_by))),
+            command: truncate(&redactor.text(readable(&past.created_by)), MAX_TEXT),
         });
         let (history, omitted) = fit(layers.collect(), HISTORY_BYTES);
         let words = |words: &[String]| words.to_vec();
         let labels = config.labels.iter().take(MAX_ITEMS);
-        let labels = labels.map(|(key, value)| (key.clone(), clipped(&redactor.value(key, value))));
+        let labels = labels
+            .map(|(key, value)| (key.clone(), truncate(&redactor.named(key, value), MAX_TEXT)));
         let labels = labels.collect();
         let env = config.env.iter().take(MAX_ITEMS);
         let env = env
-            .map(|text| clipped(&redactor.assignment(text)))
+            .map(|text| truncate(&redactor.assignment(text), MAX_TEXT))
             .collect();
-        let mut line = |list: &[String]| {
+        let line = |list: &[String]| {
             let list = words(list);
-            clipped(&redactor.command(list.iter().map(String::as_str)))
+            truncate(&redactor.command(list.iter().map(String::as_str)), MAX_TEXT)
         };
         let (entrypoint, command) = (line(&config.entrypoint), line(&config.cmd));
         let keys = |map: &BTreeMap<String, Value>| map.keys().take(MAX_ITEMS).cloned().collect();
@@ -128,11 +125,4 @@ impl Tool for GetImage {
 fn readable(created_by: &str) -> &str {
     let text = created_by.trim_start_matches("/bin/sh -c ");
     text.trim_start_matches("#(nop) ").trim()
-}
-
-fn clipped(text: &str) -> String {
-    match text.char_indices().nth(MAX_TEXT) {
-        Some((end, _)) => format!("{}…", &text[..end]),
-        None => text.to_owned(),
-    }
 }

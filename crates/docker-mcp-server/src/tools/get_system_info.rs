@@ -2,11 +2,7 @@
 
 use std::time::Duration;
 
-use mcp_core::tool::{Call, Effect, Tool, ToolError};
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
-
-use crate::docker::Docker;
+use super::prelude::*;
 use crate::engine::Path;
 
 /// How long adding up what is on the disk may take: the engine looks at every file.
@@ -21,6 +17,7 @@ pub(super) struct GetSystemInfo {
     disk_usage: bool,
 }
 
+#[skip_serializing_none]
 #[derive(Serialize, JsonSchema)]
 pub(super) struct System {
     engine_version: String,
@@ -40,7 +37,6 @@ pub(super) struct System {
     cgroup_version: String,
     root_directory: String,
     warnings: Vec<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     disk: Option<Disk>,
 }
 
@@ -132,8 +128,8 @@ impl Tool for GetSystemInfo {
             }
             false => None,
         };
-        let mut redactor = docker.redactor();
-        let mut text = |text: &str| redactor.text(text);
+        let redactor = docker.redactor();
+        let text = |text: &str| redactor.text(text);
         Ok(System {
             engine_version: text(&info.server_version),
             api_version: text(&version.api_version.unwrap_or_default()),

@@ -1,14 +1,9 @@
 //! `kill_container`.
 
 use bollard::query_parameters::KillContainerOptionsBuilder;
-use mcp_core::tool::{Call, Effect, Tool, ToolError, ToolErrorKind};
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 
 use super::change::{self, Change};
-use crate::docker::Docker;
-use crate::engine::{Action, Kind};
-use crate::name::ContainerName;
+use super::prelude::*;
 
 /// Send a signal to a container's main process, at once and without a grace period.
 #[derive(Deserialize, JsonSchema)]
@@ -46,17 +41,12 @@ impl Tool for KillContainer {
         let before = docker.mutable_container(&self.container).await?;
         let name = before.display_name();
         if !before.state.is_alive() {
-            return Err(ToolError::new(
-                ToolErrorKind::Conflict,
-                format!("`{name}` does not run."),
-            ));
+            return Err(conflict(format!("`{name}` does not run.")));
         }
         let signal = format!("{:?}", self.signal).to_uppercase();
         if self.signal.ends() {
             let loss = format!("Sends SIG{signal} to `{name}`: what it has not saved is lost.");
-            docker
-                .confirm(call, &loss, name, self.confirm.as_deref())
-                .await?;
+            docker.confirm(call, &loss, name, &self.confirm).await?;
         } else {
             docker.policy.destructive()?;
         }
@@ -64,7 +54,6 @@ impl Tool for KillContainer {
         let options = KillContainerOptionsBuilder::new().signal(&signal).build();
         let action = Action::new("kill", Kind::Container, self.container.as_str());
         docker
-            .engine
             .change(action, |engine| async move {
                 engine.kill_container(id.as_str(), Some(options)).await
             })

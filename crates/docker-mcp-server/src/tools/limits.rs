@@ -1,9 +1,8 @@
 //! What a container may use and when it is started again: set when it is created, changed later.
 
 use bollard::models::{RestartPolicy as EngineRestartPolicy, RestartPolicyNameEnum};
-use mcp_core::tool::{Bounded, ToolError};
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+
+use super::prelude::*;
 
 /// MiB: below six, engines refuse.
 pub(super) type Megabytes = Bounded<6, 4_000_000>;

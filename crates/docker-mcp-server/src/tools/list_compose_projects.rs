@@ -1,16 +1,12 @@
 //! `list_compose_projects`.
 
-use mcp_core::tool::{Call, Effect, Tool, ToolError};
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use upstream::redact::Redactor;
 
 use super::list_containers::health;
-use super::{fit, ports};
+use super::ports;
+use super::prelude::*;
 use crate::compose;
-use crate::docker::Docker;
 use crate::engine::Summary;
-use crate::name::ObjectName;
-use crate::redact::Redactor;
 
 /// Bytes of rows in an answer, which has them twice.
 const MAX_BYTES: usize = 6_500;
@@ -23,15 +19,15 @@ pub(crate) struct ListComposeProjects {
     project: Option<ObjectName>,
 }
 
+#[skip_serializing_none]
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct Projects {
     projects: Vec<Project>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     omitted: Option<usize>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     note: Option<&'static str>,
 }
 
+#[skip_serializing_none]
 #[derive(Serialize, JsonSchema)]
 struct Project {
     project: String,
@@ -39,13 +35,12 @@ struct Project {
     containers: usize,
     unhealthy: usize,
     /// On the host where it was brought up.
-    #[serde(skip_serializing_if = "Option::is_none")]
     directory: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     config_files: Option<String>,
     services: Vec<Service>,
 }
 
+#[skip_serializing_none]
 #[derive(Serialize, JsonSchema)]
 struct Service {
     service: String,
@@ -53,7 +48,6 @@ struct Service {
     state: String,
     /// `Up 5 minutes`, `Exited (1) 2 hours ago`.
     status: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
     health: Option<&'static str>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     ports: Vec<String>,
@@ -66,21 +60,16 @@ impl Tool for ListComposeProjects {
     type Output = Projects;
 
     async fn call(self, docker: &Docker, _: &Call) -> Result<Projects, ToolError> {
-        let mut redactor = docker.redactor();
+        let redactor = docker.redactor();
         let rows = match &self.project {
             Some(name) => {
                 let containers = compose::project(docker, name).await?;
-                vec![Project::new(
-                    name.as_str(),
-                    &containers,
-                    true,
-                    &mut redactor,
-                )]
+                vec![Project::new(name.as_str(), &containers, true, &redactor)]
             }
             None => {
                 let projects = compose::projects(docker).await?;
                 let rows = projects.iter();
-                rows.map(|(name, containers)| Project::new(name, containers, false, &mut redactor))
+                rows.map(|(name, containers)| Project::new(name, containers, false, &redactor))
                     .collect()
             }
         };
@@ -99,8 +88,15 @@ impl Tool for ListComposeProjects {
     }
 }
 
+impl ListComposeProjects {
+    /// All projects, or one of them.
+    pub(crate) fn new(project: Option<ObjectName>) -> Self {
+        Self { project }
+    }
+}
+
 impl Project {
-    fn new(name: &str, containers: &[Summary], full: bool, redactor: &mut Redactor) -> Self {
+    fn new(name: &str, containers: &[Summary], full: bool, redactor: &Redactor) -> Self {
         let count = |wanted: &dyn Fn(&Summary) -> bool| {
             containers
                 .iter()

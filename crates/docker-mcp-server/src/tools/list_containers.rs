@@ -1,15 +1,13 @@
 //! `list_containers`.
 
-use mcp_core::tool::{Bounded, Call, Effect, Tool, ToolError};
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use upstream::redact::Redactor;
+use upstream::text::{fitting, truncate};
+use upstream::time::rfc3339;
 
+use super::prelude::*;
 use super::{ports, short_id};
 use crate::compose;
-use crate::docker::Docker;
 use crate::engine::Summary;
-use crate::redact::Redactor;
-use crate::when::rfc3339;
 
 /// Rows without `limit`, and the bytes that they may have: an answer has them twice, as structure
 /// and as text, and stays below 16 KB.
@@ -21,7 +19,7 @@ const MAX_BYTES: usize = 128 << 10;
 const MAX_TEXT: usize = 200;
 
 /// List containers, newest first. Default: running ones.
-#[derive(Deserialize, JsonSchema)]
+#[derive(Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ListContainers {
     /// Also stopped ones.
@@ -55,18 +53,17 @@ enum ContainerState {
     Unhealthy,
 }
 
+#[skip_serializing_none]
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct Containers {
     containers: Vec<Row>,
     /// How many match, where not all are listed.
-    #[serde(skip_serializing_if = "Option::is_none")]
     total: Option<usize>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     omitted: Option<usize>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     note: Option<String>,
 }
 
+#[skip_serializing_none]
 #[derive(Serialize, JsonSchema)]
 struct Row {
     id: String,
@@ -74,13 +71,10 @@ struct Row {
     image: String,
     state: String,
     status: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
     health: Option<&'static str>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     ports: Vec<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     compose_project: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     compose_service: Option<String>,
     created: String,
 }
@@ -94,12 +88,20 @@ impl Tool for ListContainers {
     async fn call(self, docker: &Docker, _: &Call) -> Result<Containers, ToolError> {
         let all = self.all || self.state.is_some();
         let listed = docker.containers(all).await?;
-        Ok(self.select(listed, docker.redactor()))
+        Ok(self.select(listed, &docker.redactor()))
     }
 }
 
 impl ListContainers {
-    fn select(&self, mut listed: Vec<Summary>, mut redactor: Redactor) -> Containers {
+    /// All containers, stopped ones too.
+    pub(crate) fn all() -> Self {
+        Self {
+            all: true,
+            ..Self::default()
+        }
+    }
+
+    fn select(&self, mut listed: Vec<Summary>, redactor: &Redactor) -> Containers {
         if let Some(part) = &self.name {
             let part = part.trim_start_matches('/').to_lowercase();
             listed.retain(|container| name(container).to_lowercase().contains(&part));
@@ -111,17 +113,8 @@ impl ListContainers {
             Some(limit) => (limit.get() as usize, MAX_BYTES),
             None => (DEFAULT_ROWS, DEFAULT_BYTES),
         };
-        let mut room = bytes;
-        let mut containers = Vec::new();
-        for container in listed.iter().take(rows) {
-            let row = Row::new(container, &mut redactor);
-            let size = serde_json::to_string(&row).map_or(usize::MAX, |json| json.len());
-            let Some(left) = room.checked_sub(size) else {
-                break;
-            };
-            room = left;
-            containers.push(row);
-        }
+        let rows = listed.iter().take(rows).map(|at| Row::new(at, redactor));
+        let containers = fitting(rows.collect(), bytes).rows;
         let omitted = listed.len() - containers.len();
         Containers {
             total: (omitted > 0).then_some(listed.len()),
@@ -172,8 +165,8 @@ impl ListContainers {
 }
 
 impl Row {
-    fn new(container: &Summary, redactor: &mut Redactor) -> Self {
-        let mut text = |text: &str| clipped(&redactor.text(text));
+    fn new(container: &Summary, redactor: &Redactor) -> Self {
+        let text = |text: &str| truncate(&redactor.text(text), MAX_TEXT);
         let label = |key: &str| container.labels.get(key);
         Self {
             id: short_id(&container.id).to_owned(),
@@ -209,13 +202,6 @@ pub(super) fn health(status: &str) -> Option<&'static str> {
         .find(|word| shown.trim_end_matches(')').ends_with(word))
 }
 
-fn clipped(text: &str) -> String {
-    match text.char_indices().nth(MAX_TEXT) {
-        Some((end, _)) => format!("{}…", &text[..end]),
-        None => text.to_owned(),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -235,7 +221,7 @@ mod tests {
 
     fn list(arguments: &str, listed: Vec<Summary>) -> Containers {
         let tool: ListContainers = serde_json::from_str(arguments).unwrap();
-        tool.select(listed, Redactor::new(true))
+        tool.select(listed, &Redactor::new(true))
     }
 
     #[test]

@@ -1,19 +1,17 @@
 //! `list_events`.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
-use mcp_core::tool::{Bounded, Call, Effect, Tool, ToolError};
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use upstream::text::fitting;
+use upstream::time::{Since, Timestamp, rfc3339};
 
-use super::fit;
-use crate::docker::Docker;
+use super::prelude::*;
 use crate::engine::{Event, within};
-use crate::when::{Since, rfc3339};
+use crate::unix_time;
 
-/// Seconds before now, without `since`.
-const DEFAULT_AGE: i64 = 3_600;
+/// Before now, without `since`.
+const DEFAULT_AGE: Duration = Duration::from_secs(3_600);
 /// Rows without `limit`, and the bytes of an answer, which has them twice.
 const DEFAULT_ROWS: u32 = 100;
 const MAX_BYTES: usize = 6_500;
@@ -55,11 +53,11 @@ enum EventKind {
     Daemon,
 }
 
+#[skip_serializing_none]
 #[derive(Serialize, JsonSchema)]
 pub(super) struct Events {
     events: Vec<Row>,
     /// Older rows that do not fit.
-    #[serde(skip_serializing_if = "Option::is_none")]
     omitted: Option<usize>,
 }
 
@@ -82,19 +80,16 @@ impl Tool for ListEvents {
 
     async fn call(self, docker: &Docker, _: &Call) -> Result<Events, ToolError> {
         let engine = &docker.engine;
-        let now = SystemTime::now();
         let until = match self.until {
-            Some(until) => until.unix_seconds(now).to_string(),
+            Some(until) => unix_time::from_argument(until).to_string(),
             // Whole seconds would leave out what has just happened.
             None => {
-                let now = now.duration_since(UNIX_EPOCH).unwrap_or_default();
-                format!("{}.{:09}", now.as_secs(), now.subsec_nanos())
+                let now = Timestamp::now();
+                format!("{}.{:09}", now.as_second(), now.subsec_nanosecond())
             }
         };
-        let since = self
-            .since
-            .unwrap_or(Since::Ago(DEFAULT_AGE))
-            .unix_seconds(now);
+        let since = self.since.unwrap_or(Since::Ago(DEFAULT_AGE));
+        let since = unix_time::from_argument(since);
         let kind = self.kind.map(|kind| format!("{kind:?}").to_lowercase());
         let limit = self.limit.map_or(DEFAULT_ROWS, Bounded::get) as usize;
         let (mut rows, mut dropped) = (VecDeque::new(), 0);
@@ -114,7 +109,7 @@ impl Tool for ListEvents {
         };
         let read = within(engine.timeout(), read).await;
         read.map_err(|failure| engine.explain(failure))?;
-        let mut redactor = docker.redactor();
+        let redactor = docker.redactor();
         // The newest come first, so that the oldest do not fit.
         let shown = rows.iter().rev().map(|event| Row {
             time: rfc3339(event.time),
@@ -125,15 +120,15 @@ impl Tool for ListEvents {
                 .iter()
                 .filter_map(|key| {
                     let value = event.attribute(key)?;
-                    Some(((*key).to_owned(), redactor.value(key, value)))
+                    Some(((*key).to_owned(), redactor.named(key, value)))
                 })
                 .collect(),
         });
-        let (mut events, left) = fit(shown.collect(), MAX_BYTES);
-        events.reverse();
-        let omitted = dropped + left;
+        let mut shown = fitting(shown.collect(), MAX_BYTES);
+        shown.rows.reverse();
+        let omitted = dropped + shown.omitted;
         Ok(Events {
-            events,
+            events: shown.rows,
             omitted: (omitted > 0).then_some(omitted),
         })
     }

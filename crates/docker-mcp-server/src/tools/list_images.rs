@@ -1,19 +1,17 @@
 //! `list_images`.
 
-use mcp_core::tool::{Bounded, Call, Effect, Tool, ToolError};
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use upstream::text::fitting;
+use upstream::time::rfc3339;
 
-use super::{fit, short_id};
-use crate::docker::Docker;
-use crate::when::rfc3339;
+use super::prelude::*;
+use super::short_id;
 
 /// Bytes of rows in an answer without `limit`, and with.
 const DEFAULT_BYTES: usize = 6_500;
 const MAX_BYTES: usize = 128 << 10;
 
 /// List images, newest first, with how many containers use each.
-#[derive(Deserialize, JsonSchema)]
+#[derive(Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ListImages {
     /// Only tags that contain this.
@@ -25,13 +23,12 @@ pub(crate) struct ListImages {
     limit: Option<Bounded<1, 500>>,
 }
 
+#[skip_serializing_none]
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct Images {
     images: Vec<Row>,
     /// Rows that do not fit.
-    #[serde(skip_serializing_if = "Option::is_none")]
     omitted: Option<usize>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     note: Option<&'static str>,
 }
 
@@ -63,7 +60,7 @@ impl Tool for ListImages {
             part.as_ref().is_none_or(has) && (!self.dangling || image.tags().next().is_none())
         });
         images.sort_by(|a, b| b.created.cmp(&a.created).then_with(|| a.id.cmp(&b.id)));
-        let mut redactor = docker.redactor();
+        let redactor = docker.redactor();
         let rows = images.iter().map(|image| Row {
             id: short_id(&image.id).to_owned(),
             tags: image.tags().map(|tag| redactor.text(tag)).collect(),
@@ -75,7 +72,7 @@ impl Tool for ListImages {
             Some(limit) => (limit.get() as usize, MAX_BYTES),
             None => (usize::MAX, DEFAULT_BYTES),
         };
-        let (shown, _) = fit(rows.take(most).collect(), room);
+        let shown = fitting(rows.take(most).collect(), room).rows;
         let omitted = images.len() - shown.len();
         Ok(Images {
             images: shown,

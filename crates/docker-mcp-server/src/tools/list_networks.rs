@@ -2,15 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use mcp_core::tool::{Call, Effect, Tool, ToolError};
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use upstream::redact::Redactor;
 
-use super::{fit, short_id};
-use crate::docker::Docker;
+use super::prelude::*;
+use super::short_id;
 use crate::engine::Network;
-use crate::name::ObjectName;
-use crate::redact::Redactor;
 
 /// Bytes of rows in an answer, which has them twice.
 const MAX_BYTES: usize = 6_500;
@@ -23,13 +19,14 @@ pub(super) struct ListNetworks {
     network: Option<ObjectName>,
 }
 
+#[skip_serializing_none]
 #[derive(Serialize, JsonSchema)]
 pub(super) struct Networks {
     networks: Vec<Row>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     omitted: Option<usize>,
 }
 
+#[skip_serializing_none]
 #[derive(Serialize, JsonSchema)]
 struct Row {
     id: String,
@@ -44,7 +41,6 @@ struct Row {
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     labels: BTreeMap<String, String>,
     /// Name to address.
-    #[serde(skip_serializing_if = "Option::is_none")]
     containers: Option<BTreeMap<String, String>>,
 }
 
@@ -55,14 +51,14 @@ impl Tool for ListNetworks {
     type Output = Networks;
 
     async fn call(self, docker: &Docker, _: &Call) -> Result<Networks, ToolError> {
-        let mut redactor = docker.redactor();
+        let redactor = docker.redactor();
         if let Some(name) = &self.network {
             let network = docker.network(name).await?;
             let containers = network.containers.values();
             let containers = containers
                 .map(|at| (redactor.text(&at.name), at.ip_address.clone()))
                 .collect();
-            let mut row = Row::new(&network, &mut redactor);
+            let mut row = Row::new(&network, &redactor);
             row.containers = Some(containers);
             return Ok(Networks {
                 networks: vec![row],
@@ -70,9 +66,7 @@ impl Tool for ListNetworks {
             });
         }
         let listed = docker.networks().await?;
-        let rows = listed
-            .iter()
-            .map(|network| Row::new(network, &mut redactor));
+        let rows = listed.iter().map(|network| Row::new(network, &redactor));
         let (networks, omitted) = fit(rows.collect(), MAX_BYTES);
         Ok(Networks {
             networks,
@@ -82,7 +76,7 @@ impl Tool for ListNetworks {
 }
 
 impl Row {
-    fn new(network: &Network, redactor: &mut Redactor) -> Self {
+    fn new(network: &Network, redactor: &Redactor) -> Self {
         let ranges = network.ipam.config.iter();
         let labels = network.labels.iter().take(20);
         Self {
@@ -94,7 +88,7 @@ impl Row {
             internal: network.internal,
             created: network.created.clone(),
             labels: labels
-                .map(|(key, value)| (key.clone(), redactor.value(key, value)))
+                .map(|(key, value)| (key.clone(), redactor.named(key, value)))
                 .collect(),
             containers: None,
         }

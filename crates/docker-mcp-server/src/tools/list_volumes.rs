@@ -2,14 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use mcp_core::tool::{Call, Effect, Tool, ToolError};
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
-
-use super::fit;
-use crate::docker::Docker;
+use super::prelude::*;
 use crate::engine::is_anonymous;
-use crate::name::ObjectName;
 
 /// Bytes of rows in an answer, which has them twice.
 const MAX_BYTES: usize = 6_500;
@@ -25,13 +19,14 @@ pub(super) struct ListVolumes {
     unused: bool,
 }
 
+#[skip_serializing_none]
 #[derive(Serialize, JsonSchema)]
 pub(super) struct Volumes {
     volumes: Vec<Row>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     omitted: Option<usize>,
 }
 
+#[skip_serializing_none]
 #[derive(Serialize, JsonSchema)]
 struct Row {
     name: String,
@@ -45,7 +40,6 @@ struct Row {
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     labels: BTreeMap<String, String>,
     /// On the engine's host.
-    #[serde(skip_serializing_if = "Option::is_none")]
     mountpoint: Option<String>,
 }
 
@@ -61,14 +55,14 @@ impl Tool for ListVolumes {
             None => docker.volumes().await?,
         };
         let mut users = docker.users_of_volumes().await?;
-        let mut redactor = docker.redactor();
+        let redactor = docker.redactor();
         let rows = listed.into_iter().filter_map(|volume| {
             let used_by = users.remove(&volume.name).unwrap_or_default();
             if self.unused && !used_by.is_empty() {
                 return None;
             }
             let labels = volume.labels.iter().take(20);
-            let labels = labels.map(|(key, value)| (key.clone(), redactor.value(key, value)));
+            let labels = labels.map(|(key, value)| (key.clone(), redactor.named(key, value)));
             Some(Row {
                 labels: labels.collect(),
                 driver: redactor.text(&volume.driver),

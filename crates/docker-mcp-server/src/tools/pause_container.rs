@@ -1,13 +1,7 @@
 //! `pause_container`.
 
-use mcp_core::tool::{Call, Effect, Tool, ToolError};
-use schemars::JsonSchema;
-use serde::Deserialize;
-
 use super::change::{self, Change};
-use crate::docker::Docker;
-use crate::engine::{Action, Kind};
-use crate::name::ContainerName;
+use super::prelude::*;
 
 /// Freeze the processes of a container, or let them go on.
 #[derive(Deserialize, JsonSchema)]
@@ -41,7 +35,6 @@ impl Tool for PauseContainer {
         let verb = if unpause { "unpause" } else { "pause" };
         let action = Action::new(verb, Kind::Container, self.container.as_str());
         docker
-            .engine
             .change(action, |engine| async move {
                 match unpause {
                     true => engine.unpause_container(id.as_str()).await,

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use upstream::text::truncate_list;
+
 use crate::engine::{Port, PortBinding};
 
 /// Most ports that are shown of one container; a range may publish thousands.
@@ -18,18 +20,19 @@ pub(super) fn of_summary(ports: &[Port]) -> Vec<String> {
             public => published(&port.ip, &public.to_string(), &inside),
         }
     });
-    bounded(ports)
+    truncate_list(ports, MAX_PORTS)
 }
 
 /// The ports of an inspected container, in the engine's map from `80/tcp` to where it is published.
 pub(super) fn of_bindings(ports: &BTreeMap<String, Vec<PortBinding>>) -> Vec<String> {
-    bounded(ports.iter().flat_map(|(inside, bindings)| {
+    let ports = ports.iter().flat_map(|(inside, bindings)| {
         let unpublished = bindings.is_empty().then(|| inside.clone());
         let published = bindings
             .iter()
             .map(move |at| published(&at.ip, &at.port, inside));
         unpublished.into_iter().chain(published)
-    }))
+    });
+    truncate_list(ports, MAX_PORTS)
 }
 
 fn published(ip: &str, port: &str, inside: &str) -> String {
@@ -38,16 +41,6 @@ fn published(ip: &str, port: &str, inside: &str) -> String {
         ip if ip.contains(':') => format!("[{ip}]:{port}->{inside}"),
         ip => format!("{ip}:{port}->{inside}"),
     }
-}
-
-fn bounded(ports: impl Iterator<Item = String>) -> Vec<String> {
-    let mut ports: Vec<String> = ports.collect();
-    if ports.len() > MAX_PORTS {
-        let more = ports.len() - MAX_PORTS;
-        ports.truncate(MAX_PORTS);
-        ports.push(format!("and {more} more"));
-    }
-    ports
 }
 
 #[cfg(test)]

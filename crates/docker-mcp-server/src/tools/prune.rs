@@ -3,18 +3,14 @@
 use std::collections::BTreeMap;
 
 use bollard::query_parameters::PruneBuildOptionsBuilder;
-use mcp_core::tool::{Call, Effect, Tool, ToolError};
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 
+use super::prelude::*;
 use super::remove_container::remove;
 use super::remove_image::remove_image;
 use super::remove_network::remove_network;
 use super::remove_volume::remove_volume;
 use super::short_id;
-use crate::docker::Docker;
-use crate::engine::{Action, Kind, Path, is_anonymous};
-use crate::name::{ContainerName, ImageName, ObjectName};
+use crate::engine::{Path, is_anonymous};
 
 /// Objects that are listed in an answer.
 const MAX_ITEMS: usize = 100;
@@ -49,6 +45,7 @@ enum What {
     BuildCache,
 }
 
+#[skip_serializing_none]
 #[derive(Serialize, JsonSchema)]
 pub(super) struct Pruned {
     what: What,
@@ -56,12 +53,10 @@ pub(super) struct Pruned {
     applied: bool,
     items: Vec<String>,
     count: usize,
-    #[serde(skip_serializing_if = "Option::is_none")]
     size_bytes: Option<i64>,
     /// What could not be removed, and why.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     failed: BTreeMap<String, String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     note: Option<&'static str>,
 }
 
@@ -144,7 +139,7 @@ impl Tool for Prune {
             names.join(", ")
         );
         docker
-            .confirm(call, &loss, self.what.as_str(), self.confirm.as_deref())
+            .confirm(call, &loss, self.what.as_str(), &self.confirm)
             .await?;
         for (done, one) in unused.iter().enumerate() {
             call.progress(done as f64, Some(unused.len() as f64), &one.name);
@@ -193,12 +188,11 @@ impl Prune {
         }
         let loss = format!("Removes {count} pieces of build cache: builds take longer once.");
         docker
-            .confirm(call, &loss, self.what.as_str(), self.confirm.as_deref())
+            .confirm(call, &loss, self.what.as_str(), &self.confirm)
             .await?;
         let options = PruneBuildOptionsBuilder::new().all(self.all).build();
         let action = Action::new("prune", Kind::Image, self.what.as_str());
         docker
-            .engine
             .change(action, |engine| async move {
                 engine.prune_build(Some(options)).await
             })

@@ -3,16 +3,12 @@
 use bollard::errors::Error;
 use bollard::query_parameters::CreateImageOptionsBuilder;
 use futures_util::StreamExt as _;
-use mcp_core::tool::{Call, Effect, TaskSupport, Tool, ToolError, ToolErrorKind};
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 
+use super::prelude::*;
 use super::progress::Layers;
 use super::short_id;
 use super::wait_container::cancelled;
-use crate::docker::Docker;
 use crate::engine::Failure;
-use crate::name::ImageName;
 
 /// Get an image from its registry, with progress.
 #[derive(Deserialize, JsonSchema)]

@@ -1,14 +1,9 @@
 //! `remove_container`.
 
 use bollard::query_parameters::RemoveContainerOptionsBuilder;
-use mcp_core::tool::{Call, Effect, Tool, ToolError, ToolErrorKind};
-use schemars::JsonSchema;
-use serde::Deserialize;
 
 use super::change::Change;
-use crate::docker::Docker;
-use crate::engine::{Action, Details, Kind};
-use crate::name::ContainerName;
+use super::prelude::*;
 
 /// Remove a container, with its log and the files it wrote.
 #[derive(Deserialize, JsonSchema)]
@@ -36,15 +31,12 @@ impl Tool for RemoveContainer {
         let before = docker.mutable_container(&self.container).await?;
         let name = before.display_name();
         if before.state.is_alive() && !self.force {
-            return Err(ToolError::new(
-                ToolErrorKind::Conflict,
-                format!("`{name}` runs: stop it first, or give force: true to kill it."),
-            ));
+            return Err(conflict(format!(
+                "`{name}` runs: stop it first, or give force: true to kill it."
+            )));
         }
         let loss = self.loss(&before);
-        docker
-            .confirm(call, &loss, name, self.confirm.as_deref())
-            .await?;
+        docker.confirm(call, &loss, name, &self.confirm).await?;
         let (name, id) = (self.container.as_str(), before.container_id()?);
         remove(docker, name, &id, self.force, self.volumes).await?;
         Ok(Change::removed(&before).with_note(loss))
@@ -81,7 +73,6 @@ pub(super) async fn remove(
     let options = RemoveContainerOptionsBuilder::new().force(force).v(volumes);
     let action = Action::new("remove", Kind::Container, name);
     docker
-        .engine
         .change(action, |engine| async move {
             let options = options.build();
             engine.remove_container(id.as_str(), Some(options)).await

@@ -1,14 +1,9 @@
 //! `remove_image`.
 
 use bollard::query_parameters::RemoveImageOptionsBuilder;
-use mcp_core::tool::{Call, Effect, Tool, ToolError};
-use schemars::JsonSchema;
-use serde::Deserialize;
 
 use super::done::Done;
-use crate::docker::Docker;
-use crate::engine::{Action, Kind};
-use crate::name::ImageName;
+use super::prelude::*;
 
 /// Remove an image, or one of its names where it has several.
 #[derive(Deserialize, JsonSchema)]
@@ -41,9 +36,7 @@ impl Tool for RemoveImage {
                 details.size / 1_000_000
             ),
         };
-        docker
-            .confirm(call, &loss, name, self.confirm.as_deref())
-            .await?;
+        docker.confirm(call, &loss, name, &self.confirm).await?;
         remove_image(docker, &self.image, self.force).await?;
         Ok(Done::new(name, "removed").with_note(loss))
     }
@@ -59,7 +52,6 @@ pub(super) async fn remove_image(
     let options = RemoveImageOptionsBuilder::new().force(force).build();
     let action = Action::new("remove", Kind::Image, image.as_str());
     docker
-        .engine
         .change(action, |engine| async move {
             engine.remove_image(&name, Some(options), None).await
         })

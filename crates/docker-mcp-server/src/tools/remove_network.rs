@@ -1,13 +1,7 @@
 //! `remove_network`.
 
-use mcp_core::tool::{Call, Effect, Tool, ToolError, ToolErrorKind};
-use schemars::JsonSchema;
-use serde::Deserialize;
-
 use super::done::Done;
-use crate::docker::Docker;
-use crate::engine::{Action, Kind};
-use crate::name::ObjectName;
+use super::prelude::*;
 
 /// Remove a network that no container is connected to.
 #[derive(Deserialize, JsonSchema)]
@@ -34,14 +28,14 @@ impl Tool for RemoveNetwork {
                 network.name,
                 names.join(", ")
             );
-            return Err(ToolError::new(ToolErrorKind::Conflict, text));
+            return Err(conflict(text));
         }
         let loss = format!(
             "Removes the network `{}`; nothing is connected to it.",
             network.name
         );
         docker
-            .confirm(call, &loss, &network.name, self.confirm.as_deref())
+            .confirm(call, &loss, &network.name, &self.confirm)
             .await?;
         remove_network(docker, &self.network).await?;
         Ok(Done::new(&network.name, "removed"))
@@ -53,7 +47,6 @@ pub(super) async fn remove_network(docker: &Docker, network: &ObjectName) -> Res
     let id = network.to_string();
     let action = Action::new("remove", Kind::Network, network.as_str());
     docker
-        .engine
         .change(
             action,
             |engine| async move { engine.remove_network(&id).await },

@@ -1,14 +1,9 @@
 //! `remove_volume`.
 
 use bollard::query_parameters::RemoveVolumeOptions;
-use mcp_core::tool::{Call, Effect, Tool, ToolError, ToolErrorKind};
-use schemars::JsonSchema;
-use serde::Deserialize;
 
 use super::done::Done;
-use crate::docker::Docker;
-use crate::engine::{Action, Kind};
-use crate::name::ObjectName;
+use super::prelude::*;
 
 /// Remove a volume that no container uses, with all data in it.
 #[derive(Deserialize, JsonSchema)]
@@ -34,14 +29,14 @@ impl Tool for RemoveVolume {
                 volume.name,
                 users.join(", ")
             );
-            return Err(ToolError::new(ToolErrorKind::Conflict, text));
+            return Err(conflict(text));
         }
         let loss = format!(
             "Removes the volume `{}`: all data in it is lost for good.",
             volume.name
         );
         docker
-            .confirm(call, &loss, &volume.name, self.confirm.as_deref())
+            .confirm(call, &loss, &volume.name, &self.confirm)
             .await?;
         remove_volume(docker, &self.volume).await?;
         Ok(Done::new(&volume.name, "removed").with_note(loss))
@@ -53,7 +48,6 @@ pub(super) async fn remove_volume(docker: &Docker, volume: &ObjectName) -> Resul
     let name = volume.to_string();
     let action = Action::new("remove", Kind::Volume, volume.as_str());
     docker
-        .engine
         .change(action, |engine| async move {
             engine
                 .remove_volume(&name, None::<RemoveVolumeOptions>)

@@ -3,15 +3,10 @@
 use std::time::Duration;
 
 use bollard::query_parameters::RestartContainerOptionsBuilder;
-use mcp_core::tool::{Bounded, Call, Effect, Tool, ToolError};
-use schemars::JsonSchema;
-use serde::Deserialize;
 
 use super::change::{self, Change};
+use super::prelude::*;
 use super::stop_container::grace;
-use crate::docker::Docker;
-use crate::engine::{Action, Kind};
-use crate::name::ContainerName;
 
 /// Stop and start a container, and check that it stays up.
 #[derive(Deserialize, JsonSchema)]
@@ -41,7 +36,6 @@ impl Tool for RestartContainer {
             .t(grace.cast_signed())
             .build();
         docker
-            .engine
             .change(action, |engine| async move {
                 engine.restart_container(id.as_str(), Some(options)).await
             })

@@ -2,14 +2,9 @@
 
 use std::time::Duration;
 
-use mcp_core::tool::{Call, Effect, Tool, ToolError, ToolErrorKind};
-use schemars::JsonSchema;
-use serde::Deserialize;
-
 use super::change::{self, Change};
-use crate::docker::Docker;
-use crate::engine::{Action, Failure, Kind};
-use crate::name::ContainerName;
+use super::prelude::*;
+use crate::engine::Failure;
 
 /// Start a container and check that it stays up.
 #[derive(Deserialize, JsonSchema)]
@@ -37,9 +32,7 @@ impl Tool for StartContainer {
 }
 
 /// Starts the container that the caller calls `name`.
-///
-/// # Errors
-/// With what to do about those that come from its configuration.
+/// Errors with what to do about those that come from its configuration.
 pub(super) async fn start(
     docker: &Docker,
     name: &ContainerName,

@@ -3,14 +3,9 @@
 use std::time::Duration;
 
 use bollard::query_parameters::StopContainerOptionsBuilder;
-use mcp_core::tool::{Bounded, Call, Effect, Tool, ToolError};
-use schemars::JsonSchema;
-use serde::Deserialize;
 
 use super::change::Change;
-use crate::docker::Docker;
-use crate::engine::{Action, Details, Kind};
-use crate::name::ContainerName;
+use super::prelude::*;
 
 /// The engine's own default, in seconds.
 const DEFAULT_GRACE: u32 = 10;
@@ -48,9 +43,7 @@ impl Tool for StopContainer {
                 "Stops `{name}`, which the engine then removes, as it was created to be (--rm), \
                  with its log and every file it wrote."
             );
-            docker
-                .confirm(call, &loss, name, self.confirm.as_deref())
-                .await?;
+            docker.confirm(call, &loss, name, &self.confirm).await?;
         }
         let grace = grace(self.timeout_seconds, &before);
         let id = before.container_id()?;
@@ -86,7 +79,6 @@ pub(super) async fn stop(
     let action =
         Action::new("stop", Kind::Container, name).with_duration(Duration::from_secs(grace.into()));
     docker
-        .engine
         .change(action, |engine| async move {
             engine.stop_container(id.as_str(), Some(options)).await
         })

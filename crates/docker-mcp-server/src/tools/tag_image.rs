@@ -1,14 +1,9 @@
 //! `tag_image`.
 
 use bollard::query_parameters::TagImageOptionsBuilder;
-use mcp_core::tool::{Call, Effect, Tool, ToolError};
-use schemars::JsonSchema;
-use serde::Deserialize;
 
 use super::done::Done;
-use crate::docker::Docker;
-use crate::engine::{Action, Kind};
-use crate::name::ImageName;
+use super::prelude::*;
 
 /// Give an image another name. A name that another image has moves to this one.
 #[derive(Deserialize, JsonSchema)]
@@ -39,7 +34,6 @@ impl Tool for TagImage {
         let options = TagImageOptionsBuilder::new().repo(name).tag(tag).build();
         let action = Action::new("tag", Kind::Image, self.image.as_str());
         docker
-            .engine
             .change(action, |engine| async move {
                 engine.tag_image(&image, Some(options)).await
             })

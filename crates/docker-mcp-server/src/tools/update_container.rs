@@ -2,14 +2,10 @@
 
 use bollard::models::ContainerUpdateBody;
 use bollard::query_parameters::RenameContainerOptionsBuilder;
-use mcp_core::tool::{Bounded, Call, Effect, Tool, ToolError};
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 
 use super::limits::{Megabytes, RestartPolicy, memory_bytes, nano_cpus};
-use crate::docker::Docker;
-use crate::engine::{Action, Kind, Path};
-use crate::name::ContainerName;
+use super::prelude::*;
+use crate::engine::Path;
 use crate::policy::Subject;
 
 /// Rename a container, or change its limits and restart policy, while it runs.
@@ -71,7 +67,7 @@ impl Tool for UpdateContainer {
                 Ok(receipt) => receipt,
                 Err(failure) => return Err(engine.explain_action(failure, action).await),
             };
-            let mut redactor = docker.redactor();
+            let redactor = docker.redactor();
             let said = receipt["Warnings"].as_array().into_iter().flatten();
             warnings.extend(said.filter_map(|line| Some(redactor.text(line.as_str()?))));
         }
@@ -80,7 +76,7 @@ impl Tool for UpdateContainer {
                 .name(name.as_str())
                 .build();
             let action = Action::new("rename", Kind::Container, asked);
-            engine
+            docker
                 .change(action, |engine| async move {
                     engine.rename_container(id.as_str(), options).await
                 })

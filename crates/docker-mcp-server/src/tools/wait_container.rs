@@ -2,15 +2,10 @@
 
 use std::time::Duration;
 
-use mcp_core::tool::{Bounded, Call, Effect, TaskSupport, Tool, ToolError, ToolErrorKind};
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
 
-use crate::docker::Docker;
-use crate::engine::Details;
+use super::prelude::*;
 use crate::exit_code;
-use crate::name::ContainerName;
 
 /// Seconds without `timeout_seconds`: less than a plain call has.
 const DEFAULT_SECONDS: u32 = 25;
@@ -38,20 +33,17 @@ enum Until {
     Healthy,
 }
 
+#[skip_serializing_none]
 #[derive(Serialize, JsonSchema)]
 pub(super) struct Waited {
     container: String,
     /// Whether what was waited for has happened.
     reached: bool,
     state: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
     health: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     exit_code: Option<i64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     exit_meaning: Option<String>,
     waited_seconds: u64,
-    #[serde(skip_serializing_if = "Option::is_none")]
     note: Option<&'static str>,
 }
 
@@ -65,10 +57,10 @@ impl Tool for WaitContainer {
     async fn call(self, docker: &Docker, call: &Call) -> Result<Waited, ToolError> {
         let first = docker.container(&self.container).await?;
         if self.until == Until::Healthy && first.state.health.is_none() {
-            return Err(ToolError::new(
-                ToolErrorKind::Conflict,
-                format!("`{}` has no health check.", first.display_name()),
-            ));
+            return Err(conflict(format!(
+                "`{}` has no health check.",
+                first.display_name()
+            )));
         }
         let id = first.container_id()?;
         let seconds = self.timeout_seconds.map_or(DEFAULT_SECONDS, Bounded::get);

@@ -23,9 +23,7 @@ struct Pattern {
 
 impl DockerIgnore {
     /// Reads the text of a `.dockerignore`.
-    ///
-    /// # Errors
-    /// Names a pattern that is none: leaving it out could send a secret.
+    /// Errors names a pattern that is none: leaving it out could send a secret.
     pub(super) fn parse(text: &str) -> Result<Self, ToolError> {
         let text = text.trim_start_matches('\u{feff}');
         let lines = text.lines().filter(|line| !line.starts_with('#'));

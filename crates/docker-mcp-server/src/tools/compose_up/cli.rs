@@ -31,9 +31,7 @@ pub(super) struct Done {
 }
 
 /// Runs it in `directory`, with its lines as progress. It ends with the call.
-///
-/// # Errors
-/// When there is no such program, or the caller gives up.
+/// Errors when there is no such program, or the caller gives up.
 pub(super) async fn run(
     docker: &Docker,
     directory: &Path,

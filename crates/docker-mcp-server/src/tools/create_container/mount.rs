@@ -1,15 +1,14 @@
 //! Mounts, as `docker run -v` takes them.
 
-use std::borrow::Cow;
 use std::fmt;
 
-use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-use serde::{Deserialize, Deserializer, de};
+use serde::Deserialize;
 
 use crate::name::ObjectName;
 
 /// `source:/path[:ro]`, where the source is a volume or a path of the host.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
+#[serde(try_from = "String")]
 pub(super) struct Mount(String);
 
 impl Mount {
@@ -39,26 +38,11 @@ impl fmt::Display for Mount {
     }
 }
 
-impl<'de> Deserialize<'de> for Mount {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = Cow::<str>::deserialize(deserializer)?;
-        Self::parse(&text).ok_or_else(|| {
-            de::Error::custom("not a mount: write `volume:/path` or `/host/path:/path:ro`")
-        })
-    }
-}
+impl TryFrom<String> for Mount {
+    type Error = &'static str;
 
-impl JsonSchema for Mount {
-    fn inline_schema() -> bool {
-        true
-    }
-
-    fn schema_name() -> Cow<'static, str> {
-        "Mount".into()
-    }
-
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({"type": "string"})
+    fn try_from(text: String) -> Result<Self, Self::Error> {
+        Self::parse(&text).ok_or("not a mount: write `volume:/path` or `/host/path:/path:ro`")
     }
 }
 

@@ -1,14 +1,13 @@
 //! Ports to publish, as `docker run -p` takes them.
 
-use std::borrow::Cow;
 use std::net::IpAddr;
 
 use bollard::models::{PortBinding, PortMap};
-use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-use serde::{Deserialize, Deserializer, de};
+use serde::Deserialize;
 
 /// `[[ip:]port:]port[/protocol]`.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
+#[serde(try_from = "String")]
 pub(super) struct Port {
     ip: String,
     /// Empty for any.
@@ -65,26 +64,11 @@ pub(super) fn exposed(ports: &[Port]) -> Vec<String> {
     ports.iter().map(|port| port.inside.clone()).collect()
 }
 
-impl<'de> Deserialize<'de> for Port {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = Cow::<str>::deserialize(deserializer)?;
-        Self::parse(&text).ok_or_else(|| {
-            de::Error::custom("not a port: write `8080:80`, `127.0.0.1:8080:80/udp` or `80`")
-        })
-    }
-}
+impl TryFrom<String> for Port {
+    type Error = &'static str;
 
-impl JsonSchema for Port {
-    fn inline_schema() -> bool {
-        true
-    }
-
-    fn schema_name() -> Cow<'static, str> {
-        "Port".into()
-    }
-
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({"type": "string"})
+    fn try_from(text: String) -> Result<Self, Self::Error> {
+        Self::parse(&text).ok_or("not a port: write `8080:80`, `127.0.0.1:8080:80/udp` or `80`")
     }
 }
 

@@ -2,10 +2,11 @@
 
 use bollard::models::ChangeType;
 use mcp_core::tool::ToolError;
+use upstream::redact::Redactor;
+use upstream::text::truncate_list;
 
 use crate::docker::Docker;
 use crate::engine::Details;
-use crate::redact::Redactor;
 
 /// Processes and files that are shown, and the longest line of them in characters.
 const MAX_ITEMS: usize = 60;
@@ -15,7 +16,7 @@ const MAX_TEXT: usize = 200;
 pub(super) async fn processes(
     docker: &Docker,
     container: &Details,
-    redactor: &mut Redactor,
+    redactor: &Redactor,
 ) -> Result<Vec<String>, ToolError> {
     let id = container.container_id()?;
     let top = docker
@@ -24,18 +25,19 @@ pub(super) async fn processes(
     let top = top.await?;
     let processes = top.processes.unwrap_or_default();
     let mut lines = vec![top.titles.unwrap_or_default().join(" ")];
-    for process in processes.iter().take(MAX_ITEMS) {
+    let shown = processes.iter().map(|process| {
         let line = redactor.command(process.iter().map(String::as_str));
-        lines.push(line.chars().take(MAX_TEXT).collect());
-    }
-    Ok(bounded(lines, processes.len()))
+        line.chars().take(MAX_TEXT).collect()
+    });
+    lines.extend(truncate_list(shown, MAX_ITEMS));
+    Ok(lines)
 }
 
 /// As `docker diff` shows them.
 pub(super) async fn changes(
     docker: &Docker,
     container: &Details,
-    redactor: &mut Redactor,
+    redactor: &Redactor,
 ) -> Result<Vec<String>, ToolError> {
     let id = container.container_id()?;
     let changes = docker
@@ -43,7 +45,7 @@ pub(super) async fn changes(
         .call(|engine| async move { engine.container_changes(id.as_str()).await });
     // Null is how the engine says that there are none.
     let changes = changes.await?.unwrap_or_default();
-    let lines = changes.iter().take(MAX_ITEMS).map(|change| {
+    let lines = changes.iter().map(|change| {
         let kind = match change.kind {
             ChangeType::_0 => 'C',
             ChangeType::_1 => 'A',
@@ -52,12 +54,5 @@ pub(super) async fn changes(
         let line = redactor.text(&format!("{kind} {}", change.path));
         line.chars().take(MAX_TEXT).collect()
     });
-    Ok(bounded(lines.collect(), changes.len()))
-}
-
-fn bounded(mut lines: Vec<String>, count: usize) -> Vec<String> {
-    if count > MAX_ITEMS {
-        lines.push(format!("and {} more", count - MAX_ITEMS));
-    }
-    lines
+    Ok(truncate_list(lines, MAX_ITEMS))
 }

@@ -8,10 +8,7 @@ mod listed;
 mod others;
 pub(crate) mod uri;
 
-use mcp_core::resource::{Contents, ResourceSet};
-use mcp_core::tool::{Call, Tool, ToolError};
-use serde::Serialize;
-use serde_json::Value;
+use mcp_core::resource::ResourceSet;
 
 pub(crate) use listed::publish;
 pub(crate) use others::project_names;
@@ -29,19 +26,6 @@ pub(crate) fn all() -> ResourceSet<Docker> {
         .with::<others::Images>()
         .with::<others::Projects>()
         .with::<others::Project>()
-}
-
-/// What the tool `T` answers to these arguments.
-async fn answer<T>(arguments: Value, docker: &Docker, call: &Call) -> Result<Contents, ToolError>
-where
-    T: Tool<Service = Docker, Output: Serialize>,
-{
-    let tool: T = serde_json::from_value(arguments)
-        .map_err(|error| ToolError::invalid_argument(error.to_string()))?;
-    let answer = tool.call(docker, call).await?;
-    let text = serde_json::to_string(&answer)
-        .map_err(|error| ToolError::upstream("The answer cannot be written.").caused_by(error))?;
-    Ok(Contents::Text(text))
 }
 
 /// Up to 100 names of containers that begin with `value`.

@@ -9,7 +9,8 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use mcp_core::server::Server;
-use tokio::time::{Instant, sleep, sleep_until, timeout};
+use tokio::time::{Instant, sleep_until, timeout};
+use upstream::poll::Backoff;
 
 use self::pending::Pending;
 use crate::docker::Docker;
@@ -20,8 +21,9 @@ use crate::resources;
 const DEBOUNCE: Duration = Duration::from_millis(100);
 /// A stream that was silent for so long is opened anew: it may be cut off without a word.
 const SILENCE: Duration = Duration::from_secs(300);
-/// Between two attempts to reach an engine that is away: at first, and at most.
-const PAUSES: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(2));
+/// Between two attempts to reach an engine that is away.
+const LONGEST_DELAY: Duration = Duration::from_secs(2);
+const RETRY: Backoff = Backoff::new(Duration::from_millis(100), LONGEST_DELAY);
 /// How long an engine may take to say that it is there.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(3);
 
@@ -47,19 +49,18 @@ impl Follower {
     pub(crate) async fn run(mut self) {
         // Whether a stream has ended, so that something may have been missed.
         let mut broken = false;
-        let mut pause = PAUSES.0;
+        let mut delays = RETRY.delays();
         loop {
             if self.docker.engine.version(PROBE_TIMEOUT).await.is_ok()
                 && self.catch_up(broken).await
             {
                 let began = Instant::now();
                 broken = self.stream().await;
-                if began.elapsed() > PAUSES.1 {
-                    pause = PAUSES.0;
+                if began.elapsed() > LONGEST_DELAY {
+                    delays.reset();
                 }
             }
-            sleep(pause).await;
-            pause = (2 * pause).min(PAUSES.1);
+            delays.sleep().await;
         }
     }
 

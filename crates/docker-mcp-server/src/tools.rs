@@ -31,6 +31,7 @@ mod list_networks;
 mod list_volumes;
 mod pause_container;
 mod ports;
+mod prelude;
 mod progress;
 mod prune;
 mod pull_image;
@@ -52,10 +53,8 @@ pub(crate) use list_compose_projects::ListComposeProjects;
 pub(crate) use list_containers::ListContainers;
 pub(crate) use list_images::ListImages;
 
-use mcp_core::tool::Toolset;
-use serde::Serialize;
-
 use crate::docker::Docker;
+use mcp_core::tool::Toolset;
 
 /// All tools, in the order in which they are listed: a small toolset that is offered unless others
 /// are chosen, and one for each kind of thing.
@@ -133,22 +132,6 @@ fn system() -> Toolset<Docker> {
         .with::<get_system_info::GetSystemInfo>()
         .with::<list_events::ListEvents>()
         .with::<prune::Prune>()
-}
-
-/// As many of `rows` as fit in `room` bytes of JSON, and how many do not.
-fn fit<T: Serialize>(rows: Vec<T>, mut room: usize) -> (Vec<T>, usize) {
-    let count = rows.len();
-    let mut shown = Vec::new();
-    for row in rows {
-        let size = serde_json::to_string(&row).map_or(usize::MAX, |json| json.len() + 1);
-        let Some(left) = room.checked_sub(size) else {
-            break;
-        };
-        room = left;
-        shown.push(row);
-    }
-    let omitted = count - shown.len();
-    (shown, omitted)
 }
 
 /// The first 12 characters of an id, which is how Docker shows it.

@@ -13,14 +13,16 @@ mod start;
 use mcp_core::tool::{ToolError, ToolErrorKind};
 use schemars::JsonSchema;
 use serde::Serialize;
+use serde_with::skip_serializing_none;
+use upstream::redact::Redactor;
+use upstream::text::truncate;
+use upstream::time::rfc3339;
 
 use self::facts::Facts;
 use self::finding::{Cause, Confidence, Finding};
 use crate::docker::Docker;
 use crate::engine::Event;
 use crate::name::ContainerName;
-use crate::redact::Redactor;
-use crate::when::rfc3339;
 
 /// Events that are shown.
 const TIMELINE: usize = 10;
@@ -28,6 +30,7 @@ const TIMELINE: usize = 10;
 const MAX_TEXT: usize = 600;
 
 /// What is wrong with a container.
+#[skip_serializing_none]
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct Diagnosis {
     container: String,
@@ -45,10 +48,8 @@ pub(crate) struct Diagnosis {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     timeline: Vec<String>,
     /// Its last lines, of stderr where it wrote any.
-    #[serde(skip_serializing_if = "Option::is_none")]
     log: Option<String>,
     /// Values hidden as `***`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     redacted: Option<u32>,
 }
 
@@ -60,9 +61,7 @@ struct Also {
 
 /// Finds out what is wrong with `container`. `said` is what the engine said when it could not create
 /// or start it, for containers that do not exist because of it.
-///
-/// # Errors
-/// When there is no such container and nothing was said, or the engine cannot be asked.
+/// Errors when there is no such container and nothing was said, or the engine cannot be asked.
 pub(crate) async fn diagnose(
     docker: &Docker,
     container: &ContainerName,
@@ -121,8 +120,8 @@ fn conclude(facts: &Facts, said: Option<&str>) -> Vec<Finding> {
 }
 
 impl Diagnosis {
-    fn new(name: &str, state: &str, findings: Vec<Finding>, mut redactor: Redactor) -> Self {
-        let mut text = |text: &str| shown(&mut redactor, text);
+    fn new(name: &str, state: &str, findings: Vec<Finding>, redactor: Redactor) -> Self {
+        let text = |text: &str| shown(&redactor, text);
         let mut findings = findings.into_iter();
         let first = findings
             .next()
@@ -153,12 +152,10 @@ impl Diagnosis {
         }
     }
 
-    fn with(mut self, facts: &Facts, mut redactor: Redactor) -> Self {
+    fn with(mut self, facts: &Facts, redactor: Redactor) -> Self {
         let from = facts.events.len().saturating_sub(TIMELINE);
         let recent = facts.events[from..].iter();
-        self.timeline = recent
-            .map(|event| shown(&mut redactor, &line(event)))
-            .collect();
+        self.timeline = recent.map(|event| shown(&redactor, &line(event))).collect();
         let log = redactor.text(facts.last_words());
         self.log = (!log.trim().is_empty()).then_some(log);
         let hidden = self.redacted.unwrap_or(0) + redactor.hidden().unwrap_or(0);
@@ -178,12 +175,8 @@ fn line(event: &Event) -> String {
     format!("{time} {action}{}", detail.unwrap_or_default())
 }
 
-fn shown(redactor: &mut Redactor, text: &str) -> String {
-    let text = redactor.text(text);
-    match text.char_indices().nth(MAX_TEXT) {
-        Some((end, _)) => format!("{}…", &text[..end]),
-        None => text,
-    }
+fn shown(redactor: &Redactor, text: &str) -> String {
+    truncate(&redactor.text(text), MAX_TEXT)
 }
 
 #[cfg(test)]

@@ -1,0 +1,13 @@
+//! Unix seconds, in which the engine counts.
+
+use upstream::time::{Since, Timestamp, timestamp};
+
+/// The unix seconds of a point in time that a caller has named; never negative.
+pub(crate) fn from_argument(since: Since) -> i64 {
+    since.from(Timestamp::now()).as_second().max(0)
+}
+
+/// The unix seconds of a timestamp that the engine has written.
+pub(crate) fn from_timestamp(text: &str) -> Option<i64> {
+    timestamp(text).map(Timestamp::as_second)
+}
