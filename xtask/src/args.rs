@@ -1,6 +1,10 @@
 //! The command line.
 
-use crate::services::Service;
+use std::ffi::OsString;
+
+use lexopt::{Arg, Parser, ValueExt as _};
+
+use crate::servers::{SERVERS, Server};
 
 /// What `cargo xtask` alone prints.
 pub(crate) const HELP: &str = "\
@@ -15,7 +19,8 @@ The chores of this workspace.
                              or a list with commas)
       --no-local             start no local service
       --release              build optimised servers
-  cargo xtask test           format, lints, unit tests, then the servers against real services
+  cargo xtask test           format, lints, dependencies, unit tests, then the servers against real
+                             services
       --quick                leave the real services out
       --keep                 afterwards keep the services up until Ctrl-C
   cargo xtask check          format, lints and documentation
@@ -36,15 +41,15 @@ The chores of this workspace.
 
 What is fetched is kept under target/backends and used again. Ctrl-C stops what was started.";
 
-/// One of the chores, with its options.
-#[derive(Debug, PartialEq)]
+/// One of the chores.
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Chore {
     /// Print the help.
     Help,
     /// Start everything and keep it running.
-    RunAll(RunAll),
+    RunAll,
     /// Run all tests.
-    Test(Test),
+    Test,
     /// Look at the code without running it.
     Check,
     /// Write generated files.
@@ -53,245 +58,144 @@ pub(crate) enum Chore {
     Conformance,
     /// Run the clients of others.
     Clients,
-    /// Make images of the servers.
-    Images {
-        /// Build with optimisations.
-        release: bool,
-        /// Only look whether the project comes up from them.
-        check: bool,
-    },
     /// Measure.
-    Bench {
-        /// Only what no other work on the machine changes.
-        instructions: bool,
-    },
+    Bench,
+    /// Make images of the servers.
+    Images,
     /// Serve the scripted model.
-    ScriptedLlm {
-        /// The port on loopback.
-        port: u16,
-    },
+    ScriptedLlm,
 }
 
-/// The options of `run-all`.
-#[derive(Debug, PartialEq)]
-pub(crate) struct RunAll {
-    /// The services to serve.
-    pub(crate) services: Vec<Service>,
-    /// May start services that are not there.
-    pub(crate) local: bool,
+/// The options of all chores; each takes those of [`CHORES`].
+#[derive(Debug, Default)]
+pub(crate) struct Options {
+    /// The servers to start; none means all.
+    pub(crate) only: Vec<&'static Server>,
+    /// Start no local service.
+    pub(crate) no_local: bool,
     /// Build with optimisations.
     pub(crate) release: bool,
-}
-
-/// The options of `test`.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(crate) struct Test {
     /// Leave the real services out.
     pub(crate) quick: bool,
     /// Keep the services up afterwards.
     pub(crate) keep: bool,
+    /// Measure only what no other work on the machine changes.
+    pub(crate) instructions: bool,
+    /// Only look whether the project comes up from the images.
+    pub(crate) check: bool,
+    /// The port on loopback.
+    pub(crate) port: Option<u16>,
 }
+
+/// The names of the chores, and the options that each takes.
+const CHORES: [(&str, Chore, &[&str]); 10] = [
+    ("help", Chore::Help, &[]),
+    ("run-all", Chore::RunAll, &["only", "no-local", "release"]),
+    ("test", Chore::Test, &["quick", "keep"]),
+    ("check", Chore::Check, &[]),
+    ("codegen", Chore::Codegen, &[]),
+    ("conformance", Chore::Conformance, &[]),
+    ("clients", Chore::Clients, &[]),
+    ("bench", Chore::Bench, &["instructions"]),
+    ("images", Chore::Images, &["release", "check"]),
+    ("scripted-llm", Chore::ScriptedLlm, &["port"]),
+];
 
 /// Reads the command line without the program's own name; the error is one line for the user.
-pub(crate) fn parse(args: impl IntoIterator<Item = String>) -> Result<Chore, String> {
-    let mut args = args.into_iter();
-    let Some(chore) = args.next() else {
-        return Ok(Chore::Help);
+pub(crate) fn parse(
+    args: impl IntoIterator<Item = OsString>,
+) -> Result<(Chore, Options), lexopt::Error> {
+    let mut parser = Parser::from_args(args);
+    let mut options = Options::default();
+    let name = match parser.next()? {
+        None | Some(Arg::Long("help") | Arg::Short('h')) => "help".to_owned(),
+        Some(Arg::Value(name)) => name.string()?,
+        Some(other) => return Err(other.unexpected()),
     };
-    match chore.as_str() {
-        "help" | "--help" | "-h" => Ok(Chore::Help),
-        "run-all" => run_all(args),
-        "test" => test(args),
-        "check" => nothing_more(args).map(|()| Chore::Check),
-        "codegen" => nothing_more(args).map(|()| Chore::Codegen),
-        "clients" => nothing_more(args).map(|()| Chore::Clients),
-        "conformance" => nothing_more(args).map(|()| Chore::Conformance),
-        "bench" => bench(args),
-        "images" => images(args),
-        "scripted-llm" => scripted_llm(args),
-        other => Err(format!("there is no chore `{other}`")),
-    }
-}
-
-fn run_all(args: impl Iterator<Item = String>) -> Result<Chore, String> {
-    let mut options = RunAll {
-        services: Vec::new(),
-        local: true,
-        release: false,
+    let Some((_, chore, allowed)) = CHORES.into_iter().find(|(known, ..)| *known == name) else {
+        return Err(format!("there is no chore `{name}`").into());
     };
-    let mut args = split_equals(args);
-    while let Some(arg) = args.next() {
-        match arg.as_str() {
-            "--no-local" => options.local = false,
-            "--release" => options.release = true,
-            "--only" => {
-                let names = args
-                    .next()
-                    .ok_or("--only needs a name: n8n, openhands or docker")?;
-                for name in names.split(',') {
-                    let service = service(name)?;
-                    if !options.services.contains(&service) {
-                        options.services.push(service);
+    while let Some(arg) = parser.next()? {
+        let option = match arg {
+            Arg::Long("help") | Arg::Short('h') => return Ok((Chore::Help, options)),
+            Arg::Long(option) if allowed.contains(&option) => option.to_owned(),
+            Arg::Long(option) => return Err(format!("{name} has no option `--{option}`").into()),
+            other => return Err(other.unexpected()),
+        };
+        match &*option {
+            "only" => {
+                for name in parser.value()?.string()?.split(',') {
+                    let server = server(name)?;
+                    if !options.only.iter().any(|other| other.name == server.name) {
+                        options.only.push(server);
                     }
                 }
             }
-            "--help" | "-h" => return Ok(Chore::Help),
-            other => return Err(format!("run-all has no option `{other}`")),
+            "port" => options.port = Some(parser.value()?.parse()?),
+            "no-local" => options.no_local = true,
+            "release" => options.release = true,
+            "quick" => options.quick = true,
+            "keep" => options.keep = true,
+            "instructions" => options.instructions = true,
+            _ => options.check = true,
         }
     }
-    if options.services.is_empty() {
-        options.services.extend(Service::ALL);
-    }
-    Ok(Chore::RunAll(options))
+    Ok((chore, options))
 }
 
-fn test(args: impl Iterator<Item = String>) -> Result<Chore, String> {
-    let mut options = Test::default();
-    for arg in args {
-        match arg.as_str() {
-            "--quick" => options.quick = true,
-            "--keep" => options.keep = true,
-            "--help" | "-h" => return Ok(Chore::Help),
-            other => return Err(format!("test has no option `{other}`")),
-        }
-    }
-    Ok(Chore::Test(options))
-}
-
-fn bench(args: impl Iterator<Item = String>) -> Result<Chore, String> {
-    let mut instructions = false;
-    for arg in args {
-        match arg.as_str() {
-            "--instructions" => instructions = true,
-            "--help" | "-h" => return Ok(Chore::Help),
-            other => return Err(format!("bench has no option `{other}`")),
-        }
-    }
-    Ok(Chore::Bench { instructions })
-}
-
-fn images(args: impl Iterator<Item = String>) -> Result<Chore, String> {
-    let (mut release, mut check) = (false, false);
-    for arg in args {
-        match arg.as_str() {
-            "--release" => release = true,
-            "--check" => check = true,
-            "--help" | "-h" => return Ok(Chore::Help),
-            other => return Err(format!("images has no option `{other}`")),
-        }
-    }
-    Ok(Chore::Images { release, check })
-}
-
-fn scripted_llm(args: impl Iterator<Item = String>) -> Result<Chore, String> {
-    let mut port = 8001;
-    let mut args = split_equals(args);
-    while let Some(arg) = args.next() {
-        match arg.as_str() {
-            "--port" => {
-                port = args
-                    .next()
-                    .and_then(|port| port.parse().ok())
-                    .ok_or("--port needs a number up to 65535")?
-            }
-            "--help" | "-h" => return Ok(Chore::Help),
-            other => return Err(format!("scripted-llm has no option `{other}`")),
-        }
-    }
-    Ok(Chore::ScriptedLlm { port })
-}
-
-fn service(name: &str) -> Result<Service, String> {
-    let found = Service::ALL
-        .into_iter()
-        .find(|service| service.name() == name || service.server() == name);
+fn server(name: &str) -> Result<&'static Server, String> {
+    let is_named = |server: &&Server| server.name == name || server.program == name;
+    let found = SERVERS.iter().find(is_named);
     found.ok_or_else(|| format!("there is no service `{name}`: n8n, openhands or docker"))
-}
-
-fn nothing_more(mut args: impl Iterator<Item = String>) -> Result<(), String> {
-    args.next().map_or(Ok(()), |arg| {
-        Err(format!("`{arg}` is one argument too many"))
-    })
-}
-
-/// Makes `--only=n8n` the same as `--only n8n`.
-fn split_equals(args: impl Iterator<Item = String>) -> impl Iterator<Item = String> {
-    args.flat_map(|arg| match arg.split_once('=') {
-        Some((name, value)) if name.starts_with("--") => vec![name.to_owned(), value.to_owned()],
-        _ => vec![arg],
-    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn parsed(line: &str) -> Result<Chore, String> {
-        parse(line.split_whitespace().map(str::to_owned))
+    fn parsed(line: &str) -> Result<(Chore, Options), String> {
+        let words = line.split_whitespace().map(OsString::from);
+        parse(words).map_err(|error| error.to_string())
     }
 
     #[test]
     fn nothing_is_a_question_for_help() {
         for line in ["", "help", "--help", "run-all -h", "test --help"] {
-            assert_eq!(parsed(line), Ok(Chore::Help), "{line}");
+            assert_eq!(parsed(line).unwrap().0, Chore::Help, "{line}");
         }
     }
 
     #[test]
-    fn run_all_serves_everything_unless_told() {
-        let all = RunAll {
-            services: Service::ALL.to_vec(),
-            local: true,
-            release: false,
-        };
-        assert_eq!(parsed("run-all"), Ok(Chore::RunAll(all)));
-        let some = RunAll {
-            services: vec![Service::Docker, Service::N8n],
-            local: false,
-            release: true,
-        };
+    fn options_are_read_in_any_order_and_form() {
+        let (chore, all) = parsed("run-all").unwrap();
+        assert_eq!(chore, Chore::RunAll);
+        assert!(all.only.is_empty() && !all.no_local && !all.release);
         for line in [
             "run-all --only docker,n8n --no-local --release",
-            "run-all --release --only docker --only=n8n --no-local --only docker",
+            "run-all --release --only docker --only=n8n-mcp-server --no-local --only docker",
         ] {
-            assert_eq!(
-                parsed(line).as_ref(),
-                Ok(&Chore::RunAll(RunAll {
-                    services: some.services.clone(),
-                    ..some
-                })),
-                "{line}"
-            );
+            let (_, some) = parsed(line).unwrap();
+            let names: Vec<_> = some.only.iter().map(|server| server.name).collect();
+            assert_eq!(names, ["docker", "n8n"], "{line}");
+            assert!(some.no_local && some.release, "{line}");
         }
-    }
-
-    #[test]
-    fn tests_are_whole_unless_told() {
-        assert_eq!(
-            parsed("test"),
-            Ok(Chore::Test(Test {
-                quick: false,
-                keep: false
-            }))
-        );
-        assert_eq!(
-            parsed("test --keep --quick"),
-            Ok(Chore::Test(Test {
-                quick: true,
-                keep: true
-            }))
-        );
+        let (_, test) = parsed("test --keep --quick").unwrap();
+        assert!(test.quick && test.keep);
+        assert_eq!(parsed("scripted-llm --port 1").unwrap().1.port, Some(1));
     }
 
     #[test]
     fn mistakes_are_named() {
         for (line, word) in [
             ("run", "`run`"),
+            ("--fast", "--fast"),
             ("run-all --fast", "`--fast`"),
+            ("run-all --quick", "`--quick`"),
             ("run-all --only", "--only"),
             ("run-all --only podman", "`podman`"),
-            ("check all", "`all`"),
-            ("scripted-llm --port 70000", "--port"),
+            ("test --quick=yes", "yes"),
+            ("check all", "all"),
+            ("scripted-llm --port 70000", "70000"),
         ] {
             assert!(parsed(line).unwrap_err().contains(word), "{line}");
         }

@@ -4,91 +4,66 @@
 
 mod gateway;
 mod instructions;
+mod load;
 mod nginx;
 mod peer;
-mod rmcp;
 mod rows;
 mod sample;
 mod sdks;
 
+use std::fmt::Display;
 use std::fs;
 use std::process::ExitCode;
 
-use crate::chores;
+use crate::cargo;
 use crate::console::{line, say};
 use crate::layout::Layout;
 use crate::table;
 
 use peer::Bench;
-use rows::Row;
+use sample::Row;
 
-const BUILD: [&str; 7] = [
-    "build",
-    "--release",
-    "--package",
-    "tests",
-    "--package",
-    "mcp-gateway",
-    "--bins",
-];
+const BUILD: &str = "build --release --package tests --package mcp-gateway --bins";
 
 /// Builds, measures and prints the table. Only `instructions`, which do not depend on who else works
 /// on the machine, decide about the exit code.
 pub(crate) fn chore(layout: &Layout, instructions_only: bool) -> anyhow::Result<ExitCode> {
-    if !chores::cargo(layout, &BUILD, &[])? {
+    if !cargo::run(layout, BUILD, &[])? {
         return Ok(ExitCode::FAILURE);
     }
     let bench = Bench::new(layout);
     let mut rows = Vec::new();
     if !instructions_only {
-        say(
-            "bench",
-            format_args!("load of the machine before: {}", load()),
-        );
-        rows.extend(rows::http(&bench)?);
-        rows.extend(rows::memory(&bench)?);
-        rows.extend(rows::stdio(&bench)?);
-        rows.extend(rows::start(&bench)?);
-        match rmcp::rows(&bench) {
-            Ok(peer) => rows.extend(peer),
-            Err(reason) => say("bench", format_args!("no comparison with rmcp: {reason:#}")),
+        note(format_args!("load of the machine before: {}", load()));
+        for part in [rows::http, rows::memory, rows::stdio, rows::start] {
+            rows.extend(part(&bench)?);
         }
-        for peer in sdks::rows(&bench)? {
-            match peer {
-                Ok(row) => rows.push(row),
-                Err(name) => say(
-                    "bench",
-                    format_args!("the {name} SDK is not installed: cargo xtask test does that"),
-                ),
-            }
+        match sdks::rmcp(&bench) {
+            Ok(found) => rows.extend(found),
+            Err(why) => note(format_args!("no comparison with rmcp: {why:#}")),
         }
-        let (gateway, missing) = gateway::rows(&bench)?;
-        rows.extend(gateway);
-        if let Some(reason) = missing {
-            say("bench", format_args!("no gateway beside nginx: {reason}"));
+        rows.extend(sdks::rows(&bench)?);
+        match gateway::beside_nginx(&bench) {
+            Ok(found) => rows.extend(found),
+            Err(why) => note(format_args!("no gateway beside nginx: {why:#}")),
         }
-        say(
-            "bench",
-            format_args!("load of the machine after: {}", load()),
-        );
+        rows.extend(gateway::child_beside_http(&bench)?);
+        note(format_args!("load of the machine after: {}", load()));
     }
     let counted = instructions::row(&bench)?;
-    let missed = counted.as_ref().is_some_and(Row::is_missed);
-    match counted {
-        Some(row) => rows.push(row),
-        None => say(
-            "bench",
-            "instructions are not counted: there is no valgrind here",
-        ),
+    let is_missed = counted.as_ref().is_some_and(Row::is_missed);
+    if counted.is_none() {
+        note("instructions are not counted: there is no valgrind here");
     }
-    let cells: Vec<_> = std::iter::once(rows::heading())
-        .chain(rows.iter().map(Row::cells))
-        .collect();
+    rows.extend(counted);
+    let cells = rows.iter().map(Row::cells);
+    let cells: Vec<_> = std::iter::once(sample::heading()).chain(cells).collect();
     line(format_args!("\n{}", table::render(&cells)));
-    Ok(match instructions_only && missed {
-        true => ExitCode::FAILURE,
-        false => ExitCode::SUCCESS,
-    })
+    Ok(cargo::exit_code(!(instructions_only && is_missed)))
+}
+
+fn note(text: impl Display) {
+    say("bench", text);
 }
 
 /// How many processes want to run.

@@ -2,66 +2,46 @@
 //! in every era that they speak. What they check is in `tests/clients`, and so are the servers of
 //! others that the gateway is tested with.
 
-mod kit;
+mod sdk;
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsStr;
 use std::fs;
 use std::process::ExitCode;
-use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use anyhow::{anyhow, bail};
+use anyhow::bail;
 
+use crate::cargo;
 use crate::console::{Heartbeat, line};
-use crate::fixture;
+use crate::fixture::{self, FIXTURE};
 use crate::layout::Layout;
+use crate::parallel;
 use crate::process::Program;
+use crate::services::Environment;
 use crate::tally::Tally;
 
-use kit::{KITS, Kit};
+use sdk::{SDKS, Sdk};
 
 /// Builds the fixture server and lets all clients at it.
-pub(crate) fn chore(layout: &Layout, ci: bool) -> anyhow::Result<ExitCode> {
-    if !fixture::build(layout)? {
+pub(crate) fn chore(layout: &Layout) -> anyhow::Result<ExitCode> {
+    let build = format!("build --package tests --bin {FIXTURE}");
+    if !cargo::run(layout, &build, &[])? {
         return Ok(ExitCode::FAILURE);
     }
-    let tally = run(layout, ci)?;
+    let tally = run(layout)?;
     line(tally);
-    Ok(match tally.failed {
-        0 => ExitCode::SUCCESS,
-        _ => ExitCode::FAILURE,
-    })
+    Ok(cargo::exit_code(tally.failed == 0))
 }
 
 /// Lets all clients at the built fixture server, with a line for each client and each failed check.
-/// What cannot be had here is skipped, which is a failure in CI.
-pub(crate) fn run(layout: &Layout, ci: bool) -> anyhow::Result<Tally> {
-    let outcomes = thread::scope(|scope| {
-        let kits = KITS
-            .each_ref()
-            .map(|kit| scope.spawn(|| run_kit(layout, kit)));
-        kits.map(|kit| kit.join().unwrap_or_else(|_| Err(anyhow!("it broke off"))))
-    });
+pub(crate) fn run(layout: &Layout) -> anyhow::Result<Tally> {
+    let tallies = parallel::map(&SDKS, |sdk| run_sdk(layout, sdk));
     if layout.stop.requested() {
         bail!("stopped");
     }
     let mut sum = Tally::default();
-    for (kit, outcome) in KITS.iter().zip(outcomes) {
-        match outcome {
-            Ok(Outcome::Ran(tally)) => sum += tally,
-            Ok(Outcome::Skipped(why)) => {
-                line(format_args!("skipped  {}: {why}", kit.name));
-                *if ci {
-                    &mut sum.failed
-                } else {
-                    &mut sum.skipped
-                } += 1;
-            }
-            Err(error) => {
-                line(format_args!("FAILED   {}: {error:#}", kit.name));
-                sum.failed += 1;
-            }
-        }
+    for (sdk, tally) in SDKS.iter().zip(tallies) {
+        sum += Tally::from_result(sdk.name, tally);
     }
     Ok(sum)
 }
@@ -70,47 +50,34 @@ pub(crate) fn run(layout: &Layout, ci: bool) -> anyhow::Result<Tally> {
 #[derive(Debug, Default)]
 pub(crate) struct Servers {
     /// What the tests have to know to start them.
-    pub(crate) environment: Vec<(&'static str, OsString)>,
-    /// The kits that could not be had, and why.
+    pub(crate) environment: Environment,
+    /// The SDKs that could not be had, and why.
     pub(crate) missing: Vec<(&'static str, String)>,
 }
 
-/// Installs the kits, and says where their servers are.
+/// Installs the SDKs, and says where their servers are.
 pub(crate) fn servers(layout: &Layout) -> Servers {
-    let installed = thread::scope(|scope| {
-        let kits = KITS
-            .each_ref()
-            .map(|kit| scope.spawn(|| kit.install(layout)));
-        kits.map(|kit| kit.join().unwrap_or_else(|_| Err(anyhow!("it broke off"))))
-    });
     let mut servers = Servers::default();
-    for (kit, outcome) in KITS.iter().zip(installed) {
-        let found = kit.servers(layout);
-        match outcome {
-            Ok(None) => servers.environment.extend(found),
-            _ if found.is_empty() => {}
-            Ok(Some(why)) => servers.missing.push((kit.name, why)),
-            Err(error) => servers.missing.push((kit.name, format!("{error:#}"))),
+    let installed = parallel::map(&SDKS, |sdk| sdk.install(layout));
+    for (sdk, installed) in SDKS.iter().zip(installed) {
+        let found = sdk.servers(layout);
+        match installed {
+            Ok(()) => servers.environment.extend(found),
+            Err(_) if found.is_empty() => {}
+            Err(why) => servers.missing.push((sdk.name, format!("{why:#}"))),
         }
     }
     servers
 }
 
-enum Outcome {
-    Ran(Tally),
-    Skipped(String),
-}
-
-fn run_kit(layout: &Layout, kit: &Kit) -> anyhow::Result<Outcome> {
-    if let Some(obstacle) = kit.install(layout)? {
-        return Ok(Outcome::Skipped(obstacle));
-    }
+fn run_sdk(layout: &Layout, sdk: &Sdk) -> anyhow::Result<Tally> {
+    sdk.install(layout)?;
     let mut sum = Tally::default();
-    for client in kit.clients {
-        let (program, script) = kit.program(layout, client);
-        sum += run_client(layout, client.name, program.as_ref(), script.as_deref())?;
+    for (client, file) in sdk.clients {
+        let (program, script) = sdk.command(layout, file);
+        sum += run_client(layout, client, &program, script.as_deref())?;
     }
-    Ok(Outcome::Ran(sum))
+    Ok(sum)
 }
 
 /// Lets one client at a server of its own, so that what the server counts is about this client.
@@ -121,12 +88,12 @@ fn run_client(
     script: Option<&OsStr>,
 ) -> anyhow::Result<Tally> {
     let started = Instant::now();
-    let (server, port) = fixture::start(layout, &format!("clients-{name}-server"))?;
+    let server = fixture::start(layout, FIXTURE, &format!("clients-{name}-server"), &[])?;
     let log = layout.fresh_log(&format!("clients-{name}"))?;
     let mut beat = Heartbeat::start("clients", name);
-    let status = fixture::unconfigured(Program::guarded(program, Duration::from_secs(5), None)?)
+    let status = fixture::unconfigured(Program::new(program)?)
         .args(script)
-        .args([format!("http://127.0.0.1:{port}/mcp")])
+        .args([format!("http://127.0.0.1:{}/mcp", server.port)])
         .args([fixture::binary(layout)])
         .log_to(&log)?
         .spawn()?
@@ -134,8 +101,7 @@ fn run_client(
     drop(server);
     let output = String::from_utf8_lossy(&fs::read(&log)?).into_owned();
     let tally = tally(&output, status.success());
-    let verdict = if tally.failed == 0 { "ok" } else { "FAILED" };
-    let seconds = started.elapsed().as_secs_f32();
+    let (verdict, seconds) = (tally.verdict(), started.elapsed().as_secs_f32());
     line(format_args!(
         "{verdict:<8} {name}: {tally} ({seconds:.1} s)"
     ));
@@ -148,17 +114,9 @@ fn run_client(
 }
 
 /// Counts the lines `ok …` and `FAILED …`; one that checked nothing or broke off has failed.
-fn tally(output: &str, succeeded: bool) -> Tally {
+fn tally(output: &str, has_succeeded: bool) -> Tally {
     let beginning_with = |word| output.lines().filter(|line| line.starts_with(word)).count() as u64;
-    let mut tally = Tally {
-        passed: beginning_with("ok "),
-        failed: beginning_with("FAILED "),
-        skipped: 0,
-    };
-    if tally.failed == 0 && (!succeeded || tally.passed == 0) {
-        tally.failed = 1;
-    }
-    tally
+    Tally::new(beginning_with("ok "), beginning_with("FAILED "), 0).or_failed(has_succeeded)
 }
 
 #[cfg(test)]
@@ -170,11 +128,6 @@ mod tests {
         let output =
             "ok rmcp http legacy call\nFAILED rmcp http legacy error: 1 instead of 2\nnoise\n";
         assert_eq!(tally(output, true).to_string(), "1 passed, 1 failed");
-    }
-
-    #[test]
-    fn a_client_that_breaks_off_has_failed() {
         assert_eq!(tally("ok rmcp http legacy call\n", false).failed, 1);
-        assert_eq!(tally("", true).failed, 1);
     }
 }

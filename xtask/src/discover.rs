@@ -1,10 +1,9 @@
-//! Where the service behind a server comes from.
+//! Finds where the service behind a server comes from.
 
-use std::ffi::OsString;
-use std::path::Path;
-
+use crate::instance::Instance;
 use crate::layout::Layout;
-use crate::services::{Place, Service, docker, n8n, openhands};
+use crate::servers::Server;
+use crate::services::Environment;
 
 /// The origin of a service.
 #[derive(Debug)]
@@ -13,7 +12,7 @@ pub(crate) enum Source {
     Configured(String),
     /// Answering at its default address.
     Found(String),
-    /// To be started by us in its place, at this address.
+    /// To be started by us, at this address.
     Local(String),
     /// Nowhere, with what to do about it.
     Missing(String),
@@ -21,64 +20,37 @@ pub(crate) enum Source {
 
 impl Source {
     /// Looks in the environment, then at the default address, then at what can be started.
-    pub(crate) fn find(layout: &Layout, service: Service, place: &Place, local: bool) -> Self {
-        if let Some(address) = configured(service) {
+    pub(crate) fn find(
+        layout: &Layout,
+        server: &Server,
+        instance: &Instance,
+        may_start: bool,
+    ) -> Self {
+        if let Some(address) = var(server.address_variable) {
             return Self::Configured(address);
         }
-        let address = default_address(service);
-        if answers(service, &address) {
-            return Self::Found(address);
+        let address = server.default_address;
+        if (server.answers)(address) {
+            return Self::Found(address.to_owned());
         }
-        if !local {
+        if !may_start {
             return Self::Missing(format!(
                 "nothing answers at {address}, its default address, and --no-local was given"
             ));
         }
-        match service.obstacle(layout) {
+        match server.service.obstacle(layout) {
             Some(obstacle) => Self::Missing(obstacle),
-            None if service == Service::Docker => Self::Local(docker::host(place)),
-            None => Self::Local(place.url()),
+            // The first of its variables is the address.
+            None => Self::Local((server.local)(instance)[0].1.to_string_lossy().into_owned()),
         }
     }
 
-    /// What the server has to know to find it: variables to set.
-    pub(crate) fn environment(
-        &self,
-        service: Service,
-        place: &Place,
-    ) -> Vec<(&'static str, OsString)> {
-        let Self::Local(address) = self else {
-            return Vec::new();
-        };
-        let file = |name| place.file(name).into_os_string();
-        match service {
-            Service::N8n => vec![
-                ("N8N_URL", address.into()),
-                ("N8N_API_KEY_FILE", file(n8n::API_KEY)),
-                ("N8N_MCP_TOKEN_FILE", file(n8n::MCP_TOKEN)),
-            ],
-            Service::OpenHands => vec![
-                ("OPENHANDS_URL", address.into()),
-                ("OPENHANDS_API_KEY_FILE", file(openhands::API_KEY)),
-                ("OPENHANDS_WORKSPACE_ROOT", file(openhands::WORKSPACE)),
-            ],
-            Service::Docker => vec![("DOCKER_HOST", address.into())],
-        }
+    /// Returns what the server has to know to find a local one: variables to set.
+    pub(crate) fn environment(&self, server: &Server, instance: &Instance) -> Option<Environment> {
+        matches!(self, Self::Local(_)).then(|| (server.local)(instance))
     }
 
-    /// Variables that speak of another service than this one.
-    pub(crate) fn misleading(&self, service: Service) -> &'static [&'static str] {
-        match (self, service) {
-            (Self::Local(_), Service::N8n) => &["N8N_API_KEY", "N8N_MCP_TOKEN", "N8N_WEBHOOK_URL"],
-            (Self::Local(_), Service::OpenHands) => {
-                &["OPENHANDS_API_KEY", "OPENHANDS_AGENT_PROFILE"]
-            }
-            (Self::Local(_), Service::Docker) => &["DOCKER_CONTEXT", "DOCKER_TLS_VERIFY"],
-            _ => &[],
-        }
-    }
-
-    /// The address and the origin, for the table.
+    /// Returns the address and the origin, for the table.
     pub(crate) fn shown(&self) -> String {
         match self {
             Self::Configured(address) => format!("{address} (as configured)"),
@@ -88,51 +60,23 @@ impl Source {
         }
     }
 
-    /// What the user has still to do for it.
-    pub(crate) fn advice(&self, service: Service) -> Option<String> {
-        let without = |name: &str| var(name).is_none() && var(&format!("{name}_FILE")).is_none();
-        match (self, service) {
-            (Self::Configured(address) | Self::Found(address), Service::N8n)
-                if without("N8N_API_KEY") =>
-            {
-                Some(format!(
-                    "N8N_API_KEY must be set for the n8n at {address}; make a key there under Settings > n8n API, then start again"
-                ))
-            }
-            (Self::Configured(address) | Self::Found(address), Service::OpenHands)
-                if without("OPENHANDS_API_KEY") =>
-            {
-                Some(format!(
-                    "OPENHANDS_API_KEY is not set; the OpenHands at {address} is used without a key"
-                ))
-            }
-            (Self::Missing(why), _) => Some(why.clone()),
+    /// Returns what the user has still to do for it.
+    pub(crate) fn advice(&self, server: &Server) -> Option<String> {
+        let address = match self {
+            Self::Configured(address) | Self::Found(address) => address,
+            Self::Local(_) => return None,
+            Self::Missing(why) => return Some(why.clone()),
+        };
+        let is_without = |name: &str| var(name).is_none() && var(&format!("{name}_FILE")).is_none();
+        match server.name {
+            "n8n" if is_without("N8N_API_KEY") => Some(format!(
+                "N8N_API_KEY must be set for the n8n at {address}; make a key there under Settings > n8n API, then start again"
+            )),
+            "openhands" if is_without("OPENHANDS_API_KEY") => Some(format!(
+                "OPENHANDS_API_KEY is not set; the OpenHands at {address} is used without a key"
+            )),
             _ => None,
         }
-    }
-}
-
-fn configured(service: Service) -> Option<String> {
-    var(match service {
-        Service::N8n => "N8N_URL",
-        Service::OpenHands => "OPENHANDS_URL",
-        Service::Docker => "DOCKER_HOST",
-    })
-}
-
-fn answers(service: Service, address: &str) -> bool {
-    match service {
-        Service::N8n => n8n::answers(address),
-        Service::OpenHands => openhands::answers(address),
-        Service::Docker => docker::answers(Path::new(docker::DEFAULT_SOCKET)),
-    }
-}
-
-fn default_address(service: Service) -> String {
-    match service {
-        Service::N8n => format!("http://127.0.0.1:{}", n8n::DEFAULT_PORT),
-        Service::OpenHands => format!("http://127.0.0.1:{}", openhands::DEFAULT_PORT),
-        Service::Docker => format!("unix://{}", docker::DEFAULT_SOCKET),
     }
 }
 

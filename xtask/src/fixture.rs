@@ -2,71 +2,77 @@
 //! clients of others.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::Context;
 
-use crate::chores;
 use crate::layout::Layout;
 use crate::process::{Process, Program};
 
-const SERVER: &str = "mcp-conformance";
+/// The fixture server.
+pub(crate) const FIXTURE: &str = "mcp-conformance";
+
+/// How long a server may take to listen.
+const START_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// How the variables begin with which somebody may have configured our servers on this machine.
 const FOREIGN: [&str; 4] = ["MCP_", "N8N_", "OPENHANDS_", "DOCKER_"];
 
-/// Builds it; true when that succeeded.
-pub(crate) fn build(layout: &Layout) -> anyhow::Result<bool> {
-    let build = ["build", "--package", "tests", "--bin", SERVER];
-    chores::cargo(layout, &build, &[])
+/// A server that listens on a port of loopback. Dropping it ends it.
+#[derive(Debug)]
+pub(crate) struct Listening {
+    /// Its port.
+    pub(crate) port: u16,
+    /// Its process.
+    pub(crate) process: Process,
 }
 
-/// The built program.
+/// Returns the built fixture server.
 pub(crate) fn binary(layout: &Layout) -> PathBuf {
-    layout.binaries(false).join(SERVER)
+    layout.binaries(false).join(FIXTURE)
 }
 
-/// Starts the built server with a log of this name: the process and its free port on loopback.
-pub(crate) fn start(layout: &Layout, log: &str) -> anyhow::Result<(Process, u16)> {
-    start_server(layout, SERVER, log, &[])
-}
-
-/// The same for any of our servers, configured by nothing but these variables.
-pub(crate) fn start_server(
+/// Starts a built server of ours on a free port, configured by nothing but these variables.
+pub(crate) fn start(
     layout: &Layout,
     server: &str,
     log: &str,
     env: &[(&str, &str)],
-) -> anyhow::Result<(Process, u16)> {
-    let log = layout.fresh_log(log)?;
-    let mut process = unconfigured(Program::new(layout.binaries(false).join(server))?)
-        .args(["--port", "0", "--log", "info"])
-        // Its sessions need not outlive it.
-        .envs([("MCP_SESSION_KEY", server)])
-        .envs(env.iter().copied())
-        .log_to(&log)?
-        .spawn()?;
+) -> anyhow::Result<Listening> {
+    let program = Program::new(layout.binaries(false).join(server))?.words("--port 0 --log info");
+    // Its sessions need not outlive it.
+    let own = [("MCP_SESSION_KEY", server)];
+    let program = unconfigured(program).envs(own).envs(env.iter().copied());
+    listen(layout, program, &layout.fresh_log(log)?, listens_on)
+}
+
+/// Starts a program that can be reached once `listens_on`, which is given what the program has
+/// logged, knows its port.
+pub(crate) fn listen(
+    layout: &Layout,
+    program: Program,
+    log: &Path,
+    listens_on: impl Fn(&str) -> Option<u16>,
+) -> anyhow::Result<Listening> {
+    let mut process = program.log_to(log)?.spawn()?;
     let mut port = None;
-    layout.stop.wait_until(Duration::from_secs(10), || {
-        port = fs::read_to_string(&log)
-            .ok()
-            .and_then(|log| listens_on(&log));
+    layout.stop.wait_until(START_TIMEOUT, || {
+        port = listens_on(&fs::read_to_string(log).unwrap_or_default());
         port.is_some() || process.ended()
     });
-    let port = port.with_context(|| format!("{server} did not start: {}", layout.shown(&log)))?;
-    Ok((process, port))
+    let port = port.with_context(|| format!("it did not start: {}", layout.shown(log)))?;
+    Ok(Listening { port, process })
 }
 
-/// The program without what configures our servers, also those that it starts itself.
+/// Takes out of the environment what configures our servers, also those that the program starts.
 pub(crate) fn unconfigured(program: Program) -> Program {
-    std::env::vars_os()
-        .filter_map(|(name, _)| name.into_string().ok())
-        .filter(|name| FOREIGN.iter().any(|prefix| name.starts_with(prefix)))
-        .fold(program, |program, name| program.env_remove(&name))
+    let names = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
+    let is_foreign = |name: &String| FOREIGN.iter().any(|prefix| name.starts_with(prefix));
+    program.without(names.filter(is_foreign))
 }
 
-/// The port in the line that a server writes once it can be reached.
+/// Returns the port in the line that a server writes once it can be reached.
 pub(crate) fn listens_on(log: &str) -> Option<u16> {
     let (_, rest) = log.split_once("listens on http://127.0.0.1:")?;
     let (port, _) = rest.split_once("/mcp")?;
@@ -81,9 +87,7 @@ mod tests {
     fn the_port_is_read_from_the_log() {
         let log = "INFO mcp_serve::run: mcp-conformance listens on http://127.0.0.1:40213/mcp\n";
         assert_eq!(listens_on(log), Some(40213));
-        assert_eq!(
-            listens_on("INFO mcp_serve::run: listens on http://127.0.0.1:40"),
-            None
-        );
+        let cut = "INFO mcp_serve::run: listens on http://127.0.0.1:40";
+        assert_eq!(listens_on(cut), None);
     }
 }

@@ -6,7 +6,6 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 
-use crate::console;
 use crate::stop::Stop;
 
 /// The folders that the chores work in, and the wish to stop them.
@@ -61,36 +60,6 @@ impl Layout {
     /// The path as a person in the workspace would type it.
     pub(crate) fn shown<'a>(&self, path: &'a Path) -> std::path::Display<'a> {
         path.strip_prefix(&self.root).unwrap_or(path).display()
-    }
-
-    /// Does `install` into `dir` unless an earlier run finished it; one process at a time.
-    pub(crate) fn install_once(
-        &self,
-        who: &'static str,
-        dir: &Path,
-        install: impl FnOnce() -> anyhow::Result<()>,
-    ) -> anyhow::Result<()> {
-        create_dir(dir)?;
-        let done = dir.join(".complete");
-        if done.exists() {
-            return Ok(());
-        }
-        let lock = File::create(dir.join(".lock"))?;
-        if lock.try_lock().is_err() {
-            console::say(who, "another process is installing it; waiting for that");
-            let free = || lock.try_lock().is_ok();
-            if !self
-                .stop
-                .wait_until(std::time::Duration::from_secs(1800), free)
-            {
-                anyhow::bail!("gave up waiting for the other installation");
-            }
-        }
-        if !done.exists() {
-            install()?;
-            File::create(done)?;
-        }
-        Ok(())
     }
 }
 

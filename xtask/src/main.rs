@@ -2,35 +2,35 @@
 
 mod args;
 mod bench;
-mod chores;
+mod cargo;
 mod clients;
 mod conformance;
 mod console;
+mod deny;
 mod discover;
 mod fixture;
 mod gateway;
 mod guard;
 mod http;
-mod identity;
 mod images;
+mod install;
+mod instance;
 mod layout;
-mod proc;
+mod parallel;
 mod process;
-mod registry;
 mod run_all;
 mod scripted_llm;
 mod secrets;
 mod servers;
 mod services;
 mod stop;
-mod sweep;
 mod table;
 mod tally;
 mod test;
 
 use std::process::ExitCode;
 
-use args::Chore;
+use args::{Chore, Options};
 use layout::Layout;
 use stop::Stop;
 
@@ -50,15 +50,16 @@ fn run() -> anyhow::Result<ExitCode> {
     if raw.next_if(|first| first == "guard").is_some() {
         return guard::run(raw);
     }
-    let chore = match args::parse(raw.map(|arg| arg.to_string_lossy().into_owned())) {
-        Ok(chore) => chore,
+    let (chore, options) = match args::parse(raw) {
+        Ok(parsed) => parsed,
         Err(error) => {
             console::line(format_args!("error: {error}\n\n{}", args::HELP));
             return Ok(ExitCode::from(2));
         }
     };
     let stop = Stop::on_signals()?;
-    let result = Layout::find(stop.clone()).and_then(|layout| perform(&chore, &layout));
+    let layout = Layout::find(stop.clone());
+    let result = layout.and_then(|layout| perform(chore, &layout, &options));
     // Whatever broke off after Ctrl-C broke off because of it.
     if stop.requested() && result.is_err() {
         Ok(ExitCode::from(130))
@@ -67,22 +68,20 @@ fn run() -> anyhow::Result<ExitCode> {
     }
 }
 
-fn perform(chore: &Chore, layout: &Layout) -> anyhow::Result<ExitCode> {
+fn perform(chore: Chore, layout: &Layout, options: &Options) -> anyhow::Result<ExitCode> {
     match chore {
         Chore::Help => {
             console::line(args::HELP);
             Ok(ExitCode::SUCCESS)
         }
-        Chore::RunAll(options) => run_all::run(layout, options),
-        Chore::Test(options) => test::run(layout, *options),
-        Chore::Check => chores::check(layout),
-        Chore::Codegen => chores::codegen(layout),
-        Chore::Bench { instructions } => bench::chore(layout, *instructions),
-        Chore::Clients => clients::chore(layout, test::in_ci()),
+        Chore::RunAll => run_all::run(layout, options),
+        Chore::Test => test::run(layout, options),
+        Chore::Check => cargo::check(layout),
+        Chore::Codegen => cargo::codegen(layout),
+        Chore::Bench => bench::chore(layout, options.instructions),
+        Chore::Clients => clients::chore(layout),
         Chore::Conformance => conformance::chore(layout),
-        Chore::Images { release, check } => images::chore(layout, *release, *check),
-        Chore::ScriptedLlm { port } => {
-            scripted_llm::run(*port, &layout.stop).map(|()| ExitCode::SUCCESS)
-        }
+        Chore::Images => images::chore(layout, options.release, options.check),
+        Chore::ScriptedLlm => scripted_llm::run(options.port.unwrap_or(8001), &layout.stop),
     }
 }

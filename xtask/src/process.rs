@@ -1,56 +1,60 @@
 //! Children: started behind a guard (see [`crate::guard`]), never left behind.
 
-use std::ffi::OsStr;
-use std::fs::File;
-use std::io::{self, Read};
+use std::ffi::{OsStr, OsString};
+use std::fs::{self, File};
+use std::io;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context, bail};
+use nix::unistd::Pid;
 
-use crate::console::Heartbeat;
+use crate::console::{self, Heartbeat};
+use crate::guard::{MARK, marked};
 use crate::stop::Stop;
-
-/// How long a child has between SIGTERM and SIGKILL, unless told otherwise.
-pub(crate) const GRACE: Duration = Duration::from_secs(12);
 
 /// What to start; the environment of this process is passed on.
 #[derive(Debug)]
 pub(crate) struct Program {
     command: Command,
+    mark: OsString,
 }
 
 impl Program {
-    /// The program with the usual grace and no pid file.
+    /// The program behind a guard, with a mark that no other has.
     pub(crate) fn new(program: impl AsRef<OsStr>) -> io::Result<Self> {
-        Self::guarded(program, GRACE, None)
-    }
-
-    /// The program with its own grace, its process id noted in a file while it runs.
-    pub(crate) fn guarded(
-        program: impl AsRef<OsStr>,
-        grace: Duration,
-        pid_file: Option<&Path>,
-    ) -> io::Result<Self> {
+        static STARTED: AtomicUsize = AtomicUsize::new(0);
+        let number = STARTED.fetch_add(1, Ordering::Relaxed);
         let mut command = Command::new(own_executable()?);
         command
             .arg0("xtask")
             .arg("guard")
-            .arg(grace.as_secs().to_string())
-            .arg(pid_file.map_or(OsStr::new("-"), Path::as_os_str))
             .arg(program)
             // Out of the terminal's group: Ctrl-C reaches xtask, which decides the order.
             .process_group(0)
             .stdin(Stdio::piped());
-        Ok(Self { command })
+        let mark = format!("{}.{number}", std::process::id()).into();
+        Ok(Self { command, mark })
+    }
+
+    /// Marks it and its children with what a later run knows: [`crate::guard::end_leftover`].
+    pub(crate) fn marked(mut self, mark: impl Into<OsString>) -> Self {
+        self.mark = mark.into();
+        self
     }
 
     /// Adds arguments.
     pub(crate) fn args<S: AsRef<OsStr>>(mut self, args: impl IntoIterator<Item = S>) -> Self {
         self.command.args(args);
         self
+    }
+
+    /// Adds arguments that are written in one line; there is no way to quote a space.
+    pub(crate) fn words(self, line: &str) -> Self {
+        self.args(line.split_whitespace())
     }
 
     /// Sets variables of the environment.
@@ -62,9 +66,11 @@ impl Program {
         self
     }
 
-    /// Takes a variable out of the environment.
-    pub(crate) fn env_remove(mut self, name: &str) -> Self {
-        self.command.env_remove(name);
+    /// Takes variables out of the environment.
+    pub(crate) fn without<S: AsRef<OsStr>>(mut self, names: impl IntoIterator<Item = S>) -> Self {
+        for name in names {
+            self.command.env_remove(name);
+        }
         self
     }
 
@@ -85,24 +91,36 @@ impl Program {
         Ok(self)
     }
 
-    /// Hands the output over for following; see [`Process::outputs`].
-    pub(crate) fn piped(mut self) -> Self {
-        self.command.stdout(Stdio::piped()).stderr(Stdio::piped());
-        self
-    }
-
     /// Starts it.
     pub(crate) fn spawn(mut self) -> anyhow::Result<Process> {
         let mut child = self
             .command
+            .env(MARK, &self.mark)
             .spawn()
             .context("could not start a child process")?;
         let lifeline = child.stdin.take();
-        Ok(Process { child, lifeline })
+        Ok(Process {
+            child,
+            lifeline,
+            mark: self.mark,
+        })
+    }
+
+    /// Starts it; its output goes to the terminal, each line with a prefix.
+    pub(crate) fn spawn_shown(mut self, who: &'static str) -> anyhow::Result<Process> {
+        self.command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut process = self.spawn()?;
+        if let Some(out) = process.child.stdout.take() {
+            console::follow(who, out);
+        }
+        if let Some(err) = process.child.stderr.take() {
+            console::follow(who, err);
+        }
+        Ok(process)
     }
 
     /// Runs it to its end with a line now and then; an error unless it succeeded.
-    pub(crate) fn run(self, stop: &Stop, beat: &mut Heartbeat) -> anyhow::Result<()> {
+    pub(crate) fn run(self, stop: &Stop, mut beat: Heartbeat) -> anyhow::Result<()> {
         let status = self.spawn()?.wait(stop, || beat.beat())?;
         if !status.success() {
             bail!("failed ({status})");
@@ -116,27 +134,20 @@ impl Program {
 pub(crate) struct Process {
     child: Child,
     lifeline: Option<ChildStdin>,
+    mark: OsString,
 }
 
 impl Process {
-    /// Its standard output and error, when [`Program::piped`] asked for them.
-    pub(crate) fn outputs(&mut self) -> impl Iterator<Item = Box<dyn Read + Send>> {
-        let out = self
-            .child
-            .stdout
-            .take()
-            .map(|out| Box::new(out) as Box<dyn Read + Send>);
-        let err = self
-            .child
-            .stderr
-            .take()
-            .map(|err| Box::new(err) as Box<dyn Read + Send>);
-        out.into_iter().chain(err)
-    }
-
-    /// True once it has ended by itself.
+    /// Returns true once it has ended by itself.
     pub(crate) fn ended(&mut self) -> bool {
         !matches!(self.child.try_wait(), Ok(None))
+    }
+
+    /// Returns the process id of the program, not that of its guard.
+    pub(crate) fn pid(&self) -> Option<Pid> {
+        let guard = i32::try_from(self.child.id()).ok();
+        let pids = marked(&self.mark).into_iter();
+        pids.into_iter().find(|pid| Some(pid.as_raw()) != guard)
     }
 
     /// Waits for its end; stops it when somebody asked this program to stop.
@@ -158,6 +169,27 @@ impl Process {
         Ok(status.context("no exit status")??)
     }
 
+    /// Waits until it is ready; an error with what it logged last when it ends or takes too long.
+    pub(crate) fn wait_ready(
+        &mut self,
+        stop: &Stop,
+        log: &Path,
+        limit: Duration,
+        mut ready: impl FnMut() -> bool,
+    ) -> anyhow::Result<()> {
+        let mut ended = false;
+        let up = stop.wait_until(limit, || {
+            ended = self.ended();
+            ended || ready()
+        });
+        match (up, ended) {
+            (true, false) => Ok(()),
+            (_, true) => bail!("it ended while starting: {}", last_line(log)),
+            _ if stop.requested() => bail!("stopped"),
+            _ => bail!("not ready within {} s: {}", limit.as_secs(), last_line(log)),
+        }
+    }
+
     /// Asks it to end without waiting, so that several can end side by side.
     pub(crate) fn ask_to_end(&mut self) {
         drop(self.lifeline.take());
@@ -171,7 +203,16 @@ impl Drop for Process {
     }
 }
 
-/// This very program, even when a build has replaced the file meanwhile.
+/// Returns the last line of a log that says something.
+pub(crate) fn last_line(log: &Path) -> String {
+    let text = fs::read(log).unwrap_or_default();
+    let text = String::from_utf8_lossy(&text);
+    let mut lines = text.lines().rev().map(str::trim);
+    let last = lines.find(|line| !line.is_empty());
+    last.unwrap_or("its log is empty").to_owned()
+}
+
+/// Returns the path of this very program, even when a build has replaced the file meanwhile.
 fn own_executable() -> io::Result<PathBuf> {
     let running = Path::new("/proc/self/exe");
     if running.exists() {

@@ -1,7 +1,10 @@
-//! Counting what test binaries report.
+//! Counting what tests report.
 
 use std::fmt;
 use std::ops::AddAssign;
+
+use crate::console::line;
+use crate::install::Unavailable;
 
 /// How many tests there were.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -15,30 +18,74 @@ pub(crate) struct Tally {
 }
 
 impl Tally {
-    /// The sum over all binaries of one `cargo test`.
-    pub(crate) fn of(output: &str) -> Self {
+    /// One test that found nothing wrong.
+    pub(crate) const PASSED: Self = Self::new(1, 0, 0);
+    /// One that did.
+    pub(crate) const FAILED: Self = Self::new(0, 1, 0);
+
+    /// So many of each.
+    pub(crate) const fn new(passed: u64, failed: u64, skipped: u64) -> Self {
+        Self {
+            passed,
+            failed,
+            skipped,
+        }
+    }
+
+    /// Sums up all binaries of one `cargo test`.
+    pub(crate) fn from_cargo(output: &str) -> Self {
         let mut sum = Self::default();
-        for result in output
-            .lines()
-            .filter_map(|line| line.trim_start().strip_prefix("test result: "))
-        {
+        let lines = output.lines().map(str::trim_start);
+        for result in lines.filter_map(|line| line.strip_prefix("test result: ")) {
             // "ok. 12 passed; 0 failed; 1 ignored; 0 measured; 2 filtered out; finished in 0.01s"
-            let counts = result.split_once(". ").map_or(result, |(_, counts)| counts);
-            for count in counts.split(';') {
+            for count in result.split(['.', ';']) {
                 let mut words = count.split_whitespace();
-                let Some(number) = words.next().and_then(|number| number.parse::<u64>().ok())
-                else {
-                    continue;
-                };
-                match words.next() {
-                    Some("passed") => sum.passed += number,
-                    Some("failed") => sum.failed += number,
-                    Some("ignored" | "filtered") => sum.skipped += number,
+                let number = words.next().and_then(|word| word.parse().ok());
+                match (number, words.next()) {
+                    (Some(number), Some("passed")) => sum += Self::new(number, 0, 0),
+                    (Some(number), Some("failed")) => sum += Self::new(0, number, 0),
+                    (Some(number), Some("ignored" | "filtered")) => sum.skipped += number,
                     _ => {}
                 }
             }
         }
         sum
+    }
+
+    /// Takes what came of a part of the work, with a line when it failed as a whole or was left out.
+    pub(crate) fn from_result(name: &str, result: anyhow::Result<Self>) -> Self {
+        match result {
+            Ok(tally) => tally,
+            Err(error) if error.is::<Unavailable>() => Self::left_out(name, &format!("{error:#}")),
+            Err(error) => {
+                line(format_args!("FAILED   {name}: {error:#}"));
+                Self::FAILED
+            }
+        }
+    }
+
+    /// Says that something is left out and why, which is a failure where nothing may be.
+    pub(crate) fn left_out(name: &str, why: &str) -> Self {
+        line(format_args!("skipped  {name}: {why}"));
+        let is_ci = std::env::var("CI").is_ok_and(|ci| ci == "true" || ci == "1");
+        if is_ci {
+            Self::FAILED
+        } else {
+            Self::new(0, 0, 1)
+        }
+    }
+
+    /// The same, as failed if it was: what did not fail must have passed something and ended well.
+    pub(crate) fn or_failed(mut self, has_succeeded: bool) -> Self {
+        if self.failed == 0 && (!has_succeeded || self.passed == 0) {
+            self.failed = 1;
+        }
+        self
+    }
+
+    /// The first word of the line about it.
+    pub(crate) fn verdict(self) -> &'static str {
+        if self.failed == 0 { "ok" } else { "FAILED" }
     }
 }
 
@@ -76,25 +123,21 @@ test result: FAILED. 3 passed; 2 failed; 1 ignored; 0 measured; 4 filtered out; 
    Doc-tests a
 test result: ok. 0 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.00s
 ";
-        assert_eq!(
-            Tally::of(output),
-            Tally {
-                passed: 15,
-                failed: 2,
-                skipped: 5
-            }
-        );
+        assert_eq!(Tally::from_cargo(output), Tally::new(15, 2, 5));
     }
 
     #[test]
     fn the_closing_line_is_plain() {
-        let mut tally = Tally::of("error: could not compile");
+        let mut tally = Tally::from_cargo("error: could not compile");
         assert_eq!(tally.to_string(), "0 passed, 0 failed");
-        tally += Tally {
-            passed: 3,
-            failed: 1,
-            skipped: 2,
-        };
+        tally += Tally::new(3, 1, 2);
         assert_eq!(tally.to_string(), "3 passed, 1 failed, 2 skipped");
+    }
+
+    #[test]
+    fn what_breaks_off_or_tests_nothing_has_failed() {
+        assert_eq!(Tally::PASSED.or_failed(true), Tally::PASSED);
+        assert_eq!(Tally::PASSED.or_failed(false).failed, 1);
+        assert_eq!(Tally::default().or_failed(true).failed, 1);
     }
 }

@@ -1,130 +1,94 @@
 //! `cargo xtask test`: everything that has to hold, the real services included.
 
-mod engines;
 mod real;
 
 use std::ffi::OsString;
 use std::fs;
 use std::process::ExitCode;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use anyhow::bail;
+use anyhow::{anyhow, bail};
 
-use crate::args;
+use crate::args::Options;
+use crate::cargo::{BUILD, CLIPPY, FMT, exit_code};
 use crate::clients::{self, Servers};
-use crate::conformance::{self, Outcome};
+use crate::conformance;
 use crate::console::{Heartbeat, line};
+use crate::deny;
 use crate::images;
 use crate::layout::Layout;
 use crate::process::Program;
-use crate::services::n8n;
 use crate::services::postgres::Postgres;
+use crate::services::{Environment, n8n};
 use crate::tally::Tally;
 
 use real::Real;
 
-/// The look at the format.
-pub(crate) const FMT: [&str; 6] = ["fmt", "--all", "--", "--check", "--color", "never"];
+const UNIT: &str = "test --workspace --exclude tests --no-fail-fast";
 
-/// The look at the lints.
-pub(crate) const CLIPPY: [&str; 6] = [
-    "clippy",
-    "--workspace",
-    "--all-targets",
-    "--",
-    "-D",
-    "warnings",
-];
+/// The servers as programs, against the services that are there, and beside servers of others.
+const REAL: &str = "test --package tests --no-fail-fast --";
 
-/// Every program of the workspace.
-pub(crate) const BUILD: [&str; 3] = ["build", "--workspace", "--bins"];
-const UNIT: [&str; 5] = [
-    "test",
-    "--workspace",
-    "--exclude",
-    "tests",
-    "--no-fail-fast",
-];
+/// The same against an n8n of the oldest version that the server speaks with. The README's calls name
+/// the example by an id that n8n 1 does not let be chosen.
+const OLDER_N8N: &str = "test --package tests --no-fail-fast -- n8n::real --skip readme";
+
+/// The event log of the gateway in a real PostgreSQL, which only a feature links.
+const SHARED_EVENTS: &str = "test --package mcp-gateway --features postgres --lib --no-fail-fast -- \
+     events::tests::shared";
 
 /// Enough of a failed stage's output to see what is wrong.
-const SHOWN_LINES: usize = 200;
+const MAX_SHOWN_LINES: usize = 200;
 
 /// Runs all stages; the exit code says whether all of them were good.
-pub(crate) fn run(layout: &Layout, options: args::Test) -> anyhow::Result<ExitCode> {
+pub(crate) fn run(layout: &Layout, options: &Options) -> anyhow::Result<ExitCode> {
     let started = Instant::now();
-    let ci = in_ci();
     let mut run = Run {
         layout,
         sum: Tally::default(),
     };
-    // Fetching and starting services takes minutes at first: it runs beside the other stages.
-    let services = (!options.quick).then(|| {
-        let layout = layout.clone();
-        thread::spawn(move || Real::start(&layout))
+    let (stages, real, others) = thread::scope(|scope| {
+        // Fetching and starting services takes minutes at first: it runs beside the other stages.
+        let real = (!options.quick).then(|| scope.spawn(|| Real::start(layout)));
+        let others = (!options.quick).then(|| scope.spawn(|| clients::servers(layout)));
+        let stages = run.stages();
+        if stages.is_err() {
+            layout.stop.request();
+        }
+        let real = real.map(|real| real.join()).transpose();
+        let others = others.map(|others| others.join()).transpose();
+        (stages, real, others)
     });
-    let others = (!options.quick).then(|| {
-        let layout = layout.clone();
-        thread::spawn(move || clients::servers(&layout))
-    });
-    let stages = run.stages();
-    if stages.is_err() {
-        layout.stop.request();
-    }
-    let real = match services.map(|services| {
-        services
-            .join()
-            .map_err(|_| anyhow::anyhow!("the start of the services failed"))
-    }) {
-        Some(real) => real??,
-        None => Real::default(),
-    };
-    let others = others.map(|others| {
-        others
-            .join()
-            .map_err(|_| anyhow::anyhow!("the installation of servers of others failed"))
-    });
-    let others = others.transpose()?.unwrap_or_default();
+    let broken = |_| anyhow!("the start of the services failed");
+    let (real, others) = (real.map_err(broken)?, others.map_err(broken)?);
+    let (real, others) = (real.unwrap_or_default(), others.unwrap_or_default());
     if stages? {
         run.whole_programs(&real, &others)?;
-        run.older_n8n(&real, ci)?;
         if !options.quick {
-            run.project()?;
-            run.shared_events(ci)?;
-            run.conformance(ci)?;
-            run.sum += clients::run(layout, ci)?;
+            run.extra("n8n-1", OLDER_N8N, real.environment_of(&n8n::OLDER))?;
+            run.part("compose", || images::check::linked(layout))?;
+            run.extra("postgres", SHARED_EVENTS, real.environment_of(&Postgres))?;
+            let conformance = conformance::run(layout);
+            run.add("conformance", conformance)?;
+            run.sum += clients::run(layout)?;
         }
     }
     for (service, why) in &real.missing {
-        line(format_args!("skipped  {}: {why}", service.name()));
-        if ci {
-            run.sum.failed += 1;
-        }
+        run.sum += Tally::left_out(service, why);
     }
-    for (kit, why) in &others.missing {
-        line(format_args!("skipped  gateway before {kit}: {why}"));
-        run.sum.failed += u64::from(ci);
+    for (sdk, why) in &others.missing {
+        run.sum += Tally::left_out(&format!("gateway before {sdk}"), why);
     }
     if options.keep {
         real.keep(layout, &others.environment)?;
     }
     drop(real);
-    line(format_args!(
-        "\nin {} s, logs in {}",
-        started.elapsed().as_secs(),
-        layout.shown(&layout.backends().join("logs"))
-    ));
+    let logs = layout.backends().join("logs");
+    let (seconds, logs) = (started.elapsed().as_secs(), layout.shown(&logs));
+    line(format_args!("\nin {seconds} s, logs in {logs}"));
     line(run.sum);
-    Ok(if run.sum.failed == 0 {
-        ExitCode::SUCCESS
-    } else {
-        ExitCode::FAILURE
-    })
-}
-
-/// True where nothing may be skipped.
-pub(crate) fn in_ci() -> bool {
-    std::env::var("CI").is_ok_and(|ci| ci == "true" || ci == "1")
+    Ok(exit_code(run.sum.failed == 0))
 }
 
 struct Run<'a> {
@@ -133,170 +97,109 @@ struct Run<'a> {
 }
 
 impl Run<'_> {
-    /// What needs no service; true when there are programs to go on with.
+    /// Runs what needs no service; true when there are programs to go on with.
     fn stages(&mut self) -> anyhow::Result<bool> {
-        self.stage("format", &FMT, Vec::new())?;
-        self.stage("lints", &CLIPPY, Vec::new())?;
-        let built = self.stage("build", &BUILD, Vec::new())?;
-        self.stage("unit", &UNIT, Vec::new())?;
+        self.stage("format", FMT, Vec::new())?;
+        self.stage("lints", CLIPPY, Vec::new())?;
+        let layout = self.layout;
+        self.part("deny", || match deny::check(layout)? {
+            Some(faults) => bail!(faults),
+            None => Ok(()),
+        })?;
+        let built = self.stage("build", BUILD, Vec::new())?;
+        self.stage("unit", UNIT, Vec::new())?;
         Ok(built)
     }
 
-    /// The servers as programs, against the services that are there, and beside servers of others.
     fn whole_programs(&mut self, real: &Real, others: &Servers) -> anyhow::Result<()> {
-        let mut args = vec!["test", "--package", "tests", "--no-fail-fast", "--"];
-        // The tests that need a service lie in a module `real` under the one of its name.
-        let absent: Vec<_> = real
-            .absent()
-            .map(|service| format!("{}::real", service.name()))
-            .collect();
-        args.extend(absent.iter().flat_map(|module| ["--skip", module.as_str()]));
+        let mut words = REAL.to_owned();
+        for module in real.absent() {
+            words.push_str(" --skip ");
+            words.push_str(&module);
+        }
         let mut env = real.environment();
         env.extend(others.environment.iter().cloned());
-        env.push(("MCP_TEST_BIN_DIR", self.layout.binaries(false).into()));
-        self.stage("servers", &args, env)?;
+        env.push(self.binaries());
+        self.stage("servers", &words, env)?;
         Ok(())
     }
 
-    /// The tests of n8n once more, against its older version.
-    fn older_n8n(&mut self, real: &Real, ci: bool) -> anyhow::Result<()> {
-        let mut env = match real.older_environment() {
-            Some(Ok(env)) => env,
-            Some(Err(why)) => {
-                let version = n8n::Release::Older.version();
-                line(format_args!("skipped  n8n {version}: {why}"));
-                self.sum.failed += u64::from(ci);
-                return Ok(());
-            }
-            None => return Ok(()),
-        };
-        env.push(("MCP_TEST_BIN_DIR", self.layout.binaries(false).into()));
-        let args = [
-            "test",
-            "--package",
-            "tests",
-            "--no-fail-fast",
-            "--",
-            "n8n::real",
-            // Its calls name the example by an id that n8n 1 does not let be chosen.
-            "--skip",
-            "readme",
-        ];
-        let skipped = self.sum.skipped;
-        self.stage("n8n-1", &args, env)?;
-        // The others ran before.
-        self.sum.skipped = skipped;
-        Ok(())
+    fn binaries(&self) -> (&'static str, OsString) {
+        ("MCP_TEST_BIN_DIR", self.layout.binaries(false).into())
     }
 
-    /// The project of docker-compose.yml, from images of the programs that were built.
-    fn project(&mut self) -> anyhow::Result<()> {
-        if let Some(why) = images::check::obstacle(self.layout) {
-            line(format_args!("skipped  compose: {why}"));
-            self.sum.skipped += 1;
-            return Ok(());
-        }
-        let started = Instant::now();
-        let checked = images::check::linked(self.layout);
-        let verdict = match &checked {
-            Ok(()) => "ok",
-            Err(error) => {
-                line(format_args!("{error:#}"));
-                "FAILED"
-            }
-        };
-        let seconds = started.elapsed().as_secs_f32();
-        line(format_args!("{verdict:<8} compose ({seconds:.1} s)"));
-        self.sum.passed += u64::from(checked.is_ok());
-        self.sum.failed += u64::from(checked.is_err());
-        Ok(())
-    }
-
-    /// The event log of the gateway in a real PostgreSQL, which only a feature links.
-    fn shared_events(&mut self, ci: bool) -> anyhow::Result<()> {
-        let database = match Postgres::start(self.layout) {
-            Ok(database) => database,
-            Err(why) => {
-                line(format_args!("skipped  postgres: {why:#}"));
-                self.sum.failed += u64::from(ci);
-                return Ok(());
-            }
-        };
-        let args = [
-            "test",
-            "--package",
-            "mcp-gateway",
-            "--features",
-            "postgres",
-            "--lib",
-            "--no-fail-fast",
-            "--",
-            "events::tests::shared",
-        ];
-        let skipped = self.sum.skipped;
-        let env = vec![
-            ("MCP_TEST_POSTGRES_URL", database.url.clone().into()),
-            ("SSL_CERT_FILE", database.authority.clone().into()),
-        ];
-        self.stage("postgres", &args, env)?;
-        // The others ran before.
-        self.sum.skipped = skipped;
-        Ok(())
-    }
-
-    /// The official suite, with a line for each of its sets.
-    fn conformance(&mut self, ci: bool) -> anyhow::Result<()> {
-        match conformance::run(self.layout)? {
-            Outcome::Ran(tally) => self.sum += tally,
-            Outcome::Skipped(why) => {
-                line(format_args!("skipped  conformance: {why}"));
-                self.sum.failed += u64::from(ci);
-            }
-        }
-        Ok(())
-    }
-
-    /// One call of cargo with one line about it; its output is shown when it fails.
-    fn stage(
+    /// Runs a few tests once more, where what they need is there.
+    fn extra(
         &mut self,
         name: &'static str,
-        args: &[&str],
-        env: Vec<(&'static str, OsString)>,
-    ) -> anyhow::Result<bool> {
+        words: &str,
+        env: Option<Environment>,
+    ) -> anyhow::Result<()> {
+        if let Some(mut env) = env {
+            env.push(self.binaries());
+            let skipped = self.sum.skipped;
+            self.stage(name, words, env)?;
+            // The others ran before.
+            self.sum.skipped = skipped;
+        }
+        Ok(())
+    }
+
+    /// Does a part of the work that is no call of cargo, with one line about it.
+    fn part(
+        &mut self,
+        name: &'static str,
+        work: impl FnOnce() -> anyhow::Result<()>,
+    ) -> anyhow::Result<()> {
+        let started = Instant::now();
+        let done = work();
+        let is_done = done.is_ok();
+        let tally = done.map(|()| Tally::PASSED);
+        self.add(name, tally)?;
+        if is_done {
+            let seconds = started.elapsed().as_secs_f32();
+            line(format_args!("ok       {name} ({seconds:.1} s)"));
+        }
+        Ok(())
+    }
+
+    /// Adds what came of a part of the work.
+    fn add(&mut self, name: &str, tally: anyhow::Result<Tally>) -> anyhow::Result<()> {
+        if self.layout.stop.requested() {
+            bail!("stopped");
+        }
+        self.sum += Tally::from_result(name, tally);
+        Ok(())
+    }
+
+    /// Calls cargo, with one line about it; its output is shown when it fails.
+    fn stage(&mut self, name: &'static str, words: &str, env: Environment) -> anyhow::Result<bool> {
         let log = self.layout.fresh_log(&format!("test-{name}"))?;
         let started = Instant::now();
         let mut beat = Heartbeat::start("test", name);
-        let cargo = Program::guarded("cargo", Duration::from_secs(5), None)?
-            .args(args)
+        let cargo = Program::new("cargo")?
+            .words(words)
             .envs([("CARGO_TERM_COLOR", "never")])
             .envs(env)
             .dir(&self.layout.root)
             .log_to(&log)?
             .spawn()?;
-        let good = cargo.wait(&self.layout.stop, || beat.beat())?.success();
+        let is_good = cargo.wait(&self.layout.stop, || beat.beat())?.success();
         let output = String::from_utf8_lossy(&fs::read(&log)?).into_owned();
-        let mut tally = Tally::of(&output);
-        if !good && tally.failed == 0 {
-            tally.failed = 1;
-        }
-        if !good {
+        let mut tally = Tally::from_cargo(&output);
+        if !is_good {
+            tally.failed = tally.failed.max(1);
             let lines: Vec<_> = output.lines().collect();
-            line(lines[lines.len().saturating_sub(SHOWN_LINES)..].join("\n"));
+            line(lines[lines.len().saturating_sub(MAX_SHOWN_LINES)..].join("\n"));
         }
-        let verdict = if good { "ok" } else { "FAILED" };
-        let counts = if args.contains(&"test") {
+        let counts = if words.starts_with("test ") {
             format!(": {tally}")
         } else {
             String::new()
         };
-        line(format_args!(
-            "{verdict:<8} {name}{counts} ({:.1} s)",
-            started.elapsed().as_secs_f32()
-        ));
-        self.sum += tally;
-        if self.layout.stop.requested() {
-            bail!("stopped");
-        }
-        Ok(good)
+        let (verdict, seconds) = (tally.verdict(), started.elapsed().as_secs_f32());
+        line(format_args!("{verdict:<8} {name}{counts} ({seconds:.1} s)"));
+        self.add(name, Ok(tally))?;
+        Ok(is_good)
     }
 }

@@ -5,36 +5,46 @@ use std::path::Path;
 
 use anyhow::Context;
 
-use super::peer::{Bench, Core};
-use super::rows::{ECHO, ECHO_ANSWER, JSON, Row};
+use super::load::{ECHO, ECHO_ANSWER, JSON, Load};
+use super::peer::{Bench, Cpu, TOKEN};
+use super::sample::Row;
+use crate::fixture::FIXTURE;
 use crate::layout::on_path;
 
-/// What one `tools/call` may take.
-const MOST: u64 = 30_000;
-/// Of two runs, so that what starting takes is in neither.
+/// The most that one `tools/call` may take.
+const MAX_INSTRUCTIONS: u64 = 30_000;
+/// The requests of two runs, so that what starting takes is in neither.
 const FEW: u64 = 500;
 const MANY: u64 = 8_500;
 
-/// `None` where nothing counts instructions.
+/// Counts them; `None` where nothing counts instructions.
 pub(super) fn row(bench: &Bench<'_>) -> anyhow::Result<Option<Row>> {
     let Some(valgrind) = on_path("valgrind") else {
         return Ok(None);
     };
-    let of = |server: &str, args: &[&str]| -> anyhow::Result<u64> {
-        let few = count(bench, &valgrind, server, args, FEW)?;
-        let many = count(bench, &valgrind, server, args, MANY)?;
-        Ok(many.saturating_sub(few) / (MANY - FEW))
+    let load = Load::new("http", ECHO).with("--header", JSON);
+    let per_request = |server: &str, args: &[&str], load: Load| -> anyhow::Result<u64> {
+        let count = |requests| {
+            let load = load.clone().with("--requests", requests);
+            count(
+                bench,
+                &valgrind,
+                server,
+                args,
+                &load.with("--millis", 60_000),
+            )
+        };
+        Ok(count(MANY)?.saturating_sub(count(FEW)?) / (MANY - FEW))
     };
-    let ours = of("mcp-conformance", &["--token", "bench"])?;
-    let floor = of("bench-floor", &[])?;
-    let target = format!("at most {MOST}");
+    let answered = load.clone().with("--expect", ECHO_ANSWER);
+    let ours = per_request(FIXTURE, &["--token", TOKEN], answered)?;
+    let floor = per_request("bench-floor", &[], load.with("--path", "/150"))?;
+    let target = format!("at most {MAX_INSTRUCTIONS}");
+    let is_good = ours <= MAX_INSTRUCTIONS;
+    let row = Row::new("instructions per echo", &ours.to_string(), &target, is_good);
     #[expect(clippy::cast_precision_loss, reason = "a ratio")]
     let ratio = ours as f64 / floor.max(1) as f64;
-    Ok(Some(
-        Row::judged("instructions per echo", target, ours <= MOST)
-            .with(ours.to_string(), floor.to_string())
-            .with_ratio(ratio),
-    ))
+    Ok(Some(row.beside(floor.to_string(), ratio)))
 }
 
 fn count(
@@ -42,28 +52,22 @@ fn count(
     valgrind: &Path,
     server: &str,
     args: &[&str],
-    requests: u64,
+    load: &Load,
 ) -> anyhow::Result<u64> {
     let profile = bench.layout.fresh_log("bench-callgrind")?;
-    let program = [
-        valgrind.to_string_lossy().into_owned(),
-        "--tool=callgrind".to_owned(),
-        format!("--callgrind-out-file={}", profile.display()),
-        bench.path(server),
-    ];
-    let peer = bench.start(&program, args, Core::Own)?;
-    let requests = requests.to_string();
-    let load = ["http", "--requests", &requests, "--millis", "60000"];
-    let echo = ["--header", JSON, "--body", ECHO];
-    let path = match server {
-        "bench-floor" => ["--path", "/150", "--expect", ""],
-        _ => ["--path", "/mcp", "--expect", ECHO_ANSWER],
-    };
-    peer.load(bench, &[&load[..], &echo, &path].concat())?;
+    let program = bench
+        .program(Cpu::Own, valgrind)?
+        .args(["--tool=callgrind".to_owned()])
+        .args([format!("--callgrind-out-file={}", profile.display())])
+        .args([bench.binary(server)])
+        .args(args);
+    let peer = bench.start(Cpu::Own, program)?;
+    peer.load(bench, load)?;
     // The profile is written when it ends.
     drop(peer);
     let profile = fs::read_to_string(profile)?;
-    let total = profile.lines().find_map(|line| {
+    let mut lines = profile.lines();
+    let total = lines.find_map(|line| {
         line.strip_prefix("summary: ")
             .or_else(|| line.strip_prefix("totals: "))
     });

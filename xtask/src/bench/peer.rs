@@ -1,25 +1,26 @@
 //! The servers that are measured, and the program that measures them.
 
 use std::cell::Cell;
-use std::ffi::OsString;
+use std::ffi::OsStr;
 use std::fs;
 use std::path::PathBuf;
 use std::thread;
-use std::time::Duration;
 
 use anyhow::{Context, ensure};
+use nix::unistd::Pid;
 use serde_json::Value;
 
-use crate::fixture;
+use super::load::Load;
+use crate::fixture::{self, FIXTURE, Listening};
 use crate::layout::{Layout, on_path};
-use crate::process::{Process, Program};
+use crate::process::Program;
 
 /// What the servers ask for.
 pub(super) const TOKEN: &str = "bench";
 
 /// Where a server runs, and with it the load.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Core {
+pub(super) enum Cpu {
     /// On a processor of its own, the load on the other: neither takes time from the other one, and
     /// what is measured depends less on what the scheduler makes of both.
     Own,
@@ -31,7 +32,7 @@ pub(super) enum Core {
 
 pub(super) struct Bench<'a> {
     pub(super) layout: &'a Layout,
-    /// What keeps a program on one processor; `None` where that or a second one is missing.
+    /// Keeps a program on one processor; `None` where that or a second one is missing.
     taskset: Option<PathBuf>,
     /// Servers started so far.
     started: Cell<usize>,
@@ -40,9 +41,9 @@ pub(super) struct Bench<'a> {
 /// A running server. Dropping it ends it.
 pub(super) struct Peer {
     pub(super) port: u16,
-    pub(super) pid: u32,
-    core: Core,
-    _process: Process,
+    pid: Pid,
+    cpu: Cpu,
+    _server: Listening,
 }
 
 impl<'a> Bench<'a> {
@@ -55,92 +56,77 @@ impl<'a> Bench<'a> {
         }
     }
 
-    pub(super) fn binary(&self, name: &str) -> PathBuf {
-        self.layout.binaries(true).join(name)
+    /// Returns a built program of this workspace.
+    pub(super) fn binary(&self, name: &str) -> String {
+        let binary = self.layout.binaries(true).join(name);
+        binary.to_string_lossy().into_owned()
     }
 
-    /// Our fixture server, with all that a server in use has on.
-    pub(super) fn ours(&self, core: Core) -> anyhow::Result<Peer> {
-        self.start(&[self.path("mcp-conformance")], &["--token", TOKEN], core)
+    /// Returns a program that stays on a processor.
+    pub(super) fn program(&self, cpu: Cpu, program: impl AsRef<OsStr>) -> anyhow::Result<Program> {
+        let number = match cpu {
+            Cpu::Own => "0",
+            Cpu::Load => "1",
+            Cpu::Any => return Ok(Program::new(program)?),
+        };
+        Ok(match &self.taskset {
+            Some(taskset) => Program::new(taskset)?
+                .args(["--cpu-list", number])
+                .args([program]),
+            None => Program::new(program)?,
+        })
     }
 
-    /// The bare hyper server.
+    /// Starts our fixture server, with all that a server in use has on.
+    pub(super) fn ours(&self, cpu: Cpu) -> anyhow::Result<Peer> {
+        let ours = self.program(cpu, self.binary(FIXTURE))?;
+        self.start(cpu, ours.args(["--token", TOKEN]))
+    }
+
+    /// Starts the server of the bench.
+    pub(super) fn server(&self, words: &str) -> anyhow::Result<Peer> {
+        let server = self.program(Cpu::Own, self.binary("bench-server"))?;
+        self.start(Cpu::Own, server.args(["--token", TOKEN]).words(words))
+    }
+
+    /// Starts the bare hyper server.
     pub(super) fn floor(&self) -> anyhow::Result<Peer> {
-        self.start(&[self.path("bench-floor")], &[], Core::Own)
+        let floor = self.program(Cpu::Own, self.binary("bench-floor"))?;
+        self.start(Cpu::Own, floor)
     }
 
     /// Starts a program of ours, which says where it listens.
-    pub(super) fn start(
-        &self,
-        program: &[String],
-        args: &[&str],
-        core: Core,
-    ) -> anyhow::Result<Peer> {
-        let program = program.iter().map(String::as_str);
-        let command: Vec<OsString> = program
-            .chain(["--port", "0"])
-            .chain(args.iter().copied())
-            .map(OsString::from)
-            .collect();
-        let env = [("MCP_SESSION_KEY", "bench".into())];
-        self.launch(&command, &env, core, fixture::listens_on)
+    pub(super) fn start(&self, cpu: Cpu, program: Program) -> anyhow::Result<Peer> {
+        self.launch(cpu, program.words("--port 0"), fixture::listens_on)
     }
 
-    /// Starts a program that can be reached once `listens_on`, which is given what the program has
-    /// logged, knows its port.
+    /// Starts a program that can be reached once `listens_on` knows its port from its log.
     pub(super) fn launch(
         &self,
-        command: &[OsString],
-        env: &[(&str, OsString)],
-        core: Core,
+        cpu: Cpu,
+        program: Program,
         listens_on: impl Fn(&str) -> Option<u16>,
     ) -> anyhow::Result<Peer> {
-        let command = [self.kept_on(core), command.to_vec()].concat();
-        let (program, args) = command.split_first().context("no program")?;
-        // The guard of each ends all that were started with the same pid file.
-        let name = format!("bench-server-{}", self.started.get());
+        let log = format!("bench-server-{}", self.started.get());
+        let log = self.layout.fresh_log(&log)?;
         self.started.set(self.started.get() + 1);
-        let log = self.layout.fresh_log(&name)?;
-        let pid_file = self.layout.log(&format!("{name}-pid"))?;
-        let _ = fs::remove_file(&pid_file);
-        let program = Program::guarded(program, Duration::from_secs(12), Some(&pid_file))?;
-        let mut process = fixture::unconfigured(program)
-            .args(args)
-            .envs(env.iter().map(|(name, value)| (name, value)))
-            .log_to(&log)?
-            .spawn()?;
-        let mut port = None;
-        self.layout.stop.wait_until(Duration::from_secs(30), || {
-            let text = fs::read_to_string(&log).unwrap_or_default();
-            port = listens_on(&text);
-            port.is_some() || process.ended()
-        });
-        let port =
-            port.with_context(|| format!("it did not start: {}", self.layout.shown(&log)))?;
-        let pid = fs::read_to_string(&pid_file)?;
-        let pid = pid.split_whitespace().next().context("no process id")?;
+        let program = fixture::unconfigured(program).envs([("MCP_SESSION_KEY", "bench")]);
+        let server = fixture::listen(self.layout, program, &log, listens_on)?;
+        let pid = server.process.pid().context("no process id")?;
         Ok(Peer {
-            port,
-            pid: pid.parse()?,
-            core,
-            _process: process,
+            port: server.port,
+            pid,
+            cpu,
+            _server: server,
         })
     }
 
     /// Runs the load, and gives what it has measured.
-    pub(super) fn load(&self, args: &[&str]) -> anyhow::Result<Value> {
-        self.load_on(Core::Any, args)
-    }
-
-    fn load_on(&self, core: Core, args: &[&str]) -> anyhow::Result<Value> {
+    pub(super) fn load(&self, cpu: Cpu, load: &Load) -> anyhow::Result<Value> {
         let log = self.layout.fresh_log("bench-load")?;
-        let mut command = self.kept_on(core);
-        command.push(self.binary("bench-load").into());
-        let (program, before) = command.split_first().context("no program")?;
-        let program = fixture::unconfigured(Program::new(program)?);
+        let program = fixture::unconfigured(self.program(cpu, self.binary("bench-load"))?);
         let status = program
-            .args(before)
-            .args(args)
+            .args(&load.0)
             .log_to(&log)?
             .spawn()?
             .wait(&self.layout.stop, || {})?;
@@ -149,37 +135,20 @@ impl<'a> Bench<'a> {
         let measured = output.lines().last().context("nothing was measured")?;
         Ok(serde_json::from_str(measured)?)
     }
-
-    /// What stands before a command so that it stays there.
-    fn kept_on(&self, core: Core) -> Vec<OsString> {
-        let number = match core {
-            Core::Own => "0",
-            Core::Load => "1",
-            Core::Any => return Vec::new(),
-        };
-        let Some(taskset) = &self.taskset else {
-            return Vec::new();
-        };
-        vec![taskset.into(), "--cpu-list".into(), number.into()]
-    }
-
-    pub(super) fn path(&self, name: &str) -> String {
-        self.binary(name).to_string_lossy().into_owned()
-    }
 }
 
 impl Peer {
-    /// The load over HTTP at this server.
-    pub(super) fn load(&self, bench: &Bench<'_>, args: &[&str]) -> anyhow::Result<Value> {
-        let (port, pid) = (self.port.to_string(), self.pid.to_string());
-        let (kind, rest) = args.split_first().context("no load")?;
-        let mut all = vec![*kind, "--port", &port, "--pid", &pid];
-        all.extend(["--header", "Authorization: Bearer bench"]);
-        all.extend(rest);
-        let core = match self.core {
-            Core::Own | Core::Load => Core::Load,
-            Core::Any => Core::Any,
+    /// Runs the load over HTTP at this server.
+    pub(super) fn load(&self, bench: &Bench<'_>, load: &Load) -> anyhow::Result<Value> {
+        let load = load
+            .clone()
+            .with("--port", self.port)
+            .with("--pid", self.pid)
+            .with("--header", format!("Authorization: Bearer {TOKEN}"));
+        let cpu = match self.cpu {
+            Cpu::Own | Cpu::Load => Cpu::Load,
+            Cpu::Any => Cpu::Any,
         };
-        bench.load_on(core, &all)
+        bench.load(cpu, &load)
     }
 }

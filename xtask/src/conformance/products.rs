@@ -3,28 +3,22 @@
 
 use std::fmt::Write;
 use std::path::Path;
-use std::thread;
 
-use anyhow::{anyhow, bail};
-
-use crate::console::line;
-use crate::fixture;
-use crate::layout::{Layout, create_dir};
-use crate::services::Service;
-use crate::tally::Tally;
+use anyhow::bail;
 
 use super::report::Report;
+use super::suite::{self, NEWEST, Run};
+use crate::fixture;
+use crate::layout::{Layout, create_dir};
+use crate::parallel;
+use crate::servers::{SERVERS, Server};
+use crate::tally::Tally;
 
-/// The scenarios of a revision that need no fixtures.
-struct Part {
-    revision: &'static str,
-    scenarios: &'static [&'static str],
-}
-
-const PARTS: [Part; 2] = [
-    Part {
-        revision: "2025-11-25",
-        scenarios: &[
+/// The scenarios that need no fixtures, by revision.
+const SCENARIOS: [(&str, &[&str]); 2] = [
+    (
+        "2025-11-25",
+        &[
             "server-initialize",
             "ping",
             "tools-list",
@@ -32,16 +26,16 @@ const PARTS: [Part; 2] = [
             "server-sse-multiple-streams",
             "server-session-lifecycle",
         ],
-    },
-    Part {
-        revision: "2026-07-28",
-        scenarios: &[
+    ),
+    (
+        "2026-07-28",
+        &[
             "http-header-validation",
             "tools-list",
             "dns-rebinding-protection",
             STATELESS,
         ],
-    },
+    ),
 ];
 
 const STATELESS: &str = "server-stateless";
@@ -54,88 +48,67 @@ const UNTESTABLE: [&str; 4] = [
     "sep-2575-server-no-log-without-loglevel",
 ];
 
+/// Configures all servers so that each looks for its service at a port that nothing listens on; the
+/// one for n8n would not even try without a key.
+const NOWHERE: [(&str, &str); 4] = [
+    ("N8N_URL", "http://127.0.0.1:1"),
+    ("N8N_API_KEY", "none"),
+    ("OPENHANDS_URL", "http://127.0.0.1:1"),
+    ("DOCKER_HOST", "tcp://127.0.0.1:1"),
+];
+
 /// Runs the scenarios against the built servers side by side, with one line for each server.
 /// The suite has been installed by the runs before.
 pub(super) fn run(layout: &Layout) -> anyhow::Result<Tally> {
-    let tallies = thread::scope(|scope| {
-        let runs = Service::ALL.map(|service| scope.spawn(move || run_server(layout, service)));
-        runs.map(|run| run.join().unwrap_or_else(|_| Err(anyhow!("it broke off"))))
-    });
+    let tallies = parallel::map(&SERVERS, |server| run_server(layout, server));
     if layout.stop.requested() {
         bail!("stopped");
     }
     let mut sum = Tally::default();
-    for (service, tally) in Service::ALL.into_iter().zip(tallies) {
-        match tally {
-            Ok(tally) => sum += tally,
-            Err(error) => {
-                line(format_args!("FAILED   {}: {error:#}", service.server()));
-                sum.failed += 1;
-            }
-        }
+    for (server, tally) in SERVERS.iter().zip(tallies) {
+        sum += Tally::from_result(server.program, tally);
     }
     Ok(sum)
 }
 
-fn run_server(layout: &Layout, service: Service) -> anyhow::Result<Tally> {
-    let name = service.server();
-    let log = layout.fresh_log(&format!("conformance-{name}"))?;
-    let results = super::results(layout, name)?;
-    for part in &PARTS {
-        create_dir(&results.join(part.revision))?;
+fn run_server(layout: &Layout, server: &'static Server) -> anyhow::Result<Tally> {
+    let name = server.program;
+    let run = Run::new(layout, name)?;
+    for (revision, _) in SCENARIOS {
+        create_dir(&run.results.join(revision))?;
     }
-    let server_log = format!("conformance-{name}-server");
-    let (server, port) = fixture::start_server(layout, name, &server_log, nowhere(service))?;
-    let url = format!("http://localhost:{port}/mcp");
+    let log = format!("conformance-{name}-server");
+    let server = fixture::start(layout, name, &log, &NOWHERE)?;
     // Its exit status is of no use: it cannot tell the untestable checks from others.
-    super::suite(layout, name, super::NEWEST, &command(&url, &results), &log)?;
+    let command = command(&suite::url(server.port), &run.results);
+    run.perform(layout, NEWEST, &command)?;
     drop(server);
     let mut tally = Tally::default();
     let mut failures = Vec::new();
-    for part in &PARTS {
-        let mut report = Report::read(&results.join(part.revision))?;
-        report.demand(part.scenarios);
-        if part.scenarios.contains(&STATELESS) {
+    for (revision, scenarios) in SCENARIOS {
+        let mut report = Report::read(&run.results.join(revision))?;
+        report.demand(scenarios);
+        if scenarios.contains(&STATELESS) {
             report.excuse(STATELESS, &UNTESTABLE);
         }
-        tally += report.tally(true);
-        failures.extend(
-            report
-                .failures()
-                .map(|failure| format!("{failure} ({})", part.revision)),
-        );
+        tally += report.tally().or_failed(true);
+        let named = report.failures().map(|text| format!("{text} ({revision})"));
+        failures.extend(named);
     }
-    super::announce(layout, name, tally, failures.into_iter(), &log);
+    run.announce(layout, tally, failures.into_iter());
     Ok(tally)
 }
 
-/// What makes a server look for its service at a port that nothing listens on.
-fn nowhere(service: Service) -> &'static [(&'static str, &'static str)] {
-    match service {
-        Service::N8n => &[
-            ("N8N_URL", "http://127.0.0.1:1"),
-            // Without a key it would not even try.
-            ("N8N_API_KEY", "none"),
-        ],
-        Service::OpenHands => &[("OPENHANDS_URL", "http://127.0.0.1:1")],
-        Service::Docker => &[("DOCKER_HOST", "tcp://127.0.0.1:1")],
-    }
-}
-
-/// One line for the shell with all scenarios, each whatever became of the one before.
+/// Returns one line for the shell with all scenarios, each whatever became of the one before.
 fn command(url: &str, results: &Path) -> String {
     let mut calls = String::new();
-    for Part {
-        revision,
-        scenarios,
-    } in &PARTS
-    {
+    for (revision, scenarios) in SCENARIOS {
         let results = results.join(revision);
-        for scenario in *scenarios {
+        let results = results.display();
+        for scenario in scenarios {
             let _ = write!(
                 calls,
-                "conformance server --url {url} --scenario {scenario} --spec-version {revision} -o '{}'; ",
-                results.display()
+                "conformance server --url {url} --scenario {scenario} --spec-version {revision} -o '{results}'; "
             );
         }
     }
@@ -155,8 +128,7 @@ mod tests {
             calls[1],
             "conformance server --url http://localhost:1/mcp --scenario ping --spec-version 2025-11-25 -o 'out/2025-11-25'"
         );
-        assert!(
-            calls[9].ends_with("server-stateless --spec-version 2026-07-28 -o 'out/2026-07-28'")
-        );
+        let last = "server-stateless --spec-version 2026-07-28 -o 'out/2026-07-28'";
+        assert!(calls[9].ends_with(last));
     }
 }

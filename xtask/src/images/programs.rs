@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, bail};
 use serde_json::Value;
 
-use super::SERVERS;
+use super::image::PROGRAMS;
+use crate::cargo::BUILD;
 use crate::console::Heartbeat;
 use crate::layout::{Layout, create_dir};
 use crate::process::Program;
@@ -22,9 +23,7 @@ pub(super) fn build(layout: &Layout) -> anyhow::Result<PathBuf> {
     let target = format!("{}-unknown-linux-gnu", std::env::consts::ARCH);
     let folder = layout.target.join("static");
     let flags = format!(r#"target.{target}.rustflags=["-C","{STATIC}"]"#);
-    let packages = SERVERS
-        .iter()
-        .flat_map(|server| ["--package", server].map(str::to_owned));
+    let packages = PROGRAMS.iter().flat_map(|program| ["--package", program]);
     let cargo = Program::new("cargo")?
         .args(["build", "--release", "--target", &target, "--config"])
         .args([flags])
@@ -48,7 +47,7 @@ pub(super) fn link(layout: &Layout) -> anyhow::Result<PathBuf> {
     let folder = layout.backends().join("static");
     create_dir(&folder)?;
     let log = layout.fresh_log("images-link")?;
-    for server in SERVERS {
+    for server in PROGRAMS {
         let externs = libraries
             .iter()
             .flat_map(|(name, file)| ["--extern".into(), format!("{name}={}", file.display())]);
@@ -60,7 +59,7 @@ pub(super) fn link(layout: &Layout) -> anyhow::Result<PathBuf> {
             .args([format!("crates/{server}/src/main.rs")])
             .dir(&layout.root)
             .log_to(&log)?
-            .run(&layout.stop, &mut Heartbeat::start("images", server))
+            .run(&layout.stop, Heartbeat::start("images", server))
             .with_context(|| format!("linking {server}: see {}", layout.shown(&log)))?;
     }
     Ok(folder)
@@ -69,22 +68,19 @@ pub(super) fn link(layout: &Layout) -> anyhow::Result<PathBuf> {
 /// The libraries of this workspace, by name, built where they are not yet.
 fn libraries(layout: &Layout) -> anyhow::Result<Vec<(String, PathBuf)>> {
     let log = layout.fresh_log("images-build")?;
+    let step = "building the servers";
     Program::new("cargo")?
-        .args(crate::test::BUILD)
-        .args(["--message-format", "json-render-diagnostics"])
+        .words(BUILD)
+        .words("--message-format json-render-diagnostics")
         .dir(&layout.root)
         .log_to(&log)?
-        .run(
-            &layout.stop,
-            &mut Heartbeat::start("images", "building the servers"),
-        )
+        .run(&layout.stop, Heartbeat::start("images", step))
         .with_context(|| format!("see {}", layout.shown(&log)))?;
     let said = fs::read_to_string(&log)?;
     // What cargo says to people is in between.
     let messages = said.lines().filter(|line| line.starts_with('{'));
-    Ok(messages
-        .filter_map(|line| library(&serde_json::from_str(line).ok()?))
-        .collect())
+    let found = messages.filter_map(|line| library(&serde_json::from_str(line).ok()?));
+    Ok(found.collect())
 }
 
 /// The name and the file of a library of this workspace.

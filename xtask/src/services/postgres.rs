@@ -2,147 +2,117 @@
 //! Debian's package unpacked beside the rest.
 
 use std::ffi::OsString;
-use std::fs::{self, File, Permissions};
+use std::fs::{self, Permissions};
 use std::os::unix::fs::{MetadataExt, PermissionsExt as _, chown};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use anyhow::{Context, bail};
+use anyhow::Context;
 
+use super::{Environment, Service};
 use crate::console::Heartbeat;
+use crate::install::debian::{self, Packages};
+use crate::instance::{Instance, Start};
 use crate::layout::{Layout, create_dir, on_path};
-use crate::process::{GRACE, Process, Program};
-use crate::services::{free_port, last_line, wait_ready};
+use crate::process::{Process, Program, last_line};
 
 /// PostgreSQL does not run as root; `nobody` is the same everywhere.
 const NOBODY: u32 = 65_534;
 
-/// Fetches the packages with the libraries that they name, except the C library, which has to be the
-/// machine's own.
-const UNPACK: &str = r#"
-    set -e
-    wanted() { apt-cache depends "$1" | sed -n "s/.*Depends: \($2\)\$/\1/p"; }
-    server=$(wanted postgresql 'postgresql-[0-9]*' | head -n 1)
-    test -n "$server"
-    libraries=$(for package in "$server" libpq5; do wanted "$package" 'lib[a-z0-9.+-]*'; done)
-    apt-get download "$server" libpq5 $(echo "$libraries" | grep -v '^libc6$' | sort -u)
-    for archive in *.deb; do dpkg -x "$archive" "$0"; done
-    rm -- *.deb
-"#;
+/// How long it may take to accept connections.
+const START_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// A running one. Stopped, and its data removed, when it is dropped.
+const PACKAGES: Packages = Packages {
+    who: "postgres",
+    folder: "postgres",
+    suite: None,
+    names: &["postgresql"],
+};
+
+/// The newest PostgreSQL there is.
 #[derive(Debug)]
-pub(crate) struct Postgres {
-    process: Option<Process>,
-    data: PathBuf,
-    /// Its address, for clients.
-    pub(crate) url: String,
-    /// Who vouches for it, where a client wants TLS.
-    pub(crate) authority: PathBuf,
-    _lock: File,
-}
+pub(crate) struct Postgres;
 
-impl Postgres {
-    /// Fetches it where it is missing, and starts it.
-    pub(crate) fn start(layout: &Layout) -> anyhow::Result<Self> {
-        let programs = programs(layout)?;
-        let dir = layout.backends().join("test/postgres");
-        create_dir(&dir)?;
-        let lock = File::create(dir.with_extension("lock"))?;
-        if lock.try_lock().is_err() {
-            bail!("another cargo xtask is using the local PostgreSQL; end that one first");
+impl Service for Postgres {
+    fn name(&self) -> &'static str {
+        "postgres"
+    }
+
+    fn obstacle(&self, layout: &Layout) -> Option<String> {
+        let missing = programs(layout).is_none() && on_path("apt-get").is_none();
+        missing.then(|| "PostgreSQL is not installed".to_owned())
+    }
+
+    fn install(&self, layout: &Layout) -> anyhow::Result<()> {
+        if programs(layout).is_none() {
+            PACKAGES.install(layout)?;
+            programs(layout).context("Debian's package of PostgreSQL holds no server")?;
         }
-        let data = dir.join("data");
-        if data.exists() {
-            fs::remove_dir_all(&data)?;
-        }
+        Ok(())
+    }
+
+    fn start(&self, layout: &Layout, instance: &Instance) -> anyhow::Result<Process> {
+        let programs = programs(layout).context("PostgreSQL is not installed")?;
+        let data = instance.file("data");
         create_dir(&data)?;
-        let root = fs::metadata(&data)?.uid() == 0;
-        if root {
+        let is_root = fs::metadata(&data)?.uid() == 0;
+        if is_root {
             chown(&data, Some(NOBODY), Some(NOBODY))?;
         }
         let log = layout.fresh_log("postgres")?;
-        let program = |name: &str, pid_file: Option<&Path>| -> anyhow::Result<Program> {
+        let program = |name: &str| -> anyhow::Result<Program> {
             let program = programs.join(name);
-            let library = programs.join("../../../x86_64-linux-gnu");
-            let program = if root {
-                let nobody = NOBODY.to_string();
-                let user = [
-                    "--reuid",
-                    &nobody,
-                    "--regid",
-                    &nobody,
-                    "--clear-groups",
-                    "--",
-                ];
-                Program::guarded("setpriv", GRACE, pid_file)?
-                    .args(user)
-                    .args([program])
+            let program = if is_root {
+                let as_nobody = format!("--reuid {NOBODY} --regid {NOBODY} --clear-groups --");
+                Program::new("setpriv")?.words(&as_nobody).args([program])
             } else {
-                Program::guarded(program, GRACE, pid_file)?
+                Program::new(program)?
             };
-            let unpacked = programs.starts_with(layout.backends());
-            let library = unpacked.then_some(("LD_LIBRARY_PATH", library));
-            program.envs(library).dir(&data).log_to(&log)
+            let libraries = match programs.starts_with(layout.backends()) {
+                true => debian::environment(&[PACKAGES.root(layout)])?,
+                false => Vec::new(),
+            };
+            let data = ["-D".into(), OsString::from(&data)];
+            Ok(program.envs(libraries).dir(&instance.dir).args(data))
         };
-        let mut beat = Heartbeat::start("postgres", "starting PostgreSQL");
-        program("initdb", None)?
-            .args([
-                "--username=mcp",
-                "--auth=trust",
-                "--encoding=UTF8",
-                "--locale=C",
-                "--no-sync",
-            ])
-            .args(["-D".into(), OsString::from(&data)])
-            .run(&layout.stop, &mut beat)
+        program("initdb")?
+            .words("--username=mcp --auth=trust --encoding=UTF8 --locale=C --no-sync")
+            .log_to(&log)?
+            .run(&layout.stop, Heartbeat::start("postgres", "initdb"))
             .with_context(|| format!("initdb: {}", last_line(&log)))?;
-        let tls = layout.root.join("crates/mcp-client/tests/it/tls");
-        show_certificate(&tls, &data, root)?;
-        let port = free_port(0)?;
-        let mut process = program("postgres", Some(&dir.with_extension("pid")))?
-            .args(["-D".into(), OsString::from(&data)])
-            .args(["-p", &port.to_string()])
-            .args([
-                "-c",
-                "listen_addresses=127.0.0.1",
-                "-c",
-                "unix_socket_directories=",
-                "-c",
-                "ssl=on",
-            ])
-            .spawn()?;
-        let ready = || {
+        install_certificate(&tls(layout), &data, is_root)?;
+        let options = "-c listen_addresses=127.0.0.1 -c unix_socket_directories= -c ssl=on -p";
+        let server = program("postgres")?.words(options);
+        let start = Start {
+            who: "postgres",
+            step: "starting PostgreSQL".to_owned(),
+            log: &log,
+            timeout: START_TIMEOUT,
+        };
+        let server = server.args([instance.port.to_string()]);
+        instance.start(layout, start, server, || {
             let said = fs::read_to_string(&log).unwrap_or_default();
             said.contains("ready to accept connections")
-        };
-        wait_ready(
-            &mut process,
-            &layout.stop,
-            &log,
-            Duration::from_secs(60),
-            ready,
-        )?;
-        Ok(Self {
-            process: Some(process),
-            data,
-            url: format!("postgres://mcp@127.0.0.1:{port}/postgres?sslmode=disable"),
-            authority: tls.join("ca.pem"),
-            _lock: lock,
         })
     }
-}
 
-impl Drop for Postgres {
-    fn drop(&mut self) {
-        drop(self.process.take());
-        // What is left is removed by the next run.
-        let _ = fs::remove_dir_all(&self.data);
+    /// Where it is, and who vouches for it, where a client wants TLS.
+    fn test_environment(&self, layout: &Layout, instance: &Instance) -> Environment {
+        let port = instance.port;
+        let url = format!("postgres://mcp@127.0.0.1:{port}/postgres?sslmode=disable");
+        vec![
+            ("MCP_TEST_POSTGRES_URL", url.into()),
+            ("SSL_CERT_FILE", tls(layout).join("ca.pem").into()),
+        ]
     }
 }
 
-/// What the server shows to clients that want TLS, where it looks for that.
-fn show_certificate(tls: &Path, data: &Path, root: bool) -> anyhow::Result<()> {
+fn tls(layout: &Layout) -> PathBuf {
+    layout.root.join("crates/mcp-client/tests/it/tls")
+}
+
+/// Puts what the server shows to clients that want TLS where it looks for that.
+fn install_certificate(tls: &Path, data: &Path, is_root: bool) -> anyhow::Result<()> {
     for (from, to) in [
         ("server.pem", "server.crt"),
         ("server.key.pem", "server.key"),
@@ -150,49 +120,19 @@ fn show_certificate(tls: &Path, data: &Path, root: bool) -> anyhow::Result<()> {
         let to = data.join(to);
         fs::copy(tls.join(from), &to)?;
         fs::set_permissions(&to, Permissions::from_mode(0o600))?;
-        if root {
+        if is_root {
             chown(&to, Some(NOBODY), Some(NOBODY))?;
         }
     }
     Ok(())
 }
 
-/// The folder of `initdb` and `postgres`.
-fn programs(layout: &Layout) -> anyhow::Result<PathBuf> {
-    let unpacked = layout.backends().join("postgres");
-    if let Some(found) = installed(Path::new("/")) {
-        return Ok(found);
-    }
-    if !cfg!(all(target_os = "linux", target_arch = "x86_64")) || on_path("apt-get").is_none() {
-        bail!("PostgreSQL is not installed");
-    }
-    layout.install_once("postgres", &unpacked, || {
-        let log = layout.fresh_log("postgres-install")?;
-        let step = "fetching PostgreSQL from Debian's packages: about 60 MB";
-        Program::new("sh")?
-            .args([
-                OsString::from("-c"),
-                UNPACK.into(),
-                OsString::from(&unpacked),
-            ])
-            .dir(&unpacked)
-            .log_to(&log)?
-            .run(&layout.stop, &mut Heartbeat::start("postgres", step))
-            .with_context(|| {
-                format!(
-                    "PostgreSQL is not installed and cannot be fetched: {}",
-                    last_line(&log)
-                )
-            })
-    })?;
-    installed(&unpacked).context("Debian's package of PostgreSQL holds no server")
-}
-
-/// The newest one under this root.
-fn installed(root: &Path) -> Option<PathBuf> {
-    let versions = fs::read_dir(root.join("usr/lib/postgresql")).ok()?;
-    let programs = versions.flatten().map(|version| version.path().join("bin"));
-    programs
-        .filter(|folder| folder.join("initdb").exists())
-        .max()
+/// Finds the folder of `initdb` and `postgres`: of this machine, or unpacked.
+fn programs(layout: &Layout) -> Option<PathBuf> {
+    let newest = |root: &Path| {
+        let versions = fs::read_dir(root.join("usr/lib/postgresql")).ok()?;
+        let programs = versions.flatten().map(|version| version.path().join("bin"));
+        programs.filter(|dir| dir.join("initdb").exists()).max()
+    };
+    newest(Path::new("/")).or_else(|| newest(&PACKAGES.root(layout)))
 }

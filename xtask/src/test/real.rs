@@ -1,121 +1,140 @@
 //! The real services of one test run: fresh, on ports of their own, gone afterwards.
 
-use std::ffi::OsString;
 use std::fmt::Write;
+use std::path::PathBuf;
 use std::thread;
 
-use super::engines::Engines;
+use anyhow::{anyhow, bail};
+
 use crate::console::line;
+use crate::instance::{Instance, Purpose};
 use crate::layout::Layout;
+use crate::parallel;
 use crate::process::Process;
 use crate::secrets;
-use crate::services::{Place, Purpose, Service, docker, n8n, openhands};
+use crate::services::docker::podman::Podman;
+use crate::services::docker::{Engine, NewerEngine, install_compose};
+use crate::services::openhands::OpenHands;
+use crate::services::postgres::Postgres;
+use crate::services::{Environment, Service, n8n};
+
+/// What the tests do without a service.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Role {
+    /// Those of its server are left out.
+    Main,
+    /// A few tests have nothing to do.
+    Beside,
+    /// A stage of its own is left out.
+    Stage,
+}
+
+/// All services, and what each is for.
+static SERVICES: [(&dyn Service, Role); 7] = [
+    (&n8n::CURRENT, Role::Main),
+    (&OpenHands, Role::Main),
+    (&Engine, Role::Main),
+    (&n8n::OLDER, Role::Stage),
+    (&NewerEngine, Role::Beside),
+    (&Podman, Role::Beside),
+    (&Postgres, Role::Stage),
+];
 
 /// What there is to test against.
 #[derive(Debug, Default)]
 pub(crate) struct Real {
     running: Vec<Running>,
-    /// What could not be had, and why.
-    pub(crate) missing: Vec<(Service, String)>,
-    /// A second n8n, of an older version; or why there is none.
-    older: Option<Result<Running, String>>,
-    engines: Engines,
+    /// The services that could not be had, and why.
+    pub(crate) missing: Vec<(&'static str, String)>,
+    compose: Option<PathBuf>,
 }
 
 /// A service that runs.
 #[derive(Debug)]
-pub(super) struct Running {
-    pub(super) service: Service,
-    pub(super) process: Process,
-    pub(super) place: Place,
+struct Running {
+    name: &'static str,
+    role: Role,
+    environment: Environment,
+    process: Process,
+    instance: Instance,
 }
 
 impl Real {
-    /// Fetches and starts all three side by side, and n8n in two versions.
-    pub(crate) fn start(layout: &Layout) -> anyhow::Result<Self> {
+    /// Fetches and starts all of them side by side.
+    pub(crate) fn start(layout: &Layout) -> Self {
         let mut real = Self::default();
-        let started = thread::scope(|scope| {
-            let older = scope.spawn(move || start_older(layout));
-            let engines = scope.spawn(move || Engines::start(layout));
-            let threads =
-                Service::ALL.map(|service| (service, scope.spawn(move || start(layout, service))));
-            let started = threads.map(|(service, thread)| {
-                (
-                    service,
-                    thread
-                        .join()
-                        .unwrap_or_else(|_| Err(anyhow::anyhow!("the start failed"))),
-                )
-            });
-            let older = older
-                .join()
-                .unwrap_or_else(|_| Err(anyhow::anyhow!("the start failed")));
-            real.older = Some(older.map_err(|error| format!("{error:#}")));
-            real.engines = engines.join().unwrap_or_default();
-            started
+        let (started, compose) = thread::scope(|scope| {
+            let compose = scope.spawn(|| install_compose(layout));
+            let start =
+                |(service, role): &(&dyn Service, Role)| Running::start(layout, *service, *role);
+            (parallel::map(&SERVICES, start), compose.join())
         });
-        for (service, result) in started {
+        for (&(service, role), result) in SERVICES.iter().zip(started) {
             match result {
                 Ok(running) => real.running.push(running),
-                Err(error) => real.missing.push((service, format!("{error:#}"))),
+                Err(why) if role == Role::Beside => not_tested(service.name(), &why),
+                Err(why) => real.missing.push((service.name(), format!("{why:#}"))),
             }
         }
-        Ok(real)
+        match compose.unwrap_or_else(|_| Err(anyhow!("it broke off"))) {
+            Ok(folder) => real.compose = Some(folder),
+            Err(why) => not_tested("compose", &why),
+        }
+        real
     }
 
-    /// The services that are not there, for whatever reason.
-    pub(crate) fn absent(&self) -> impl Iterator<Item = Service> {
-        Service::ALL.into_iter().filter(|service| {
-            self.running
-                .iter()
-                .all(|running| running.service != *service)
-        })
+    /// Returns the modules of tests that have no service, for whatever reason.
+    pub(crate) fn absent(&self) -> impl Iterator<Item = String> {
+        let main = SERVICES.iter().filter(|(_, role)| *role == Role::Main);
+        let absent = main.filter(|(service, _)| self.find(service.name()).is_none());
+        // The tests that need a service lie in a module `real` under the one of its name.
+        absent.map(|(service, _)| format!("{}::real", service.name()))
     }
 
-    /// What the tests have to know to find them.
-    pub(crate) fn environment(&self) -> Vec<(&'static str, OsString)> {
-        let mut environment: Vec<_> = self.running.iter().flat_map(Running::environment).collect();
-        environment.extend(self.engines.environment());
+    /// Returns what the tests have to know to find the services.
+    pub(crate) fn environment(&self) -> Environment {
+        let shared = self
+            .running
+            .iter()
+            .filter(|running| running.role != Role::Stage);
+        let mut environment: Environment = shared
+            .flat_map(|running| running.environment.clone())
+            .collect();
+        let compose = self.compose.iter();
+        environment.extend(compose.map(|folder| ("MCP_TEST_COMPOSE_DIR", folder.into())));
         environment
     }
 
-    /// The same with the older n8n in the place of the other; or why there is none. `None` where
-    /// nothing was to be started.
-    pub(crate) fn older_environment(&self) -> Option<Result<Vec<(&'static str, OsString)>, &str>> {
-        let older = self.older.as_ref()?;
-        Some(
-            older
-                .as_ref()
-                .map(Running::environment)
-                .map_err(|why| why.as_str()),
-        )
+    /// Returns what a stage of its own has to know to find its service, where that is there.
+    pub(crate) fn environment_of(&self, service: &dyn Service) -> Option<Environment> {
+        let running = self.find(service.name())?;
+        Some(running.environment.clone())
+    }
+
+    fn find(&self, name: &str) -> Option<&Running> {
+        self.running.iter().find(|running| running.name == name)
     }
 
     /// Keeps them up until Ctrl-C and writes down how to reach them, with these variables beside.
-    pub(crate) fn keep(
-        &self,
-        layout: &Layout,
-        more: &[(&'static str, OsString)],
-    ) -> anyhow::Result<()> {
-        let mut script = format!(
-            "export MCP_TEST_BIN_DIR='{}'\n",
-            layout.binaries(false).display()
-        );
-        for (name, value) in self.environment().iter().chain(more) {
+    pub(crate) fn keep(&self, layout: &Layout, more: &Environment) -> anyhow::Result<()> {
+        let file = layout.backends().join("test/env");
+        let binaries = ("MCP_TEST_BIN_DIR", layout.binaries(false).into());
+        let environment = self.environment();
+        let mut script = String::new();
+        for (name, value) in [binaries].iter().chain(&environment).chain(more) {
             writeln!(script, "export {name}='{}'", value.display())?;
         }
-        let file = layout.backends().join("test/env");
         secrets::write(&file, &script)?;
-        if let Some(Ok(older)) = self.older_environment() {
+        if let Some(older) = self.environment_of(&n8n::OLDER) {
             for (name, value) in older {
                 writeln!(script, "export {name}='{}'", value.display())?;
             }
             secrets::write(&layout.backends().join("test/env-n8n-1"), &script)?;
         }
+        let file = layout.shown(&file);
         line("\nthe services stay up until Ctrl-C; in another terminal:");
         line(format_args!(
-            "  source {} && cargo test --package tests",
-            layout.shown(&file)
+            "  source {file} && cargo test --package tests"
         ));
         layout.stop.wait();
         Ok(())
@@ -124,74 +143,43 @@ impl Real {
 
 impl Drop for Real {
     fn drop(&mut self) {
-        let older = self.older.iter_mut().flatten();
-        let mut engines: Vec<_> = self.engines.take().collect();
-        self.running
-            .iter_mut()
-            .chain(older)
-            .chain(&mut engines)
-            .for_each(|running| running.process.ask_to_end());
-        let older = self.older.take().and_then(Result::ok);
+        for running in &mut self.running {
+            running.process.ask_to_end();
+        }
         for Running {
-            service,
+            name,
             process,
-            place,
-        } in self.running.drain(..).chain(older).chain(engines)
+            instance,
+            ..
+        } in self.running.drain(..)
         {
             drop(process);
-            if let Err(error) = place.clear() {
-                line(format_args!("{}: {error:#}", service.name()));
+            if let Err(error) = instance.clear() {
+                line(format_args!("{name}: {error:#}"));
             }
         }
     }
 }
 
 impl Running {
-    fn environment(&self) -> Vec<(&'static str, OsString)> {
-        let Self { service, place, .. } = self;
-        let secret = |name| OsString::from(secrets::read(&place.file(name)).unwrap_or_default());
-        match service {
-            Service::N8n => vec![
-                ("MCP_TEST_N8N_URL", place.url().into()),
-                ("MCP_TEST_N8N_API_KEY", secret(n8n::API_KEY)),
-                ("MCP_TEST_N8N_MCP_TOKEN", secret(n8n::MCP_TOKEN)),
-            ],
-            Service::OpenHands => vec![
-                ("MCP_TEST_OPENHANDS_URL", place.url().into()),
-                ("MCP_TEST_OPENHANDS_API_KEY", secret(openhands::API_KEY)),
-            ],
-            Service::Docker => vec![("MCP_TEST_DOCKER_HOST", docker::host(place).into())],
+    fn start(layout: &Layout, service: &dyn Service, role: Role) -> anyhow::Result<Self> {
+        if let Some(obstacle) = service.obstacle(layout) {
+            bail!(obstacle);
         }
+        service.install(layout)?;
+        let instance = Instance::take(layout, service.name(), Purpose::Test, 0)?;
+        instance.clear()?;
+        let process = service.start(layout, &instance)?;
+        Ok(Self {
+            name: service.name(),
+            role,
+            environment: service.test_environment(layout, &instance),
+            process,
+            instance,
+        })
     }
 }
 
-fn start(layout: &Layout, service: Service) -> anyhow::Result<Running> {
-    if let Some(obstacle) = service.obstacle(layout) {
-        anyhow::bail!(obstacle);
-    }
-    service.install(layout)?;
-    let place = Place::take(layout, service, Purpose::Test)?;
-    place.clear()?;
-    let process = service.start(layout, &place)?;
-    Ok(Running {
-        service,
-        process,
-        place,
-    })
-}
-
-fn start_older(layout: &Layout) -> anyhow::Result<Running> {
-    let release = n8n::Release::Older;
-    if let Some(obstacle) = n8n::install::obstacle(layout, release) {
-        anyhow::bail!(obstacle);
-    }
-    n8n::install::install(layout, release)?;
-    let place = Place::take_older_n8n(layout)?;
-    place.clear()?;
-    let process = n8n::start(layout, &place, release)?;
-    Ok(Running {
-        service: Service::N8n,
-        process,
-        place,
-    })
+fn not_tested(who: &str, why: &anyhow::Error) {
+    line(format_args!("{who}: not tested, {why:#}"));
 }

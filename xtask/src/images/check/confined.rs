@@ -1,25 +1,27 @@
 //! How far a container is shut in: as the engine was told, and as the kernel does it.
 
-use std::fs;
-
 use anyhow::{Context, ensure};
 use serde_json::{Value, json};
 
-use super::container;
+use crate::images::image;
+use crate::services::docker::IMAGE;
 use crate::services::docker::cli::Cli;
 
-/// No more than a program: no user but nobody, no rights, nothing to write to, and of this machine
-/// only what it is there for.
+/// Returns the name that compose gives to the container of a service.
+pub(super) fn container(server: &str) -> String {
+    format!("{}-{server}-1", super::PROJECT)
+}
+
+/// Errors when it is more than a program: no user but nobody, no rights, nothing to write to, and of
+/// this machine only what it is there for.
 pub(super) fn check(cli: &Cli, server: &str) -> anyhow::Result<()> {
-    let inspected = cli.expect(&["inspect", &container(server)])?;
-    let inspected: Value = serde_json::from_str(&inspected)?;
+    let image = image::name(server);
+    let inspect =
+        |what: &[&str]| -> anyhow::Result<Value> { Ok(serde_json::from_str(&cli.expect(what)?)?) };
+    let inspected = inspect(&["inspect", &container(server)])?;
     let (container, host) = (&inspected[0], &inspected[0]["HostConfig"]);
     for (what, found, expected) in [
-        (
-            "image",
-            &container["Config"]["Image"],
-            json!(format!("mcp-servers/{server}:local")),
-        ),
+        ("image", &container["Config"]["Image"], json!(image)),
         ("user", &container["Config"]["User"], json!("65532:65532")),
         ("read-only", &host["ReadonlyRootfs"], json!(true)),
         ("privileged", &host["Privileged"], json!(false)),
@@ -45,27 +47,34 @@ pub(super) fn check(cli: &Cli, server: &str) -> anyhow::Result<()> {
     let mounts: Vec<_> = mounts.iter().map(|mount| &mount["Destination"]).collect();
     ensure!(mounts == expected, "mounts: {mounts:?}, not {expected:?}");
     let published = host["PortBindings"].as_object().context("ports")?;
-    let mut addresses = published
-        .values()
-        .flat_map(|port| port.as_array())
-        .flatten();
-    let on_loopback = addresses.all(|address| address["HostIp"] == "127.0.0.1");
+    let ports = published.values().filter_map(Value::as_array);
+    let on_loopback = ports
+        .flatten()
+        .all(|address| address["HostIp"] == "127.0.0.1");
     ensure!(on_loopback && published.len() == 1, "ports: {published:?}");
-    let layers = cli.expect(&["image", "inspect", &format!("mcp-servers/{server}:local")])?;
-    let layers: Value = serde_json::from_str(&layers)?;
+    let layers = inspect(&["image", "inspect", &image])?;
     let layers = layers[0]["RootFS"]["Layers"].as_array().map(Vec::len);
     ensure!(layers == Some(1), "the image has a base: {layers:?} layers");
-    is_powerless(&container["State"]["Pid"])
+    is_powerless(cli, server)
 }
 
-/// What the kernel itself says of a process.
-fn is_powerless(pid: &Value) -> anyhow::Result<()> {
-    let status = fs::read_to_string(format!("/proc/{pid}/status")).context("it has ended")?;
+/// Looks at what the kernel itself says of the process, from a container that sees the same processes.
+fn is_powerless(cli: &Cli, server: &str) -> anyhow::Result<()> {
+    let processes = format!("container:{}", container(server));
+    let status = [
+        "run",
+        "--rm",
+        "--pid",
+        &processes,
+        IMAGE,
+        "cat",
+        "/proc/1/status",
+    ];
+    let status = cli.expect(&status).context("it has ended")?;
     let field = |name: &str| {
-        let line = status
-            .lines()
-            .find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
-        line.map(|value| value.split_whitespace().collect::<Vec<_>>().join(" "))
+        let mut lines = status.lines();
+        let value = lines.find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+        value.map(|value| value.split_whitespace().collect::<Vec<_>>().join(" "))
     };
     for (name, expected) in [
         ("Uid", "65532 65532 65532 65532"),
@@ -76,10 +85,8 @@ fn is_powerless(pid: &Value) -> anyhow::Result<()> {
         ("NoNewPrivs", "1"),
     ] {
         let found = field(name);
-        ensure!(
-            found.as_deref() == Some(expected),
-            "{name}: {found:?}, not {expected}"
-        );
+        let is_expected = found.as_deref() == Some(expected);
+        ensure!(is_expected, "{name}: {found:?}, not {expected}");
     }
     Ok(())
 }

@@ -11,45 +11,45 @@ use ureq::http::Method;
 
 use super::{API_KEY, MCP_TOKEN};
 use crate::http::Client;
+use crate::instance::Instance;
 use crate::secrets;
-use crate::services::Place;
 
 const EMAIL: &str = "owner@example.test";
 const EXAMPLE: &str = include_str!("../../../backends/n8n/hello-world.json");
 const TAG: &str = "example";
 
-/// Brings the n8n of this place to the state that servers and tests expect.
-pub(super) fn bootstrap(place: &Place) -> anyhow::Result<()> {
-    if key_works(place) {
+/// Brings this n8n to the state that servers and tests expect.
+pub(super) fn bootstrap(instance: &Instance) -> anyhow::Result<()> {
+    if key_works(instance) {
         return Ok(());
     }
-    let session = log_in(place)?;
-    secrets::write(&place.file(MCP_TOKEN), &make_mcp_token(&session)?)?;
+    let session = log_in(instance)?;
+    secrets::write(&instance.file(MCP_TOKEN), &make_mcp_token(&session)?)?;
     let key = make_api_key(&session)?;
     let example = import_example(&session)?;
-    let api = client(&place.url()).with("X-N8N-API-KEY", key.as_str());
+    let api = client(&instance.url()).with("X-N8N-API-KEY", key.as_str());
     publish_example(&api, &example)?;
     // Last, because with a working key all of this counts as done.
-    secrets::write(&place.file(API_KEY), &key)
+    secrets::write(&instance.file(API_KEY), &key)
 }
 
 fn client(url: &str) -> Client {
     Client::new(url, Duration::from_secs(30))
 }
 
-fn key_works(place: &Place) -> bool {
-    secrets::read(&place.file(API_KEY)).is_some_and(|key| {
-        client(&place.url())
+fn key_works(instance: &Instance) -> bool {
+    secrets::read(&instance.file(API_KEY)).is_some_and(|key| {
+        client(&instance.url())
             .with("X-N8N-API-KEY", key)
             .is_up("/api/v1/workflows?limit=1")
     })
 }
 
 /// Makes the owner if there is none yet; gives a client with the owner's session.
-fn log_in(place: &Place) -> anyhow::Result<Client> {
-    let url = place.url();
+fn log_in(instance: &Instance) -> anyhow::Result<Client> {
+    let url = instance.url();
     // n8n wants an upper-case letter and a digit.
-    let password = secrets::read_or_create(&place.file("owner-password"), || {
+    let password = secrets::read_or_create(&instance.file("owner-password"), || {
         Ok(format!("{}A1", secrets::random()?))
     })?;
     let owner =
@@ -60,9 +60,9 @@ fn log_in(place: &Place) -> anyhow::Result<Client> {
     let login = json!({ "emailOrLdapLoginId": EMAIL, "password": password });
     let answer = client(&url).call(Method::POST, "/rest/login", Some(&login))?;
     if answer.status != 200 {
+        let folder = instance.dir.display();
         bail!(
-            "the local n8n refuses the password kept for its owner; remove {} to start afresh",
-            place.dir.display()
+            "the local n8n refuses the password kept for its owner; remove {folder} to start afresh"
         );
     }
     let cookie = answer
@@ -82,21 +82,16 @@ fn make_api_key(session: &Client) -> anyhow::Result<String> {
 }
 
 fn make_mcp_token(session: &Client) -> anyhow::Result<String> {
-    session.send(
-        Method::PATCH,
-        "/rest/mcp/settings",
-        &json!({ "mcpAccessEnabled": true }),
-    )?;
+    let enabled = json!({ "mcpAccessEnabled": true });
+    session.send(Method::PATCH, "/rest/mcp/settings", &enabled)?;
     let made = session.send(Method::POST, "/rest/mcp/api-key/rotate", &json!({}))?;
     text(&made, "/data/apiKey")
 }
 
 fn text(answer: &Value, pointer: &str) -> anyhow::Result<String> {
-    answer
-        .pointer(pointer)
-        .and_then(Value::as_str)
-        .map(str::to_owned)
-        .with_context(|| format!("n8n's answer has no {pointer}"))
+    let text = answer.pointer(pointer).and_then(Value::as_str);
+    let text = text.with_context(|| format!("n8n's answer has no {pointer}"));
+    text.map(str::to_owned)
 }
 
 /// Creates the example and gives its id: that of its file, where n8n lets it be chosen. The public

@@ -9,19 +9,20 @@ mod plan;
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::process::ExitCode;
 use std::thread;
 
 use crate::console;
 use crate::stop::Stop;
 
 /// Serves until somebody asks this program to stop.
-pub(crate) fn run(port: u16, stop: &Stop) -> anyhow::Result<()> {
+pub(crate) fn run(port: u16, stop: &Stop) -> anyhow::Result<ExitCode> {
     let address = serve_in_background(port)?;
     console::line(format_args!(
         "scripted model: http://{address}/v1 (any model name, any key)"
     ));
     stop.wait();
-    Ok(())
+    Ok(ExitCode::SUCCESS)
 }
 
 /// Serves on loopback as long as this process lives; port 0 takes a free one.

@@ -1,0 +1,53 @@
+//! Calls of cargo, and the chores that are no more than that.
+
+use std::process::ExitCode;
+
+use crate::layout::Layout;
+use crate::process::Program;
+
+/// Looks at the format.
+pub(crate) const FMT: &str = "fmt --all -- --check --color never";
+
+/// Looks at the lints.
+pub(crate) const CLIPPY: &str = "clippy --workspace --all-targets -- -D warnings";
+
+/// Builds every program of the workspace.
+pub(crate) const BUILD: &str = "build --workspace --bins";
+
+/// Looks at the documentation.
+const DOC: &str = "doc --workspace --no-deps --document-private-items";
+
+/// Runs the tests that compare generated files, which are named `…_are_fresh`.
+const UPDATE: &str = "test --package tests -- are_fresh";
+
+/// Checks format, lints and documentation.
+pub(crate) fn check(layout: &Layout) -> anyhow::Result<ExitCode> {
+    for line in [FMT, CLIPPY, DOC] {
+        if !run(layout, line, &[("RUSTDOCFLAGS", "-D warnings")])? {
+            return Ok(ExitCode::FAILURE);
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Writes snapshots and the generated parts of the README, by the tests that compare them.
+pub(crate) fn codegen(layout: &Layout) -> anyhow::Result<ExitCode> {
+    let done = run(layout, BUILD, &[])? && run(layout, UPDATE, &[("UPDATE", "1")])?;
+    Ok(exit_code(done))
+}
+
+/// Runs cargo with these arguments, its output straight to the terminal; true when it succeeded.
+pub(crate) fn run(layout: &Layout, words: &str, env: &[(&str, &str)]) -> anyhow::Result<bool> {
+    let cargo = Program::new("cargo")?.words(words);
+    let cargo = cargo.envs(env.iter().copied()).dir(&layout.root).spawn()?;
+    Ok(cargo.wait(&layout.stop, || {})?.success())
+}
+
+/// The exit code of a chore.
+pub(crate) fn exit_code(is_good: bool) -> ExitCode {
+    if is_good {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    }
+}

@@ -1,0 +1,165 @@
+//! What is installed together: the clients and servers of one SDK.
+
+use std::ffi::OsString;
+use std::fs;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+use anyhow::bail;
+use serde_json::json;
+
+use crate::install::{Package, Unavailable, python};
+use crate::layout::{Layout, on_path};
+use crate::process::Program;
+use crate::services::Environment;
+
+/// A folder of `tests/clients`.
+pub(super) struct Sdk {
+    /// The name of the folder.
+    pub(super) name: &'static str,
+    /// Its clients: what their lines begin with, and their files.
+    pub(super) clients: &'static [(&'static str, &'static str)],
+    /// The servers among it that the gateway is put in front of, over stdio: the variable in which
+    /// the tests find the command, and their files.
+    servers: &'static [(&'static str, &'static str)],
+    tool: Tool,
+}
+
+/// What installs an SDK and runs its programs.
+enum Tool {
+    Node,
+    Python,
+    Cargo,
+}
+
+/// All of them.
+pub(super) static SDKS: [Sdk; 4] = [
+    Sdk {
+        name: "inspector",
+        clients: &[("inspector", "matrix.mjs")],
+        servers: &[],
+        tool: Tool::Node,
+    },
+    Sdk {
+        name: "typescript",
+        clients: &[("typescript-1", "v1.mjs"), ("typescript-2", "v2.mjs")],
+        servers: &[
+            (
+                "MCP_TEST_EVERYTHING",
+                "node_modules/@modelcontextprotocol/server-everything/dist/index.js",
+            ),
+            (
+                "MCP_TEST_FILESYSTEM",
+                "node_modules/@modelcontextprotocol/server-filesystem/dist/index.js",
+            ),
+        ],
+        tool: Tool::Node,
+    },
+    Sdk {
+        name: "python",
+        clients: &[("python-mcp", "sdk.py"), ("fastmcp", "fast.py")],
+        servers: &[("MCP_TEST_PYTHON", "server.py")],
+        tool: Tool::Python,
+    },
+    Sdk {
+        name: "rmcp",
+        clients: &[("rmcp", "debug/rmcp-client")],
+        servers: &[("MCP_TEST_RMCP", "debug/rmcp-server")],
+        tool: Tool::Cargo,
+    },
+];
+
+impl Sdk {
+    fn package<'a>(&self, layout: &'a Layout) -> Package<'a> {
+        Package::new(layout, "clients", &format!("clients/{}", self.name))
+    }
+
+    /// Installs what is not here yet, and anew when its lock has changed; puts the scripts beside what
+    /// they import.
+    ///
+    /// # Errors
+    /// [`Unavailable`] among them, when it cannot be had on this machine.
+    pub(super) fn install(&self, layout: &Layout) -> anyhow::Result<()> {
+        let package = self.package(layout);
+        let source = layout.root.join("tests/clients").join(self.name);
+        match self.tool {
+            Tool::Node => {
+                needs_node()?;
+                let lock = fs::read_to_string(source.join("package-lock.json"))?;
+                package.install(&lock, |dir| {
+                    for file in ["package.json", "package-lock.json"] {
+                        fs::copy(source.join(file), dir.join(file))?;
+                    }
+                    let step = format!("installing {}", self.name);
+                    package.run(&step, "npm".as_ref(), "ci --ignore-scripts")
+                })?;
+            }
+            Tool::Python => {
+                let requirements = fs::read_to_string(source.join("requirements.txt"))?;
+                python::install(&package, &requirements)?;
+            }
+            Tool::Cargo => {
+                // Cargo itself knows what is not built yet.
+                let build = Program::new("cargo")?
+                    .words("build --locked --manifest-path")
+                    .args([source.join("Cargo.toml")])
+                    .args(["--target-dir".as_ref(), package.dir.as_os_str()]);
+                return package.step(&format!("building {}", self.name), build);
+            }
+        }
+        for entry in fs::read_dir(source)? {
+            let entry = entry?;
+            if entry.file_type()?.is_file() {
+                fs::copy(entry.path(), package.dir.join(entry.file_name()))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns what runs a file of it: a program, and the script that it is given.
+    pub(super) fn command(&self, layout: &Layout, file: &str) -> (OsString, Option<OsString>) {
+        let dir = self.package(layout).dir;
+        let file = dir.join(file).into_os_string();
+        match self.tool {
+            Tool::Node => ("node".into(), Some(file)),
+            Tool::Python => (dir.join("bin/python").into(), Some(file)),
+            Tool::Cargo => (file, None),
+        }
+    }
+
+    /// Returns the variables that name the commands of its servers, each a list in JSON.
+    pub(super) fn servers(&self, layout: &Layout) -> Environment {
+        let command = |(variable, file): &(&'static str, &str)| {
+            let (program, script) = self.command(layout, file);
+            // The tests hand no search path on.
+            let program = on_path(&program.to_string_lossy()).map_or(program, PathBuf::into);
+            let words = [Some(program), script].into_iter().flatten();
+            let words: Vec<_> = words
+                .map(|word| word.to_string_lossy().into_owned())
+                .collect();
+            (*variable, json!(words).to_string().into())
+        };
+        self.servers.iter().map(command).collect()
+    }
+}
+
+/// Errors where the clients in JavaScript cannot run.
+fn needs_node() -> anyhow::Result<()> {
+    const OLDEST: u32 = 20;
+    if on_path("npm").is_none() {
+        bail!(Unavailable("npm is not installed".to_owned()));
+    }
+    let asked = Command::new("node")
+        .arg("--version")
+        .stdin(Stdio::null())
+        .output();
+    let version = asked.map(|asked| asked.stdout).unwrap_or_default();
+    let version = String::from_utf8_lossy(&version);
+    let major = version.trim_start_matches('v').split('.').next();
+    let major: Option<u32> = major.and_then(|major| major.parse().ok());
+    if major.is_none_or(|major| major < OLDEST) {
+        let why = format!("Node.js {OLDEST} or newer is not installed");
+        bail!(Unavailable(why));
+    }
+    Ok(())
+}

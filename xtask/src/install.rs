@@ -1,0 +1,162 @@
+//! What is fetched once, into a folder of its own, and used again.
+
+pub(crate) mod debian;
+pub(crate) mod python;
+
+use std::error::Error;
+use std::fmt;
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{anyhow, bail};
+
+use crate::console::{self, Heartbeat};
+use crate::layout::{Layout, create_dir};
+use crate::process::{Program, last_line};
+
+/// How long one process waits for another that installs the same.
+const INSTALL_TIMEOUT: Duration = Duration::from_secs(1800);
+
+/// Settings for npm and pip: no chatter, and without a network they give up in seconds, not in minutes.
+pub(crate) const REGISTRY_SETTINGS: [(&str, &str); 7] = [
+    ("npm_config_audit", "false"),
+    ("npm_config_fund", "false"),
+    ("npm_config_update_notifier", "false"),
+    ("npm_config_fetch_retry_mintimeout", "1000"),
+    ("npm_config_fetch_retry_maxtimeout", "5000"),
+    ("PIP_DISABLE_PIP_VERSION_CHECK", "1"),
+    ("PIP_NO_INPUT", "1"),
+];
+
+/// What npm, pip, apt and cargo say when there is no network.
+const NO_NETWORK: [&str; 12] = [
+    "ENOTFOUND",
+    "EAI_AGAIN",
+    "ECONNREFUSED",
+    "ETIMEDOUT",
+    "ENETUNREACH",
+    "Temporary failure in name resolution",
+    "Temporary failure resolving",
+    "Name or service not known",
+    "NewConnectionError",
+    "ConnectTimeout",
+    "Could not resolve",
+    "Could not connect",
+];
+
+/// How the line begins that names the cause, in the output of those that say more after it.
+const CAUSES: [&str; 4] = ["npm error ", "ERROR: ", "E: ", "error: "];
+
+/// An error for what this machine cannot have; what needs it is skipped.
+#[derive(Debug)]
+pub(crate) struct Unavailable(pub(crate) String);
+
+impl fmt::Display for Unavailable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl Error for Unavailable {}
+
+/// Returns true if this is the output of an installation without a network.
+pub(crate) fn was_offline(output: &str) -> bool {
+    NO_NETWORK.iter().any(|sign| output.contains(sign))
+}
+
+/// A folder below `target/backends` that is filled once.
+#[derive(Debug)]
+pub(crate) struct Package<'a> {
+    layout: &'a Layout,
+    who: &'static str,
+    name: String,
+    /// The folder.
+    pub(crate) dir: PathBuf,
+}
+
+impl<'a> Package<'a> {
+    /// The package in this folder; `who` stands before the lines about it.
+    pub(crate) fn new(layout: &'a Layout, who: &'static str, folder: &str) -> Self {
+        Self {
+            layout,
+            who,
+            name: folder.replace('/', "-"),
+            dir: layout.backends().join(folder),
+        }
+    }
+
+    /// Returns true once some version of it is there.
+    pub(crate) fn is_complete(&self) -> bool {
+        self.dir.join(".complete").exists()
+    }
+
+    /// Fills the folder unless that was done before with the same `version`; one process at a time.
+    /// What an interrupted installation or another version left there goes first.
+    pub(crate) fn install(
+        &self,
+        version: &str,
+        install: impl FnOnce(&Path) -> anyhow::Result<()>,
+    ) -> anyhow::Result<()> {
+        let dir = &self.dir;
+        let complete = dir.join(".complete");
+        let is_done = || fs::read_to_string(&complete).is_ok_and(|found| found == version);
+        if is_done() {
+            return Ok(());
+        }
+        create_dir(dir.parent().unwrap_or(dir))?;
+        let lock = File::create(self.layout.backends().join(format!("{}.lock", self.name)))?;
+        if lock.try_lock().is_err() {
+            let text = "another process is installing it; waiting for that";
+            console::say(self.who, text);
+            let is_free = || lock.try_lock().is_ok();
+            if !self.layout.stop.wait_until(INSTALL_TIMEOUT, is_free) {
+                bail!("gave up waiting for the other installation");
+            }
+        }
+        if is_done() {
+            return Ok(());
+        }
+        if dir.exists() {
+            fs::remove_dir_all(dir)?;
+        }
+        create_dir(dir)?;
+        self.layout.fresh_log(&self.log_name())?;
+        install(dir)?;
+        Ok(fs::write(complete, version)?)
+    }
+
+    /// Runs one step of the installation, its output in a log.
+    pub(crate) fn step(&self, step: &str, program: Program) -> anyhow::Result<()> {
+        let log = self.layout.log(&self.log_name())?;
+        let before = fs::read(&log).map_or(0, |text| text.len());
+        let program = program.envs(REGISTRY_SETTINGS).log_to(&log)?;
+        let run = program.run(&self.layout.stop, Heartbeat::start(self.who, step));
+        run.map_err(|_| {
+            let output = fs::read(&log).unwrap_or_default();
+            let output = String::from_utf8_lossy(output.get(before..).unwrap_or_default());
+            self.failure(step, &output, &log)
+        })
+    }
+
+    /// Runs one step in the folder: a program, and its arguments in one line.
+    pub(crate) fn run(&self, step: &str, program: &Path, words: &str) -> anyhow::Result<()> {
+        self.step(step, Program::new(program)?.words(words).dir(&self.dir))
+    }
+
+    fn failure(&self, step: &str, output: &str, log: &Path) -> anyhow::Error {
+        if was_offline(output) {
+            let why = format!("{step}: no network, its registry could not be reached");
+            return Unavailable(why).into();
+        }
+        // What comes first is the cause; the rest tells where npm keeps its own log.
+        let named = |line: &&str| CAUSES.iter().any(|word| line.starts_with(word));
+        let cause = output.lines().find(named);
+        let cause = cause.map_or_else(|| last_line(log), str::to_owned);
+        anyhow!("{step}: {cause} (all of it: {})", self.layout.shown(log))
+    }
+
+    fn log_name(&self) -> String {
+        format!("{}-install", self.name)
+    }
+}

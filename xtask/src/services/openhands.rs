@@ -1,0 +1,176 @@
+//! A local OpenHands agent server and the model that it thinks with. It comes from PyPI, every
+//! dependency pinned.
+
+use std::time::Duration;
+
+use anyhow::Context;
+use serde_json::{Value, json};
+use ureq::http::Method;
+
+use super::{Environment, Service};
+use crate::console;
+use crate::http::Client;
+use crate::install::{Package, python};
+use crate::instance::{Instance, Purpose, Start};
+use crate::layout::{Layout, create_dir};
+use crate::process::{Process, Program};
+use crate::{scripted_llm, secrets};
+
+/// The file of an instance that holds the session API key.
+pub(crate) const API_KEY: &str = "api-key";
+
+/// The folder of an instance that tasks work in.
+pub(crate) const WORKSPACE: &str = "workspace";
+
+/// The version that is installed; the requirements say the same.
+const VERSION: &str = "1.58.0";
+
+const REQUIREMENTS: &str = include_str!("../../backends/openhands/requirements.txt");
+
+/// How long it may take to start.
+const START_TIMEOUT: Duration = Duration::from_secs(180);
+
+/// The agent server of OpenHands.
+#[derive(Debug)]
+pub(crate) struct OpenHands;
+
+/// Returns true when an OpenHands agent server answers at this address.
+pub(crate) fn answers(url: &str) -> bool {
+    let answer = Client::new(url, Duration::from_secs(2)).get("/server_info");
+    answer.is_ok_and(|answer| answer.status == 200 && answer.json["sdk_version"].is_string())
+}
+
+fn package(layout: &Layout) -> Package<'_> {
+    Package::new(layout, "openhands", &format!("openhands-{VERSION}"))
+}
+
+impl Service for OpenHands {
+    fn name(&self) -> &'static str {
+        "openhands"
+    }
+
+    fn obstacle(&self, layout: &Layout) -> Option<String> {
+        self.to_fetch(layout)?;
+        python::find().is_none().then(|| {
+            "no Python 3.12 or 3.13 with venv found (PATH, pyenv), and a local OpenHands needs it; \
+             or set OPENHANDS_URL and OPENHANDS_API_KEY to use another one"
+                .into()
+        })
+    }
+
+    fn to_fetch(&self, layout: &Layout) -> Option<String> {
+        let size = "about 550 MB on disk, about 1 minute";
+        let what = format!("OpenHands agent server {VERSION} from PyPI: {size}");
+        (!package(layout).is_complete()).then_some(what)
+    }
+
+    fn install(&self, layout: &Layout) -> anyhow::Result<()> {
+        python::install(&package(layout), REQUIREMENTS)
+    }
+
+    /// Starts it and tells it which model to use.
+    fn start(&self, layout: &Layout, instance: &Instance) -> anyhow::Result<Process> {
+        let key = secrets::read_or_create(&instance.file(API_KEY), secrets::random)?;
+        let model = model(instance.purpose)?;
+        for folder in [WORKSPACE, "home"] {
+            create_dir(&instance.file(folder))?;
+        }
+        let program = Program::new(package(layout).dir.join("bin/python"))?
+            .words("-m openhands.agent_server --host 127.0.0.1 --port")
+            .args([instance.port.to_string()])
+            .envs(environment(instance, &key)?)
+            .dir(&instance.dir);
+        let start = Start {
+            who: "openhands",
+            step: format!("starting OpenHands {VERSION} on {}", instance.url()),
+            log: &layout.fresh_log(&format!("openhands-{}", instance.port))?,
+            timeout: START_TIMEOUT,
+        };
+        let client = Client::new(&instance.url(), Duration::from_secs(10));
+        let client = client.with("X-Session-API-Key", key);
+        let process = instance.start(layout, start, program, || client.is_up("/ready"))?;
+        set_model(&client, &model).context("could not set its model")?;
+        Ok(process)
+    }
+
+    fn test_environment(&self, _layout: &Layout, instance: &Instance) -> Environment {
+        let key = secrets::read(&instance.file(API_KEY)).unwrap_or_default();
+        vec![
+            ("MCP_TEST_OPENHANDS_URL", instance.url().into()),
+            ("MCP_TEST_OPENHANDS_API_KEY", key.into()),
+        ]
+    }
+}
+
+fn environment(instance: &Instance, key: &str) -> anyhow::Result<Environment> {
+    let file = |name| instance.file(name).into_os_string();
+    // Encrypts what it keeps; without the same one next time its settings are lost.
+    let secret_key = secrets::read_or_create(&instance.file("secret-key"), secrets::random)?;
+    Ok(vec![
+        ("OH_SESSION_API_KEYS_0", key.into()),
+        ("OH_SECRET_KEY", secret_key.into()),
+        ("OH_ENABLE_VSCODE", "false".into()),
+        ("OH_ENABLE_BROWSER", "false".into()),
+        ("OH_PRELOAD_TOOLS", "false".into()),
+        ("OH_CONVERSATIONS_PATH", file("conversations")),
+        ("OH_WORKSPACE_PATH", file(WORKSPACE)),
+        ("OH_BASH_EVENTS_DIR", file("bash-events")),
+        // Its settings and caches go into its folder, not into the home of the user.
+        ("HOME", file("home")),
+        ("LITELLM_LOCAL_MODEL_COST_MAP", "True".into()),
+        ("OPENHANDS_SUPPRESS_BANNER", "1".into()),
+        ("DO_NOT_TRACK", "1".into()),
+    ])
+}
+
+/// Returns the settings of the model that the agent asks for its next step: the one that the user
+/// named in the environment, or the endpoint of this program that plays back the prompt.
+fn model(purpose: Purpose) -> anyhow::Result<Value> {
+    let say = |text: &str| {
+        if purpose == Purpose::RunAll {
+            console::say("openhands", text);
+        }
+    };
+    let var = |name| std::env::var(name).ok();
+    let own = var("LLM_MODEL").filter(|model| !model.is_empty());
+    if let (Purpose::RunAll, Some(model)) = (purpose, own) {
+        say(&format!("the model is {model}, as LLM_MODEL says"));
+        let (key, url) = (var("LLM_API_KEY"), var("LLM_BASE_URL"));
+        return Ok(json!({ "model": model, "api_key": key, "base_url": url }));
+    }
+    let address = scripted_llm::serve_in_background(0)?;
+    say(
+        "no model is configured (LLM_MODEL, LLM_API_KEY, LLM_BASE_URL): a scripted one on loopback",
+    );
+    say("stands in, which does what the task says in lines like `RUN: ls` and `FINISH: done`");
+    Ok(json!({
+        "model": "openai/scripted",
+        "api_key": "none",
+        "base_url": format!("http://{address}/v1"),
+        "num_retries": 0,
+        "reasoning_effort": "none",
+    }))
+}
+
+fn set_model(client: &Client, llm: &Value) -> anyhow::Result<()> {
+    let settings = json!({ "agent_settings_diff": { "llm": llm } });
+    client.send(Method::PATCH, "/api/settings", &settings)?;
+    // The agent profile points at a model profile by name, and looking at agent profiles
+    // before there is any makes one that points at "default"; so that one has to exist.
+    let profile = json!({ "include_secrets": true, "llm": llm });
+    client.send(Method::POST, "/api/profiles/default", &profile)?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_version_is_the_one_of_the_requirements() {
+        for package in ["agent-server", "sdk", "tools"] {
+            let pinned = format!("openhands-{package}=={VERSION}\n");
+            assert!(REQUIREMENTS.contains(&pinned), "{package}");
+        }
+    }
+}
