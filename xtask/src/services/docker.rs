@@ -123,7 +123,7 @@ impl Service for Engine {
 
     /// Starts it, with an image and a container to look at.
     fn start(&self, layout: &Layout, instance: &Instance) -> anyhow::Result<Process> {
-        launch(layout, instance, environment(layout)?, None)
+        launch(layout, instance, environment(layout, None)?, None)
     }
 
     fn test_environment(&self, _layout: &Layout, instance: &Instance) -> Environment {
@@ -149,7 +149,7 @@ impl Service for NewerEngine {
         let root = NEWER.root(layout);
         // It does not look for what forwards published ports on its search path.
         let proxy = root.join("usr/sbin/docker-proxy");
-        let environment = debian::environment(&[root, packages().root(layout)])?;
+        let environment = environment(layout, Some(root))?;
         launch(layout, instance, environment, Some(proxy))
     }
 
@@ -193,14 +193,13 @@ pub(crate) fn host(instance: &Instance) -> String {
     format!("unix://{}", socket(instance).display())
 }
 
-/// Returns the variables with which the programs of the first engine find each other.
-pub(crate) fn environment(layout: &Layout) -> anyhow::Result<Environment> {
+/// Returns the variables with which the programs of the first engine find each other; what lies in
+/// another root goes before them.
+pub(crate) fn environment(layout: &Layout, before: Option<PathBuf>) -> anyhow::Result<Environment> {
     let root = packages().root(layout);
-    let extensions = root.join(format!(
-        "usr/lib/{}-linux-gnu/xtables",
-        std::env::consts::ARCH
-    ));
-    let mut environment = debian::environment(&[root])?;
+    let extensions = root.join(format!("usr/lib/{}-linux-gnu/xtables", std::env::consts::ARCH));
+    let roots: Vec<_> = before.into_iter().chain([root]).collect();
+    let mut environment = debian::environment(&roots)?;
     environment.push(("XTABLES_LIBDIR", extensions.into()));
     Ok(environment)
 }

@@ -19,7 +19,7 @@ pub(crate) struct Cli {
 impl Cli {
     /// The command for the engine of `instance`, whichever the environment names.
     pub(crate) fn new(layout: &Layout, instance: &Instance) -> anyhow::Result<Self> {
-        let mut environment = environment(layout)?;
+        let mut environment = environment(layout, None)?;
         environment.push(("DOCKER_HOST", host(instance).into()));
         // They would send it elsewhere, or to the same place by another way.
         environment.push(("DOCKER_CONTEXT", "".into()));
@@ -32,7 +32,7 @@ impl Cli {
     pub(crate) fn for_user(layout: &Layout) -> anyhow::Result<Self> {
         let environment = match on_path("docker") {
             Some(_) => Vec::new(),
-            None => environment(layout)?,
+            None => environment(layout, None)?,
         };
         Ok(Self { environment })
     }

@@ -7,8 +7,10 @@ use std::path::PathBuf;
 
 use serde_json::json;
 
-use super::{Engine, Environment, Service, host, in_own_world, packages, runtime_dir, start};
-use crate::install::debian::{self, Packages};
+use super::{
+    Engine, Environment, Service, environment, host, in_own_world, packages, runtime_dir, start,
+};
+use crate::install::debian::Packages;
 use crate::instance::Instance;
 use crate::layout::{Layout, create_dir, on_path};
 use crate::process::Process;
@@ -49,11 +51,11 @@ impl Service for Podman {
 
     fn start(&self, layout: &Layout, instance: &Instance) -> anyhow::Result<Process> {
         create_dir(&runtime_dir(instance))?;
-        let roots = [PACKAGES.root(layout), packages().root(layout)];
+        let root = PACKAGES.root(layout);
         let program = in_own_world("podman")?
             .words("system service --time 0")
             .args([host(instance)])
-            .envs(debian::environment(&roots)?)
+            .envs(environment(layout, Some(root))?)
             .envs(configure(layout, instance)?);
         start(layout, instance, "podman", program)
     }
