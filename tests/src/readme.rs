@@ -110,8 +110,7 @@ fn every_variable_exists() {
         );
     }
     // Read by `run-all`.
-    let services =
-        std::fs::read_to_string(root().join("xtask/src/services/openhands.rs")).unwrap();
+    let services = std::fs::read_to_string(root().join("xtask/src/services/openhands.rs")).unwrap();
     known.extend(words(&services).map(str::to_owned));
     let is_variable = |word: &&str| {
         word.contains('_')

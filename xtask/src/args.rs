@@ -41,32 +41,7 @@ The chores of this workspace.
 
 What is fetched is kept under target/backends and used again. Ctrl-C stops what was started.";
 
-/// One of the chores.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum Chore {
-    /// Print the help.
-    Help,
-    /// Start everything and keep it running.
-    RunAll,
-    /// Run all tests.
-    Test,
-    /// Look at the code without running it.
-    Check,
-    /// Write generated files.
-    Codegen,
-    /// Run the official suite.
-    Conformance,
-    /// Run the clients of others.
-    Clients,
-    /// Measure.
-    Bench,
-    /// Make images of the servers.
-    Images,
-    /// Serve the scripted model.
-    ScriptedLlm,
-}
-
-/// The options of all chores; each takes those of [`CHORES`].
+/// The options of all chores; each takes some.
 #[derive(Debug, Default)]
 pub(crate) struct Options {
     /// The servers to start; none means all.
@@ -87,37 +62,31 @@ pub(crate) struct Options {
     pub(crate) port: Option<u16>,
 }
 
-/// The names of the chores, and the options that each takes.
-const CHORES: [(&str, Chore, &[&str]); 10] = [
-    ("help", Chore::Help, &[]),
-    ("run-all", Chore::RunAll, &["only", "no-local", "release"]),
-    ("test", Chore::Test, &["quick", "keep"]),
-    ("check", Chore::Check, &[]),
-    ("codegen", Chore::Codegen, &[]),
-    ("conformance", Chore::Conformance, &[]),
-    ("clients", Chore::Clients, &[]),
-    ("bench", Chore::Bench, &["instructions"]),
-    ("images", Chore::Images, &["release", "check"]),
-    ("scripted-llm", Chore::ScriptedLlm, &["port"]),
-];
-
-/// Reads the command line without the program's own name; the error is one line for the user.
-pub(crate) fn parse(
+/// Reads the command line without the program's own name. `chores` are their names, and the options
+/// that each takes; returns the name of one, or none for the help.
+///
+/// # Errors
+/// One line for the user.
+pub(crate) fn parse<'a>(
     args: impl IntoIterator<Item = OsString>,
-) -> Result<(Chore, Options), lexopt::Error> {
+    chores: impl IntoIterator<Item = (&'a str, &'a [&'a str])>,
+) -> Result<(Option<&'a str>, Options), lexopt::Error> {
     let mut parser = Parser::from_args(args);
     let mut options = Options::default();
     let name = match parser.next()? {
-        None | Some(Arg::Long("help") | Arg::Short('h')) => "help".to_owned(),
+        None | Some(Arg::Long("help") | Arg::Short('h')) => return Ok((None, options)),
         Some(Arg::Value(name)) => name.string()?,
         Some(other) => return Err(other.unexpected()),
     };
-    let Some((_, chore, allowed)) = CHORES.into_iter().find(|(known, ..)| *known == name) else {
+    if name == "help" {
+        return Ok((None, options));
+    }
+    let Some((chore, allowed)) = chores.into_iter().find(|(known, _)| *known == name) else {
         return Err(format!("there is no chore `{name}`").into());
     };
     while let Some(arg) = parser.next()? {
         let option = match arg {
-            Arg::Long("help") | Arg::Short('h') => return Ok((Chore::Help, options)),
+            Arg::Long("help") | Arg::Short('h') => return Ok((None, options)),
             Arg::Long(option) if allowed.contains(&option) => option.to_owned(),
             Arg::Long(option) => return Err(format!("{name} has no option `--{option}`").into()),
             other => return Err(other.unexpected()),
@@ -140,7 +109,7 @@ pub(crate) fn parse(
             _ => options.check = true,
         }
     }
-    Ok((chore, options))
+    Ok((Some(chore), options))
 }
 
 fn server(name: &str) -> Result<&'static Server, String> {
@@ -153,22 +122,23 @@ fn server(name: &str) -> Result<&'static Server, String> {
 mod tests {
     use super::*;
 
-    fn parsed(line: &str) -> Result<(Chore, Options), String> {
+    fn parsed(line: &str) -> Result<(Option<&str>, Options), String> {
         let words = line.split_whitespace().map(OsString::from);
-        parse(words).map_err(|error| error.to_string())
+        let chores = crate::CHORES.map(|(name, options, _)| (name, options));
+        parse(words, chores).map_err(|error| error.to_string())
     }
 
     #[test]
     fn nothing_is_a_question_for_help() {
         for line in ["", "help", "--help", "run-all -h", "test --help"] {
-            assert_eq!(parsed(line).unwrap().0, Chore::Help, "{line}");
+            assert_eq!(parsed(line).unwrap().0, None, "{line}");
         }
     }
 
     #[test]
     fn options_are_read_in_any_order_and_form() {
         let (chore, all) = parsed("run-all").unwrap();
-        assert_eq!(chore, Chore::RunAll);
+        assert_eq!(chore, Some("run-all"));
         assert!(all.only.is_empty() && !all.no_local && !all.release);
         for line in [
             "run-all --only docker,n8n --no-local --release",

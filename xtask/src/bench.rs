@@ -2,11 +2,11 @@
 //! the same run, beside the official Rust SDK; and what the gateway adds, as ratios to nginx. What
 //! the load is lies in `tests/bench`.
 
-mod gateway;
 mod instructions;
 mod load;
-mod nginx;
 mod peer;
+mod proxies;
+mod row;
 mod rows;
 mod sample;
 mod sdks;
@@ -15,39 +15,29 @@ use std::fmt::Display;
 use std::fs;
 use std::process::ExitCode;
 
+use crate::args::Options;
 use crate::cargo;
 use crate::console::{line, say};
 use crate::layout::Layout;
 use crate::table;
 
 use peer::Bench;
-use sample::Row;
+use row::Row;
 
 const BUILD: &str = "build --release --package tests --package mcp-gateway --bins";
 
 /// Builds, measures and prints the table. Only `instructions`, which do not depend on who else works
 /// on the machine, decide about the exit code.
-pub(crate) fn chore(layout: &Layout, instructions_only: bool) -> anyhow::Result<ExitCode> {
+pub(crate) fn run(layout: &Layout, options: &Options) -> anyhow::Result<ExitCode> {
     if !cargo::run(layout, BUILD, &[])? {
         return Ok(ExitCode::FAILURE);
     }
     let bench = Bench::new(layout);
     let mut rows = Vec::new();
-    if !instructions_only {
+    if !options.instructions {
         note(format_args!("load of the machine before: {}", load()));
-        for part in [rows::http, rows::memory, rows::stdio, rows::start] {
-            rows.extend(part(&bench)?);
-        }
-        match sdks::rmcp(&bench) {
-            Ok(found) => rows.extend(found),
-            Err(why) => note(format_args!("no comparison with rmcp: {why:#}")),
-        }
-        rows.extend(sdks::rows(&bench)?);
-        match gateway::beside_nginx(&bench) {
-            Ok(found) => rows.extend(found),
-            Err(why) => note(format_args!("no gateway beside nginx: {why:#}")),
-        }
-        rows.extend(gateway::child_beside_http(&bench)?);
+        rows.extend(rows::absolute(&bench)?);
+        rows.extend(rows::comparisons(&bench)?);
         note(format_args!("load of the machine after: {}", load()));
     }
     let counted = instructions::row(&bench)?;
@@ -57,9 +47,9 @@ pub(crate) fn chore(layout: &Layout, instructions_only: bool) -> anyhow::Result<
     }
     rows.extend(counted);
     let cells = rows.iter().map(Row::cells);
-    let cells: Vec<_> = std::iter::once(sample::heading()).chain(cells).collect();
+    let cells: Vec<_> = std::iter::once(row::heading()).chain(cells).collect();
     line(format_args!("\n{}", table::render(&cells)));
-    Ok(cargo::exit_code(!(instructions_only && is_missed)))
+    Ok(cargo::exit_code(!(options.instructions && is_missed)))
 }
 
 fn note(text: impl Display) {

@@ -9,24 +9,25 @@ use std::process::ExitCode;
 
 use anyhow::bail;
 
+use crate::args::Options;
 use crate::console::line;
 use crate::layout::Layout;
 use crate::services::docker::cli::Cli;
 
 /// Builds the programs, and hands them to the engine that the environment names; or checks that the
 /// project comes up from them, on an engine of its own.
-pub(crate) fn chore(layout: &Layout, release: bool, is_check: bool) -> anyhow::Result<ExitCode> {
+pub(crate) fn run(layout: &Layout, options: &Options) -> anyhow::Result<ExitCode> {
     if !cfg!(target_os = "linux") {
         bail!(
             "the programs are built for this system, and images want Linux ones: use the Dockerfile"
         );
     }
-    let programs = if release {
+    let programs = if options.release {
         programs::build(layout)?
     } else {
         programs::link(layout)?
     };
-    if is_check {
+    if options.check {
         check::run(layout, &programs)?;
         line("ok       the project comes up, each server shut in as docker-compose.yml says");
     } else {

@@ -30,9 +30,28 @@ mod test;
 
 use std::process::ExitCode;
 
-use args::{Chore, Options};
+use args::Options;
 use layout::Layout;
 use stop::Stop;
+
+/// The name of a chore, the options that it takes, and what does it.
+type Chore = (
+    &'static str,
+    &'static [&'static str],
+    fn(&Layout, &Options) -> anyhow::Result<ExitCode>,
+);
+
+const CHORES: [Chore; 9] = [
+    ("run-all", &["only", "no-local", "release"], run_all::run),
+    ("test", &["quick", "keep"], test::run),
+    ("check", &[], |layout, _| cargo::check(layout)),
+    ("codegen", &[], |layout, _| cargo::codegen(layout)),
+    ("conformance", &[], |layout, _| conformance::chore(layout)),
+    ("clients", &[], |layout, _| clients::chore(layout)),
+    ("bench", &["instructions"], bench::run),
+    ("images", &["release", "check"], images::run),
+    ("scripted-llm", &["port"], scripted_llm::run),
+];
 
 fn main() -> ExitCode {
     match run() {
@@ -50,38 +69,24 @@ fn run() -> anyhow::Result<ExitCode> {
     if raw.next_if(|first| first == "guard").is_some() {
         return guard::run(raw);
     }
-    let (chore, options) = match args::parse(raw) {
+    let known = CHORES.map(|(name, options, _)| (name, options));
+    let (chore, options) = match args::parse(raw, known) {
         Ok(parsed) => parsed,
         Err(error) => {
             console::line(format_args!("error: {error}\n\n{}", args::HELP));
             return Ok(ExitCode::from(2));
         }
     };
+    let Some((_, _, perform)) = CHORES.iter().find(|(name, ..)| Some(*name) == chore) else {
+        console::line(args::HELP);
+        return Ok(ExitCode::SUCCESS);
+    };
     let stop = Stop::on_signals()?;
-    let layout = Layout::find(stop.clone());
-    let result = layout.and_then(|layout| perform(chore, &layout, &options));
+    let result = Layout::find(stop.clone()).and_then(|layout| perform(&layout, &options));
     // Whatever broke off after Ctrl-C broke off because of it.
     if stop.requested() && result.is_err() {
         Ok(ExitCode::from(130))
     } else {
         result
-    }
-}
-
-fn perform(chore: Chore, layout: &Layout, options: &Options) -> anyhow::Result<ExitCode> {
-    match chore {
-        Chore::Help => {
-            console::line(args::HELP);
-            Ok(ExitCode::SUCCESS)
-        }
-        Chore::RunAll => run_all::run(layout, options),
-        Chore::Test => test::run(layout, options),
-        Chore::Check => cargo::check(layout),
-        Chore::Codegen => cargo::codegen(layout),
-        Chore::Bench => bench::chore(layout, options.instructions),
-        Chore::Clients => clients::chore(layout),
-        Chore::Conformance => conformance::chore(layout),
-        Chore::Images => images::chore(layout, options.release, options.check),
-        Chore::ScriptedLlm => scripted_llm::run(options.port.unwrap_or(8001), &layout.stop),
     }
 }

@@ -12,16 +12,17 @@ use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::process::ExitCode;
 use std::thread;
 
+use crate::args::Options;
 use crate::console;
-use crate::stop::Stop;
+use crate::layout::Layout;
 
 /// Serves until somebody asks this program to stop.
-pub(crate) fn run(port: u16, stop: &Stop) -> anyhow::Result<ExitCode> {
-    let address = serve_in_background(port)?;
+pub(crate) fn run(layout: &Layout, options: &Options) -> anyhow::Result<ExitCode> {
+    let address = serve_in_background(options.port.unwrap_or(8001))?;
     console::line(format_args!(
         "scripted model: http://{address}/v1 (any model name, any key)"
     ));
-    stop.wait();
+    layout.stop.wait();
     Ok(ExitCode::SUCCESS)
 }
 

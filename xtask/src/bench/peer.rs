@@ -10,13 +10,10 @@ use anyhow::{Context, ensure};
 use nix::unistd::Pid;
 use serde_json::Value;
 
-use super::load::Load;
+use super::load;
 use crate::fixture::{self, FIXTURE, Listening};
 use crate::layout::{Layout, on_path};
 use crate::process::Program;
-
-/// What the servers ask for.
-pub(super) const TOKEN: &str = "bench";
 
 /// Where a server runs, and with it the load.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -38,12 +35,13 @@ pub(super) struct Bench<'a> {
     started: Cell<usize>,
 }
 
-/// A running server. Dropping it ends it.
+/// A running server. Dropping it ends it, and then what is behind it.
 pub(super) struct Peer {
     pub(super) port: u16,
     pid: Pid,
     cpu: Cpu,
     _server: Listening,
+    pub(super) backend: Option<Box<Peer>>,
 }
 
 impl<'a> Bench<'a> {
@@ -79,25 +77,18 @@ impl<'a> Bench<'a> {
 
     /// Starts our fixture server, with all that a server in use has on.
     pub(super) fn ours(&self, cpu: Cpu) -> anyhow::Result<Peer> {
-        let ours = self.program(cpu, self.binary(FIXTURE))?;
-        self.start(cpu, ours.args(["--token", TOKEN]))
-    }
-
-    /// Starts the server of the bench.
-    pub(super) fn server(&self, words: &str) -> anyhow::Result<Peer> {
-        let server = self.program(Cpu::Own, self.binary("bench-server"))?;
-        self.start(Cpu::Own, server.args(["--token", TOKEN]).words(words))
-    }
-
-    /// Starts the bare hyper server.
-    pub(super) fn floor(&self) -> anyhow::Result<Peer> {
-        let floor = self.program(Cpu::Own, self.binary("bench-floor"))?;
-        self.start(Cpu::Own, floor)
+        self.start(cpu, self.binary(FIXTURE), "--token bench")
     }
 
     /// Starts a program of ours, which says where it listens.
-    pub(super) fn start(&self, cpu: Cpu, program: Program) -> anyhow::Result<Peer> {
-        self.launch(cpu, program.words("--port 0"), fixture::listens_on)
+    pub(super) fn start(
+        &self,
+        cpu: Cpu,
+        program: impl AsRef<OsStr>,
+        words: &str,
+    ) -> anyhow::Result<Peer> {
+        let program = self.program(cpu, program)?.words(words).words("--port 0");
+        self.launch(cpu, program, fixture::listens_on)
     }
 
     /// Starts a program that can be reached once `listens_on` knows its port from its log.
@@ -112,21 +103,21 @@ impl<'a> Bench<'a> {
         self.started.set(self.started.get() + 1);
         let program = fixture::unconfigured(program).envs([("MCP_SESSION_KEY", "bench")]);
         let server = fixture::listen(self.layout, program, &log, listens_on)?;
-        let pid = server.process.pid().context("no process id")?;
         Ok(Peer {
             port: server.port,
-            pid,
+            pid: server.process.pid().context("no process id")?,
             cpu,
             _server: server,
+            backend: None,
         })
     }
 
-    /// Runs the load, and gives what it has measured.
-    pub(super) fn load(&self, cpu: Cpu, load: &Load) -> anyhow::Result<Value> {
+    /// Runs the load, and gives what it has measured; `size` is that of an answer, where it matters.
+    pub(super) fn load(&self, cpu: Cpu, line: &str, size: usize) -> anyhow::Result<Value> {
         let log = self.layout.fresh_log("bench-load")?;
         let program = fixture::unconfigured(self.program(cpu, self.binary("bench-load"))?);
         let status = program
-            .args(&load.0)
+            .args(load::words(line, size))
             .log_to(&log)?
             .spawn()?
             .wait(&self.layout.stop, || {})?;
@@ -139,16 +130,13 @@ impl<'a> Bench<'a> {
 
 impl Peer {
     /// Runs the load over HTTP at this server.
-    pub(super) fn load(&self, bench: &Bench<'_>, load: &Load) -> anyhow::Result<Value> {
-        let load = load
-            .clone()
-            .with("--port", self.port)
-            .with("--pid", self.pid)
-            .with("--header", format!("Authorization: Bearer {TOKEN}"));
+    pub(super) fn load(&self, bench: &Bench<'_>, line: &str, size: usize) -> anyhow::Result<Value> {
+        let Self { port, pid, .. } = self;
         let cpu = match self.cpu {
             Cpu::Own | Cpu::Load => Cpu::Load,
             Cpu::Any => Cpu::Any,
         };
-        bench.load(cpu, &load)
+        let line = format!("{line} --header TOKEN --port {port} --pid {pid}");
+        bench.load(cpu, &line, size)
     }
 }

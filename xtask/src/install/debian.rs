@@ -124,7 +124,9 @@ impl Packages {
             .args("install --simulate --no-install-recommends --reinstall".split(' '))
             .args(self.names)
             .output();
-        let output = simulated.map(|simulated| simulated.stdout).unwrap_or_default();
+        let output = simulated
+            .map(|simulated| simulated.stdout)
+            .unwrap_or_default();
         let output = String::from_utf8_lossy(&output);
         let added = output.lines().filter_map(|line| line.strip_prefix("Inst "));
         let names = added.filter_map(|line| line.split(' ').next());

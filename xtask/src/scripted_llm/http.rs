@@ -8,103 +8,79 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::answer;
-use super::plan::{self, Step};
+use super::plan::{self, Step, Turn};
 use crate::secrets;
 
 const MAX_HEAD: u64 = 64 << 10;
-const MAX_BODY: usize = 32 << 20;
-const IDLE: Duration = Duration::from_secs(30);
+const MAX_BODY: u64 = 32 << 20;
+const IDLE_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Answers the one request of this connection.
-pub(crate) fn serve(mut stream: TcpStream) -> io::Result<()> {
-    stream.set_read_timeout(Some(IDLE))?;
-    stream.set_write_timeout(Some(IDLE))?;
-    let Some((method, body)) = read(&stream)? else {
-        return reply(&mut stream, 400, "application/json", "{}");
+pub(super) fn serve(mut stream: TcpStream) -> io::Result<()> {
+    stream.set_read_timeout(Some(IDLE_TIMEOUT))?;
+    stream.set_write_timeout(Some(IDLE_TIMEOUT))?;
+    let (status, kind, body) = match read(&stream)? {
+        None => (400, "application/json", "{}".to_owned()),
+        Some(None) => {
+            let model = json!({ "id": "scripted", "object": "model" });
+            let models = json!({ "object": "list", "data": [model] });
+            (200, "application/json", models.to_string())
+        }
+        Some(Some(request)) => answer(&request),
     };
-    if method != "POST" {
-        let models = json!({ "object": "list", "data": [{ "id": "scripted", "object": "model" }] });
-        return reply(&mut stream, 200, "application/json", &models.to_string());
-    }
-    let request: Value = serde_json::from_slice(&body).unwrap_or_default();
-    let has_tools = request["tools"]
-        .as_array()
-        .is_some_and(|tools| !tools.is_empty());
-    // A side question without tools must neither wait nor fail for the script's sake.
-    let turn = request["messages"]
-        .as_array()
-        .filter(|_| has_tools)
-        .and_then(|messages| plan::next(messages));
-    if let Some(turn) = &turn {
-        thread::sleep(turn.delay);
-        if let Step::Http(status) = turn.step {
-            let error =
-                json!({ "error": { "message": "scripted failure", "type": "server_error" } });
-            return reply(&mut stream, status, "application/json", &error.to_string());
-        }
-    }
-    let call = format!(
-        "call_{}",
-        secrets::random()
-            .unwrap_or_default()
-            .get(..12)
-            .unwrap_or("1")
-    );
-    let message = answer::message(turn.map(|turn| turn.step), has_tools, &call);
-    let model = request["model"].as_str().unwrap_or("scripted");
-    if request["stream"] == true {
-        return reply(
-            &mut stream,
-            200,
-            "text/event-stream",
-            &answer::stream(&message, model),
-        );
-    }
-    reply(
-        &mut stream,
-        200,
-        "application/json",
-        &answer::whole(&message, model).to_string(),
-    )
-}
-
-/// Method and body; `None` for what this server does not take.
-fn read(stream: &TcpStream) -> io::Result<Option<(String, Vec<u8>)>> {
-    let mut input = BufReader::new(stream);
-    let mut head = (&mut input).take(MAX_HEAD);
-    let mut line = String::new();
-    head.read_line(&mut line)?;
-    let method = line.split(' ').next().unwrap_or_default().to_owned();
-    let mut length = 0;
-    loop {
-        line.clear();
-        if head.read_line(&mut line)? == 0 {
-            return Ok(None);
-        }
-        let header = line.trim_end();
-        if header.is_empty() {
-            break;
-        }
-        if let Some((_, value)) = header
-            .split_once(':')
-            .filter(|(name, _)| name.eq_ignore_ascii_case("content-length"))
-        {
-            match value.trim().parse() {
-                Ok(announced) if announced <= MAX_BODY => length = announced,
-                _ => return Ok(None),
-            }
-        }
-    }
-    let mut body = vec![0; length];
-    input.read_exact(&mut body)?;
-    Ok(Some((method, body)))
-}
-
-fn reply(stream: &mut TcpStream, status: u16, kind: &str, body: &str) -> io::Result<()> {
     let length = body.len();
     write!(
         stream,
         "HTTP/1.1 {status} -\r\ncontent-type: {kind}\r\ncontent-length: {length}\r\nconnection: close\r\n\r\n{body}"
     )?;
     stream.flush()
+}
+
+/// Returns the status, type and body of the answer to a conversation.
+fn answer(request: &Value) -> (u16, &'static str, String) {
+    let tools = request["tools"].as_array();
+    let has_tools = tools.is_some_and(|tools| !tools.is_empty());
+    // A side question without tools must neither wait nor fail for the script's sake.
+    let messages = request["messages"].as_array().filter(|_| has_tools);
+    let step = messages
+        .and_then(|messages| plan::next(messages))
+        .map(|Turn { delay, step }| {
+            thread::sleep(delay);
+            step
+        });
+    if let Some(Step::Http(status)) = step {
+        let error = json!({ "message": "scripted failure", "type": "server_error" });
+        let body = json!({ "error": error }).to_string();
+        return (status, "application/json", body);
+    }
+    let random = secrets::random().unwrap_or_default();
+    let message = answer::message(step, has_tools, &format!("call_{random:.12}"));
+    let model = request["model"].as_str().unwrap_or("scripted");
+    if request["stream"] == true {
+        return (200, "text/event-stream", answer::stream(&message, model));
+    }
+    let body = answer::whole(&message, model).to_string();
+    (200, "application/json", body)
+}
+
+/// Reads a request: `None` for what this server does not take, no body but for a `POST`.
+fn read(stream: &TcpStream) -> io::Result<Option<Option<Value>>> {
+    let mut input = BufReader::new(stream);
+    let mut head = String::new();
+    let mut limited = (&mut input).take(MAX_HEAD);
+    while !head.ends_with("\r\n\r\n") {
+        if limited.read_line(&mut head)? == 0 {
+            return Ok(None);
+        }
+    }
+    let mut headers = head.lines().filter_map(|line| line.split_once(':'));
+    let length = headers.find(|(name, _)| name.eq_ignore_ascii_case("content-length"));
+    let length = length.map_or(Ok(0), |(_, value)| value.trim().parse());
+    let Some(length) = length.ok().filter(|length| *length <= MAX_BODY) else {
+        return Ok(None);
+    };
+    let mut body = Vec::new();
+    input.take(length).read_to_end(&mut body)?;
+    let request = || serde_json::from_slice(&body).unwrap_or_default();
+    Ok(Some(head.starts_with("POST ").then(request)))
 }

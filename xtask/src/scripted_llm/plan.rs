@@ -1,5 +1,6 @@
 //! From a conversation to the next step.
 
+use std::mem;
 use std::time::Duration;
 
 use serde_json::Value;
@@ -28,88 +29,73 @@ pub(crate) struct Turn {
     pub(crate) step: Step,
 }
 
-enum Line {
-    Sleep(Duration),
-    Step(Step),
-}
-
-/// What comes next in this list of messages; `None` when no prompt has a directive.
+/// Returns what comes next in this list of messages; `None` when no prompt has a directive.
 ///
 /// The script is the last user message that has any. Its steps are taken in order, one
 /// for each answer that the assistant has given since, and after the last comes `FINISH: done`.
 pub(crate) fn next(messages: &[Value]) -> Option<Turn> {
-    let script = |message: &Value| {
-        let lines = (message["role"] == "user").then(|| parse(&text(&message["content"])))?;
-        (!lines.is_empty()).then_some(lines)
-    };
-    let (at, lines) = messages
-        .iter()
-        .enumerate()
-        .rev()
-        .find_map(|(at, message)| Some((at, script(message)?)))?;
-    let taken = messages[at..]
-        .iter()
-        .filter(|message| message["role"] == "assistant")
-        .count();
-    Some(take(lines, taken))
+    let mut last_first = messages.iter().enumerate().rev();
+    let (at, script) = last_first.find_map(|(at, message)| {
+        let content = (message["role"] == "user").then(|| text(&message["content"]))?;
+        Some((at, parse(&content)?))
+    })?;
+    let since = messages[at..].iter();
+    let taken = since.filter(|message| message["role"] == "assistant");
+    script.into_iter().nth(taken.count()).or_else(|| {
+        Some(Turn {
+            delay: Duration::ZERO,
+            step: Step::Finish("done".into()),
+        })
+    })
 }
 
-fn take(lines: Vec<Line>, taken: usize) -> Turn {
-    let mut passed = 0;
+/// Returns the text of a message, which is a string or a list of parts.
+fn text(content: &Value) -> String {
+    let parts = content.as_array().into_iter().flatten();
+    let parts = parts.filter_map(|part| part["text"].as_str());
+    content.as_str().into_iter().chain(parts).collect()
+}
+
+/// Reads the script of a prompt; `None` when it has no directive.
+fn parse(prompt: &str) -> Option<Vec<Turn>> {
+    let mut turns = Vec::new();
     let mut delay = Duration::ZERO;
-    for line in lines {
-        match line {
-            Line::Sleep(pause) if passed == taken => delay += pause,
-            Line::Sleep(_) => {}
-            Line::Step(step) if passed == taken => return Turn { delay, step },
-            Line::Step(_) => passed += 1,
+    for (word, rest) in prompt
+        .lines()
+        .filter_map(|line| line.trim().split_once(':'))
+    {
+        let rest = rest.trim();
+        if word == "SLEEP" {
+            let seconds = rest.parse().ok();
+            let pause = seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+            delay += pause.unwrap_or_default();
+        } else if let Some(step) = step(word, rest) {
+            let delay = mem::take(&mut delay);
+            turns.push(Turn { delay, step });
         }
     }
-    Turn {
-        delay,
-        step: Step::Finish("done".into()),
-    }
+    let is_script = !turns.is_empty() || !delay.is_zero();
+    let step = Step::Finish("done".into());
+    turns.push(Turn { delay, step });
+    is_script.then_some(turns)
 }
 
-/// The text of a message, which is a string or a list of parts.
-pub(crate) fn text(content: &Value) -> String {
-    match content {
-        Value::String(text) => text.clone(),
-        Value::Array(parts) => parts
-            .iter()
-            .filter_map(|part| part["text"].as_str())
-            .collect(),
-        _ => String::new(),
-    }
-}
-
-fn parse(prompt: &str) -> Vec<Line> {
-    prompt.lines().filter_map(directive).collect()
-}
-
-fn directive(line: &str) -> Option<Line> {
-    let (word, rest) = line.trim().split_once(':')?;
-    let rest = rest.trim().to_owned();
-    Some(Line::Step(match word {
-        "RUN" => Step::Run(rest),
+fn step(word: &str, rest: &str) -> Option<Step> {
+    let text = rest.to_owned();
+    Some(match word {
+        "RUN" => Step::Run(text),
         "WRITE" => {
-            let (path, text) = rest.split_once(' ').unwrap_or((&rest, ""));
+            let (path, text) = rest.split_once(' ').unwrap_or((rest, ""));
             Step::Write(path.to_owned(), text.to_owned())
         }
-        "SAY" => Step::Say(rest),
-        "HTTP" => Step::Http(
-            rest.parse()
-                .ok()
-                .filter(|status| (400..600).contains(status))?,
-        ),
-        "FINISH" => Step::Finish(rest),
-        "SLEEP" => {
-            return Some(Line::Sleep(
-                Duration::try_from_secs_f64(rest.parse().ok()?).ok()?,
-            ));
+        "SAY" => Step::Say(text),
+        "HTTP" => {
+            let status = rest.parse().ok();
+            Step::Http(status.filter(|status| (400..600).contains(status))?)
         }
+        "FINISH" => Step::Finish(text),
         _ => return None,
-    }))
+    })
 }
 
 #[cfg(test)]
@@ -118,61 +104,40 @@ mod tests {
 
     use super::*;
 
-    fn steps(prompt: &str) -> Vec<Turn> {
+    /// The turns that follow this prompt, each with its delay in milliseconds.
+    fn turns(prompt: &str) -> Vec<(u128, Step)> {
         let mut messages = vec![
             json!({"role": "system", "content": "RUN: not a script"}),
             json!({"role": "user", "content": prompt}),
         ];
         let mut turns = Vec::new();
-        while turns
-            .last()
-            .is_none_or(|turn: &Turn| !matches!(turn.step, Step::Finish(_)))
-        {
-            turns.push(next(&messages).unwrap());
+        while !matches!(turns.last(), Some((_, Step::Finish(_)))) {
+            let Turn { delay, step } = next(&messages).unwrap();
+            turns.push((delay.as_millis(), step));
             messages.push(json!({"role": "assistant", "content": "x"}));
             messages.push(json!({"role": "tool", "content": "RUN: not a script either"}));
         }
         turns
     }
 
-    fn now(step: Step) -> Turn {
-        Turn {
-            delay: Duration::ZERO,
-            step,
-        }
-    }
-
     #[test]
     fn takes_the_steps_in_order_and_finishes() {
-        let turns = steps("Please:\n  RUN: echo a: b\nWRITE: a.txt some text\nSAY: hi");
         assert_eq!(
-            turns,
+            turns("Please:\n  RUN: echo a: b\nWRITE: a.txt some text\nSAY: hi"),
             [
-                now(Step::Run("echo a: b".into())),
-                now(Step::Write("a.txt".into(), "some text".into())),
-                now(Step::Say("hi".into())),
-                now(Step::Finish("done".into())),
+                (0, Step::Run("echo a: b".into())),
+                (0, Step::Write("a.txt".into(), "some text".into())),
+                (0, Step::Say("hi".into())),
+                (0, Step::Finish("done".into())),
             ]
         );
     }
 
     #[test]
     fn a_pause_belongs_to_the_step_after_it() {
-        let turns = steps("SLEEP: 0.5\nSLEEP: 1\nRUN: a\nSLEEP: 2\nFINISH: b");
-        assert_eq!(
-            turns[0],
-            Turn {
-                delay: Duration::from_millis(1500),
-                step: Step::Run("a".into())
-            }
-        );
-        assert_eq!(
-            turns[1],
-            Turn {
-                delay: Duration::from_secs(2),
-                step: Step::Finish("b".into())
-            }
-        );
+        let turns = turns("SLEEP: 0.5\nSLEEP: 1\nRUN: a\nSLEEP: 2\nFINISH: b");
+        assert_eq!(turns[0], (1500, Step::Run("a".into())));
+        assert_eq!(turns[1], (2000, Step::Finish("b".into())));
     }
 
     #[test]
@@ -183,25 +148,15 @@ mod tests {
             json!({"role": "user", "content": [{"type": "text", "text": "RUN: new"}]}),
             json!({"role": "user", "content": "go on"}),
         ];
-        assert_eq!(next(&messages), Some(now(Step::Run("new".into()))));
+        assert_eq!(next(&messages).unwrap().step, Step::Run("new".into()));
     }
 
     #[test]
     fn without_a_directive_there_is_no_plan() {
-        for prompt in [
-            "hello",
-            "run: lower case",
-            "HTTP: 200",
-            "HTTP: teapot",
-            "SLEEP: -1",
-            "SLEEP: NaN",
-            "",
-        ] {
-            assert_eq!(
-                next(&[json!({"role": "user", "content": prompt})]),
-                None,
-                "{prompt:?}"
-            );
+        let prompts = "hello|run: lower case|HTTP: 200|HTTP: teapot|SLEEP: -1|SLEEP: NaN|";
+        for prompt in prompts.split('|') {
+            let messages = [json!({"role": "user", "content": prompt})];
+            assert!(next(&messages).is_none(), "{prompt:?}");
         }
     }
 }

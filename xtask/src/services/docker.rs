@@ -197,7 +197,10 @@ pub(crate) fn host(instance: &Instance) -> String {
 /// another root goes before them.
 pub(crate) fn environment(layout: &Layout, before: Option<PathBuf>) -> anyhow::Result<Environment> {
     let root = packages().root(layout);
-    let extensions = root.join(format!("usr/lib/{}-linux-gnu/xtables", std::env::consts::ARCH));
+    let extensions = root.join(format!(
+        "usr/lib/{}-linux-gnu/xtables",
+        std::env::consts::ARCH
+    ));
     let roots: Vec<_> = before.into_iter().chain([root]).collect();
     let mut environment = debian::environment(&roots)?;
     environment.push(("XTABLES_LIBDIR", extensions.into()));
