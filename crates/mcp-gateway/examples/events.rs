@@ -59,75 +59,26 @@ fn measure(folder: &std::path::Path) -> std::io::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_time()
         .build()?;
-    let all = Query::default();
+    let all = Query::default;
+    let calls = || all().with_type(kind::TOOL_CALL);
     for (name, query) in [
-        ("nothing", all.clone()),
-        (
-            "nothing, 1000",
-            Query {
-                limit: 1_000,
-                ..all.clone()
-            },
-        ),
-        (
-            "type",
-            Query {
-                event_type: Some(kind::TOOL_CALL.into()),
-                ..all.clone()
-            },
-        ),
-        (
-            "rare type",
-            Query {
-                event_type: Some(kind::STARTED.into()),
-                ..all.clone()
-            },
-        ),
-        (
-            "type, 1000",
-            Query {
-                event_type: Some(kind::TOOL_CALL.into()),
-                limit: 1_000,
-                ..all.clone()
-            },
-        ),
-        (
-            "success",
-            Query {
-                status: Some(Status::Success),
-                ..all.clone()
-            },
-        ),
-        (
-            "failure",
-            Query {
-                status: Some(Status::Failure),
-                ..all.clone()
-            },
-        ),
-        (
-            "since 1h",
-            Query {
-                since: Timestamp::since("1h", Timestamp::now()),
-                ..all.clone()
-            },
-        ),
-        (
-            "type and failure",
-            Query {
-                event_type: Some(kind::TOOL_CALL.into()),
-                status: Some(Status::Failure),
-                ..all.clone()
-            },
-        ),
-        ("trace", all.clone()),
+        ("nothing", all()),
+        ("nothing, 1000", all().with_limit(1_000)),
+        ("type", calls()),
+        ("rare type", all().with_type(kind::STARTED)),
+        ("type, 1000", calls().with_limit(1_000)),
+        ("success", all().with_status(Status::Success)),
+        ("failure", all().with_status(Status::Failure)),
+        ("since", all().with_since(Timestamp::now())),
+        ("type and failure", calls().with_status(Status::Failure)),
+        ("trace", all()),
     ] {
         let mut times = Vec::new();
         for &trace in &traces {
-            let mut query = query.clone();
-            if name == "trace" {
-                query.trace_id = Some(trace);
-            }
+            let query = match name {
+                "trace" => all().with_trace(trace),
+                _ => query.clone(),
+            };
             let before = Instant::now();
             let found = runtime.block_on(log.find(query));
             times.push(before.elapsed());

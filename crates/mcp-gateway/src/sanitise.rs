@@ -6,6 +6,7 @@
 use mcp_core::jsonrpc::Members;
 use serde_json::Value;
 use serde_json::value::RawValue;
+use upstream::text::is_hidden;
 
 /// Deeper schemas make clients that follow them recursively give up.
 const MAX_DEPTH: usize = 64;
@@ -114,20 +115,6 @@ pub(crate) fn hides_something(json: &str) -> bool {
         }
     }
     false
-}
-
-/// Controls but line ends and tabs, marks without width, of direction, and tags.
-fn is_hidden(letter: char) -> bool {
-    letter.is_control() && !matches!(letter, '\n' | '\r' | '\t')
-        || matches!(
-            letter,
-            '\u{ad}'
-                | '\u{200b}'..='\u{200f}'
-                | '\u{202a}'..='\u{202e}'
-                | '\u{2060}'..='\u{206f}'
-                | '\u{feff}'
-                | '\u{e0000}'..='\u{e007f}'
-        )
 }
 
 /// The schema of an object, as it is where it is one.

@@ -6,6 +6,7 @@ use mcp_client::{Handler, Reply, RpcError, ServerInfo};
 use mcp_core::server::Change;
 use serde::Deserialize;
 use serde_json::value::RawValue;
+use upstream::redact::redacted;
 
 use super::Backend;
 
@@ -28,7 +29,8 @@ impl Handler for Notifications {
                 }
             }
             "notifications/message" => {
-                tracing::debug!(backend = %backend.key, params = ?params, "a log message");
+                let params = redacted(params.map_or("", RawValue::get));
+                tracing::debug!(backend = %backend.key, ?params, "a log message");
             }
             _ => {}
         }
@@ -48,7 +50,7 @@ impl Handler for Notifications {
 
     fn stderr(&self, _: &str, line: &str) {
         if let Some(backend) = self.0.upgrade() {
-            // Escaped: the line may hold what a terminal obeys.
+            let line = redacted(line);
             tracing::info!(target: "mcp_gateway::stderr", backend = %backend.key, ?line);
         }
     }

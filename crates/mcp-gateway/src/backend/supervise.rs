@@ -12,6 +12,7 @@ use mcp_core::era::Era;
 use mcp_core::server::Watched;
 use serde_json::{Map, Value, json};
 use tokio::time::Instant;
+use upstream::redact::redacted;
 
 use super::backoff::Backoff;
 use super::fingerprints::ToolChange;
@@ -167,6 +168,8 @@ impl Backend {
 
     /// Notes why it failed. Returns when it is to be tried again, if at all.
     fn on_failure(&self, reason: String, backoff: &mut Backoff) -> Option<Duration> {
+        // It may quote what the backend wrote: to stderr, or in an error.
+        let reason = redacted(&reason).into_owned();
         let jitter = random::share();
         let wait = if self.config.is_child() {
             backoff.down(jitter)

@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::{Filter, Secret};
 
 /// A backend. Has no `Debug`: arguments, addresses and variables may hold secrets.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq)]
 pub struct Backend {
     /// How it is reached.
     pub target: Target,

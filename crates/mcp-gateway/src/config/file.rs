@@ -4,11 +4,12 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use serde::Deserialize;
+use toml::de::DeTable;
 
+use super::duration::ConfigDuration;
 use super::error::Problem;
 use super::expand::Place;
 use super::reader::Reader;
-use super::span::{Span, line_at, line_of};
 use super::{Backend, BackendKey, Child, Config, ConfigError, Filter, Remote, Target, ToolChanges};
 
 /// Longest of all timeouts.
@@ -22,8 +23,8 @@ const MIN_MEGABYTES: u64 = 16;
 struct File {
     #[serde(default)]
     backends: BTreeMap<String, Entry>,
-    timeout: Option<Span>,
-    start_timeout: Option<Span>,
+    timeout: Option<ConfigDuration>,
+    start_timeout: Option<ConfigDuration>,
     search_above: Option<usize>,
     tool_changes: Option<Changes>,
     events: Option<Events>,
@@ -46,9 +47,9 @@ struct Entry {
     deny: Vec<String>,
     #[serde(default)]
     bare: bool,
-    timeout: Option<Span>,
-    start_timeout: Option<Span>,
-    idle_timeout: Option<Span>,
+    timeout: Option<ConfigDuration>,
+    start_timeout: Option<ConfigDuration>,
+    idle_timeout: Option<ConfigDuration>,
     max_in_flight: Option<u32>,
     #[serde(default)]
     disabled: bool,
@@ -160,7 +161,7 @@ impl Entry {
         let wrong = |field: &str, what: &str| Problem::new(&["backends", name, field], what);
         let timeout = limit(self.timeout, &["backends", name, "timeout"])?;
         let start = limit(self.start_timeout, &["backends", name, "start_timeout"])?;
-        let idle = self.idle_timeout.map(|Span(idle)| idle);
+        let idle = self.idle_timeout.map(|ConfigDuration(idle)| idle);
         if idle.is_some_and(|idle| idle.is_zero()) {
             return Err(wrong("idle_timeout", "must be more than 0"));
         }
@@ -170,6 +171,10 @@ impl Entry {
         }
         let filter = Filter::new(self.allow, self.deny);
         let disabled = self.disabled.then(|| "by the configuration".to_owned());
+        let absent = |fields: &[(&str, bool)], what: &str| {
+            let given = fields.iter().find(|(_, is_given)| *is_given);
+            given.map_or(Ok(()), |(field, _)| Err(wrong(field, what)))
+        };
         let mut reader = Reader::new(["backends", name], place);
         let target = match (self.command, self.url) {
             (Some(command), None) => {
@@ -178,12 +183,7 @@ impl Entry {
                     ("headers", self.headers.is_some()),
                     ("token", self.token.is_some()),
                 ];
-                if let Some((field, _)) = foreign.iter().find(|(_, given)| *given) {
-                    return Err(wrong(
-                        field,
-                        "belongs to a backend with `url`, not `command`",
-                    ));
-                }
+                absent(&foreign, "belongs to a backend with `url`, not `command`")?;
                 Target::Child(Child {
                     argv: reader.command(command)?,
                     env: reader.secrets("env", self.env)?,
@@ -198,12 +198,7 @@ impl Entry {
                     ("env_pass", self.env_pass.is_some()),
                     ("cwd", self.cwd.is_some()),
                 ];
-                if let Some((field, _)) = foreign.iter().find(|(_, given)| *given) {
-                    return Err(wrong(
-                        field,
-                        "belongs to a backend with `command`, not `url`",
-                    ));
-                }
+                absent(&foreign, "belongs to a backend with `command`, not `url`")?;
                 let remote = Remote {
                     url: reader.url(&url)?,
                     headers: reader.secrets("headers", self.headers)?,
@@ -267,11 +262,51 @@ impl Events {
 }
 
 /// A timeout that can be kept.
-fn limit(span: Option<Span>, field: &[&str]) -> Result<Option<Duration>, Problem> {
+fn limit(span: Option<ConfigDuration>, field: &[&str]) -> Result<Option<Duration>, Problem> {
     match span {
-        Some(Span(limit)) if limit.is_zero() || limit > MAX_TIMEOUT => {
+        Some(ConfigDuration(limit)) if limit.is_zero() || limit > MAX_TIMEOUT => {
             Err(Problem::new(field, "must be more than 0 and at most 600 s"))
         }
-        span => Ok(span.map(|Span(limit)| limit)),
+        span => Ok(span.map(|ConfigDuration(limit)| limit)),
+    }
+}
+
+/// The line of a field, counted from 1; that of what holds it where it is not there.
+fn line_of(text: &str, field: &[String]) -> Option<usize> {
+    let file = DeTable::parse(text).ok()?;
+    let mut table = Some(file.get_ref());
+    let mut at = None;
+    for part in field {
+        let found = table?.iter().find(|(key, _)| *key.get_ref() == *part);
+        let Some((key, value)) = found else { break };
+        at = Some(key.span().start);
+        table = value.get_ref().as_table();
+    }
+    at.map(|at| line_at(text, at))
+}
+
+/// The line of a byte, counted from 1.
+fn line_at(text: &str, at: usize) -> usize {
+    1 + text.bytes().take(at).filter(|&byte| byte == b'\n').count()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_field_is_found_in_its_line() {
+        let text = "a = 1\n\n[b.c]\nd = { e = 2 }\n[b.\"x y\"]\n";
+        for (field, expected) in [
+            ("a", Some(1)),
+            ("b.c", Some(3)),
+            ("b.c.d.e", Some(4)),
+            ("b.c.missing", Some(3)),
+            ("b.x y.z", Some(5)),
+            ("missing", None),
+        ] {
+            let parts: Vec<String> = field.split('.').map(str::to_owned).collect();
+            assert_eq!(line_of(text, &parts), expected, "{field}");
+        }
     }
 }

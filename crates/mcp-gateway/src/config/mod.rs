@@ -6,6 +6,7 @@
 
 mod backend;
 mod cli_backend;
+mod duration;
 mod error;
 mod expand;
 mod file;
@@ -16,7 +17,6 @@ mod options;
 mod reader;
 mod secret;
 mod source;
-mod span;
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -39,7 +39,7 @@ const START_TIMEOUT: Duration = Duration::from_secs(10);
 const MAX_IN_FLIGHT: u32 = 64;
 
 /// How the gateway is configured. Has no `Debug`, as its backends have none.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq)]
 pub struct Config {
     /// The backends, those that are not used included.
     pub backends: BTreeMap<BackendKey, Backend>,

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Map, Value};
+use upstream::time::Timestamp;
 
-use super::time::Timestamp;
 use super::trace::TraceId;
 use crate::shape::Shape;
 

@@ -17,7 +17,6 @@ mod queue;
 mod record;
 mod sqlite;
 mod store;
-mod time;
 mod trace;
 mod writer;
 
@@ -28,8 +27,8 @@ pub use self::query::{MAX_LIMIT, Query};
 pub use self::queue::Health;
 pub use self::record::Record;
 pub use self::store::{Failure, Fault, Retention, Store};
-pub use self::time::Timestamp;
 pub use self::trace::TraceId;
+pub use upstream::time::Timestamp;
 
 #[cfg(test)]
 mod tests;

@@ -1,7 +1,8 @@
 //! Which events are wanted.
 
+use upstream::time::Timestamp;
+
 use super::event::Status;
-use super::time::Timestamp;
 use super::trace::TraceId;
 
 /// Events that one query returns at most.
@@ -36,6 +37,48 @@ impl Default for Query {
 }
 
 impl Query {
+    /// Only events of this request.
+    #[must_use]
+    pub fn with_trace(self, trace_id: TraceId) -> Self {
+        Self {
+            trace_id: Some(trace_id),
+            ..self
+        }
+    }
+
+    /// Only events of this type.
+    #[must_use]
+    pub fn with_type(self, event_type: &str) -> Self {
+        Self {
+            event_type: Some(event_type.to_owned()),
+            ..self
+        }
+    }
+
+    /// Only events with this status.
+    #[must_use]
+    pub fn with_status(self, status: Status) -> Self {
+        Self {
+            status: Some(status),
+            ..self
+        }
+    }
+
+    /// Only events from then on.
+    #[must_use]
+    pub fn with_since(self, since: Timestamp) -> Self {
+        Self {
+            since: Some(since),
+            ..self
+        }
+    }
+
+    /// At most so many.
+    #[must_use]
+    pub fn with_limit(self, limit: usize) -> Self {
+        Self { limit, ..self }
+    }
+
     /// The limit that holds.
     pub(super) fn limit(&self) -> usize {
         self.limit.min(MAX_LIMIT)

@@ -1,14 +1,13 @@
 //! An event as it is kept, and as `get_events` shows it.
 
 use std::borrow::Cow;
-use std::fmt::Write as _;
 
-use mcp_core::jsonrpc::push_quoted;
-use serde::ser::{Serialize, SerializeStruct as _, Serializer};
+use serde::Serialize;
+use serde::ser::{SerializeStruct as _, Serializer};
 use serde_json::value::RawValue;
+use upstream::time::{Offset, Timestamp};
 
 use super::event::{Call, Details, Event, Status, short};
-use super::time::Timestamp;
 use super::trace::TraceId;
 
 /// The version of the format.
@@ -34,6 +33,32 @@ pub struct Record {
     pub metadata: String,
 }
 
+impl Record {
+    /// The record that a store has kept in these columns.
+    pub(super) fn from_columns(
+        micros: i64,
+        trace_id: [u8; 16],
+        event_type: String,
+        status: i64,
+        source: String,
+        metadata: String,
+    ) -> Self {
+        Self {
+            timestamp: Timestamp::from_microsecond(micros).unwrap_or_default(),
+            trace_id: TraceId::from_bytes(trace_id),
+            event_type: event_type.into(),
+            status: Status::from_number(status),
+            source: source.into(),
+            metadata,
+        }
+    }
+
+    /// Microseconds since 1970-01-01 UTC.
+    pub(super) fn micros(&self) -> i64 {
+        self.timestamp.as_microsecond()
+    }
+}
+
 impl From<Event> for Record {
     fn from(event: Event) -> Self {
         Self {
@@ -49,8 +74,9 @@ impl From<Event> for Record {
 
 impl Serialize for Record {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let timestamp = self.timestamp.display_with_offset(Offset::UTC);
         let mut event = serializer.serialize_struct("Event", 7)?;
-        event.serialize_field("timestamp", &self.timestamp.to_string())?;
+        event.serialize_field("timestamp", &format!("{timestamp:.6}"))?;
         event.serialize_field("trace_id", &self.trace_id.to_string())?;
         event.serialize_field("status", self.status.name())?;
         event.serialize_field("schema_version", SCHEMA_VERSION)?;
@@ -64,54 +90,50 @@ impl Serialize for Record {
 
 fn metadata(details: &Details) -> String {
     let json = match details {
-        Details::Call(call) => of_call(call),
-        // An object with names for keys always serialises.
-        Details::Facts(facts) => serde_json::to_string(facts).unwrap_or_default(),
+        Details::Call(call) => serde_json::to_string(&CallMetadata::new(call)),
+        Details::Facts(facts) => serde_json::to_string(facts),
     };
+    // Objects with names for keys always serialise.
+    let json = json.unwrap_or_default();
     match json.len() <= MAX_FACTS {
         true => json,
         false => r#"{"cut":true}"#.to_owned(),
     }
 }
 
-/// The metadata of a call; the first three fields are those of seed 003. Put together by hand: each
-/// call has it, and its arguments are JSON already.
-fn of_call(call: &Call) -> String {
-    let name = |json: &mut String, name: Option<&str>| match name {
-        Some(name) => push_quoted(json, short(name)),
-        None => json.push_str("null"),
-    };
-    let micros = call.duration.as_micros();
-    let mut json = String::with_capacity(384);
-    json.push_str(r#"{"tool_name":"#);
-    name(&mut json, Some(&call.tool));
-    json.push_str(r#","backend":"#);
-    name(&mut json, call.backend.as_deref());
-    // Into a string nothing fails.
-    let _ = write!(
-        json,
-        r#","duration_ms":{}.{:03},"outcome":"{}","principal":"#,
-        micros / 1_000,
-        micros % 1_000,
-        call.outcome.name(),
-    );
-    name(&mut json, call.principal.as_deref());
-    let _ = write!(
-        json,
-        r#","request_bytes":{},"response_bytes":{},"arguments":{},"error_code":"#,
-        call.request_bytes,
-        call.response_bytes,
-        call.arguments.json(),
-    );
-    let _ = match call.error_code {
-        Some(code) => write!(json, "{code}"),
-        None => json.write_str("null"),
-    };
-    if call.hides_something {
-        json.push_str(r#","hidden_characters":true"#);
+/// The metadata of a call; the first three fields are those of seed 003.
+#[derive(Serialize)]
+struct CallMetadata<'a> {
+    tool_name: &'a str,
+    backend: Option<&'a str>,
+    duration_ms: f64,
+    outcome: &'static str,
+    principal: Option<&'a str>,
+    request_bytes: usize,
+    response_bytes: usize,
+    arguments: Option<&'a RawValue>,
+    error_code: Option<i64>,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    hidden_characters: bool,
+}
+
+impl<'a> CallMetadata<'a> {
+    fn new(call: &'a Call) -> Self {
+        #[expect(clippy::cast_precision_loss, reason = "exact for a century")]
+        let micros = call.duration.as_micros() as f64;
+        Self {
+            tool_name: short(&call.tool),
+            backend: call.backend.as_deref().map(short),
+            duration_ms: micros / 1e3,
+            outcome: call.outcome.name(),
+            principal: call.principal.as_deref().map(short),
+            request_bytes: call.request_bytes,
+            response_bytes: call.response_bytes,
+            arguments: serde_json::from_str(call.arguments.json()).ok(),
+            error_code: call.error_code,
+            hidden_characters: call.hides_something,
+        }
     }
-    json.push('}');
-    json
 }
 
 /// The same for one that is most often ours.

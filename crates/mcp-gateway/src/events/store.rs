@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
+use upstream::time::Timestamp;
+
 use super::query::Query;
 use super::record::Record;
-use super::time::Timestamp;
 
 /// A place for events. All methods block, but none for more than a few seconds: they are called from
 /// a thread that does nothing else. A store that failed is thrown away and opened again.

@@ -4,12 +4,12 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use serde_json::json;
+use upstream::time::Timestamp;
 
 use super::event::{Event, Status, kind};
 use super::queue::{BATCH, PendingQuery, Queue, QueueState};
 use super::record::Record;
 use super::store::{Failure, Fault, Retention, Store};
-use super::time::Timestamp;
 use super::trace::TraceId;
 
 /// How long an event waits for others.

@@ -3,6 +3,7 @@
 use mcp_core::tool::{Bounded, Call, Content, Effect, Tool, ToolError, ToolResult};
 use schemars::JsonSchema;
 use serde::Deserialize;
+use upstream::time::Since;
 
 use crate::events::{Query, Status, Timestamp, TraceId};
 use crate::gateway::Gateway;
@@ -54,7 +55,7 @@ impl Tool for GetEvents {
             })
         });
         let since = self.since.as_deref().map(|text| {
-            Timestamp::since(text, Timestamp::now()).ok_or_else(|| {
+            Since::parse(text.trim()).ok_or_else(|| {
                 ToolError::invalid_argument(
                     "since must be a span such as 1h, 24h or 7d, or a time such as \
                      2026-01-31T12:00:00Z.",
@@ -65,7 +66,7 @@ impl Tool for GetEvents {
             trace_id: trace_id.transpose()?,
             event_type: self.event_type,
             status: self.status.map(Status::from),
-            since: since.transpose()?,
+            since: since.transpose()?.map(|since| since.from(Timestamp::now())),
             limit: self.limit.map_or(100, |limit| limit.get() as usize),
         };
         let events = gateway.log().find(query).await.map_err(|failure| {

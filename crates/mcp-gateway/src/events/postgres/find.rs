@@ -3,7 +3,7 @@
 use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{Client, Row};
 
-use crate::events::{Failure, Query, Record, Status, Timestamp, TraceId};
+use crate::events::{Failure, Query, Record, Status};
 
 const COLUMNS: &str = "id, timestamp, trace_id, event_type, status, source, metadata";
 
@@ -14,7 +14,7 @@ pub(super) async fn find(client: &Client, query: &Query) -> Result<Vec<Record>, 
     let mut values: Vec<(&(dyn ToSql + Sync), Type)> = Vec::new();
     let trace = query.trace_id.map(|id| id.to_bytes().to_vec());
     let status = query.status.map(Status::number);
-    let since = query.since.map(|since| since.0);
+    let since = query.since.map(|since| since.as_microsecond());
     if let Some(trace) = &trace {
         values.push((trace, Type::BYTEA));
         conditions.push(format!("trace_id = ${}", values.len()));
@@ -54,12 +54,13 @@ fn record(row: &Row) -> Result<Record, Failure> {
     let trace: &[u8] = row.try_get(2)?;
     let trace = trace.try_into();
     let trace = trace.map_err(|_| Failure::unavailable("a trace id is not one of ours"))?;
-    Ok(Record {
-        timestamp: Timestamp(row.try_get(1)?),
-        trace_id: TraceId::from_bytes(trace),
-        event_type: row.try_get::<_, String>(3)?.into(),
-        status: Status::from_number(row.try_get::<_, i16>(4)?.into()),
-        source: row.try_get::<_, String>(5)?.into(),
-        metadata: row.try_get(6)?,
-    })
+    let status: i16 = row.try_get(4)?;
+    Ok(Record::from_columns(
+        row.try_get(1)?,
+        trace,
+        row.try_get(3)?,
+        status.into(),
+        row.try_get(5)?,
+        row.try_get(6)?,
+    ))
 }

@@ -5,7 +5,6 @@
 mod find;
 mod retain;
 mod schema;
-mod tls;
 
 use std::future::Future;
 use std::time::Duration;
@@ -13,12 +12,13 @@ use std::time::Duration;
 use tokio::runtime::{Builder, Runtime};
 use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{Client, Config};
+use tokio_postgres_rustls::MakeRustlsConnect;
+use upstream::time::Timestamp;
 
 use self::retain::Reckoned;
 use super::query::Query;
 use super::record::Record;
 use super::store::{Failure, Fault, Retention, Store};
-use super::time::Timestamp;
 
 /// What one conversation with the database may take.
 const LIMIT: Duration = Duration::from_secs(4);
@@ -47,7 +47,7 @@ impl Postgres {
         let runtime = Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(|error| Failure::unavailable(error.to_string()))?;
         let client = within(&runtime, async {
-            let (client, connection) = config.connect(tls::connector()?).await?;
+            let (client, connection) = config.connect(tls()?).await?;
             // Ends with the client.
             tokio::spawn(async move {
                 if let Err(error) = connection.await {
@@ -71,7 +71,7 @@ impl Store for Postgres {
         fn each<'a, T>(records: &'a [Record], of: impl Fn(&'a Record) -> T) -> Vec<T> {
             records.iter().map(of).collect()
         }
-        let timestamps = each(records, |record| record.timestamp.0);
+        let timestamps = each(records, Record::micros);
         let traces = each(records, |record| record.trace_id.to_bytes().to_vec());
         let types = each(records, |record| &*record.event_type);
         let statuses = each(records, |record| record.status.number());
@@ -104,6 +104,14 @@ impl Store for Postgres {
         let removing = retain::remove_excess(client, reckoned, retention, now);
         within(&self.runtime, removing)
     }
+}
+
+/// TLS by the same configuration as everywhere in the workspace: certificates are verified whenever
+/// there is TLS; `sslmode=disable` in the address goes without, `sslmode=require` insists on it.
+fn tls() -> Result<MakeRustlsConnect, Failure> {
+    let config = mcp_client::tls::client_config();
+    let config = config.map_err(|error| Failure::unavailable(error.to_string()))?;
+    Ok(MakeRustlsConnect::new(config))
 }
 
 fn within<T>(

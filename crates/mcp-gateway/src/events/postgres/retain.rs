@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use tokio_postgres::types::Type;
 use tokio_postgres::{Client, Transaction};
+use upstream::time::before;
 
 use crate::events::{Failure, Record, Retention, Timestamp};
 
@@ -82,9 +83,9 @@ pub(super) async fn remove_excess(
         "delete from mcp_events where id in
             (select id from mcp_events where timestamp < $1 order by timestamp, id limit {CHUNK})"
     );
-    let before = now.before(retention.age).0;
+    let oldest_kept = before(now, retention.age).as_microsecond();
     let mut removed = work
-        .execute_typed(&expire, &[(&before, Type::INT8)])
+        .execute_typed(&expire, &[(&oldest_kept, Type::INT8)])
         .await?;
     if !quiet || removed > 0 {
         let counted = Reckoned::count(&work).await?;

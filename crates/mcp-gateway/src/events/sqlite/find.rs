@@ -3,7 +3,7 @@
 use rusqlite::{Connection, Row, params_from_iter, types::Value};
 
 use super::part;
-use crate::events::{Failure, Query, Record, Status, Timestamp, TraceId, kind};
+use crate::events::{Failure, Query, Record, Status, kind};
 
 // The indexes are named, because without statistics SQLite may choose one that matches half of all
 // events, or make one for the occasion.
@@ -61,8 +61,8 @@ pub(super) fn find(connection: &Connection, query: &Query) -> Result<Vec<Record>
     }
     if let Some(since) = query.since {
         // No id is below its timestamp, so the first condition loses nothing and ends the walk.
-        only("id >= ?", since.0.into());
-        only("timestamp >= ?", since.0.into());
+        only("id >= ?", since.as_microsecond().into());
+        only("timestamp >= ?", since.as_microsecond().into());
     }
     sql.push_str(" order by id desc limit ?");
     values.push(i64::try_from(query.limit()).unwrap_or(i64::MAX).into());
@@ -74,12 +74,9 @@ pub(super) fn find(connection: &Connection, query: &Query) -> Result<Vec<Record>
 }
 
 fn record(row: &Row<'_>) -> rusqlite::Result<Record> {
-    Ok(Record {
-        timestamp: Timestamp(row.get(0)?),
-        trace_id: TraceId::from_bytes(row.get(1)?),
-        event_type: row.get::<_, String>(2)?.into(),
-        status: Status::from_number(row.get(3)?),
-        source: row.get::<_, String>(4)?.into(),
-        metadata: row.get(5)?,
-    })
+    let (micros, trace_id, event_type) = (row.get(0)?, row.get(1)?, row.get(2)?);
+    let (status, source, metadata) = (row.get(3)?, row.get(4)?, row.get(5)?);
+    Ok(Record::from_columns(
+        micros, trace_id, event_type, status, source, metadata,
+    ))
 }

@@ -15,13 +15,13 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use rusqlite::{Connection, TransactionBehavior, params};
+use upstream::time::Timestamp;
 
 use self::file::FileId;
 pub(super) use self::file::put_aside;
 use super::query::Query;
 use super::record::Record;
 use super::store::{Failure, Retention, Store};
-use super::time::Timestamp;
 
 /// How long another process may hold the file before we try again later.
 const BUSY: Duration = Duration::from_millis(250);
@@ -88,7 +88,7 @@ impl Store for Sqlite {
                 id = following(id, record);
                 insert.execute(params![
                     id,
-                    record.timestamp.0,
+                    record.micros(),
                     record.trace_id.to_bytes(),
                     record.event_type,
                     record.status.number(),
@@ -124,5 +124,5 @@ fn newest(connection: &Connection) -> rusqlite::Result<i64> {
 
 /// The id of an event that follows that with the id `last`.
 fn following(last: i64, record: &Record) -> i64 {
-    record.timestamp.0.max(last.saturating_add(1))
+    record.micros().max(last.saturating_add(1))
 }

@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use rusqlite::{Connection, OptionalExtension as _};
+use upstream::time::before;
 
 use super::{Sqlite, part};
 use crate::events::{Failure, Retention, Timestamp};
@@ -43,7 +44,7 @@ impl Sqlite {
                 .rows
                 .min(1 + self.rows.saturating_mul(excess) / size.used.max(1)),
         };
-        let expired = now.before(retention.age);
+        let expired = before(now, retention.age);
         let removed = self.remove(too_many.max(too_large).min(CHUNK))? + self.expire(expired)?;
         if removed > 0 {
             part::tidy(&self.connection)?;
@@ -83,7 +84,7 @@ impl Sqlite {
         let expire = "delete from events where id in
             (select id from events where id < ?1 order by id limit ?2)";
         let mut expire = self.connection.prepare_cached(expire)?;
-        Ok(expire.execute([before.0, CHUNK as i64])? as u64)
+        Ok(expire.execute([before.as_microsecond(), CHUNK as i64])? as u64)
     }
 }
 

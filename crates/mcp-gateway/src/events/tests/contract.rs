@@ -12,8 +12,12 @@ fn at(micros: i64, number: usize, event_type: &'static str, status: Status) -> R
         status,
         facts(json!({"number": number})),
     );
-    event.timestamp = Timestamp(micros);
+    event.timestamp = time(micros);
     event.into()
+}
+
+fn time(micros: i64) -> Timestamp {
+    Timestamp::from_microsecond(micros).unwrap()
 }
 
 fn found(store: &mut dyn Store, query: Query) -> Vec<usize> {
@@ -33,105 +37,31 @@ fn finds_by_each_filter(open: Open<'_>) {
     let trace = records[2].trace_id;
     store.append(&records[..2]).unwrap();
     store.append(&records[2..]).unwrap();
-    let all = Query::default();
-    let typed = Query {
-        event_type: Some("gateway.tool_call".into()),
-        ..all.clone()
-    };
-    let failed = Query {
-        status: Some(Status::Failure),
-        ..all.clone()
-    };
-    let since = |micros| Query {
-        since: Some(Timestamp(micros)),
-        ..all.clone()
-    };
-    let traced = Query {
-        trace_id: Some(trace),
-        ..all.clone()
-    };
+    let all = Query::default;
+    let typed = || all().with_type("gateway.tool_call");
+    let since = |micros| all().with_since(time(micros));
     for (query, expected) in [
-        (all.clone(), &[0, 1, 2, 3, 4][..]),
-        (
-            Query {
-                limit: 2,
-                ..all.clone()
-            },
-            &[3, 4],
-        ),
-        (
-            Query {
-                limit: 0,
-                ..all.clone()
-            },
-            &[],
-        ),
-        (typed.clone(), &[1, 2, 3]),
-        (
-            Query {
-                limit: 2,
-                ..typed.clone()
-            },
-            &[2, 3],
-        ),
-        (
-            Query {
-                status: Some(Status::Success),
-                ..typed.clone()
-            },
-            &[1, 3],
-        ),
-        (
-            Query {
-                since: Some(Timestamp(2_001)),
-                ..typed.clone()
-            },
-            &[3],
-        ),
-        (failed.clone(), &[2]),
-        (
-            Query {
-                status: Some(Status::Pending),
-                ..all.clone()
-            },
-            &[4],
-        ),
+        (all(), &[0, 1, 2, 3, 4][..]),
+        (all().with_limit(2), &[3, 4]),
+        (all().with_limit(0), &[]),
+        (typed(), &[1, 2, 3]),
+        (typed().with_limit(2), &[2, 3]),
+        (typed().with_status(Status::Success), &[1, 3]),
+        (typed().with_since(time(2_001)), &[3]),
+        (all().with_status(Status::Failure), &[2]),
+        (all().with_status(Status::Pending), &[4]),
         (since(2_000), &[1, 2, 3, 4]),
         (since(4_000), &[4]),
         (since(4_001), &[]),
-        (traced.clone(), &[2]),
-        (
-            Query {
-                status: Some(Status::Success),
-                ..traced.clone()
-            },
-            &[],
-        ),
-        (
-            Query {
-                event_type: Some("gateway.tool_call".into()),
-                ..traced
-            },
-            &[2],
-        ),
-        (
-            Query {
-                event_type: Some("gateway.TOOL_CALL".into()),
-                ..all.clone()
-            },
-            &[],
-        ),
-        (
-            Query {
-                event_type: Some("' or 1=1 --".into()),
-                ..all
-            },
-            &[],
-        ),
+        (all().with_trace(trace), &[2]),
+        (all().with_trace(trace).with_status(Status::Success), &[]),
+        (typed().with_trace(trace), &[2]),
+        (all().with_type("gateway.TOOL_CALL"), &[]),
+        (all().with_type("' or 1=1 --"), &[]),
     ] {
         assert_eq!(found(&mut *store, query.clone()), expected, "{query:?}");
     }
-    let back = &store.find(&failed).unwrap()[0];
+    let back = &store.find(&all().with_status(Status::Failure)).unwrap()[0];
     let (back, sent) = (
         serde_json::to_value(back),
         serde_json::to_value(&records[2]),
@@ -145,11 +75,7 @@ fn returns_a_thousand_at_most(open: Open<'_>) {
         .map(|n| at(5_000, n, "x", Status::Success))
         .collect();
     store.append(&records).unwrap();
-    let query = Query {
-        limit: usize::MAX,
-        ..Query::default()
-    };
-    let found = found(&mut *store, query);
+    let found = found(&mut *store, Query::default().with_limit(usize::MAX));
     assert_eq!(found, (200..1_200).collect::<Vec<_>>());
 }
 
@@ -161,10 +87,7 @@ fn takes_any_time(open: Open<'_>) {
             .append(&[at(micros, number, "x", Status::Success)])
             .unwrap();
     }
-    let since = |micros| Query {
-        since: Some(Timestamp(micros)),
-        ..Query::default()
-    };
+    let since = |micros| Query::default().with_since(time(micros));
     let sorted = |mut numbers: Vec<usize>| {
         numbers.sort_unstable();
         numbers
@@ -176,18 +99,15 @@ fn takes_any_time(open: Open<'_>) {
 fn keeps_the_newest(open: Open<'_>) {
     let mut store = open();
     let now = Timestamp::now();
-    let minutes = |count: u64| now.before(Duration::from_secs(60 * count)).0;
+    let minutes =
+        |count: u64| upstream::time::before(now, Duration::from_secs(60 * count)).as_microsecond();
     let records: Vec<_> = (0..3_000)
         .map(|n| at(minutes(3_000 - n as u64), n, "x", Status::Success))
         .collect();
     store.append(&records).unwrap();
     let mut tidy = |retention: Retention| {
         while store.retain(&retention, now).unwrap() {}
-        let query = Query {
-            limit: 1_000,
-            ..Query::default()
-        };
-        found(&mut *store, query)
+        found(&mut *store, Query::default().with_limit(1_000))
     };
     let rows = |rows| Retention { rows, ..PLENTY };
     let all = tidy(Retention {
@@ -218,18 +138,9 @@ fn keeps_within_its_bytes(open: Open<'_>) {
         ..PLENTY
     };
     while store.retain(&retention, Timestamp::now()).unwrap() {}
-    let query = Query {
-        limit: 1_000,
-        ..Query::default()
-    };
     // Not all of the 10 MB are left, the newest.
-    let left = found(&mut *store, query);
+    let left = found(&mut *store, Query::default().with_limit(1_000));
     assert_eq!(left, (7_000..8_000).collect::<Vec<_>>());
-    let before = Query {
-        limit: 1_000,
-        ..Query::default()
-    };
-    assert_eq!(store.find(&before).unwrap().len(), 1_000);
 }
 
 /// Every test of this file on one kind of store.

@@ -13,12 +13,8 @@ fn log(scratch: &Scratch) -> Log {
 
 /// The numbers of all events in the file, read by somebody else.
 fn written(file: &std::path::Path) -> Vec<usize> {
-    let query = Query {
-        limit: MAX_LIMIT,
-        ..Query::default()
-    };
     let mut store = StoreLocation::File(file.to_owned()).open().unwrap();
-    let found = store.find(&query).unwrap();
+    let found = store.find(&Query::default().with_limit(MAX_LIMIT)).unwrap();
     found
         .iter()
         .filter(|record| record.event_type == "test.happened")
@@ -58,10 +54,7 @@ fn a_trace_is_found_wherever_it_is_until_it_is_removed() {
         }
     }
     let mut found = |record: &Record| -> Vec<usize> {
-        let query = Query {
-            trace_id: Some(record.trace_id),
-            ..Query::default()
-        };
+        let query = Query::default().with_trace(record.trace_id);
         store.find(&query).unwrap().iter().map(number).collect()
     };
     for record in records.iter().step_by(41) {

@@ -54,10 +54,7 @@ fn what_was_written_survives_a_kill_in_the_midst_of_writing() {
         child.wait().unwrap();
 
         let mut store = StoreLocation::File(scratch.file()).open().unwrap();
-        let query = Query {
-            limit: MAX_LIMIT,
-            ..Query::default()
-        };
+        let query = Query::default().with_limit(MAX_LIMIT);
         let found: Vec<_> = store.find(&query).unwrap().iter().map(number).collect();
         let newest = *found.last().unwrap();
         assert!(

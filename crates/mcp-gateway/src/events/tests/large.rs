@@ -38,25 +38,14 @@ fn a_million_events_are_no_burden() {
              select id, randomblob(4000) from events where event_type <> 'test.happened' and id % 1000 = 0"
         ))
         .unwrap();
-    let all = Query::default();
+    let all = Query::default;
+    let hour = Duration::from_secs(3_600);
     let queries = [
-        all.clone(),
-        Query {
-            trace_id: Some(trace),
-            ..all.clone()
-        },
-        Query {
-            event_type: Some("test.3".into()),
-            ..all.clone()
-        },
-        Query {
-            status: Some(Status::Failure),
-            ..all.clone()
-        },
-        Query {
-            since: Timestamp::since("1h", Timestamp::now()),
-            ..all.clone()
-        },
+        all(),
+        all().with_trace(trace),
+        all().with_type("test.3"),
+        all().with_status(Status::Failure),
+        all().with_since(upstream::time::before(Timestamp::now(), hour)),
     ];
     for query in queries {
         let mut times = Vec::new();

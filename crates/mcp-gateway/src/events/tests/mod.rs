@@ -96,7 +96,7 @@ fn a_call_is_shown_in_the_format_of_seed_003() {
             error_code: Some(-32001),
         },
     );
-    event.timestamp = Timestamp(1_761_057_130_123_456);
+    event.timestamp = Timestamp::from_microsecond(1_761_057_130_123_456).unwrap();
     let shown = serde_json::to_value(Record::from(event)).unwrap();
     assert_eq!(
         shown,

@@ -58,11 +58,7 @@ async fn gateways_share_one_log_and_outlive_its_connections() {
         }
     }
     until("all", || logs.iter().all(|log| log.health().written == 300));
-    let query = Query {
-        trace_id: Some(trace),
-        limit: MAX_LIMIT,
-        ..Query::default()
-    };
+    let query = Query::default().with_trace(trace).with_limit(MAX_LIMIT);
     for log in &logs {
         let found = log.find(query.clone()).await.unwrap();
         let mut numbers: Vec<_> = found.iter().map(number).collect();
@@ -88,10 +84,7 @@ fn over_tls_it_is_the_same_log_of_a_server_that_is_who_it_says() {
     store.enter("over_tls");
     let record = Record::from(event(7));
     store.append(std::slice::from_ref(&record)).unwrap();
-    let query = Query {
-        trace_id: Some(record.trace_id),
-        ..Query::default()
-    };
+    let query = Query::default().with_trace(record.trace_id);
     let found = store.find(&query).unwrap();
     assert_eq!(found.iter().map(number).collect::<Vec<_>>(), [7]);
 
