@@ -25,8 +25,21 @@ impl TraceId {
         (id != 0).then_some(Self(id))
     }
 
+    /// The trace of a `traceparent`, `00-TRACE-SPAN-FLAGS`. `None` for anything else.
+    pub fn from_traceparent(traceparent: &str) -> Option<Self> {
+        let mut parts = traceparent.split('-');
+        let (version, trace) = (parts.next()?, parts.next()?);
+        let is_legal = version.len() == 2 && version != "ff" && trace.len() == 32;
+        is_legal.then(|| Self::parse(trace)).flatten()
+    }
+
+    /// The `traceparent` for a request that is made in the course of this trace.
+    pub fn traceparent(self) -> String {
+        self.traceparent_of(random::number())
+    }
+
     /// The `traceparent` of a span of this trace, in lower-case hexadecimal digits.
-    pub fn parent(self, span: u64) -> String {
+    fn traceparent_of(self, span: u64) -> String {
         let (mut trace, mut digits) = ([0; 32], [0; 32]);
         let trace = Uuid::from_u128(self.0).simple().encode_lower(&mut trace);
         let span = Uuid::from_u64_pair(0, span)
@@ -61,7 +74,7 @@ mod tests {
         assert_eq!(uuid, hex);
         assert_eq!(uuid.to_string(), "550e8400-e29b-41d4-a716-446655440000");
         assert_eq!(
-            uuid.parent(0x00f0_67aa_0ba9_02b7),
+            uuid.traceparent_of(0x00f0_67aa_0ba9_02b7),
             "00-550e8400e29b41d4a716446655440000-00f067aa0ba902b7-01"
         );
         assert_eq!(TraceId::from_bytes(uuid.to_bytes()), uuid);
@@ -74,6 +87,17 @@ mod tests {
             "ä",
         ] {
             assert_eq!(TraceId::parse(bad), None, "{bad}");
+        }
+    }
+
+    #[test]
+    fn the_trace_goes_on() {
+        let parent = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+        let trace = TraceId::from_traceparent(parent).unwrap();
+        assert_eq!(trace.to_string(), "4bf92f35-77b3-4da6-a3ce-929d0e0e4736");
+        assert_eq!(TraceId::from_traceparent(&trace.traceparent()), Some(trace));
+        for bad in ["", "00-0-0-01", &parent.replacen("00", "ff", 1)] {
+            assert_eq!(TraceId::from_traceparent(bad), None, "{bad}");
         }
     }
 }

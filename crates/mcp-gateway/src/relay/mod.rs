@@ -1,35 +1,39 @@
 //! Passing on what clients ask of a backend's tools, resources and prompts.
 //!
-//! * [`exchange`]: one request, with the questions that the backend asks meanwhile.
-//! * [`during`]: what the backend says while it works on a request.
-//! * [`parking`]: exchanges that wait for a client to come back with an answer.
+//! * [`client_request`]: the client's request, read once.
+//! * [`request`]: that request at the backend, with the questions that it asks meanwhile.
+//! * [`call_handler`]: what the backend says while it works on a request.
+//! * [`suspended`]: requests that wait for a client to come back with an answer.
 //! * [`task`]: backends that answer with a task.
 //! * [`tool`], [`resource`], [`prompt`]: the items that the server offers in place of the backend's.
 
-mod during;
-mod exchange;
-mod parking;
+mod call_handler;
+mod client_request;
 pub(crate) mod prompt;
+mod request;
 pub(crate) mod resource;
+mod suspended;
 mod task;
 pub(crate) mod tool;
-mod trace;
 
 use std::sync::Arc;
 
-use mcp_core::jsonrpc::Members;
-use mcp_core::server::Origin;
+use mcp_core::jsonrpc::{Json, Members};
+use mcp_core::method::Answering;
 use mcp_core::tool::{Call, ToolError};
 use serde_json::value::RawValue;
 
-use self::parking::Parking;
+use self::client_request::ClientRequest;
+use self::request::RelayedRequest;
+use self::suspended::SuspendedRequests;
+use crate::backend::Backend;
 use crate::events::Log;
 
 /// What all relayed items share.
 #[derive(Clone)]
 pub(crate) struct Relay {
     log: Arc<Log>,
-    parking: Arc<Parking>,
+    suspended: Arc<SuspendedRequests>,
 }
 
 impl Relay {
@@ -37,17 +41,54 @@ impl Relay {
     pub(crate) fn new(log: Arc<Log>) -> Self {
         Self {
             log,
-            parking: Arc::default(),
+            suspended: Arc::default(),
         }
     }
 }
 
-/// The parameters of the client's request.
-fn params_of(call: &Call) -> Members {
-    let origin = call.extension::<Origin>();
-    origin
-        .map(|origin| origin.params.clone())
-        .unwrap_or_default()
+/// A prompt or a resource of a backend: what both do alike.
+struct RelayedItem {
+    relay: Relay,
+    backend: Arc<Backend>,
+    /// Its name, its URI or its URI template at the backend.
+    id: Arc<str>,
+}
+
+impl RelayedItem {
+    /// Sends the client's request about `item` with the parameter `name` as this JSON. Returns the
+    /// result.
+    async fn forward(
+        &self,
+        method: &'static str,
+        item: &str,
+        (name, json): (&str, &str),
+        call: &Call,
+    ) -> Result<Members, ToolError> {
+        let mut client = ClientRequest::new(call);
+        client.params.set(name, json);
+        let request = RelayedRequest {
+            relay: &self.relay,
+            backend: &self.backend,
+            method,
+            item,
+            may_repeat: true,
+            client,
+        };
+        let mut result = request.run().await?;
+        result.remove("resultType");
+        Ok(result)
+    }
+
+    /// Completes an argument of what `reference` refers to.
+    fn complete<'a>(&'a self, reference: String, call: &'a Call) -> Option<Answering<'a>> {
+        Some(Box::pin(async move {
+            let parameter = ("ref", reference.as_str());
+            let result = self
+                .forward("completion/complete", &self.id, parameter, call)
+                .await?;
+            Ok(Json::Owned(result.encode()))
+        }))
+    }
 }
 
 /// A result in one piece.

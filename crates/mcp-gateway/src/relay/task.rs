@@ -10,16 +10,15 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
-use super::exchange::{Exchange, questions, unreadable};
-use super::trace;
+use super::request::{RelayedRequest, questions, unreadable};
 
 /// How often a backend is asked that does not say how often it wants to be …
-const POLL: Duration = Duration::from_secs(1);
+const POLL_INTERVAL: Duration = Duration::from_secs(1);
 /// … and the limits of what it may say.
-const SHORTEST: Duration = Duration::from_millis(50);
-const LONGEST: Duration = Duration::from_secs(10);
+const MIN_POLL_INTERVAL: Duration = Duration::from_millis(50);
+const MAX_POLL_INTERVAL: Duration = Duration::from_secs(10);
 /// How long one of those questions may take.
-const PATIENCE: Duration = Duration::from_secs(30);
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A task as its backend shows it.
 #[derive(Deserialize)]
@@ -39,20 +38,21 @@ struct Task {
     error: Option<Value>,
 }
 
-impl Exchange<'_> {
+impl RelayedRequest<'_> {
     /// Follows the task that the backend has made of the request to its end.
     ///
     /// # Errors
     /// What the task ended with, where that is no result.
-    pub(super) async fn see_through(&self, created: Members) -> Result<Members, ToolError> {
-        self.call.go_on_as_task().await;
-        let mut task: Task = serde_json::from_str(&created.encode()).map_err(unreadable)?;
+    pub(super) async fn poll_to_end(&self, created: &RawValue) -> Result<Members, ToolError> {
+        let call = self.client.call;
+        call.go_on_as_task().await;
+        let mut task: Task = serde_json::from_str(created.get()).map_err(unreadable)?;
         let id = json!({"taskId": task.task_id});
         let mut round = 0.0;
         loop {
             let text = task.status_message.as_deref().unwrap_or_default();
             round += 1.0;
-            self.call.progress(round, None, text);
+            call.progress(round, None, text);
             match task.status.as_str() {
                 "completed" => return self.result(task.result),
                 "failed" => return Err(self.failed(task.error.unwrap_or_default())),
@@ -65,10 +65,12 @@ impl Exchange<'_> {
                 }
                 _ => {}
             }
-            let pause = task.poll_interval_ms.map_or(POLL, Duration::from_millis);
+            let pause = task
+                .poll_interval_ms
+                .map_or(POLL_INTERVAL, Duration::from_millis);
             tokio::select! {
-                () = tokio::time::sleep(pause.clamp(SHORTEST, LONGEST)) => {}
-                () = self.call.cancelled() => {
+                () = tokio::time::sleep(pause.clamp(MIN_POLL_INTERVAL, MAX_POLL_INTERVAL)) => {}
+                () = call.cancelled() => {
                     // Its outcome is nobody's any more.
                     let _ = self.ask_about("tasks/cancel", &id).await;
                     let words = format!("{} was cancelled.", self.item);
@@ -107,7 +109,7 @@ impl Exchange<'_> {
     async fn answer(&self, task: &Task) -> Result<(), ToolError> {
         let requests = questions(&task.input_requests, self.backend.key.as_str())?;
         let keys: Vec<String> = requests.iter().map(|(key, _)| (*key).to_owned()).collect();
-        let answers = self.call.ask_all(requests).await?;
+        let answers = self.client.call.ask_all(requests).await?;
         let answers: Map<String, Value> = keys.into_iter().zip(answers).collect();
         let params = json!({"taskId": task.task_id, "inputResponses": answers});
         self.ask_about("tasks/update", &params).await.map(drop)
@@ -118,8 +120,8 @@ impl Exchange<'_> {
         let tasks = r#"{"extensions":{"io.modelcontextprotocol/tasks":{}}}"#.to_owned();
         let capabilities = RawValue::from_string(tasks).map_err(unreadable)?;
         let options = Options::default()
-            .timeout(PATIENCE)
-            .traceparent(trace::parent(self.trace))
+            .timeout(REQUEST_TIMEOUT)
+            .traceparent(self.client.trace.traceparent())
             .capabilities(capabilities.into());
         let answer = self.backend.request(method, &params, options, true).await;
         answer.map_err(|failure| failure.into_tool_error(self.backend.key.as_str()))

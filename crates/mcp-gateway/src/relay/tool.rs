@@ -9,8 +9,9 @@ use mcp_core::tool::{
 };
 use serde_json::value::RawValue;
 
-use super::exchange::Exchange;
-use super::{Relay, params_of, trace};
+use super::Relay;
+use super::client_request::ClientRequest;
+use super::request::RelayedRequest;
 use crate::backend::Backend;
 use crate::events::{self, Event, Outcome, TraceId};
 use crate::sanitise;
@@ -36,49 +37,39 @@ impl BoundTool for RelayedTool {
         arguments: &RawValue,
         call: &'a Call,
     ) -> Result<Running<'a>, ArgumentError> {
-        let mut params = params_of(call);
-        params.set("name", &quoted(&self.item));
-        params.set("arguments", arguments.get());
-        Ok(Box::pin(self.run(
-            params,
-            End::new(self, call, arguments),
-            call,
-        )))
+        let mut client = ClientRequest::new(call);
+        client.params.set("name", &quoted(&self.item));
+        client.params.set("arguments", arguments.get());
+        let record = CallRecord::new(self, &client, arguments);
+        Ok(Box::pin(self.run(client, record)))
     }
 }
 
 impl RelayedTool {
     async fn run(
         &self,
-        params: Members,
-        mut end: End<'_>,
-        call: &Call,
+        client: ClientRequest<'_>,
+        mut record: CallRecord<'_>,
     ) -> Result<ToolResult, ToolError> {
         let result = if self.is_denied {
             Err(self.denied())
         } else {
-            self.pass_on(params, end.trace, call).await
+            self.forward(client).await
         };
-        end.settle(&result);
+        record.finish(&result);
         result.map(ToolResult::Imported)
     }
 
-    async fn pass_on(
-        &self,
-        params: Members,
-        trace: TraceId,
-        call: &Call,
-    ) -> Result<Members, ToolError> {
-        let exchange = Exchange {
+    async fn forward(&self, client: ClientRequest<'_>) -> Result<Members, ToolError> {
+        let request = RelayedRequest {
             relay: &self.relay,
             backend: &self.backend,
             method: "tools/call",
             item: &self.published,
             may_repeat: matches!(self.effect, Effect::ReadOnly | Effect::Idempotent),
-            trace,
-            call,
+            client,
         };
-        exchange.run(params).await
+        request.run().await
     }
 
     fn denied(&self) -> ToolError {
@@ -91,27 +82,27 @@ impl RelayedTool {
 }
 
 /// The record of one call, which is written once, however the call ends.
-struct End<'a> {
+struct CallRecord<'a> {
     tool: &'a RelayedTool,
     trace: TraceId,
     started: Instant,
     principal: Option<Arc<str>>,
     request_bytes: usize,
     arguments: Shape,
-    /// What to write; a call that is dropped before it was settled was given up.
+    /// What to write; a call that is dropped before its end was given up.
     outcome: Option<Outcome>,
     response_bytes: usize,
     hides_something: bool,
     error_code: Option<i64>,
 }
 
-impl<'a> End<'a> {
-    fn new(tool: &'a RelayedTool, call: &Call, arguments: &RawValue) -> Self {
+impl<'a> CallRecord<'a> {
+    fn new(tool: &'a RelayedTool, client: &ClientRequest<'_>, arguments: &RawValue) -> Self {
         Self {
             tool,
-            trace: trace::of(call),
+            trace: client.trace,
             started: Instant::now(),
-            principal: call.client().name.clone(),
+            principal: client.call.client().name.clone(),
             request_bytes: arguments.get().len(),
             arguments: Shape::of(arguments),
             outcome: Some(Outcome::Cancelled),
@@ -121,7 +112,7 @@ impl<'a> End<'a> {
         }
     }
 
-    fn settle(&mut self, result: &Result<Members, ToolError>) {
+    fn finish(&mut self, result: &Result<Members, ToolError>) {
         match result {
             Ok(result) => {
                 let is_error = result.get("isError") == Some("true");
@@ -151,7 +142,7 @@ impl<'a> End<'a> {
     }
 }
 
-impl Drop for End<'_> {
+impl Drop for CallRecord<'_> {
     fn drop(&mut self) {
         let Some(outcome) = self.outcome else { return };
         let duration = self.started.elapsed();

@@ -18,8 +18,8 @@ pub(super) struct Question {
     pub(super) answer: oneshot::Sender<Value>,
 }
 
-/// Passes on to the client what belongs to its call.
-pub(super) struct During {
+/// Handles the messages of a backend that belong to one call: they go on to its client.
+pub(super) struct CallHandler {
     /// The call as the client made it last: in the modern era it comes back with each answer.
     call: Mutex<Call>,
     /// What clients of the modern era are to be asked by the end of their call.
@@ -31,7 +31,7 @@ pub(super) struct During {
     otherwise: Arc<dyn Handler>,
 }
 
-impl During {
+impl CallHandler {
     pub(super) fn new(call: Call, otherwise: Arc<dyn Handler>) -> Arc<Self> {
         Arc::new(Self {
             call: Mutex::new(call),
@@ -53,8 +53,8 @@ impl During {
         }
     }
 
-    /// The client has come back.
-    pub(super) fn go_on(&self, call: Call) {
+    /// Goes on with the call by which the client has come back.
+    pub(super) fn resume(&self, call: Call) {
         *self.call.lock() = call;
     }
 
@@ -68,7 +68,7 @@ impl During {
     }
 }
 
-impl Handler for During {
+impl Handler for CallHandler {
     fn notification(&self, method: &str, params: Option<&RawValue>) {
         match method {
             "notifications/progress" => {
