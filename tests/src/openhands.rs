@@ -24,7 +24,7 @@ mod workspaces;
 use mcp_client::Client;
 use serde_json::{Value, json};
 
-use crate::harness::real::OpenHands;
+use crate::harness::real::{self, OpenHands};
 use crate::harness::{Server, stdio, web};
 
 const NAME: &str = "openhands-mcp-server";
@@ -60,11 +60,37 @@ async fn direct(real: &OpenHands, method: &str, path: &str, body: Value) -> Valu
     request.send().await.unwrap().json().await.unwrap()
 }
 
+/// A server in front of the real agent server, over stdio; `None` where there is no agent server.
+async fn child() -> Option<Client> {
+    child_with(&[]).await
+}
+
+/// The same with more variables.
+async fn child_with(more: &[(&'static str, &str)]) -> Option<Client> {
+    let real = real::openhands()?;
+    Some(stdio(NAME, &env_with(&real, more)).await)
+}
+
 /// The same server over HTTP and over stdio.
-async fn both(real: &OpenHands) -> (Server, [Client; 2]) {
-    let server = Server::start(NAME, &env(real)).await;
-    let clients = [server.client().await, stdio(NAME, &env(real)).await];
-    (server, clients)
+struct Both {
+    clients: [Client; 2],
+    _server: Server,
+}
+
+async fn both() -> Option<Both> {
+    let real = real::openhands()?;
+    let server = Server::start(NAME, &env(&real)).await;
+    let clients = [server.client().await, stdio(NAME, &env(&real)).await];
+    Some(Both {
+        clients,
+        _server: server,
+    })
+}
+
+/// Starts a task without waiting for it; its id.
+async fn start(client: &Client, script: impl Into<String>) -> Value {
+    let task = json!({"task": script.into(), "wait_seconds": 0});
+    call(client, "run_task", task).await["task_id"].clone()
 }
 
 /// What a tool returns.

@@ -1,6 +1,7 @@
 //! What the tests stand on: servers as processes, real services, and fakes for faults that real
 //! services cannot be made to show.
 
+mod assert;
 mod binaries;
 mod dialect;
 mod fake;
@@ -9,6 +10,7 @@ pub(crate) mod real;
 mod server;
 mod wire;
 
+pub(crate) use assert::assert_has;
 pub(crate) use binaries::binary;
 pub(crate) use dialect::Dialect;
 pub(crate) use fake::{Fake, Request, Response};

@@ -3,15 +3,12 @@
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use super::{NAME, call, direct, env, env_with, refusal, until};
-use crate::harness::{Server, real, stdio};
+use super::{NAME, call, child, direct, env, env_with, refusal, until};
+use crate::harness::{Server, assert_has, real, stdio};
 
 #[tokio::test]
 async fn time_that_is_used_up_stops_the_task() {
-    let Some(real) = real::openhands() else {
-        return;
-    };
-    let client = stdio(NAME, &env(&real)).await;
+    let Some(client) = child().await else { return };
     // Enough for the first step on a busy machine, too.
     let task = json!({"task": "RUN: echo so far\nRUN: sleep 300", "max_seconds": 8});
     let run = call(&client, "run_task", task).await;
@@ -60,23 +57,14 @@ async fn time_runs_out_even_if_our_server_was_restarted() {
 
 #[tokio::test]
 async fn steps_that_are_used_up_are_given_again() {
-    let Some(real) = real::openhands() else {
-        return;
-    };
-    let client = stdio(NAME, &env(&real)).await;
+    let Some(client) = child().await else { return };
     let task = json!({"task": "RUN: echo 1\nRUN: echo 2\nRUN: echo 3", "max_iterations": 2});
     let run = call(&client, "run_task", task).await;
-    assert_eq!(
-        (&run["status"], &run["last_output"]),
-        (&json!("failed"), &json!("2"))
-    );
+    assert_has(&run, json!({"status": "failed", "last_output": "2"}));
     let error = run["error"].as_str().unwrap();
     assert!(error.contains("limit of 2 steps"), "{error}");
     let more = call(&client, "resume_task", json!({"task_id": run["task_id"]})).await;
-    assert_eq!(
-        (&more["status"], &more["last_output"]),
-        (&json!("finished"), &json!("3"))
-    );
+    assert_has(&more, json!({"status": "finished", "last_output": "3"}));
 }
 
 #[tokio::test]
@@ -143,8 +131,5 @@ async fn callers_get_no_more_than_the_operator_allows() {
     // Who says nothing has them all the same.
     let task = json!({"task": "RUN: echo 1\nRUN: echo 2\nRUN: echo 3"});
     let run = call(&client, "run_task", task).await;
-    assert_eq!(
-        (&run["status"], &run["steps"]),
-        (&json!("failed"), &json!(2))
-    );
+    assert_has(&run, json!({"status": "failed", "steps": 2}));
 }

@@ -2,54 +2,37 @@
 
 use serde_json::json;
 
-use super::{NAME, both, call, env, refusal, until};
-use crate::harness::{real, stdio};
+use super::{both, call, child, refusal, until};
+use crate::harness::assert_has;
 
 #[tokio::test]
 async fn every_action_waits_for_its_permission() {
-    let Some(real) = real::openhands() else {
-        return;
-    };
-    let (_server, clients) = both(&real).await;
-    for client in clients {
+    let Some(both) = both().await else { return };
+    for client in both.clients {
         let task = json!({"task": "RUN: echo one\nRUN: echo two\nSAY: both", "confirm": "always"});
         let asked = call(&client, "run_task", task).await;
-        assert_eq!(
-            (&asked["status"], &asked["last_action"]),
-            (
-                &json!("waiting_for_confirmation"),
-                &json!("terminal echo one")
-            )
+        assert_has(
+            &asked,
+            json!({"status": "waiting_for_confirmation", "last_action": "terminal echo one"}),
         );
         assert!(asked.get("last_output").is_none(), "{asked}");
         let yes = json!({"task_id": asked["task_id"], "accept": true});
         let second = call(&client, "respond_confirmation", yes.clone()).await;
-        assert_eq!(
-            (
-                &second["status"],
-                &second["last_action"],
-                &second["last_output"]
-            ),
-            (
-                &json!("waiting_for_confirmation"),
-                &json!("terminal echo two"),
-                &json!("one")
-            )
+        assert_has(
+            &second,
+            json!({"status": "waiting_for_confirmation", "last_action": "terminal echo two", "last_output": "one"}),
         );
         let ended = call(&client, "respond_confirmation", yes).await;
-        assert_eq!(
-            (&ended["status"], &ended["result"], &ended["last_output"]),
-            (&json!("finished"), &json!("both"), &json!("two"))
+        assert_has(
+            &ended,
+            json!({"status": "finished", "result": "both", "last_output": "two"}),
         );
     }
 }
 
 #[tokio::test]
 async fn a_refused_action_is_not_done_and_the_agent_can_be_told_why() {
-    let Some(real) = real::openhands() else {
-        return;
-    };
-    let client = stdio(NAME, &env(&real)).await;
+    let Some(client) = child().await else { return };
     let task = json!({"task": "RUN: echo x > made\nSAY: never", "confirm": "always"});
     let asked = call(&client, "run_task", task).await;
     let id = &asked["task_id"];
@@ -62,18 +45,15 @@ async fn a_refused_action_is_not_done_and_the_agent_can_be_told_why() {
     assert_eq!(events["events"][0]["text"], "not this file", "{events}");
     let instead = json!({"task_id": id, "message": "SAY: understood"});
     let instead = call(&client, "send_message", instead).await;
-    assert_eq!(
-        (&instead["status"], &instead["result"]),
-        (&json!("finished"), &json!("understood"))
+    assert_has(
+        &instead,
+        json!({"status": "finished", "result": "understood"}),
     );
 }
 
 #[tokio::test]
 async fn nothing_but_an_answer_is_taken_for_one() {
-    let Some(real) = real::openhands() else {
-        return;
-    };
-    let client = stdio(NAME, &env(&real)).await;
+    let Some(client) = child().await else { return };
     let task = json!({"task": "RUN: echo x > made", "confirm": "always"});
     let asked = call(&client, "run_task", task).await;
     let id = &asked["task_id"];
@@ -99,14 +79,11 @@ async fn nothing_but_an_answer_is_taken_for_one() {
 
 #[tokio::test]
 async fn actions_without_risk_need_no_permission_where_only_risky_ones_do() {
-    let Some(real) = real::openhands() else {
-        return;
-    };
-    let client = stdio(NAME, &env(&real)).await;
+    let Some(client) = child().await else { return };
     let task = json!({"task": "RUN: echo harmless", "confirm": "risky"});
     let run = call(&client, "run_task", task).await;
-    assert_eq!(
-        (&run["status"], &run["last_output"]),
-        (&json!("finished"), &json!("harmless"))
+    assert_has(
+        &run,
+        json!({"status": "finished", "last_output": "harmless"}),
     );
 }

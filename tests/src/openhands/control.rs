@@ -6,8 +6,8 @@ use mcp_client::{Error, Options};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use super::{NAME, both, call, env, until};
-use crate::harness::{real, stdio};
+use super::{both, call, child, until};
+use crate::harness::assert_has;
 
 /// Whether a process with this argument runs; the agent server is on this machine.
 fn runs(argument: &str) -> bool {
@@ -37,12 +37,9 @@ fn unique() -> String {
 
 #[tokio::test]
 async fn cancel_task_kills_the_command_within_a_second() {
-    let Some(real) = real::openhands() else {
-        return;
-    };
-    let (_server, clients) = both(&real).await;
+    let Some(both) = both().await else { return };
     let mut took = Vec::new();
-    for client in clients {
+    for client in both.clients {
         let seconds = unique();
         let task = json!({"task": format!("RUN: sleep {seconds}"), "wait_seconds": 0});
         let run = call(&client, "run_task", task).await;
@@ -72,27 +69,18 @@ async fn cancel_task_kills_the_command_within_a_second() {
 
 #[tokio::test]
 async fn a_finished_task_is_not_changed_by_cancelling() {
-    let Some(real) = real::openhands() else {
-        return;
-    };
-    let client = stdio(NAME, &env(&real)).await;
+    let Some(client) = child().await else { return };
     let run = call(&client, "run_task", json!({"task": "FINISH: all good"})).await;
     let id = json!({"task_id": run["task_id"]});
     let cancelled = call(&client, "cancel_task", id.clone()).await;
     assert_eq!(cancelled["status"], "finished");
     let result = call(&client, "get_task_result", id).await;
-    assert_eq!(
-        (&result["status"], &result["result"]),
-        (&json!("finished"), &json!("all good"))
-    );
+    assert_has(&result, json!({"status": "finished", "result": "all good"}));
 }
 
 #[tokio::test]
 async fn giving_up_on_the_call_stops_the_task() {
-    let Some(real) = real::openhands() else {
-        return;
-    };
-    let client = stdio(NAME, &env(&real)).await;
+    let Some(client) = child().await else { return };
     let seconds = unique();
     let arguments = json!({"task": format!("RUN: sleep {seconds}"),
         "idempotency_key": Uuid::new_v4().to_string()});

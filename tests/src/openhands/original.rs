@@ -3,8 +3,8 @@
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use super::{NAME, both, call, direct, env, refusal, until};
-use crate::harness::{Server, real, stdio};
+use super::{NAME, both, call, child, direct, env, refusal, until};
+use crate::harness::{Server, real};
 
 fn agent() -> String {
     format!("agent-{}", Uuid::new_v4().simple())
@@ -15,8 +15,8 @@ async fn create_get_and_delete_agent_are_a_profile() {
     let Some(real) = real::openhands() else {
         return;
     };
-    let (_server, clients) = both(&real).await;
-    for client in clients {
+    let Some(both) = both().await else { return };
+    for client in both.clients {
         let name = agent();
         let file = format!("/etc/openhands/{name}.toml");
         let create = json!({"config_file": file, "instructions": "Be brief."});
@@ -45,10 +45,7 @@ async fn create_get_and_delete_agent_are_a_profile() {
 
 #[tokio::test]
 async fn names_of_agents_are_names() {
-    let Some(real) = real::openhands() else {
-        return;
-    };
-    let client = stdio(NAME, &env(&real)).await;
+    let Some(client) = child().await else { return };
     for bad in ["", "/", "..", "a b.toml", "x/../..", "ä.toml"] {
         let refused = refusal(&client, "create_agent", json!({"config_file": bad})).await;
         assert!(
@@ -60,11 +57,8 @@ async fn names_of_agents_are_names() {
 
 #[tokio::test]
 async fn execute_task_starts_and_does_not_wait() {
-    let Some(real) = real::openhands() else {
-        return;
-    };
-    let (_server, clients) = both(&real).await;
-    for client in clients {
+    let Some(both) = both().await else { return };
+    for client in both.clients {
         let context = json!({"file": "in.txt", "content": "given", "ticket": 7});
         let task = json!({"agent_id": "default", "task": "RUN: sleep 1; cat in.txt",
             "context": context});
@@ -85,10 +79,7 @@ async fn execute_task_starts_and_does_not_wait() {
 
 #[tokio::test]
 async fn execute_task_needs_an_agent_that_exists() {
-    let Some(real) = real::openhands() else {
-        return;
-    };
-    let client = stdio(NAME, &env(&real)).await;
+    let Some(client) = child().await else { return };
     let task = json!({"agent_id": "nobody", "task": "SAY: x"});
     let refused = refusal(&client, "execute_task", task).await;
     assert!(
@@ -99,10 +90,7 @@ async fn execute_task_needs_an_agent_that_exists() {
 
 #[tokio::test]
 async fn execute_mcp_task_tells_the_agent_which_tool() {
-    let Some(real) = real::openhands() else {
-        return;
-    };
-    let client = stdio(NAME, &env(&real)).await;
+    let Some(client) = child().await else { return };
     let task = json!({"agent_id": "default", "task": "SAY: called", "server_name": "n8n",
         "function_name": "run_workflow", "parameters": {"workflow_id": "1"}});
     let started = call(&client, "execute_mcp_task", task).await;

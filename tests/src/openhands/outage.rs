@@ -3,8 +3,8 @@
 use serde_json::{Value, json};
 
 use super::line::Line;
-use super::{NAME, call, direct, env, refusal, until};
-use crate::harness::{Server, real, stdio};
+use super::{NAME, call, child, direct, env, refusal, until};
+use crate::harness::{Server, assert_has, real, stdio};
 
 #[tokio::test]
 async fn a_wait_outlives_an_agent_server_that_is_away_for_a_while() {
@@ -29,9 +29,9 @@ async fn a_wait_outlives_an_agent_server_that_is_away_for_a_while() {
         line.mend();
     };
     let (ended, ()) = tokio::join!(waiting, mending);
-    assert_eq!(
-        (&ended["status"], &ended["last_output"]),
-        (&json!("finished"), &json!("survived"))
+    assert_has(
+        &ended,
+        json!({"status": "finished", "last_output": "survived"}),
     );
     server.until("online").await;
 }
@@ -85,30 +85,20 @@ async fn nothing_is_started_twice_when_the_answer_is_lost() {
 
 #[tokio::test]
 async fn a_slow_model_is_running_and_not_lost() {
-    let Some(real) = real::openhands() else {
-        return;
-    };
-    let client = stdio(NAME, &env(&real)).await;
+    let Some(client) = child().await else { return };
     let task = json!({"task": "SLEEP: 4\nSAY: slow but sure", "wait_seconds": 1});
     let run = call(&client, "run_task", task).await;
-    assert_eq!(
-        (&run["status"], &run["steps"]),
-        (&json!("running"), &json!(0)),
-        "{run}"
-    );
+    assert_has(&run, json!({"status": "running", "steps": 0}));
     let ended = call(&client, "wait_task", json!({"task_id": run["task_id"]})).await;
-    assert_eq!(
-        (&ended["status"], &ended["result"]),
-        (&json!("finished"), &json!("slow but sure"))
+    assert_has(
+        &ended,
+        json!({"status": "finished", "result": "slow but sure"}),
     );
 }
 
 #[tokio::test]
 async fn a_slow_model_can_be_cancelled() {
-    let Some(real) = real::openhands() else {
-        return;
-    };
-    let client = stdio(NAME, &env(&real)).await;
+    let Some(client) = child().await else { return };
     let task = json!({"task": "SLEEP: 20\nSAY: never", "wait_seconds": 1});
     let run = call(&client, "run_task", task).await;
     let id = json!({"task_id": run["task_id"]});

@@ -7,8 +7,8 @@ use tokio::sync::Mutex;
 use uuid::Uuid;
 
 use super::gate::Gate;
-use super::{NAME, both, call, env, env_with, refusal, until};
-use crate::harness::{Server, real, stdio};
+use super::{NAME, both, call, child, env, env_with, refusal, until};
+use crate::harness::{Server, assert_has, real, stdio};
 
 /// The agent server runs ten at once.
 const MANY: usize = 14;
@@ -51,20 +51,17 @@ async fn fourteen_tasks_are_all_done_although_ten_run_at_once() {
         until(&client, &run["task_id"], "finished").await;
         let result = json!({"task_id": run["task_id"]});
         let result = call(&client, "get_task_result", result).await;
-        assert_eq!(
-            (&result["result"], &result["last_output"]),
-            (&json!(format!("done-{n}")), &json!(format!("task-{n}")))
+        assert_has(
+            &result,
+            json!({"result": format!("done-{n}"), "last_output": format!("task-{n}")}),
         );
     }
 }
 
 #[tokio::test]
 async fn few_tasks_are_waited_for_together() {
-    let Some(real) = real::openhands() else {
-        return;
-    };
-    let (_server, clients) = both(&real).await;
-    for client in clients {
+    let Some(both) = both().await else { return };
+    for client in both.clients {
         let file = json!({"file": "in.txt", "content": "given"});
         let tasks = json!({"tasks": [
             {"task": "RUN: cat in.txt\nFINISH: first", "context": file},
@@ -135,10 +132,7 @@ async fn a_queued_task_survives_our_restart() {
     until(&client, &second["task_id"], "finished").await;
     let result = json!({"task_id": second["task_id"]});
     let result = call(&client, "get_task_result", result).await;
-    assert_eq!(
-        (&result["last_output"], &result["steps"]),
-        (&json!("survived"), &json!(2))
-    );
+    assert_has(&result, json!({"last_output": "survived", "steps": 2}));
 }
 
 #[tokio::test]
@@ -165,10 +159,7 @@ async fn a_queued_task_can_be_cancelled_and_never_runs() {
     // Its turn would have come.
     tokio::time::sleep(Duration::from_secs(2)).await;
     let result = call(&client, "get_task_result", second).await;
-    assert_eq!(
-        (&result["status"], &result["steps"]),
-        (&json!("cancelled"), &json!(0))
-    );
+    assert_has(&result, json!({"status": "cancelled", "steps": 0}));
 }
 
 #[tokio::test]
@@ -196,10 +187,7 @@ async fn a_queued_task_with_a_key_is_found_and_not_ordered_again() {
 
 #[tokio::test]
 async fn the_bounds_of_a_call_are_named() {
-    let Some(real) = real::openhands() else {
-        return;
-    };
-    let client = stdio(NAME, &env(&real)).await;
+    let Some(client) = child().await else { return };
     let none = refusal(&client, "run_parallel_tasks", json!({"tasks": []})).await;
     assert!(none.contains("1 to 20"), "{none}");
     let tasks: Vec<Value> = (0..21).map(|_| json!({"task": "SAY: a"})).collect();

@@ -4,7 +4,6 @@ use mcp_client::Client;
 use serde_json::{Value, json};
 
 use super::{both, call};
-use crate::harness::real;
 
 async fn get(client: &Client, name: &str, arguments: Value) -> String {
     let params = json!({"name": name, "arguments": arguments});
@@ -17,11 +16,8 @@ async fn get(client: &Client, name: &str, arguments: Value) -> String {
 
 #[tokio::test]
 async fn work_is_handed_over_as_run_task_takes_it() {
-    let Some(real) = real::openhands() else {
-        return;
-    };
-    let (_server, clients) = both(&real).await;
-    for client in clients {
+    let Some(both) = both().await else { return };
+    for client in both.clients {
         let listed = client.list("prompts/list", "prompts").await.unwrap();
         assert_eq!(listed.len(), 3);
         let code = json!({"repository": "https://example.com/shop.git", "branch": "dev"});
@@ -53,11 +49,8 @@ async fn work_is_handed_over_as_run_task_takes_it() {
 
 #[tokio::test]
 async fn the_change_of_a_task_is_reviewed_with_its_diff() {
-    let Some(real) = real::openhands() else {
-        return;
-    };
-    let (_server, clients) = both(&real).await;
-    for client in clients {
+    let Some(both) = both().await else { return };
+    for client in both.clients {
         let task = json!({"task": "RUN: echo price=3 > shop.txt\nFINISH: the price is 3 now"});
         let run = call(&client, "run_task", task).await;
         let text = get(&client, "review_change", json!({"task_id": run["task_id"]})).await;

@@ -2,16 +2,13 @@
 
 use serde_json::{Value, json};
 
-use super::{NAME, both, call, direct, env, refusal};
-use crate::harness::{real, stdio};
+use super::{NAME, both, call, child, direct, env, refusal};
+use crate::harness::{assert_has, real, stdio};
 
 #[tokio::test]
 async fn events_are_lines_and_the_system_prompt_is_none() {
-    let Some(real) = real::openhands() else {
-        return;
-    };
-    let (_server, clients) = both(&real).await;
-    for client in clients {
+    let Some(both) = both().await else { return };
+    for client in both.clients {
         let task = "RUN: echo one; (exit 3)\nWRITE: /nowhere/x text\nFINISH: end";
         let run = call(&client, "run_task", json!({"task": task})).await;
         let id = &run["task_id"];
@@ -39,10 +36,7 @@ fn rows(events: &Value) -> Vec<(String, String)> {
 
 #[tokio::test]
 async fn events_are_read_in_parts_and_none_twice() {
-    let Some(real) = real::openhands() else {
-        return;
-    };
-    let client = stdio(NAME, &env(&real)).await;
+    let Some(client) = child().await else { return };
     let task = "RUN: echo 1\nRUN: echo 2\nRUN: echo 3\nRUN: echo 4";
     let run = call(&client, "run_task", json!({"task": task})).await;
     let id = &run["task_id"];
@@ -81,10 +75,7 @@ async fn events_are_read_in_parts_and_none_twice() {
 
 #[tokio::test]
 async fn a_model_error_is_an_event_without_the_providers_words() {
-    let Some(real) = real::openhands() else {
-        return;
-    };
-    let client = stdio(NAME, &env(&real)).await;
+    let Some(client) = child().await else { return };
     let run = call(&client, "run_task", json!({"task": "HTTP: 500"})).await;
     let errors = json!({"task_id": run["task_id"], "kinds": ["error"]});
     let errors = call(&client, "get_task_events", errors).await;
@@ -97,10 +88,7 @@ async fn a_model_error_is_an_event_without_the_providers_words() {
 
 #[tokio::test]
 async fn a_diff_is_short_and_says_what_was_cut() {
-    let Some(real) = real::openhands() else {
-        return;
-    };
-    let client = stdio(NAME, &env(&real)).await;
+    let Some(client) = child().await else { return };
     let task = "RUN: seq 1 5000 > big; echo x > small; for i in $(seq 300); do echo $i > f$i; done";
     let run = call(&client, "run_task", json!({"task": task})).await;
     let id = &run["task_id"];
@@ -131,10 +119,7 @@ async fn a_diff_is_short_and_says_what_was_cut() {
 
 #[tokio::test]
 async fn commits_of_the_agent_are_changes_too() {
-    let Some(real) = real::openhands() else {
-        return;
-    };
-    let client = stdio(NAME, &env(&real)).await;
+    let Some(client) = child().await else { return };
     let task =
         "RUN: echo 1 > a; git add a; git -c user.name=t -c user.email=t@localhost commit -qm a";
     let run = call(&client, "run_task", json!({"task": task})).await;
@@ -143,11 +128,8 @@ async fn commits_of_the_agent_are_changes_too() {
 
 #[tokio::test]
 async fn a_file_is_read_in_parts_of_whole_characters() {
-    let Some(real) = real::openhands() else {
-        return;
-    };
-    let (_server, clients) = both(&real).await;
-    for client in clients {
+    let Some(both) = both().await else { return };
+    for client in both.clients {
         let text = "äöü€".repeat(50);
         let context = json!({"file": "dir/t x.txt", "content": text});
         let run = call(
@@ -172,10 +154,7 @@ async fn a_file_is_read_in_parts_of_whole_characters() {
 
 #[tokio::test]
 async fn files_that_cannot_be_shown_say_why() {
-    let Some(real) = real::openhands() else {
-        return;
-    };
-    let client = stdio(NAME, &env(&real)).await;
+    let Some(client) = child().await else { return };
     let task = "RUN: ln -s /etc/passwd link; head -c 99 /dev/zero > zeros; touch empty; mkdir d";
     let run = call(&client, "run_task", json!({"task": task})).await;
     let ask = |file: &str| json!({"task_id": run["task_id"], "file": file});
@@ -192,15 +171,12 @@ async fn files_that_cannot_be_shown_say_why() {
         assert!(!refused.contains("root:"));
     }
     let empty = call(&client, "get_task_file", ask("empty")).await;
-    assert_eq!((&empty["text"], &empty["size"]), (&json!(""), &json!(0)));
+    assert_has(&empty, json!({"text": "", "size": 0}));
 }
 
 #[tokio::test]
 async fn tasks_are_listed_by_page_and_status() {
-    let Some(real) = real::openhands() else {
-        return;
-    };
-    let client = stdio(NAME, &env(&real)).await;
+    let Some(client) = child().await else { return };
     let run = call(
         &client,
         "run_task",

@@ -11,7 +11,7 @@ use uuid::Uuid;
 
 use super::{NAME, both, call, env, until};
 use crate::harness::real::{self, OpenHands};
-use crate::harness::{Server, binary, stdio};
+use crate::harness::{Server, assert_has, binary, stdio};
 
 /// Far longer than any change takes to be told.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -31,24 +31,17 @@ pub(super) fn uri(id: &Value) -> String {
 
 #[tokio::test]
 async fn a_task_is_read_as_the_tools_tell_it() {
-    let Some(real) = real::openhands() else {
-        return;
-    };
-    let (_server, clients) = both(&real).await;
-    for client in clients {
+    let Some(both) = both().await else { return };
+    for client in both.clients {
         let listed = client.list("resources/templates/list", "resourceTemplates");
         assert_eq!(listed.await.unwrap().len(), 3);
         let task = json!({"task": "RUN: echo one > made.txt\nSAY: all good"});
         let run = call(&client, "run_task", task).await;
         let uri = uri(&run["task_id"]);
         let state: Value = serde_json::from_str(&read(&client, &uri).await).unwrap();
-        assert_eq!(
-            (&state["status"], &state["result"], &state["changed_files"]),
-            (
-                &json!("finished"),
-                &json!("all good"),
-                &json!(["A made.txt"])
-            )
+        assert_has(
+            &state,
+            json!({"status": "finished", "result": "all good", "changed_files": ["A made.txt"]}),
         );
         let events = read(&client, &format!("{uri}/events")).await;
         assert!(events.contains("echo one"), "{events}");

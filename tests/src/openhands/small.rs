@@ -3,24 +3,21 @@
 use serde_json::{Value, json};
 
 use super::{NAME, both, call};
-use crate::harness::{Fake, Response, Server, real};
+use crate::harness::{Fake, Response, Server};
 
 /// 2,000 tokens.
 const MAX_BYTES: usize = 8_000;
 
 #[tokio::test]
 async fn answers_stay_small_whatever_is_printed() {
-    let Some(real) = real::openhands() else {
-        return;
-    };
-    let (_server, clients) = both(&real).await;
+    let Some(both) = both().await else { return };
     // Every byte of it costs six in JSON; the model's own words are long, too.
     let task = format!(
         "RUN: head -c 20000 /dev/zero | tr '\\\\0' '\\\\033'; for i in $(seq 400); do touch \
          \"a file with a long name, $i\"; done\nFINISH: {}",
         "\"quoted\"\\".repeat(3_000)
     );
-    for client in clients {
+    for client in both.clients {
         let run = call(&client, "run_task", json!({"task": task})).await;
         let id = json!({"task_id": run["task_id"]});
         assert!(

@@ -5,7 +5,7 @@ use uuid::Uuid;
 
 use super::{NAME, both, call, direct, env, refusal, until};
 use crate::harness::real::OpenHands;
-use crate::harness::{Server, real, stdio};
+use crate::harness::{Server, assert_has, real, stdio};
 
 /// Starts a conversation as somebody else would; its id.
 async fn start(real: &OpenHands, task: &str, more: Value) -> Value {
@@ -26,21 +26,15 @@ async fn start(real: &OpenHands, task: &str, more: Value) -> Value {
 
 #[tokio::test]
 async fn a_model_that_fails_is_named_and_work_done_is_kept() {
-    let Some(real) = real::openhands() else {
-        return;
-    };
-    let (_server, clients) = both(&real).await;
-    for client in clients {
+    let Some(both) = both().await else { return };
+    for client in both.clients {
         let run = call(
             &client,
             "run_task",
             json!({"task": "RUN: echo so far\nHTTP: 500"}),
         )
         .await;
-        assert_eq!(
-            (&run["status"], &run["last_output"]),
-            (&json!("failed"), &json!("so far"))
-        );
+        assert_has(&run, json!({"status": "failed", "last_output": "so far"}));
         let error = run["error"].as_str().unwrap();
         assert!(error.starts_with("The model did not answer"), "{error}");
         assert!(
@@ -78,9 +72,9 @@ async fn a_question_of_the_agent_is_named_and_can_be_cancelled() {
     let status = until(&client, &id, "waiting_for_confirmation").await;
     assert_eq!(status["last_action"], "terminal echo asked");
     let cancelled = call(&client, "cancel_task", json!({"task_id": id})).await;
-    assert_eq!(
-        (&cancelled["status"], &cancelled["message"]),
-        (&json!("cancelled"), &json!("It was stopped."))
+    assert_has(
+        &cancelled,
+        json!({"status": "cancelled", "message": "It was stopped."}),
     );
     let result = call(&client, "get_task_result", json!({"task_id": id})).await;
     assert!(
@@ -91,11 +85,8 @@ async fn a_question_of_the_agent_is_named_and_can_be_cancelled() {
 
 #[tokio::test]
 async fn an_unknown_task_is_not_found() {
-    let Some(real) = real::openhands() else {
-        return;
-    };
-    let (_server, clients) = both(&real).await;
-    for client in clients {
+    let Some(both) = both().await else { return };
+    for client in both.clients {
         for tool in [
             "get_task_status",
             "get_task_result",

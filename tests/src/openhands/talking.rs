@@ -5,16 +5,13 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use super::gate::Gate;
-use super::{NAME, both, call, env, refusal, until, until_that};
-use crate::harness::{real, stdio};
+use super::{both, call, child, refusal, start, until, until_that};
+use crate::harness::assert_has;
 
 #[tokio::test]
 async fn a_finished_task_goes_on_with_what_it_knows() {
-    let Some(real) = real::openhands() else {
-        return;
-    };
-    let (_server, clients) = both(&real).await;
-    for client in clients {
+    let Some(both) = both().await else { return };
+    for client in both.clients {
         let run = call(
             &client,
             "run_task",
@@ -33,28 +30,20 @@ async fn a_finished_task_goes_on_with_what_it_knows() {
 
 #[tokio::test]
 async fn a_running_task_hears_a_message_before_its_next_step() {
-    let Some(real) = real::openhands() else {
-        return;
-    };
-    let client = stdio(NAME, &env(&real)).await;
-    let task = json!({"task": "RUN: sleep 5\nRUN: echo not this", "wait_seconds": 0});
-    let run = call(&client, "run_task", task).await;
-    let id = &run["task_id"];
+    let Some(client) = child().await else { return };
+    let id = &start(&client, "RUN: sleep 5\nRUN: echo not this").await;
     until_that(&client, id, |state| state["steps"] == 1).await;
     let message = json!({"task_id": id, "message": "RUN: echo but this\nSAY: heard"});
     let told = call(&client, "send_message", message).await;
-    assert_eq!(
-        (&told["status"], &told["result"], &told["last_output"]),
-        (&json!("finished"), &json!("heard"), &json!("but this"))
+    assert_has(
+        &told,
+        json!({"status": "finished", "result": "heard", "last_output": "but this"}),
     );
 }
 
 #[tokio::test]
 async fn a_failed_task_is_mended_with_a_message() {
-    let Some(real) = real::openhands() else {
-        return;
-    };
-    let client = stdio(NAME, &env(&real)).await;
+    let Some(client) = child().await else { return };
     let run = call(
         &client,
         "run_task",
@@ -64,20 +53,17 @@ async fn a_failed_task_is_mended_with_a_message() {
     assert_eq!(run["status"], "failed");
     let message = json!({"task_id": run["task_id"], "message": "FINISH: now it works"});
     let told = call(&client, "send_message", message).await;
-    assert_eq!(
-        (&told["status"], &told["result"]),
-        (&json!("finished"), &json!("now it works"))
+    assert_has(
+        &told,
+        json!({"status": "finished", "result": "now it works"}),
     );
     assert!(told.get("error").is_none(), "{told}");
 }
 
 #[tokio::test]
 async fn a_pause_takes_the_step_under_way_to_its_end() {
-    let Some(real) = real::openhands() else {
-        return;
-    };
-    let (_server, clients) = both(&real).await;
-    for client in clients {
+    let Some(both) = both().await else { return };
+    for client in both.clients {
         let task = json!({"task": "RUN: sleep 4; echo one\nRUN: echo two", "wait_seconds": 0});
         let run = call(&client, "run_task", task).await;
         let id = &run["task_id"];
@@ -90,19 +76,16 @@ async fn a_pause_takes_the_step_under_way_to_its_end() {
         let again = call(&client, "pause_task", json!({"task_id": id})).await;
         assert_eq!(again["message"], "It was not running; nothing was changed.");
         let resumed = call(&client, "resume_task", json!({"task_id": id})).await;
-        assert_eq!(
-            (&resumed["status"], &resumed["last_output"]),
-            (&json!("finished"), &json!("two"))
+        assert_has(
+            &resumed,
+            json!({"status": "finished", "last_output": "two"}),
         );
     }
 }
 
 #[tokio::test]
 async fn a_pause_of_a_long_step_is_answered_soon() {
-    let Some(real) = real::openhands() else {
-        return;
-    };
-    let client = stdio(NAME, &env(&real)).await;
+    let Some(client) = child().await else { return };
     let gate = Gate::new();
     let task = format!("RUN: {}\nRUN: echo after", gate.pass());
     let task = json!({"task": task, "wait_seconds": 0});
@@ -121,29 +104,21 @@ async fn a_pause_of_a_long_step_is_answered_soon() {
 
 #[tokio::test]
 async fn a_cancelled_task_can_be_resumed() {
-    let Some(real) = real::openhands() else {
-        return;
-    };
-    let client = stdio(NAME, &env(&real)).await;
-    let task = json!({"task": "RUN: sleep 60\nRUN: echo later", "wait_seconds": 0});
-    let run = call(&client, "run_task", task).await;
-    let id = &run["task_id"];
+    let Some(client) = child().await else { return };
+    let id = &start(&client, "RUN: sleep 60\nRUN: echo later").await;
     until_that(&client, id, |state| state["steps"] == 1).await;
     let cancelled = call(&client, "cancel_task", json!({"task_id": id})).await;
     assert_eq!(cancelled["status"], "cancelled");
     let resumed = call(&client, "resume_task", json!({"task_id": id})).await;
-    assert_eq!(
-        (&resumed["status"], &resumed["last_output"]),
-        (&json!("finished"), &json!("later"))
+    assert_has(
+        &resumed,
+        json!({"status": "finished", "last_output": "later"}),
     );
 }
 
 #[tokio::test]
 async fn a_finished_task_has_nothing_to_resume() {
-    let Some(real) = real::openhands() else {
-        return;
-    };
-    let client = stdio(NAME, &env(&real)).await;
+    let Some(client) = child().await else { return };
     let run = call(&client, "run_task", json!({"task": "SAY: done"})).await;
     let refused = refusal(&client, "resume_task", json!({"task_id": run["task_id"]})).await;
     assert!(refused.contains("send_message"), "{refused}");
@@ -151,16 +126,11 @@ async fn a_finished_task_has_nothing_to_resume() {
 
 #[tokio::test]
 async fn a_wait_ends_with_the_task_and_giving_it_up_changes_nothing() {
-    let Some(real) = real::openhands() else {
-        return;
-    };
-    let (_server, clients) = both(&real).await;
-    for client in clients {
+    let Some(both) = both().await else { return };
+    for client in both.clients {
         let gate = Gate::new();
         let task = format!("RUN: {}; echo late", gate.pass());
-        let task = json!({"task": task, "wait_seconds": 0});
-        let run = call(&client, "run_task", task).await;
-        let id = &run["task_id"];
+        let id = &start(&client, task).await;
         let patience = mcp_client::Options::default().timeout(Duration::from_secs(1));
         let wait = json!({"task_id": id});
         let gave_up = client.call_tool_with("wait_task", &wait, patience).await;
@@ -170,19 +140,13 @@ async fn a_wait_ends_with_the_task_and_giving_it_up_changes_nothing() {
         assert_eq!(short["status"], "running", "{short}");
         gate.open();
         let ended = call(&client, "wait_task", wait).await;
-        assert_eq!(
-            (&ended["status"], &ended["last_output"]),
-            (&json!("finished"), &json!("late"))
-        );
+        assert_has(&ended, json!({"status": "finished", "last_output": "late"}));
     }
 }
 
 #[tokio::test]
 async fn a_copy_knows_what_the_task_knew_and_goes_its_own_way() {
-    let Some(real) = real::openhands() else {
-        return;
-    };
-    let client = stdio(NAME, &env(&real)).await;
+    let Some(client) = child().await else { return };
     let run = call(&client, "run_task", json!({"task": "RUN: echo 1 > one"})).await;
     let fork = json!({"task_id": run["task_id"], "message": "RUN: cat one; pwd\nFINISH: copied"});
     let copy = call(&client, "fork_task", fork).await;
@@ -193,22 +157,14 @@ async fn a_copy_knows_what_the_task_knew_and_goes_its_own_way() {
     // The original is as it was.
     let first = json!({"task_id": run["task_id"]});
     let first = call(&client, "get_task_result", first).await;
-    assert_eq!(
-        (&first["result"], &first["steps"]),
-        (&json!("done"), &json!(2))
-    );
+    assert_has(&first, json!({"result": "done", "steps": 2}));
 }
 
 #[tokio::test]
 async fn deleting_asks_first_and_stops_what_runs() {
-    let Some(real) = real::openhands() else {
-        return;
-    };
-    let (_server, clients) = both(&real).await;
-    for client in clients {
-        let task = json!({"task": "RUN: sleep 60", "wait_seconds": 0});
-        let run = call(&client, "run_task", task).await;
-        let id = &run["task_id"];
+    let Some(both) = both().await else { return };
+    for client in both.clients {
+        let id = &start(&client, "RUN: sleep 60").await;
         until_that(&client, id, |state| state["steps"] == 1).await;
         let refused = refusal(&client, "delete_task", json!({"task_id": id})).await;
         assert!(refused.contains("Nothing was done yet"), "{refused}");
@@ -232,10 +188,7 @@ async fn deleting_asks_first_and_stops_what_runs() {
 
 #[tokio::test]
 async fn empty_messages_are_refused() {
-    let Some(real) = real::openhands() else {
-        return;
-    };
-    let client = stdio(NAME, &env(&real)).await;
+    let Some(client) = child().await else { return };
     let run: Value = call(&client, "run_task", json!({"task": "SAY: a"})).await;
     let empty = json!({"task_id": run["task_id"], "message": " "});
     let refused = refusal(&client, "send_message", empty).await;

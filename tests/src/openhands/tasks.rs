@@ -6,16 +6,13 @@ use tokio::sync::mpsc;
 use uuid::Uuid;
 
 use super::gate::Gate;
-use super::{NAME, both, call, env, refusal, until, until_that};
-use crate::harness::{Server, real, stdio};
+use super::{NAME, both, call, child, env, refusal, until, until_that};
+use crate::harness::{Server, assert_has, real, stdio};
 
 #[tokio::test]
 async fn a_shell_command_is_run_and_its_text_returned() {
-    let Some(real) = real::openhands() else {
-        return;
-    };
-    let (_server, clients) = both(&real).await;
-    for client in clients {
+    let Some(both) = both().await else { return };
+    for client in both.clients {
         let task = "RUN: echo hello-$((40+2))\nFINISH: It said hello.";
         let run = call(&client, "run_task", json!({"task": task})).await;
         let id = &run["task_id"];
@@ -29,11 +26,8 @@ async fn a_shell_command_is_run_and_its_text_returned() {
 
 #[tokio::test]
 async fn the_agent_finds_the_file_of_the_context() {
-    let Some(real) = real::openhands() else {
-        return;
-    };
-    let (_server, clients) = both(&real).await;
-    for client in clients {
+    let Some(both) = both().await else { return };
+    for client in both.clients {
         let arguments = json!({"task": "RUN: cat 'src/ä b.txt'; ls -A1",
             "context": {"file": "src/ä b.txt", "content": "line 1\nline 2 'quoted' $HOME\n"}});
         let run = call(&client, "run_task", arguments).await;
@@ -47,24 +41,18 @@ async fn the_agent_finds_the_file_of_the_context() {
 
 #[tokio::test]
 async fn a_plain_answer_is_a_result() {
-    let Some(real) = real::openhands() else {
-        return;
-    };
-    let client = stdio(NAME, &env(&real)).await;
+    let Some(client) = child().await else { return };
     let run = call(&client, "run_task", json!({"task": "SAY: Nothing to do."})).await;
-    assert_eq!(
-        (&run["status"], &run["result"]),
-        (&json!("finished"), &json!("Nothing to do."))
+    assert_has(
+        &run,
+        json!({"status": "finished", "result": "Nothing to do."}),
     );
 }
 
 #[tokio::test]
 async fn a_long_task_is_running_first_and_finished_later() {
-    let Some(real) = real::openhands() else {
-        return;
-    };
-    let (_server, clients) = both(&real).await;
-    for client in clients {
+    let Some(both) = both().await else { return };
+    for client in both.clients {
         let gate = Gate::new();
         let task = format!("RUN: echo early\nRUN: {}; echo late", gate.pass());
         let run = json!({"task": task, "wait_seconds": 1});
@@ -75,17 +63,14 @@ async fn a_long_task_is_running_first_and_finished_later() {
         let action = second["last_action"].as_str().unwrap();
         assert!(action.starts_with("terminal until ["), "{second}");
         let result = call(&client, "get_task_result", json!({"task_id": id})).await;
-        assert_eq!(
-            (&result["status"], &result["last_output"]),
-            (&json!("running"), &json!("early"))
+        assert_has(
+            &result,
+            json!({"status": "running", "last_output": "early"}),
         );
         gate.open();
         until(&client, id, "finished").await;
         let result = call(&client, "get_task_result", json!({"task_id": id})).await;
-        assert_eq!(
-            (&result["result"], &result["last_output"]),
-            (&json!("done"), &json!("late"))
-        );
+        assert_has(&result, json!({"result": "done", "last_output": "late"}));
     }
 }
 
@@ -116,11 +101,11 @@ async fn the_same_key_never_runs_twice() {
     let Some(real) = real::openhands() else {
         return;
     };
-    let (server, clients) = both(&real).await;
+    let Some(both) = both().await else { return };
     let key = Uuid::new_v4().to_string();
     // The key stands for one task and so for one directory: a second run would leave a second line.
     let arguments = json!({"task": "RUN: echo ran >> log; cat log", "idempotency_key": key});
-    let calls = clients.iter().cycle().take(6);
+    let calls = both.clients.iter().cycle().take(6);
     let calls = calls.map(|client| call(client, "run_task", arguments.clone()));
     let runs: Vec<Value> = futures_util::future::join_all(calls).await;
     for run in &runs {
@@ -130,7 +115,7 @@ async fn the_same_key_never_runs_twice() {
             "{run}"
         );
     }
-    drop(server);
+    drop(both);
     let client = stdio(NAME, &env(&real)).await;
     let later = call(&client, "run_task", arguments.clone()).await;
     assert_eq!(later["last_output"], "ran");
@@ -145,10 +130,7 @@ async fn the_same_key_never_runs_twice() {
 
 #[tokio::test]
 async fn every_step_is_reported_in_one_line() {
-    let Some(real) = real::openhands() else {
-        return;
-    };
-    let client = stdio(NAME, &env(&real)).await;
+    let Some(client) = child().await else { return };
     let (reports, mut reported) = mpsc::channel(100);
     let arguments = json!({"task": "RUN: sleep 1\nRUN: echo two; sleep 1\nFINISH: three"});
     let options = Options::default().progress(reports);

@@ -7,8 +7,8 @@ use std::process::Command;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use super::{NAME, both, call, env, env_with, refusal};
-use crate::harness::{Fake, Response, real, stdio};
+use super::{NAME, both, call, child, env, env_with, refusal};
+use crate::harness::{Fake, Response, assert_has, real, stdio};
 
 /// A directory that ends with the test; the agent server is on this machine.
 struct Place(PathBuf);
@@ -33,11 +33,8 @@ impl Drop for Place {
 
 #[tokio::test]
 async fn several_files_are_there_and_only_changes_are_reported() {
-    let Some(real) = real::openhands() else {
-        return;
-    };
-    let (_server, clients) = both(&real).await;
-    for client in clients {
+    let Some(both) = both().await else { return };
+    for client in both.clients {
         let context = json!({"file": "a.txt", "content": "1\n", "files": [
             {"file": "sub/b c.txt", "content": "2\n"},
             {"file": "sub/ü.txt", "content": "3\n"},
@@ -61,10 +58,7 @@ async fn several_files_are_there_and_only_changes_are_reported() {
 
 #[tokio::test]
 async fn a_named_workspace_is_worked_in_again() {
-    let Some(real) = real::openhands() else {
-        return;
-    };
-    let client = stdio(NAME, &env(&real)).await;
+    let Some(client) = child().await else { return };
     let name = format!("project-{}", Uuid::new_v4());
     let task = json!({"task": "RUN: echo first > log", "workspace": name});
     let first = call(&client, "run_task", task).await;
@@ -293,9 +287,6 @@ async fn serve(bare: PathBuf) -> Fake {
 
 #[tokio::test]
 async fn a_repository_and_its_branch_are_checked_out() {
-    let Some(real) = real::openhands() else {
-        return;
-    };
     let place = Place::new();
     let (work, bare) = (place.0.join("work"), place.0.join("r.git"));
     repository(&work);
@@ -307,10 +298,10 @@ async fn a_repository_and_its_branch_are_checked_out() {
     git(&bare, &["update-server-info"]);
     let served = serve(bare).await;
     let url = format!("{}/r.git", served.url);
-    let (_server, clients) = both(&real).await;
+    let Some(both) = both().await else { return };
     for (client, branch, content) in [
-        (&clients[0], json!("feature/x"), "feature"),
-        (&clients[1], Value::Null, "one"),
+        (&both.clients[0], json!("feature/x"), "feature"),
+        (&both.clients[1], Value::Null, "one"),
     ] {
         let mut context = json!({"repository": url, "file": "mine.txt", "content": "m"});
         if !branch.is_null() {
@@ -338,20 +329,14 @@ async fn a_repository_that_is_not_there_starts_no_agent() {
         json!({"task": "RUN: ls", "context": context}),
     )
     .await;
-    assert_eq!(
-        (&run["status"], &run["steps"]),
-        (&json!("failed"), &json!(0))
-    );
+    assert_has(&run, json!({"status": "failed", "steps": 0}));
     let error = run["error"].as_str().unwrap();
     assert!(error.contains("could not be fetched"), "{error}");
 }
 
 #[tokio::test]
 async fn repositories_that_would_lead_elsewhere_are_refused() {
-    let Some(real) = real::openhands() else {
-        return;
-    };
-    let client = stdio(NAME, &env(&real)).await;
+    let Some(client) = child().await else { return };
     for url in [
         "/etc",
         "file:///etc",
