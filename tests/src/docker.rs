@@ -1,6 +1,20 @@
 //! The Docker server: against a real engine, and against fakes for what no engine can be made to
 //! do.
 
+/// `succeed!(client, "tool", {"argument": 1})`, as [`succeed`].
+macro_rules! succeed {
+    ($client:expr, $tool:expr, $arguments:tt) => {
+        succeed(&$client, $tool, serde_json::json!($arguments)).await
+    };
+}
+
+/// `fail!(client, "tool", {"argument": 1})`, as [`fail`].
+macro_rules! fail {
+    ($client:expr, $tool:expr, $arguments:tt) => {
+        fail(&$client, $tool, serde_json::json!($arguments)).await
+    };
+}
+
 mod changing;
 mod faults;
 mod hostile;

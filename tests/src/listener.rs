@@ -41,9 +41,8 @@ impl Listening {
 
     /// A client that has nothing to hide is served.
     async fn serves(&self) {
-        let mut wire = Wire::to(&self.url).await;
-        wire.send(ping(1)).await;
-        assert_eq!(wire.reply().await.unwrap().status, 200);
+        let reply = Wire::ask(&self.url, ping(1)).await;
+        assert_eq!(reply.status, 200);
     }
 }
 

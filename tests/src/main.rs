@@ -10,6 +10,9 @@
     reason = "that is how a test fails"
 )]
 
+#[macro_use]
+mod harness;
+
 mod architecture;
 mod auth;
 mod client;
@@ -18,7 +21,6 @@ mod docker;
 mod documents;
 mod edges;
 mod gateway;
-mod harness;
 mod listener;
 mod module_cycles;
 mod n8n;

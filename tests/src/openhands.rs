@@ -1,6 +1,20 @@
 //! The OpenHands server in front of a real agent server. Its model follows the prompt as a script:
 //! one directive a line, one turn each.
 
+/// `call!(client, "tool", {"argument": 1})`, as [`call`].
+macro_rules! call {
+    ($client:expr, $tool:expr, $arguments:tt) => {
+        call(&$client, $tool, serde_json::json!($arguments)).await
+    };
+}
+
+/// `refusal!(client, "tool", {"argument": 1})`, as [`refusal`].
+macro_rules! refusal {
+    ($client:expr, $tool:expr, $arguments:tt) => {
+        refusal(&$client, $tool, serde_json::json!($arguments)).await
+    };
+}
+
 mod asking;
 mod budgets;
 mod confirming;
@@ -24,8 +38,8 @@ mod workspaces;
 use mcp_client::Client;
 use serde_json::{Value, json};
 
-use crate::harness::real::{self, OpenHands};
-use crate::harness::{Server, stdio, web};
+use crate::harness::real::{OpenHands, openhands};
+use crate::harness::{Session, contains, eventually, stdio, web};
 
 const NAME: &str = "openhands-mcp-server";
 
@@ -60,37 +74,19 @@ async fn direct(real: &OpenHands, method: &str, path: &str, body: Value) -> Valu
     request.send().await.unwrap().json().await.unwrap()
 }
 
-/// A server in front of the real agent server, over stdio; `None` where there is no agent server.
-async fn child() -> Option<Client> {
-    child_with(&[]).await
+/// A client of our server over stdio; `None` where there is no agent server.
+async fn client() -> Option<Client> {
+    Some(stdio(NAME, &env(&openhands()?)).await)
 }
 
-/// The same with more variables.
-async fn child_with(more: &[(&'static str, &str)]) -> Option<Client> {
-    let real = real::openhands()?;
-    Some(stdio(NAME, &env_with(&real, more)).await)
-}
-
-/// The same server over HTTP and over stdio.
-struct Both {
-    clients: [Client; 2],
-    _server: Server,
-}
-
-async fn both() -> Option<Both> {
-    let real = real::openhands()?;
-    let server = Server::start(NAME, &env(&real)).await;
-    let clients = [server.client().await, stdio(NAME, &env(&real)).await];
-    Some(Both {
-        clients,
-        _server: server,
-    })
-}
-
-/// Starts a task without waiting for it; its id.
-async fn start(client: &Client, script: impl Into<String>) -> Value {
-    let task = json!({"task": script.into(), "wait_seconds": 0});
-    call(client, "run_task", task).await["task_id"].clone()
+/// One client over HTTP and one over stdio; none where there is no agent server.
+async fn both() -> Vec<Session> {
+    let Some(real) = openhands() else {
+        return vec![];
+    };
+    let env = env(&real);
+    let over_http = Session::start(NAME, &env).await;
+    vec![over_http, Session::stdio(NAME, &env).await]
 }
 
 /// What a tool returns.
@@ -102,11 +98,31 @@ async fn call(client: &Client, tool: &str, arguments: Value) -> Value {
     serde_json::from_str(structured.get()).unwrap()
 }
 
+/// What a tool returns whose only argument is a task.
+async fn on(client: &Client, tool: &str, id: &Value) -> Value {
+    call(client, tool, json!({"task_id": id})).await
+}
+
+/// Runs a task to its end.
+async fn run_task(client: &Client, task: &str) -> Value {
+    call(client, "run_task", json!({"task": task})).await
+}
+
+/// Starts a task and waits for nothing.
+async fn start_task(client: &Client, task: &str) -> Value {
+    call(client, "run_task", json!({"task": task, "wait_seconds": 0})).await
+}
+
 /// What a tool says that it cannot do.
 async fn refusal(client: &Client, tool: &str, arguments: Value) -> String {
     let result = client.call_tool(tool, &arguments).await.unwrap();
     assert!(result.is_error, "{}", result.text());
     result.text()
+}
+
+/// Asserts that a tool cannot do it, and that it says so in these words among others.
+async fn refuses(client: &Client, tool: &str, arguments: Value, words: &str) {
+    contains(&refusal(client, tool, arguments).await, words);
 }
 
 /// Asks for the status until it is `status`.
@@ -116,13 +132,6 @@ async fn until(client: &Client, id: &Value, status: &str) -> Value {
 
 /// Asks for the status until it is as expected.
 async fn until_that(client: &Client, id: &Value, expected: impl Fn(&Value) -> bool) -> Value {
-    let mut last = Value::Null;
-    for _ in 0..600 {
-        last = call(client, "get_task_status", json!({"task_id": id})).await;
-        if expected(&last) {
-            return last;
-        }
-        tokio::time::sleep(std::time::Duration::from_millis(100)).await;
-    }
-    panic!("never as expected: {last}");
+    let state = async || Some(on(client, "get_task_status", id).await).filter(&expected);
+    eventually("the status", state).await
 }

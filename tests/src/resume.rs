@@ -1,7 +1,5 @@
 //! Streams that break are resumed: nothing that the server said is lost, and the call goes on.
 
-use std::time::Duration;
-
 use serde_json::{Value, json};
 
 use crate::harness::{Server, web};
@@ -139,12 +137,7 @@ async fn an_ended_session_resumes_nothing() {
     assert_eq!(ended.status, 204);
     while events.next().await.is_some() {}
     // Nobody can answer the call's question any more, so it ends, too.
-    let ended = tokio::time::timeout(Duration::from_secs(10), async {
-        while !server.log().contains("The client is gone.") {
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
-    });
-    ended.await.unwrap();
+    server.until_logged("The client is gone.").await;
     let headers = [
         ("mcp-session-id", session.as_str()),
         ("accept", "text/event-stream"),

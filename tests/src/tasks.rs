@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
+use crate::harness::eventually;
 use client::Client;
 
 /// Longer than anything here may take.
@@ -47,20 +48,16 @@ impl Client {
 
     /// Polls until the task has this status.
     async fn until(&mut self, task: &Value, status: &str) -> Value {
-        let waited = tokio::time::timeout(PATIENCE, async {
-            loop {
-                let found = self.result("tasks/get", json!({"taskId": task})).await;
-                if found["status"] == status {
-                    return found;
-                }
-                let has_ended = ["completed", "failed", "cancelled"]
-                    .iter()
-                    .any(|end| found["status"] == *end);
-                assert!(!has_ended, "never {status}: {found}");
-                tokio::time::sleep(Duration::from_millis(20)).await;
-            }
-        });
-        waited.await.unwrap_or_else(|_| panic!("never {status}"))
+        eventually(status, async || {
+            let found = self.result("tasks/get", json!({"taskId": task})).await;
+            let is_so = found["status"] == status;
+            let has_ended = ["completed", "failed", "cancelled"]
+                .iter()
+                .any(|end| found["status"] == *end);
+            assert!(is_so || !has_ended, "never {status}: {found}");
+            is_so.then_some(found)
+        })
+        .await
     }
 }
 

@@ -4,21 +4,20 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use super::lab::Lab;
+use super::lab::lab;
 use super::{fail, succeed};
+use crate::harness::contains;
 
 #[tokio::test]
 async fn a_container_is_stopped_started_and_restarted() {
-    let Some(mut lab) = Lab::open().await else {
-        return;
-    };
+    let Some(mut lab) = lab().await else { return };
     let name = lab.run("web", &["sleep", "600"], json!({})).await;
     let call = async |tool, seconds: Option<u32>| {
         let mut arguments = json!({"container": name});
         if let Some(seconds) = seconds {
             arguments["timeout_seconds"] = json!(seconds);
         }
-        succeed(&lab.server, tool, arguments).await
+        succeed(&lab, tool, arguments).await
     };
     let expect = |change: &Value, before: &str, after: &str, changed: bool| {
         let seen = (&change["before"], &change["after"], &change["changed"]);
@@ -34,10 +33,7 @@ async fn a_container_is_stopped_started_and_restarted() {
     let change = call("stop_container", Some(1)).await;
     expect(&change, "running", "exited", true);
     assert_eq!(change["exit_code"], 137);
-    assert!(
-        change["note"].as_str().unwrap().contains("within 1 s"),
-        "{change}"
-    );
+    contains(&change["note"], "within 1 s");
     assert_eq!(lab.state(&name).await, "exited");
     let change = call("stop_container", None).await;
     expect(&change, "exited", "exited", false);
@@ -50,9 +46,7 @@ async fn a_container_is_stopped_started_and_restarted() {
 
 #[tokio::test]
 async fn a_container_that_ends_at_once_says_why() {
-    let Some(mut lab) = Lab::open().await else {
-        return;
-    };
+    let Some(mut lab) = lab().await else { return };
     let broken = lab
         .create(
             "broken",
@@ -60,41 +54,18 @@ async fn a_container_that_ends_at_once_says_why() {
             json!({}),
         )
         .await;
-    let change = succeed(&lab.server, "start_container", json!({"container": broken})).await;
-    assert_eq!(
-        (&change["after"], &change["exit_code"]),
-        (&json!("exited"), &json!(3))
-    );
-    assert_eq!(change["log"], "no config");
-    assert!(
-        change["note"]
-            .as_str()
-            .unwrap()
-            .contains("application's own error")
-    );
+    let change = succeed(&lab, "start_container", json!({"container": broken})).await;
+    has!(change, {"after": "exited", "exit_code": 3, "log": "no config"});
+    contains(&change["note"], "application's own error");
 
     let job = lab.create("job", &["true"], json!({})).await;
-    let change = succeed(&lab.server, "start_container", json!({"container": job})).await;
-    assert!(
-        change["note"]
-            .as_str()
-            .unwrap()
-            .contains("job that is done"),
-        "{change}"
-    );
+    let change = succeed(&lab, "start_container", json!({"container": job})).await;
+    contains(&change["note"], "job that is done");
 
     let policy = json!({"HostConfig": {"RestartPolicy": {"Name": "always"}}});
     let looping = lab.create("loop", &["sh", "-c", "exit 1"], policy).await;
-    let change = succeed(
-        &lab.server,
-        "start_container",
-        json!({"container": looping}),
-    )
-    .await;
-    assert!(
-        change["note"].as_str().unwrap().contains("again and again"),
-        "{change}"
-    );
+    let change = succeed!(lab, "start_container", {"container": looping});
+    contains(&change["note"], "again and again");
 
     let gone = lab
         .create(
@@ -103,7 +74,7 @@ async fn a_container_that_ends_at_once_says_why() {
             json!({"HostConfig": {"AutoRemove": true}}),
         )
         .await;
-    let change = succeed(&lab.server, "start_container", json!({"container": gone})).await;
+    let change = succeed(&lab, "start_container", json!({"container": gone})).await;
     assert!(
         change["after"] == "removed" || change["exit_code"] == 0,
         "{change}"
@@ -112,14 +83,12 @@ async fn a_container_that_ends_at_once_says_why() {
 
 #[tokio::test]
 async fn a_start_that_fails_says_what_to_do() {
-    let Some(mut lab) = Lab::open().await else {
-        return;
-    };
+    let Some(mut lab) = lab().await else { return };
     let missing = lab.create("missing", &["/nope"], json!({})).await;
     let no_exec = lab.create("no-exec", &["/etc"], json!({})).await;
     let port = json!({"ExposedPorts": {"80/tcp": {}}, "HostConfig": {"PortBindings": {"80/tcp": [{"HostIp": "127.0.0.1", "HostPort": "0"}]}}});
     let first = lab.run("first", &["sleep", "600"], port).await;
-    let shown = succeed(&lab.server, "get_container", json!({"container": first})).await;
+    let shown = succeed(&lab, "get_container", json!({"container": first})).await;
     let taken = shown["ports"][0].as_str().unwrap();
     let taken = &taken[taken.find(':').unwrap() + 1..taken.find('-').unwrap()];
     let port = json!({"ExposedPorts": {"80/tcp": {}}, "HostConfig": {"PortBindings": {"80/tcp": [{"HostIp": "127.0.0.1", "HostPort": taken}]}}});
@@ -129,26 +98,19 @@ async fn a_start_that_fails_says_what_to_do() {
         (no_exec, "not executable (exit code 126)"),
         (second, "a host port that it publishes is taken"),
     ] {
-        let message = fail(
-            &lab.server,
-            "start_container",
-            json!({"container": container}),
-        )
-        .await;
+        let message = fail!(lab, "start_container", {"container": container});
         assert!(message.contains(expected), "{message}");
     }
 }
 
 #[tokio::test]
 async fn the_container_decides_how_long_stopping_takes() {
-    let Some(mut lab) = Lab::open().await else {
-        return;
-    };
+    let Some(mut lab) = lab().await else { return };
     let name = lab
         .run("quick", &["sleep", "600"], json!({"StopTimeout": 1}))
         .await;
     let begin = Instant::now();
-    succeed(&lab.server, "stop_container", json!({"container": name})).await;
+    succeed(&lab, "stop_container", json!({"container": name})).await;
     assert!(
         begin.elapsed() < Duration::from_secs(8),
         "{:?}",
@@ -162,12 +124,10 @@ async fn the_container_decides_how_long_stopping_takes() {
 
 #[tokio::test]
 async fn a_paused_container_is_a_conflict() {
-    let Some(mut lab) = Lab::open().await else {
-        return;
-    };
+    let Some(mut lab) = lab().await else { return };
     let name = lab.run("paused", &["sleep", "600"], json!({})).await;
     lab.docker.pause_container(&name).await.unwrap();
-    let message = fail(&lab.server, "start_container", json!({"container": name})).await;
+    let message = fail(&lab, "start_container", json!({"container": name})).await;
     assert!(message.contains("paused"), "{message}");
     lab.docker.unpause_container(&name).await.unwrap();
 }

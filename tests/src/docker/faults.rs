@@ -5,7 +5,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
 
 use super::{SERVER, fail, succeed};
-use crate::harness::{Fake, Request, Response, Server, real};
+use crate::harness::{Fake, Request, Response, Server, contains, real};
 
 async fn in_front_of(host: &str) -> Server {
     with_limit(host, "60").await
@@ -58,10 +58,8 @@ async fn an_engine_that_is_down_is_named_and_comes_back() {
     let server = in_front_of(&format!("unix://{}", socket.display())).await;
     server.until("degraded").await;
     let message = fail(&server, "list_containers", json!({})).await;
-    assert!(
-        message.contains("docker.sock") && message.contains("Start the engine"),
-        "{message}"
-    );
+    contains(&message, "docker.sock");
+    contains(&message, "Start the engine");
     if let Some(host) = real::docker() {
         // The engine "starts".
         std::os::unix::fs::symlink(host.strip_prefix("unix://").unwrap(), &socket).unwrap();
@@ -82,10 +80,8 @@ async fn a_port_where_nobody_listens_is_named() {
     drop(listener);
     let server = in_front_of(&host).await;
     let message = fail(&server, "list_containers", json!({})).await;
-    assert!(
-        message.contains(&host) && message.contains("DOCKER_HOST"),
-        "{message}"
-    );
+    contains(&message, &host);
+    contains(&message, "DOCKER_HOST");
 }
 
 #[tokio::test]
@@ -131,10 +127,7 @@ async fn a_reply_that_breaks_off_is_no_answer() {
     ] {
         let server = in_front_of(&bytes(reply, true).await).await;
         let message = fail(&server, "list_containers", json!({})).await;
-        assert!(
-            message.contains("broke off or is no Docker Engine"),
-            "{message}"
-        );
+        contains(&message, "broke off or is no Docker Engine");
     }
 }
 
@@ -166,12 +159,9 @@ async fn an_unconfirmed_stop_is_called_uncertain_and_not_repeated() {
     .await;
     // More than what comes before takes, even on a busy machine.
     let server = with_limit(&fake.url.replace("http://", "tcp://"), "5").await;
-    let arguments = json!({"container": "web", "timeout_seconds": 0});
-    let message = fail(&server, "stop_container", arguments).await;
-    assert!(
-        message.contains("may still happen") && message.contains("get_container"),
-        "{message}"
-    );
+    let message = fail!(server, "stop_container", {"container": "web", "timeout_seconds": 0});
+    contains(&message, "may still happen");
+    contains(&message, "get_container");
     let posts = fake
         .requests()
         .into_iter()

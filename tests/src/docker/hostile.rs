@@ -2,10 +2,10 @@
 
 use serde_json::{Value, json};
 
-use super::lab::Lab;
+use super::lab::lab;
 use super::proxy::{Proxy, is_own_accord};
 use super::{SERVER, fail, succeed};
-use crate::harness::{Fake, Response, Server};
+use crate::harness::{Fake, Response, Server, contains};
 
 /// The tools that take a container.
 const TOOLS: [&str; 6] = [
@@ -211,9 +211,7 @@ async fn attack_all(server: &Server) {
 
 #[tokio::test]
 async fn a_real_engine_sees_nothing_of_the_other_tools() {
-    let Some(lab) = Lab::open().await else {
-        return;
-    };
+    let Some(lab) = lab().await else { return };
     let proxy = Proxy::start(&lab.host).await;
     let env = [
         ("DOCKER_HOST", proxy.host.as_str()),
@@ -228,9 +226,7 @@ async fn a_real_engine_sees_nothing_of_the_other_tools() {
 /// Values that do go to the engine, in a query or a body, cannot become more than that.
 #[tokio::test]
 async fn hostile_values_stay_values() {
-    let Some(mut lab) = Lab::open().await else {
-        return;
-    };
+    let Some(mut lab) = lab().await else { return };
     let proxy = Proxy::start(&lab.host).await;
     let env = [
         ("DOCKER_HOST", proxy.host.as_str()),
@@ -247,8 +243,7 @@ async fn hostile_values_stay_values() {
         "/x\n",
         "/x y",
     ] {
-        let arguments = json!({"container": web, "path": value});
-        fail(&server, "copy_from_container", arguments).await;
+        fail!(server, "copy_from_container", {"container": web, "path": value});
         let arguments = json!({"image": "busybox:test", "platform": value});
         super::call(&server, "pull_image", arguments).await;
         let arguments =
@@ -290,17 +285,14 @@ async fn hostile_names_reach_nothing() {
 
 #[tokio::test]
 async fn a_real_engine_sees_only_the_intended_paths() {
-    let Some(mut lab) = Lab::open().await else {
-        return;
-    };
+    let Some(mut lab) = lab().await else { return };
     let proxy = Proxy::start(&lab.host).await;
     let server = Server::start(SERVER, &[("DOCKER_HOST", &proxy.host)]).await;
     attack(&server).await;
     assert!(proxy.requests().is_empty(), "{:?}", proxy.requests());
 
     let web = lab.run("web", &["sleep", "600"], json!({})).await;
-    let arguments = json!({"container": format!("/{web}"), "timeout_seconds": 0});
-    succeed(&server, "stop_container", arguments).await;
+    succeed!(server, "stop_container", {"container": format!("/{web}"), "timeout_seconds": 0});
     let requests = proxy.requests();
     let id = requests[1].split('/').nth(2).unwrap();
     assert_eq!(
@@ -321,16 +313,11 @@ async fn a_real_engine_sees_only_the_intended_paths() {
 
 #[tokio::test]
 async fn names_that_do_not_exist_bring_up_the_nearest() {
-    let Some(mut lab) = Lab::open().await else {
-        return;
-    };
+    let Some(mut lab) = lab().await else { return };
     let web = lab.create("webshop", &["true"], json!({})).await;
     for tool in TOOLS {
-        let asked = json!({"container": web.replace("webshop", "webshpo")});
-        let message = fail(&lab.server, tool, asked).await;
-        assert!(
-            message.contains("There is no container") && message.contains(&web),
-            "{message}"
-        );
+        let message = fail!(lab, tool, {"container": web.replace("webshop", "webshpo")});
+        contains(&message, "There is no container");
+        contains(&message, &web);
     }
 }

@@ -1,5 +1,7 @@
 //! Containers for one test, on the real engine. They are removed with it, also when it fails.
 
+use std::ops::Deref;
+
 use bollard::Docker;
 use bollard::models::ContainerCreateBody;
 use bollard::query_parameters::{
@@ -10,7 +12,7 @@ use futures_util::{StreamExt as _, stream};
 use serde_json::{Value, json};
 
 use super::SERVER;
-use crate::harness::{Server, real};
+use crate::harness::{Server, real, until};
 
 /// A real engine, a server in front of it, and the containers of one test.
 pub(super) struct Lab {
@@ -22,11 +24,6 @@ pub(super) struct Lab {
 }
 
 impl Lab {
-    /// `None` where there is no engine.
-    pub(super) async fn open() -> Option<Self> {
-        Some(Self::at(real::docker()?, &[]).await)
-    }
-
     /// One on each engine that there is.
     pub(super) async fn everywhere() -> Vec<Self> {
         let mut labs = Vec::new();
@@ -119,19 +116,26 @@ impl Lab {
 
     /// Waits until the engine reports the state `wanted`.
     pub(super) async fn until(&self, name: &str, wanted: &str) {
-        for _ in 0..600 {
-            if self.state(name).await == wanted {
-                return;
-            }
-            tokio::time::sleep(std::time::Duration::from_millis(50)).await;
-        }
-        panic!("{name} never became {wanted}");
+        until(wanted, async || self.state(name).await == wanted).await;
     }
 
     /// The state as the engine itself reports it.
     pub(super) async fn state(&self, name: &str) -> String {
         let details = self.docker.inspect_container(name, None).await.unwrap();
         details.state.unwrap().status.unwrap().to_string()
+    }
+}
+
+/// `None` where there is no engine.
+pub(super) async fn lab() -> Option<Lab> {
+    Some(Lab::at(real::docker()?, &[]).await)
+}
+
+impl Deref for Lab {
+    type Target = Server;
+
+    fn deref(&self) -> &Server {
+        &self.server
     }
 }
 

@@ -2,40 +2,29 @@
 
 use serde_json::{Value, json};
 
-use super::lab::Lab;
+use super::lab::{Lab, lab};
 use super::{fail, succeed};
+use crate::harness::{contains, ends_with, starts_with};
 
 async fn log(lab: &Lab, name: &str, more: Value) -> Value {
     let mut arguments = more;
     arguments["container"] = json!(name);
-    succeed(&lab.server, "get_container_logs", arguments).await
+    succeed(&lab, "get_container_logs", arguments).await
 }
 
 #[tokio::test]
 async fn the_newest_lines_are_read() {
-    let Some(mut lab) = Lab::open().await else {
-        return;
-    };
+    let Some(mut lab) = lab().await else { return };
     let script = "for i in $(seq 150); do echo line $i; done; echo oops >&2";
     let name = lab.finish("lines", &["sh", "-c", script], json!({})).await;
 
     let last = log(&lab, &name, json!({"tail": 2, "stream": "stdout"})).await;
-    assert_eq!(last["log"], "line 149\nline 150");
-    assert_eq!(
-        (&last["lines"], &last["truncated"]),
-        (&json!(2), &json!(true))
-    );
+    has!(last, {"log": "line 149\nline 150", "lines": 2, "truncated": true});
     let hundred = log(&lab, &name, json!({})).await;
     assert_eq!(hundred["lines"], 100);
-    assert!(
-        hundred["note"].as_str().unwrap().contains("tail"),
-        "{hundred}"
-    );
+    contains(&hundred["note"], "tail");
     let all = log(&lab, &name, json!({"tail": 500})).await;
-    assert_eq!(
-        (&all["lines"], &all["truncated"]),
-        (&json!(151), &json!(false))
-    );
+    has!(all, {"lines": 151, "truncated": false});
     assert_eq!(
         log(&lab, &name, json!({"stream": "stderr"})).await["log"],
         "oops"
@@ -47,10 +36,8 @@ async fn the_newest_lines_are_read() {
     )
     .await;
     let timed = timed["log"].as_str().unwrap();
-    assert!(
-        timed.starts_with("20") && timed.ends_with("Z oops"),
-        "{timed}"
-    );
+    starts_with(&timed, "20");
+    ends_with(&timed, "Z oops");
     assert_eq!(log(&lab, &name, json!({"since": "1h"})).await["lines"], 100);
     let future = json!({"since": "2100-01-01T00:00:00Z"});
     assert_eq!(log(&lab, &name, future).await["lines"], 0);
@@ -62,9 +49,7 @@ async fn the_newest_lines_are_read() {
 
 #[tokio::test]
 async fn terminals_escapes_and_odd_bytes_become_text() {
-    let Some(mut lab) = Lab::open().await else {
-        return;
-    };
+    let Some(mut lab) = lab().await else { return };
     let script = r"printf '\033[31mred\033[0m\a\n10%%\r100%%\nbad \377 byte\nno line end'";
     let expected = "red\n100%\nbad \u{fffd} byte\nno line end";
     let plain = lab.finish("plain", &["sh", "-c", script], json!({})).await;
@@ -77,9 +62,7 @@ async fn terminals_escapes_and_odd_bytes_become_text() {
 
 #[tokio::test]
 async fn a_huge_log_stays_small() {
-    let Some(mut lab) = Lab::open().await else {
-        return;
-    };
+    let Some(mut lab) = lab().await else { return };
     // Lines of 200 bytes, and one of 40,000, which the engine sends in three frames.
     let script =
         "for i in $(seq 2000); do printf '%0200d\\n' $i; done; printf '%040000d\\n' 7; echo end";
@@ -103,21 +86,12 @@ async fn a_huge_log_stays_small() {
 
 #[tokio::test]
 async fn a_container_without_a_log_says_so() {
-    let Some(mut lab) = Lab::open().await else {
-        return;
-    };
+    let Some(mut lab) = lab().await else { return };
     let none = json!({"HostConfig": {"LogConfig": {"Type": "none"}}});
     let name = lab.finish("mute", &["echo", "hi"], none).await;
-    let message = fail(
-        &lab.server,
-        "get_container_logs",
-        json!({"container": name}),
-    )
-    .await;
-    assert!(
-        message.contains("log driver") && message.contains("json-file"),
-        "{message}"
-    );
+    let message = fail!(lab, "get_container_logs", {"container": name});
+    contains(&message, "log driver");
+    contains(&message, "json-file");
     let silent = lab.finish("silent", &["true"], json!({})).await;
     let empty = log(&lab, &silent, json!({})).await;
     assert_eq!((&empty["log"], &empty["lines"]), (&json!(""), &json!(0)));

@@ -2,15 +2,13 @@
 
 use serde_json::{Value, json};
 
-use super::lab::Lab;
+use super::lab::lab;
 use super::{SERVER, fail, succeed};
-use crate::harness::{Fake, Response, Server, stdio};
+use crate::harness::{Fake, Response, Server, ends_with, eventually, starts_with, stdio};
 
 #[tokio::test]
 async fn containers_are_listed() {
-    let Some(mut lab) = Lab::open().await else {
-        return;
-    };
+    let Some(mut lab) = lab().await else { return };
     let more = json!({
         "Labels": {"com.docker.compose.project": "shop", "com.docker.compose.service": "web"},
         "ExposedPorts": {"80/tcp": {}, "81/tcp": {}},
@@ -23,24 +21,17 @@ async fn containers_are_listed() {
     let list = |arguments: Value| {
         let mut arguments = arguments;
         arguments["name"] = json!(prefix);
-        succeed(&lab.server, "list_containers", arguments)
+        succeed(&lab, "list_containers", arguments)
     };
     let running = list(json!({})).await;
     let rows = running["containers"].as_array().unwrap();
     assert_eq!(rows.len(), 1, "{running}");
     let row = &rows[0];
-    assert_eq!(row["name"], json!(up));
-    assert_eq!(
-        (&row["state"], &row["image"]),
-        (&json!("running"), &json!("busybox:test"))
-    );
-    assert_eq!(row["compose_project"], "shop");
-    assert_eq!(row["compose_service"], "web");
+    has!(row, {"name": up, "state": "running", "image": "busybox:test", "compose_project": "shop",
+        "compose_service": "web"});
     let port = row["ports"][0].as_str().unwrap();
-    assert!(
-        port.starts_with("127.0.0.1:") && port.ends_with("->80/tcp"),
-        "{port}"
-    );
+    starts_with(&port, "127.0.0.1:");
+    ends_with(&port, "->80/tcp");
     assert_eq!(row["id"].as_str().unwrap().len(), 12);
 
     // The status says how long ago, so only the names can be compared.
@@ -61,9 +52,7 @@ async fn containers_are_listed() {
 
 #[tokio::test]
 async fn a_container_is_shown_in_full() {
-    let Some(mut lab) = Lab::open().await else {
-        return;
-    };
+    let Some(mut lab) = lab().await else { return };
     let more = json!({
         "Env": ["MODE=test"],
         "WorkingDir": "/srv",
@@ -76,32 +65,22 @@ async fn a_container_is_shown_in_full() {
         },
     });
     let name = lab.run("full", &["sleep", "600"], more).await;
-    let get = || succeed(&lab.server, "get_container", json!({"container": name}));
-    let mut shown = get().await;
-    for _ in 0..200 {
-        if shown["health"]["status"] == "unhealthy" {
-            break;
-        }
-        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
-        shown = get().await;
-    }
-    assert_eq!(shown["name"], json!(name));
-    assert_eq!(shown["state"]["status"], "running");
+    let get = || succeed(&lab, "get_container", json!({"container": name}));
+    let shown = eventually("its bad health", async || {
+        Some(get().await).filter(|shown| shown["health"]["status"] == "unhealthy")
+    })
+    .await;
+    has!(shown, {"name": name, "state": {"status": "running"}});
     assert!(shown["state"].get("exit_code").is_none());
-    assert_eq!(shown["health"]["last_probe"]["output"], "not yet");
-    assert_eq!(shown["health"]["last_probe"]["exit_code"], 1);
-    assert_eq!(shown["command"], "sleep 600");
+    has!(shown, {"health": {"last_probe": {"output": "not yet", "exit_code": 1}},
+        "command": "sleep 600"});
     assert!(
         shown["env"]
             .as_array()
             .unwrap()
             .contains(&json!("MODE=test"))
     );
-    assert_eq!(
-        (&shown["working_dir"], &shown["user"]),
-        (&json!("/srv"), &json!("1000"))
-    );
-    assert_eq!(shown["restart_policy"], "on-failure:3");
+    has!(shown, {"working_dir": "/srv", "user": "1000", "restart_policy": "on-failure:3"});
     assert_eq!(
         shown["limits"],
         json!({"memory_bytes": 64 << 20, "cpus": 0.5, "pids": 50})
@@ -113,24 +92,16 @@ async fn a_container_is_shown_in_full() {
 
 #[tokio::test]
 async fn exit_codes_are_explained() {
-    let Some(mut lab) = Lab::open().await else {
-        return;
-    };
+    let Some(mut lab) = lab().await else { return };
     let name = lab.finish("over", &["sh", "-c", "exit 3"], json!({})).await;
-    let shown = succeed(&lab.server, "get_container", json!({"container": name})).await;
-    assert_eq!(shown["state"]["exit_code"], 3);
-    assert_eq!(
-        shown["state"]["exit_meaning"],
-        "the application's own error"
-    );
+    let shown = succeed(&lab, "get_container", json!({"container": name})).await;
+    has!(shown, {"state": {"exit_code": 3, "exit_meaning": "the application's own error"}});
     assert!(shown["state"]["finished_at"].is_string());
 }
 
 #[tokio::test]
 async fn stdio_serves_the_same_with_structure() {
-    let Some(mut lab) = Lab::open().await else {
-        return;
-    };
+    let Some(mut lab) = lab().await else { return };
     let name = lab.run("stdio", &["sleep", "600"], json!({})).await;
     let client = stdio(SERVER, &[("DOCKER_HOST", &lab.host)]).await;
     assert_eq!(client.list_tools().await.unwrap().len(), 7);

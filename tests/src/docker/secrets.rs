@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::lab::Lab;
+use super::lab::lab;
 use super::{SERVER, call, succeed};
 use crate::harness::Server;
 
@@ -10,9 +10,7 @@ const CANARY: &str = "c4n4ry-h4s-n0-v01ce";
 
 #[tokio::test]
 async fn planted_secrets_stay_hidden() {
-    let Some(mut lab) = Lab::open().await else {
-        return;
-    };
+    let Some(mut lab) = lab().await else { return };
     let script = format!(
         "echo password={CANARY}; echo '{{\"api_key\": \"{CANARY}\"}}' >&2; \
          echo Authorization: Bearer {CANARY}X; echo postgres://u:{CANARY}@db/x; exit 1"
@@ -78,9 +76,7 @@ async fn planted_secrets_stay_hidden() {
 
 #[tokio::test]
 async fn they_are_shown_to_who_asks_for_it() {
-    let Some(mut lab) = Lab::open().await else {
-        return;
-    };
+    let Some(mut lab) = lab().await else { return };
     let more = json!({"Env": [format!("DB_PASSWORD={CANARY}")]});
     let name = lab.create("open", &["true"], more).await;
     let env = [

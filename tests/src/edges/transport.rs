@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{FIXTURE, fixture, refused};
-use crate::harness::{Dialect, Server, Wire, post};
+use crate::harness::{Dialect, Server, Wire, post, starts_with};
 
 #[tokio::test]
 async fn a_foreign_origin_is_refused_behind_a_good_host() {
@@ -68,10 +68,11 @@ async fn whoever_reads_json_gets_json() {
 #[tokio::test]
 async fn whoever_does_not_say_gets_json() {
     let server = fixture().await;
-    let mut wire = Wire::to(&server.url).await;
-    wire.send(post(&[], &Dialect::Plain.request("1", "tools/list", "")))
-        .await;
-    let reply = wire.reply().await.unwrap();
+    let reply = Wire::ask(
+        &server.url,
+        post(&[], &Dialect::Plain.request("1", "tools/list", "")),
+    )
+    .await;
     assert_eq!(reply.status, 200);
     assert!(reply.json()["result"]["tools"].is_array());
 }
@@ -110,10 +111,7 @@ async fn only_post_is_answered_and_the_rest_is_told_how() {
             let body = reply.json();
             assert_eq!(body["name"], FIXTURE);
             let example = body["example"].as_str().unwrap();
-            assert!(
-                example.starts_with(&format!("curl {} ", server.url)),
-                "{example}"
-            );
+            starts_with(&example, &format!("curl {} ", server.url));
         }
     }
 }
@@ -251,9 +249,8 @@ async fn other_media_types_are_refused_and_a_missing_one_is_not() {
             .await;
         assert_eq!(reply.status, 200, "{kind}");
     }
-    let mut wire = Wire::to(&server.url).await;
-    wire.send(post(&[], &body)).await;
-    assert_eq!(wire.reply().await.unwrap().status, 200);
+    let reply = Wire::ask(&server.url, post(&[], &body)).await;
+    assert_eq!(reply.status, 200);
 }
 
 #[tokio::test]

@@ -3,14 +3,13 @@
 use serde_json::{Value, json};
 
 use super::lab::{Folder, Gateway, failure, fixture, text};
-use crate::harness::Dialect;
+use crate::harness::{Dialect, contains, lacks, starts_with, texts};
 
 async fn denying(more: &str) -> Gateway {
     let folder = Folder::new();
     let fixture = fixture(&["--stdio"]);
     let config = format!("{more}\n[backends.b]\n{fixture}\ndeny = [\"greet\", \"test_simple*\"]\n");
-    let gateway = Gateway::start(folder, &config, &[]).await;
-    gateway.until("b", "running").await;
+    let gateway = Gateway::running(folder, &config).await;
     gateway
 }
 
@@ -19,7 +18,7 @@ async fn denying(more: &str) -> Gateway {
 async fn what_is_denied_is_denied_by_every_name_and_in_every_way() {
     let gateway = denying("").await;
     for dialect in Dialect::ALL {
-        let listed = gateway.server.ask(dialect, "tools/list", "", "").await.body;
+        let listed = gateway.ask(dialect, "tools/list", "", "").await.body;
         assert!(
             !listed.contains("greet") && !listed.contains("test_simple_text"),
             "{dialect:?}"
@@ -33,26 +32,19 @@ async fn what_is_denied_is_denied_by_every_name_and_in_every_way() {
             assert!(reply.body.contains("rror"), "{dialect:?} {reply:?}");
         }
     }
-    let listed = gateway
-        .server
-        .result("mcp.listTools", json!({}))
-        .await
-        .to_string();
+    let listed = gateway.result("mcp.listTools", json!({})).await.to_string();
     assert!(!listed.contains("greet"), "{listed}");
     let call = |method: &str| json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": {"name": "b__greet", "arguments": {"name": "Ada"}}});
     for body in [
         json!([call("tools/call"), call("mcp.callTool")]),
         call("mcp.callTool"),
     ] {
-        let reply = gateway.server.post(body.to_string()).await;
-        assert!(
-            !reply.body.contains("Hello") && reply.body.contains("rror"),
-            "{reply:?}"
-        );
+        let reply = gateway.post(body.to_string()).await;
+        lacks(&reply.body, "Hello");
+        contains(&reply.body, "rror");
     }
     // Nobody learns its name from the list of those that there are.
     let unknown = gateway
-        .server
         .error("tools/call", json!({"name": "nobody", "arguments": {}}))
         .await;
     assert!(!unknown.to_string().contains("greet"), "{unknown}");
@@ -64,21 +56,13 @@ async fn what_is_denied_is_denied_by_every_name_and_in_every_way() {
         "b%5f%5fgreet",
     ] {
         let error = gateway
-            .server
             .error("tools/call", json!({"name": wrong, "arguments": {}}))
             .await;
-        assert!(
-            error["message"]
-                .as_str()
-                .unwrap()
-                .starts_with("Tool not found"),
-            "{error}"
-        );
+        starts_with(&error["message"], "Tool not found");
     }
     let ends = gateway.ends(18 + 3).await;
     for end in &ends {
-        assert_eq!(end["outcome"], "denied", "{end}");
-        assert_eq!(end["tool_name"], "b__greet");
+        has!(end, {"outcome": "denied", "tool_name": "b__greet"});
     }
     assert_eq!(ends.len(), 18 + 3);
 }
@@ -89,11 +73,10 @@ async fn what_else_is_denied_is_as_if_it_were_not_there() {
     let folder = Folder::new();
     let deny = r#"deny = ["test_simple_prompt", "test://static-*", "test://template/7/*"]"#;
     let config = format!("[backends.b]\n{}\n{deny}\n", fixture(&["--stdio"]));
-    let gateway = Gateway::start(folder, &config, &[]).await;
-    gateway.until("b", "running").await;
+    let gateway = Gateway::running(folder, &config).await;
     for dialect in Dialect::ALL {
         for method in ["prompts/list", "resources/list", "resources/templates/list"] {
-            let listed = gateway.server.ask(dialect, method, "", "").await.body;
+            let listed = gateway.ask(dialect, method, "", "").await.body;
             assert!(listed.contains("test"), "{dialect:?} {method} {listed}");
             assert!(
                 !listed.contains("test_simple_prompt") && !listed.contains("test://static-"),
@@ -102,7 +85,7 @@ async fn what_else_is_denied_is_as_if_it_were_not_there() {
         }
         let error = async |method: &str, name: &str, member: &str| {
             let members = format!("{member:?}:{name:?}");
-            let answer = gateway.server.ask(dialect, method, name, &members).await;
+            let answer = gateway.ask(dialect, method, name, &members).await;
             let words = answer.json()["error"].to_string();
             words.replace(name, "NAME")
         };
@@ -128,7 +111,7 @@ async fn what_else_is_denied_is_as_if_it_were_not_there() {
         }
         let uri = "test://template/8/data";
         let members = format!("\"uri\":{uri:?}");
-        let read = gateway.server.ask(dialect, "resources/read", uri, &members);
+        let read = gateway.ask(dialect, "resources/read", uri, &members);
         assert!(read.await.body.contains("Data for ID: 8"), "{dialect:?}");
     }
 }
@@ -137,13 +120,8 @@ async fn what_else_is_denied_is_as_if_it_were_not_there() {
 #[tokio::test]
 async fn what_is_denied_is_neither_found_nor_called_by_search() {
     let gateway = denying("search_above = 10").await;
-    let listed = gateway.server.result("tools/list", json!({})).await;
-    let names: Vec<&str> = listed["tools"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|tool| tool["name"].as_str().unwrap())
-        .collect();
+    let listed = gateway.result("tools/list", json!({})).await;
+    let names = texts(&listed["tools"], "name");
     assert_eq!(
         names,
         [
@@ -210,21 +188,14 @@ async fn nobody_takes_the_name_of_another() {
     let gateway = Gateway::start(folder, &config, &[]).await;
     gateway.until("a", "running").await;
     gateway.until("b", "running").await;
-    let listed = gateway.server.result("tools/list", json!({})).await;
-    let names: Vec<&str> = listed["tools"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|tool| tool["name"].as_str().unwrap())
-        .collect();
+    let listed = gateway.result("tools/list", json!({})).await;
+    let names = texts(&listed["tools"], "name");
     let mut unique = names.clone();
     unique.sort_unstable();
     unique.dedup();
     assert_eq!(unique.len(), names.len(), "{names:?}");
-    assert!(
-        names.contains(&"a__gateway_status") && names.contains(&"b__work"),
-        "{names:?}"
-    );
+    let both = ["a__gateway_status", "b__work"];
+    assert!(both.iter().all(|name| names.contains(name)), "{names:?}");
     let status = gateway.own("gateway_status", json!({})).await;
     assert_eq!(status["gateway"]["name"], "mcp-gateway");
     let refused = status["not_offered"].to_string();
@@ -250,16 +221,10 @@ async fn the_first_who_has_a_resource_keeps_it() {
     gateway.until("a", "running").await;
     gateway.until("b", "running").await;
     let listed = gateway
-        .server
         .result("resources/list", json!({}))
         .await
         .to_string();
     assert_eq!(listed.matches("test://static-text").count(), 1);
     let status = gateway.own("gateway_status", json!({})).await;
-    assert!(
-        status["not_offered"]
-            .to_string()
-            .contains("another backend"),
-        "{status}"
-    );
+    contains(&status["not_offered"], "another backend");
 }

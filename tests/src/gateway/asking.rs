@@ -8,8 +8,8 @@ use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
 use super::front::{Front, Manner};
-use super::lab::{Gateway, eventually, fixture, text};
-use crate::harness::Server;
+use super::lab::{Gateway, fixture, text};
+use crate::harness::{Server, eventually};
 
 pub(super) type Seen = mpsc::UnboundedReceiver<(String, Value)>;
 

@@ -6,7 +6,8 @@ use mcp_client::Dialect;
 use serde_json::json;
 
 use super::asking::{Seen, recorder};
-use super::lab::{Folder, Gateway, eventually, fixture};
+use super::lab::{Folder, Gateway, fixture};
+use crate::harness::eventually;
 
 fn tools(names: &[&str]) -> String {
     let tools = names.iter().map(
@@ -73,6 +74,7 @@ async fn one_that_flaps_is_heard_once_a_second_at_most() {
         .await
         .unwrap();
     let following = tokio::spawn(listening.ended());
+    // Real time is what is tested.
     tokio::time::sleep(Duration::from_secs(3)).await;
     let mut count = 0;
     while seen.try_recv().is_ok() {

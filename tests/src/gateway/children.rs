@@ -6,7 +6,8 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::json;
 
-use super::lab::{Folder, Gateway, eventually, failure, fixture, text};
+use super::lab::{Folder, Gateway, failure, fixture, text};
+use crate::harness::{contains, eventually};
 
 /// A gateway with the odd child as `b`, which keeps its journal in `journal`, and with the fixture as
 /// `good`.
@@ -89,7 +90,7 @@ async fn a_killed_child_fails_its_calls_and_comes_back() {
         assert_eq!(sent, count, "{what} was sent again");
     }
     assert_eq!(gateway.folder.pids("journal").len(), 2);
-    assert_eq!(zombies(gateway.server.pid()), 0);
+    assert_eq!(zombies(gateway.pid()), 0);
     let status = gateway.backend("b").await;
     assert_eq!(status["restarts"], 1, "{status}");
     good_is_well(&gateway).await;
@@ -128,11 +129,8 @@ async fn progress_does_not_make_patience_endless() {
     let params = json!({"name": "b__slow", "arguments": {"step": 100, "steps": 1000}, "_meta": {"progressToken": 1}});
     let started = Instant::now();
     let body = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params});
-    let reply = gateway.server.post(body.to_string()).await;
-    assert!(
-        reply.body.contains("did not answer within 1 s"),
-        "{reply:?}"
-    );
+    let reply = gateway.post(body.to_string()).await;
+    contains(&reply.body, "did not answer within 1 s");
     assert!(started.elapsed() < Duration::from_secs(5));
 }
 
@@ -141,19 +139,13 @@ async fn progress_does_not_make_patience_endless() {
 async fn one_that_hangs_when_it_starts_holds_up_nothing() {
     let started = Instant::now();
     let gateway = beside_a_good_one(&["silent"], "start_timeout = \"3s\"").await;
-    let listed = gateway.server.result("tools/list", json!({})).await;
+    let listed = gateway.result("tools/list", json!({})).await;
     assert!(listed.to_string().contains("good__greet"));
     good_is_well(&gateway).await;
     gateway.until("b", "failed").await;
     assert!(started.elapsed() < Duration::from_secs(20));
     let status = gateway.backend("b").await;
-    assert!(
-        status["last_error"]
-            .as_str()
-            .unwrap()
-            .contains("did not answer"),
-        "{status}"
-    );
+    contains(&status["last_error"], "did not answer");
     // The old way was tried too.
     assert!(gateway.folder.count("journal", "server/discover") >= 1);
     assert!(gateway.folder.count("journal", "\"initialize\"") >= 1);
@@ -177,7 +169,7 @@ async fn one_that_does_not_read_makes_callers_wait_only_so_long() {
     let filler = "x".repeat(10_000);
     let calls = (0..150).map(|_| gateway.tool("good__echo", json!({"value": filler})));
     futures_util::future::join_all(calls).await;
-    let memory = gateway.memory();
+    let memory = gateway.memory_kib();
     let started = Instant::now();
     let calls = (0..150).map(|n| {
         let call = gateway.answer("b__work", json!({"n": n, "filler": filler}));
@@ -197,7 +189,7 @@ async fn one_that_does_not_read_makes_callers_wait_only_so_long() {
     });
     let busy = busy.count();
     assert!(busy >= 80, "{busy} of 150 were told that it is busy");
-    let grown = gateway.memory().saturating_sub(memory);
+    let grown = gateway.memory_kib().saturating_sub(memory);
     assert!(grown < 8 << 10, "{grown} KiB more");
 }
 
@@ -206,11 +198,11 @@ async fn one_that_does_not_read_makes_callers_wait_only_so_long() {
 async fn a_line_without_end_ends_the_child_and_nothing_else() {
     let gateway = beside_a_good_one(&["long-line"], "").await;
     gateway.until("b", "running").await;
-    let memory = gateway.memory();
+    let memory = gateway.memory_kib();
     let answer = gateway.answer("b__work", json!({})).await;
     assert!(failure(&answer).contains("backend b"), "{answer}");
     good_is_well(&gateway).await;
-    let grown = gateway.memory().saturating_sub(memory);
+    let grown = gateway.memory_kib().saturating_sub(memory);
     assert!(grown < 32 << 10, "{grown} KiB more");
     gateway.until("b", "running").await;
     assert_eq!(
@@ -225,14 +217,11 @@ async fn a_line_without_end_ends_the_child_and_nothing_else() {
 async fn a_flood_on_stderr_holds_up_no_answer() {
     let gateway = beside_a_good_one(&["floods"], "").await;
     gateway.until("b", "running").await;
-    let memory = gateway.memory();
+    let memory = gateway.memory_kib();
     assert_eq!(text(&gateway.tool("b__work", json!({})).await), "done");
-    let grown = gateway.memory().saturating_sub(memory);
+    let grown = gateway.memory_kib().saturating_sub(memory);
     assert!(grown < 32 << 10, "{grown} KiB more");
-    assert!(
-        gateway.server.log().len() < 1 << 20,
-        "the flood is in our log"
-    );
+    assert!(gateway.log().len() < 1 << 20, "the flood is in our log");
 }
 
 /// R12, R13.
@@ -258,7 +247,7 @@ async fn what_is_no_answer_is_nobodys_answer() {
             "{status}"
         );
         assert!(status["noise"].as_u64().unwrap() >= noise, "{status}");
-        let metrics = gateway.server.request("GET", "/metrics", &[]).await.body;
+        let metrics = gateway.request("GET", "/metrics", &[]).await.body;
         let counted = &status["stray_answers"];
         let line = format!("mcp_gateway_backend_stray_answers_total{{backend=\"b\"}} {counted}");
         assert!(metrics.contains(&line), "{metrics}");

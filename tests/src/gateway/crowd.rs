@@ -5,7 +5,8 @@ use std::time::{Duration, Instant};
 use mcp_client::Dialect;
 use serde_json::{Value, json};
 
-use super::lab::{Folder, Gateway, eventually, fixture, text};
+use super::lab::{Folder, Gateway, fixture, text};
+use crate::harness::eventually;
 
 /// A million calls of them would take a debug build some minutes: as many clients, fewer calls.
 const CLIENTS: u64 = 200;

@@ -6,9 +6,9 @@ use mcp_client::Dialect;
 use serde_json::json;
 
 use super::front::{Front, Manner};
-use super::lab::{Folder, Gateway, eventually, failure, fixture};
+use super::lab::{Folder, Gateway, failure, fixture};
 use super::passing::count;
-use crate::harness::Server;
+use crate::harness::{Server, eventually};
 
 #[tokio::test]
 async fn every_end_is_told_once() {
@@ -17,8 +17,7 @@ async fn every_end_is_told_once() {
         "[backends.b]\n{}\ndeny = [\"slow_compute\"]\ntimeout = \"2s\"\n",
         fixture(&["--stdio"])
     );
-    let gateway = Gateway::start(folder, &config, &[]).await;
-    gateway.until("b", "running").await;
+    let gateway = Gateway::running(folder, &config).await;
 
     gateway.tool("b:greet", json!({"name": "Ada"})).await;
     gateway
@@ -70,7 +69,7 @@ async fn every_end_is_told_once() {
         "{}",
         ends[0]
     );
-    // Nothing more comes later.
+    // Nothing more comes later: real time, since nothing happens.
     tokio::time::sleep(Duration::from_millis(300)).await;
     let mut later = gateway.calls().await;
     later.retain(|end| end["tool_name"] != "b__count_slow");
@@ -88,13 +87,11 @@ async fn the_trace_of_the_client_goes_on_to_the_event_and_the_backend() {
     let parent = |trace: &str| format!("00-{trace}-00f067aa0ba902b7-01");
     let header = parent(in_header);
     gateway
-        .server
         .post_with(&[("traceparent", &header)], call.replace("META", ""))
         .await;
     let meta = format!(r#","_meta":{{"traceparent":"{}"}}"#, parent(in_meta));
-    gateway.server.post(call.replace("META", &meta)).await;
+    gateway.post(call.replace("META", &meta)).await;
     gateway
-        .server
         .post_with(
             &[("traceparent", "00-zz-evil-01")],
             call.replace("META", ""),

@@ -1,12 +1,13 @@
 //! A gateway with backends as a test wants them.
 
+use std::ops::Deref;
 use std::path::PathBuf;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use mcp_client::{Client, ClientInfo, Dialect, Endpoint, Handler};
 use serde_json::{Value, json};
 
-use crate::harness::{Server, binary};
+use crate::harness::{Server, binary, eventually};
 
 /// Longer than anything here may take, on a busy machine.
 pub(super) const PATIENCE: Duration = Duration::from_secs(60);
@@ -106,6 +107,13 @@ impl Gateway {
         .await;
     }
 
+    /// With a backend `b` in its configuration, which has started.
+    pub(super) async fn running(folder: Folder, config: &str) -> Self {
+        let gateway = Self::start(folder, config, &[]).await;
+        gateway.until("b", "running").await;
+        gateway
+    }
+
     /// With the fixture as its backend `b`, over stdio.
     pub(super) async fn before_fixture() -> Self {
         Self::with(&fixture(&["--stdio"])).await
@@ -194,14 +202,13 @@ impl Gateway {
         client.connect(&who).await.unwrap();
         client
     }
+}
 
-    /// KiB of memory that the gateway itself has.
-    pub(super) fn memory(&self) -> u64 {
-        let status = format!("/proc/{}/status", self.server.pid());
-        let status = std::fs::read_to_string(status).unwrap();
-        let line = status.lines().find(|line| line.starts_with("VmRSS:"));
-        let kib = line.unwrap().split_whitespace().nth(1).unwrap();
-        kib.parse().unwrap()
+impl Deref for Gateway {
+    type Target = Server;
+
+    fn deref(&self) -> &Server {
+        &self.server
     }
 }
 
@@ -219,16 +226,4 @@ pub(super) fn failure(answer: &Value) -> String {
     }
     assert_eq!(answer["result"]["isError"], true, "{answer}");
     text(&answer["result"]).to_owned()
-}
-
-/// Asks until there is an answer. For what another process does in its own time.
-pub(super) async fn eventually<T>(what: &str, mut ask: impl AsyncFnMut() -> Option<T>) -> T {
-    let started = Instant::now();
-    loop {
-        if let Some(answer) = ask().await {
-            return answer;
-        }
-        assert!(started.elapsed() < PATIENCE, "waited in vain for {what}");
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
 }

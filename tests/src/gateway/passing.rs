@@ -5,8 +5,8 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use super::front::{Front, Manner};
-use super::lab::{Gateway, eventually, fixture, text};
-use crate::harness::{Dialect, Server};
+use super::lab::{Gateway, fixture, text};
+use crate::harness::{Dialect, Server, contains, eventually};
 
 /// One backend in each of its forms: a child and a server, of the newest era and of the one before.
 async fn backends() -> (Vec<Gateway>, Server, Vec<Front>) {
@@ -114,7 +114,7 @@ async fn resources_prompts_and_completion_pass() {
                 continue;
             }
             let ask = async |method: &str, name: &str, members: &str| {
-                let reply = gateway.server.ask(dialect, method, name, members).await;
+                let reply = gateway.ask(dialect, method, name, members).await;
                 let answer = reply.json();
                 assert!(
                     answer.get("result").is_some(),
@@ -128,10 +128,7 @@ async fn resources_prompts_and_completion_pass() {
             let members =
                 r#""name":"b__test_prompt_with_arguments","arguments":{"arg1":"x","arg2":"y"}"#;
             let prompt = ask("prompts/get", "b__test_prompt_with_arguments", members).await;
-            assert!(
-                prompt.to_string().contains("arg1='x', arg2='y'"),
-                "{prompt}"
-            );
+            contains(&prompt, "arg1='x', arg2='y'");
             let members = r#""ref":{"type":"ref/prompt","name":"b__test_prompt_with_arguments"},"argument":{"name":"arg1","value":"he"}"#;
             let found = ask("completion/complete", "", members).await;
             assert_eq!(found["completion"]["values"], json!(["hello", "help"]));
@@ -196,19 +193,15 @@ async fn names_are_accepted_in_three_forms_and_shown_in_two() {
             );
         }
     }
-    let colon = gateway.server.call("b:greet", json!({"name": "Ada"})).await;
+    let colon = gateway.call("b:greet", json!({"name": "Ada"})).await;
     assert_eq!(colon, "Hello, Ada!");
-    let listed = gateway
-        .server
-        .result("mcp.listTools", json!({}))
-        .await
-        .to_string();
+    let listed = gateway.result("mcp.listTools", json!({})).await.to_string();
     assert!(
         listed.contains(r#""b:greet""#) && !listed.contains("b__greet"),
         "{listed}"
     );
     for dialect in Dialect::ALL {
-        let listed = gateway.server.ask(dialect, "tools/list", "", "").await.body;
+        let listed = gateway.ask(dialect, "tools/list", "", "").await.body;
         assert!(
             listed.contains(r#""b__greet""#) && !listed.contains("b:greet"),
             "{dialect:?}"
@@ -224,7 +217,6 @@ async fn names_are_accepted_in_three_forms_and_shown_in_two() {
         "b__b__greet",
     ] {
         let error = gateway
-            .server
             .error("tools/call", json!({"name": wrong, "arguments": {}}))
             .await;
         assert_eq!(error["message"], format!("Tool not found: {wrong}"));
@@ -303,7 +295,6 @@ async fn results_with_what_we_do_not_know_are_kept() {
     .await;
     let gateway = Gateway::with(&format!("url = {:?}\nprotocol = \"rpc\"", fake.url)).await;
     let listed = gateway
-        .server
         .ask(Dialect::Handshake("2025-11-25"), "tools/list", "", "")
         .await
         .body;

@@ -14,7 +14,8 @@ use nix::unistd::Pid;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
-use super::lab::{Gateway, PATIENCE, eventually};
+use super::lab::{Gateway, PATIENCE};
+use crate::harness::eventually;
 
 /// A child with this command, as a line of the configuration.
 fn child(argv: &[String]) -> String {
@@ -93,14 +94,14 @@ async fn give_up(client: &Client, name: &str, arguments: Value) {
 
 /// Kills the process of `b` whose command ends with `last`, and waits until there is another one.
 async fn kill_and_heal(gateway: &Gateway, last: &str) {
-    let pid = descendant(gateway.server.pid(), last).expect("it runs");
+    let pid = descendant(gateway.pid(), last).expect("it runs");
     kill(Pid::from_raw(pid.try_into().unwrap()), Signal::SIGKILL).unwrap();
     eventually("it to come back", async || {
         let status = gateway.backend("b").await;
         (status["restarts"] == 1 && status["status"] == "running").then_some(())
     })
     .await;
-    let new = descendant(gateway.server.pid(), last).expect("it runs again");
+    let new = descendant(gateway.pid(), last).expect("it runs again");
     assert_ne!(new, pid);
     assert!(!Path::new(&format!("/proc/{pid}")).exists(), "a zombie");
 }

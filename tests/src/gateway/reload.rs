@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use super::lab::{Folder, Gateway, eventually, fixture, text};
+use super::lab::{Folder, Gateway, fixture, text};
+use crate::harness::eventually;
 
 /// R25.
 #[tokio::test]
@@ -67,7 +68,7 @@ async fn a_hundred_changes_disturb_no_other_backend() {
     assert_eq!(gateway.folder.pids("journal").len(), 1, "restarted");
     // Each of the two, and who ends it when the gateway is killed.
     eventually("the others to be gone", async || {
-        let processes = super::real::descendants(gateway.server.pid());
+        let processes = super::real::descendants(gateway.pid());
         (processes.len() <= 4).then_some(())
     })
     .await;
@@ -91,16 +92,11 @@ async fn tools_come_and_go_with_their_backend() {
     ] {
         gateway.folder.write("gateway.toml", config);
         eventually(tool, async || {
-            let listed = gateway
-                .server
-                .result("tools/list", json!({}))
-                .await
-                .to_string();
+            let listed = gateway.result("tools/list", json!({})).await.to_string();
             (listed.contains(tool) && !listed.contains(other)).then_some(())
         })
         .await;
         let error = gateway
-            .server
             .error("tools/call", json!({"name": other, "arguments": {}}))
             .await;
         assert_eq!(error["message"], format!("Tool not found: {other}"));

@@ -4,7 +4,8 @@ use std::time::{Duration, Instant};
 
 use serde_json::json;
 
-use super::lab::{Folder, Gateway, eventually, fixture, text};
+use super::lab::{Folder, Gateway, fixture, text};
+use crate::harness::eventually;
 
 /// R8.
 #[tokio::test]
@@ -21,14 +22,14 @@ async fn one_that_falls_at_once_is_tried_five_times_and_then_by_hand() {
         failed["last_error"].is_string() && failed["next_try_s"].is_number(),
         "{failed}"
     );
-    let cpu = cpu_ticks(gateway.server.pid());
+    let cpu = cpu_ticks(gateway.pid());
     eventually("the crash loop", async || {
         tokio::time::sleep(Duration::from_secs(1)).await;
         (gateway.backend("b").await["status"] == "crash_loop").then_some(())
     })
     .await;
     let took = started.elapsed();
-    let cpu = cpu_ticks(gateway.server.pid()) - cpu;
+    let cpu = cpu_ticks(gateway.pid()) - cpu;
     // 2 % of one processor, what the questions of this test cost included.
     let most = took.as_millis() as u64 / 10 / 50;
     assert!(cpu < most, "{cpu} hundredths of a second in {took:?}");

@@ -1,5 +1,6 @@
 //! A server of the workspace as its users run it: a process.
 
+use std::ops::Deref;
 use std::process::Stdio;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -9,7 +10,7 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt as _, BufReader};
 use tokio::process::Child;
 
-use super::binary;
+use super::{binary, until};
 
 /// A server that listens on a free port of loopback. Ends with the test.
 pub(crate) struct Server {
@@ -91,6 +92,14 @@ impl Server {
         ended.await.expect("it does not end").unwrap().code()
     }
 
+    /// Its resident memory, in KiB.
+    pub(crate) fn memory_kib(&self) -> u64 {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.pid())).unwrap();
+        let line = status.lines().find(|line| line.starts_with("VmRSS:"));
+        let kib = line.unwrap().split_whitespace().nth(1).unwrap();
+        kib.parse().unwrap()
+    }
+
     /// One POST, as `curl -H 'Content-Type: application/json' -d BODY` would do it.
     pub(crate) async fn post(&self, body: impl Into<reqwest::Body>) -> Reply {
         self.post_with(&[], body).await
@@ -169,12 +178,15 @@ impl Server {
 
     /// Waits until `mcp.getServerInfo` says `status`.
     pub(crate) async fn until(&self, status: &str) {
-        let waited = tokio::time::timeout(Duration::from_secs(30), async {
-            while self.result("mcp.getServerInfo", json!({})).await["status"] != status {
-                tokio::time::sleep(Duration::from_millis(50)).await;
-            }
-        });
-        assert!(waited.await.is_ok(), "never {status}: {}", self.log());
+        until(status, async || {
+            self.result("mcp.getServerInfo", json!({})).await["status"] == status
+        })
+        .await;
+    }
+
+    /// Waits until it has logged these words.
+    pub(crate) async fn until_logged(&self, words: &str) {
+        until(words, async || self.log().contains(words)).await;
     }
 
     /// An MCP client after its handshake.
@@ -185,6 +197,37 @@ impl Server {
             .await
             .unwrap();
         client
+    }
+}
+
+/// A client over HTTP, and the server that lives as long.
+pub(crate) struct Session {
+    client: Client,
+    _server: Option<Server>,
+}
+
+impl Session {
+    /// With a server of its own.
+    pub(crate) async fn start(name: &str, env: &[(&str, &str)]) -> Self {
+        let server = Server::start(name, env).await;
+        let client = server.client().await;
+        let _server = Some(server);
+        Self { client, _server }
+    }
+
+    /// Over stdio, where the server is a child of the client.
+    pub(crate) async fn stdio(name: &str, env: &[(&str, &str)]) -> Self {
+        let client = stdio(name, env).await;
+        let _server = None;
+        Self { client, _server }
+    }
+}
+
+impl Deref for Session {
+    type Target = Client;
+
+    fn deref(&self) -> &Client {
+        &self.client
     }
 }
 

@@ -31,6 +31,13 @@ impl Wire {
         Self(BufReader::new(stream.unwrap()))
     }
 
+    /// The reply to one request on a connection of its own.
+    pub(crate) async fn ask(url: &str, request: impl AsRef<[u8]>) -> Reply {
+        let mut wire = Self::to(url).await;
+        wire.send(request).await;
+        wire.reply().await.unwrap()
+    }
+
     pub(crate) async fn send(&mut self, bytes: impl AsRef<[u8]>) {
         self.0.get_mut().write_all(bytes.as_ref()).await.unwrap();
     }

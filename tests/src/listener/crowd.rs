@@ -7,7 +7,7 @@ use serde_json::json;
 use tokio::io::AsyncBufReadExt as _;
 
 use super::{Listening, ping, slow, start_slow};
-use crate::harness::{Dialect, Server, Wire, post};
+use crate::harness::{Dialect, Server, Wire, post, until};
 
 #[tokio::test]
 async fn more_connections_than_allowed_wait_for_room() {
@@ -74,9 +74,8 @@ async fn a_body_that_does_not_come_takes_no_place() {
     listening.serves().await;
     // One that has arrived does.
     let running = start_slow(&listening.url, 20, 1000).await;
-    let mut wire = Wire::to(&listening.url).await;
-    wire.send(ping(1)).await;
-    assert_eq!(wire.reply().await.unwrap().status, 503);
+    let reply = Wire::ask(&listening.url, ping(1)).await;
+    assert_eq!(reply.status, 503);
     drop((slow, running));
 }
 
@@ -127,9 +126,9 @@ async fn what_is_refused_leaves_nothing_behind() {
     ];
     // Warm-up: buffers and pools grow to their size.
     knock(&server, &refused, COUNT / 5).await;
-    let before = resident(server.pid());
+    let before = server.memory_kib();
     knock(&server, &refused, COUNT).await;
-    let grown = resident(server.pid()).saturating_sub(before);
+    let grown = server.memory_kib().saturating_sub(before);
     assert!(grown < 2 * 1024, "grown by {grown} KiB");
 }
 
@@ -150,14 +149,6 @@ async fn knock(server: &Server, refused: &[String], count: usize) {
             assert!(reply.body.contains("error"), "{reply:?}");
         }
     }
-}
-
-/// Resident memory of a process, in KiB.
-fn resident(pid: u32) -> u64 {
-    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
-    let kib = line.unwrap().trim().trim_end_matches(" kB");
-    kib.parse().unwrap()
 }
 
 #[tokio::test]
@@ -197,19 +188,14 @@ async fn who_leaves_a_plain_call_does_not_stop_it() {
     start_slow(&server.url, 100, 5).await.reset();
     // Each question counts itself, so one more than those is the call that was left.
     let mut asked = 0;
-    let finished = tokio::time::timeout(Duration::from_secs(20), async {
-        loop {
-            let info = server.result("mcp.getServerInfo", json!({})).await;
-            let metrics = &info["health_metrics"];
-            assert_eq!(metrics["failed_requests"], 0, "{info}");
-            if metrics["successful_requests"] == asked + 1 {
-                break;
-            }
-            asked += 1;
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
-    });
-    finished.await.expect("it was not finished");
+    until("the call to be finished", async || {
+        let info = server.result("mcp.getServerInfo", json!({})).await;
+        let metrics = &info["health_metrics"];
+        assert_eq!(metrics["failed_requests"], 0, "{info}");
+        asked += 1;
+        metrics["successful_requests"] == asked
+    })
+    .await;
 }
 
 #[tokio::test]
@@ -235,12 +221,10 @@ async fn who_leaves_a_modern_call_stops_it() {
             !wire.speaks_within(Duration::from_millis(100)).await || fields[0].ends_with("stream")
         );
         wire.reset();
-        let seen = tokio::time::timeout(Duration::from_secs(20), async {
-            while server.log().matches("Stopped as asked").count() == stopped {
-                tokio::time::sleep(Duration::from_millis(20)).await;
-            }
-        });
-        assert!(seen.await.is_ok(), "{}", server.log());
+        until("the call to be stopped", async || {
+            server.log().matches("Stopped as asked").count() > stopped
+        })
+        .await;
     }
 }
 
@@ -271,8 +255,7 @@ async fn a_client_that_asks_too_often_is_told_when_to_come_back() {
     assert_eq!(reply.status, 429);
     assert_eq!(reply.headers["retry-after"], "1");
     let error = &reply.json()["error"];
-    assert_eq!(error["code"], 42900, "{error}");
-    assert_eq!(error["data"]["kind"], "rate_limited");
+    has!(error, {"code": 42900, "data": {"kind": "rate_limited"}});
     // Others are served, and those who ask whether it lives are told.
     assert_eq!(ask("Bearer c-token").await.status, 200);
     for _ in 0..20 {

@@ -9,7 +9,7 @@ use nix::unistd::Pid;
 use tokio::io::{AsyncBufReadExt as _, BufReader};
 
 use super::{Listening, ping, start_slow};
-use crate::harness::{Dialect, Server, Wire, binary, post};
+use crate::harness::{Dialect, Server, Wire, binary, contains, post};
 
 const FIXTURE: &str = "mcp-conformance";
 
@@ -30,10 +30,7 @@ async fn listen(url: &str) -> Wire {
     wire.send(post(&fields, &body)).await;
     assert_eq!(wire.head().await.unwrap().0, 200);
     let event = String::from_utf8(wire.chunk().await.unwrap()).unwrap();
-    assert!(
-        event.contains("notifications/subscriptions/acknowledged"),
-        "{event}"
-    );
+    contains(&event, "notifications/subscriptions/acknowledged");
     wire
 }
 
@@ -59,10 +56,7 @@ async fn what_is_in_flight_finishes_and_what_waits_is_told() {
         for mut stream in streams {
             let events = stream.rest().await;
             assert!(events.contains(r#""result":{"#), "{events}");
-            assert!(
-                events.contains("io.modelcontextprotocol/subscriptionId"),
-                "{events}"
-            );
+            contains(&events, "io.modelcontextprotocol/subscriptionId");
         }
         for mut connection in idle {
             assert_eq!(connection.rest().await, "");
@@ -110,12 +104,7 @@ async fn a_second_signal_ends_it_at_once() {
     let mut server = Server::start(FIXTURE, &[]).await;
     let _call = start_slow(&server.url, 20, 1000).await;
     signal(&server, Signal::SIGTERM);
-    let told = tokio::time::timeout(Duration::from_secs(20), async {
-        while !server.log().contains("stopping") {
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
-    });
-    told.await.expect("it does not notice");
+    server.until_logged("stopping").await;
     let started = Instant::now();
     signal(&server, Signal::SIGTERM);
     assert_eq!(server.ended().await, Some(1));

@@ -158,13 +158,15 @@ async fn a_body_over_the_limit_is_refused_before_it_is_read() {
 
     // At the limit it is taken.
     let pad = "x".repeat(LIMIT - 70);
-    let mut wire = Wire::to(&listening.url).await;
-    wire.send(post(
-        &[],
-        &Dialect::Plain.request(&format!("\"{pad}\""), "ping", ""),
-    ))
+    let reply = Wire::ask(
+        &listening.url,
+        post(
+            &[],
+            &Dialect::Plain.request(&format!("\"{pad}\""), "ping", ""),
+        ),
+    )
     .await;
-    assert_eq!(wire.reply().await.unwrap().status, 200);
+    assert_eq!(reply.status, 200);
 }
 
 #[tokio::test]

@@ -8,7 +8,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
 
 use super::{SERVER, done, refused};
-use crate::harness::{Fake, Request, Response, Server};
+use crate::harness::{Fake, Request, Response, Server, contains, lacks};
 
 async fn server(url: &str) -> Server {
     Server::start(SERVER, &[("N8N_URL", url), ("N8N_API_KEY", "SECRET-KEY")]).await
@@ -82,10 +82,8 @@ async fn every_bad_answer_has_its_words() {
         ] {
             let message = refused(&client, tool, arguments).await;
             assert!(message.contains(part), "{tool}: {message}");
-            assert!(
-                !message.contains("SECRET") && !message.contains("/srv"),
-                "{message}"
-            );
+            lacks(&message, "SECRET");
+            lacks(&message, "/srv");
         }
         server.until("degraded").await;
         assert!(!server.log().contains("SECRET-KEY"));
@@ -144,14 +142,9 @@ async fn a_service_that_comes_back_is_used_again() {
     server.until("degraded").await;
     let client = server.client().await;
     let message = refused(&client, "list_workflows", json!({})).await;
-    assert!(
-        message.contains(&format!("http://{address}/n8n cannot be reached")),
-        "{message}"
-    );
-    assert!(
-        message.contains("N8N_URL") && !message.contains("SECRET"),
-        "{message}"
-    );
+    contains(&message, &format!("http://{address}/n8n cannot be reached"));
+    contains(&message, "N8N_URL");
+    lacks(&message, "SECRET");
 
     let socket = TcpListener::bind(address).await.unwrap();
     let asked = Arc::new(AtomicBool::new(false));
@@ -199,10 +192,8 @@ async fn a_key_may_come_later() {
     .await;
     let server = Server::start(SERVER, &[("N8N_URL", &fake.url)]).await;
     let message = refused(&server.client().await, "list_workflows", json!({})).await;
-    assert!(
-        message.contains("No API key") && message.contains("N8N_API_KEY"),
-        "{message}"
-    );
+    contains(&message, "No API key");
+    contains(&message, "N8N_API_KEY");
     assert!(fake.requests().is_empty());
 
     let file = std::env::temp_dir().join(format!("n8n-key-{}", uuid::Uuid::new_v4()));
@@ -239,20 +230,13 @@ async fn whatever_a_webhook_answers_it_is_called_once() {
         let client = server(&fake.url).await;
         let client = client.client().await;
         let message = refused(&client, "run_workflow", json!({"workflow_id": "w"})).await;
-        assert!(
-            message.contains(part) && !message.contains("SECRET"),
-            "{message}"
-        );
+        contains(&message, part);
+        lacks(&message, "SECRET");
         assert_eq!(starts(&fake), 1);
     }
     let fake = fake(|_| Response::json(500, &json!({"message": "Error in workflow"}))).await;
     let server = server(&fake.url).await;
-    let ran = done(
-        &server.client().await,
-        "run_workflow",
-        json!({"workflow_id": "w"}),
-    )
-    .await;
+    let ran = done!(server.client().await, "run_workflow", {"workflow_id": "w"});
     assert_eq!(ran["status"], "failed", "{ran}");
     assert_eq!(ran.get("execution_id"), None);
     assert_eq!(starts(&fake), 1);
@@ -273,8 +257,7 @@ async fn a_deletion_that_n8n_fails_at_is_tried_again() {
     let env = [("N8N_URL", fake.url.as_str()), ("N8N_API_KEY", "k")];
     let server = Server::with_args(SERVER, &["--toolsets", "all"], &env).await;
     let client = server.client().await;
-    let arguments = json!({"workflow_id": "w", "confirm": "w"});
-    let deleted = done(&client, "delete_workflow", arguments).await;
+    let deleted = done!(client, "delete_workflow", {"workflow_id": "w", "confirm": "w"});
     assert_eq!(deleted["deleted"], "w");
 }
 
@@ -283,8 +266,7 @@ async fn a_webhook_that_is_silent_or_breaks_off_is_called_once() {
     let silent = fake(|_| Response::Hang).await;
     let server = server(&silent.url).await;
     let client = server.client().await;
-    let arguments = json!({"workflow_id": "w", "wait_seconds": 1});
-    let ran = done(&client, "run_workflow", arguments).await;
+    let ran = done!(client, "run_workflow", {"workflow_id": "w", "wait_seconds": 1});
     assert_eq!(ran["status"], "running", "{ran}");
     assert_eq!(ran.get("execution_id"), None);
     assert!(ran["note"].is_string(), "{ran}");
@@ -349,8 +331,5 @@ async fn activation_is_ridden_out_and_only_that() {
     let client = server(&never.url).await;
     let client = client.client().await;
     let message = refused(&client, "run_workflow", json!({"workflow_id": "w"})).await;
-    assert!(
-        message.contains("does not know the production URL"),
-        "{message}"
-    );
+    contains(&message, "does not know the production URL");
 }

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{SERVER, done, refused};
-use crate::harness::{Fake, Request, Response, Server};
+use crate::harness::{Fake, Request, Response, Server, contains, lacks};
 
 /// A workflow that only the MCP server starts: a schedule, then a form.
 fn workflow() -> Value {
@@ -70,15 +70,13 @@ fn older(message: &Value) -> Response {
 async fn the_older_generation_starts_its_first_trigger_and_no_other() {
     let (fake, server) = fake(older).await;
     let client = server.client().await;
-    let arguments = json!({"workflow_id": "w", "trigger": "Schedule"});
-    let ran = done(&client, "run_workflow", arguments).await;
+    let ran = done!(client, "run_workflow", {"workflow_id": "w", "trigger": "Schedule"});
     let expected = json!({
         "execution_id": "7", "status": "completed", "output": {"result": "old"},
         "trigger": "Schedule", "way": "mcp_production",
     });
     assert_eq!(ran, expected);
-    let arguments = json!({"workflow_id": "w", "trigger": "Form"});
-    let message = refused(&client, "run_workflow", arguments).await;
+    let message = refused!(client, "run_workflow", {"workflow_id": "w", "trigger": "Form"});
     assert!(message.contains("only the first trigger"), "{message}");
     let calls = fake.requests();
     let calls = calls.iter().filter(|request| starts(request));
@@ -103,10 +101,8 @@ async fn a_refusing_mcp_server_has_its_words() {
         let (_fake, server) = fake(move |_| answer.clone()).await;
         let arguments = json!({"workflow_id": "w", "trigger": "Schedule"});
         let message = refused(&server.client().await, "run_workflow", arguments).await;
-        assert!(
-            message.contains(part) && !message.contains("SECRET"),
-            "{message}"
-        );
+        contains(&message, part);
+        lacks(&message, "SECRET");
     }
 }
 
@@ -121,13 +117,7 @@ async fn a_start_whose_answer_is_lost_is_not_repeated() {
     let ran = done(&server.client().await, "run_workflow", arguments).await;
     assert_eq!(ran["status"], "running", "{ran}");
     assert_eq!(ran.get("execution_id"), None);
-    assert!(
-        ran["note"]
-            .as_str()
-            .unwrap()
-            .contains("before running it again"),
-        "{ran}"
-    );
+    contains(&ran["note"], "before running it again");
     assert_eq!(
         fake.requests()
             .iter()

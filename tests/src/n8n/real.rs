@@ -21,14 +21,12 @@ mod urls;
 mod validating;
 mod workflow_tools;
 
-use std::time::Duration;
-
 use mcp_client::Client;
 use serde_json::{Value, json};
-use tokio::time::{sleep, timeout};
 
 use super::done;
 use super::site::Workflow;
+use crate::harness::eventually;
 
 async fn run(client: &Client, workflow: &Workflow, parameters: Value) -> Value {
     let arguments = json!({"workflow_id": workflow.id, "parameters": parameters});
@@ -48,15 +46,9 @@ async fn run_with(client: &Client, arguments: Value) -> Value {
 
 /// Asks until the execution has left `running` and `waiting`, as a caller would.
 async fn end_of(client: &Client, run: &Value) -> Value {
-    let followed = timeout(Duration::from_secs(60), async {
-        loop {
-            let arguments = json!({"execution_id": run["execution_id"]});
-            let now = done(client, "get_execution", arguments).await;
-            if now["status"] != "running" && now["status"] != "waiting" {
-                return now;
-            }
-            sleep(Duration::from_millis(200)).await;
-        }
-    });
-    followed.await.expect("it ends")
+    eventually("its end", async || {
+        let now = done!(client, "get_execution", {"execution_id": run["execution_id"]});
+        (now["status"] != "running" && now["status"] != "waiting").then_some(now)
+    })
+    .await
 }

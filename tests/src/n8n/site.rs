@@ -1,13 +1,11 @@
 //! Workflows on the real n8n, made for one test.
 
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::Duration;
 
 use serde_json::{Value, json};
 use tokio::sync::{Mutex, MutexGuard};
-use tokio::time::{sleep, timeout};
 
-use crate::harness::{real, web};
+use crate::harness::{eventually, real, until, web};
 
 /// The real n8n, seen through its own API.
 pub(super) struct Site {
@@ -136,18 +134,33 @@ impl Site {
         assert!(response.status().is_success(), "{response:?}");
     }
 
+    /// Waits until n8n says this status of what is at `path`.
+    pub(super) async fn until(&self, path: &str, status: &str) -> Value {
+        eventually(status, async || {
+            let found = self.api("GET", path, None).await;
+            (found["status"] == status).then_some(found)
+        })
+        .await
+    }
+
+    /// Waits until the newest execution of a workflow is stopped.
+    pub(super) async fn until_canceled(&self, workflow: &Workflow) {
+        let list = format!("/executions?workflowId={}", workflow.id);
+        until("canceled", async || {
+            self.api("GET", &list, None).await["data"][0]["status"] == "canceled"
+        })
+        .await;
+    }
+
     /// Deactivates and deletes; n8n refuses the second until it is done with the first.
     pub(super) async fn delete(&self, workflow: &Workflow) {
         let path = format!("/workflows/{}", workflow.id);
         let deactivate = format!("{path}/deactivate");
-        let deleted = timeout(Duration::from_secs(60), async {
+        until("the end of the deactivation", async || {
             self.try_api("POST", &deactivate, None).await;
-            while self.try_api("DELETE", &path, None).await.0 == 409 {
-                sleep(Duration::from_millis(200)).await;
-                self.try_api("POST", &deactivate, None).await;
-            }
-        });
-        deleted.await.expect("n8n is done with its deactivation");
+            self.try_api("DELETE", &path, None).await.0 != 409
+        })
+        .await;
     }
 }
 

@@ -2,31 +2,22 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
 use serde_json::{Value, json};
-use tokio::time::{sleep, timeout};
 
 use super::{SERVER, done, refused};
-use crate::harness::{Fake, Response, Server, web};
-
-const PATIENCE: Duration = Duration::from_secs(60);
+use crate::harness::{Fake, Response, Server, until, web};
 
 /// It is degraded for this reason, where people and load balancers look, and so are its calls.
 pub(super) async fn is_degraded(server: &Server, part: &str) {
     let url = server.url.replace("/mcp", "/readyz");
-    let looking = timeout(PATIENCE, async {
-        loop {
-            let response = web().get(&url).send().await.unwrap();
-            let said: Value = serde_json::from_str(&response.text().await.unwrap()).unwrap();
-            let reason = said["reason"].as_str().unwrap_or_default();
-            if said["status"] == "degraded" && reason.contains(part) {
-                return;
-            }
-            sleep(Duration::from_millis(50)).await;
-        }
-    });
-    looking.await.expect("it says so");
+    until("the reason", async || {
+        let response = web().get(&url).send().await.unwrap();
+        let said: Value = serde_json::from_str(&response.text().await.unwrap()).unwrap();
+        let reason = said["reason"].as_str().unwrap_or_default();
+        said["status"] == "degraded" && reason.contains(part)
+    })
+    .await;
     let client = server.client().await;
     let message = refused(&client, "list_workflows", json!({})).await;
     assert!(message.contains(part), "{message}");

@@ -8,7 +8,8 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::{NAME, call, env, until};
-use crate::harness::{Server, assert_has, real, stdio};
+use crate::harness::real::openhands;
+use crate::harness::{Server, stdio};
 
 /// Writes down what it is asked and gives the next of its answers.
 struct User {
@@ -69,9 +70,7 @@ async fn ask(client: &Client, user: &User, tool: &str, arguments: &Value) -> (bo
 
 #[tokio::test]
 async fn the_user_is_asked_for_every_action() {
-    let Some(real) = real::openhands() else {
-        return;
-    };
+    let Some(real) = openhands() else { return };
     let server = Server::start(NAME, &env(&real)).await;
     let yes = json!({"action": "accept", "content": {"allow": true}});
     let no = json!({"action": "accept", "content": {"allow": false, "reason": "not this one"}});
@@ -83,7 +82,7 @@ async fn the_user_is_asked_for_every_action() {
         let (failed, run) = ask(&client, &user, "run_task", &task).await;
         assert!(!failed, "{run}");
         let run: Value = serde_json::from_str(&run).unwrap();
-        assert_has(&run, json!({"status": "idle", "last_output": "one"}));
+        has!(run, {"status": "idle", "last_output": "one"});
         assert!(run.get("changed_files").is_none(), "{run}");
         let asked = user.asked.lock().unwrap().clone();
         assert_eq!(asked.len(), 2, "{asked:?}");
@@ -94,9 +93,7 @@ async fn the_user_is_asked_for_every_action() {
 
 #[tokio::test]
 async fn a_model_cannot_agree_for_its_user() {
-    let Some(real) = real::openhands() else {
-        return;
-    };
+    let Some(real) = openhands() else { return };
     let server = Server::start(NAME, &env(&real)).await;
     let control = stdio(NAME, &env(&real)).await;
     for dialect in [Dialect::Handshake, Dialect::Modern] {

@@ -3,49 +3,40 @@
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use super::{NAME, call, child, direct, env, env_with, refusal, until};
-use crate::harness::{Server, assert_has, real, stdio};
+use super::{NAME, call, client, direct, env, env_with, on, refusal, refuses, run_task, until};
+use crate::harness::real::openhands;
+use crate::harness::{Server, stdio};
 
 #[tokio::test]
 async fn time_that_is_used_up_stops_the_task() {
-    let Some(client) = child().await else { return };
+    let Some(client) = client().await else { return };
     // Enough for the first step on a busy machine, too.
     let task = json!({"task": "RUN: echo so far\nRUN: sleep 300", "max_seconds": 8});
     let run = call(&client, "run_task", task).await;
     let status = until(&client, &run["task_id"], "failed").await;
     let error = status["error"].as_str().unwrap();
     assert!(error.contains("used up its time"), "{error}");
-    let result = json!({"task_id": run["task_id"]});
-    let result = call(&client, "get_task_result", result).await;
+    let result = on(&client, "get_task_result", &run["task_id"]).await;
     assert_eq!(result["last_output"], "so far");
 }
 
 #[tokio::test]
 async fn time_runs_out_when_the_client_has_gone() {
-    let Some(real) = real::openhands() else {
-        return;
-    };
+    let Some(real) = openhands() else { return };
     let server = Server::start(NAME, &env(&real)).await;
     let task = json!({"task": "RUN: sleep 300", "max_seconds": 2, "wait_seconds": 0});
     let run = server.call("run_task", task).await;
     // From here on nobody asks our server anything.
     let path = format!("/api/conversations/{}", run["task_id"].as_str().unwrap());
-    let mut status = Value::Null;
-    for _ in 0..200 {
-        status = direct(&real, "GET", &path, Value::Null).await["execution_status"].clone();
-        if status == "paused" {
-            return;
-        }
-        tokio::time::sleep(std::time::Duration::from_millis(100)).await;
-    }
-    panic!("it is still {status}");
+    crate::harness::until("the pause", async || {
+        direct(&real, "GET", &path, Value::Null).await["execution_status"] == "paused"
+    })
+    .await;
 }
 
 #[tokio::test]
 async fn time_runs_out_even_if_our_server_was_restarted() {
-    let Some(real) = real::openhands() else {
-        return;
-    };
+    let Some(real) = openhands() else { return };
     let server = Server::start(NAME, &env(&real)).await;
     let task = json!({"task": "RUN: sleep 300", "max_seconds": 3, "wait_seconds": 0});
     let run = server.call("run_task", task).await;
@@ -57,21 +48,19 @@ async fn time_runs_out_even_if_our_server_was_restarted() {
 
 #[tokio::test]
 async fn steps_that_are_used_up_are_given_again() {
-    let Some(client) = child().await else { return };
+    let Some(client) = client().await else { return };
     let task = json!({"task": "RUN: echo 1\nRUN: echo 2\nRUN: echo 3", "max_iterations": 2});
     let run = call(&client, "run_task", task).await;
-    assert_has(&run, json!({"status": "failed", "last_output": "2"}));
+    has!(run, {"status": "failed", "last_output": "2"});
     let error = run["error"].as_str().unwrap();
     assert!(error.contains("limit of 2 steps"), "{error}");
-    let more = call(&client, "resume_task", json!({"task_id": run["task_id"]})).await;
-    assert_has(&more, json!({"status": "finished", "last_output": "3"}));
+    let more = on(&client, "resume_task", &run["task_id"]).await;
+    has!(more, {"status": "finished", "last_output": "3"});
 }
 
 #[tokio::test]
 async fn money_that_is_used_up_stops_the_task() {
-    let Some(real) = real::openhands() else {
-        return;
-    };
+    let Some(real) = openhands() else { return };
     // The scripted model has no price: one that has is set up beside it.
     let name = format!("priced-{}", Uuid::new_v4().simple());
     let settings = direct(&real, "GET", "/api/settings", Value::Null).await;
@@ -108,9 +97,7 @@ async fn money_that_is_used_up_stops_the_task() {
 
 #[tokio::test]
 async fn callers_get_no_more_than_the_operator_allows() {
-    let Some(real) = real::openhands() else {
-        return;
-    };
+    let Some(real) = openhands() else { return };
     let limits = [
         ("OPENHANDS_MAX_ITERATIONS", "2"),
         ("OPENHANDS_MAX_SECONDS", "60"),
@@ -126,10 +113,14 @@ async fn callers_get_no_more_than_the_operator_allows() {
         let expected = format!("{argument} may be at most {most} on this server.");
         assert_eq!(refused, expected);
     }
-    let refused = refusal(&client, "run_task", json!({"task": "t", "max_cost": 0})).await;
-    assert!(refused.contains("more than 0"), "{refused}");
+    refuses(
+        &client,
+        "run_task",
+        json!({"task": "t", "max_cost": 0}),
+        "more than 0",
+    )
+    .await;
     // Who says nothing has them all the same.
-    let task = json!({"task": "RUN: echo 1\nRUN: echo 2\nRUN: echo 3"});
-    let run = call(&client, "run_task", task).await;
-    assert_has(&run, json!({"status": "failed", "steps": 2}));
+    let run = run_task(&client, "RUN: echo 1\nRUN: echo 2\nRUN: echo 3").await;
+    has!(run, {"status": "failed", "steps": 2});
 }

@@ -6,8 +6,7 @@ use mcp_client::{Error, Options};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use super::{both, call, child, until};
-use crate::harness::assert_has;
+use super::{both, call, client, run_task, until};
 
 /// Whether a process with this argument runs; the agent server is on this machine.
 fn runs(argument: &str) -> bool {
@@ -21,13 +20,7 @@ fn runs(argument: &str) -> bool {
 }
 
 async fn until_runs(argument: &str, expected: bool) {
-    for _ in 0..200 {
-        if runs(argument) == expected {
-            return;
-        }
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    }
-    panic!("a process with {argument}: {}", !expected);
+    crate::harness::until(argument, async || runs(argument) == expected).await;
 }
 
 /// Seconds that no other test sleeps.
@@ -37,9 +30,8 @@ fn unique() -> String {
 
 #[tokio::test]
 async fn cancel_task_kills_the_command_within_a_second() {
-    let Some(both) = both().await else { return };
     let mut took = Vec::new();
-    for client in both.clients {
+    for client in both().await {
         let seconds = unique();
         let task = json!({"task": format!("RUN: sleep {seconds}"), "wait_seconds": 0});
         let run = call(&client, "run_task", task).await;
@@ -55,10 +47,7 @@ async fn cancel_task_kills_the_command_within_a_second() {
         let status = call(&client, "get_task_status", id.clone()).await;
         assert_eq!(status["status"], "cancelled");
         let again = call(&client, "cancel_task", id).await;
-        assert_eq!(
-            again["message"],
-            "It was not running any more; nothing was changed."
-        );
+        has!(again, {"message": "It was not running any more; nothing was changed."});
     }
     // The better one of two: other tests keep the machine busy.
     assert!(
@@ -69,18 +58,18 @@ async fn cancel_task_kills_the_command_within_a_second() {
 
 #[tokio::test]
 async fn a_finished_task_is_not_changed_by_cancelling() {
-    let Some(client) = child().await else { return };
-    let run = call(&client, "run_task", json!({"task": "FINISH: all good"})).await;
+    let Some(client) = client().await else { return };
+    let run = run_task(&client, "FINISH: all good").await;
     let id = json!({"task_id": run["task_id"]});
     let cancelled = call(&client, "cancel_task", id.clone()).await;
     assert_eq!(cancelled["status"], "finished");
     let result = call(&client, "get_task_result", id).await;
-    assert_has(&result, json!({"status": "finished", "result": "all good"}));
+    has!(result, {"status": "finished", "result": "all good"});
 }
 
 #[tokio::test]
 async fn giving_up_on_the_call_stops_the_task() {
-    let Some(client) = child().await else { return };
+    let Some(client) = client().await else { return };
     let seconds = unique();
     let arguments = json!({"task": format!("RUN: sleep {seconds}"),
         "idempotency_key": Uuid::new_v4().to_string()});

@@ -7,8 +7,9 @@ use tokio::sync::Mutex;
 use uuid::Uuid;
 
 use super::gate::Gate;
-use super::{NAME, both, call, child, env, env_with, refusal, until};
-use crate::harness::{Server, assert_has, real, stdio};
+use super::{NAME, both, call, client, env, env_with, on, refusal, refuses, until};
+use crate::harness::real::openhands;
+use crate::harness::{Server, stdio};
 
 /// The agent server runs ten at once.
 const MANY: usize = 14;
@@ -18,9 +19,7 @@ static PLACES: Mutex<()> = Mutex::const_new(());
 
 #[tokio::test]
 async fn fourteen_tasks_are_all_done_although_ten_run_at_once() {
-    let Some(real) = real::openhands() else {
-        return;
-    };
+    let Some(real) = openhands() else { return };
     let _places = PLACES.lock().await;
     let server = Server::start(NAME, &env(&real)).await;
     let client = server.client().await;
@@ -49,19 +48,14 @@ async fn fourteen_tasks_are_all_done_although_ten_run_at_once() {
     for (n, run) in runs.iter().enumerate() {
         assert!(run.get("error").is_none(), "{run}");
         until(&client, &run["task_id"], "finished").await;
-        let result = json!({"task_id": run["task_id"]});
-        let result = call(&client, "get_task_result", result).await;
-        assert_has(
-            &result,
-            json!({"result": format!("done-{n}"), "last_output": format!("task-{n}")}),
-        );
+        let result = on(&client, "get_task_result", &run["task_id"]).await;
+        has!(result, {"result": format!("done-{n}"), "last_output": format!("task-{n}")});
     }
 }
 
 #[tokio::test]
 async fn few_tasks_are_waited_for_together() {
-    let Some(both) = both().await else { return };
-    for client in both.clients {
+    for client in both().await {
         let file = json!({"file": "in.txt", "content": "given"});
         let tasks = json!({"tasks": [
             {"task": "RUN: cat in.txt\nFINISH: first", "context": file},
@@ -80,9 +74,7 @@ async fn few_tasks_are_waited_for_together() {
 
 #[tokio::test]
 async fn what_is_beyond_the_operators_limit_waits_its_turn() {
-    let Some(real) = real::openhands() else {
-        return;
-    };
+    let Some(real) = openhands() else { return };
     let _places = PLACES.lock().await;
     // Other tests may run tasks of their own: with a limit of one, one at most is ours.
     let limit = [("OPENHANDS_MAX_PARALLEL", "1")];
@@ -91,8 +83,7 @@ async fn what_is_beyond_the_operators_limit_waits_its_turn() {
     let gate = Gate::new();
     let task = json!({"task": format!("RUN: {}", gate.pass())});
     let tasks = [&task, &task, &task];
-    let runs = json!({"tasks": tasks, "wait_seconds": 0});
-    let runs = call(&client, "run_parallel_tasks", runs).await;
+    let runs = call!(client, "run_parallel_tasks", {"tasks": tasks, "wait_seconds": 0});
     assert!(runs["queued"].as_u64().unwrap() >= 2, "{runs}");
     assert!(runs["next"].is_string(), "{runs}");
     let queued = runs["tasks"].as_array().unwrap().iter();
@@ -113,33 +104,27 @@ fn waiting(runs: &Value) -> &Value {
 
 #[tokio::test]
 async fn a_queued_task_survives_our_restart() {
-    let Some(real) = real::openhands() else {
-        return;
-    };
+    let Some(real) = openhands() else { return };
     let _places = PLACES.lock().await;
     let limit = [("OPENHANDS_MAX_PARALLEL", "1")];
     let server = Server::start(NAME, &env_with(&real, &limit)).await;
     let client = server.client().await;
     let gate = Gate::new();
     let task = json!({"task": format!("RUN: {}; echo survived", gate.pass())});
-    let tasks = json!({"tasks": [task, task], "wait_seconds": 0});
-    let runs = call(&client, "run_parallel_tasks", tasks).await;
+    let runs = call!(client, "run_parallel_tasks", {"tasks": [task, task], "wait_seconds": 0});
     let second = waiting(&runs);
     server.kill().await;
     gate.open();
     let server = Server::start(NAME, &env(&real)).await;
     let client = server.client().await;
     until(&client, &second["task_id"], "finished").await;
-    let result = json!({"task_id": second["task_id"]});
-    let result = call(&client, "get_task_result", result).await;
-    assert_has(&result, json!({"last_output": "survived", "steps": 2}));
+    let result = on(&client, "get_task_result", &second["task_id"]).await;
+    has!(result, {"last_output": "survived", "steps": 2});
 }
 
 #[tokio::test]
 async fn a_queued_task_can_be_cancelled_and_never_runs() {
-    let Some(real) = real::openhands() else {
-        return;
-    };
+    let Some(real) = openhands() else { return };
     let _places = PLACES.lock().await;
     let limit = [("OPENHANDS_MAX_PARALLEL", "1")];
     let client = stdio(NAME, &env_with(&real, &limit)).await;
@@ -156,17 +141,15 @@ async fn a_queued_task_can_be_cancelled_and_never_runs() {
             until(&client, &run["task_id"], "finished").await;
         }
     }
-    // Its turn would have come.
+    // Its turn would have come; real time, since nothing happens.
     tokio::time::sleep(Duration::from_secs(2)).await;
     let result = call(&client, "get_task_result", second).await;
-    assert_has(&result, json!({"status": "cancelled", "steps": 0}));
+    has!(result, {"status": "cancelled", "steps": 0});
 }
 
 #[tokio::test]
 async fn a_queued_task_with_a_key_is_found_and_not_ordered_again() {
-    let Some(real) = real::openhands() else {
-        return;
-    };
+    let Some(real) = openhands() else { return };
     let _places = PLACES.lock().await;
     let limit = [("OPENHANDS_MAX_PARALLEL", "1")];
     let client = stdio(NAME, &env_with(&real, &limit)).await;
@@ -187,12 +170,22 @@ async fn a_queued_task_with_a_key_is_found_and_not_ordered_again() {
 
 #[tokio::test]
 async fn the_bounds_of_a_call_are_named() {
-    let Some(client) = child().await else { return };
-    let none = refusal(&client, "run_parallel_tasks", json!({"tasks": []})).await;
-    assert!(none.contains("1 to 20"), "{none}");
+    let Some(client) = client().await else { return };
+    refuses(
+        &client,
+        "run_parallel_tasks",
+        json!({"tasks": []}),
+        "1 to 20",
+    )
+    .await;
     let tasks: Vec<Value> = (0..21).map(|_| json!({"task": "SAY: a"})).collect();
-    let many = refusal(&client, "run_parallel_tasks", json!({"tasks": tasks})).await;
-    assert!(many.contains("1 to 20"), "{many}");
+    refuses(
+        &client,
+        "run_parallel_tasks",
+        json!({"tasks": tasks}),
+        "1 to 20",
+    )
+    .await;
     let tasks = json!({"tasks": [{"task": "SAY: a"}, {"task": " "}]});
     let empty = refusal(&client, "run_parallel_tasks", tasks).await;
     assert!(empty.starts_with("tasks[1]: task must say"), "{empty}");

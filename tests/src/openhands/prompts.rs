@@ -3,7 +3,7 @@
 use mcp_client::Client;
 use serde_json::{Value, json};
 
-use super::{both, call};
+use super::{both, run_task};
 
 async fn get(client: &Client, name: &str, arguments: Value) -> String {
     let params = json!({"name": name, "arguments": arguments});
@@ -16,8 +16,7 @@ async fn get(client: &Client, name: &str, arguments: Value) -> String {
 
 #[tokio::test]
 async fn work_is_handed_over_as_run_task_takes_it() {
-    let Some(both) = both().await else { return };
-    for client in both.clients {
+    for client in both().await {
         let listed = client.list("prompts/list", "prompts").await.unwrap();
         assert_eq!(listed.len(), 3);
         let code = json!({"repository": "https://example.com/shop.git", "branch": "dev"});
@@ -49,10 +48,12 @@ async fn work_is_handed_over_as_run_task_takes_it() {
 
 #[tokio::test]
 async fn the_change_of_a_task_is_reviewed_with_its_diff() {
-    let Some(both) = both().await else { return };
-    for client in both.clients {
-        let task = json!({"task": "RUN: echo price=3 > shop.txt\nFINISH: the price is 3 now"});
-        let run = call(&client, "run_task", task).await;
+    for client in both().await {
+        let run = run_task(
+            &client,
+            "RUN: echo price=3 > shop.txt\nFINISH: the price is 3 now",
+        )
+        .await;
         let text = get(&client, "review_change", json!({"task_id": run["task_id"]})).await;
         for expected in ["+price=3", "the price is 3 now", "RUN: echo", "shop.txt"] {
             assert!(text.contains(expected), "{expected}: {text}");

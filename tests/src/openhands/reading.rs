@@ -2,17 +2,17 @@
 
 use serde_json::{Value, json};
 
-use super::{NAME, both, call, child, direct, env, refusal};
-use crate::harness::{assert_has, real, stdio};
+use super::{NAME, both, call, client, direct, env, on, refusal, refuses, run_task};
+use crate::harness::real::openhands;
+use crate::harness::{ends_with, stdio};
 
 #[tokio::test]
 async fn events_are_lines_and_the_system_prompt_is_none() {
-    let Some(both) = both().await else { return };
-    for client in both.clients {
+    for client in both().await {
         let task = "RUN: echo one; (exit 3)\nWRITE: /nowhere/x text\nFINISH: end";
-        let run = call(&client, "run_task", json!({"task": task})).await;
+        let run = run_task(&client, task).await;
         let id = &run["task_id"];
-        let events = call(&client, "get_task_events", json!({"task_id": id})).await;
+        let events = on(&client, "get_task_events", id).await;
         let lines: Vec<(String, String)> = rows(&events);
         assert_eq!(lines[0].0, "message");
         assert!(lines[0].1.starts_with("user: RUN: echo one"));
@@ -36,11 +36,11 @@ fn rows(events: &Value) -> Vec<(String, String)> {
 
 #[tokio::test]
 async fn events_are_read_in_parts_and_none_twice() {
-    let Some(client) = child().await else { return };
+    let Some(client) = client().await else { return };
     let task = "RUN: echo 1\nRUN: echo 2\nRUN: echo 3\nRUN: echo 4";
-    let run = call(&client, "run_task", json!({"task": task})).await;
+    let run = run_task(&client, task).await;
     let id = &run["task_id"];
-    let whole = call(&client, "get_task_events", json!({"task_id": id})).await;
+    let whole = on(&client, "get_task_events", id).await;
     let mut parts = Vec::new();
     let mut since = Value::Null;
     loop {
@@ -58,8 +58,7 @@ async fn events_are_read_in_parts_and_none_twice() {
     }
     assert_eq!(parts, rows(&whole));
     // Nothing is new.
-    let later = json!({"task_id": id, "since": since});
-    let later = call(&client, "get_task_events", later).await;
+    let later = call!(client, "get_task_events", {"task_id": id, "since": since});
     assert_eq!(
         (&later["events"], &later["next_since"]),
         (&json!([]), &since)
@@ -69,16 +68,14 @@ async fn events_are_read_in_parts_and_none_twice() {
     assert!(outputs.iter().all(|(kind, _)| kind == "output"));
     assert_eq!(outputs.len(), 5);
     let odd = json!({"task_id": id, "since": "yesterday"});
-    let odd = refusal(&client, "get_task_events", odd).await;
-    assert!(odd.contains("next_since"), "{odd}");
+    refuses(&client, "get_task_events", odd, "next_since").await;
 }
 
 #[tokio::test]
 async fn a_model_error_is_an_event_without_the_providers_words() {
-    let Some(client) = child().await else { return };
-    let run = call(&client, "run_task", json!({"task": "HTTP: 500"})).await;
-    let errors = json!({"task_id": run["task_id"], "kinds": ["error"]});
-    let errors = call(&client, "get_task_events", errors).await;
+    let Some(client) = client().await else { return };
+    let run = run_task(&client, "HTTP: 500").await;
+    let errors = call!(client, "get_task_events", {"task_id": run["task_id"], "kinds": ["error"]});
     assert_eq!(
         errors["events"][0]["text"], "LLMServiceUnavailableError",
         "{errors}"
@@ -88,9 +85,9 @@ async fn a_model_error_is_an_event_without_the_providers_words() {
 
 #[tokio::test]
 async fn a_diff_is_short_and_says_what_was_cut() {
-    let Some(client) = child().await else { return };
+    let Some(client) = client().await else { return };
     let task = "RUN: seq 1 5000 > big; echo x > small; for i in $(seq 300); do echo $i > f$i; done";
-    let run = call(&client, "run_task", json!({"task": task})).await;
+    let run = run_task(&client, task).await;
     let id = &run["task_id"];
     let changed = run["changed_files"].as_array().unwrap();
     assert!(
@@ -101,17 +98,11 @@ async fn a_diff_is_short_and_says_what_was_cut() {
             .unwrap()
             .starts_with("… and ")
     );
-    let all = call(&client, "get_task_changes", json!({"task_id": id})).await;
+    let all = on(&client, "get_task_changes", id).await;
     assert!(all.to_string().len() < 8_000, "{}", all.to_string().len());
     assert!(all["diff"].as_str().unwrap().contains("[cut: "), "{all}");
-    let small = json!({"task_id": id, "file": "small"});
-    let small = call(&client, "get_task_changes", small).await;
-    assert!(
-        small["diff"]
-            .as_str()
-            .unwrap()
-            .ends_with("@@ -0,0 +1 @@\n+x\n")
-    );
+    let small = call!(client, "get_task_changes", {"task_id": id, "file": "small"});
+    ends_with(&small["diff"], "@@ -0,0 +1 @@\n+x\n");
     let more = json!({"task_id": id, "file": "big", "max_bytes": 60_000});
     let more = call(&client, "get_task_changes", more).await;
     assert!(more["diff"].as_str().unwrap().ends_with("+5000\n"));
@@ -119,31 +110,24 @@ async fn a_diff_is_short_and_says_what_was_cut() {
 
 #[tokio::test]
 async fn commits_of_the_agent_are_changes_too() {
-    let Some(client) = child().await else { return };
+    let Some(client) = client().await else { return };
     let task =
         "RUN: echo 1 > a; git add a; git -c user.name=t -c user.email=t@localhost commit -qm a";
-    let run = call(&client, "run_task", json!({"task": task})).await;
+    let run = run_task(&client, task).await;
     assert_eq!(run["changed_files"], json!(["A a"]), "{run}");
 }
 
 #[tokio::test]
 async fn a_file_is_read_in_parts_of_whole_characters() {
-    let Some(both) = both().await else { return };
-    for client in both.clients {
+    for client in both().await {
         let text = "äöü€".repeat(50);
         let context = json!({"file": "dir/t x.txt", "content": text});
-        let run = call(
-            &client,
-            "run_task",
-            json!({"task": "SAY: x", "context": context}),
-        )
-        .await;
+        let run = call!(client, "run_task", {"task": "SAY: x", "context": context});
         let mut read = String::new();
         let mut offset = json!(0);
         while !offset.is_null() {
-            let part = json!({"task_id": run["task_id"], "file": "dir/t x.txt", "max_bytes": 100,
-                "offset": offset});
-            let part = call(&client, "get_task_file", part).await;
+            let part = call!(client, "get_task_file", {"task_id": run["task_id"],
+                "file": "dir/t x.txt", "max_bytes": 100, "offset": offset});
             assert_eq!(part["size"], text.len());
             read += part["text"].as_str().unwrap();
             offset = part["next_offset"].clone();
@@ -154,9 +138,9 @@ async fn a_file_is_read_in_parts_of_whole_characters() {
 
 #[tokio::test]
 async fn files_that_cannot_be_shown_say_why() {
-    let Some(client) = child().await else { return };
+    let Some(client) = client().await else { return };
     let task = "RUN: ln -s /etc/passwd link; head -c 99 /dev/zero > zeros; touch empty; mkdir d";
-    let run = call(&client, "run_task", json!({"task": task})).await;
+    let run = run_task(&client, task).await;
     let ask = |file: &str| json!({"task_id": run["task_id"], "file": file});
     for (file, why) in [
         ("link", "leads out of the task's directory"),
@@ -171,18 +155,13 @@ async fn files_that_cannot_be_shown_say_why() {
         assert!(!refused.contains("root:"));
     }
     let empty = call(&client, "get_task_file", ask("empty")).await;
-    assert_has(&empty, json!({"text": "", "size": 0}));
+    assert_eq!((&empty["text"], &empty["size"]), (&json!(""), &json!(0)));
 }
 
 #[tokio::test]
 async fn tasks_are_listed_by_page_and_status() {
-    let Some(client) = child().await else { return };
-    let run = call(
-        &client,
-        "run_task",
-        json!({"task": "SAY: listed\nwith words"}),
-    )
-    .await;
+    let Some(client) = client().await else { return };
+    let run = run_task(&client, "SAY: listed\nwith words").await;
     let mut cursor = Value::Null;
     let mut found = Value::Null;
     // Other tests make tasks meanwhile.
@@ -211,11 +190,9 @@ async fn tasks_are_listed_by_page_and_status() {
 
 #[tokio::test]
 async fn no_key_of_a_model_passes_through() {
-    let Some(real) = real::openhands() else {
-        return;
-    };
+    let Some(real) = openhands() else { return };
     let client = stdio(NAME, &env(&real)).await;
-    let run = call(&client, "run_task", json!({"task": "RUN: echo x"})).await;
+    let run = run_task(&client, "RUN: echo x").await;
     let id = &run["task_id"];
     let mut told = String::new();
     for (tool, arguments) in [
@@ -237,9 +214,7 @@ async fn no_key_of_a_model_passes_through() {
 
 #[tokio::test]
 async fn read_only_leaves_what_changes_nothing() {
-    let Some(real) = real::openhands() else {
-        return;
-    };
+    let Some(real) = openhands() else { return };
     let env = super::env_with(&real, &[("MCP_READ_ONLY", "true")]);
     let client = stdio(NAME, &env).await;
     let mut names: Vec<String> = client

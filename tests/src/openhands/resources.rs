@@ -9,9 +9,9 @@ use serde_json::{Value, json};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use uuid::Uuid;
 
-use super::{NAME, both, call, env, until};
-use crate::harness::real::{self, OpenHands};
-use crate::harness::{Server, assert_has, binary, stdio};
+use super::{NAME, both, call, env, run_task, until};
+use crate::harness::real::{OpenHands, openhands};
+use crate::harness::{Server, binary, contains, stdio};
 
 /// Far longer than any change takes to be told.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -31,33 +31,23 @@ pub(super) fn uri(id: &Value) -> String {
 
 #[tokio::test]
 async fn a_task_is_read_as_the_tools_tell_it() {
-    let Some(both) = both().await else { return };
-    for client in both.clients {
+    for client in both().await {
         let listed = client.list("resources/templates/list", "resourceTemplates");
         assert_eq!(listed.await.unwrap().len(), 3);
-        let task = json!({"task": "RUN: echo one > made.txt\nSAY: all good"});
-        let run = call(&client, "run_task", task).await;
+        let run = run_task(&client, "RUN: echo one > made.txt\nSAY: all good").await;
         let uri = uri(&run["task_id"]);
         let state: Value = serde_json::from_str(&read(&client, &uri).await).unwrap();
-        assert_has(
-            &state,
-            json!({"status": "finished", "result": "all good", "changed_files": ["A made.txt"]}),
-        );
+        has!(state, {"status": "finished", "result": "all good", "changed_files": ["A made.txt"]});
         let events = read(&client, &format!("{uri}/events")).await;
         assert!(events.contains("echo one"), "{events}");
         let diff = read(&client, &format!("{uri}/diff")).await;
-        assert!(
-            diff.contains("+++ b/made.txt\n@@ -0,0 +1 @@\n+one"),
-            "{diff}"
-        );
+        contains(&diff, "+++ b/made.txt\n@@ -0,0 +1 @@\n+one");
     }
 }
 
 #[tokio::test]
 async fn what_does_not_exist_is_not_found() {
-    let Some(real) = real::openhands() else {
-        return;
-    };
+    let Some(real) = openhands() else { return };
     let server = Server::start(NAME, &env(&real)).await;
     let nobody = Uuid::new_v4();
     let hostile = ["..", "..%2Fsettings", "1", "a%3Fb", "%00", "", "%252e%252e"];
@@ -148,16 +138,13 @@ pub(super) async fn hear(heard: &mut UnboundedReceiver<String>, wanted: &[String
 
 #[tokio::test]
 async fn who_watches_a_task_is_told_what_changes() {
-    let Some(real) = real::openhands() else {
-        return;
-    };
+    let Some(real) = openhands() else { return };
     let server = Server::start(NAME, &env(&real)).await;
     let control = stdio(NAME, &env(&real)).await;
     // Both eras over HTTP, and stdio.
     for dialect in [Some(Dialect::Handshake), Some(Dialect::Modern), None] {
         let (client, mut heard) = listener(&real, &server, dialect).await;
-        let task = json!({"task": "SAY: ready"});
-        let run = call(&control, "run_task", task).await;
+        let run = run_task(&control, "SAY: ready").await;
         let id = &run["task_id"];
         let uri = uri(id);
         let parts = [uri.clone(), format!("{uri}/events"), format!("{uri}/diff")];
@@ -169,12 +156,7 @@ async fn who_watches_a_task_is_told_what_changes() {
         until(&control, id, "finished").await;
         hear(&mut heard, &parts).await;
         assert!(read(&client, &parts[2]).await.contains("+two"));
-        call(
-            &control,
-            "delete_task",
-            json!({"task_id": id, "confirm": id}),
-        )
-        .await;
+        call!(control, "delete_task", {"task_id": id, "confirm": id});
         hear(&mut heard, &parts[..2]).await;
         client.close().await;
     }

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{NAME, both, call};
+use super::{NAME, both, call, run_task};
 use crate::harness::{Fake, Response, Server};
 
 /// 2,000 tokens.
@@ -10,15 +10,14 @@ const MAX_BYTES: usize = 8_000;
 
 #[tokio::test]
 async fn answers_stay_small_whatever_is_printed() {
-    let Some(both) = both().await else { return };
     // Every byte of it costs six in JSON; the model's own words are long, too.
     let task = format!(
         "RUN: head -c 20000 /dev/zero | tr '\\\\0' '\\\\033'; for i in $(seq 400); do touch \
          \"a file with a long name, $i\"; done\nFINISH: {}",
         "\"quoted\"\\".repeat(3_000)
     );
-    for client in both.clients {
-        let run = call(&client, "run_task", json!({"task": task})).await;
+    for client in both().await {
+        let run = run_task(&client, &task).await;
         let id = json!({"task_id": run["task_id"]});
         assert!(
             run.to_string().len() < MAX_BYTES,
@@ -36,13 +35,6 @@ async fn answers_stay_small_whatever_is_printed() {
             assert!(told.len() < MAX_BYTES, "{tool}: {}", told.len());
         }
     }
-}
-
-fn resident_kib(pid: u32) -> u64 {
-    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
-    let line = status.lines().find(|line| line.starts_with("VmRSS:"));
-    let mut words = line.unwrap().split_whitespace();
-    words.nth(1).unwrap().parse().unwrap()
 }
 
 /// An agent server whose tasks are done at once: the real one takes minutes for so many.
@@ -71,11 +63,11 @@ async fn memory_is_flat_over_two_hundred_tasks() {
     for _ in 0..100 {
         server.call("run_task", task.clone()).await;
     }
-    let before = resident_kib(server.pid());
+    let before = server.memory_kib();
     for _ in 0..200 {
         let run = server.call("run_task", task.clone()).await;
         assert_eq!(run["status"], "finished", "{run}");
     }
-    let after = resident_kib(server.pid());
+    let after = server.memory_kib();
     assert!(after < before + 4 * 1024, "{before} KiB, then {after} KiB");
 }

@@ -10,8 +10,8 @@ use tokio::time::sleep;
 use super::gate::Gate;
 use super::line::Line;
 use super::resources::{hear, listener, subscribe, uri};
-use super::{NAME, call, direct, env, env_with, until, until_that};
-use crate::harness::real::{self, OpenHands};
+use super::{NAME, direct, env, env_with, on, run_task, start_task, until, until_that};
+use crate::harness::real::{OpenHands, openhands};
 use crate::harness::{Server, stdio};
 
 /// Between two looks at a watched task of which everything is heard.
@@ -44,21 +44,14 @@ async fn behind(real: &OpenHands, id: &Value, script: &str) {
 
 #[tokio::test]
 async fn a_step_is_told_as_it_happens() {
-    let Some(real) = real::openhands() else {
-        return;
-    };
+    let Some(real) = openhands() else { return };
     let line = Line::to(real).await;
     let trace = env_with(&line.real, &[("MCP_LOG", "trace")]);
     let server = Server::start(NAME, &trace).await;
     let control = server.client().await;
     let gate = Gate::new();
     let task = format!("RUN: {}\nRUN: echo on\nSAY: done", gate.pass());
-    let run = call(
-        &control,
-        "run_task",
-        json!({"task": task, "wait_seconds": 0}),
-    )
-    .await;
+    let run = start_task(&control, &task).await;
     let id = &run["task_id"];
     until_that(&control, id, |state| state["steps"] == 1).await;
     let (client, mut heard) = listener(&line.real, &server, Some(Dialect::Handshake)).await;
@@ -75,7 +68,7 @@ async fn a_step_is_told_as_it_happens() {
     let early = |pair: &[Instant]| pair[1] > opened && pair[1] - pair[0] < POLL * 9 / 10;
     assert!(looks.windows(2).any(early), "{looks:?}");
     // Whoever waits shares the socket.
-    let ended = call(&control, "wait_task", json!({"task_id": id})).await;
+    let ended = on(&control, "wait_task", id).await;
     assert_eq!(ended["result"], "done");
     assert_eq!(line.sockets(|sockets| sockets.open == 1).await.most, 1);
     // It is closed when nobody watches any more.
@@ -90,9 +83,7 @@ async fn a_step_is_told_as_it_happens() {
 
 #[tokio::test]
 async fn a_socket_that_is_cut_heals_and_nothing_is_missed() {
-    let Some(real) = real::openhands() else {
-        return;
-    };
+    let Some(real) = openhands() else { return };
     let own = OpenHands {
         url: real.url.clone(),
         api_key: real.api_key.clone(),
@@ -100,7 +91,7 @@ async fn a_socket_that_is_cut_heals_and_nothing_is_missed() {
     let line = Line::to(real).await;
     let server = Server::start(NAME, &env(&line.real)).await;
     let control = stdio(NAME, &env(&own)).await;
-    let run = call(&control, "run_task", json!({"task": "SAY: ready"})).await;
+    let run = run_task(&control, "SAY: ready").await;
     let id = &run["task_id"];
     let (client, mut heard) = listener(&line.real, &server, Some(Dialect::Handshake)).await;
     let events = [format!("{}/events", uri(id))];
@@ -124,21 +115,14 @@ async fn a_socket_that_is_cut_heals_and_nothing_is_missed() {
 
 #[tokio::test]
 async fn a_wait_is_over_when_the_task_is() {
-    let Some(real) = real::openhands() else {
-        return;
-    };
+    let Some(real) = openhands() else { return };
     let line = Line::to(real).await;
     let server = Server::start(NAME, &env(&line.real)).await;
     let client = server.client().await;
     let gate = Gate::new();
     let task = format!("RUN: {}\nSAY: over", gate.pass());
-    let run = call(
-        &client,
-        "run_task",
-        json!({"task": task, "wait_seconds": 0}),
-    )
-    .await;
-    let waiting = call(&client, "wait_task", json!({"task_id": run["task_id"]}));
+    let run = start_task(&client, &task).await;
+    let waiting = on(&client, "wait_task", &run["task_id"]);
     let opening = async {
         line.sockets(|sockets| sockets.open == 1).await;
         gate.open();
@@ -150,15 +134,12 @@ async fn a_wait_is_over_when_the_task_is() {
 
 #[tokio::test]
 async fn without_a_socket_it_is_looked_at_often() {
-    let Some(real) = real::openhands() else {
-        return;
-    };
+    let Some(real) = openhands() else { return };
     let line = Line::without_sockets(real).await;
     let server = Server::start(NAME, &env(&line.real)).await;
     let control = server.client().await;
     let (client, mut heard) = listener(&line.real, &server, Some(Dialect::Modern)).await;
-    let task = json!({"task": "RUN: sleep 1; echo slept\nSAY: done"});
-    let run = call(&control, "run_task", task).await;
+    let run = run_task(&control, "RUN: sleep 1; echo slept\nSAY: done").await;
     assert_eq!(run["result"], "done", "{run}");
     let id = &run["task_id"];
     let parts = [uri(id), format!("{}/events", uri(id))];

@@ -3,9 +3,9 @@
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use super::{NAME, both, call, direct, env, refusal, until};
-use crate::harness::real::OpenHands;
-use crate::harness::{Server, assert_has, real, stdio};
+use super::{NAME, both, direct, env, on, refusal, refuses, run_task, until};
+use crate::harness::real::{OpenHands, openhands};
+use crate::harness::{Server, contains, starts_with, stdio};
 
 /// Starts a conversation as somebody else would; its id.
 async fn start(real: &OpenHands, task: &str, more: Value) -> Value {
@@ -26,21 +26,12 @@ async fn start(real: &OpenHands, task: &str, more: Value) -> Value {
 
 #[tokio::test]
 async fn a_model_that_fails_is_named_and_work_done_is_kept() {
-    let Some(both) = both().await else { return };
-    for client in both.clients {
-        let run = call(
-            &client,
-            "run_task",
-            json!({"task": "RUN: echo so far\nHTTP: 500"}),
-        )
-        .await;
-        assert_has(&run, json!({"status": "failed", "last_output": "so far"}));
+    for client in both().await {
+        let run = run_task(&client, "RUN: echo so far\nHTTP: 500").await;
+        has!(run, {"status": "failed", "last_output": "so far"});
         let error = run["error"].as_str().unwrap();
         assert!(error.starts_with("The model did not answer"), "{error}");
-        assert!(
-            run["next"].as_str().unwrap().contains("resume_task"),
-            "{run}"
-        );
+        contains(&run["next"], "resume_task");
         // What the provider wrote stays there.
         assert!(!run.to_string().contains("scripted failure"), "{run}");
     }
@@ -48,35 +39,28 @@ async fn a_model_that_fails_is_named_and_work_done_is_kept() {
 
 #[tokio::test]
 async fn the_iteration_limit_is_named() {
-    let Some(real) = real::openhands() else {
-        return;
-    };
+    let Some(real) = openhands() else { return };
     let client = stdio(NAME, &env(&real)).await;
     let task = "RUN: echo 1\nRUN: echo 2\nRUN: echo 3";
     let id = start(&real, task, json!({"max_iterations": 2})).await;
     let status = until(&client, &id, "failed").await;
     let error = status["error"].as_str().unwrap();
     assert!(error.contains("limit of 2 steps"), "{error}");
-    let result = call(&client, "get_task_result", json!({"task_id": id})).await;
+    let result = on(&client, "get_task_result", &id).await;
     assert_eq!(result["last_output"], "2");
 }
 
 #[tokio::test]
 async fn a_question_of_the_agent_is_named_and_can_be_cancelled() {
-    let Some(real) = real::openhands() else {
-        return;
-    };
+    let Some(real) = openhands() else { return };
     let client = stdio(NAME, &env(&real)).await;
     let policy = json!({"confirmation_policy": {"kind": "AlwaysConfirm"}});
     let id = start(&real, "RUN: echo asked", policy).await;
     let status = until(&client, &id, "waiting_for_confirmation").await;
     assert_eq!(status["last_action"], "terminal echo asked");
-    let cancelled = call(&client, "cancel_task", json!({"task_id": id})).await;
-    assert_has(
-        &cancelled,
-        json!({"status": "cancelled", "message": "It was stopped."}),
-    );
-    let result = call(&client, "get_task_result", json!({"task_id": id})).await;
+    let cancelled = on(&client, "cancel_task", &id).await;
+    has!(cancelled, {"status": "cancelled", "message": "It was stopped."});
+    let result = on(&client, "get_task_result", &id).await;
     assert!(
         result.get("last_output").is_none(),
         "the command was not run: {result}"
@@ -85,8 +69,7 @@ async fn a_question_of_the_agent_is_named_and_can_be_cancelled() {
 
 #[tokio::test]
 async fn an_unknown_task_is_not_found() {
-    let Some(both) = both().await else { return };
-    for client in both.clients {
+    for client in both().await {
         for tool in [
             "get_task_status",
             "get_task_result",
@@ -101,21 +84,21 @@ async fn an_unknown_task_is_not_found() {
         ] {
             let id = Uuid::new_v4();
             let refused = refusal(&client, tool, json!({"task_id": id.to_string()})).await;
-            assert!(
-                refused.starts_with(&format!("There is no task {id} ")),
-                "{refused}"
-            );
-            let refused = refusal(&client, tool, json!({"task_id": "../settings"})).await;
-            assert!(refused.contains("task_id: not a task id"), "{refused}");
+            starts_with(&refused, &format!("There is no task {id} "));
+            refuses(
+                &client,
+                tool,
+                json!({"task_id": "../settings"}),
+                "task_id: not a task id",
+            )
+            .await;
         }
     }
 }
 
 #[tokio::test]
 async fn a_wrong_key_degrades_and_a_right_one_in_the_file_heals() {
-    let Some(real) = real::openhands() else {
-        return;
-    };
+    let Some(real) = openhands() else { return };
     let file = std::env::temp_dir().join(Uuid::new_v4().to_string());
     std::fs::write(&file, "wrong-key").unwrap();
     let path = file.to_str().unwrap();
@@ -126,11 +109,16 @@ async fn a_wrong_key_degrades_and_a_right_one_in_the_file_heals() {
     let server = Server::start(NAME, &env).await;
     server.until("degraded").await;
     let client = server.client().await;
-    let refused = refusal(&client, "run_task", json!({"task": "SAY: hi"})).await;
-    assert!(refused.contains("refuses the key"), "{refused}");
+    refuses(
+        &client,
+        "run_task",
+        json!({"task": "SAY: hi"}),
+        "refuses the key",
+    )
+    .await;
     std::fs::write(&file, format!("{}\n", real.api_key)).unwrap();
     server.until("online").await;
-    let run = call(&client, "run_task", json!({"task": "SAY: hi"})).await;
+    let run = run_task(&client, "SAY: hi").await;
     assert_eq!(run["result"], "hi");
     let log = server.log();
     assert!(
@@ -150,8 +138,5 @@ async fn without_an_agent_server_it_answers_and_says_so() {
     let client = server.client().await;
     assert_eq!(client.list_tools().await.unwrap().len(), 10);
     let refused = refusal(&client, "run_task", json!({"task": "t"})).await;
-    assert!(
-        refused.contains(&format!("{url} does not answer")),
-        "{refused}"
-    );
+    contains(&refused, &format!("{url} does not answer"));
 }

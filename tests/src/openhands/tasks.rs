@@ -6,106 +6,83 @@ use tokio::sync::mpsc;
 use uuid::Uuid;
 
 use super::gate::Gate;
-use super::{NAME, both, call, child, env, refusal, until, until_that};
-use crate::harness::{Server, assert_has, real, stdio};
+use super::{NAME, both, call, client, env, on, refuses, run_task, start_task, until, until_that};
+use crate::harness::real::openhands;
+use crate::harness::{Server, stdio};
 
 #[tokio::test]
 async fn a_shell_command_is_run_and_its_text_returned() {
-    let Some(both) = both().await else { return };
-    for client in both.clients {
+    for client in both().await {
         let task = "RUN: echo hello-$((40+2))\nFINISH: It said hello.";
-        let run = call(&client, "run_task", json!({"task": task})).await;
+        let run = run_task(&client, task).await;
         let id = &run["task_id"];
         let expected = json!({"task_id": id, "status": "finished", "result": "It said hello.",
             "last_output": "hello-42", "steps": 2});
         assert_eq!(run, expected);
-        let result = call(&client, "get_task_result", json!({"task_id": id})).await;
+        let result = on(&client, "get_task_result", id).await;
         assert_eq!(result, expected);
     }
 }
 
 #[tokio::test]
 async fn the_agent_finds_the_file_of_the_context() {
-    let Some(both) = both().await else { return };
-    for client in both.clients {
-        let arguments = json!({"task": "RUN: cat 'src/ä b.txt'; ls -A1",
+    for client in both().await {
+        let run = call!(client, "run_task", {"task": "RUN: cat 'src/ä b.txt'; ls -A1",
             "context": {"file": "src/ä b.txt", "content": "line 1\nline 2 'quoted' $HOME\n"}});
-        let run = call(&client, "run_task", arguments).await;
         // A directory of its own: nothing else is there.
-        assert_eq!(
-            run["last_output"], "line 1\nline 2 'quoted' $HOME\n.git\nsrc",
-            "{run}"
-        );
+        has!(run, {"last_output": "line 1\nline 2 'quoted' $HOME\n.git\nsrc"});
     }
 }
 
 #[tokio::test]
 async fn a_plain_answer_is_a_result() {
-    let Some(client) = child().await else { return };
-    let run = call(&client, "run_task", json!({"task": "SAY: Nothing to do."})).await;
-    assert_has(
-        &run,
-        json!({"status": "finished", "result": "Nothing to do."}),
-    );
+    let Some(client) = client().await else { return };
+    let run = run_task(&client, "SAY: Nothing to do.").await;
+    has!(run, {"status": "finished", "result": "Nothing to do."});
 }
 
 #[tokio::test]
 async fn a_long_task_is_running_first_and_finished_later() {
-    let Some(both) = both().await else { return };
-    for client in both.clients {
+    for client in both().await {
         let gate = Gate::new();
         let task = format!("RUN: echo early\nRUN: {}; echo late", gate.pass());
-        let run = json!({"task": task, "wait_seconds": 1});
-        let run = call(&client, "run_task", run).await;
+        let run = call!(client, "run_task", {"task": task, "wait_seconds": 1});
         assert_eq!(run["status"], "running", "{run}");
         let id = &run["task_id"];
         let second = until_that(&client, id, |state| state["steps"] == 2).await;
         let action = second["last_action"].as_str().unwrap();
         assert!(action.starts_with("terminal until ["), "{second}");
-        let result = call(&client, "get_task_result", json!({"task_id": id})).await;
-        assert_has(
-            &result,
-            json!({"status": "running", "last_output": "early"}),
-        );
+        let result = on(&client, "get_task_result", id).await;
+        has!(result, {"status": "running", "last_output": "early"});
         gate.open();
         until(&client, id, "finished").await;
-        let result = call(&client, "get_task_result", json!({"task_id": id})).await;
-        assert_has(&result, json!({"result": "done", "last_output": "late"}));
+        let result = on(&client, "get_task_result", id).await;
+        has!(result, {"result": "done", "last_output": "late"});
     }
 }
 
 #[tokio::test]
 async fn our_restart_loses_nothing() {
-    let Some(real) = real::openhands() else {
-        return;
-    };
+    let Some(real) = openhands() else { return };
     let server = Server::start(NAME, &env(&real)).await;
     let client = server.client().await;
-    let task = json!({"task": "RUN: sleep 1; echo survived", "wait_seconds": 0});
-    let run = call(&client, "run_task", task).await;
+    let run = start_task(&client, "RUN: sleep 1; echo survived").await;
     server.kill().await;
     let server = Server::start(NAME, &env(&real)).await;
     let client = server.client().await;
     until(&client, &run["task_id"], "finished").await;
-    let result = call(
-        &client,
-        "get_task_result",
-        json!({"task_id": run["task_id"]}),
-    )
-    .await;
+    let result = on(&client, "get_task_result", &run["task_id"]).await;
     assert_eq!(result["last_output"], "survived");
 }
 
 #[tokio::test]
 async fn the_same_key_never_runs_twice() {
-    let Some(real) = real::openhands() else {
-        return;
-    };
-    let Some(both) = both().await else { return };
+    let Some(real) = openhands() else { return };
+    let clients = both().await;
     let key = Uuid::new_v4().to_string();
     // The key stands for one task and so for one directory: a second run would leave a second line.
     let arguments = json!({"task": "RUN: echo ran >> log; cat log", "idempotency_key": key});
-    let calls = both.clients.iter().cycle().take(6);
+    let calls = clients.iter().cycle().take(6);
     let calls = calls.map(|client| call(client, "run_task", arguments.clone()));
     let runs: Vec<Value> = futures_util::future::join_all(calls).await;
     for run in &runs {
@@ -115,22 +92,24 @@ async fn the_same_key_never_runs_twice() {
             "{run}"
         );
     }
-    drop(both);
+    drop(clients);
     let client = stdio(NAME, &env(&real)).await;
     let later = call(&client, "run_task", arguments.clone()).await;
     assert_eq!(later["last_output"], "ran");
     let mut other = arguments;
     other["task"] = json!("RUN: echo other");
-    let refusal = refusal(&client, "run_task", other).await;
-    assert!(
-        refusal.contains("idempotency_key was used for another task"),
-        "{refusal}"
-    );
+    refuses(
+        &client,
+        "run_task",
+        other,
+        "idempotency_key was used for another task",
+    )
+    .await;
 }
 
 #[tokio::test]
 async fn every_step_is_reported_in_one_line() {
-    let Some(client) = child().await else { return };
+    let Some(client) = client().await else { return };
     let (reports, mut reported) = mpsc::channel(100);
     let arguments = json!({"task": "RUN: sleep 1\nRUN: echo two; sleep 1\nFINISH: three"});
     let options = Options::default().progress(reports);
@@ -156,9 +135,7 @@ async fn every_step_is_reported_in_one_line() {
 
 #[tokio::test]
 async fn an_answer_stays_small_whatever_the_agent_prints() {
-    let Some(real) = real::openhands() else {
-        return;
-    };
+    let Some(real) = openhands() else { return };
     let server = Server::start(NAME, &env(&real)).await;
     let task = format!("RUN: seq 1 20000\nFINISH: {}", "long ".repeat(10_000));
     let run = server.call("run_task", json!({"task": task})).await;

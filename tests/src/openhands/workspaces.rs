@@ -7,8 +7,9 @@ use std::process::Command;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use super::{NAME, both, call, child, env, env_with, refusal};
-use crate::harness::{Fake, Response, assert_has, real, stdio};
+use super::{NAME, both, call, client, env_with, refusal, refuses};
+use crate::harness::real::openhands;
+use crate::harness::{Fake, Response, stdio};
 
 /// A directory that ends with the test; the agent server is on this machine.
 struct Place(PathBuf);
@@ -33,19 +34,13 @@ impl Drop for Place {
 
 #[tokio::test]
 async fn several_files_are_there_and_only_changes_are_reported() {
-    let Some(both) = both().await else { return };
-    for client in both.clients {
+    for client in both().await {
         let context = json!({"file": "a.txt", "content": "1\n", "files": [
             {"file": "sub/b c.txt", "content": "2\n"},
             {"file": "sub/ü.txt", "content": "3\n"},
         ]});
         let task = "RUN: cat a.txt sub/*; echo 4 >> 'sub/b c.txt'; rm a.txt; echo 5 > new";
-        let run = call(
-            &client,
-            "run_task",
-            json!({"task": task, "context": context}),
-        )
-        .await;
+        let run = call!(client, "run_task", {"task": task, "context": context});
         assert_eq!(run["last_output"], "1\n2\n3", "{run}");
         let changed = json!(["D a.txt", "A new", "M sub/b c.txt"]);
         assert_eq!(run["changed_files"], changed);
@@ -58,10 +53,9 @@ async fn several_files_are_there_and_only_changes_are_reported() {
 
 #[tokio::test]
 async fn a_named_workspace_is_worked_in_again() {
-    let Some(client) = child().await else { return };
+    let Some(client) = client().await else { return };
     let name = format!("project-{}", Uuid::new_v4());
-    let task = json!({"task": "RUN: echo first > log", "workspace": name});
-    let first = call(&client, "run_task", task).await;
+    let first = call!(client, "run_task", {"task": "RUN: echo first > log", "workspace": name});
     assert_eq!(first["changed_files"], json!(["A log"]), "{first}");
     let task = json!({"task": "RUN: cat log; echo second >> log", "workspace": name});
     let second = call(&client, "run_task", task).await;
@@ -72,9 +66,7 @@ async fn a_named_workspace_is_worked_in_again() {
 
 #[tokio::test]
 async fn an_allowed_directory_is_worked_in_and_its_repository_respected() {
-    let Some(real) = real::openhands() else {
-        return;
-    };
+    let Some(real) = openhands() else { return };
     let place = Place::new();
     let project = place.0.join("project");
     repository(&project);
@@ -175,9 +167,7 @@ fn hostile(place: &Place) -> Vec<String> {
 
 #[tokio::test]
 async fn hostile_workspaces_never_leave_the_root() {
-    let Some(real) = real::openhands() else {
-        return;
-    };
+    let Some(real) = openhands() else { return };
     let (place, outside) = (Place::new(), Place::new());
     std::fs::create_dir_all(place.0.join("deep")).unwrap();
     std::fs::write(place.0.join("file"), "").unwrap();
@@ -209,9 +199,7 @@ async fn hostile_workspaces_never_leave_the_root() {
 
 #[tokio::test]
 async fn words_of_a_shell_are_names_like_others() {
-    let Some(real) = real::openhands() else {
-        return;
-    };
+    let Some(real) = openhands() else { return };
     let place = Place::new();
     let client = stdio(
         NAME,
@@ -224,9 +212,8 @@ async fn words_of_a_shell_are_names_like_others() {
         "a' touch x '",
         "-rf *",
     ] {
-        let task = json!({"task": "RUN: pwd", "workspace": place.0.join(name),
+        let run = call!(client, "run_task", {"task": "RUN: pwd", "workspace": place.0.join(name),
             "context": {"file": "$(touch y)'", "content": ""}});
-        let run = call(&client, "run_task", task).await;
         let expected = place.0.join(name);
         assert_eq!(run["last_output"], expected.to_str().unwrap(), "{run}");
         assert!(!place.0.join("x").exists() && !expected.join("y").exists());
@@ -235,9 +222,7 @@ async fn words_of_a_shell_are_names_like_others() {
 
 #[tokio::test]
 async fn a_file_of_the_context_does_not_follow_a_link() {
-    let Some(real) = real::openhands() else {
-        return;
-    };
+    let Some(real) = openhands() else { return };
     let (place, outside) = (Place::new(), Place::new());
     symlink(&outside.0, place.0.join("link")).unwrap();
     let client = stdio(
@@ -247,8 +232,7 @@ async fn a_file_of_the_context_does_not_follow_a_link() {
     .await;
     let task = json!({"task": "SAY: x", "workspace": place.0,
         "context": {"file": "link/evil", "content": "x"}});
-    let refused = refusal(&client, "run_task", task).await;
-    assert!(refused.contains("symbolic link"), "{refused}");
+    refuses(&client, "run_task", task, "symbolic link").await;
     assert!(!outside.0.join("evil").exists());
 }
 
@@ -287,6 +271,10 @@ async fn serve(bare: PathBuf) -> Fake {
 
 #[tokio::test]
 async fn a_repository_and_its_branch_are_checked_out() {
+    let clients = both().await;
+    let [over_http, over_stdio] = &clients[..] else {
+        return;
+    };
     let place = Place::new();
     let (work, bare) = (place.0.join("work"), place.0.join("r.git"));
     repository(&work);
@@ -298,10 +286,9 @@ async fn a_repository_and_its_branch_are_checked_out() {
     git(&bare, &["update-server-info"]);
     let served = serve(bare).await;
     let url = format!("{}/r.git", served.url);
-    let Some(both) = both().await else { return };
     for (client, branch, content) in [
-        (&both.clients[0], json!("feature/x"), "feature"),
-        (&both.clients[1], Value::Null, "one"),
+        (over_http, json!("feature/x"), "feature"),
+        (over_stdio, Value::Null, "one"),
     ] {
         let mut context = json!({"repository": url, "file": "mine.txt", "content": "m"});
         if !branch.is_null() {
@@ -317,26 +304,18 @@ async fn a_repository_and_its_branch_are_checked_out() {
 
 #[tokio::test]
 async fn a_repository_that_is_not_there_starts_no_agent() {
-    let Some(real) = real::openhands() else {
-        return;
-    };
     let nobody = Fake::start(|_| Response::Http(404, "text/plain", Vec::new().into())).await;
-    let client = stdio(NAME, &env(&real)).await;
+    let Some(client) = client().await else { return };
     let context = json!({"repository": format!("{}/none.git", nobody.url)});
-    let run = call(
-        &client,
-        "run_task",
-        json!({"task": "RUN: ls", "context": context}),
-    )
-    .await;
-    assert_has(&run, json!({"status": "failed", "steps": 0}));
+    let run = call!(client, "run_task", {"task": "RUN: ls", "context": context});
+    has!(run, {"status": "failed", "steps": 0});
     let error = run["error"].as_str().unwrap();
     assert!(error.contains("could not be fetched"), "{error}");
 }
 
 #[tokio::test]
 async fn repositories_that_would_lead_elsewhere_are_refused() {
-    let Some(client) = child().await else { return };
+    let Some(client) = client().await else { return };
     for url in [
         "/etc",
         "file:///etc",
@@ -353,8 +332,7 @@ async fn repositories_that_would_lead_elsewhere_are_refused() {
         json!({"branch": "main"}),
         json!({"content": "x"}),
     ] {
-        let task = json!({"task": "SAY: x", "context": context});
-        let refused = refusal(&client, "run_task", task).await;
+        let refused = refusal!(client, "run_task", {"task": "SAY: x", "context": context});
         assert!(refused.starts_with("context."), "{refused}");
     }
 }

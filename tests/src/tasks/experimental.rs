@@ -40,10 +40,7 @@ async fn finishes(client: &mut Client) {
     let task = client
         .start("slow_compute", json!({"seconds": 1, "label": "sum"}))
         .await;
-    assert_eq!(
-        (&task["status"], &task["ttl"]),
-        (&json!("working"), &json!(60_000))
-    );
+    has!(task, {"status": "working", "ttl": 60_000});
     assert!(task["pollInterval"].is_u64());
     assert_eq!(task.get("ttlMs"), None);
     let id = &task["taskId"];
@@ -247,10 +244,7 @@ async fn progress_names_its_task() {
         }
     }
     for (step, told) in told.iter().enumerate() {
-        assert_eq!(
-            (&told["progressToken"], &told["progress"]),
-            (&json!("t"), &json!(step as f64))
-        );
+        has!(told, {"progressToken": "t", "progress": step as f64});
         assert_eq!(told["_meta"][RELATED]["taskId"], created["taskId"]);
     }
 }

@@ -26,10 +26,8 @@ async fn finishes(client: &mut Client) {
     let created = client
         .call("slow_compute", json!({"seconds": 1, "label": "sum"}))
         .await;
-    assert_eq!(created["resultType"], "task");
-    assert_eq!(created["status"], "working");
-    assert_eq!(created["statusMessage"], "0 of 1 s");
-    assert_eq!(created["ttlMs"], 3_600_000);
+    has!(created, {"resultType": "task", "status": "working", "statusMessage": "0 of 1 s",
+        "ttlMs": 3_600_000});
     assert!(
         created["pollIntervalMs"]
             .as_u64()
@@ -158,10 +156,7 @@ async fn what_is_done_at_once_is_no_task() {
     let refused = client
         .call("slow_compute", json!({"seconds": "many"}))
         .await;
-    assert_eq!(
-        (&refused["resultType"], &refused["isError"]),
-        (&json!("complete"), &json!(true))
-    );
+    has!(refused, {"resultType": "complete", "isError": true});
 }
 
 #[tokio::test]

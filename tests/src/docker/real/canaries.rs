@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::docker::SERVER;
-use crate::docker::lab::Lab;
+use crate::docker::lab::{Lab, lab};
 use crate::harness::Server;
 
 const CANARY: &str = "c4n4ry-s1ngs-n0-s0ng";
@@ -71,9 +71,7 @@ async fn ask(server: &Server, method: &str, params: Value) {
 
 #[tokio::test]
 async fn no_canary_sings() {
-    let Some(mut lab) = Lab::open().await else {
-        return;
-    };
+    let Some(mut lab) = lab().await else { return };
     let containers = plant(&mut lab).await;
     // As chatty as it gets, and with everything that there is.
     let env = [
@@ -170,9 +168,7 @@ async fn no_canary_sings() {
 
 #[tokio::test]
 async fn what_was_hidden_is_counted() {
-    let Some(mut lab) = Lab::open().await else {
-        return;
-    };
+    let Some(mut lab) = lab().await else { return };
     let containers = plant(&mut lab).await;
     for (tool, least) in [
         ("get_container", 6),

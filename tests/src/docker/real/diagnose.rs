@@ -6,8 +6,9 @@ use bollard::query_parameters::{
 };
 use serde_json::{Value, json};
 
-use crate::docker::lab::Lab;
+use crate::docker::lab::{Lab, lab};
 use crate::docker::{fail, succeed};
+use crate::harness::eventually;
 
 impl Lab {
     async fn diagnose(&self, container: &str) -> Value {
@@ -142,7 +143,7 @@ async fn a_port_that_is_taken() {
             })
         };
         let first = lab.run("first", &["sleep", "600"], publish("0")).await;
-        let shown = succeed(&lab.server, "get_container", json!({"container": first})).await;
+        let shown = succeed(&lab, "get_container", json!({"container": first})).await;
         let taken = shown["ports"][0].as_str().unwrap();
         let taken = &taken[taken.find(':').unwrap() + 1..taken.find('-').unwrap()];
         let second = lab.create("second", &["true"], publish(taken)).await;
@@ -170,7 +171,7 @@ async fn a_directory_to_bind_that_is_not_there() {
         mentions(&diagnosis, dir.to_str().unwrap());
         for container in [&*name, "that-was-never-created"] {
             let arguments = json!({"container": container, "error": said});
-            let diagnosis = succeed(&lab.server, "diagnose_container", arguments).await;
+            let diagnosis = succeed(&lab, "diagnose_container", arguments).await;
             is(&diagnosis, "bind_source_missing", "high");
         }
     }
@@ -215,14 +216,11 @@ async fn a_health_check_that_fails() {
         let blind = check("curl -f http://localhost/");
         let blind = lab.run("blind", &["sleep", "600"], blind).await;
         let wait = async |name: &str| {
-            for _ in 0..200 {
+            eventually("its bad health", async || {
                 let diagnosis = lab.diagnose(name).await;
-                if diagnosis["cause"] == "unhealthy" {
-                    return diagnosis;
-                }
-                tokio::time::sleep(std::time::Duration::from_millis(50)).await;
-            }
-            panic!("{name} never became unhealthy");
+                (diagnosis["cause"] == "unhealthy").then_some(diagnosis)
+            })
+            .await
         };
         let diagnosis = wait(&sick).await;
         is(&diagnosis, "unhealthy", "high");
@@ -262,11 +260,8 @@ async fn what_is_well_is_called_well() {
 
 #[tokio::test]
 async fn a_name_that_nobody_has() {
-    let Some(mut lab) = Lab::open().await else {
-        return;
-    };
+    let Some(mut lab) = lab().await else { return };
     let name = lab.create("shop-web-1", &["true"], json!({})).await;
-    let arguments = json!({"container": format!("{name}x")});
-    let message = fail(&lab.server, "diagnose_container", arguments).await;
+    let message = fail!(lab, "diagnose_container", {"container": format!("{name}x")});
     assert!(message.contains(&format!("`{name}`")), "{message}");
 }

@@ -8,10 +8,10 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
-use crate::docker::lab::Lab;
+use crate::docker::lab::{Lab, lab};
 use crate::docker::proxy::Proxy;
 use crate::docker::{SERVER, succeed};
-use crate::harness::{Server, binary};
+use crate::harness::{Server, binary, until};
 
 /// Far longer than any change takes to be told.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -131,9 +131,7 @@ async fn a_change_is_told_to_who_subscribed_over_http() {
 
 #[tokio::test]
 async fn a_change_is_told_to_who_listens_in_the_modern_era() {
-    let Some(mut lab) = Lab::open().await else {
-        return;
-    };
+    let Some(mut lab) = lab().await else { return };
     lab.server.until("online").await;
     let name = lab.run("watched", &["sleep", "600"], json!({})).await;
     let mut listener = Listener::http(&lab.server, Dialect::Modern).await;
@@ -151,33 +149,24 @@ async fn a_change_is_told_to_who_listens_in_the_modern_era() {
 
 #[tokio::test]
 async fn what_comes_and_goes_changes_the_list_over_stdio() {
-    let Some(mut lab) = Lab::open().await else {
-        return;
-    };
+    let Some(mut lab) = lab().await else { return };
     let mut listener = Listener::stdio(&lab.host).await;
     // What is there at the start.
     listener.until(LIST).await;
     listener.subscribe(&["docker://containers"]).await;
     let name = lab.create("new", &["true"], json!({})).await;
     listener.until("docker://containers").await;
-    let mut listed = String::new();
-    for _ in 0..200 {
+    until("the container to be listed", async || {
         let list = listener.client.request("resources/list", &json!({})).await;
-        listed = list.unwrap().get().to_owned();
-        if listed.contains(&uri(&name)) {
-            break;
-        }
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
-    assert!(listed.contains(&uri(&name)), "{listed}");
+        list.unwrap().get().contains(&uri(&name))
+    })
+    .await;
     listener.client.close().await;
 }
 
 #[tokio::test]
 async fn a_container_is_known_by_its_id_and_by_its_name() {
-    let Some(mut lab) = Lab::open().await else {
-        return;
-    };
+    let Some(mut lab) = lab().await else { return };
     let name = lab.run("known", &["sleep", "600"], json!({})).await;
     let id = lab.docker.inspect_container(&name, None).await.unwrap();
     let id = id.id.unwrap();
@@ -211,26 +200,23 @@ async fn a_container_is_known_by_its_id_and_by_its_name() {
 
 #[tokio::test]
 async fn health_checks_are_no_news_until_they_change_something() {
-    let Some(mut lab) = Lab::open().await else {
-        return;
-    };
+    let Some(mut lab) = lab().await else { return };
     let more = json!({"Healthcheck": {"Test": ["CMD", "true"], "Interval": 50_000_000}});
     let name = lab.run("checked", &["sleep", "600"], more).await;
     let health = async || {
         let arguments = json!({"container": name});
-        succeed(&lab.server, "get_container", arguments).await["health"].clone()
+        succeed(&lab, "get_container", arguments).await["health"].clone()
     };
-    while health().await["status"] != "healthy" {
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
+    until("health", async || health().await["status"] == "healthy").await;
     let mut listener = Listener::stdio(&lab.host).await;
     listener.until(LIST).await;
     listener.subscribe(&[&uri(&name)]).await;
     // At least one more check begins and ends, of which the engine tells three times.
     let before = health().await["last_probe"]["at"].clone();
-    while health().await["last_probe"]["at"] == before {
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
+    until("the next check", async || {
+        health().await["last_probe"]["at"] != before
+    })
+    .await;
     lab.docker.pause_container(&name).await.unwrap();
     let mut heard = listener.until(&uri(&name)).await;
     heard.retain(|what| what != LIST);
@@ -241,9 +227,7 @@ async fn health_checks_are_no_news_until_they_change_something() {
 
 #[tokio::test]
 async fn a_broken_stream_is_taken_up_again() {
-    let Some(mut lab) = Lab::open().await else {
-        return;
-    };
+    let Some(mut lab) = lab().await else { return };
     let name = lab.run("watched", &["sleep", "600"], json!({})).await;
     let proxy = Proxy::start(&lab.host).await;
     let server = Server::start(SERVER, &[("DOCKER_HOST", &proxy.host)]).await;
@@ -255,9 +239,7 @@ async fn a_broken_stream_is_taken_up_again() {
     listener.until(&uri(&name)).await;
     for cuts in 1..=3 {
         // A stream that is not there yet cannot break.
-        while proxy.streams() < cuts {
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
+        until("the stream", async || proxy.streams() >= cuts).await;
         proxy.cut();
         // Whatever happened meanwhile is not known, so all counts as changed.
         listener.until(&uri(&name)).await;

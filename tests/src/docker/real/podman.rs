@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::docker::lab::Lab;
 use crate::docker::{fail, succeed};
-use crate::harness::real;
+use crate::harness::{contains, real};
 
 /// A server with all tools in front of Podman; `None` where there is none.
 async fn lab() -> Option<Lab> {
@@ -14,7 +14,7 @@ async fn lab() -> Option<Lab> {
 
 async fn diagnose(lab: &Lab, container: &str) -> Value {
     let arguments = json!({"container": container});
-    succeed(&lab.server, "diagnose_container", arguments).await
+    succeed(&lab, "diagnose_container", arguments).await
 }
 
 #[tokio::test]
@@ -23,51 +23,43 @@ async fn containers_are_seen_and_changed() {
     lab.server.until("online").await;
     let name = lab.adopt("web");
     let script = ["sh", "-c", "echo hello; echo oops >&2; sleep 600"];
-    let arguments = json!({"image": "busybox:test", "name": name, "command": script,
-        "env": {"WORD": "one"}});
-    let created = succeed(&lab.server, "create_container", arguments).await;
+    let created = succeed!(lab, "create_container", {"image": "busybox:test", "name": name,
+        "command": script, "env": {"WORD": "one"}});
     assert_eq!(created["state"], "running", "{created}");
-    let listed = succeed(&lab.server, "list_containers", json!({"name": name})).await;
+    let listed = succeed(&lab, "list_containers", json!({"name": name})).await;
     assert_eq!(listed["containers"][0]["name"], name, "{listed}");
     assert_eq!(listed["containers"][0]["state"], "running", "{listed}");
-    let shown = succeed(&lab.server, "get_container", json!({"container": name})).await;
+    let shown = succeed(&lab, "get_container", json!({"container": name})).await;
     assert_eq!(shown["state"]["status"], "running", "{shown}");
-    let log = succeed(
-        &lab.server,
-        "get_container_logs",
-        json!({"container": name}),
-    )
-    .await;
+    let log = succeed!(lab, "get_container_logs", {"container": name});
     let log = log["log"].as_str().unwrap();
     assert!(log.contains("hello") && log.contains("oops"), "{log}");
     let arguments = json!({"container": name, "command": ["cat", "/proc/1/cmdline"]});
-    let ran = succeed(&lab.server, "execute_command", arguments).await;
+    let ran = succeed(&lab, "execute_command", arguments).await;
     assert_eq!(ran["exit_code"], 0, "{ran}");
     let now = json!({"container": name, "timeout_seconds": 0});
-    let restarted = succeed(&lab.server, "restart_container", now.clone()).await;
+    let restarted = succeed(&lab, "restart_container", now.clone()).await;
     assert_eq!(restarted["after"], "running", "{restarted}");
-    let stopped = succeed(&lab.server, "stop_container", now).await;
+    let stopped = succeed(&lab, "stop_container", now).await;
     assert_eq!(stopped["after"], "exited", "{stopped}");
-    let started = succeed(&lab.server, "start_container", json!({"container": name})).await;
+    let started = succeed(&lab, "start_container", json!({"container": name})).await;
     assert_eq!(started["after"], "running", "{started}");
-    let arguments = json!({"container": name, "force": true, "confirm": name});
-    succeed(&lab.server, "remove_container", arguments).await;
-    let gone = fail(&lab.server, "get_container", json!({"container": name})).await;
+    succeed!(lab, "remove_container", {"container": name, "force": true, "confirm": name});
+    let gone = fail(&lab, "get_container", json!({"container": name})).await;
     assert!(gone.contains("no container"), "{gone}");
 }
 
 #[tokio::test]
 async fn images_and_the_rest_are_listed() {
     let Some(lab) = lab().await else { return };
-    let images = succeed(&lab.server, "list_images", json!({})).await;
+    let images = succeed(&lab, "list_images", json!({})).await;
     assert!(images.to_string().contains("busybox:test"), "{images}");
-    let arguments = json!({"image": "busybox:test"});
-    let image = succeed(&lab.server, "get_image", arguments).await;
+    let image = succeed!(lab, "get_image", {"image": "busybox:test"});
     assert!(image["history"].is_array(), "{image}");
     for tool in ["list_networks", "list_volumes", "list_compose_projects"] {
-        succeed(&lab.server, tool, json!({})).await;
+        succeed(&lab, tool, json!({})).await;
     }
-    let info = succeed(&lab.server, "get_system_info", json!({})).await;
+    let info = succeed(&lab, "get_system_info", json!({})).await;
     assert!(info.to_string().contains("4."), "{info}");
 }
 
@@ -76,14 +68,11 @@ async fn what_has_ended_is_diagnosed_as_far_as_podman_tells() {
     let Some(mut lab) = lab().await else { return };
     let script = ["sh", "-c", "echo 'FATAL: no database' >&2; exit 3"];
     let name = lab.run("app", &script, json!({})).await;
-    let ended = succeed(&lab.server, "wait_container", json!({"container": name})).await;
+    let ended = succeed(&lab, "wait_container", json!({"container": name})).await;
     assert_eq!(ended["exit_code"], 3, "{ended}");
     let diagnosis = diagnose(&lab, &name).await;
     assert_eq!(diagnosis["cause"], "app_error", "{diagnosis}");
-    assert!(
-        diagnosis["log"].as_str().unwrap().contains("FATAL"),
-        "{diagnosis}"
-    );
+    contains(&diagnosis["log"], "FATAL");
     let up = lab.run("up", &["sleep", "600"], json!({})).await;
     assert_eq!(diagnose(&lab, &up).await["cause"], "running");
 }

@@ -2,7 +2,8 @@
 
 use serde_json::{Value, json};
 
-use crate::docker::lab::Lab;
+use crate::docker::lab::{Lab, lab};
+use crate::harness::contains;
 
 impl Lab {
     async fn prompt(&self, name: &str, arguments: Value) -> String {
@@ -23,19 +24,15 @@ impl Lab {
 
 #[tokio::test]
 async fn a_container_is_troubleshot_with_its_diagnosis() {
-    let Some(mut lab) = Lab::open().await else {
-        return;
-    };
+    let Some(mut lab) = lab().await else { return };
     let name = lab
         .finish("broken", &["sh", "-c", "exit 7"], json!({}))
         .await;
     let text = lab
         .prompt("troubleshoot_container", json!({"container": name}))
         .await;
-    assert!(
-        text.contains(&name) && text.contains("exit code 7"),
-        "{text}"
-    );
+    contains(&text, &name);
+    contains(&text, "exit code 7");
     let reference = json!({"type": "ref/prompt", "name": "troubleshoot_container"});
     let values = lab.completions(reference, "container", &lab.name("")).await;
     assert_eq!(values, json!([name]));
@@ -45,19 +42,14 @@ async fn a_container_is_troubleshot_with_its_diagnosis() {
 
 #[tokio::test]
 async fn a_compose_project_is_reviewed() {
-    let Some(mut lab) = Lab::open().await else {
-        return;
-    };
+    let Some(mut lab) = lab().await else { return };
     let project = lab.name("shop");
     let labels = json!({"Labels": {"com.docker.compose.project": project, "com.docker.compose.service": "web"}});
     let name = lab.create("web", &["true"], labels).await;
     let text = lab
         .prompt("review_compose_project", json!({"project": project}))
         .await;
-    assert!(
-        text.contains(&format!("service web: container `{name}`")),
-        "{text}"
-    );
+    contains(&text, &format!("service web: container `{name}`"));
     let reference = json!({"type": "ref/prompt", "name": "review_compose_project"});
     let values = lab.completions(reference, "project", &project[..12]).await;
     assert!(values.as_array().unwrap().contains(&json!(project)));
@@ -68,14 +60,10 @@ async fn a_compose_project_is_reviewed() {
 
 #[tokio::test]
 async fn cleaning_up_begins_with_what_does_not_run() {
-    let Some(mut lab) = Lab::open().await else {
-        return;
-    };
+    let Some(mut lab) = lab().await else { return };
     let name = lab.finish("old", &["true"], json!({})).await;
     let text = lab.prompt("clean_up_safely", json!({})).await;
-    assert!(
-        text.contains(&name) && text.contains("Exited (0)"),
-        "{text}"
-    );
+    contains(&text, &name);
+    contains(&text, "Exited (0)");
     assert!(text.len() < 16_000);
 }

@@ -2,10 +2,10 @@
 
 use serde_json::{Value, json};
 
-use crate::docker::lab::Lab;
+use crate::docker::lab::lab;
 use crate::docker::proxy::Proxy;
 use crate::docker::{SERVER, fail, succeed};
-use crate::harness::{Server, stdio};
+use crate::harness::{Server, stdio, until};
 
 /// What a resource holds.
 async fn read(server: &Server, uri: &str) -> Value {
@@ -16,32 +16,20 @@ async fn read(server: &Server, uri: &str) -> Value {
 
 #[tokio::test]
 async fn containers_are_read_as_the_tools_tell_them() {
-    let Some(mut lab) = Lab::open().await else {
-        return;
-    };
+    let Some(mut lab) = lab().await else { return };
     let command = ["sh", "-c", "echo hello; sleep 600"];
     let name = lab.run("web", &command, json!({})).await;
     let uri = format!("docker://containers/{name}");
     let shown = read(&lab.server, &uri).await;
-    assert_eq!(
-        (&shown["name"], &shown["state"]["status"]),
-        (&json!(name), &json!("running"))
-    );
+    has!(shown, {"name": name, "state": {"status": "running"}});
     // By its id as well.
     let id = shown["id"].as_str().unwrap();
     let same = read(&lab.server, &format!("docker://containers/{id}")).await;
     assert_eq!(same["name"], shown["name"]);
-    for _ in 0..200 {
-        let log = read(&lab.server, &format!("{uri}/logs")).await;
-        if log["log"] == "hello" {
-            break;
-        }
-        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
-    }
-    assert_eq!(
-        read(&lab.server, &format!("{uri}/logs")).await["log"],
-        "hello"
-    );
+    until("the log", async || {
+        read(&lab, &format!("{uri}/logs")).await["log"] == "hello"
+    })
+    .await;
     let stats = read(&lab.server, &format!("{uri}/stats")).await;
     assert!(
         stats["containers"][0]["memory_bytes"].as_u64().unwrap() > 0,
@@ -53,9 +41,7 @@ async fn containers_are_read_as_the_tools_tell_them() {
 
 #[tokio::test]
 async fn images_and_compose_projects_are_read() {
-    let Some(mut lab) = Lab::open().await else {
-        return;
-    };
+    let Some(mut lab) = lab().await else { return };
     let images = read(&lab.server, "docker://images").await;
     assert!(images.to_string().contains("busybox:test"), "{images}");
     let project = lab.name("shop");
@@ -72,9 +58,7 @@ async fn images_and_compose_projects_are_read() {
 
 #[tokio::test]
 async fn what_does_not_exist_is_not_found() {
-    let Some(lab) = Lab::open().await else {
-        return;
-    };
+    let Some(lab) = lab().await else { return };
     for uri in [
         "docker://containers/nobody-has-this-name",
         "docker://nothing",
@@ -90,9 +74,7 @@ async fn what_does_not_exist_is_not_found() {
 
 #[tokio::test]
 async fn hostile_uris_reach_no_engine() {
-    let Some(lab) = Lab::open().await else {
-        return;
-    };
+    let Some(lab) = lab().await else { return };
     let proxy = Proxy::start(&lab.host).await;
     let server = Server::start(SERVER, &[("DOCKER_HOST", &proxy.host)]).await;
     let hostile = [
@@ -132,9 +114,7 @@ async fn hostile_uris_reach_no_engine() {
 
 #[tokio::test]
 async fn names_are_completed() {
-    let Some(mut lab) = Lab::open().await else {
-        return;
-    };
+    let Some(mut lab) = lab().await else { return };
     let name = lab.create("complete-me", &["true"], json!({})).await;
     for end in ["", "/logs", "/stats"] {
         let params = json!({
@@ -148,9 +128,7 @@ async fn names_are_completed() {
 
 #[tokio::test]
 async fn what_the_rules_hide_is_nowhere() {
-    let Some(mut lab) = Lab::open().await else {
-        return;
-    };
+    let Some(mut lab) = lab().await else { return };
     let name = lab.create("hidden", &["true"], json!({})).await;
     let rule = format!("name={name}");
     let env = [("DOCKER_HOST", &*lab.host), ("DOCKER_MCP_DENY", &*rule)];
@@ -170,9 +148,7 @@ async fn what_the_rules_hide_is_nowhere() {
 
 #[tokio::test]
 async fn stdio_has_them_too() {
-    let Some(mut lab) = Lab::open().await else {
-        return;
-    };
+    let Some(mut lab) = lab().await else { return };
     let name = lab.create("stdio", &["true"], json!({})).await;
     let client = stdio(SERVER, &[("DOCKER_HOST", &lab.host)]).await;
     let uri = format!("docker://containers/{name}");
@@ -183,5 +159,5 @@ async fn stdio_has_them_too() {
     let structured = diagnosis.unwrap().structured_content.unwrap();
     assert!(structured.get().contains("never_started"));
     client.close().await;
-    succeed(&lab.server, "list_containers", json!({})).await;
+    succeed(&lab, "list_containers", json!({})).await;
 }

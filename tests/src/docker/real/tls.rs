@@ -19,7 +19,7 @@ use tokio::task::JoinHandle;
 use tokio_rustls::TlsAcceptor;
 
 use self::certificates::{Authority, Folder};
-use crate::docker::lab::Lab;
+use crate::docker::lab::{Lab, lab};
 use crate::docker::{SERVER, fail, succeed};
 use crate::harness::{Server, real};
 
@@ -195,9 +195,7 @@ async fn a_docker_context_has_its_own_certificates() {
     let Some(authority) = Authority::new() else {
         return;
     };
-    let Some(mut lab) = Lab::open().await else {
-        return;
-    };
+    let Some(mut lab) = lab().await else { return };
     let engine = Encrypted::start(&lab.host, &authority, &TLS13).await;
     let config = Folder::new();
     context(&config, &authority.client(), &engine.host, "remote");
@@ -214,9 +212,7 @@ async fn compose_reaches_the_engine_of_a_context_too() {
     let (Some(authority), Some(compose)) = (Authority::new(), real::compose_dir()) else {
         return;
     };
-    let Some(mut lab) = Lab::open().await else {
-        return;
-    };
+    let Some(mut lab) = lab().await else { return };
     let engine = Encrypted::start(&lab.host, &authority, &TLS13).await;
     let (config, shop) = (Folder::new(), Folder::new());
     context(&config, &authority.client(), &engine.host, "remote");
@@ -233,8 +229,7 @@ async fn compose_reaches_the_engine_of_a_context_too() {
     let server = Server::start(SERVER, &env).await;
     let project = lab.name("far");
     let web = lab.adopt("far-web-1");
-    let arguments = json!({"directory": shop.path(), "project": project});
-    let up = succeed(&server, "compose_up", arguments).await;
+    let up = succeed!(server, "compose_up", {"directory": shop.path(), "project": project});
     assert_eq!(up["running"], 1, "{up}");
     assert_eq!(lab.state(&web).await, "running");
     lab.forget(&web).await;

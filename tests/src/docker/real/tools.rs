@@ -18,34 +18,36 @@ use serde_json::{Value, json};
 
 use super::super::lab::Lab;
 use super::super::{call, fail, succeed};
-use crate::harness::real;
+use crate::harness::{contains, real};
 
 /// An engine behind a server with all tools, and with this in its environment; `None` where there
 /// is no engine.
-async fn lab(env: &[(&str, &str)]) -> Option<Lab> {
+async fn lab_with(env: &[(&str, &str)]) -> Option<Lab> {
     let env = [env, &[("MCP_TOOLSETS", "all")]].concat();
     Some(Lab::at(real::docker()?, &env).await)
 }
 
+/// As [`lab_with`], with nothing more.
+async fn lab() -> Option<Lab> {
+    lab_with(&[]).await
+}
+
 /// As [`lab`], with commands in containers switched on.
 async fn open_lab() -> Option<Lab> {
-    lab(&[("DOCKER_MCP_ALLOW_EXEC", "1")]).await
+    lab_with(&[("DOCKER_MCP_ALLOW_EXEC", "1")]).await
 }
 
 /// Calls a tool that needs it once without and once with `confirm`; what it says first, and what it
 /// returns then.
 async fn confirmed(lab: &Lab, tool: &str, mut arguments: Value, target: &str) -> (String, Value) {
-    let refused = fail(&lab.server, tool, arguments.clone()).await;
+    let refused = fail(&lab, tool, arguments.clone()).await;
     assert!(refused.contains("Nothing was done yet"), "{refused}");
-    assert!(
-        refused.contains(&format!("confirm: {target:?}")),
-        "{refused}"
-    );
+    contains(&refused, &format!("confirm: {target:?}"));
     arguments["confirm"] = json!("something-else");
-    let wrong = fail(&lab.server, tool, arguments.clone()).await;
+    let wrong = fail(&lab, tool, arguments.clone()).await;
     assert!(wrong.contains("Nothing was done"), "{wrong}");
     arguments["confirm"] = json!(target);
-    (refused, succeed(&lab.server, tool, arguments).await)
+    (refused, succeed(&lab, tool, arguments).await)
 }
 
 /// The texts of a list.

@@ -10,8 +10,9 @@ use tokio::process::Child;
 use tokio::sync::mpsc;
 
 use super::super::asking::call;
-use super::super::lab::{Gateway, eventually, failure, text};
+use super::super::lab::{Gateway, failure, text};
 use super::{child, direct, give_up, kill_and_heal, offers_all_of};
+use crate::harness::eventually;
 use crate::harness::real::server_of_others;
 
 #[tokio::test]

@@ -2,9 +2,9 @@
 
 use serde_json::{Value, json};
 
-use super::super::lab::{Folder, Gateway, eventually, failure, text};
+use super::super::lab::{Folder, Gateway, failure, text};
 use super::{child, kill_and_heal};
-use crate::harness::{Server, binary, real};
+use crate::harness::{Server, binary, eventually, real};
 
 /// A server of ours, what it needs to find its service, and a tool of each that only reads and one
 /// that fails.
@@ -112,7 +112,7 @@ async fn is_well(gateway: &Gateway, key: &str, ours: &Ours) {
         .answer(&format!("{key}__{tool}"), arguments.clone())
         .await;
     assert_eq!(answer["result"]["isError"], true, "{answer}");
-    let prompts = gateway.server.result("prompts/list", json!({})).await;
+    let prompts = gateway.result("prompts/list", json!({})).await;
     let own = format!("{key}__");
     let prompts = prompts["prompts"].as_array().unwrap().iter();
     assert!(
@@ -121,10 +121,7 @@ async fn is_well(gateway: &Gateway, key: &str, ours: &Ours) {
             .any(|prompt| prompt["name"].as_str().unwrap().starts_with(&own)),
         "{prompts:?}"
     );
-    let templates = gateway
-        .server
-        .result("resources/templates/list", json!({}))
-        .await;
+    let templates = gateway.result("resources/templates/list", json!({})).await;
     assert!(
         !templates["resourceTemplates"]
             .as_array()

@@ -8,8 +8,9 @@ use tokio::io::{AsyncBufReadExt as _, BufReader};
 use tokio::process::Child;
 
 use super::super::asking::call;
-use super::super::lab::{Gateway, eventually, failure, text};
+use super::super::lab::{Gateway, failure, text};
 use super::{child, direct, give_up, kill_and_heal, offers_all_of};
+use crate::harness::eventually;
 use crate::harness::real::server_of_others;
 
 #[tokio::test]

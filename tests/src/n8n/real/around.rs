@@ -4,7 +4,9 @@
 use serde_json::json;
 
 use super::lab::Lab;
+use crate::harness::{contains, lacks};
 use crate::n8n::site::{unique, webhook};
+use crate::n8n::{done, refused};
 
 #[tokio::test]
 async fn credentials_come_without_their_secrets() {
@@ -12,9 +14,7 @@ async fn credentials_come_without_their_secrets() {
     if lab.is_too_old("list_credentials", json!({})).await {
         return;
     }
-    let schema = lab
-        .done("get_credential_schema", json!({"type": "httpHeaderAuth"}))
-        .await;
+    let schema = done!(lab, "get_credential_schema", {"type": "httpHeaderAuth"});
     assert!(
         schema["schema"]["properties"]["value"].is_object(),
         "{schema}"
@@ -22,30 +22,19 @@ async fn credentials_come_without_their_secrets() {
     let name = unique("credential");
     let data = json!({"name": "X-Key", "value": "SECRET-VALUE"});
     let made = json!({"name": name, "type": "httpHeaderAuth", "data": data});
-    let made = lab.done("create_credential", made).await;
+    let made = done(&lab, "create_credential", made).await;
     assert!(!made.to_string().contains("SECRET-VALUE"), "{made}");
-    let listed = lab
-        .done("list_credentials", json!({"type": "httpHeaderAuth"}))
-        .await;
+    let listed = done!(lab, "list_credentials", {"type": "httpHeaderAuth"});
     assert!(
         listed["credentials"].as_array().unwrap().contains(&made),
         "{listed}"
     );
     let id = made["id"].as_str().unwrap();
-    let tested = lab
-        .done("test_credential", json!({"credential_id": id}))
-        .await;
+    let tested = done!(lab, "test_credential", {"credential_id": id});
     assert!(tested["works"].is_boolean(), "{tested}");
-    lab.refused("delete_credential", json!({"credential_id": id}))
-        .await;
-    lab.done(
-        "delete_credential",
-        json!({"credential_id": id, "confirm": id}),
-    )
-    .await;
-    let message = lab
-        .refused("test_credential", json!({"credential_id": id}))
-        .await;
+    refused!(lab, "delete_credential", {"credential_id": id});
+    done!(lab, "delete_credential", {"credential_id": id, "confirm": id});
+    let message = refused!(lab, "test_credential", {"credential_id": id});
     assert!(message.contains("list_credentials"), "{message}");
     assert!(!lab.server.log().contains("SECRET-VALUE"));
 }
@@ -55,14 +44,10 @@ async fn a_credential_that_does_not_fit_is_refused_with_the_reason() {
     let Some(lab) = Lab::open().await else { return };
     let data = json!({"nme": "SECRET-VALUE"});
     let wrong = json!({"name": "n", "type": "httpHeaderAuth", "data": data});
-    let message = lab.refused("create_credential", wrong).await;
-    assert!(
-        message.contains("nme") && !message.contains("SECRET-VALUE"),
-        "{message}"
-    );
-    let message = lab
-        .refused("get_credential_schema", json!({"type": "nothing"}))
-        .await;
+    let message = refused(&lab, "create_credential", wrong).await;
+    contains(&message, "nme");
+    lacks(&message, "SECRET-VALUE");
+    let message = refused!(lab, "get_credential_schema", {"type": "nothing"});
     assert!(message.contains("no such type"), "{message}");
 }
 
@@ -70,36 +55,29 @@ async fn a_credential_that_does_not_fit_is_refused_with_the_reason() {
 async fn tags_are_made_renamed_and_deleted() {
     let Some(lab) = Lab::open().await else { return };
     let name = unique("t")[..20].to_owned();
-    let tag = lab.done("create_tag", json!({"name": name})).await;
-    let message = lab.refused("create_tag", json!({"name": name})).await;
+    let tag = done(&lab, "create_tag", json!({"name": name})).await;
+    let message = refused(&lab, "create_tag", json!({"name": name})).await;
     assert!(message.contains("already"), "{message}");
     let id = tag["id"].as_str().unwrap();
-    let renamed = lab
-        .done(
-            "rename_tag",
-            json!({"tag_id": id, "name": format!("{name}x")}),
-        )
-        .await;
-    let listed = lab.done("list_tags", json!({"limit": 250})).await;
+    let renamed = done!(lab, "rename_tag", {"tag_id": id, "name": format!("{name}x")});
+    let listed = done(&lab, "list_tags", json!({"limit": 250})).await;
     assert!(
         listed["tags"].as_array().unwrap().contains(&renamed),
         "{listed}"
     );
-    lab.refused("delete_tag", json!({"tag_id": id})).await;
-    lab.done("delete_tag", json!({"tag_id": id, "confirm": id}))
-        .await;
-    lab.refused("rename_tag", json!({"tag_id": id, "name": "y"}))
-        .await;
+    refused(&lab, "delete_tag", json!({"tag_id": id})).await;
+    done!(lab, "delete_tag", {"tag_id": id, "confirm": id});
+    refused!(lab, "rename_tag", {"tag_id": id, "name": "y"});
 }
 
 #[tokio::test]
 async fn users_are_listed_and_invited_without_the_link() {
     let Some(lab) = Lab::open().await else { return };
     let email = format!("{}@example.test", &unique("u")[..20]);
-    let invited = lab.done("invite_user", json!({"email": email})).await;
+    let invited = done(&lab, "invite_user", json!({"email": email})).await;
     assert_eq!(invited["email"], email.as_str());
     assert!(!invited.to_string().contains("token"), "{invited}");
-    let listed = lab.done("list_users", json!({"limit": 250})).await;
+    let listed = done(&lab, "list_users", json!({"limit": 250})).await;
     let users = listed["users"].as_array().unwrap();
     assert!(
         users
@@ -112,9 +90,8 @@ async fn users_are_listed_and_invited_without_the_link() {
         "{listed}"
     );
     let id = invited["id"].as_str().unwrap();
-    lab.refused("delete_user", json!({"user_id": id})).await;
-    lab.done("delete_user", json!({"user_id": id, "confirm": id}))
-        .await;
+    refused(&lab, "delete_user", json!({"user_id": id})).await;
+    done!(lab, "delete_user", {"user_id": id, "confirm": id});
 }
 
 #[tokio::test]
@@ -125,57 +102,37 @@ async fn rows_of_a_data_table_are_read_and_changed() {
     }
     let columns =
         json!([{"name": "city", "type": "string"}, {"name": "degrees", "type": "number"}]);
-    let table = json!({"name": unique("table"), "columns": columns});
-    let table = lab.done("create_data_table", table).await;
+    let table = done!(lab, "create_data_table", {"name": unique("table"), "columns": columns});
     let id = table["id"].as_str().unwrap();
     let rows = json!([{"city": "Rome", "degrees": 30}, {"city": "Oslo", "degrees": 9}]);
-    let added = lab
-        .done(
-            "insert_data_table_rows",
-            json!({"data_table_id": id, "rows": rows}),
-        )
-        .await;
+    let added = done!(lab, "insert_data_table_rows", {"data_table_id": id, "rows": rows});
     assert_eq!(added["rows"], 2);
     let warm = json!([{"column": "degrees", "is": "gt", "value": 20}]);
-    let found = lab
-        .done(
-            "get_data_table_rows",
-            json!({"data_table_id": id, "where": warm}),
-        )
-        .await;
+    let found = done!(lab, "get_data_table_rows", {"data_table_id": id, "where": warm});
     assert_eq!(found["rows"].as_array().unwrap().len(), 1, "{found}");
     assert_eq!(found["rows"][0]["city"], "Rome");
     let oslo = json!([{"column": "city", "is": "eq", "value": "Oslo"}]);
     let update = json!({"data_table_id": id, "where": oslo, "set": {"degrees": 25}});
-    assert_eq!(lab.done("update_data_table_rows", update).await["rows"], 1);
+    assert_eq!(
+        done(&lab, "update_data_table_rows", update).await["rows"],
+        1
+    );
     let bern = json!([{"column": "city", "is": "eq", "value": "Bern"}]);
     let upsert = json!({"data_table_id": id, "where": bern, "set": {"city": "Bern", "degrees": 21}, "or_insert": true});
-    lab.done("update_data_table_rows", upsert).await;
+    done(&lab, "update_data_table_rows", upsert).await;
     let delete =
         |confirm: Option<&str>| json!({"data_table_id": id, "where": warm, "confirm": confirm});
-    let message = lab.refused("delete_data_table_rows", delete(None)).await;
+    let message = refused(&lab, "delete_data_table_rows", delete(None)).await;
     assert!(message.contains("Deletes 3 rows"), "{message}");
     assert_eq!(
-        lab.done("delete_data_table_rows", delete(Some(id))).await["rows"],
+        done(&lab, "delete_data_table_rows", delete(Some(id))).await["rows"],
         3
     );
-    let empty = lab
-        .done("get_data_table_rows", json!({"data_table_id": id}))
-        .await;
+    let empty = done!(lab, "get_data_table_rows", {"data_table_id": id});
     assert_eq!(empty["rows"], json!([]));
-    lab.refused(
-        "delete_data_table_rows",
-        json!({"data_table_id": id, "where": [], "confirm": id}),
-    )
-    .await;
-    lab.done(
-        "delete_data_table",
-        json!({"data_table_id": id, "confirm": id}),
-    )
-    .await;
-    let message = lab
-        .refused("get_data_table_rows", json!({"data_table_id": id}))
-        .await;
+    refused!(lab, "delete_data_table_rows", {"data_table_id": id, "where": [], "confirm": id});
+    done!(lab, "delete_data_table", {"data_table_id": id, "confirm": id});
+    let message = refused!(lab, "get_data_table_rows", {"data_table_id": id});
     assert!(message.contains("list_data_tables"), "{message}");
 }
 
@@ -183,19 +140,14 @@ async fn rows_of_a_data_table_are_read_and_changed() {
 async fn an_audit_names_places() {
     let Some(lab) = Lab::open().await else { return };
     let workflow = lab.site.live(vec![webhook("lastNode")]).await;
-    let audit = lab
-        .done("audit_n8n", json!({"categories": ["instance"]}))
-        .await;
+    let audit = done!(lab, "audit_n8n", {"categories": ["instance"]});
     let risks = audit["risks"].as_array().unwrap();
     let open = risks
         .iter()
         .find(|risk| risk["title"].as_str().unwrap().contains("webhook"))
         .unwrap();
     assert!(open["count"].as_u64().unwrap() > 0, "{open}");
-    assert!(
-        open["places"][0].as_str().unwrap().contains("workflow "),
-        "{open}"
-    );
+    contains(&open["places"][0], "workflow ");
     lab.site.delete(&workflow).await;
 }
 
@@ -213,7 +165,7 @@ async fn what_the_licence_does_not_include_is_one_line() {
         if tool == "source_control_status" && lab.is_too_old(tool, json!({})).await {
             continue;
         }
-        let message = lab.refused(tool, arguments).await;
+        let message = refused(&lab, tool, arguments).await;
         assert!(message.contains("licence"), "{tool}: {message}");
         assert!(!message.contains('\n'), "{tool}: {message}");
     }

@@ -1,15 +1,12 @@
 //! Workflows are created, edited, replaced and copied.
 
-use std::time::Duration;
-
 use mcp_client::Client;
 use serde_json::{Value, json};
-use tokio::time::{sleep, timeout};
 
 use super::super::site::{Site, Workflow, echo, set, unique, webhook};
 use super::super::{SERVER, done, refused};
 use super::run;
-use crate::harness::Server;
+use crate::harness::{Server, contains, until};
 
 async fn server(site: &Site) -> Server {
     Server::with_args(SERVER, &["--toolsets", "all"], &site.env()).await
@@ -44,8 +41,7 @@ async fn created_activated_and_run() {
         read(&site, &workflow).await["settings"]["executionOrder"],
         "v1"
     );
-    let active = json!({"workflow_id": workflow.id});
-    let active = done(&client, "activate_workflow", active).await;
+    let active = done!(client, "activate_workflow", {"workflow_id": workflow.id});
     assert_eq!(active["active"], true);
     let ran = run(&client, &workflow, json!({"input": "x"})).await;
     assert_eq!(ran["output"], json!({"result": "x"}), "{ran}");
@@ -89,10 +85,8 @@ async fn what_would_be_broken_is_not_created() {
     ] {
         let arguments = json!({"name": name, "nodes": nodes, "connections": connections});
         let message = refused(&client, "create_workflow", arguments).await;
-        assert!(
-            message.contains("Nothing was written") && message.contains(part),
-            "{message}"
-        );
+        contains(&message, "Nothing was written");
+        contains(&message, part);
     }
     let list = done(&client, "list_workflows", json!({"name": name})).await;
     assert_eq!(list, json!({"workflows": []}));
@@ -124,8 +118,7 @@ async fn small_operations_change_it() {
     assert!(now["nodes"][1].to_string().contains("$('In')"));
     assert_eq!(now["nodes"][2]["notes"], "the end");
     assert_eq!(now["connections"]["Set"]["main"][0][0]["node"], "Last");
-    assert_eq!(now["settings"]["executionTimeout"], 60);
-    assert_eq!(now["settings"]["availableInMCP"], true);
+    has!(now, {"settings": {"executionTimeout": 60, "availableInMCP": true}});
 
     let arguments = json!({"workflow_id": workflow.id, "operations": [
         {"op": "disconnect", "node": "Set", "to": "Last"},
@@ -176,13 +169,7 @@ async fn all_operations_or_none() {
     }
     let dry = json!({"workflow_id": workflow.id, "operations": [first], "dry_run": true});
     let dry = done(&client, "edit_workflow", dry).await;
-    assert!(
-        dry["note"]
-            .as_str()
-            .unwrap()
-            .contains("nothing was written"),
-        "{dry}"
-    );
+    contains(&dry["note"], "nothing was written");
     assert_eq!(
         read(&site, &workflow).await["updatedAt"],
         before["updatedAt"]
@@ -221,8 +208,7 @@ async fn what_get_returns_is_taken_back() {
     let client = server.client().await;
     let (workflow, _) = made(&client).await;
     let before = read(&site, &workflow).await;
-    let full = json!({"workflow_id": workflow.id, "full": true});
-    let full = done(&client, "get_workflow", full).await;
+    let full = done!(client, "get_workflow", {"workflow_id": workflow.id, "full": true});
     let mut theirs = before.clone();
     theirs["settings"]["madeUp"] = json!(1);
     theirs["nodes"][0]["color"] = json!("red");
@@ -257,12 +243,10 @@ async fn what_was_hidden_is_not_lost() {
     let workflow = site
         .draft(vec![webhook("lastNode"), request], json!({}))
         .await;
-    let full = json!({"workflow_id": workflow.id, "full": true});
-    let mut full = done(&client, "get_workflow", full).await;
+    let mut full = done!(client, "get_workflow", {"workflow_id": workflow.id, "full": true});
     assert!(!full.to_string().contains("abcdefghijklmnop"), "{full}");
     full["definition"]["nodes"][1]["parameters"]["url"] = json!("http://127.0.0.1:2/");
-    let arguments = json!({"workflow_id": workflow.id, "workflow": full["definition"]});
-    done(&client, "update_workflow", arguments).await;
+    done!(client, "update_workflow", {"workflow_id": workflow.id, "workflow": full["definition"]});
     let now = read(&site, &workflow).await;
     let parameters = &now["nodes"][1]["parameters"];
     assert_eq!(parameters["url"], "http://127.0.0.1:2/");
@@ -280,21 +264,14 @@ async fn a_change_of_what_is_active_is_live() {
     assert_eq!(ran["output"], json!({"result": "old"}), "{ran}");
     let assignment = json!({"id": "1", "name": "result", "value": "new", "type": "string"});
     let parameters = json!({"assignments": {"assignments": [assignment]}});
-    let arguments = json!({"workflow_id": workflow.id, "operations": [
-        {"op": "configure_node", "node": "Set", "parameters": parameters},
-    ]});
-    let written = done(&client, "edit_workflow", arguments).await;
-    assert!(
-        written["note"].as_str().unwrap().contains("live"),
-        "{written}"
-    );
+    let written = done!(client, "edit_workflow", {"workflow_id": workflow.id,
+        "operations": [{"op": "configure_node", "node": "Set", "parameters": parameters}]});
+    contains(&written["note"], "live");
     // n8n 2 takes a moment to publish.
-    let published = timeout(Duration::from_secs(60), async {
-        while run(&client, &workflow, json!({})).await["output"] != json!({"result": "new"}) {
-            sleep(Duration::from_millis(200)).await;
-        }
-    });
-    published.await.expect("it is live");
+    until("the edit to be live", async || {
+        run(&client, &workflow, json!({})).await["output"] == json!({"result": "new"})
+    })
+    .await;
     site.delete(&workflow).await;
 }
 
@@ -304,20 +281,13 @@ async fn a_copy_runs_beside_the_original() {
     let server = server(&site).await;
     let client = server.client().await;
     let workflow = site.live(vec![webhook("lastNode"), echo()]).await;
-    let arguments = json!({"workflow_id": workflow.id});
-    let copy = done(&client, "duplicate_workflow", arguments).await;
-    assert_eq!(copy["name"], format!("{} copy", workflow.name));
-    assert_eq!(copy["active"], false);
+    let copy = done!(client, "duplicate_workflow", {"workflow_id": workflow.id});
+    has!(copy, {"name": format!("{} copy", workflow.name), "active": false});
     let copy = Workflow {
         id: copy["id"].as_str().unwrap().to_owned(),
         name: copy["name"].as_str().unwrap().to_owned(),
     };
-    done(
-        &client,
-        "activate_workflow",
-        json!({"workflow_id": copy.id}),
-    )
-    .await;
+    done!(client, "activate_workflow", {"workflow_id": copy.id});
     for workflow in [&workflow, &copy] {
         let ran = run(&client, workflow, json!({"input": "x"})).await;
         let execution = site.execution(&ran).await;

@@ -2,9 +2,7 @@
 
 use mcp_client::Options;
 use serde_json::json;
-use std::time::Duration;
 use tokio::sync::mpsc;
-use tokio::time::{sleep, timeout};
 
 use super::super::site::{
     Site, called_by_another, chat, echo, fail, manual, schedule, set, wait, webhook,
@@ -12,12 +10,12 @@ use super::super::site::{
 use super::super::{SERVER, done, refused};
 use super::{run, run_with};
 use crate::harness::{Server, stdio};
+use crate::n8n::session;
 
 #[tokio::test]
 async fn a_schedule() {
     let Some(site) = Site::new() else { return };
-    let server = Server::start(SERVER, &site.env()).await;
-    let client = server.client().await;
+    let client = session(&site.env()).await;
     let workflow = site.live(vec![schedule(), set("scheduled")]).await;
     let ran = run(&client, &workflow, json!({})).await;
     assert_eq!(ran["output"], json!({"result": "scheduled"}), "{ran}");
@@ -86,8 +84,7 @@ async fn a_webhook_whose_credential_is_not_known() {
 #[tokio::test]
 async fn what_is_not_active_runs_as_it_is_in_the_editor() {
     let Some(site) = Site::new() else { return };
-    let server = Server::start(SERVER, &site.env()).await;
-    let client = server.client().await;
+    let client = session(&site.env()).await;
     for (nodes, parameters, result) in [
         (vec![manual(), set("by hand")], json!({}), "by hand"),
         (vec![schedule(), set("draft")], json!({}), "draft"),
@@ -115,8 +112,7 @@ async fn what_is_not_active_runs_as_it_is_in_the_editor() {
 #[tokio::test]
 async fn manual_triggers_and_sub_workflows_are_handed_parameters_in_test_mode() {
     let Some(site) = Site::new() else { return };
-    let server = Server::start(SERVER, &site.env()).await;
-    let client = server.client().await;
+    let client = session(&site.env()).await;
     for trigger in [manual(), called_by_another()] {
         let workflow = site
             .draft(vec![trigger, set("={{ $json.input }}")], json!({}))
@@ -141,12 +137,10 @@ async fn a_test_that_takes_long_is_named_before_its_end() {
     if site.is_old().await {
         return;
     }
-    let server = Server::start(SERVER, &site.env()).await;
-    let client = server.client().await;
+    let client = session(&site.env()).await;
     let nodes = vec![called_by_another(), wait(8), set("late")];
     let workflow = site.draft(nodes, json!({})).await;
-    let arguments = json!({"workflow_id": workflow.id, "wait_seconds": 4});
-    let early = done(&client, "run_workflow", arguments).await;
+    let early = done!(client, "run_workflow", {"workflow_id": workflow.id, "wait_seconds": 4});
     assert_eq!(early["status"], "running", "{early}");
     let end = super::end_of(&client, &early).await;
     assert_eq!(end["output"], json!({"result": "late"}), "{end}");
@@ -176,13 +170,7 @@ async fn a_cancelled_schedule_is_stopped() {
             }
         } => {}
     }
-    let list = format!("/executions?workflowId={}", workflow.id);
-    let stopped = timeout(Duration::from_secs(40), async {
-        while site.api("GET", &list, None).await["data"][0]["status"] != "canceled" {
-            sleep(Duration::from_millis(100)).await;
-        }
-    });
-    stopped.await.expect("it is stopped");
+    site.until_canceled(&workflow).await;
     site.delete(&workflow).await;
     client.close().await;
 }
@@ -190,8 +178,7 @@ async fn a_cancelled_schedule_is_stopped() {
 #[tokio::test]
 async fn what_cannot_be_run_says_what_to_do() {
     let Some(site) = Site::new() else { return };
-    let server = Server::start(SERVER, &site.env_without_mcp()).await;
-    let client = server.client().await;
+    let client = session(&site.env_without_mcp()).await;
     let cases = [
         (vec![manual()], "N8N_MCP_TOKEN"),
         (vec![schedule()], "N8N_MCP_TOKEN"),

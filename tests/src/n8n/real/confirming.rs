@@ -128,7 +128,6 @@ async fn where_nobody_can_be_asked_the_target_is_named() {
         assert!(message.contains(part), "{message}");
         assert!(is_there(&site, &workflow).await);
     }
-    let sure = json!({"workflow_id": id, "confirm": id});
-    done(&client, "delete_workflow", sure).await;
+    done!(client, "delete_workflow", {"workflow_id": id, "confirm": id});
     assert!(!is_there(&site, &workflow).await);
 }

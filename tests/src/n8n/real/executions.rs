@@ -1,10 +1,11 @@
 //! `get_execution` in all of its views, and the toolset `executions`.
 
 use serde_json::{Value, json};
-use tokio::time::{Duration, sleep, timeout};
 
 use super::lab::{Lab, code, http_request};
+use crate::harness::{contains, eventually};
 use crate::n8n::site::{called_by_another, echo, fail, set, wait, webhook};
+use crate::n8n::{done, refused};
 
 fn ids(page: &Value) -> Vec<&str> {
     let rows = page["executions"].as_array().unwrap().iter();
@@ -21,20 +22,16 @@ async fn a_list_is_filtered_by_n8n_and_goes_on_behind_its_cursor() {
         let run = lab.run(&workflow, json!({"input": input})).await;
         runs.insert(0, run["execution_id"].as_str().unwrap().to_owned());
     }
-    let first = json!({"workflow_id": workflow.id, "limit": 2});
-    let first = lab.done("list_executions", first).await;
+    let first = done!(lab, "list_executions", {"workflow_id": workflow.id, "limit": 2});
     assert_eq!(ids(&first), runs[..2], "{first}");
     let cursor = json!({"workflow_id": workflow.id, "limit": 2, "cursor": first["next_cursor"]});
-    let second = lab.done("list_executions", cursor).await;
+    let second = done(&lab, "list_executions", cursor).await;
     assert_eq!(ids(&second), runs[2..], "{second}");
     assert_eq!(second.get("next_cursor"), None);
     let row = &second["executions"][0];
-    assert_eq!(
-        (&row["status"], &row["mode"]),
-        (&json!("completed"), &json!("webhook"))
-    );
+    has!(row, {"status": "completed", "mode": "webhook"});
     let failed = json!({"workflow_id": workflow.id, "status": "failed"});
-    assert!(ids(&lab.done("list_executions", failed).await).is_empty());
+    assert!(ids(&done(&lab, "list_executions", failed).await).is_empty());
     lab.site.delete(&workflow).await;
 }
 
@@ -42,11 +39,8 @@ async fn a_list_is_filtered_by_n8n_and_goes_on_behind_its_cursor() {
 async fn what_runs_or_waits_is_in_the_list() {
     let Some(lab) = Lab::open().await else { return };
     let workflow = lab.site.live(vec![webhook("onReceived"), wait(60)]).await;
-    let arguments = json!({"workflow_id": workflow.id, "wait_seconds": 1});
-    let run = lab.done("run_workflow", arguments).await;
-    let listed = lab
-        .done("list_executions", json!({"workflow_id": workflow.id}))
-        .await;
+    let run = done!(lab, "run_workflow", {"workflow_id": workflow.id, "wait_seconds": 1});
+    let listed = done!(lab, "list_executions", {"workflow_id": workflow.id});
     assert_eq!(
         ids(&listed),
         [run["execution_id"].as_str().unwrap()],
@@ -57,17 +51,12 @@ async fn what_runs_or_waits_is_in_the_list() {
         lab.site.delete(&workflow).await;
         return;
     }
-    let stopped = lab.done("stop_execution", stopped).await;
+    let stopped = done(&lab, "stop_execution", stopped).await;
     assert_eq!(stopped["status"], "canceled");
     let canceled = json!({"workflow_id": workflow.id, "status": "canceled"});
-    let canceled = lab.done("list_executions", canceled).await;
+    let canceled = done(&lab, "list_executions", canceled).await;
     assert_eq!(ids(&canceled), ids(&listed));
-    let message = lab
-        .refused(
-            "stop_execution",
-            json!({"execution_id": run["execution_id"]}),
-        )
-        .await;
+    let message = refused!(lab, "stop_execution", {"execution_id": run["execution_id"]});
     assert!(message.contains("ended already"), "{message}");
     lab.site.delete(&workflow).await;
 }
@@ -78,17 +67,12 @@ async fn a_list_begins_at_a_time() {
     let workflow = lab.site.live(vec![webhook("lastNode"), echo()]).await;
     lab.run(&workflow, json!({})).await;
     for (since, count) in [("1h", 1), ("2020-01-01", 1), ("2099-01-01T00:00:00Z", 0)] {
-        let arguments = json!({"workflow_id": workflow.id, "since": since});
-        let listed = lab.done("list_executions", arguments).await;
+        let listed = done!(lab, "list_executions", {"workflow_id": workflow.id, "since": since});
         assert_eq!(ids(&listed).len(), count, "{since}: {listed}");
     }
-    let message = lab
-        .refused("list_executions", json!({"since": "soon"}))
-        .await;
+    let message = refused!(lab, "list_executions", {"since": "soon"});
     assert!(message.contains("how long ago"), "{message}");
-    let message = lab
-        .refused("list_executions", json!({"cursor": "made up"}))
-        .await;
+    let message = refused!(lab, "list_executions", {"cursor": "made up"});
     assert!(message.contains("next_cursor"), "{message}");
     lab.site.delete(&workflow).await;
 }
@@ -111,7 +95,7 @@ async fn every_view_shows_what_it_should() {
             .as_object_mut()
             .unwrap()
             .extend(more.as_object().unwrap().clone());
-        lab.done("get_execution", arguments).await
+        done(&lab, "get_execution", arguments).await
     };
     let result = view(json!({})).await;
     assert_eq!(result["output"], json!([{"n": 1}, {"n": 2}, {"n": 3}]));
@@ -144,7 +128,7 @@ async fn every_view_shows_what_it_should() {
     assert_eq!(one["nodes"].as_array().unwrap().len(), 1);
     assert_eq!(one["nodes"][0]["output"], json!([{"n": 1}]));
     let none = json!({"execution_id": run["execution_id"], "nodes": ["Nobody"]});
-    let message = lab.refused("get_execution", none).await;
+    let message = refused(&lab, "get_execution", none).await;
     assert!(message.contains("Webhook, Code"), "{message}");
     lab.site.delete(&workflow).await;
 }
@@ -157,7 +141,7 @@ async fn large_items_are_cut_and_say_so() {
     let workflow = lab.site.live(vec![webhook("onReceived"), many]).await;
     let run = lab.run(&workflow, json!({})).await;
     let arguments = json!({"execution_id": run["execution_id"], "view": "full", "items": 1000});
-    let full = lab.done("get_execution", arguments).await;
+    let full = done(&lab, "get_execution", arguments).await;
     assert_eq!(full["cut"], true);
     assert!(
         full.to_string().len() < 48 * 1024,
@@ -185,17 +169,11 @@ async fn secrets_that_a_node_has_seen_are_hidden() {
         run["output"],
         json!({"password": "***", "note": "Bearer ***", "kept": "yes"})
     );
-    let full = json!({"execution_id": run["execution_id"], "view": "full"});
-    let full = lab.done("get_execution", full).await;
+    let full = done!(lab, "get_execution", {"execution_id": run["execution_id"], "view": "full"});
     assert_eq!(full["nodes"][0]["output"][0]["body"]["api_key"], "***");
     assert!(!full.to_string().contains("hunter2"));
     let open = Lab::with(&["--show-secrets"]).await.unwrap();
-    let shown = open
-        .done(
-            "get_execution",
-            json!({"execution_id": run["execution_id"]}),
-        )
-        .await;
+    let shown = done!(open, "get_execution", {"execution_id": run["execution_id"]});
     assert_eq!(shown["output"]["password"], "hunter2");
     lab.site.delete(&workflow).await;
 }
@@ -224,17 +202,10 @@ async fn a_failure_is_explained() {
             .await;
         let run = lab.run(&workflow, json!({"input": "x"})).await;
         assert_eq!(run["status"], "failed", "{run}");
-        let why = json!({"execution_id": run["execution_id"]});
-        let why = lab.done("explain_execution", why).await;
+        let why = done!(lab, "explain_execution", {"execution_id": run["execution_id"]});
         assert_eq!(why["failed"]["node"], name, "{why}");
-        assert!(
-            why["failed"]["message"].as_str().unwrap().contains(message),
-            "{why}"
-        );
-        assert!(
-            why["likely_cause"].as_str().unwrap().contains(cause),
-            "{why}"
-        );
+        contains(&why["failed"]["message"], message);
+        contains(&why["likely_cause"], cause);
         assert_eq!(why["failed"]["input_from"], json!(["Set"]), "{why}");
         assert_eq!(
             why["failed"]["input"],
@@ -244,7 +215,7 @@ async fn a_failure_is_explained() {
         assert_eq!(why["workflow_name"], workflow.name);
         assert!(!why.to_string().contains("node_modules"), "{why}");
         let error = json!({"execution_id": run["execution_id"], "view": "error"});
-        let error = lab.done("get_execution", error).await;
+        let error = done(&lab, "get_execution", error).await;
         assert_eq!(error["failed"]["node"], name);
         lab.site.delete(&workflow).await;
     }
@@ -256,13 +227,11 @@ async fn what_did_not_fail_is_not_explained() {
     let workflow = lab.site.live(vec![webhook("lastNode"), echo()]).await;
     let run = lab.run(&workflow, json!({})).await;
     let id = json!({"execution_id": run["execution_id"]});
-    let message = lab.refused("explain_execution", id.clone()).await;
+    let message = refused(&lab, "explain_execution", id.clone()).await;
     assert!(message.contains("did not fail"), "{message}");
-    let message = lab.refused("retry_execution", id).await;
+    let message = refused(&lab, "retry_execution", id).await;
     assert!(message.contains("n8n retries only those"), "{message}");
-    let message = lab
-        .refused("explain_execution", json!({"execution_id": "999999999"}))
-        .await;
+    let message = refused!(lab, "explain_execution", {"execution_id": "999999999"});
     assert!(message.contains("no execution 999999999"), "{message}");
     lab.site.delete(&workflow).await;
 }
@@ -273,14 +242,10 @@ async fn a_failed_execution_is_retried_as_it_was_and_as_it_is_now() {
     let workflow = lab.site.live(vec![webhook("lastNode"), fail("boom")]).await;
     let run = lab.run(&workflow, json!({})).await;
     let id = &run["execution_id"];
-    let again = lab
-        .done("retry_execution", json!({"execution_id": id}))
-        .await;
+    let again = done!(lab, "retry_execution", {"execution_id": id});
     assert_eq!(again["status"], "failed", "{again}");
     assert_ne!(again["execution_id"], *id);
-    let listed = lab
-        .done("list_executions", json!({"workflow_id": workflow.id}))
-        .await;
+    let listed = done!(lab, "list_executions", {"workflow_id": workflow.id});
     assert_eq!(listed["executions"][0]["retry_of"], *id, "{listed}");
     lab.site.delete(&workflow).await;
 }
@@ -291,20 +256,16 @@ async fn an_execution_is_deleted_only_after_a_yes() {
     let workflow = lab.site.live(vec![webhook("lastNode"), echo()]).await;
     let run = lab.run(&workflow, json!({})).await;
     let id = run["execution_id"].as_str().unwrap();
-    let message = lab
-        .refused("delete_execution", json!({"execution_id": id}))
-        .await;
+    let message = refused!(lab, "delete_execution", {"execution_id": id});
     assert!(message.contains("Nothing was done yet"), "{message}");
-    let wrong = json!({"execution_id": id, "confirm": "1"});
-    lab.refused("delete_execution", wrong).await;
-    lab.done("get_execution", json!({"execution_id": id})).await;
+    refused!(lab, "delete_execution", {"execution_id": id, "confirm": "1"});
+    done(&lab, "get_execution", json!({"execution_id": id})).await;
     let yes = json!({"execution_id": id, "confirm": id});
     assert_eq!(
-        lab.done("delete_execution", yes).await,
+        done(&lab, "delete_execution", yes).await,
         json!({"deleted": id})
     );
-    lab.refused("get_execution", json!({"execution_id": id}))
-        .await;
+    refused!(lab, "get_execution", {"execution_id": id});
     lab.site.delete(&workflow).await;
 }
 
@@ -326,18 +287,11 @@ async fn a_sub_workflow_shows_up_as_an_execution_of_its_own() {
     let workflow = lab.site.live(vec![webhook("lastNode"), call]).await;
     let run = lab.run(&workflow, json!({})).await;
     assert_eq!(run["output"], json!({"result": "from below"}), "{run}");
-    let seen = timeout(Duration::from_secs(60), async {
-        loop {
-            let listed = lab
-                .done("list_executions", json!({"workflow_id": sub.id}))
-                .await;
-            if listed["executions"][0]["status"] == "completed" {
-                return listed;
-            }
-            sleep(Duration::from_millis(100)).await;
-        }
-    });
-    let listed = seen.await.expect("it is listed");
+    let listed = eventually("its end", async || {
+        let listed = done!(lab, "list_executions", {"workflow_id": sub.id});
+        (listed["executions"][0]["status"] == "completed").then_some(listed)
+    })
+    .await;
     assert_eq!(listed["executions"][0]["mode"], "integrated", "{listed}");
     lab.site.delete(&workflow).await;
     lab.site.delete(&sub).await;

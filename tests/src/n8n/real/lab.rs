@@ -1,11 +1,13 @@
 //! A server before the real n8n, with a client after its handshake.
 
+use std::ops::Deref;
+
 use mcp_client::Client;
 use serde_json::{Value, json};
 
 use crate::harness::Server;
 use crate::n8n::site::{Site, Workflow};
-use crate::n8n::{SERVER, call, done};
+use crate::n8n::{SERVER, refused};
 
 pub(super) struct Lab {
     pub(super) site: Site,
@@ -28,17 +30,6 @@ impl Lab {
             server,
             client,
         })
-    }
-
-    pub(super) async fn done(&self, tool: &str, arguments: Value) -> Value {
-        Box::pin(done(&self.client, tool, arguments)).await
-    }
-
-    /// The message of a call that did not work.
-    pub(super) async fn refused(&self, tool: &str, arguments: Value) -> String {
-        let result = Box::pin(call(&self.client, tool, arguments)).await;
-        assert!(result.is_error, "{tool}: {}", result.text());
-        result.text()
     }
 
     /// Runs a workflow; its result, whatever it is.
@@ -87,7 +78,7 @@ impl Lab {
         if !self.site.is_old().await {
             return false;
         }
-        let message = self.refused(tool, arguments).await;
+        let message = refused(self, tool, arguments).await;
         assert!(message.contains("pdate n8n"), "{tool}: {message}");
         true
     }
@@ -97,6 +88,14 @@ impl Lab {
         let tags: Vec<Value> = ids.iter().map(|id| json!({"id": id})).collect();
         let path = format!("/workflows/{}/tags", workflow.id);
         self.site.api("PUT", &path, Some(tags.into())).await;
+    }
+}
+
+impl Deref for Lab {
+    type Target = Client;
+
+    fn deref(&self) -> &Client {
+        &self.client
     }
 }
 

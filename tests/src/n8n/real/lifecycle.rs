@@ -5,7 +5,7 @@ use serde_json::json;
 use super::super::site::{Site, manual, unique, webhook, webhook_at};
 use super::super::{SERVER, done, refused};
 use super::run;
-use crate::harness::Server;
+use crate::harness::{Server, contains};
 
 async fn server(site: &Site) -> Server {
     Server::with_args(SERVER, &["--toolsets", "all"], &site.env()).await
@@ -36,12 +36,7 @@ async fn what_cannot_be_activated_says_why() {
     let server = server(&site).await;
     let client = server.client().await;
     let by_hand = site.draft(vec![manual()], json!({})).await;
-    let message = refused(
-        &client,
-        "activate_workflow",
-        json!({"workflow_id": by_hand.id}),
-    )
-    .await;
+    let message = refused!(client, "activate_workflow", {"workflow_id": by_hand.id});
     assert!(message.contains("trigger"), "{message}");
     let path = unique("twice");
     let first = site.live(vec![webhook_at(&path, "POST", "lastNode")]).await;
@@ -50,12 +45,7 @@ async fn what_cannot_be_activated_says_why() {
     let second = site
         .draft(vec![webhook_at(&path, "POST", "lastNode")], json!({}))
         .await;
-    let message = refused(
-        &client,
-        "activate_workflow",
-        json!({"workflow_id": second.id}),
-    )
-    .await;
+    let message = refused!(client, "activate_workflow", {"workflow_id": second.id});
     assert!(message.starts_with("n8n refuses this"), "{message}");
     for workflow in [&by_hand, &first, &second] {
         site.delete(workflow).await;
@@ -70,8 +60,7 @@ async fn tagged() {
     let workflow = site.draft(vec![manual()], json!({})).await;
     let (a, b) = (unique("a")[..20].to_owned(), unique("b")[..20].to_owned());
     for tags in [json!([a, b]), json!([a, a]), json!([])] {
-        let arguments = json!({"workflow_id": workflow.id, "tags": tags});
-        done(&client, "set_workflow_tags", arguments).await;
+        done!(client, "set_workflow_tags", {"workflow_id": workflow.id, "tags": tags});
         let found = done(&client, "list_workflows", json!({"tags": [a]})).await;
         let is_there = found["workflows"][0]["id"] == *workflow.id;
         assert_eq!(is_there, tags != json!([]), "{found}");
@@ -101,17 +90,12 @@ async fn archived_and_brought_back() {
         assert!(message.contains("update n8n"), "{message}");
     } else {
         let state = done(&client, "archive_workflow", id.clone()).await;
-        assert_eq!(
-            (&state["archived"], &state["active"]),
-            (&json!(true), &json!(false))
-        );
+        has!(state, {"archived": true, "active": false});
         let message = refused(&client, "run_workflow", id.clone()).await;
         assert!(message.contains("archived"), "{message}");
-        let name = json!({"name": workflow.name});
-        let list = done(&client, "list_workflows", name).await;
+        let list = done!(client, "list_workflows", {"name": workflow.name});
         assert_eq!(list, json!({"workflows": []}));
-        let name = json!({"name": workflow.name, "archived": true});
-        let list = done(&client, "list_workflows", name).await;
+        let list = done!(client, "list_workflows", {"name": workflow.name, "archived": true});
         assert_eq!(list["workflows"][0]["id"], *workflow.id, "{list}");
         let state = done(&client, "unarchive_workflow", id).await;
         assert_eq!(state.get("archived"), None, "{state}");
@@ -127,10 +111,8 @@ async fn deleted_only_when_it_is_confirmed() {
     let workflow = site.live(vec![webhook("lastNode")]).await;
     let arguments = json!({"workflow_id": workflow.id});
     let message = refused(&client, "delete_workflow", arguments.clone()).await;
-    assert!(
-        message.contains("active workflow") && message.contains("confirm"),
-        "{message}"
-    );
+    contains(&message, "active workflow");
+    contains(&message, "confirm");
     let other = json!({"workflow_id": workflow.id, "confirm": "another"});
     let message = refused(&client, "delete_workflow", other).await;
     assert!(message.contains("Nothing was done"), "{message}");

@@ -4,8 +4,8 @@ use futures_util::stream::{self, StreamExt as _};
 use serde_json::{Value, json};
 
 use super::super::site::{Site, Workflow, manual, unique};
-use super::super::{SERVER, call, done};
-use crate::harness::Server;
+use super::super::{call, done};
+use crate::n8n::session;
 
 /// This many workflows with names like those that people give.
 async fn many(site: &Site, count: usize, prefix: &str) -> Vec<Workflow> {
@@ -25,8 +25,7 @@ async fn delete(site: &Site, workflows: &[Workflow]) {
 async fn three_hundred_are_paged_through_and_two_hundred_are_cheap() {
     let Some(site) = Site::new() else { return };
     let _alone = site.alone().await;
-    let server = Server::start(SERVER, &site.env_without_mcp()).await;
-    let client = server.client().await;
+    let client = session(&site.env_without_mcp()).await;
     let prefix = unique("")[1..9].to_owned();
     let workflows = many(&site, 300, &prefix).await;
 
@@ -60,8 +59,7 @@ async fn three_hundred_are_paged_through_and_two_hundred_are_cheap() {
 #[tokio::test]
 async fn filters_are_the_servers() {
     let Some(site) = Site::new() else { return };
-    let server = Server::start(SERVER, &site.env_without_mcp()).await;
-    let client = server.client().await;
+    let client = session(&site.env_without_mcp()).await;
     let prefix = unique("")[1..9].to_owned();
     let workflows = many(&site, 3, &prefix).await;
     let ids = async |arguments: Value| {

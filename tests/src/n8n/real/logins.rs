@@ -76,8 +76,7 @@ async fn what_is_configured_must_be_readable() {
     env.push(("N8N_WEBHOOK_CREDENTIALS", "{\"a\": \"SECRET\"}"));
     let server = Server::start(SERVER, &env).await;
     let workflow = site.draft(vec![webhook("lastNode")], json!({})).await;
-    let arguments = json!({"workflow_id": workflow.id});
-    let message = refused(&server.client().await, "run_workflow", arguments).await;
+    let message = refused!(server.client().await, "run_workflow", {"workflow_id": workflow.id});
     assert!(message.starts_with("N8N_WEBHOOK_CREDENTIALS"), "{message}");
     assert!(!message.contains("SECRET") && !server.log().contains("SECRET"));
     site.delete(&workflow).await;

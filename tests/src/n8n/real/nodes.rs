@@ -3,9 +3,9 @@
 use serde_json::json;
 
 use super::lab::Lab;
-use crate::harness::Server;
+use crate::harness::{Server, contains};
 use crate::n8n::site::Site;
-use crate::n8n::{SERVER, refused};
+use crate::n8n::{SERVER, done, refused};
 
 fn types(found: &serde_json::Value) -> Vec<&str> {
     let rows = found["nodes"].as_array().unwrap().iter();
@@ -21,9 +21,7 @@ async fn nodes_are_found_by_what_they_do() {
     {
         return;
     }
-    let found = lab
-        .done("list_nodes", json!({"search": ["slack", "webhook"]}))
-        .await;
+    let found = done!(lab, "list_nodes", {"search": ["slack", "webhook"]});
     let all = types(&found);
     assert!(
         all.contains(&"n8n-nodes-base.slack") && all.contains(&"n8n-nodes-base.webhook"),
@@ -41,12 +39,12 @@ async fn nodes_are_found_by_what_they_do() {
             .any(|row| row.as_str().unwrap().starts_with("channel: ")),
         "{operations:?}"
     );
-    let none = lab.done("list_nodes", json!({"search": ["zzqqx"]})).await;
+    let none = done(&lab, "list_nodes", json!({"search": ["zzqqx"]})).await;
     assert!(types(&none).is_empty() && none.get("note").is_none());
-    let many = lab.done("list_nodes", json!({"search": ["google"]})).await;
+    let many = done(&lab, "list_nodes", json!({"search": ["google"]})).await;
     let note = many["note"].as_str().unwrap_or_default();
     assert!(note.contains("\"google\""), "{many}");
-    lab.refused("list_nodes", json!({"search": []})).await;
+    refused(&lab, "list_nodes", json!({"search": []})).await;
 }
 
 #[tokio::test]
@@ -59,7 +57,7 @@ async fn nodes_are_found_by_category() {
         return;
     }
     let search = |category: &str| json!({"search": ["gmail", "openai"], "category": category});
-    let triggers = lab.done("list_nodes", search("trigger")).await;
+    let triggers = done(&lab, "list_nodes", search("trigger")).await;
     assert!(
         types(&triggers).contains(&"n8n-nodes-base.gmailTrigger"),
         "{triggers}"
@@ -69,12 +67,12 @@ async fn nodes_are_found_by_category() {
             .iter()
             .all(|kind| !kind.ends_with(".gmail"))
     );
-    let actions = lab.done("list_nodes", search("action")).await;
+    let actions = done(&lab, "list_nodes", search("action")).await;
     assert!(
         types(&actions).contains(&"n8n-nodes-base.gmail"),
         "{actions}"
     );
-    let ai = lab.done("list_nodes", search("ai")).await;
+    let ai = done(&lab, "list_nodes", search("ai")).await;
     assert!(
         types(&ai).iter().all(|kind| kind.contains("langchain")),
         "{ai}"
@@ -91,9 +89,7 @@ async fn the_parameters_of_a_node_are_compact_rows() {
     {
         return;
     }
-    let node = lab
-        .done("get_node", json!({"type": "n8n-nodes-base.httpRequest"}))
-        .await;
+    let node = done!(lab, "get_node", {"type": "n8n-nodes-base.httpRequest"});
     let rows = node["properties"].as_array().unwrap();
     let row = |name: &str| rows.iter().find(|row| row["name"] == name).unwrap();
     assert_eq!(row("url")["required"], true, "{node}");
@@ -106,12 +102,8 @@ async fn the_parameters_of_a_node_are_compact_rows() {
         "{}",
         node.to_string().len()
     );
-    let full = json!({"type": "n8n-nodes-base.httpRequest", "full": true});
-    let full = lab.done("get_node", full).await;
-    assert!(
-        full["definition"].as_str().unwrap().contains("export"),
-        "{full}"
-    );
+    let full = done!(lab, "get_node", {"type": "n8n-nodes-base.httpRequest", "full": true});
+    contains(&full["definition"], "export");
 }
 
 #[tokio::test]
@@ -123,13 +115,10 @@ async fn a_node_with_operations_asks_for_one() {
     {
         return;
     }
-    let node = lab
-        .done("get_node", json!({"type": "n8n-nodes-base.slack"}))
-        .await;
+    let node = done!(lab, "get_node", {"type": "n8n-nodes-base.slack"});
     assert!(node["operations"].as_array().unwrap().len() > 3, "{node}");
-    let one =
-        json!({"type": "n8n-nodes-base.slack", "resource": "channel", "operation": "archive"});
-    let one = lab.done("get_node", one).await;
+    let one = done!(lab, "get_node", {"type": "n8n-nodes-base.slack", "resource": "channel",
+        "operation": "archive"});
     assert!(
         one["credentials"]
             .as_array()
@@ -137,8 +126,7 @@ async fn a_node_with_operations_asks_for_one() {
             .contains(&json!("slackApi")),
         "{one}"
     );
-    let unknown = json!({"type": "n8n-nodes-base.nothing"});
-    let message = lab.refused("get_node", unknown).await;
+    let message = refused!(lab, "get_node", {"type": "n8n-nodes-base.nothing"});
     assert!(message.contains("list_nodes"), "{message}");
 }
 
@@ -153,10 +141,8 @@ async fn without_the_mcp_server_it_is_said_what_to_enable() {
         ("get_node", json!({"type": "n8n-nodes-base.slack"})),
     ] {
         let message = refused(&client, tool, arguments).await;
-        assert!(
-            message.contains("MCP access") && message.contains("N8N_MCP_TOKEN"),
-            "{message}"
-        );
+        contains(&message, "MCP access");
+        contains(&message, "N8N_MCP_TOKEN");
     }
 }
 
@@ -166,18 +152,13 @@ async fn packages_of_the_community_are_installed_by_n8n_or_refused_with_its_reas
     if lab.is_too_old("list_community_packages", json!({})).await {
         return;
     }
-    let listed = lab.done("list_community_packages", json!({})).await;
+    let listed = done(&lab, "list_community_packages", json!({})).await;
     assert!(listed["packages"].is_array(), "{listed}");
     let name = "n8n-nodes-nobody-has-published-this";
-    let message = lab
-        .refused("install_community_package", json!({"name": name}))
-        .await;
+    let message = refused!(lab, "install_community_package", {"name": name});
     assert!(message.contains("Nothing was done yet"), "{message}");
-    let sure = json!({"name": name, "confirm": name});
-    let message = lab.refused("install_community_package", sure).await;
+    let message = refused!(lab, "install_community_package", {"name": name, "confirm": name});
     assert!(message.contains("vetted"), "{message}");
-    let message = lab
-        .refused("install_community_package", json!({"name": "../../etc"}))
-        .await;
+    let message = refused!(lab, "install_community_package", {"name": "../../etc"});
     assert!(message.contains("n8n-nodes-"), "{message}");
 }

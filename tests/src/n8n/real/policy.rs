@@ -3,9 +3,9 @@
 use serde_json::{Value, json};
 
 use super::lab::Lab;
-use crate::harness::Server;
+use crate::harness::{Server, contains};
 use crate::n8n::site::{Site, Workflow, echo, unique, webhook};
-use crate::n8n::{SERVER, refused};
+use crate::n8n::{SERVER, done, refused};
 
 fn ids(page: &Value) -> Vec<&str> {
     let rows = page["workflows"].as_array().unwrap().iter();
@@ -31,7 +31,7 @@ async fn is_closed(lab: &Lab, workflow: &Workflow, run: &Value) {
             json!({"execution_id": run["execution_id"], "confirm": run["execution_id"]}),
         ),
     ] {
-        let message = lab.refused(tool, arguments).await;
+        let message = refused(&lab, tool, arguments).await;
         assert!(
             message.contains("not open to this server"),
             "{tool}: {message}"
@@ -53,11 +53,11 @@ async fn only_what_has_the_tag_is_there() {
         .await
         .unwrap();
     is_closed(&guarded, &outside, &run).await;
-    let listed = guarded.done("list_workflows", json!({"limit": 250})).await;
+    let listed = done(&guarded, "list_workflows", json!({"limit": 250})).await;
     assert_eq!(ids(&listed), [inside.id.as_str()], "{listed}");
     let own = guarded.run(&inside, json!({"input": "y"})).await;
     assert_eq!(own["output"], json!({"result": "y"}), "{own}");
-    let executions = guarded.done("list_executions", json!({"limit": 50})).await;
+    let executions = done(&guarded, "list_executions", json!({"limit": 50})).await;
     let rows = executions["executions"].as_array().unwrap();
     assert!(
         rows.iter()
@@ -86,9 +86,7 @@ async fn what_is_denied_is_closed_by_id_and_by_project() {
             .await
             .unwrap();
         is_closed(&guarded, &workflow, &run).await;
-        let listed = guarded
-            .done("list_workflows", json!({"name": workflow.name}))
-            .await;
+        let listed = done(&guarded, "list_workflows", json!({"name": workflow.name})).await;
         assert!(ids(&listed).is_empty(), "{listed}");
         let uri = json!({"uri": format!("n8n://workflows/{}", workflow.id)});
         let read = guarded
@@ -102,9 +100,12 @@ async fn what_is_denied_is_closed_by_id_and_by_project() {
     }
     let allowed = format!("project:{project}");
     let guarded = Lab::with(&["--allow-workflows", &allowed]).await.unwrap();
-    guarded
-        .done("get_workflow", json!({"workflow_id": workflow.id}))
-        .await;
+    done(
+        &guarded,
+        "get_workflow",
+        json!({"workflow_id": workflow.id}),
+    )
+    .await;
     lab.site.delete(&workflow).await;
 }
 
@@ -115,18 +116,12 @@ async fn what_was_written_here_waits_for_a_person() {
     };
     let name = unique("review");
     let definition = json!({"name": name, "nodes": [webhook("lastNode")], "connections": {}});
-    let made = lab.done("create_workflow", definition).await;
+    let made = done(&lab, "create_workflow", definition).await;
     let id = made["id"].as_str().unwrap_or_else(|| panic!("{made}"));
-    let message = lab
-        .refused("activate_workflow", json!({"workflow_id": id}))
-        .await;
-    assert!(
-        message.contains("mcp-review") && message.contains("reviewed"),
-        "{message}"
-    );
-    let message = lab
-        .refused("run_workflow", json!({"workflow_id": id}))
-        .await;
+    let message = refused!(lab, "activate_workflow", {"workflow_id": id});
+    contains(&message, "mcp-review");
+    contains(&message, "reviewed");
+    let message = refused!(lab, "run_workflow", {"workflow_id": id});
     assert!(message.contains("mcp-review"), "{message}");
     let whole = lab.site.api("GET", &format!("/workflows/{id}"), None).await;
     let tag = whole["tags"]
@@ -136,9 +131,7 @@ async fn what_was_written_here_waits_for_a_person() {
         .find(|tag| tag["name"] == "mcp-review")
         .unwrap();
     let tag = tag["id"].as_str().unwrap();
-    let message = lab
-        .refused("delete_tag", json!({"tag_id": tag, "confirm": tag}))
-        .await;
+    let message = refused!(lab, "delete_tag", {"tag_id": tag, "confirm": tag});
     assert!(message.contains("for people"), "{message}");
     // A person has looked at it.
     let workflow = Workflow {
@@ -146,8 +139,7 @@ async fn what_was_written_here_waits_for_a_person() {
         name,
     };
     lab.put_tags(&workflow, &[]).await;
-    lab.done("activate_workflow", json!({"workflow_id": id}))
-        .await;
+    done!(lab, "activate_workflow", {"workflow_id": id});
     lab.site.delete(&workflow).await;
 }
 

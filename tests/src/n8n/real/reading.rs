@@ -6,13 +6,13 @@ use super::super::site::{
     Site, Workflow, called_by_another, chat, echo, manual, set, unique, webhook_at,
 };
 use super::super::{SERVER, done, refused};
-use crate::harness::Server;
+use crate::harness::{Server, contains};
+use crate::n8n::session;
 
 #[tokio::test]
 async fn workflows_are_listed_and_described() {
     let Some(site) = Site::new() else { return };
-    let server = Server::start(SERVER, &site.env_without_mcp()).await;
-    let client = server.client().await;
+    let client = session(&site.env_without_mcp()).await;
 
     // n8n takes 24 characters.
     let tag = unique("t")[..20].to_owned();
@@ -37,12 +37,7 @@ async fn workflows_are_listed_and_described() {
     }
 
     let row = |workflow: &Workflow, active| json!({"id": workflow.id, "name": workflow.name, "active": active, "tags": [tag]});
-    let tagged = done(
-        &client,
-        "list_workflows",
-        json!({"tags": [tag], "active": true}),
-    )
-    .await;
+    let tagged = done!(client, "list_workflows", {"tags": [tag], "active": true});
     assert_eq!(tagged, json!({"workflows": [row(&live, true)]}));
     let (mut rows, mut cursor) = (Vec::new(), json!(null));
     loop {
@@ -68,12 +63,7 @@ async fn workflows_are_listed_and_described() {
     let summary = done(&client, "get_workflow", json!({"workflow_id": live.id})).await;
     assert_eq!(summary["connections"], json!(["Webhook -> Set"]));
     assert_eq!(summary["triggers"][0]["runnable"], true, "{summary}");
-    let full = done(
-        &client,
-        "get_workflow",
-        json!({"workflow_id": live.id, "full": true}),
-    )
-    .await;
+    let full = done!(client, "get_workflow", {"workflow_id": live.id, "full": true});
     let theirs = site
         .api("GET", &format!("/workflows/{}", live.id), None)
         .await;
@@ -94,8 +84,7 @@ async fn workflows_are_listed_and_described() {
 #[tokio::test]
 async fn bad_arguments_are_named() {
     let Some(site) = Site::new() else { return };
-    let server = Server::start(SERVER, &site.env_without_mcp()).await;
-    let client = server.client().await;
+    let client = session(&site.env_without_mcp()).await;
     for (tool, arguments, part) in [
         (
             "get_workflow",
@@ -160,8 +149,7 @@ async fn bad_arguments_are_named() {
 #[tokio::test]
 async fn a_trigger_tells_what_it_takes() {
     let Some(site) = Site::new() else { return };
-    let server = Server::start(SERVER, &site.env()).await;
-    let client = server.client().await;
+    let client = session(&site.env()).await;
     let rows = json!({"values": [{"name": "count", "type": "number"}, {"name": "what"}]});
     let mut by_rows = called_by_another();
     by_rows["parameters"] = json!({ "workflowInputs": rows });
@@ -179,8 +167,7 @@ async fn a_trigger_tells_what_it_takes() {
         ),
     ] {
         let workflow = site.draft(vec![trigger], json!({})).await;
-        let arguments = json!({"workflow_id": workflow.id});
-        let shown = done(&client, "get_workflow", arguments).await;
+        let shown = done!(client, "get_workflow", {"workflow_id": workflow.id});
         let parameters = &shown["triggers"][0]["parameters"];
         assert_eq!(parameters["properties"], expected, "{shown}");
         site.delete(&workflow).await;
@@ -194,9 +181,7 @@ async fn a_wrong_key_is_told_apart() {
     let server = Server::start(SERVER, &env).await;
     server.until("degraded").await;
     let message = refused(&server.client().await, "list_workflows", json!({})).await;
-    assert!(
-        message.contains("refuses the API key") && message.contains("N8N_API_KEY"),
-        "{message}"
-    );
+    contains(&message, "refuses the API key");
+    contains(&message, "N8N_API_KEY");
     assert!(message.contains(&site.n8n.url), "{message}");
 }

@@ -10,6 +10,8 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::time::timeout;
 
 use super::lab::{Lab, code};
+use crate::harness::contains;
+use crate::n8n::done;
 use crate::n8n::site::{echo, fail, wait, webhook};
 
 /// Far longer than any change takes to be told.
@@ -101,6 +103,7 @@ async fn who_subscribed_to_a_workflow_hears_of_its_changes() {
         for action in ["deactivate", "activate"].into_iter().cycle() {
             let path = format!("/workflows/{}/{action}", workflow.id);
             lab.site.api("POST", &path, None).await;
+            // Longer than the server gathers changes.
             tokio::time::sleep(Duration::from_secs(5)).await;
         }
     };
@@ -116,8 +119,7 @@ async fn who_subscribed_to_a_workflow_hears_of_its_changes() {
 async fn who_subscribed_to_an_execution_hears_of_its_end() {
     let Some(lab) = Lab::open().await else { return };
     let workflow = lab.site.live(vec![webhook("onReceived"), wait(8)]).await;
-    let arguments = json!({"workflow_id": workflow.id, "wait_seconds": 4});
-    let run = lab.done("run_workflow", arguments).await;
+    let run = done!(lab, "run_workflow", {"workflow_id": workflow.id, "wait_seconds": 4});
     let (client, mut heard) = listener(&lab).await;
     let uri = format!("n8n://executions/{}", run["execution_id"].as_str().unwrap());
     client
@@ -146,15 +148,11 @@ async fn prompts_hold_what_n8n_says_now() {
             .to_owned()
     };
     let review = text("review_workflow", json!({"workflow_id": workflow.id})).await;
-    assert!(
-        review.contains("runs code") && review.contains("anybody who knows its URL"),
-        "{review}"
-    );
+    contains(&review, "runs code");
+    contains(&review, "anybody who knows its URL");
     let build = text("build_workflow", json!({"goal": "tell me the weather"})).await;
-    assert!(
-        build.contains("tell me the weather") && build.contains("list_nodes"),
-        "{build}"
-    );
+    contains(&build, "tell me the weather");
+    contains(&build, "list_nodes");
     let failing = lab.site.live(vec![webhook("lastNode"), fail("boom")]).await;
     let run = lab.run(&failing, json!({})).await;
     let debug = text(
@@ -162,17 +160,11 @@ async fn prompts_hold_what_n8n_says_now() {
         json!({"execution_id": run["execution_id"]}),
     )
     .await;
-    assert!(
-        debug.contains("boom") && debug.contains("on purpose"),
-        "{debug}"
-    );
+    contains(&debug, "boom");
+    contains(&debug, "on purpose");
     let complete = json!({"ref": {"type": "ref/prompt", "name": "debug_execution"}, "argument": {"name": "execution_id", "value": run["execution_id"]}});
     let values = lab.server.result("completion/complete", complete).await;
-    assert_eq!(
-        values["completion"]["values"],
-        json!([run["execution_id"]]),
-        "{values}"
-    );
+    has!(values, {"completion": {"values": [run["execution_id"]]}});
     lab.site.delete(&workflow).await;
     lab.site.delete(&failing).await;
 }

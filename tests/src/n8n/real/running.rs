@@ -1,22 +1,19 @@
 //! Runs that take longer, are given up, or leave nothing behind.
 
-use std::time::Duration;
-
 use mcp_client::Options;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
-use tokio::time::{sleep, timeout};
 
 use super::super::site::{Site, echo, set, wait, webhook};
 use super::super::{SERVER, done};
 use super::{end_of, run};
-use crate::harness::{Server, stdio};
+use crate::harness::{contains, stdio};
+use crate::n8n::session;
 
 #[tokio::test]
 async fn a_long_run_is_followed_by_its_id() {
     let Some(site) = Site::new() else { return };
-    let server = Server::start(SERVER, &site.env_without_mcp()).await;
-    let client = server.client().await;
+    let client = session(&site.env_without_mcp()).await;
 
     let workflow = site.live(vec![webhook("lastNode"), wait(4), echo()]).await;
     // The first run rides out the activation, so that the bounds of the others are theirs.
@@ -46,13 +43,11 @@ async fn a_long_run_is_followed_by_its_id() {
 #[tokio::test]
 async fn an_early_reply_of_a_waiting_run_is_seen_through() {
     let Some(site) = Site::new() else { return };
-    let server = Server::start(SERVER, &site.env_without_mcp()).await;
-    let client = server.client().await;
+    let client = session(&site.env_without_mcp()).await;
     // From 65 s on n8n answers 200 at once, with what the trigger received.
     let workflow = site.live(vec![webhook("lastNode"), wait(90), echo()]).await;
-    let arguments =
-        json!({"workflow_id": workflow.id, "wait_seconds": 12, "parameters": {"input": "x"}});
-    let waiting = done(&client, "run_workflow", arguments).await;
+    let waiting = done!(client, "run_workflow", {"workflow_id": workflow.id, "wait_seconds": 12,
+        "parameters": {"input": "x"}});
     assert_eq!(waiting["status"], "waiting", "{waiting}");
     assert_eq!(waiting.get("output"), None);
     let id = waiting["execution_id"].as_str().unwrap();
@@ -89,13 +84,7 @@ async fn a_cancelled_call_stops_its_run() {
             }
         } => {}
     }
-    let list = format!("/executions?workflowId={}", workflow.id);
-    let stopped = timeout(Duration::from_secs(40), async {
-        while site.api("GET", &list, None).await["data"][0]["status"] != "canceled" {
-            sleep(Duration::from_millis(100)).await;
-        }
-    });
-    stopped.await.expect("it is stopped");
+    site.until_canceled(&workflow).await;
     site.delete(&workflow).await;
     client.close().await;
 }
@@ -103,8 +92,7 @@ async fn a_cancelled_call_stops_its_run() {
 #[tokio::test]
 async fn a_run_that_n8n_does_not_keep_returns_the_reply() {
     let Some(site) = Site::new() else { return };
-    let server = Server::start(SERVER, &site.env_without_mcp()).await;
-    let client = server.client().await;
+    let client = session(&site.env_without_mcp()).await;
     let settings = json!({"saveDataSuccessExecution": "none"});
     let workflow = site
         .live_with(vec![webhook("lastNode"), echo()], settings)
@@ -112,18 +100,14 @@ async fn a_run_that_n8n_does_not_keep_returns_the_reply() {
     let ran = run(&client, &workflow, json!({"input": "gone"})).await;
     assert_eq!(ran["status"], "completed", "{ran}");
     assert_eq!(ran["output"], json!({"result": "gone"}));
-    assert!(
-        ran["note"].as_str().unwrap().contains("keeps no execution"),
-        "{ran}"
-    );
+    contains(&ran["note"], "keeps no execution");
     site.delete(&workflow).await;
 }
 
 #[tokio::test]
 async fn an_output_is_bounded() {
     let Some(site) = Site::new() else { return };
-    let server = Server::start(SERVER, &site.env_without_mcp()).await;
-    let client = server.client().await;
+    let client = session(&site.env_without_mcp()).await;
     let workflow = site
         .live(vec![webhook("lastNode"), set("={{ 'x'.repeat(300000) }}")])
         .await;

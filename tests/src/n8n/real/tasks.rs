@@ -1,17 +1,13 @@
 //! Runs that go on as tasks, in both of their specifications.
 
-use std::time::Duration;
-
 use mcp_client::{Client, ClientInfo, Dialect, Endpoint};
 use serde_json::{Value, json};
-use tokio::time::{sleep, timeout};
 
 use super::super::SERVER;
 use super::super::site::{Site, Workflow, echo, wait, webhook};
-use crate::harness::Server;
+use crate::harness::{Server, eventually};
 
 /// What a busy machine may take.
-const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A client that knows tasks.
 async fn knowing(server: &Server, dialect: Dialect) -> Client {
@@ -45,16 +41,8 @@ async fn task_of(client: &Client, dialect: Dialect, workflow: &Workflow) -> Valu
 
 /// Asks for the task until it is as wanted.
 async fn until(client: &Client, id: &Value, is_wanted: impl Fn(&Value) -> bool) -> Value {
-    let looking = timeout(PATIENCE, async {
-        loop {
-            let task = ask(client, "tasks/get", id).await;
-            if is_wanted(&task) {
-                return task;
-            }
-            sleep(Duration::from_millis(200)).await;
-        }
-    });
-    looking.await.expect("it becomes so")
+    let task = async || Some(ask(client, "tasks/get", id).await).filter(&is_wanted);
+    eventually("the task", task).await
 }
 
 /// The execution that a task follows, once it says so.
@@ -109,16 +97,7 @@ async fn a_task_waits_for_what_waits_for_somebody() {
     let id = task_of(&client, Dialect::Modern, &workflow).await;
     let execution = execution_of(&client, &id).await;
     let path = format!("/executions/{execution}?includeData=true");
-    let waiting = timeout(PATIENCE, async {
-        loop {
-            let row = site.api("GET", &path, None).await;
-            if row["status"] == "waiting" {
-                return row;
-            }
-            sleep(Duration::from_millis(200)).await;
-        }
-    });
-    let row = waiting.await.expect("it waits");
+    let row = site.until(&path, "waiting").await;
     let url =
         row["data"]["resultData"]["runData"]["Set"][0]["data"]["main"][0][0]["json"]["result"]
             .clone();
@@ -151,12 +130,7 @@ async fn a_task_that_is_cancelled_stops_its_execution() {
             "canceled"
         };
         let path = format!("/executions/{execution}");
-        let reached = timeout(PATIENCE, async {
-            while site.api("GET", &path, None).await["status"] != state {
-                sleep(Duration::from_millis(200)).await;
-            }
-        });
-        reached.await.expect("n8n does its part");
+        site.until(&path, state).await;
     }
     site.delete(&workflow).await;
 }

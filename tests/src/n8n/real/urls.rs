@@ -8,13 +8,13 @@ use super::super::site::{
 };
 use super::super::{SERVER, done, refused};
 use super::run;
-use crate::harness::{Server, stdio};
+use crate::harness::{contains, stdio};
+use crate::n8n::session;
 
 #[tokio::test]
 async fn webhooks_of_both_plain_modes() {
     let Some(site) = Site::new() else { return };
-    let server = Server::start(SERVER, &site.env_without_mcp()).await;
-    let client = server.client().await;
+    let client = session(&site.env_without_mcp()).await;
     for mode in ["lastNode", "onReceived"] {
         let workflow = site.live(vec![webhook(mode), echo()]).await;
         let run = run(&client, &workflow, json!({"input": "Hello, World!"})).await;
@@ -31,8 +31,7 @@ async fn webhooks_of_both_plain_modes() {
 #[tokio::test]
 async fn a_webhook_that_a_node_answers() {
     let Some(site) = Site::new() else { return };
-    let server = Server::start(SERVER, &site.env_without_mcp()).await;
-    let client = server.client().await;
+    let client = session(&site.env_without_mcp()).await;
     let workflow = site
         .live(vec![webhook("responseNode"), echo(), respond()])
         .await;
@@ -45,8 +44,7 @@ async fn a_webhook_that_a_node_answers() {
 #[tokio::test]
 async fn a_failure_names_node_and_message_without_stack() {
     let Some(site) = Site::new() else { return };
-    let server = Server::start(SERVER, &site.env_without_mcp()).await;
-    let client = server.client().await;
+    let client = session(&site.env_without_mcp()).await;
     for mode in ["lastNode", "onReceived", "responseNode"] {
         let mut nodes = vec![webhook(mode), fail("boom")];
         if mode == "responseNode" {
@@ -64,8 +62,7 @@ async fn a_failure_names_node_and_message_without_stack() {
 #[tokio::test]
 async fn get_with_parameters_in_its_path() {
     let Some(site) = Site::new() else { return };
-    let server = Server::start(SERVER, &site.env_without_mcp()).await;
-    let client = server.client().await;
+    let client = session(&site.env_without_mcp()).await;
     let path = format!("{}/:item/of/:group", unique("items"));
     let expression = "={{ $json.params.item + ' ' + $json.params.group + ' ' + $json.query.q }}";
     let workflow = site
@@ -75,9 +72,8 @@ async fn get_with_parameters_in_its_path() {
     let got = run(&client, &workflow, given).await;
     assert_eq!(got["output"], json!({"result": "a b 7 ü&=?"}), "{got}");
     for item in [json!(null), json!(".."), json!("a/b")] {
-        let arguments =
-            json!({"workflow_id": workflow.id, "parameters": {"item": item, "group": 1}});
-        let message = refused(&client, "run_workflow", arguments).await;
+        let message = refused!(client, "run_workflow", {"workflow_id": workflow.id,
+            "parameters": {"item": item, "group": 1}});
         assert!(message.contains("`parameters.item`"), "{message}");
     }
     site.delete(&workflow).await;
@@ -86,8 +82,7 @@ async fn get_with_parameters_in_its_path() {
 #[tokio::test]
 async fn other_methods() {
     let Some(site) = Site::new() else { return };
-    let server = Server::start(SERVER, &site.env_without_mcp()).await;
-    let client = server.client().await;
+    let client = session(&site.env_without_mcp()).await;
     for method in ["PUT", "PATCH", "DELETE"] {
         let trigger = webhook_at(&unique("hook"), method, "lastNode");
         let input = set("={{ $json.body.input ?? $json.query.input }}");
@@ -101,8 +96,7 @@ async fn other_methods() {
 #[tokio::test]
 async fn a_chat() {
     let Some(site) = Site::new() else { return };
-    let server = Server::start(SERVER, &site.env_without_mcp()).await;
-    let client = server.client().await;
+    let client = session(&site.env_without_mcp()).await;
     let workflow = site
         .live(vec![chat(), set("={{ 'echo ' + $json.chatInput }}")])
         .await;
@@ -110,12 +104,7 @@ async fn a_chat() {
     assert_eq!(said["output"], json!({"result": "echo hi"}), "{said}");
     assert_eq!(said["way"], "chat");
     site.execution(&said).await;
-    let message = refused(
-        &client,
-        "run_workflow",
-        json!({"workflow_id": workflow.id, "parameters": {}}),
-    )
-    .await;
+    let message = refused!(client, "run_workflow", {"workflow_id": workflow.id, "parameters": {}});
     assert!(message.contains("`parameters.chatInput`"), "{message}");
     site.delete(&workflow).await;
 }
@@ -123,8 +112,7 @@ async fn a_chat() {
 #[tokio::test]
 async fn a_form() {
     let Some(site) = Site::new() else { return };
-    let server = Server::start(SERVER, &site.env_without_mcp()).await;
-    let client = server.client().await;
+    let client = session(&site.env_without_mcp()).await;
     let workflow = site.live(vec![form(), set("={{ $json.input }}")]).await;
     let filled = run(&client, &workflow, json!({"input": "a\r\nb"})).await;
     assert_eq!(filled["output"], json!({"result": "a\r\nb"}), "{filled}");
@@ -136,8 +124,7 @@ async fn a_form() {
 #[tokio::test]
 async fn a_form_with_fields_of_many_kinds() {
     let Some(site) = Site::new() else { return };
-    let server = Server::start(SERVER, &site.env_without_mcp()).await;
-    let client = server.client().await;
+    let client = session(&site.env_without_mcp()).await;
     let options = json!({"values": [{"option": "red"}, {"option": "blue"}]});
     let fields = json!([
         {"fieldLabel": "Your name", "requiredField": true},
@@ -164,8 +151,7 @@ async fn a_form_with_fields_of_many_kinds() {
 #[tokio::test]
 async fn a_form_with_files() {
     let Some(site) = Site::new() else { return };
-    let server = Server::start(SERVER, &site.env_without_mcp()).await;
-    let client = server.client().await;
+    let client = session(&site.env_without_mcp()).await;
     let fields = json!([
         {"fieldLabel": "CV", "fieldType": "file", "multipleFiles": false, "requiredField": true},
         {"fieldLabel": "More", "fieldType": "file", "multipleFiles": true},
@@ -214,22 +200,16 @@ async fn over_stdio() {
 #[tokio::test]
 async fn several_triggers_have_to_be_chosen_from() {
     let Some(site) = Site::new() else { return };
-    let server = Server::start(SERVER, &site.env_without_mcp()).await;
-    let client = server.client().await;
+    let client = session(&site.env_without_mcp()).await;
     let mut second = webhook("lastNode");
     second["name"] = json!("Second");
     let workflow = site.live(vec![webhook("lastNode"), second]).await;
     let message = refused(&client, "run_workflow", json!({"workflow_id": workflow.id})).await;
-    assert!(
-        message.contains("`Webhook` (webhook), `Second` (webhook)"),
-        "{message}"
-    );
+    contains(&message, "`Webhook` (webhook), `Second` (webhook)");
     let arguments = json!({"workflow_id": workflow.id, "trigger": "Third"});
     let message = refused(&client, "run_workflow", arguments).await;
     assert!(message.contains("no trigger \"Third\""), "{message}");
-    let arguments = json!({"workflow_id": workflow.id, "trigger": "Second"});
-    let ran = done(&client, "run_workflow", arguments).await;
-    assert_eq!(ran["status"], "completed", "{ran}");
-    assert_eq!(ran["trigger"], "Second");
+    let ran = done!(client, "run_workflow", {"workflow_id": workflow.id, "trigger": "Second"});
+    has!(ran, {"status": "completed", "trigger": "Second"});
     site.delete(&workflow).await;
 }

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::super::site::{Site, echo, unique, webhook};
 use super::super::{SERVER, done, refused};
-use crate::harness::Server;
+use crate::harness::{Server, contains};
 
 /// The findings of a workflow with these nodes, all of them after the first.
 async fn findings(site: &Site, nodes: &Value) -> Value {
@@ -26,7 +26,7 @@ async fn findings(site: &Site, nodes: &Value) -> Value {
 }
 
 #[track_caller]
-fn has(found: &Value, severity: &str, node: &str, part: &str) {
+fn finds(found: &Value, severity: &str, node: &str, part: &str) {
     let all = found["findings"].as_array().unwrap();
     let hit = all.iter().any(|one| {
         let message = one["message"].as_str().unwrap();
@@ -47,8 +47,7 @@ async fn what_runs_is_valid() {
     let workflow = site.live(vec![webhook("lastNode"), echo()]).await;
     let arguments = json!({"workflow_id": workflow.id});
     let found = done(&client, "validate_workflow", arguments).await;
-    assert_eq!(found["valid"], true, "{found}");
-    assert_eq!(found["findings"], json!([]));
+    has!(found, {"valid": true, "findings": []});
     assert_eq!(
         found["unchecked"].is_null(),
         !site.is_old().await,
@@ -80,10 +79,10 @@ async fn faults_of_structure_and_expressions() {
     ]);
     let found = findings(&site, &nodes).await;
     assert_eq!(found["valid"], false);
-    has(&found, "error", "A", "\"Nope\"");
-    has(&found, "error", "B", "without");
-    has(&found, "warning", "C", "does not start with");
-    has(&found, "warning", "D", "runs code");
+    finds(&found, "error", "A", "\"Nope\"");
+    finds(&found, "error", "B", "without");
+    finds(&found, "warning", "C", "does not start with");
+    finds(&found, "warning", "D", "runs code");
     let alone = findings(&site, &json!([set("A", "x")])).await;
     assert!(alone.to_string().contains("No trigger"), "{alone}");
 }
@@ -110,10 +109,10 @@ async fn nodes_are_known_to_this_n8n() {
         return;
     }
     assert_eq!(found["valid"], false);
-    has(&found, "error", "A", "no node of type");
-    has(&found, "error", "B", "no version 99");
-    has(&found, "error", "C", "url");
-    has(&found, "error", "D", "sing");
+    finds(&found, "error", "A", "no node of type");
+    finds(&found, "error", "B", "no version 99");
+    finds(&found, "error", "C", "url");
+    finds(&found, "error", "D", "sing");
 }
 
 #[tokio::test]
@@ -128,8 +127,8 @@ async fn credentials_are_set_and_there() {
     gone["name"] = json!("B");
     gone["credentials"] = json!({"slackApi": {"id": unique("x")[..16], "name": "gone"}});
     let found = findings(&site, &json!([webhook("lastNode"), bare, gone])).await;
-    has(&found, "error", "A", "no credential");
-    has(&found, "error", "B", "does not exist");
+    finds(&found, "error", "A", "no credential");
+    finds(&found, "error", "B", "does not exist");
 }
 
 #[tokio::test]
@@ -139,13 +138,6 @@ async fn without_the_mcp_server_it_says_what_to_enable() {
     let server = Server::with_args(SERVER, &args, &site.env_without_mcp()).await;
     let client = server.client().await;
     let workflow = json!({"name": "V", "nodes": [webhook("lastNode")]});
-    let arguments = json!({ "workflow": workflow });
-    let found = done(&client, "validate_workflow", arguments).await;
-    assert!(
-        found["unchecked"][0]
-            .as_str()
-            .unwrap()
-            .contains("N8N_MCP_TOKEN"),
-        "{found}"
-    );
+    let found = done!(client, "validate_workflow", {"workflow": workflow});
+    contains(&found["unchecked"][0], "N8N_MCP_TOKEN");
 }

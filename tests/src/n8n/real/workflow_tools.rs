@@ -1,11 +1,10 @@
 //! Workflows as tools.
 
-use std::time::Duration;
-
 use serde_json::{Value, json};
-use tokio::time::{sleep, timeout};
 
 use super::lab::{Lab, sticky};
+use crate::harness::until;
+use crate::n8n::done;
 use crate::n8n::site::{Workflow, chat, echo, form, form_with, set, unique, webhook, webhook_at};
 
 /// A lab whose tools are the workflows with a tag of their own.
@@ -27,12 +26,10 @@ fn name(workflow: &Workflow) -> String {
 
 /// Waits until the list has, or has not, the tool.
 async fn listed(lab: &Lab, name: &str, is_there: bool) {
-    let seen = timeout(Duration::from_secs(60), async {
-        while lab.tools().await.iter().any(|tool| tool == name) != is_there {
-            sleep(Duration::from_millis(100)).await;
-        }
-    });
-    assert!(seen.await.is_ok(), "{name}: {:?}", lab.tools().await);
+    until(name, async || {
+        lab.tools().await.iter().any(|tool| tool == name) == is_there
+    })
+    .await;
 }
 
 async fn definition(lab: &Lab, name: &str) -> Value {
@@ -55,11 +52,8 @@ async fn a_tagged_workflow_comes_and_goes_as_a_tool() {
     let name = name(&workflow);
     listed(&lab, &name, true).await;
     let tool = definition(&lab, &name).await;
-    assert_eq!(
-        tool["inputSchema"]["properties"]["input"]["type"], "string",
-        "{tool}"
-    );
-    let run = lab.done(&name, json!({"input": "as a tool"})).await;
+    has!(tool, {"inputSchema": {"properties": {"input": {"type": "string"}}}});
+    let run = done(&lab, &name, json!({"input": "as a tool"})).await;
     assert_eq!(run["output"], json!({"result": "as a tool"}), "{run}");
     assert!(run["execution_id"].is_string());
     lab.put_tags(&workflow, &[]).await;
@@ -119,11 +113,9 @@ async fn the_schema_comes_from_the_trigger_or_a_note() {
     }
     let tool = definition(&lab, &name(&by_note)).await;
     assert_eq!(tool["description"], "Says it again.");
-    let run = lab
-        .done(&name(&by_path), json!({"city": "Rome", "units": "C"}))
-        .await;
+    let run = done!(lab, &name(&by_path), {"city": "Rome", "units": "C"});
     assert_eq!(run["output"], json!({"result": "Rome C"}), "{run}");
-    let run = lab.done(&name(&by_chat), json!({"chatInput": "hi"})).await;
+    let run = done(&lab, &name(&by_chat), json!({"chatInput": "hi"})).await;
     assert_eq!(run["output"], json!({"result": "hi"}), "{run}");
     let missing = json!({"name": name(&by_note), "arguments": {}});
     let error = lab.server.error("tools/call", missing).await;
@@ -165,10 +157,8 @@ async fn a_form_tells_the_types_of_its_fields() {
     ] {
         assert_eq!(schema["properties"][field], expected, "{schema}");
     }
-    assert_eq!(schema["properties"]["cv"]["type"], "object", "{schema}");
-    assert_eq!(schema["required"], json!(["age"]));
-    let given = json!({"age": 7, "day": "2026-12-31", "one": "red", "some": ["blue"]});
-    let run = lab.done(&name, given).await;
+    has!(schema, {"properties": {"cv": {"type": "object"}}, "required": ["age"]});
+    let run = done!(lab, &name, {"age": 7, "day": "2026-12-31", "one": "red", "some": ["blue"]});
     let expected = r#"[7,"2026-12-31","red",["blue"]]"#;
     assert_eq!(run["output"], json!({ "result": expected }), "{run}");
     lab.site.delete(&workflow).await;
@@ -204,9 +194,9 @@ async fn names_collide_with_nothing() {
     listed(&lab, &with_id(&twin, &one.id), true).await;
     listed(&lab, &with_id(&twin, &two.id), true).await;
     listed(&lab, &with_id("list_workflows", &shadow.id), true).await;
-    let run = lab.done(&with_id(&twin, &two.id), json!({})).await;
+    let run = done(&lab, &with_id(&twin, &two.id), json!({})).await;
     assert_eq!(run["output"], json!({"result": "two"}), "{run}");
-    let own = lab.done("list_workflows", json!({"limit": 1})).await;
+    let own = done(&lab, "list_workflows", json!({"limit": 1})).await;
     assert!(own["workflows"].is_array(), "{own}");
     for workflow in [&shadow, &one, &two] {
         lab.site.delete(workflow).await;

@@ -4,12 +4,11 @@ use serde_json::json;
 
 use super::lab;
 use super::talk::Talk;
+use crate::harness::contains;
 
 #[tokio::test]
 async fn the_user_decides() {
-    let Some(mut lab) = lab(&[]).await else {
-        return;
-    };
+    let Some(mut lab) = lab().await else { return };
     let mut talk = Talk::open(&lab.host, &[]).await;
     for (action, content) in [
         ("decline", json!(null)),
@@ -27,10 +26,8 @@ async fn the_user_decides() {
             answer["content"] = content;
         }
         let question = talk.reply(answer).await;
-        assert!(
-            question.contains(&name) && question.contains("log"),
-            "{question}"
-        );
+        contains(&question, &name);
+        contains(&question, "log");
         let answer = talk.answer(id).await;
         assert_eq!(answer["result"]["isError"], true, "{answer}");
         assert_eq!(lab.state(&name).await, "created");
@@ -42,18 +39,13 @@ async fn the_user_decides() {
     talk.reply(json!({"action": "accept", "content": {"confirm": true}}))
         .await;
     let answer = talk.answer(id).await;
-    assert_eq!(
-        answer["result"]["structuredContent"]["after"], "removed",
-        "{answer}"
-    );
+    has!(answer, {"result": {"structuredContent": {"after": "removed"}}});
     assert!(lab.docker.inspect_container(&name, None).await.is_err());
 }
 
 #[tokio::test]
 async fn a_preview_is_part_of_the_question() {
-    let Some(lab) = lab(&[]).await else {
-        return;
-    };
+    let Some(lab) = lab().await else { return };
     let volume = lab.name("data");
     let rule = format!("name={volume}");
     let mut talk = Talk::open(&lab.host, &[("DOCKER_MCP_ALLOW", &rule)]).await;
@@ -62,18 +54,12 @@ async fn a_preview_is_part_of_the_question() {
     let arguments = json!({"what": "volumes", "all": true, "apply": true});
     let id = talk.start("prune", arguments.clone()).await;
     let question = talk.reply(json!({"action": "decline"})).await;
-    assert!(
-        question.contains("1 unused volumes") && question.contains(&volume),
-        "{question}"
-    );
+    contains(&question, "1 unused volumes");
+    contains(&question, &volume);
     assert_eq!(talk.answer(id).await["result"]["isError"], true);
     let id = talk.start("prune", arguments).await;
     talk.reply(json!({"action": "accept", "content": {"confirm": true}}))
         .await;
     let answer = talk.answer(id).await;
-    assert_eq!(
-        answer["result"]["structuredContent"]["items"],
-        json!([volume]),
-        "{answer}"
-    );
+    has!(answer, {"result": {"structuredContent": {"items": [volume]}}});
 }

@@ -6,7 +6,8 @@ use std::os::unix::fs::PermissionsExt as _;
 use serde_json::{Value, json};
 
 use super::super::super::lab::Lab;
-use super::{confirmed, fail, lab, succeed, texts};
+use super::{confirmed, fail, lab, lab_with, succeed, texts};
+use crate::harness::contains;
 
 /// A project of two services, as compose would label it.
 async fn project(lab: &mut Lab) -> String {
@@ -23,31 +24,20 @@ async fn project(lab: &mut Lab) -> String {
     lab.run("db", &["sh", "-c", script], labels("db")).await;
     for name in ["web", "db"] {
         let arguments = json!({"container": lab.name(name), "until_match": " 3$", "tail": 10});
-        succeed(&lab.server, "follow_container_logs", arguments).await;
+        succeed(&lab, "follow_container_logs", arguments).await;
     }
     project
 }
 
 #[tokio::test]
 async fn projects_are_seen_without_compose() {
-    let Some(mut lab) = lab(&[]).await else {
-        return;
-    };
+    let Some(mut lab) = lab().await else { return };
     let name = project(&mut lab).await;
-    let listed = succeed(&lab.server, "list_compose_projects", json!({})).await;
+    let listed = succeed(&lab, "list_compose_projects", json!({})).await;
     assert!(listed.to_string().contains(&name), "{listed}");
-    let one = succeed(
-        &lab.server,
-        "list_compose_projects",
-        json!({"project": name}),
-    )
-    .await;
+    let one = succeed!(lab, "list_compose_projects", {"project": name});
     let one = &one["projects"][0];
-    assert_eq!(
-        (&one["running"], &one["containers"]),
-        (&json!(2), &json!(2))
-    );
-    assert_eq!(one["directory"], "/srv/shop");
+    has!(one, {"running": 2, "containers": 2, "directory": "/srv/shop"});
     let services: Vec<&Value> = one["services"]
         .as_array()
         .unwrap()
@@ -55,20 +45,13 @@ async fn projects_are_seen_without_compose() {
         .map(|row| &row["service"])
         .collect();
     assert_eq!(services, ["db", "web"]);
-    let missing = fail(
-        &lab.server,
-        "list_compose_projects",
-        json!({"project": "nope"}),
-    )
-    .await;
+    let missing = fail!(lab, "list_compose_projects", {"project": "nope"});
     assert!(missing.contains("There is no compose project"), "{missing}");
 }
 
 #[tokio::test]
 async fn logs_of_a_project_are_in_order() {
-    let Some(mut lab) = lab(&[]).await else {
-        return;
-    };
+    let Some(mut lab) = lab().await else { return };
     let name = project(&mut lab).await;
     let logs = async |more: Value| {
         let mut arguments = json!({"project": name});
@@ -76,7 +59,7 @@ async fn logs_of_a_project_are_in_order() {
             .as_object_mut()
             .unwrap()
             .extend(more.as_object().unwrap().clone());
-        let log = succeed(&lab.server, "get_compose_logs", arguments).await;
+        let log = succeed(&lab, "get_compose_logs", arguments).await;
         log["log"]
             .as_str()
             .unwrap()
@@ -93,23 +76,18 @@ async fn logs_of_a_project_are_in_order() {
     assert!(db[0].ends_with("-db | db 1"), "{db:?}");
     let found = logs(json!({"grep": "2$"})).await;
     assert_eq!(found.len(), 2, "{found:?}");
-    let arguments = json!({"project": name, "service": "cache"});
-    let missing = fail(&lab.server, "get_compose_logs", arguments).await;
+    let missing = fail!(lab, "get_compose_logs", {"project": name, "service": "cache"});
     assert!(missing.contains("db, web"), "{missing}");
 }
 
 #[tokio::test]
 async fn a_project_is_taken_down() {
-    let Some(mut lab) = lab(&[]).await else {
-        return;
-    };
+    let Some(mut lab) = lab().await else { return };
     let name = project(&mut lab).await;
     let labels = json!({"com.docker.compose.project": name});
     let (network, volume) = (lab.name("shop_default"), lab.name("shop_data"));
-    let arguments = json!({"network": network, "labels": labels});
-    succeed(&lab.server, "create_network", arguments).await;
-    let arguments = json!({"volume": volume, "labels": labels});
-    succeed(&lab.server, "create_volume", arguments).await;
+    succeed!(lab, "create_network", {"network": network, "labels": labels});
+    succeed!(lab, "create_volume", {"volume": volume, "labels": labels});
     let (loss, down) = confirmed(&lab, "compose_down", json!({"project": name}), &name).await;
     assert!(loss.contains("2 containers"), "{loss}");
     assert_eq!(
@@ -119,7 +97,7 @@ async fn a_project_is_taken_down() {
     assert_eq!(texts(&down["removed_networks"]), [network.as_str()]);
     assert_eq!(down["removed_volumes"], json!([]));
     assert!(down["failed"].is_null(), "{down}");
-    succeed(&lab.server, "list_volumes", json!({"volume": volume})).await;
+    succeed(&lab, "list_volumes", json!({"volume": volume})).await;
 
     let name = project(&mut lab).await;
     let arguments = json!({"project": name, "volumes": true});
@@ -135,13 +113,12 @@ async fn up_needs_a_program_and_a_directory() {
     fs::create_dir_all(&shop).unwrap();
     fs::create_dir_all(&bin).unwrap();
     let text = dir.to_str().unwrap();
-    let Some(lab) = lab(&[("DOCKER_MCP_PROJECT_DIR", text)]).await else {
+    let Some(lab) = lab_with(&[("DOCKER_MCP_PROJECT_DIR", text)]).await else {
         return;
     };
-    let arguments = json!({"directory": shop, "project": lab.name("shop")});
-    let missing = fail(&lab.server, "compose_up", arguments).await;
+    let missing = fail!(lab, "compose_up", {"directory": shop, "project": lab.name("shop")});
     assert!(missing.contains("There is no compose program"), "{missing}");
-    let outside = fail(&lab.server, "compose_up", json!({"directory": "/etc"})).await;
+    let outside = fail(&lab, "compose_up", json!({"directory": "/etc"})).await;
     assert!(outside.contains("outside"), "{outside}");
 
     // A program that says how it is called, and knows no secrets of the server.
@@ -158,17 +135,13 @@ async fn up_needs_a_program_and_a_directory() {
         ("APP_WORD", "canary-10"),
     ];
     let lab = Lab::at(lab.host.clone(), &env).await;
-    let arguments = json!({"directory": shop, "services": ["web"], "build": true});
-    let up = succeed(&lab.server, "compose_up", arguments).await;
+    let up = succeed!(lab, "compose_up", {"directory": shop, "services": ["web"], "build": true});
     let output = up["output"].as_str().unwrap();
     assert!(output.contains("-p shop_1 up -d --build web"), "{output}");
-    assert!(
-        output.contains("/Shop_1\n") && output.contains("DOCKER_HOST=unix://"),
-        "{output}"
-    );
+    contains(&output, "/Shop_1\n");
+    contains(&output, "DOCKER_HOST=unix://");
     assert!(!output.contains("canary-10"), "{output}");
-    let arguments = json!({"directory": shop, "project": "bad"});
-    let failed = fail(&lab.server, "compose_up", arguments).await;
+    let failed = fail!(lab, "compose_up", {"directory": shop, "project": "bad"});
     assert!(failed.contains("did not come up"), "{failed}");
     fs::remove_dir_all(&dir).unwrap();
 }

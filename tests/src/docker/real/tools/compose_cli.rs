@@ -83,7 +83,7 @@ async fn a_project_goes_up_changes_and_goes_down() {
         let project = lab.name("shop");
         let (web, db) = (lab.adopt("shop-web-1"), lab.adopt("shop-db-1"));
         let arguments = json!({"directory": shop.0, "project": project});
-        let up = succeed(&lab.server, "compose_up", arguments.clone()).await;
+        let up = succeed(&lab, "compose_up", arguments.clone()).await;
         assert_eq!((&up["running"], &up["containers"]), (&json!(2), &json!(2)));
         assert!(up["output"].as_str().unwrap().contains("Started"), "{up}");
         let set = environment(&lab, &web).await;
@@ -91,12 +91,10 @@ async fn a_project_goes_up_changes_and_goes_down() {
         assert!(!set.iter().any(|value| value.contains("canary")), "{set:?}");
 
         let shown = json!({"project": project});
-        let listed = succeed(&lab.server, "list_compose_projects", shown.clone()).await;
+        let listed = succeed(&lab, "list_compose_projects", shown.clone()).await;
         let listed = &listed["projects"][0];
-        assert_eq!(listed["directory"], json!(shop.0), "{listed}");
-        assert_eq!(listed["running"], 2, "{listed}");
-        let arguments_of_log = json!({"project": project, "service": "web"});
-        let log = succeed(&lab.server, "get_compose_logs", arguments_of_log).await;
+        has!(listed, {"directory": shop.0, "running": 2});
+        let log = succeed!(lab, "get_compose_logs", {"project": project, "service": "web"});
         assert!(log["log"].as_str().unwrap().ends_with("| one"), "{log}");
 
         // What is up may lose something, so that is asked for; one service is left alone.
@@ -118,7 +116,7 @@ async fn a_project_goes_up_changes_and_goes_down() {
         let volume = format!("{project}_data");
         assert_eq!(texts(&down["removed_volumes"]), [volume.as_str()]);
         assert!(down["failed"].is_null(), "{down}");
-        let gone = fail(&lab.server, "list_compose_projects", shown).await;
+        let gone = fail(&lab, "list_compose_projects", shown).await;
         assert!(gone.contains("There is no compose project"), "{gone}");
     }
 }
@@ -136,12 +134,10 @@ async fn some_services_of_a_project_are_built_and_go_up() {
         let (project, image) = (lab.name("built"), format!("{}:1", lab.name("image")));
         shop.holds("docker-compose.yml", &file.replace("IMAGE", &image));
         let web = lab.adopt("built-web-1");
-        let arguments =
-            json!({"directory": shop.0, "project": project, "services": ["web"], "build": true});
-        let up = succeed(&lab.server, "compose_up", arguments).await;
+        let up = succeed!(lab, "compose_up", {"directory": shop.0, "project": project,
+            "services": ["web"], "build": true});
         assert_eq!((&up["running"], &up["containers"]), (&json!(1), &json!(1)));
-        let arguments = json!({"container": web, "path": "/word"});
-        let copied = succeed(&lab.server, "copy_from_container", arguments).await;
+        let copied = succeed!(lab, "copy_from_container", {"container": web, "path": "/word"});
         assert!(copied.to_string().contains("built"), "{copied}");
         let (_, down) =
             confirmed(&lab, "compose_down", json!({"project": project}), &project).await;
@@ -168,11 +164,11 @@ async fn what_compose_does_not_understand_is_passed_on() {
         for (file, word) in wrong {
             shop.holds("compose.yml", file);
             let arguments = json!({"directory": shop.0, "project": lab.name("bad")});
-            let failed = fail(&lab.server, "compose_up", arguments).await;
+            let failed = fail(&lab, "compose_up", arguments).await;
             assert!(failed.contains("did not come up"), "{failed}");
             assert!(failed.contains(word), "{failed}");
         }
-        let listed = succeed(&lab.server, "list_compose_projects", json!({})).await;
+        let listed = succeed(&lab, "list_compose_projects", json!({})).await;
         assert!(!names(&listed).contains(&lab.name("bad")), "{listed}");
     }
 }

@@ -3,29 +3,21 @@
 use serde_json::{Value, json};
 
 use super::{confirmed, fail, lab, succeed, texts};
+use crate::harness::{contains, ends_with, starts_with};
 
 #[tokio::test]
 async fn a_container_is_created_and_started() {
-    let Some(mut lab) = lab(&[]).await else {
-        return;
-    };
+    let Some(mut lab) = lab().await else { return };
     let name = lab.adopt("web");
-    let arguments = json!({
-        "image": "busybox:test", "name": name, "command": ["sleep", "600"],
-        "env": {"GREETING": "a=b c"}, "labels": {"tier": "web"}, "ports": ["80"],
-        "memory_mb": 32, "cpus": 0.5, "restart": "on-failure", "working_dir": "/bin", "user": "1000",
-    });
-    let created = succeed(&lab.server, "create_container", arguments).await;
-    assert_eq!(
-        (&created["name"], &created["state"]),
-        (&json!(name), &json!("running"))
-    );
+    let created = succeed!(lab, "create_container", {"image": "busybox:test", "name": name,
+        "command": ["sleep", "600"], "env": {"GREETING": "a=b c"}, "labels": {"tier": "web"},
+        "ports": ["80"], "memory_mb": 32, "cpus": 0.5, "restart": "on-failure",
+        "working_dir": "/bin", "user": "1000"});
+    has!(created, {"name": name, "state": "running"});
     // Only on loopback, unless another address is given.
     let port = created["ports"][0].as_str().unwrap();
-    assert!(
-        port.starts_with("127.0.0.1:") && port.ends_with("->80/tcp"),
-        "{port}"
-    );
+    starts_with(&port, "127.0.0.1:");
+    ends_with(&port, "->80/tcp");
     let details = lab.docker.inspect_container(&name, None).await.unwrap();
     let config = details.config.unwrap();
     assert!(config.env.unwrap().contains(&"GREETING=a=b c".to_owned()));
@@ -35,54 +27,41 @@ async fn a_container_is_created_and_started() {
 
 #[tokio::test]
 async fn what_ends_at_once_or_cannot_start_says_why() {
-    let Some(mut lab) = lab(&[]).await else {
-        return;
-    };
+    let Some(mut lab) = lab().await else { return };
     let name = lab.adopt("short");
     let arguments =
         json!({"image": "busybox:test", "name": name, "command": ["sh", "-c", "echo no; exit 3"]});
-    let created = succeed(&lab.server, "create_container", arguments.clone()).await;
-    assert_eq!(
-        (&created["exit_code"], &created["log"]),
-        (&json!(3), &json!("no"))
-    );
-    let taken = fail(&lab.server, "create_container", arguments).await;
+    let created = succeed(&lab, "create_container", arguments.clone()).await;
+    has!(created, {"exit_code": 3, "log": "no"});
+    let taken = fail(&lab, "create_container", arguments).await;
     assert!(taken.contains("already in use"), "{taken}");
 
     let name = lab.adopt("broken");
     let arguments = json!({"image": "busybox:test", "name": name, "command": ["/nope"]});
-    let broken = fail(&lab.server, "create_container", arguments).await;
-    assert!(
-        broken.contains("exit code 127") && broken.contains("remove_container"),
-        "{broken}"
-    );
-    let arguments = json!({"image": "busybox:tset"});
-    let missing = fail(&lab.server, "create_container", arguments).await;
+    let broken = fail(&lab, "create_container", arguments).await;
+    contains(&broken, "exit code 127");
+    contains(&broken, "remove_container");
+    let missing = fail!(lab, "create_container", {"image": "busybox:tset"});
     assert!(missing.contains("Did you mean `busybox:test`"), "{missing}");
 }
 
 #[tokio::test]
 async fn a_container_is_only_created() {
-    let Some(mut lab) = lab(&[]).await else {
-        return;
-    };
+    let Some(mut lab) = lab().await else { return };
     let name = lab.adopt("later");
-    let arguments =
-        json!({"image": "busybox:test", "name": name, "command": ["true"], "only_create": true});
-    let created = succeed(&lab.server, "create_container", arguments).await;
+    let created = succeed!(lab, "create_container", {"image": "busybox:test", "name": name,
+        "command": ["true"], "only_create": true});
     assert_eq!(created["state"], "created");
     assert_eq!(lab.state(&name).await, "created");
 }
 
 #[tokio::test]
 async fn a_container_is_paused_and_goes_on() {
-    let Some(mut lab) = lab(&[]).await else {
-        return;
-    };
+    let Some(mut lab) = lab().await else { return };
     let name = lab.run("web", &["sleep", "600"], json!({})).await;
     let pause = async |unpause: bool| {
         let arguments = json!({"container": name, "unpause": unpause});
-        succeed(&lab.server, "pause_container", arguments).await
+        succeed(&lab, "pause_container", arguments).await
     };
     assert_eq!(pause(false).await["after"], "paused");
     assert_eq!(lab.state(&name).await, "paused");
@@ -93,14 +72,11 @@ async fn a_container_is_paused_and_goes_on() {
 
 #[tokio::test]
 async fn limits_and_name_are_changed_while_it_runs() {
-    let Some(mut lab) = lab(&[]).await else {
-        return;
-    };
+    let Some(mut lab) = lab().await else { return };
     let name = lab.run("web", &["sleep", "600"], json!({})).await;
     let new_name = lab.adopt("renamed");
-    let arguments = json!({"container": name, "memory_mb": 64, "cpus": 0.25, "pids": 20,
-        "restart": "always", "new_name": new_name});
-    let updated = succeed(&lab.server, "update_container", arguments).await;
+    let updated = succeed!(lab, "update_container", {"container": name, "memory_mb": 64,
+        "cpus": 0.25, "pids": 20, "restart": "always", "new_name": new_name});
     assert_eq!(updated["container"], json!(new_name));
     let details = lab.docker.inspect_container(&new_name, None).await.unwrap();
     let host = details.host_config.unwrap();
@@ -109,28 +85,19 @@ async fn limits_and_name_are_changed_while_it_runs() {
         (Some(64 << 20), Some(250_000_000))
     );
     assert_eq!(host.pids_limit, Some(20));
-    let nothing = fail(
-        &lab.server,
-        "update_container",
-        json!({"container": new_name}),
-    )
-    .await;
+    let nothing = fail!(lab, "update_container", {"container": new_name});
     assert!(nothing.contains("Nothing to change"), "{nothing}");
 }
 
 #[tokio::test]
 async fn a_kill_is_confirmed_and_a_message_is_not() {
-    let Some(mut lab) = lab(&[]).await else {
-        return;
-    };
+    let Some(mut lab) = lab().await else { return };
     let script = "trap 'echo reloaded' HUP; echo ready; while true; do sleep 0.1; done";
     let name = lab.run("web", &["sh", "-c", script], json!({})).await;
-    let arguments = json!({"container": name, "until_match": "ready", "tail": 10});
-    succeed(&lab.server, "follow_container_logs", arguments).await;
-    let arguments = json!({"container": name, "signal": "HUP"});
-    succeed(&lab.server, "kill_container", arguments).await;
+    succeed!(lab, "follow_container_logs", {"container": name, "until_match": "ready", "tail": 10});
+    succeed!(lab, "kill_container", {"container": name, "signal": "HUP"});
     let arguments = json!({"container": name, "until_match": "reloaded", "tail": 10});
-    let log = succeed(&lab.server, "follow_container_logs", arguments).await;
+    let log = succeed(&lab, "follow_container_logs", arguments).await;
     assert_eq!(log["stopped_by"], "matched", "{log}");
     let (loss, killed) = confirmed(&lab, "kill_container", json!({"container": name}), &name).await;
     assert!(loss.contains("not saved is lost"), "{loss}");
@@ -140,36 +107,30 @@ async fn a_kill_is_confirmed_and_a_message_is_not() {
 
 #[tokio::test]
 async fn a_removal_says_what_goes_with_it() {
-    let Some(mut lab) = lab(&[]).await else {
-        return;
-    };
+    let Some(mut lab) = lab().await else { return };
     let volumes = json!({"Volumes": {"/data": {}}});
     let name = lab.run("db", &["sleep", "600"], volumes).await;
-    let running = fail(&lab.server, "remove_container", json!({"container": name})).await;
+    let running = fail(&lab, "remove_container", json!({"container": name})).await;
     assert!(running.contains("stop it first"), "{running}");
     let arguments = json!({"container": name, "force": true, "volumes": true});
     let (loss, removed) = confirmed(&lab, "remove_container", arguments, &name).await;
-    assert!(
-        loss.contains("while it runs") && loss.contains("the data in /data"),
-        "{loss}"
-    );
+    contains(&loss, "while it runs");
+    contains(&loss, "the data in /data");
     assert_eq!(removed["after"], "removed");
-    let again = fail(&lab.server, "remove_container", json!({"container": name})).await;
+    let again = fail(&lab, "remove_container", json!({"container": name})).await;
     assert!(again.contains("There is no container"), "{again}");
 }
 
 #[tokio::test]
 async fn sections_are_chosen() {
-    let Some(mut lab) = lab(&[]).await else {
-        return;
-    };
+    let Some(mut lab) = lab().await else { return };
     let script = "mkdir -p /tmp; echo x > /tmp/new; exec sleep 600";
     let name = lab
         .run("web", &["sh", "-c", script], json!({"Env": ["A=1"]}))
         .await;
     let get = async |sections: &[&str]| {
         let arguments = json!({"container": name, "sections": sections});
-        succeed(&lab.server, "get_container", arguments).await
+        succeed(&lab, "get_container", arguments).await
     };
     let all = get(&[]).await;
     assert!(all["env"].is_array() && all["networks"].is_object() && all["processes"].is_null());
@@ -190,16 +151,14 @@ async fn sections_are_chosen() {
 
 #[tokio::test]
 async fn containers_are_filtered() {
-    let Some(mut lab) = lab(&[]).await else {
-        return;
-    };
+    let Some(mut lab) = lab().await else { return };
     let labels = json!({"Labels": {"tier": "web", "com.docker.compose.project": lab.name("shop")}});
     let web = lab.run("web", &["sleep", "600"], labels).await;
     let old = lab.finish("old", &["true"], json!({})).await;
     let prefix = lab.name("");
     let names = async |mut filter: Value| {
         filter["name"] = json!(prefix);
-        let listed = succeed(&lab.server, "list_containers", filter).await;
+        let listed = succeed(&lab, "list_containers", filter).await;
         let rows = listed["containers"].as_array().unwrap().clone();
         rows.iter()
             .map(|row| row["name"].as_str().unwrap().to_owned())
@@ -225,9 +184,7 @@ async fn containers_are_filtered() {
 
 #[tokio::test]
 async fn what_a_stop_would_remove_is_confirmed() {
-    let Some(mut lab) = lab(&[]).await else {
-        return;
-    };
+    let Some(mut lab) = lab().await else { return };
     let more = json!({"HostConfig": {"AutoRemove": true}, "StopTimeout": 0});
     let name = lab.run("once", &["sleep", "600"], more).await;
     let (loss, stopped) =

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use super::super::super::lab::Lab;
 use super::talk::Talk;
 use super::{fail, lab, open_lab, succeed};
+use crate::harness::{contains, until};
 
 async fn execute(lab: &Lab, container: &str, more: Value) -> Value {
     let mut arguments = json!({"container": container});
@@ -14,7 +15,7 @@ async fn execute(lab: &Lab, container: &str, more: Value) -> Value {
         .as_object_mut()
         .unwrap()
         .extend(more.as_object().unwrap().clone());
-    succeed(&lab.server, "execute_command", arguments).await
+    succeed(&lab, "execute_command", arguments).await
 }
 
 /// What runs in a container, as the engine tells.
@@ -28,12 +29,9 @@ async fn processes(lab: &Lab, container: &str) -> Vec<String> {
 
 #[tokio::test]
 async fn it_is_off_unless_it_is_switched_on() {
-    let Some(mut lab) = lab(&[]).await else {
-        return;
-    };
+    let Some(mut lab) = lab().await else { return };
     let name = lab.run("web", &["sleep", "600"], json!({})).await;
-    let arguments = json!({"container": name, "command": ["touch", "/x"]});
-    let refused = fail(&lab.server, "execute_command", arguments).await;
+    let refused = fail!(lab, "execute_command", {"container": name, "command": ["touch", "/x"]});
     assert!(refused.contains("--allow-exec"), "{refused}");
     assert!(lab.docker.container_changes(&name).await.unwrap().is_none());
 }
@@ -46,11 +44,7 @@ async fn streams_and_exit_code_are_kept_apart() {
     let name = lab.run("web", &["sleep", "600"], json!({})).await;
     let script = "echo out; echo err >&2; exit 3";
     let done = execute(&lab, &name, json!({"command": [script], "shell": true})).await;
-    assert_eq!(
-        (&done["stdout"], &done["stderr"]),
-        (&json!("out\n"), &json!("err\n"))
-    );
-    assert_eq!(done["exit_code"], 3);
+    has!(done, {"stdout": "out\n", "stderr": "err\n", "exit_code": 3});
     let more = json!({"command": ["sh", "-c", "pwd; echo $A; id -u"], "working_dir": "/bin",
         "env": {"A": "b c"}, "user": "1000"});
     assert_eq!(
@@ -84,7 +78,7 @@ async fn arguments_reach_the_program_as_they_are() {
     assert_eq!(done["stdout"], json!(expected));
     assert!(lab.docker.container_changes(&name).await.unwrap().is_none());
     let line = json!({"container": name, "command": ["echo", "two"], "shell": true});
-    let refused = fail(&lab.server, "execute_command", line).await;
+    let refused = fail(&lab, "execute_command", line).await;
     assert!(refused.contains("one line"), "{refused}");
 }
 
@@ -96,15 +90,11 @@ async fn a_command_that_cannot_run_says_so() {
     let name = lab.run("web", &["sleep", "600"], json!({})).await;
     let missing = execute(&lab, &name, json!({"command": ["nope"]})).await;
     assert_eq!(missing["exit_code"], 127);
-    assert!(
-        missing["note"].as_str().unwrap().contains("not found"),
-        "{missing}"
-    );
+    contains(&missing["note"], "not found");
     let other = execute(&lab, &name, json!({"command": ["/etc"]})).await;
     assert_eq!(other["exit_code"], 126, "{other}");
     let ended = lab.finish("ended", &["true"], json!({})).await;
-    let arguments = json!({"container": ended, "command": ["true"]});
-    let refused = fail(&lab.server, "execute_command", arguments).await;
+    let refused = fail!(lab, "execute_command", {"container": ended, "command": ["true"]});
     assert!(refused.contains("is exited"), "{refused}");
 }
 
@@ -117,18 +107,12 @@ async fn a_timeout_leaves_no_process_behind() {
     let begin = Instant::now();
     let more = json!({"command": ["sleep", "601"], "timeout_seconds": 1});
     let done = execute(&lab, &name, more).await;
-    assert_eq!(
-        (&done["timed_out"], &done["exit_code"]),
-        (&json!(true), &json!(137))
-    );
+    has!(done, {"timed_out": true, "exit_code": 137});
     // With all that it has started, and what it said before.
     let script = "echo begun; sleep 602 & sleep 603 & sleep 604";
     let more = json!({"command": [script], "shell": true, "timeout_seconds": 1});
     let done = execute(&lab, &name, more).await;
-    assert_eq!(
-        (&done["timed_out"], &done["stdout"]),
-        (&json!(true), &json!("begun\n"))
-    );
+    has!(done, {"timed_out": true, "stdout": "begun\n"});
     assert!(
         begin.elapsed() < Duration::from_secs(15),
         "{:?}",
@@ -151,24 +135,17 @@ async fn giving_up_ends_the_process() {
             json!({"container": name, "command": command}),
         )
         .await;
-    until(async || {
+    until("the processes", async || {
         processes(&lab, &name)
             .await
             .contains(&"sleep 605".to_owned())
     })
     .await;
     talk.cancel(id).await;
-    until(async || processes(&lab, &name).await == ["sleep 600"]).await;
-}
-
-async fn until(reached: impl AsyncFn() -> bool) {
-    for _ in 0..200 {
-        if reached().await {
-            return;
-        }
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    }
-    panic!("it never happened");
+    until("the processes", async || {
+        processes(&lab, &name).await == ["sleep 600"]
+    })
+    .await;
 }
 
 #[tokio::test]
@@ -212,8 +189,7 @@ async fn without_a_shell_it_says_that_it_still_runs() {
     let tag = format!("{}:1", lab.name("bare"));
     let dockerfile =
         "FROM scratch\nCOPY --from=busybox:test /bin/busybox /sleep\nCMD [\"/sleep\", \"600\"]";
-    let arguments = json!({"tag": tag, "dockerfile": dockerfile});
-    succeed(&lab.server, "build_image", arguments).await;
+    succeed!(lab, "build_image", {"tag": tag, "dockerfile": dockerfile});
     let name = lab
         .run("web", &["/sleep", "600"], json!({"Image": tag}))
         .await;
@@ -225,16 +201,12 @@ async fn without_a_shell_it_says_that_it_still_runs() {
         json!({"command": ["/sleep", "606"], "timeout_seconds": 1}),
     )
     .await;
-    assert_eq!(
-        (&slow["timed_out"], &slow["still_running"]),
-        (&json!(true), &json!(true))
-    );
+    has!(slow, {"timed_out": true, "still_running": true});
     let exec = slow["exec_id"].as_str().unwrap();
     assert_eq!(
         lab.docker.inspect_exec(exec).await.unwrap().running,
         Some(true)
     );
     lab.forget(&name).await;
-    let arguments = json!({"image": tag, "confirm": tag});
-    succeed(&lab.server, "remove_image", arguments).await;
+    succeed!(lab, "remove_image", {"image": tag, "confirm": tag});
 }

@@ -7,24 +7,19 @@ use super::{confirmed, fail, lab, succeed, texts};
 
 async fn read(lab: &Lab, container: &str, path: &str) -> Value {
     let arguments = json!({"container": container, "path": path});
-    succeed(&lab.server, "copy_from_container", arguments).await
+    succeed(&lab, "copy_from_container", arguments).await
 }
 
 #[tokio::test]
 async fn a_file_goes_in_and_comes_out() {
-    let Some(mut lab) = lab(&[]).await else {
-        return;
-    };
+    let Some(mut lab) = lab().await else { return };
     let name = lab.create("web", &["true"], json!({})).await;
     let arguments =
         json!({"container": name, "path": "/etc/app.conf", "text": "a=1\n", "mode": 600});
-    let written = succeed(&lab.server, "copy_to_container", arguments.clone()).await;
+    let written = succeed(&lab, "copy_to_container", arguments.clone()).await;
     assert_eq!(written["overwritten"], false);
     let file = read(&lab, &name, "/etc/app.conf").await;
-    assert_eq!(
-        (&file["text"], &file["mode"]),
-        (&json!("a=1\n"), &json!("600"))
-    );
+    has!(file, {"text": "a=1\n", "mode": "600"});
     let mut arguments = arguments;
     arguments["text"] = json!("a=2\n");
     let (loss, written) = confirmed(&lab, "copy_to_container", arguments, "/etc/app.conf").await;
@@ -32,45 +27,35 @@ async fn a_file_goes_in_and_comes_out() {
     assert_eq!(written["overwritten"], true);
     assert_eq!(read(&lab, &name, "/etc/app.conf").await["text"], "a=2\n");
     let arguments = json!({"container": name, "path": "/nowhere/x", "text": ""});
-    let missing = fail(&lab.server, "copy_to_container", arguments).await;
+    let missing = fail(&lab, "copy_to_container", arguments).await;
     assert!(missing.contains("There is no \"/nowhere\""), "{missing}");
 }
 
 #[tokio::test]
 async fn bytes_and_long_files_are_told_apart() {
-    let Some(mut lab) = lab(&[]).await else {
-        return;
-    };
+    let Some(mut lab) = lab().await else { return };
     let name = lab.create("web", &["true"], json!({})).await;
-    let arguments = json!({"container": name, "path": "/etc/blob", "base64": "AAH/"});
-    succeed(&lab.server, "copy_to_container", arguments).await;
+    succeed!(lab, "copy_to_container", {"container": name, "path": "/etc/blob", "base64": "AAH/"});
     assert_eq!(read(&lab, &name, "/etc/blob").await["base64"], "AAH/");
     let long = "line\n".repeat(10_000);
-    let arguments = json!({"container": name, "path": "/etc/long", "text": long});
-    succeed(&lab.server, "copy_to_container", arguments).await;
+    succeed!(lab, "copy_to_container", {"container": name, "path": "/etc/long", "text": long});
     let file = read(&lab, &name, "/etc/long").await;
-    assert_eq!(
-        (&file["size_bytes"], &file["truncated"]),
-        (&json!(50_000), &json!(true))
-    );
+    has!(file, {"size_bytes": 50_000, "truncated": true});
     assert!(file["text"].as_str().unwrap().len() <= 7_000);
     let arguments = json!({"container": name, "path": "/etc/long", "max_bytes": 60_000});
-    let file = succeed(&lab.server, "copy_from_container", arguments).await;
+    let file = succeed(&lab, "copy_from_container", arguments).await;
     assert_eq!(file["text"], json!(long));
 }
 
 #[tokio::test]
 async fn directories_are_listed_and_secrets_hidden() {
-    let Some(mut lab) = lab(&[]).await else {
-        return;
-    };
+    let Some(mut lab) = lab().await else { return };
     let name = lab.create("web", &["true"], json!({})).await;
     let root = read(&lab, &name, "/").await;
     assert_eq!(root["kind"], "directory");
     assert!(texts(&root["entries"]).contains(&"bin/"), "{root}");
-    let arguments =
-        json!({"container": name, "path": "/etc/env", "text": "API_TOKEN=canary-8\nPORT=80\n"});
-    succeed(&lab.server, "copy_to_container", arguments).await;
+    succeed!(lab, "copy_to_container", {"container": name, "path": "/etc/env",
+        "text": "API_TOKEN=canary-8\nPORT=80\n"});
     assert_eq!(
         read(&lab, &name, "/etc/env").await["text"],
         "API_TOKEN=***\nPORT=80\n"
@@ -79,9 +64,7 @@ async fn directories_are_listed_and_secrets_hidden() {
 
 #[tokio::test]
 async fn paths_are_checked() {
-    let Some(mut lab) = lab(&[]).await else {
-        return;
-    };
+    let Some(mut lab) = lab().await else { return };
     let name = lab.create("web", &["true"], json!({})).await;
     for path in ["", "etc/passwd", "../x", "\0", "/etc/\0"] {
         for tool in ["copy_from_container", "copy_to_container"] {
@@ -89,17 +72,17 @@ async fn paths_are_checked() {
             if tool == "copy_to_container" {
                 arguments["text"] = json!("x");
             }
-            let refused = fail(&lab.server, tool, arguments).await;
+            let refused = fail(&lab, tool, arguments).await;
             assert!(refused.contains("absolute"), "{path:?}: {refused}");
         }
     }
     for path in ["/", "/etc/", "/etc/.."] {
         let arguments = json!({"container": name, "path": path, "text": "x"});
-        let refused = fail(&lab.server, "copy_to_container", arguments).await;
+        let refused = fail(&lab, "copy_to_container", arguments).await;
         assert!(refused.contains("name of the file"), "{path:?}: {refused}");
     }
     // What would be another parameter or endpoint is a path in the container like any other.
     let arguments = json!({"container": name, "path": "/x?force=true&path=/etc#../../volumes"});
-    let missing = fail(&lab.server, "copy_from_container", arguments).await;
+    let missing = fail(&lab, "copy_from_container", arguments).await;
     assert!(missing.contains("There is no"), "{missing}");
 }

@@ -6,87 +6,63 @@ use serde_json::{Value, json};
 
 use super::super::super::lab::Lab;
 use super::talk::Talk;
-use super::{confirmed, fail, lab, registry, succeed, texts};
-use crate::harness::real;
+use super::{confirmed, fail, lab, lab_with, registry, succeed, texts};
+use crate::harness::{contains, lacks, real, starts_with, until};
 
 #[tokio::test]
 async fn images_are_listed_and_inspected() {
-    let Some(lab) = lab(&[]).await else {
-        return;
-    };
-    let listed = succeed(&lab.server, "list_images", json!({"name": "BUSYBOX"})).await;
+    let Some(lab) = lab().await else { return };
+    let listed = succeed(&lab, "list_images", json!({"name": "BUSYBOX"})).await;
     let row = &listed["images"][0];
     assert!(texts(&row["tags"]).contains(&"busybox:test"), "{listed}");
     assert!(row["size_bytes"].as_i64().unwrap() > 1_000_000);
-    let image = succeed(&lab.server, "get_image", json!({"image": "busybox:test"})).await;
+    let image = succeed(&lab, "get_image", json!({"image": "busybox:test"})).await;
     assert_eq!((&image["id"], &image["user"]), (&row["id"], &json!("root")));
     assert!(!image["history"].as_array().unwrap().is_empty());
-    let by_id = succeed(&lab.server, "get_image", json!({"image": row["id"]})).await;
+    let by_id = succeed(&lab, "get_image", json!({"image": row["id"]})).await;
     assert_eq!(by_id["tags"], image["tags"]);
-    let missing = fail(&lab.server, "get_image", json!({"image": "busybox:tset"})).await;
+    let missing = fail(&lab, "get_image", json!({"image": "busybox:tset"})).await;
     assert!(missing.contains("Did you mean `busybox:test`"), "{missing}");
 }
 
 #[tokio::test]
 async fn an_image_is_built_named_and_removed() {
-    let Some(lab) = lab(&[]).await else {
-        return;
-    };
+    let Some(lab) = lab().await else { return };
     let (tag, other) = (
         format!("{}:1", lab.name("app")),
         format!("{}:2", lab.name("app")),
     );
     let dockerfile = "FROM busybox:test\nARG GREETING\nRUN echo $GREETING\nENV API_KEY=canary-9\nCOPY conf/a.txt /a.txt\nUSER 1000";
-    let arguments = json!({"tag": tag, "dockerfile": dockerfile,
+    let built = succeed!(lab, "build_image", {"tag": tag, "dockerfile": dockerfile,
         "files": {"conf/a.txt": "hello"}, "build_args": {"GREETING": "good-day"}});
-    let built = succeed(&lab.server, "build_image", arguments).await;
     let log = built["log"].as_str().unwrap();
-    assert!(
-        log.contains("good-day") && !log.contains("canary-9"),
-        "{log}"
-    );
-    let image = succeed(&lab.server, "get_image", json!({"image": tag})).await;
+    contains(&log, "good-day");
+    lacks(&log, "canary-9");
+    let image = succeed(&lab, "get_image", json!({"image": tag})).await;
     assert_eq!(
         (&image["id"], &image["user"]),
         (&built["id"], &json!("1000"))
     );
     assert!(!image.to_string().contains("canary-9"), "{image}");
 
-    succeed(
-        &lab.server,
-        "tag_image",
-        json!({"image": tag, "new_name": other}),
-    )
-    .await;
+    succeed!(lab, "tag_image", {"image": tag, "new_name": other});
     let (loss, _) = confirmed(&lab, "remove_image", json!({"image": other}), &other).await;
     assert!(loss.contains("that has others"), "{loss}");
     let (loss, _) = confirmed(&lab, "remove_image", json!({"image": tag}), &tag).await;
     assert!(loss.contains("pulled or built again"), "{loss}");
-    fail(&lab.server, "get_image", json!({"image": tag})).await;
+    fail(&lab, "get_image", json!({"image": tag})).await;
 }
 
 #[tokio::test]
 async fn a_build_that_fails_shows_its_last_words() {
-    let Some(lab) = lab(&[]).await else {
-        return;
-    };
+    let Some(lab) = lab().await else { return };
     let tag = format!("{}:1", lab.name("app"));
     let dockerfile = "FROM busybox:test\nRUN echo no luck; exit 7";
-    let failed = fail(
-        &lab.server,
-        "build_image",
-        json!({"tag": tag, "dockerfile": dockerfile}),
-    )
-    .await;
-    assert!(
-        failed.contains("no luck") && failed.contains("code: 7"),
-        "{failed}"
-    );
-    let neither = fail(&lab.server, "build_image", json!({"tag": tag})).await;
-    assert!(
-        neither.contains("Give dockerfile or directory"),
-        "{neither}"
-    );
+    let failed = fail!(lab, "build_image", {"tag": tag, "dockerfile": dockerfile});
+    contains(&failed, "no luck");
+    contains(&failed, "code: 7");
+    let neither = fail(&lab, "build_image", json!({"tag": tag})).await;
+    contains(&neither, "Give dockerfile or directory");
 }
 
 #[tokio::test]
@@ -106,18 +82,16 @@ async fn a_directory_is_built_only_where_that_is_allowed() {
     fs::write(inside.join("private.key"), "x").unwrap();
     fs::write(inside.join("main.c"), "x").unwrap();
     std::os::unix::fs::symlink(&outside, inside.join("link")).unwrap();
-    let Some(lab) = lab(&[("DOCKER_MCP_PROJECT_DIR", inside.to_str().unwrap())]).await else {
+    let Some(lab) = lab_with(&[("DOCKER_MCP_PROJECT_DIR", inside.to_str().unwrap())]).await else {
         return;
     };
     let tag = format!("{}:1", lab.name("app"));
     let build = |path: &str| json!({"tag": tag, "directory": path});
-    let built = succeed(&lab.server, "build_image", build(inside.to_str().unwrap())).await;
+    let built = succeed(&lab, "build_image", build(inside.to_str().unwrap())).await;
     let log = built["log"].as_str().unwrap();
     assert!(log.contains("/all/main.c"), "{log}");
-    assert!(
-        !log.contains("private.key") && !log.contains("/all/target"),
-        "{log}"
-    );
+    lacks(&log, "private.key");
+    lacks(&log, "/all/target");
     let climbing = format!("{}/../out", inside.display());
     let link = format!("{}/link", inside.display());
     for path in [
@@ -128,18 +102,13 @@ async fn a_directory_is_built_only_where_that_is_allowed() {
         &link,
         outside.to_str().unwrap(),
     ] {
-        let refused = fail(&lab.server, "build_image", build(path)).await;
+        let refused = fail(&lab, "build_image", build(path)).await;
         assert!(
             refused.contains("outside") || refused.contains("absolute"),
             "{path}: {refused}"
         );
     }
-    succeed(
-        &lab.server,
-        "remove_image",
-        json!({"image": tag, "confirm": tag}),
-    )
-    .await;
+    succeed!(lab, "remove_image", {"image": tag, "confirm": tag});
     fs::remove_dir_all(&dir).unwrap();
 }
 
@@ -188,9 +157,7 @@ async fn exceptions_of_a_dockerignore_do_not_let_secrets_out() {
 
 #[tokio::test]
 async fn an_image_is_pulled_with_progress() {
-    let Some(mut lab) = lab(&[]).await else {
-        return;
-    };
+    let Some(mut lab) = lab().await else { return };
     let image = format!("{}:1", registry::start(&mut lab, "0.05").await);
     let mut talk = Talk::open(&lab.host, &[]).await;
     let id = talk.start("pull_image", json!({"image": image})).await;
@@ -210,20 +177,17 @@ async fn an_image_is_pulled_with_progress() {
     );
     assert!(!progress.is_empty());
 
-    let again = succeed(&lab.server, "pull_image", json!({"image": image})).await;
+    let again = succeed(&lab, "pull_image", json!({"image": image})).await;
     assert_eq!(again["new"], false);
     let missing = image.replace("app:1", "app:2");
-    let missing = fail(&lab.server, "pull_image", json!({"image": missing})).await;
+    let missing = fail(&lab, "pull_image", json!({"image": missing})).await;
     assert!(missing.contains("Check the name and the tag"), "{missing}");
-    let arguments = json!({"image": image, "confirm": image});
-    succeed(&lab.server, "remove_image", arguments).await;
+    succeed!(lab, "remove_image", {"image": image, "confirm": image});
 }
 
 #[tokio::test]
 async fn a_pull_that_is_given_up_stops() {
-    let Some(mut lab) = lab(&[]).await else {
-        return;
-    };
+    let Some(mut lab) = lab().await else { return };
     let image = format!("{}:1", registry::start(&mut lab, "1").await);
     let mut talk = Talk::open(&lab.host, &[]).await;
     let id = talk.start("pull_image", json!({"image": image})).await;
@@ -233,55 +197,38 @@ async fn a_pull_that_is_given_up_stops() {
     let task = talk.start_task("pull_image", json!({"image": image})).await;
     let id = talk.ask("tasks/cancel", json!({"taskId": task})).await;
     assert_eq!(talk.answer(id).await["result"]["status"], "cancelled");
-    fail(&lab.server, "get_image", json!({"image": image})).await;
+    fail(&lab, "get_image", json!({"image": image})).await;
 }
 
 #[tokio::test]
 async fn a_build_reports_its_steps_and_is_given_up() {
-    let Some(lab) = lab(&[]).await else {
-        return;
-    };
+    let Some(lab) = lab().await else { return };
     let tag = format!("{}:1", lab.name("slow"));
     let mut talk = Talk::open(&lab.host, &[]).await;
     let dockerfile = format!("FROM busybox:test\nLABEL a={tag}\nRUN sleep 600");
     let arguments = json!({"tag": tag, "dockerfile": dockerfile, "no_cache": true});
     let id = talk.start("build_image", arguments).await;
     let first = talk.until("notifications/progress").await;
-    assert!(
-        first["params"]["message"]
-            .as_str()
-            .unwrap()
-            .starts_with("Step 1/"),
-        "{first}"
-    );
+    starts_with(&first["params"]["message"], "Step 1/");
     while talk.until("notifications/progress").await["params"]["progress"] != 3.0 {}
     talk.cancel(id).await;
     let running = async || {
-        let rows = succeed(&lab.server, "list_containers", json!({"limit": 500})).await;
+        let rows = succeed(&lab, "list_containers", json!({"limit": 500})).await;
         let rows = rows["containers"].as_array().unwrap().clone();
         let mut count = 0;
         for row in rows {
             let arguments = json!({"container": row["id"], "sections": ["command", "labels"]});
-            let result = super::call(&lab.server, "get_container", arguments).await;
+            let result = super::call(&lab, "get_container", arguments).await;
             count += usize::from(result.to_string().contains(&tag));
         }
         count
     };
-    for _ in 0..100 {
-        if running().await == 0 {
-            return;
-        }
-        tokio::time::sleep(std::time::Duration::from_millis(100)).await;
-    }
-    panic!("the build goes on");
+    until("the end of the build", async || running().await == 0).await;
 }
 
 #[tokio::test]
 async fn a_registry_that_cannot_be_reached_is_named() {
-    let Some(lab) = lab(&[]).await else {
-        return;
-    };
-    let arguments = json!({"image": "127.0.0.1:1/nobody/listens:1"});
-    let refused = fail(&lab.server, "pull_image", arguments).await;
+    let Some(lab) = lab().await else { return };
+    let refused = fail!(lab, "pull_image", {"image": "127.0.0.1:1/nobody/listens:1"});
     assert!(refused.contains("cannot reach the registry"), "{refused}");
 }

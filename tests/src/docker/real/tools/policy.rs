@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::super::super::{SERVER, lab::Lab};
 use super::talk::Talk;
-use super::{call, fail, lab, succeed};
+use super::{call, fail, lab, lab_with, succeed};
 use crate::harness::{binary, real};
 
 /// Options that reach out of a container.
@@ -32,9 +32,7 @@ fn dangerous() -> Vec<Value> {
 
 #[tokio::test]
 async fn containers_that_reach_the_host_are_refused() {
-    let Some(lab) = lab(&[]).await else {
-        return;
-    };
+    let Some(lab) = lab().await else { return };
     for options in dangerous() {
         let name = lab.name("bad");
         let mut arguments = json!({"image": "busybox:test", "name": name, "command": ["true"]});
@@ -42,7 +40,7 @@ async fn containers_that_reach_the_host_are_refused() {
             .as_object_mut()
             .unwrap()
             .extend(options.as_object().unwrap().clone());
-        let refused = fail(&lab.server, "create_container", arguments).await;
+        let refused = fail(&lab, "create_container", arguments).await;
         assert!(
             refused.contains("does not create containers with"),
             "{options}: {refused}"
@@ -69,13 +67,13 @@ async fn a_policy_file_makes_exceptions_and_no_more() {
     let data = dir.join("data");
     let json = json!({"create": {"binds": [data], "capabilities": ["NET_ADMIN"]}});
     fs::write(&policy, json.to_string()).unwrap();
-    let Some(mut lab) = lab(&[("DOCKER_MCP_POLICY", policy.to_str().unwrap())]).await else {
+    let Some(mut lab) = lab_with(&[("DOCKER_MCP_POLICY", policy.to_str().unwrap())]).await else {
         return;
     };
     let name = lab.adopt("ok");
     let arguments = json!({"image": "busybox:test", "name": name, "command": ["sh", "-c", "echo x > /x/y"],
         "mounts": [format!("{}:/x", data.display())], "cap_add": ["net_admin"]});
-    let created = succeed(&lab.server, "create_container", arguments).await;
+    let created = succeed(&lab, "create_container", arguments).await;
     assert_eq!(created["exit_code"], 0, "{created}");
     for options in dangerous() {
         let mut arguments = json!({"image": "busybox:test", "name": lab.name("bad")});
@@ -83,7 +81,7 @@ async fn a_policy_file_makes_exceptions_and_no_more() {
             .as_object_mut()
             .unwrap()
             .extend(options.as_object().unwrap().clone());
-        fail(&lab.server, "create_container", arguments).await;
+        fail(&lab, "create_container", arguments).await;
     }
     fs::remove_dir_all(&dir).unwrap();
 }
@@ -170,9 +168,7 @@ const READING: usize = 7;
 
 #[tokio::test]
 async fn what_is_out_of_bounds_is_neither_seen_nor_touched() {
-    let Some(mut lab) = lab(&[]).await else {
-        return;
-    };
+    let Some(mut lab) = lab().await else { return };
     let secret = lab.run("secret", &["sleep", "600"], json!({})).await;
     let marked = lab
         .run(
@@ -196,16 +192,14 @@ async fn what_is_out_of_bounds_is_neither_seen_nor_touched() {
         }
         assert_eq!(lab.state(container).await, "running");
     }
-    let arguments = json!({"name": lab.name(""), "all": true});
-    let listed = succeed(&denying.server, "list_containers", arguments).await;
+    let listed = succeed!(denying, "list_containers", {"name": lab.name(""), "all": true});
     assert_eq!(
         listed["containers"].as_array().unwrap().len(),
         1,
         "{listed}"
     );
     // Not by another name either.
-    let arguments = json!({"container": free, "new_name": secret});
-    fail(&denying.server, "update_container", arguments).await;
+    fail!(denying, "update_container", {"container": free, "new_name": secret});
 
     let allow = format!("name={free}");
     let env = [
@@ -213,18 +207,8 @@ async fn what_is_out_of_bounds_is_neither_seen_nor_touched() {
         ("DOCKER_MCP_ALLOW", allow.as_str()),
     ];
     let allowing = Lab::at(real::docker().unwrap(), &env).await;
-    succeed(
-        &allowing.server,
-        "get_container",
-        json!({"container": free}),
-    )
-    .await;
-    let refused = fail(
-        &allowing.server,
-        "get_container",
-        json!({"container": secret}),
-    )
-    .await;
+    succeed!(allowing, "get_container", {"container": free});
+    let refused = fail!(allowing, "get_container", {"container": secret});
     assert!(refused.contains("out of bounds"), "{refused}");
     let arguments = json!({"image": "busybox:test", "name": lab.name("other")});
     let refused = fail(&allowing.server, "create_container", arguments).await;
@@ -233,7 +217,7 @@ async fn what_is_out_of_bounds_is_neither_seen_nor_touched() {
 
 #[tokio::test]
 async fn images_are_fenced_too() {
-    let Some(lab) = lab(&[("DOCKER_MCP_DENY", "image=busybox:test")]).await else {
+    let Some(lab) = lab_with(&[("DOCKER_MCP_DENY", "image=busybox:test")]).await else {
         return;
     };
     for (tool, arguments) in [
@@ -249,16 +233,16 @@ async fn images_are_fenced_too() {
         ),
         ("create_container", json!({"image": "busybox:test"})),
     ] {
-        let refused = fail(&lab.server, tool, arguments).await;
+        let refused = fail(&lab, tool, arguments).await;
         assert!(refused.contains("out of bounds"), "{tool}: {refused}");
     }
-    let listed = succeed(&lab.server, "list_images", json!({"name": "busybox:test"})).await;
+    let listed = succeed(&lab, "list_images", json!({"name": "busybox:test"})).await;
     assert_eq!(listed["images"], json!([]));
 }
 
 #[tokio::test]
 async fn only_what_was_created_here_is_changed() {
-    let Some(mut lab) = lab(&[
+    let Some(mut lab) = lab_with(&[
         ("DOCKER_MCP_ONLY_CREATED", "1"),
         ("DOCKER_MCP_ALLOW_EXEC", "1"),
     ])
@@ -268,7 +252,7 @@ async fn only_what_was_created_here_is_changed() {
     };
     let theirs = lab.run("theirs", &["sleep", "600"], json!({})).await;
     for (at, (tool, arguments)) in on(&theirs).into_iter().enumerate() {
-        let result = call(&lab.server, tool, arguments).await;
+        let result = call(&lab, tool, arguments).await;
         let text = result["content"][0]["text"].as_str().unwrap();
         let refused = result["isError"] == true && text.contains("was not created by this server");
         assert_eq!(refused, at >= READING, "{tool}: {text}");
@@ -276,25 +260,10 @@ async fn only_what_was_created_here_is_changed() {
     assert_eq!(lab.state(&theirs).await, "running");
     let ours = lab.adopt("ours");
     let arguments = json!({"image": "busybox:test", "name": ours, "command": ["sleep", "600"]});
-    succeed(&lab.server, "create_container", arguments).await;
-    succeed(
-        &lab.server,
-        "stop_container",
-        json!({"container": ours, "timeout_seconds": 0}),
-    )
-    .await;
-    succeed(
-        &lab.server,
-        "remove_container",
-        json!({"container": ours, "confirm": ours}),
-    )
-    .await;
-    let refused = fail(
-        &lab.server,
-        "remove_image",
-        json!({"image": "busybox:test", "confirm": "busybox:test"}),
-    )
-    .await;
+    succeed(&lab, "create_container", arguments).await;
+    succeed!(lab, "stop_container", {"container": ours, "timeout_seconds": 0});
+    succeed!(lab, "remove_container", {"container": ours, "confirm": ours});
+    let refused = fail!(lab, "remove_image", {"image": "busybox:test", "confirm": "busybox:test"});
     assert!(refused.contains("was not created"), "{refused}");
 }
 
@@ -310,7 +279,7 @@ async fn nothing_is_lost_without_destruction() {
         ("DOCKER_MCP_POLICY", policy.to_str().unwrap()),
     ] {
         let env = [(name, value), ("DOCKER_MCP_ALLOW_EXEC", "1")];
-        let Some(mut lab) = lab(&env).await else {
+        let Some(mut lab) = lab_with(&env).await else {
             return;
         };
         let name = lab.run("web", &["sleep", "600"], json!({})).await;
@@ -348,25 +317,23 @@ async fn nothing_is_lost_without_destruction() {
         assert_eq!(lab.state(&name).await, "running");
         // Of the others, what would lose something is refused.
         let copy = json!({"container": name, "path": "/tmp/new", "text": "one"});
-        succeed(&lab.server, "copy_to_container", copy.clone()).await;
+        succeed(&lab, "copy_to_container", copy.clone()).await;
         let mut again = copy;
         again["confirm"] = json!("/tmp/new");
-        succeed(&lab.server, "prune", json!({"what": "containers"})).await;
+        succeed(&lab, "prune", json!({"what": "containers"})).await;
         let removal = json!({"what": "containers", "apply": true, "confirm": "containers"});
         for (tool, arguments) in [("copy_to_container", again), ("prune", removal)] {
-            let refused = fail(&lab.server, tool, arguments).await;
+            let refused = fail(&lab, tool, arguments).await;
             assert!(refused.contains("no-destructive"), "{tool}: {refused}");
         }
-        succeed(&lab.server, "pause_container", json!({"container": name})).await;
+        succeed(&lab, "pause_container", json!({"container": name})).await;
     }
     fs::remove_dir_all(&dir).unwrap();
 }
 
 #[tokio::test]
 async fn the_server_does_not_end_itself() {
-    let Some(mut lab) = lab(&[]).await else {
-        return;
-    };
+    let Some(mut lab) = lab().await else { return };
     let own = lab.run("own", &["sleep", "600"], json!({})).await;
     let id = lab
         .docker

@@ -8,7 +8,7 @@ use crate::harness::real;
 
 /// A lab whose server touches nothing of other tests.
 async fn fenced() -> Option<Lab> {
-    let lab = lab(&[]).await?;
+    let lab = lab().await?;
     let rule = format!("name={}*", lab.name(""));
     let mut fenced = Lab::at(
         real::docker()?,
@@ -21,17 +21,15 @@ async fn fenced() -> Option<Lab> {
 
 #[tokio::test]
 async fn the_engine_is_described() {
-    let Some(mut lab) = lab(&[]).await else {
-        return;
-    };
+    let Some(mut lab) = lab().await else { return };
     lab.run("web", &["sleep", "600"], json!({})).await;
-    let info = succeed(&lab.server, "get_system_info", json!({})).await;
+    let info = succeed(&lab, "get_system_info", json!({})).await;
     assert!(
         info["running"].as_u64().unwrap() > 0 && info["disk"].is_null(),
         "{info}"
     );
     assert!(info["api_version"].as_str().unwrap().starts_with("1."));
-    let info = succeed(&lab.server, "get_system_info", json!({"disk_usage": true})).await;
+    let info = succeed(&lab, "get_system_info", json!({"disk_usage": true})).await;
     let images = &info["disk"]["images"];
     assert!(images["count"].as_u64().unwrap() > 0, "{info}");
     assert!(images["size_bytes"].as_i64().unwrap() > 1_000_000, "{info}");
@@ -39,20 +37,13 @@ async fn the_engine_is_described() {
 
 #[tokio::test]
 async fn what_happened_is_told() {
-    let Some(mut lab) = lab(&[]).await else {
-        return;
-    };
+    let Some(mut lab) = lab().await else { return };
     let check = json!({"Healthcheck": {"Test": ["CMD-SHELL", "true # canary-11"], "Interval": 100_000_000}});
     let name = lab
         .run("web", &["sh", "-c", "sleep 1; exit 3"], check)
         .await;
     lab.until(&name, "exited").await;
-    let events = succeed(
-        &lab.server,
-        "list_events",
-        json!({"name": name, "kind": "container"}),
-    )
-    .await;
+    let events = succeed!(lab, "list_events", {"name": name, "kind": "container"});
     let rows = events["events"].as_array().unwrap();
     let actions: Vec<&str> = rows
         .iter()
@@ -63,12 +54,7 @@ async fn what_happened_is_told() {
     assert_eq!(died["details"]["exitCode"], "3");
     // No runs of the health check, whose command lines may hold secrets.
     assert!(!events.to_string().contains("exec_") && !events.to_string().contains("canary-11"));
-    let none = succeed(
-        &lab.server,
-        "list_events",
-        json!({"name": name, "until": "1h", "since": "2h"}),
-    )
-    .await;
+    let none = succeed!(lab, "list_events", {"name": name, "until": "1h", "since": "2h"});
     assert_eq!(none["events"], json!([]));
 }
 
@@ -80,7 +66,7 @@ async fn what_would_be_pruned_is_what_is_pruned() {
     let ended = lab.finish("ended", &["true"], json!({})).await;
     let never = lab.create("never", &["true"], json!({})).await;
     let running = lab.run("running", &["sleep", "600"], json!({})).await;
-    let preview = succeed(&lab.server, "prune", json!({"what": "containers"})).await;
+    let preview = succeed(&lab, "prune", json!({"what": "containers"})).await;
     assert_eq!(preview["applied"], false);
     let mut items = texts(&preview["items"]);
     items.sort_unstable();
@@ -88,53 +74,41 @@ async fn what_would_be_pruned_is_what_is_pruned() {
     let arguments = json!({"what": "containers", "apply": true});
     let (loss, pruned) = confirmed(&lab, "prune", arguments, "containers").await;
     assert!(loss.contains(&ended) && loss.contains(&never), "{loss}");
-    assert_eq!(
-        (&pruned["applied"], &pruned["count"]),
-        (&json!(true), &json!(2))
-    );
+    has!(pruned, {"applied": true, "count": 2});
     assert_eq!(lab.state(&running).await, "running");
-    let gone = fail(&lab.server, "get_container", json!({"container": ended})).await;
+    let gone = fail(&lab, "get_container", json!({"container": ended})).await;
     assert!(gone.contains("There is no container"), "{gone}");
 }
 
 #[tokio::test]
 async fn unused_networks_and_volumes_are_pruned() {
-    let Some(lab) = fenced().await else {
-        return;
-    };
+    let Some(lab) = fenced().await else { return };
     let (network, volume) = (lab.name("net"), lab.name("data"));
-    succeed(&lab.server, "create_network", json!({"network": network})).await;
-    succeed(&lab.server, "create_volume", json!({"volume": volume})).await;
+    succeed(&lab, "create_network", json!({"network": network})).await;
+    succeed(&lab, "create_volume", json!({"volume": volume})).await;
     let prune =
         |what: &str, all: bool| json!({"what": what, "all": all, "apply": true, "confirm": what});
-    let pruned = succeed(&lab.server, "prune", prune("networks", false)).await;
+    let pruned = succeed(&lab, "prune", prune("networks", false)).await;
     assert_eq!(texts(&pruned["items"]), [network.as_str()]);
     // A volume with a name was given it for a reason.
-    let kept = succeed(&lab.server, "prune", prune("volumes", false)).await;
+    let kept = succeed(&lab, "prune", prune("volumes", false)).await;
     assert_eq!(kept["count"], 0);
-    let pruned = succeed(&lab.server, "prune", prune("volumes", true)).await;
+    let pruned = succeed(&lab, "prune", prune("volumes", true)).await;
     assert_eq!(texts(&pruned["items"]), [volume.as_str()]);
-    let cache = succeed(&lab.server, "prune", json!({"what": "build_cache"})).await;
+    let cache = succeed(&lab, "prune", json!({"what": "build_cache"})).await;
     assert_eq!(cache["applied"], false);
 }
 
 #[tokio::test]
 async fn unused_images_are_shown() {
-    let Some(lab) = lab(&[]).await else {
-        return;
-    };
+    let Some(lab) = lab().await else { return };
     let tag = format!("{}:1", lab.name("unused"));
     let arguments = json!({"tag": tag, "dockerfile": format!("FROM busybox:test\nLABEL a={tag}")});
-    succeed(&lab.server, "build_image", arguments).await;
+    succeed(&lab, "build_image", arguments).await;
     let shown = async |all: bool| -> Value {
-        succeed(&lab.server, "prune", json!({"what": "images", "all": all})).await["items"].clone()
+        succeed(&lab, "prune", json!({"what": "images", "all": all})).await["items"].clone()
     };
     assert!(texts(&shown(true).await).contains(&tag.as_str()));
     assert!(!texts(&shown(false).await).contains(&tag.as_str()));
-    succeed(
-        &lab.server,
-        "remove_image",
-        json!({"image": tag, "confirm": tag}),
-    )
-    .await;
+    succeed!(lab, "remove_image", {"image": tag, "confirm": tag});
 }

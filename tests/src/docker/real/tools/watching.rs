@@ -7,34 +7,22 @@ use super::{fail, lab, succeed};
 
 #[tokio::test]
 async fn the_end_of_a_container_is_waited_for() {
-    let Some(mut lab) = lab(&[]).await else {
-        return;
-    };
+    let Some(mut lab) = lab().await else { return };
     let job = lab
         .run("job", &["sh", "-c", "sleep 1; exit 3"], json!({}))
         .await;
-    let waited = succeed(&lab.server, "wait_container", json!({"container": job})).await;
-    assert_eq!(
-        (&waited["reached"], &waited["exit_code"]),
-        (&json!(true), &json!(3))
-    );
+    let waited = succeed(&lab, "wait_container", json!({"container": job})).await;
+    has!(waited, {"reached": true, "exit_code": 3});
     let long = lab.run("long", &["sleep", "600"], json!({})).await;
-    let arguments = json!({"container": long, "timeout_seconds": 1});
-    let waited = succeed(&lab.server, "wait_container", arguments).await;
-    assert_eq!(
-        (&waited["reached"], &waited["state"]),
-        (&json!(false), &json!("running"))
-    );
-    let arguments = json!({"container": long, "until": "healthy"});
-    let unknown = fail(&lab.server, "wait_container", arguments).await;
+    let waited = succeed!(lab, "wait_container", {"container": long, "timeout_seconds": 1});
+    has!(waited, {"reached": false, "state": "running"});
+    let unknown = fail!(lab, "wait_container", {"container": long, "until": "healthy"});
     assert!(unknown.contains("no health check"), "{unknown}");
 }
 
 #[tokio::test]
 async fn health_is_waited_for() {
-    let Some(mut lab) = lab(&[]).await else {
-        return;
-    };
+    let Some(mut lab) = lab().await else { return };
     let check =
         json!({"Healthcheck": {"Test": ["CMD-SHELL", "test -e /tmp/ok"], "Interval": 200_000_000}});
     let command = [
@@ -43,19 +31,13 @@ async fn health_is_waited_for() {
         "mkdir -p /tmp; sleep 1; touch /tmp/ok; sleep 600",
     ];
     let name = lab.run("web", &command, check).await;
-    let arguments = json!({"container": name, "until": "healthy"});
-    let waited = succeed(&lab.server, "wait_container", arguments).await;
-    assert_eq!(
-        (&waited["reached"], &waited["health"]),
-        (&json!(true), &json!("healthy"))
-    );
+    let waited = succeed!(lab, "wait_container", {"container": name, "until": "healthy"});
+    has!(waited, {"reached": true, "health": "healthy"});
 }
 
 #[tokio::test]
 async fn a_wait_goes_on_as_a_task_and_is_cancelled() {
-    let Some(mut lab) = lab(&[]).await else {
-        return;
-    };
+    let Some(mut lab) = lab().await else { return };
     let mut talk = Talk::open(&lab.host, &[]).await;
     let job = lab
         .run("job", &["sh", "-c", "sleep 2; exit 4"], json!({}))
@@ -68,10 +50,7 @@ async fn a_wait_goes_on_as_a_task_and_is_cancelled() {
         .await;
     let id = talk.ask("tasks/result", json!({"taskId": task})).await;
     let answer = talk.answer(id).await;
-    assert_eq!(
-        answer["result"]["structuredContent"]["exit_code"], 4,
-        "{answer}"
-    );
+    has!(answer, {"result": {"structuredContent": {"exit_code": 4}}});
 
     let long = lab.run("long", &["sleep", "600"], json!({})).await;
     let task = talk
@@ -87,9 +66,7 @@ async fn a_wait_goes_on_as_a_task_and_is_cancelled() {
 
 #[tokio::test]
 async fn a_log_is_followed_line_by_line() {
-    let Some(mut lab) = lab(&[]).await else {
-        return;
-    };
+    let Some(mut lab) = lab().await else { return };
     let script = "while [ ! -e /enough ]; do echo line password=hunter2; sleep 0.1; done; \
         echo the end password=hunter2; while true; do echo more; sleep 0.1; done";
     let name = lab.run("web", &["sh", "-c", script], json!({})).await;
@@ -102,8 +79,7 @@ async fn a_log_is_followed_line_by_line() {
         let said = progress[progress.len() - 1]["message"].as_str().unwrap();
         assert!(said.starts_with("line "), "{said}");
     }
-    let enough = json!({"container": name, "path": "/enough", "text": ""});
-    succeed(&lab.server, "copy_to_container", enough).await;
+    succeed!(lab, "copy_to_container", {"container": name, "path": "/enough", "text": ""});
     let (answer, more) = talk.answer_with_progress(id).await;
     progress.extend(more);
     let followed = &answer["result"]["structuredContent"];
@@ -127,9 +103,7 @@ async fn a_log_is_followed_line_by_line() {
 
 #[tokio::test]
 async fn what_containers_use_is_measured() {
-    let Some(mut lab) = lab(&[]).await else {
-        return;
-    };
+    let Some(mut lab) = lab().await else { return };
     let busy = lab
         .run("busy", &["sh", "-c", "while true; do :; done"], json!({}))
         .await;
@@ -149,27 +123,20 @@ async fn what_containers_use_is_measured() {
     let unused = stats(&idle).await;
     assert!(cpu(&unused) < 5.0, "{unused}");
     assert!(unused["containers"][0]["memory_bytes"].as_u64().unwrap() > 0);
-    let all = succeed(&lab.server, "get_container_stats", json!({})).await;
+    let all = succeed(&lab, "get_container_stats", json!({})).await;
     let rows = all["containers"].as_array().unwrap();
     assert!(
         rows.iter().any(|row| row["container"] == json!(busy)),
         "{all}"
     );
     lab.docker.stop_container(&idle, None).await.unwrap();
-    let ended = fail(
-        &lab.server,
-        "get_container_stats",
-        json!({"container": idle}),
-    )
-    .await;
+    let ended = fail!(lab, "get_container_stats", {"container": idle});
     assert!(ended.contains("does not run"), "{ended}");
 }
 
 #[tokio::test]
 async fn a_log_is_searched() {
-    let Some(mut lab) = lab(&[]).await else {
-        return;
-    };
+    let Some(mut lab) = lab().await else { return };
     let script =
         "for i in $(seq 1 300); do echo line $i; done; echo API_TOKEN=abc123 >&2; echo Last ERROR";
     let name = lab.finish("job", &["sh", "-c", script], json!({})).await;
@@ -179,7 +146,7 @@ async fn a_log_is_searched() {
             .as_object_mut()
             .unwrap()
             .extend(more.as_object().unwrap().clone());
-        succeed(&lab.server, "get_container_logs", arguments).await["log"]
+        succeed(&lab, "get_container_logs", arguments).await["log"]
             .as_str()
             .unwrap()
             .to_owned()

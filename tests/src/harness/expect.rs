@@ -1,0 +1,123 @@
+//! Short forms for what tests ask again and again.
+
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+/// Longer than anything may take that a test waits for, on a busy machine.
+const EVENTUALLY_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// Between two looks, at first and after some: real services have more to do than to answer.
+const MIN_PAUSE: Duration = Duration::from_millis(10);
+const MAX_PAUSE: Duration = Duration::from_millis(200);
+
+/// Something with a text to look into.
+pub(crate) trait Text {
+    fn text(&self) -> String;
+}
+
+impl Text for str {
+    fn text(&self) -> String {
+        self.to_owned()
+    }
+}
+
+impl Text for String {
+    fn text(&self) -> String {
+        self.clone()
+    }
+}
+
+impl Text for Value {
+    fn text(&self) -> String {
+        self.as_str()
+            .map_or_else(|| self.to_string(), str::to_owned)
+    }
+}
+
+impl<T: Text + ?Sized> Text for &T {
+    fn text(&self) -> String {
+        T::text(self)
+    }
+}
+
+/// Asserts that a text holds `part`.
+#[track_caller]
+pub(crate) fn contains(text: &(impl Text + ?Sized), part: &str) {
+    let text = text.text();
+    assert!(text.contains(part), "no {part:?} in {text:?}");
+}
+
+/// Asserts that a text does not hold `part`.
+#[track_caller]
+pub(crate) fn lacks(text: &(impl Text + ?Sized), part: &str) {
+    let text = text.text();
+    assert!(!text.contains(part), "{part:?} in {text:?}");
+}
+
+/// Asserts that a text starts with `part`.
+#[track_caller]
+pub(crate) fn starts_with(text: &(impl Text + ?Sized), part: &str) {
+    let text = text.text();
+    assert!(text.starts_with(part), "no {part:?} first in {text:?}");
+}
+
+/// Asserts that a text ends with `part`.
+#[track_caller]
+pub(crate) fn ends_with(text: &(impl Text + ?Sized), part: &str) {
+    let text = text.text();
+    assert!(text.ends_with(part), "no {part:?} last in {text:?}");
+}
+
+/// The texts that the rows of a list have in this member.
+#[track_caller]
+pub(crate) fn texts<'a>(list: &'a Value, member: &str) -> Vec<&'a str> {
+    let rows = list.as_array().unwrap().iter();
+    rows.map(|row| row[member].as_str().unwrap()).collect()
+}
+
+/// `has!(value, {"member": 1})`, as [`has`].
+macro_rules! has {
+    ($value:expr, $members:tt) => {
+        $crate::harness::has(&$value, serde_json::json!($members))
+    };
+}
+
+/// Asserts that `value` has these members with these values, in objects within it too; it may have
+/// more.
+#[track_caller]
+pub(crate) fn has(value: &Value, members: Value) {
+    fn check(whole: &Value, value: &Value, wanted: &Value) -> Result<(), String> {
+        let Value::Object(members) = wanted else {
+            let is_same = value == wanted;
+            return is_same
+                .then_some(())
+                .ok_or(format!("{value} is not {wanted} in {whole}"));
+        };
+        let mut members = members.iter();
+        members.try_for_each(|(name, wanted)| check(whole, &value[name], wanted))
+    }
+    if let Err(difference) = check(value, value, &members) {
+        panic!("{difference}");
+    }
+}
+
+/// Asks until there is an answer. For what another process does in its own time.
+pub(crate) async fn eventually<T>(what: &str, mut ask: impl AsyncFnMut() -> Option<T>) -> T {
+    let started = Instant::now();
+    let mut pause = MIN_PAUSE;
+    loop {
+        if let Some(answer) = ask().await {
+            return answer;
+        }
+        let waited = started.elapsed();
+        assert!(waited < EVENTUALLY_TIMEOUT, "waited in vain for {what}");
+        tokio::time::sleep(pause).await;
+        pause = (pause * 5 / 4).min(MAX_PAUSE);
+    }
+}
+
+/// Asks until it is so.
+pub(crate) async fn until(what: &str, mut ask: impl AsyncFnMut() -> bool) {
+    eventually(what, async || ask().await.then_some(())).await;
+}
