@@ -44,12 +44,19 @@ impl Era {
 
     /// Decides for one request or notification.
     pub fn decide(hints: &Hints<'_>, method: &str, params: Option<&RawValue>) -> Self {
+        let object = params.filter(|params| params.get().starts_with('{'));
+        let meta = object.and_then(|params| meta_of(params).ok().flatten());
+        Self::decide_by_meta(hints, method, meta)
+    }
+
+    /// Decides for one request whose parameters have this `_meta`.
+    pub(crate) fn decide_by_meta(hints: &Hints<'_>, method: &str, meta: Option<&RawValue>) -> Self {
         let named = hints.protocol_version.map(Revision::parse);
         // A client that serves several eras may send `Mcp-Method` with all of them: a version says more.
         let is_modern = match named {
             Some(None) => true,
-            Some(Some(_)) => names_version(params),
-            None => hints.method.is_some() || names_version(params),
+            Some(Some(_)) => names_version(meta),
+            None => hints.method.is_some() || names_version(meta),
         };
         if is_modern {
             return Self::Modern;
@@ -100,23 +107,13 @@ pub(crate) fn meta_of(params: &RawValue) -> serde_json::Result<Option<&RawValue>
 }
 
 /// True if `_meta` names a protocol version, which only modern clients do.
-fn names_version(params: Option<&RawValue>) -> bool {
+fn names_version(meta: Option<&RawValue>) -> bool {
     #[derive(Deserialize)]
     struct Meta<'a> {
         #[serde(borrow, rename = "io.modelcontextprotocol/protocolVersion")]
         version: Option<&'a RawValue>,
     }
-    // Without looking closer for most requests. A writer may escape the slash of the key, or all.
-    let may_be = |text: &str| {
-        text.starts_with('{') && (text.contains("modelcontextprotocol") || text.contains("\\u"))
-    };
-    let Some(params) = params.filter(|params| may_be(params.get())) else {
-        return false;
-    };
-    let meta = meta_of(params)
-        .ok()
-        .flatten()
-        .filter(|meta| meta.get().starts_with('{'));
+    let meta = meta.filter(|meta| meta.get().starts_with('{'));
     meta.and_then(|meta| serde_json::from_str::<Meta<'_>>(meta.get()).ok())
         .is_some_and(|meta| meta.version.is_some())
 }

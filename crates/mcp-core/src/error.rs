@@ -1,7 +1,7 @@
 //! What the protocol peer is told when a request fails.
 
 mod bad_param;
-mod imported;
+mod codes;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,12 +9,9 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use crate::era::Era;
-use crate::jsonrpc::{
-    ErrorObject, Fault, INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND,
-    PARSE_ERROR,
-};
+use crate::jsonrpc::{ErrorObject, Fault};
 use crate::revision::{MODERN, Revision};
-use crate::tool::{ArgumentError, RpcForm, ToolError, ToolErrorKind};
+use crate::tool::{ArgumentError, RpcForm, ToolError};
 
 pub use bad_param::BadParam;
 pub(crate) use bad_param::clipped;
@@ -91,16 +88,6 @@ pub enum Profile {
     Extended,
 }
 
-/// Numbers for what the specification has no number for, outside of the range that it reserves.
-mod app {
-    pub(super) const UNAUTHORIZED: i32 = 40100;
-    pub(super) const FORBIDDEN: i32 = 40300;
-    pub(super) const SESSION_NOT_FOUND: i32 = 40400;
-    pub(super) const TOO_LARGE: i32 = 41300;
-    pub(super) const RATE_LIMITED: i32 = 42900;
-    pub(super) const TIMEOUT: i32 = 50400;
-}
-
 impl Error {
     /// The stable name, sent as `data.kind` in every dialect.
     pub fn kind(&self) -> &'static str {
@@ -131,7 +118,7 @@ impl Error {
     /// The error in the numbers and words of a dialect.
     pub fn render(&self, era: Era, profile: Profile) -> ErrorObject {
         if let Self::Imported(error) = self {
-            return imported::render(error, era);
+            return codes::render_imported(error, era);
         }
         let profile = if era == Era::Plain {
             profile
@@ -159,51 +146,6 @@ impl Error {
             code: self.code(era, profile),
             message: clipped(message),
             data: Some(data),
-        }
-    }
-
-    fn code(&self, era: Era, profile: Profile) -> i32 {
-        use Profile::{Codefluss, Extended, Spec};
-        match (self, profile) {
-            (Self::Parse(_), _) => PARSE_ERROR,
-            (Self::InvalidRequest { .. }, _) => INVALID_REQUEST,
-            (Self::MethodNotFound(_) | Self::TaskSupport(_), _) => METHOD_NOT_FOUND,
-            (Self::OfTask(error), _) => error.code(era, profile),
-            (Self::Imported(error), _) => error.code,
-            (Self::InvalidParams(_), Spec | Codefluss) | (Self::Malformed(_), _) => INVALID_PARAMS,
-            (Self::MissingCapability(_), _) => -32021,
-            (Self::InvalidParams(_), Extended) => -32001,
-            (Self::ToolNotFound { .. }, Spec | Codefluss) => INVALID_PARAMS,
-            (Self::ToolNotFound { .. }, Extended) => -32007,
-            (Self::LegacyToolNotFound(_), _) => INTERNAL_ERROR,
-            // The number of the handshake era, which the modern era forbids.
-            (Self::ResourceNotFound(_), Spec) if matches!(era, Era::Handshake(_)) => -32002,
-            (Self::ResourceNotFound(_), Spec) => INVALID_PARAMS,
-            (Self::ResourceNotFound(_), Codefluss) => -32003,
-            (Self::ResourceNotFound(_), Extended) => -32006,
-            (Self::PromptNotFound(_), Spec | Codefluss) => INVALID_PARAMS,
-            (Self::PromptNotFound(_), Extended) => -32008,
-            (Self::ToolFailed(_), _) if era != Era::Plain => INTERNAL_ERROR,
-            (Self::ToolFailed(error), _) => match (error.kind(), profile) {
-                (ToolErrorKind::Timeout, Extended) => -32012,
-                (ToolErrorKind::Timeout, Spec | Codefluss) => app::TIMEOUT,
-                _ => -32000,
-            },
-            (Self::Internal, Spec | Codefluss) => INTERNAL_ERROR,
-            (Self::Internal, Extended) => -32002,
-            (Self::Unauthorized, Spec) => app::UNAUTHORIZED,
-            (Self::Unauthorized, Codefluss) => -32001,
-            (Self::Unauthorized, Extended) => -32009,
-            (Self::SessionNotFound, _) => app::SESSION_NOT_FOUND,
-            (Self::Forbidden(_), Spec) => app::FORBIDDEN,
-            (Self::Forbidden(_), Codefluss) => -32002,
-            (Self::Forbidden(_), Extended) => -32010,
-            (Self::RateLimited(_), Spec) => app::RATE_LIMITED,
-            (Self::RateLimited(_), Codefluss) => -32000,
-            (Self::RateLimited(_), Extended) => -32011,
-            (Self::TooLarge(_), _) => app::TOO_LARGE,
-            (Self::UnsupportedVersion(_), _) => -32022,
-            (Self::HeaderMismatch(_), _) => -32020,
         }
     }
 
@@ -282,32 +224,9 @@ impl Error {
             Self::PromptNotFound(name) => data["promptName"] = json!(name),
             Self::LegacyToolNotFound(name) => data["toolName"] = json!(name),
             Self::OfTask(error) => return error.data(profile),
-            Self::ToolFailed(_)
-            | Self::TaskSupport(_)
-            | Self::Imported(_)
-            | Self::Internal
-            | Self::SessionNotFound
-            | Self::Forbidden(_)
-            | Self::RateLimited(_)
-            | Self::HeaderMismatch(_) => {}
+            _ => {}
         }
         data
-    }
-
-    /// The HTTP status in the modern era, by the specification's table; 200 where a result would
-    /// have been possible.
-    pub(crate) fn modern_status(&self) -> u16 {
-        match self {
-            Self::MethodNotFound(_) => 404,
-            Self::Parse(_)
-            | Self::InvalidRequest { .. }
-            | Self::Malformed(_)
-            | Self::MissingCapability(_)
-            | Self::UnsupportedVersion(_)
-            | Self::HeaderMismatch(_) => 400,
-            Self::Imported(error) => imported::modern_status(error),
-            _ => 200,
-        }
     }
 }
 

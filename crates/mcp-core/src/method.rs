@@ -1,14 +1,15 @@
 //! Methods of one's own, beside those of the specification (seed 004, "custom methods").
 
 use std::future::Future;
-use std::pin::Pin;
 use std::sync::Arc;
 
+use futures_util::future::BoxFuture;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 
 use crate::jsonrpc::Json;
+use crate::registry::{Bound, Kind, Registry};
 use crate::tool::{ArgumentError, Call, ToolError, parse_arguments};
 
 /// One method. The implementing struct is its parameters, which may not deny unknown fields: every
@@ -33,7 +34,7 @@ pub trait Method: DeserializeOwned + Send + 'static {
 }
 
 /// An answer that is being worked out.
-pub type Answering<'a> = Pin<Box<dyn Future<Output = Result<Json, ToolError>> + Send + 'a>>;
+pub type Answering<'a> = BoxFuture<'a, Result<Json, ToolError>>;
 
 /// A method together with the service that it works on.
 pub trait BoundMethod: Send + Sync {
@@ -49,57 +50,37 @@ pub trait BoundMethod: Send + Sync {
 }
 
 /// The methods of a server.
-pub struct MethodSet<S> {
-    methods: Vec<(&'static str, Bind<S>)>,
+pub type MethodSet<S> = Registry<MethodKind, S>;
+
+/// Methods, among the kinds of items; their names are all that is known about them.
+#[derive(Clone, Copy, Debug)]
+pub struct MethodKind;
+
+impl Kind for MethodKind {
+    type Definition = &'static str;
+    type Bound = dyn BoundMethod;
+    const NOUN: &'static str = "method";
+
+    fn id<'a>(name: &'a &'static str) -> &'a str {
+        name
+    }
 }
 
-type Bind<S> = fn(Arc<S>) -> Arc<dyn BoundMethod>;
-
 impl<S: Send + Sync + 'static> MethodSet<S> {
-    /// No methods.
-    pub fn new() -> Self {
-        Self {
-            methods: Vec::new(),
-        }
-    }
-
     /// Adds one.
     ///
     /// # Panics
     /// When its name is taken or has no namespace: both are found by the first test.
     #[must_use]
-    pub fn with<M: Method<Service = S>>(mut self) -> Self {
-        let taken = self.methods.iter().any(|(name, _)| *name == M::NAME);
-        assert!(
-            !taken && M::NAME.contains('/'),
-            "method name {:?} is taken or bare",
-            M::NAME
-        );
-        self.methods
-            .push((M::NAME, |service| Arc::new(Bound::<M> { service })));
-        self
-    }
-
-    /// Hands the methods their service.
-    pub fn bind(self, service: &Arc<S>) -> Vec<(&'static str, Arc<dyn BoundMethod>)> {
-        self.methods
-            .into_iter()
-            .map(|(name, bind)| (name, bind(Arc::clone(service))))
-            .collect()
+    pub fn with<M: Method<Service = S>>(self) -> Self {
+        assert!(M::NAME.contains('/'), "method name {:?} is bare", M::NAME);
+        self.add(M::NAME, |service| {
+            Arc::new(Bound::<MethodKind, M, S>::new(service))
+        })
     }
 }
 
-impl<S: Send + Sync + 'static> Default for MethodSet<S> {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
-struct Bound<M: Method> {
-    service: Arc<M::Service>,
-}
-
-impl<M: Method> BoundMethod for Bound<M> {
+impl<M: Method> BoundMethod for Bound<MethodKind, M, M::Service> {
     fn start<'a>(
         &'a self,
         params: &RawValue,
@@ -108,9 +89,7 @@ impl<M: Method> BoundMethod for Bound<M> {
         let method: M = parse_arguments(params)?;
         Ok(Box::pin(async move {
             let output = method.answer(&self.service, call).await?;
-            Json::of(&output).map_err(|error| {
-                ToolError::upstream("The result could not be written as JSON.").caused_by(error)
-            })
+            Json::of(&output).map_err(ToolError::unwritable)
         }))
     }
 }

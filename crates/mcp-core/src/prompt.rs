@@ -10,7 +10,9 @@ use serde::de::DeserializeOwned;
 
 use crate::tool::{Call, Content, ToolError};
 
-pub use set::{BoundPrompt, PromptArgument, PromptDefinition, PromptSet, Writing, Written};
+pub use set::{
+    BoundPrompt, PromptArgument, PromptDefinition, PromptKind, PromptSet, Writing, Written,
+};
 
 /// One prompt. The implementing struct is its arguments, all of them strings; its doc comment is
 /// the description.

@@ -15,7 +15,7 @@ use serde_json::value::RawValue;
 
 use crate::tool::{Call, ToolError};
 
-pub use set::{BoundResource, Reading, ResourceDefinition, ResourceSet};
+pub use set::{BoundResource, Reading, ResourceDefinition, ResourceKind, ResourceSet};
 
 /// One resource, or one template of resources. The implementing struct is the variables of the URI,
 /// all of them strings; its doc comment is the description.

@@ -75,7 +75,7 @@ pub use log::Level;
 pub use output::{Output, ToolResult};
 pub use schema::Bounded;
 pub use task::TaskSupport;
-pub use toolset::{ALL, BoundTool, DEFAULT, Running, Toolset};
+pub use toolset::{ALL, BoundTool, DEFAULT, Running, ToolKind, Toolset};
 
 /// One tool. The implementing struct is its arguments.
 ///

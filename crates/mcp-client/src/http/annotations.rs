@@ -1,18 +1,17 @@
 //! Parameters of tools that are repeated in headers: `x-mcp-header` (2026-07-28, "Custom Headers
 //! from Tool Parameters").
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use http::{HeaderName, HeaderValue};
+use mcp_core::http_headers::{HeaderParam, header_params, may_declare};
 use mcp_core::jsonrpc::{Members, string};
 use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::headers::encoded;
-
-const ANNOTATION: &str = "x-mcp-header";
+use super::headers::header_value;
 
 /// What the tools of one server want in headers.
 #[derive(Default)]
@@ -22,8 +21,7 @@ pub(crate) struct Annotations(Mutex<HashMap<String, Arc<[Parameter]>>>);
 #[derive(Debug, PartialEq)]
 struct Parameter {
     header: HeaderName,
-    /// The properties that lead to it.
-    path: Vec<String>,
+    argument: HeaderParam,
 }
 
 impl Annotations {
@@ -34,7 +32,7 @@ impl Annotations {
         struct Tool {
             name: String,
         }
-        let is_annotated = tool.get().contains(ANNOTATION);
+        let is_annotated = may_declare(tool.get());
         let Ok(Tool { name }) = serde_json::from_str(tool.get()) else {
             return true;
         };
@@ -70,97 +68,30 @@ impl Annotations {
         drop(known);
         let arguments: Value = serde_json::from_str(params.get("arguments")?).ok()?;
         let value = |parameter: &Parameter| {
-            let found = parameter
-                .path
-                .iter()
-                .try_fold(&arguments, |at, name| at.get(name))?;
-            let text = match found {
-                Value::String(text) => text.clone(),
-                Value::Number(number) => number.to_string(),
-                Value::Bool(flag) => flag.to_string(),
-                Value::Null | Value::Array(_) | Value::Object(_) => return None,
-            };
-            Some((parameter.header.clone(), encoded(&text)?))
+            let text = parameter.argument.text(&arguments)?;
+            Some((parameter.header.clone(), header_value(&text)?))
         };
         Some(parameters.iter().filter_map(value).collect())
     }
 }
 
 /// The annotated parameters of a tool, or why they are not valid.
-fn parameters(tool: &RawValue) -> Result<Vec<Parameter>, &'static str> {
+fn parameters(tool: &RawValue) -> Result<Vec<Parameter>, String> {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]
     struct Schema {
         #[serde(default)]
         input_schema: Value,
     }
-    let tool: Schema = serde_json::from_str(tool.get()).map_err(|_| "its schema is not JSON")?;
-    let mut found = Vec::new();
-    reach(&tool.input_schema, &mut Vec::new(), &mut found)?;
-    if count(&tool.input_schema) != found.len() {
-        return Err("an x-mcp-header is not on a property that every call can have");
-    }
-    let mut names = HashSet::new();
-    match found
-        .iter()
-        .all(|parameter| names.insert(parameter.header.clone()))
-    {
-        true => Ok(found),
-        false => Err("two properties have the same x-mcp-header"),
-    }
-}
-
-/// Follows `properties`, and nothing else.
-fn reach(
-    schema: &Value,
-    path: &mut Vec<String>,
-    found: &mut Vec<Parameter>,
-) -> Result<(), &'static str> {
-    let Some(properties) = schema.get("properties").and_then(Value::as_object) else {
-        return Ok(());
+    let tool: Schema =
+        serde_json::from_str(tool.get()).map_err(|_| "its schema is not JSON".to_owned())?;
+    let declared = header_params(&tool.input_schema)?.into_iter();
+    let parameter = |argument: HeaderParam| {
+        let header = format!("mcp-param-{}", argument.header).parse();
+        let header = header.map_err(|_| "a header has no legal name".to_owned())?;
+        Ok(Parameter { header, argument })
     };
-    for (name, property) in properties {
-        path.push(name.clone());
-        if let Some(annotation) = property.get(ANNOTATION) {
-            if !matches!(
-                property["type"].as_str(),
-                Some("string" | "integer" | "boolean")
-            ) {
-                return Err(
-                    "an x-mcp-header is on a property that is no string, integer or boolean",
-                );
-            }
-            let header = annotation.as_str().filter(|name| !name.is_empty());
-            let header = header.and_then(|name| format!("mcp-param-{name}").parse().ok());
-            found.push(Parameter {
-                header: header.ok_or("an x-mcp-header is no name of a header")?,
-                path: path.clone(),
-            });
-        }
-        reach(property, path, found)?;
-        path.pop();
-    }
-    Ok(())
-}
-
-/// How many annotations there are anywhere. A property may have that name without being one.
-fn count(schema: &Value) -> usize {
-    match schema {
-        Value::Array(items) => items.iter().map(count).sum(),
-        Value::Object(members) => members
-            .iter()
-            .map(|(name, value)| match (name.as_str(), value) {
-                (ANNOTATION, _) => 1,
-                ("const" | "default" | "enum" | "examples", _) => 0,
-                (
-                    "properties" | "$defs" | "definitions" | "patternProperties",
-                    Value::Object(named),
-                ) => named.values().map(count).sum(),
-                (_, value) => count(value),
-            })
-            .sum(),
-        _ => 0,
-    }
+    declared.map(parameter).collect()
 }
 
 #[cfg(test)]
@@ -214,22 +145,12 @@ mod tests {
 
     #[test]
     fn annotations_that_are_not_valid_are_refused() {
-        let one = |property: Value| json!({"a": property});
-        for properties in [
-            one(json!({"type": "string", "x-mcp-header": ""})),
-            one(json!({"type": "string", "x-mcp-header": "a b"})),
-            one(json!({"type": "string", "x-mcp-header": "Région"})),
-            one(json!({"type": "string", "x-mcp-header": 1})),
-            one(json!({"type": "number", "x-mcp-header": "A"})),
-            one(json!({"type": "object", "x-mcp-header": "A"})),
-            one(json!({"x-mcp-header": "A"})),
-            one(json!({"type": "array", "items": {"type": "string", "x-mcp-header": "A"}})),
-            one(json!({"anyOf": [{"type": "string", "x-mcp-header": "A"}]})),
-            json!({
-                "a": {"type": "string", "x-mcp-header": "A"},
-                "b": {"type": "string", "x-mcp-header": "a"},
-            }),
+        for property in [
+            json!({"type": "string", "x-mcp-header": "a b"}),
+            json!({"type": "number", "x-mcp-header": "A"}),
+            json!({"anyOf": [{"type": "string", "x-mcp-header": "A"}]}),
         ] {
+            let properties = json!({"a": property});
             assert!(!learn(&Annotations::default(), &properties), "{properties}");
         }
     }

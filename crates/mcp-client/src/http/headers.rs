@@ -1,8 +1,7 @@
 //! The headers in which the modern era repeats what the body says (2026-07-28, "Request Metadata").
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 use http::{HeaderName, HeaderValue};
+use mcp_core::http_headers::{encode, named_member};
 use mcp_core::jsonrpc::{Members, string};
 use mcp_core::revision::MODERN;
 
@@ -28,12 +27,12 @@ pub(crate) fn request_headers(
     }
     headers.reserve(4 + annotated.len());
     headers.push((PROTOCOL_VERSION, HeaderValue::from_static(MODERN)));
-    if let Some(method) = encoded(method) {
+    if let Some(method) = header_value(method) {
         headers.push((METHOD, method));
     }
-    let name = named(method).and_then(|member| string(params?.get(member)?));
+    let name = named_member(method).and_then(|member| string(params?.get(member)?));
     if let Some(name) = name
-        && let Some(name) = encoded(&name)
+        && let Some(name) = header_value(&name)
     {
         headers.push((NAME, name));
     }
@@ -53,26 +52,9 @@ pub(crate) fn trace(headers: &mut Fields, traceparent: Option<&str>) {
     }
 }
 
-/// The member of the params that says what the request is about.
-fn named(method: &str) -> Option<&'static str> {
-    match method {
-        "tools/call" | "prompts/get" => Some("name"),
-        "resources/read" => Some("uri"),
-        "tasks/get" | "tasks/update" | "tasks/cancel" => Some("taskId"),
-        _ => None,
-    }
-}
-
-/// A value as it can stand in a header: as it is where that is safe, in base64 otherwise.
-pub(super) fn encoded(value: &str) -> Option<HeaderValue> {
-    let is_visible = value.bytes().all(|byte| (b' '..=b'~').contains(&byte));
-    let is_trimmed = value.trim_matches(' ') == value;
-    let looks_encoded = value.starts_with("=?base64?") && value.ends_with("?=");
-    let value = match is_visible && is_trimmed && !looks_encoded {
-        true => HeaderValue::from_str(value),
-        false => HeaderValue::from_str(&format!("=?base64?{}?=", STANDARD.encode(value))),
-    };
-    value.ok()
+/// A value as it can stand in a header.
+pub(super) fn header_value(value: &str) -> Option<HeaderValue> {
+    HeaderValue::from_str(&encode(value)).ok()
 }
 
 #[cfg(test)]
@@ -80,22 +62,6 @@ mod tests {
     use http::HeaderMap;
 
     use super::*;
-
-    #[track_caller]
-    fn check(value: &str, expected: &str) {
-        assert_eq!(encoded(value).unwrap(), expected);
-    }
-
-    #[test]
-    fn what_is_not_safe_is_encoded() {
-        check("us-west1", "us-west1");
-        check("us west 1", "us west 1");
-        check("", "");
-        check("Hello, 世界", "=?base64?SGVsbG8sIOS4lueVjA==?=");
-        check(" padded ", "=?base64?IHBhZGRlZCA=?=");
-        check("line1\nline2", "=?base64?bGluZTEKbGluZTI=?=");
-        check("=?base64?literal?=", "=?base64?PT9iYXNlNjQ/bGl0ZXJhbD89?=");
-    }
 
     fn of_request(method: &str, params: &Members) -> HeaderMap {
         HeaderMap::from_iter(request_headers(true, method, Some(params), &[]))

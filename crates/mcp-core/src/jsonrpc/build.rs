@@ -73,17 +73,18 @@ pub fn response(id: Id<'_>, result: Json) -> Response<'_> {
 }
 
 /// An error response; `data` is attached as it is to help the client to diagnose the error.
-pub fn error(
-    id: Option<Id<'_>>,
+pub fn error<'a>(
+    id: impl Into<Option<Id<'a>>>,
     code: i32,
     message: impl Into<String>,
     data: Option<Value>,
-) -> Response<'_> {
+) -> Response<'a> {
+    let message = message.into();
     Response {
-        id,
+        id: id.into(),
         outcome: Err(ErrorObject {
             code,
-            message: message.into(),
+            message,
             data,
         }),
     }
@@ -101,18 +102,14 @@ pub fn invalid_request(id: Option<Id<'_>>) -> Response<'_> {
 
 /// `-32601`, naming the method.
 pub fn method_not_found<'a>(id: Id<'a>, method: &str) -> Response<'a> {
-    error(
-        Some(id),
-        METHOD_NOT_FOUND,
-        format!("Method not found: {method}"),
-        None,
-    )
+    let message = format!("Method not found: {method}");
+    error(id, METHOD_NOT_FOUND, message, None)
 }
 
 /// `-32602`, with what is wrong with which parameter.
 pub fn invalid_params<'a>(id: Id<'a>, detail: &str) -> Response<'a> {
     error(
-        Some(id),
+        id,
         INVALID_PARAMS,
         format!("Invalid params: {detail}"),
         None,
@@ -122,7 +119,7 @@ pub fn invalid_params<'a>(id: Id<'a>, detail: &str) -> Response<'a> {
 /// `-32603`; `detail` is read by the peer, so it holds no internals.
 pub fn internal_error<'a>(id: Id<'a>, detail: &str) -> Response<'a> {
     error(
-        Some(id),
+        id,
         INTERNAL_ERROR,
         format!("Internal error: {detail}"),
         None,
@@ -135,50 +132,46 @@ mod tests {
 
     use super::*;
 
-    #[track_caller]
-    fn check(build: impl for<'a> Fn(Id<'a>) -> Response<'a>, expected: &str) {
+    #[test]
+    fn responses_are_what_json_rpc_shows() {
         let raw = RawValue::from_string("7".to_owned()).unwrap();
-        let line = encode(&build(Id::new(&raw).unwrap()));
-        assert_eq!(String::from_utf8(line).unwrap(), format!("{expected}\n"));
-    }
-
-    #[test]
-    fn a_result_is_spliced_in() {
-        check(
-            |id| response(id, Json::Owned(r#"{"n":1e400}"#.to_owned())),
-            r#"{"jsonrpc":"2.0","id":7,"result":{"n":1e400}}"#,
-        );
-    }
-
-    #[test]
-    fn an_error_may_carry_data() {
-        check(
-            |id| error(Some(id), -32000, "no", Some(json!({"a": 1}))),
-            r#"{"jsonrpc":"2.0","id":7,"error":{"code":-32000,"message":"no","data":{"a":1}}}"#,
-        );
-    }
-
-    #[test]
-    fn shorthands_have_the_standard_codes() {
-        check(
-            |_| parse_error(None),
-            r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"Parse error"}}"#,
-        );
-        check(
-            |id| invalid_request(Some(id)),
-            r#"{"jsonrpc":"2.0","id":7,"error":{"code":-32600,"message":"Invalid Request"}}"#,
-        );
-        check(
-            |id| method_not_found(id, "x"),
-            r#"{"jsonrpc":"2.0","id":7,"error":{"code":-32601,"message":"Method not found: x"}}"#,
-        );
-        check(
-            |id| invalid_params(id, "x"),
-            r#"{"jsonrpc":"2.0","id":7,"error":{"code":-32602,"message":"Invalid params: x"}}"#,
-        );
-        check(
-            |id| internal_error(id, "x"),
-            r#"{"jsonrpc":"2.0","id":7,"error":{"code":-32603,"message":"Internal error: x"}}"#,
-        );
+        let id = Id::new(&raw).unwrap();
+        let result = Json::Owned(r#"{"n":1e400}"#.to_owned());
+        for (built, id, rest) in [
+            (response(id, result), "7", r#""result":{"n":1e400}"#),
+            (
+                error(id, -32000, "no", Some(json!({"a": 1}))),
+                "7",
+                r#""error":{"code":-32000,"message":"no","data":{"a":1}}"#,
+            ),
+            (
+                parse_error(None),
+                "null",
+                r#""error":{"code":-32700,"message":"Parse error"}"#,
+            ),
+            (
+                invalid_request(Some(id)),
+                "7",
+                r#""error":{"code":-32600,"message":"Invalid Request"}"#,
+            ),
+            (
+                method_not_found(id, "x"),
+                "7",
+                r#""error":{"code":-32601,"message":"Method not found: x"}"#,
+            ),
+            (
+                invalid_params(id, "x"),
+                "7",
+                r#""error":{"code":-32602,"message":"Invalid params: x"}"#,
+            ),
+            (
+                internal_error(id, "x"),
+                "7",
+                r#""error":{"code":-32603,"message":"Internal error: x"}"#,
+            ),
+        ] {
+            let line = format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},{rest}}}\n");
+            assert_eq!(String::from_utf8(encode(&built)).unwrap(), line);
+        }
     }
 }

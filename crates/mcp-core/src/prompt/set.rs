@@ -1,16 +1,16 @@
-//! The prompts of a server: declared without a service, then bound to one.
+//! The prompts of a server.
 
 use std::borrow::Cow;
-use std::future::Future;
-use std::pin::Pin;
 use std::sync::Arc;
 
+use futures_util::future::BoxFuture;
 use serde::Serialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use super::{Prompt, PromptMessage};
-use crate::method::Answering;
+use crate::completion::Completes;
+use crate::registry::{Bound, Kind, Registry};
 use crate::tool::{ArgumentError, Call, ToolError, parse_arguments, schema};
 
 /// A prompt's published definition.
@@ -58,10 +58,10 @@ pub enum Written {
 }
 
 /// Messages that are being written.
-pub type Writing<'a> = Pin<Box<dyn Future<Output = Result<Written, ToolError>> + Send + 'a>>;
+pub type Writing<'a> = BoxFuture<'a, Result<Written, ToolError>>;
 
 /// A prompt together with its service.
-pub trait BoundPrompt: Send + Sync {
+pub trait BoundPrompt: Completes {
     /// Reads the arguments and starts writing.
     ///
     /// # Errors
@@ -71,78 +71,40 @@ pub trait BoundPrompt: Send + Sync {
         arguments: &RawValue,
         call: &'a Call,
     ) -> Result<Writing<'a>, ArgumentError>;
-
-    /// The result of `completion/complete` with these parameters; `None` if [`Self::complete`]
-    /// knows the values.
-    fn completion<'a>(&'a self, params: &RawValue, call: &'a Call) -> Option<Answering<'a>> {
-        let _ = (params, call);
-        None
-    }
-
-    /// Values for an argument.
-    fn complete<'a>(
-        &'a self,
-        argument: &'a str,
-        value: &'a str,
-    ) -> Pin<Box<dyn Future<Output = Vec<String>> + Send + 'a>>;
 }
 
 /// The prompts of a server, in the order in which they are listed.
-pub struct PromptSet<S> {
-    prompts: Vec<Declared<S>>,
-}
+pub type PromptSet<S> = Registry<PromptKind, S>;
 
-struct Declared<S> {
-    definition: PromptDefinition,
-    bind: fn(Arc<S>) -> Arc<dyn BoundPrompt>,
+/// Prompts, among the kinds of items.
+#[derive(Clone, Copy, Debug)]
+pub struct PromptKind;
+
+impl Kind for PromptKind {
+    type Definition = PromptDefinition;
+    type Bound = dyn BoundPrompt;
+    const NOUN: &'static str = "prompt";
+
+    fn id(definition: &PromptDefinition) -> &str {
+        &definition.name
+    }
 }
 
 impl<S: Send + Sync + 'static> PromptSet<S> {
-    /// No prompts.
-    pub fn new() -> Self {
-        Self {
-            prompts: Vec::new(),
-        }
-    }
-
     /// Adds one.
     ///
     /// # Panics
     /// When its name is taken or it has no doc comment: both are found by the first test.
     #[must_use]
-    pub fn with<P: Prompt<Service = S>>(mut self) -> Self {
-        let taken = self
-            .prompts
-            .iter()
-            .any(|prompt| prompt.definition.name == P::NAME);
-        assert!(!taken, "prompt {} is declared twice", P::NAME);
-        self.prompts.push(Declared {
-            definition: define::<P>(),
-            bind: |service| Arc::new(Bound::<P> { service }),
-        });
-        self
-    }
-
-    /// Hands the prompts their service.
-    pub fn bind(self, service: &Arc<S>) -> Vec<(PromptDefinition, Arc<dyn BoundPrompt>)> {
-        let bind = |prompt: Declared<S>| (prompt.definition, (prompt.bind)(Arc::clone(service)));
-        self.prompts.into_iter().map(bind).collect()
-    }
-}
-
-impl<S: Send + Sync + 'static> Default for PromptSet<S> {
-    fn default() -> Self {
-        Self::new()
+    pub fn with<P: Prompt<Service = S>>(self) -> Self {
+        self.add(define::<P>(), |service| {
+            Arc::new(Bound::<PromptKind, P, S>::new(service))
+        })
     }
 }
 
 fn define<P: Prompt>() -> PromptDefinition {
-    let (description, schema) = schema::input::<P>();
-    assert!(
-        !description.is_empty(),
-        "prompt {} has no doc comment",
-        P::NAME
-    );
+    let (description, schema) = schema::documented::<P>("prompt", P::NAME);
     let required: Vec<&str> = schema["required"]
         .as_array()
         .into_iter()
@@ -166,11 +128,7 @@ fn define<P: Prompt>() -> PromptDefinition {
     }
 }
 
-struct Bound<P: Prompt> {
-    service: Arc<P::Service>,
-}
-
-impl<P: Prompt> BoundPrompt for Bound<P> {
+impl<P: Prompt> BoundPrompt for Bound<PromptKind, P, P::Service> {
     fn write<'a>(
         &'a self,
         arguments: &RawValue,
@@ -182,12 +140,10 @@ impl<P: Prompt> BoundPrompt for Bound<P> {
             Ok(Written::Messages(messages))
         }))
     }
+}
 
-    fn complete<'a>(
-        &'a self,
-        argument: &'a str,
-        value: &'a str,
-    ) -> Pin<Box<dyn Future<Output = Vec<String>> + Send + 'a>> {
+impl<P: Prompt> Completes for Bound<PromptKind, P, P::Service> {
+    fn complete<'a>(&'a self, argument: &'a str, value: &'a str) -> BoxFuture<'a, Vec<String>> {
         Box::pin(P::complete(&self.service, argument, value))
     }
 }

@@ -1,16 +1,16 @@
-//! The resources of a server: declared without a service, then bound to one.
+//! The resources of a server.
 
 use std::borrow::Cow;
-use std::future::Future;
-use std::pin::Pin;
 use std::sync::Arc;
 
+use futures_util::future::BoxFuture;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
 use super::template::{matches, variables};
 use super::{Contents, Resource};
-use crate::method::Answering;
+use crate::completion::Completes;
+use crate::registry::{Bound, Kind, Registry};
 use crate::tool::{Call, ToolError, schema};
 
 /// A resource's published definition.
@@ -55,63 +55,39 @@ impl ResourceDefinition {
 }
 
 /// A read that is under way.
-pub type Reading<'a> = Pin<Box<dyn Future<Output = Result<Contents, ToolError>> + Send + 'a>>;
+pub type Reading<'a> = BoxFuture<'a, Result<Contents, ToolError>>;
 
 /// A resource together with the service that it is read from.
-pub trait BoundResource: Send + Sync {
+pub trait BoundResource: Completes {
     /// Starts reading `uri`; `None` if this is not its resource.
     fn read<'a>(&'a self, uri: &str, call: &'a Call) -> Option<Reading<'a>>;
-
-    /// The result of `completion/complete` with these parameters; `None` if [`Self::complete`]
-    /// knows the values.
-    fn completion<'a>(&'a self, params: &RawValue, call: &'a Call) -> Option<Answering<'a>> {
-        let _ = (params, call);
-        None
-    }
-
-    /// Values for a variable of the template.
-    fn complete<'a>(
-        &'a self,
-        argument: &'a str,
-        value: &'a str,
-    ) -> Pin<Box<dyn Future<Output = Vec<String>> + Send + 'a>>;
 }
 
 /// The resources that are read from a service of type `S`, in the order in which they are listed.
-pub struct ResourceSet<S> {
-    resources: Vec<Declared<S>>,
-}
+pub type ResourceSet<S> = Registry<ResourceKind, S>;
 
-struct Declared<S> {
-    definition: ResourceDefinition,
-    bind: fn(Arc<S>) -> Arc<dyn BoundResource>,
+/// Resources and their templates, among the kinds of items.
+#[derive(Clone, Copy, Debug)]
+pub struct ResourceKind;
+
+impl Kind for ResourceKind {
+    type Definition = ResourceDefinition;
+    type Bound = dyn BoundResource;
+    const NOUN: &'static str = "resource";
+
+    fn id(definition: &ResourceDefinition) -> &str {
+        &definition.uri
+    }
 }
 
 impl<S: Send + Sync + 'static> ResourceSet<S> {
-    /// No resources.
-    pub fn new() -> Self {
-        Self {
-            resources: Vec::new(),
-        }
-    }
-
     /// Adds one.
     ///
     /// # Panics
     /// When its URI is taken or it has no doc comment: both are found by the first test.
     #[must_use]
-    pub fn with<R: Resource<Service = S>>(mut self) -> Self {
-        let taken = self
-            .resources
-            .iter()
-            .any(|resource| resource.definition.uri == R::URI);
-        assert!(!taken, "resource {} is declared twice", R::URI);
-        let (description, _) = schema::input::<R>();
-        assert!(
-            !description.is_empty(),
-            "resource {} has no doc comment",
-            R::URI
-        );
+    pub fn with<R: Resource<Service = S>>(self) -> Self {
+        let (description, _) = schema::documented::<R>("resource", R::URI);
         let definition = ResourceDefinition {
             uri: R::URI.into(),
             name: R::NAME.into(),
@@ -119,43 +95,22 @@ impl<S: Send + Sync + 'static> ResourceSet<S> {
             mime_type: R::MIME_TYPE.into(),
             imported: None,
         };
-        self.resources.push(Declared {
-            definition,
-            bind: |service| Arc::new(Bound::<R> { service }),
-        });
-        self
-    }
-
-    /// Hands the resources their service.
-    pub fn bind(self, service: &Arc<S>) -> Vec<(ResourceDefinition, Arc<dyn BoundResource>)> {
-        let bind =
-            |resource: Declared<S>| (resource.definition, (resource.bind)(Arc::clone(service)));
-        self.resources.into_iter().map(bind).collect()
+        self.add(definition, |service| {
+            Arc::new(Bound::<ResourceKind, R, S>::new(service))
+        })
     }
 }
 
-impl<S: Send + Sync + 'static> Default for ResourceSet<S> {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
-struct Bound<R: Resource> {
-    service: Arc<R::Service>,
-}
-
-impl<R: Resource> BoundResource for Bound<R> {
+impl<R: Resource> BoundResource for Bound<ResourceKind, R, R::Service> {
     fn read<'a>(&'a self, uri: &str, call: &'a Call) -> Option<Reading<'a>> {
         let variables: Map<String, Value> = matches(R::URI, uri)?;
         let resource: R = serde_json::from_value(Value::Object(variables)).ok()?;
         Some(Box::pin(resource.read(&self.service, call)))
     }
+}
 
-    fn complete<'a>(
-        &'a self,
-        argument: &'a str,
-        value: &'a str,
-    ) -> Pin<Box<dyn Future<Output = Vec<String>> + Send + 'a>> {
+impl<R: Resource> Completes for Bound<ResourceKind, R, R::Service> {
+    fn complete<'a>(&'a self, argument: &'a str, value: &'a str) -> BoxFuture<'a, Vec<String>> {
         Box::pin(R::complete(&self.service, argument, value))
     }
 }

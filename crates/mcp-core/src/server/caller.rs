@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tokio_util::sync::CancellationToken;
 
-use crate::tool::{Answers, Client, ClientInfo, InputRequest};
+use crate::tool::{Client, ClientInfo};
 
 /// Where messages to the caller go while its call is still being answered.
 ///
@@ -20,7 +20,8 @@ pub trait Peer: Send + Sync {
     fn disconnect(&self) {}
 }
 
-/// The sender of a frame. In the plain era it is all that is known of a client.
+/// The sender of a frame. In the plain era it is all that is known of a client, and can be asked
+/// nothing: plain requests have no way back.
 #[derive(Default)]
 pub struct Caller {
     info: ClientInfo,
@@ -106,10 +107,5 @@ impl Client for Caller {
         if let Some(peer) = &self.peer {
             peer.disconnect();
         }
-    }
-
-    /// Plain requests have no way back: whoever has no capabilities is asked nothing.
-    fn ask<'a>(&'a self, _: &'a [(&'a str, InputRequest)]) -> Answers<'a> {
-        Box::pin(std::future::ready(Ok(Vec::new())))
     }
 }

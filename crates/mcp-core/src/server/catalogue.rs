@@ -6,12 +6,13 @@ use std::sync::Arc;
 use crate::era::Era;
 use crate::http_headers::{HeaderParam, header_params};
 use crate::jsonrpc::Json;
+use crate::registry::BoundItems;
 use crate::revision::Revision;
-use crate::tool::{BoundTool, Definition, Detail, TaskSupport};
+use crate::tool::{BoundTool, Definition, Detail, TaskSupport, ToolKind};
 
 /// The tools, by name, and their lists.
 pub(super) struct Catalogue {
-    tools: Vec<(Definition, Arc<dyn BoundTool>)>,
+    tools: BoundItems<ToolKind>,
     by_name: HashMap<String, usize>,
     /// The arguments that clients repeat in headers, of the tools that have any.
     header_params: HashMap<String, Vec<HeaderParam>>,
@@ -25,7 +26,7 @@ pub(super) struct Catalogue {
 }
 
 impl Catalogue {
-    pub(super) fn new(tools: Vec<(Definition, Arc<dyn BoundTool>)>) -> Self {
+    pub(super) fn new(tools: BoundItems<ToolKind>) -> Self {
         let names = tools
             .iter()
             .enumerate()

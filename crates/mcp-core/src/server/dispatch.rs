@@ -121,7 +121,8 @@ impl Server {
         source: &Source<'_>,
         in_batch: bool,
     ) -> Option<Reply<'a>> {
-        let era = Era::decide(source.hints, &request.method, request.params);
+        let params = Params::read(request.params);
+        let era = Era::decide_by_meta(source.hints, &request.method, params.meta);
         // Only who has a connection can name a request to cancel it.
         let cancelled = source.caller.cancellation();
         let in_flight = source.connection.map(|connection| {
@@ -131,7 +132,8 @@ impl Server {
         });
         let given_up = in_flight.as_ref().map(|(token, _)| token);
         let token = given_up.or(cancelled).cloned();
-        let outcome = self.outcome(&request, era, source, token, in_batch).await;
+        let outcome = self.outcome(&request, params, era, source, token, in_batch);
+        let outcome = outcome.await;
         if given_up.is_some_and(CancellationToken::is_cancelled) {
             return None;
         }
@@ -158,6 +160,7 @@ impl Server {
     async fn outcome(
         &self,
         request: &Request<'_>,
+        params: Params<'_>,
         era: Era,
         source: &Source<'_>,
         cancelled: Option<CancellationToken>,
@@ -167,7 +170,7 @@ impl Server {
         if in_batch {
             check_batched(method, era)?;
         }
-        let context = self.context(request, method, era, source, cancelled)?;
+        let context = self.context(request, params, method, era, source, cancelled)?;
         let outcome = self.answer(method, &request.method, &context).await?;
         match (outcome, era) {
             (outcome, Era::Modern) => Ok(self.decorate(method, &request.method, &context, outcome)),
@@ -182,12 +185,12 @@ impl Server {
     fn context<'a>(
         &self,
         request: &Request<'a>,
+        params: Params<'a>,
         method: McpMethod,
         era: Era,
         source: &Source<'a>,
         cancelled: Option<CancellationToken>,
     ) -> Result<Context<'a>, Error> {
-        let params = Params::read(request.params);
         let mut modern = None;
         let (client, meta): (Arc<dyn Client>, _) = match (era, source.connection) {
             (Era::Modern, _) => {

@@ -1,14 +1,13 @@
 //! What a server offers, bound to its service.
 
-use std::sync::Arc;
-
 use serde_json::{Map, Value};
 
 use super::Changes;
-use crate::method::BoundMethod;
-use crate::prompt::{BoundPrompt, PromptDefinition};
-use crate::resource::{BoundResource, ResourceDefinition};
-use crate::tool::{BoundTool, Definition};
+use crate::method::MethodKind;
+use crate::prompt::PromptKind;
+use crate::registry::BoundItems;
+use crate::resource::ResourceKind;
+use crate::tool::ToolKind;
 
 /// What a server offers from its start.
 #[derive(Default)]
@@ -16,7 +15,7 @@ pub struct Offer {
     /// What clients can list, and always find.
     pub lists: Lists,
     /// Methods of the product's own.
-    pub methods: Vec<(&'static str, Arc<dyn BoundMethod>)>,
+    pub methods: BoundItems<MethodKind>,
     /// Capabilities that the specification does not know, by name (seed 004).
     pub experimental: Map<String, Value>,
     /// True if calls send log messages to the client.
@@ -32,9 +31,9 @@ pub struct Offer {
 #[derive(Clone, Default)]
 pub struct Lists {
     /// Tools.
-    pub tools: Vec<(Definition, Arc<dyn BoundTool>)>,
+    pub tools: BoundItems<ToolKind>,
     /// Resources and templates of resources.
-    pub resources: Vec<(ResourceDefinition, Arc<dyn BoundResource>)>,
+    pub resources: BoundItems<ResourceKind>,
     /// Prompts.
-    pub prompts: Vec<(PromptDefinition, Arc<dyn BoundPrompt>)>,
+    pub prompts: BoundItems<PromptKind>,
 }

@@ -7,14 +7,16 @@ use serde_json::{Value, json};
 use super::catalogue::Catalogue;
 use super::{Change, Lists, Offer, Server};
 use crate::jsonrpc::Json;
-use crate::prompt::{BoundPrompt, PromptDefinition};
-use crate::resource::{BoundResource, ResourceDefinition};
+use crate::prompt::PromptKind;
+use crate::registry::{BoundItems, Kind};
+use crate::resource::{ResourceDefinition, ResourceKind};
+use crate::tool::ToolKind;
 
 /// One state of the lists. A request works with the state that it has found.
 pub(super) struct Offered {
     pub(super) catalogue: Catalogue,
-    pub(super) resources: Vec<(ResourceDefinition, Arc<dyn BoundResource>)>,
-    pub(super) prompts: Vec<(PromptDefinition, Arc<dyn BoundPrompt>)>,
+    pub(super) resources: BoundItems<ResourceKind>,
+    pub(super) prompts: BoundItems<PromptKind>,
     /// The results of `resources/list`, `resources/templates/list` and `prompts/list`.
     pub(super) resource_list: Json,
     pub(super) template_list: Json,
@@ -73,22 +75,22 @@ fn list(name: &str, items: impl Iterator<Item = String>) -> Json {
     Json::Owned(format!(r#"{{"{name}":[{}]}}"#, items.join(","))).shared()
 }
 
+/// Adds the items of `more` that have none of the names in `own`.
+fn add<K: Kind>(own: &mut BoundItems<K>, mut more: BoundItems<K>) {
+    let is_free = |id: &str| own.iter().all(|(other, _)| K::id(other) != id);
+    more.retain(|(definition, _)| is_free(K::id(definition)));
+    own.append(&mut more);
+}
+
 impl Server {
     /// Offers `more` beside what the server has offered from its start, in place of what was
     /// published before, and announces the lists that have changed by it. An item that has the name
     /// of one of the server's own is not offered: nothing shadows those.
-    pub fn publish(&self, mut more: Lists) {
-        let own = &self.own;
-        more.tools
-            .retain(|(tool, _)| own.tools.iter().all(|(other, _)| other.name != tool.name));
-        more.resources
-            .retain(|(one, _)| own.resources.iter().all(|(other, _)| other.uri != one.uri));
-        more.prompts
-            .retain(|(one, _)| own.prompts.iter().all(|(other, _)| other.name != one.name));
-        let mut lists = own.clone();
-        lists.tools.append(&mut more.tools);
-        lists.resources.append(&mut more.resources);
-        lists.prompts.append(&mut more.prompts);
+    pub fn publish(&self, more: Lists) {
+        let mut lists = self.own.clone();
+        add::<ToolKind>(&mut lists.tools, more.tools);
+        add::<ResourceKind>(&mut lists.resources, more.resources);
+        add::<PromptKind>(&mut lists.prompts, more.prompts);
         let offered = Arc::new(Offered::new(lists));
         let before = {
             let mut current = self.offered.write().unwrap_or_else(PoisonError::into_inner);

@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
+use crate::era::meta_of;
 use crate::error::{BadParam, Error};
 use crate::jsonrpc::{Id, string};
 
@@ -64,6 +65,8 @@ impl<'a> Params<'a> {
         read.unwrap_or_else(|fault| Self {
             fault: Some(fault),
             is_object,
+            // It still says of which era the request is.
+            meta: is_object.then(|| meta_of(params).ok().flatten()).flatten(),
             ..Self::default()
         })
     }

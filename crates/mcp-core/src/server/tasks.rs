@@ -7,7 +7,7 @@
 //! * [`methods`] and [`experimental`]: the methods of both specifications, and of the older one alone.
 //! * [`client`]: the way from its work to its client, and its questions.
 //! * [`listening`]: telling subscriptions of them.
-//! * [`wire`] and [`timestamp`]: what is told about a task.
+//! * [`wire`]: what is told about a task.
 //!
 //! They are kept in memory, for their callers alone, and end with the process: work that must
 //! outlive it needs a handle of its own at the service.
@@ -20,7 +20,6 @@ mod life;
 mod listening;
 mod methods;
 mod task;
-mod timestamp;
 mod wire;
 
 use std::collections::HashMap;

@@ -241,7 +241,6 @@ impl Default for Call {
 mod tests {
     use std::sync::Mutex;
 
-    use super::super::client::Answers;
     use super::*;
 
     #[derive(Default)]
@@ -254,10 +253,6 @@ mod tests {
 
         fn notify(&self, message: String) {
             self.0.lock().unwrap().push(message);
-        }
-
-        fn ask<'a>(&'a self, _: &'a [(&'a str, InputRequest)]) -> Answers<'a> {
-            unreachable!()
         }
     }
 

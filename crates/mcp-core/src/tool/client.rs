@@ -1,9 +1,8 @@
 //! The client of a call, as far as a tool can reach it.
 
-use std::future::Future;
-use std::pin::Pin;
 use std::sync::Arc;
 
+use futures_util::future::BoxFuture;
 use serde_json::{Map, Value};
 
 use super::{Capabilities, InputRequest, Level, ToolError, ToolErrorKind};
@@ -39,12 +38,15 @@ pub trait Client: Send + Sync {
     /// Shows how the work stands, where that outlives the request.
     fn show_status(&self, _message: &str) {}
 
-    /// Asks questions that its capabilities allow; the answers come in their order.
+    /// Asks questions that its capabilities allow; the answers come in their order. Who has no
+    /// capabilities is asked nothing.
     ///
     /// # Errors
     /// What it says instead of an answer; [`ToolErrorKind::Interrupted`] where the call has to end
     /// before there is an answer.
-    fn ask<'a>(&'a self, questions: &'a [(&'a str, InputRequest)]) -> Answers<'a>;
+    fn ask<'a>(&'a self, _questions: &'a [(&'a str, InputRequest)]) -> Answers<'a> {
+        Box::pin(std::future::ready(Ok(Vec::new())))
+    }
 
     /// Notes what it is to be asked by the end of the call, by key, and what the call wants to know
     /// then. Returns the error by which the call ends.
@@ -63,13 +65,13 @@ pub trait Client: Send + Sync {
     }
 
     /// Has the request answered with a task in which the call goes on; false if it is none that can.
-    fn start_task(&self) -> Pin<Box<dyn Future<Output = bool> + Send + '_>> {
+    fn start_task(&self) -> BoxFuture<'_, bool> {
         Box::pin(std::future::ready(false))
     }
 }
 
 /// Answers that are being waited for.
-pub type Answers<'a> = Pin<Box<dyn Future<Output = Result<Vec<Value>, ToolError>> + Send + 'a>>;
+pub type Answers<'a> = BoxFuture<'a, Result<Vec<Value>, ToolError>>;
 
 /// The client of a call that nobody made: it can neither be told nor asked anything.
 pub(super) struct Nobody(pub(super) ClientInfo);
@@ -80,8 +82,4 @@ impl Client for Nobody {
     }
 
     fn notify(&self, _: String) {}
-
-    fn ask<'a>(&'a self, _: &'a [(&'a str, InputRequest)]) -> Answers<'a> {
-        Box::pin(std::future::ready(Ok(Vec::new())))
-    }
 }

@@ -37,14 +37,13 @@ impl Definition {
     /// # Panics
     /// When `T` has no doc comment, an illegal name or an illegal header: found by the first test.
     pub fn of<T: Tool>() -> Self {
-        let (description, input_schema) = schema::input::<T>();
+        let (description, input_schema) = schema::documented::<T>("tool", T::NAME);
         let legal = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
         let name = T::NAME;
         assert!(
             (1..=64).contains(&name.len()) && name.chars().all(legal),
             "illegal tool name {name:?}"
         );
-        assert!(!description.is_empty(), "tool {name} has no doc comment");
         let headers = header_params(&input_schema);
         assert!(headers.is_ok(), "tool {name}: {headers:?}");
         Self {

@@ -155,6 +155,11 @@ impl ToolError {
         Self::new(ToolErrorKind::Upstream, message)
     }
 
+    /// The result cannot be written as JSON.
+    pub(crate) fn unwritable(error: serde_json::Error) -> Self {
+        Self::upstream("The result could not be written as JSON.").caused_by(error)
+    }
+
     /// Adds the cause, for the operator's log only.
     #[must_use]
     pub fn caused_by(mut self, source: impl Into<Box<dyn Error + Send + Sync>>) -> Self {

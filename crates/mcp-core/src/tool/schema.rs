@@ -66,7 +66,7 @@ impl<const MIN: u32, const MAX: u32> JsonSchema for Bounded<MIN, MAX> {
 }
 
 /// Description and input schema of a tool's arguments.
-pub(crate) fn input<T: JsonSchema>() -> (String, Value) {
+fn input<T: JsonSchema>() -> (String, Value) {
     let mut schema = generate::<T>(SchemaSettings::draft2020_12());
     let description = match schema.remove("description") {
         Some(Value::String(text)) => text,
@@ -77,6 +77,16 @@ pub(crate) fn input<T: JsonSchema>() -> (String, Value) {
         .entry("properties")
         .or_insert_with(|| Value::Object(Map::new()));
     (description, Value::Object(schema))
+}
+
+/// The same for an item that must have a description.
+///
+/// # Panics
+/// When `T` has no doc comment: found by the first test.
+pub(crate) fn documented<T: JsonSchema>(noun: &str, name: &str) -> (String, Value) {
+    let (description, schema) = input::<T>();
+    assert!(!description.is_empty(), "{noun} {name} has no doc comment");
+    (description, schema)
 }
 
 /// Output schema of a tool's result.

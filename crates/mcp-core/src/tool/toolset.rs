@@ -1,35 +1,40 @@
-//! The tools of a server: declared without a service, then bound to one.
+//! The tools of a server.
 
-use std::future::Future;
-use std::pin::Pin;
 use std::sync::Arc;
 
+use futures_util::future::BoxFuture;
 use serde_json::value::RawValue;
 
 use super::arguments::{ArgumentError, parse_arguments};
 use super::{Call, Definition, Effect, Output, Tool, ToolError, ToolResult};
+use crate::registry::{Bound, Item, Kind, Registry, UNGROUPED};
 
 /// The toolset of what is declared outside of any [`Toolset::group`], and the one that is offered
 /// unless others are chosen.
-pub const DEFAULT: &str = "default";
+pub const DEFAULT: &str = UNGROUPED;
 
 /// The toolsets that people choose to mean all.
 pub const ALL: &str = "all";
 
 /// The tools that work on a service of type `S`, in the order in which they are listed.
-pub struct Toolset<S> {
-    tools: Vec<Declared<S>>,
-}
+pub type Toolset<S> = Registry<ToolKind, S>;
 
-struct Declared<S> {
-    /// The toolset that it is in.
-    group: &'static str,
-    definition: Definition,
-    bind: fn(Arc<S>) -> Arc<dyn BoundTool>,
+/// Tools, among the kinds of items.
+#[derive(Clone, Copy, Debug)]
+pub struct ToolKind;
+
+impl Kind for ToolKind {
+    type Definition = Definition;
+    type Bound = dyn BoundTool;
+    const NOUN: &'static str = "tool";
+
+    fn id(definition: &Definition) -> &str {
+        &definition.name
+    }
 }
 
 /// A running tool call.
-pub type Running<'a> = Pin<Box<dyn Future<Output = Result<ToolResult, ToolError>> + Send + 'a>>;
+pub type Running<'a> = BoxFuture<'a, Result<ToolResult, ToolError>>;
 
 /// A tool together with the service that it works on.
 pub trait BoundTool: Send + Sync {
@@ -45,28 +50,15 @@ pub trait BoundTool: Send + Sync {
 }
 
 impl<S: Send + Sync + 'static> Toolset<S> {
-    /// No tools.
-    pub fn new() -> Self {
-        Self { tools: Vec::new() }
-    }
-
     /// Adds one tool.
     ///
     /// # Panics
     /// When the name is taken or the declaration is incomplete: both are found by the first test.
     #[must_use]
-    pub fn with<T: Tool<Service = S>>(mut self) -> Self {
-        let taken = self
-            .tools
-            .iter()
-            .any(|tool| tool.definition.name == T::NAME);
-        assert!(!taken, "tool {} is declared twice", T::NAME);
-        self.tools.push(Declared {
-            group: DEFAULT,
-            definition: Definition::of::<T>(),
-            bind: |service| Arc::new(Bound::<T> { service }),
-        });
-        self
+    pub fn with<T: Tool<Service = S>>(self) -> Self {
+        self.add(Definition::of::<T>(), |service| {
+            Arc::new(Bound::<ToolKind, T, S>::new(service))
+        })
     }
 
     /// Adds the tools of `set` as the toolset `name`, which is offered only where it is chosen.
@@ -74,29 +66,23 @@ impl<S: Send + Sync + 'static> Toolset<S> {
     /// # Panics
     /// When a name is taken: found by the first test.
     #[must_use]
-    pub fn group(mut self, name: &'static str, set: Self) -> Self {
+    pub fn group(self, name: &'static str, set: Self) -> Self {
         assert!(
             name != ALL && !self.groups().contains(&name),
             "toolset {name} is declared twice"
         );
-        for tool in set.tools {
-            let taken = |other: &Declared<S>| other.definition.name == tool.definition.name;
-            assert!(
-                !self.tools.iter().any(taken),
-                "tool {} is declared twice",
-                tool.definition.name
-            );
-            self.tools.push(Declared {
+        let items = set.into_items().into_iter();
+        items.fold(self, |all, item| {
+            all.push(Item {
                 group: name,
-                ..tool
-            });
-        }
-        self
+                ..item
+            })
+        })
     }
 
     /// The names of the toolsets, in order.
     pub fn groups(&self) -> Vec<&'static str> {
-        let mut groups: Vec<_> = self.tools.iter().map(|tool| tool.group).collect();
+        let mut groups: Vec<_> = self.items().iter().map(|tool| tool.group).collect();
         groups.dedup();
         groups
     }
@@ -105,26 +91,20 @@ impl<S: Send + Sync + 'static> Toolset<S> {
     ///
     /// # Errors
     /// The first name that is none of them.
-    pub fn choose(mut self, chosen: &[String]) -> Result<Self, String> {
+    pub fn choose(self, chosen: &[String]) -> Result<Self, String> {
         let groups = self.groups();
-        let unknown = chosen
-            .iter()
-            .find(|name| *name != ALL && !groups.contains(&name.as_str()));
-        if let Some(unknown) = unknown {
-            return Err(unknown.clone());
+        let is_known = |name: &&String| *name == ALL || groups.contains(&name.as_str());
+        match chosen.iter().find(|name| !is_known(name)) {
+            Some(unknown) => Err(unknown.clone()),
+            None if chosen.iter().any(|name| name == ALL) => Ok(self),
+            None => Ok(self.keep(|tool| chosen.iter().any(|name| name == tool.group))),
         }
-        if !chosen.iter().any(|name| name == ALL) {
-            self.tools
-                .retain(|tool| chosen.iter().any(|name| name == tool.group));
-        }
-        Ok(self)
     }
 
     /// Keeps the tools whose definition `is_kept`.
     #[must_use]
-    pub fn retain(mut self, is_kept: impl Fn(&Definition) -> bool) -> Self {
-        self.tools.retain(|tool| is_kept(&tool.definition));
-        self
+    pub fn retain(self, is_kept: impl Fn(&Definition) -> bool) -> Self {
+        self.keep(|tool| is_kept(&tool.definition))
     }
 
     /// Keeps only the tools that change nothing.
@@ -135,30 +115,12 @@ impl<S: Send + Sync + 'static> Toolset<S> {
 
     /// The definitions, in order.
     pub fn definitions(&self) -> Vec<Definition> {
-        self.tools
-            .iter()
-            .map(|tool| tool.definition.clone())
-            .collect()
-    }
-
-    /// Hands the tools their service.
-    pub fn bind(self, service: &Arc<S>) -> Vec<(Definition, Arc<dyn BoundTool>)> {
-        let bind = |tool: Declared<S>| (tool.definition, (tool.bind)(Arc::clone(service)));
-        self.tools.into_iter().map(bind).collect()
+        let definitions = self.items().iter().map(|tool| tool.definition.clone());
+        definitions.collect()
     }
 }
 
-impl<S: Send + Sync + 'static> Default for Toolset<S> {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
-struct Bound<T: Tool> {
-    service: Arc<T::Service>,
-}
-
-impl<T: Tool> BoundTool for Bound<T> {
+impl<T: Tool> BoundTool for Bound<ToolKind, T, T::Service> {
     fn start<'a>(
         &'a self,
         arguments: &RawValue,
@@ -167,9 +129,7 @@ impl<T: Tool> BoundTool for Bound<T> {
         let tool = parse_arguments::<T>(arguments)?;
         Ok(Box::pin(async move {
             let output = tool.call(&self.service, call).await?;
-            output.into_result().map_err(|error| {
-                ToolError::upstream("The result could not be written as JSON.").caused_by(error)
-            })
+            output.into_result().map_err(ToolError::unwritable)
         }))
     }
 }

@@ -1,8 +1,8 @@
 //! A prompt of a backend, as the gateway offers it.
 
-use std::pin::Pin;
 use std::sync::Arc;
 
+use mcp_core::completion::Completes;
 use mcp_core::jsonrpc::{Members, quoted};
 use mcp_core::method::Answering;
 use mcp_core::prompt::{BoundPrompt, PromptDefinition, Writing, Written};
@@ -49,17 +49,11 @@ impl BoundPrompt for RelayedPrompt {
             Ok(Written::Imported(whole(&result)?))
         }))
     }
+}
 
+impl Completes for RelayedPrompt {
     fn completion<'a>(&'a self, _: &RawValue, call: &'a Call) -> Option<Answering<'a>> {
         let reference = json!({"type": "ref/prompt", "name": &*self.0.id});
         self.0.complete(reference.to_string(), call)
-    }
-
-    fn complete<'a>(
-        &'a self,
-        _: &'a str,
-        _: &'a str,
-    ) -> Pin<Box<dyn Future<Output = Vec<String>> + Send + 'a>> {
-        Box::pin(std::future::ready(Vec::new()))
     }
 }

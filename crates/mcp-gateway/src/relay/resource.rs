@@ -1,8 +1,8 @@
 //! A resource or a template of a backend, as the gateway offers it.
 
-use std::pin::Pin;
 use std::sync::Arc;
 
+use mcp_core::completion::Completes;
 use mcp_core::jsonrpc::{Members, quoted, string};
 use mcp_core::method::Answering;
 use mcp_core::resource::{BoundResource, Contents, Reading, ResourceDefinition};
@@ -55,18 +55,12 @@ impl BoundResource for RelayedResource {
             })
         })
     }
+}
 
+impl Completes for RelayedResource {
     fn completion<'a>(&'a self, params: &RawValue, call: &'a Call) -> Option<Answering<'a>> {
         let reference = Members::read(params.get())?.get("ref")?.to_owned();
         self.0.complete(reference, call)
-    }
-
-    fn complete<'a>(
-        &'a self,
-        _: &'a str,
-        _: &'a str,
-    ) -> Pin<Box<dyn Future<Output = Vec<String>> + Send + 'a>> {
-        Box::pin(std::future::ready(Vec::new()))
     }
 }
 

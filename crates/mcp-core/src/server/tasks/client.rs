@@ -1,9 +1,8 @@
 //! The client of a call that has become a task: it comes to the task, and is asked there.
 
-use std::future::Future;
-use std::pin::Pin;
 use std::sync::Arc;
 
+use futures_util::future::BoxFuture;
 use serde_json::{Map, Value};
 
 use super::task::{Task, TaskState};
@@ -71,7 +70,7 @@ impl Client for TaskClient {
         self.task.is_detached()
     }
 
-    fn start_task(&self) -> Pin<Box<dyn Future<Output = bool> + Send + '_>> {
+    fn start_task(&self) -> BoxFuture<'_, bool> {
         Box::pin(async {
             self.task.ask_out().await;
             true

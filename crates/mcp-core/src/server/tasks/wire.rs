@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
+use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::POLL_INTERVAL;
 use super::end::End;
 use super::task::{Task, TaskState};
-use super::timestamp::timestamp;
 use crate::era::Era;
 use crate::error::Profile;
 use crate::jsonrpc::Json;
@@ -100,4 +100,24 @@ impl TaskState {
 
 fn millis(duration: Duration) -> Value {
     json!(u64::try_from(duration.as_millis()).unwrap_or(u64::MAX))
+}
+
+/// `since_1970` in UTC, to the millisecond: `2026-07-28T09:30:00.000Z`.
+fn timestamp(since_1970: Duration) -> String {
+    let millis = i64::try_from(since_1970.as_millis()).unwrap_or(i64::MAX);
+    let time = Timestamp::from_millisecond(millis).unwrap_or(Timestamp::MAX);
+    format!("{time:.3}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn timestamps_are_in_utc_to_the_millisecond() {
+        let at = |millis| timestamp(Duration::from_millis(millis));
+        assert_eq!(at(0), "1970-01-01T00:00:00.000Z");
+        assert_eq!(at(1_785_231_000_007), "2026-07-28T09:30:00.007Z");
+        assert_eq!(at(4_107_542_400_120), "2100-03-01T00:00:00.120Z");
+    }
 }

@@ -1,0 +1,105 @@
+//! The numbers of errors: codes by era and profile, and statuses of HTTP.
+
+use super::{Error, Profile};
+use crate::era::Era;
+use crate::jsonrpc::{
+    ErrorObject, INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND, PARSE_ERROR,
+};
+use crate::tool::ToolErrorKind;
+
+/// Numbers for what the specification has no number for, outside of the range that it reserves.
+mod app {
+    pub(super) const UNAUTHORIZED: i32 = 40100;
+    pub(super) const FORBIDDEN: i32 = 40300;
+    pub(super) const SESSION_NOT_FOUND: i32 = 40400;
+    pub(super) const TOO_LARGE: i32 = 41300;
+    pub(super) const RATE_LIMITED: i32 = 42900;
+    pub(super) const TIMEOUT: i32 = 50400;
+}
+
+impl Error {
+    /// The code in the numbers of a dialect.
+    pub(super) fn code(&self, era: Era, profile: Profile) -> i32 {
+        use Profile::{Codefluss, Extended, Spec};
+        match (self, profile) {
+            (Self::Parse(_), _) => PARSE_ERROR,
+            (Self::InvalidRequest { .. }, _) => INVALID_REQUEST,
+            (Self::MethodNotFound(_) | Self::TaskSupport(_), _) => METHOD_NOT_FOUND,
+            (Self::OfTask(error), _) => error.code(era, profile),
+            (Self::Imported(error), _) => error.code,
+            (Self::InvalidParams(_), Spec | Codefluss) | (Self::Malformed(_), _) => INVALID_PARAMS,
+            (Self::MissingCapability(_), _) => -32021,
+            (Self::InvalidParams(_), Extended) => -32001,
+            (Self::ToolNotFound { .. }, Spec | Codefluss) => INVALID_PARAMS,
+            (Self::ToolNotFound { .. }, Extended) => -32007,
+            (Self::LegacyToolNotFound(_), _) => INTERNAL_ERROR,
+            // The number of the handshake era, which the modern era forbids.
+            (Self::ResourceNotFound(_), Spec) if matches!(era, Era::Handshake(_)) => -32002,
+            (Self::ResourceNotFound(_), Spec) => INVALID_PARAMS,
+            (Self::ResourceNotFound(_), Codefluss) => -32003,
+            (Self::ResourceNotFound(_), Extended) => -32006,
+            (Self::PromptNotFound(_), Spec | Codefluss) => INVALID_PARAMS,
+            (Self::PromptNotFound(_), Extended) => -32008,
+            (Self::ToolFailed(_), _) if era != Era::Plain => INTERNAL_ERROR,
+            (Self::ToolFailed(error), _) => match (error.kind(), profile) {
+                (ToolErrorKind::Timeout, Extended) => -32012,
+                (ToolErrorKind::Timeout, Spec | Codefluss) => app::TIMEOUT,
+                _ => -32000,
+            },
+            (Self::Internal, Spec | Codefluss) => INTERNAL_ERROR,
+            (Self::Internal, Extended) => -32002,
+            (Self::Unauthorized, Spec) => app::UNAUTHORIZED,
+            (Self::Unauthorized, Codefluss) => -32001,
+            (Self::Unauthorized, Extended) => -32009,
+            (Self::SessionNotFound, _) => app::SESSION_NOT_FOUND,
+            (Self::Forbidden(_), Spec) => app::FORBIDDEN,
+            (Self::Forbidden(_), Codefluss) => -32002,
+            (Self::Forbidden(_), Extended) => -32010,
+            (Self::RateLimited(_), Spec) => app::RATE_LIMITED,
+            (Self::RateLimited(_), Codefluss) => -32000,
+            (Self::RateLimited(_), Extended) => -32011,
+            (Self::TooLarge(_), _) => app::TOO_LARGE,
+            (Self::UnsupportedVersion(_), _) => -32022,
+            (Self::HeaderMismatch(_), _) => -32020,
+        }
+    }
+
+    /// The HTTP status in the modern era, by the specification's table; 200 where a result would
+    /// have been possible.
+    pub(crate) fn modern_status(&self) -> u16 {
+        match self {
+            Self::MethodNotFound(_) => 404,
+            Self::Parse(_)
+            | Self::InvalidRequest { .. }
+            | Self::Malformed(_)
+            | Self::MissingCapability(_)
+            | Self::UnsupportedVersion(_)
+            | Self::HeaderMismatch(_) => 400,
+            Self::Imported(error) => imported_status(error),
+            _ => 200,
+        }
+    }
+}
+
+/// The error of another server, in a number that the client's era allows: 2026-07-28 has given up the number for a missing resource, and the earlier revisions do not know
+/// those that it has added.
+pub(super) fn render_imported(error: &ErrorObject, era: Era) -> ErrorObject {
+    let code = match (error.code, era) {
+        (-32002, Era::Modern) => INVALID_PARAMS,
+        (-32029..=-32020, Era::Plain | Era::Handshake(_)) => INTERNAL_ERROR,
+        (code, _) => code,
+    };
+    ErrorObject {
+        code,
+        ..error.clone()
+    }
+}
+
+/// The HTTP status that the specification's table gives the code.
+fn imported_status(error: &ErrorObject) -> u16 {
+    match error.code {
+        METHOD_NOT_FOUND => 404,
+        PARSE_ERROR | INVALID_REQUEST | -32029..=-32020 => 400,
+        _ => 200,
+    }
+}
