@@ -18,7 +18,7 @@ pub(super) struct Context<'a> {
     pub(super) id: Id<'a>,
     /// The parameters as they came.
     pub(super) raw: Option<&'a RawValue>,
-    pub(super) params: Params<'a>,
+    pub(super) params: &'a Params<'a>,
     /// The connection or session that it came on, where there is one.
     pub(super) connection: Option<&'a Arc<Connection>>,
     pub(super) caller: &'a Arc<Caller>,

@@ -132,7 +132,7 @@ impl Server {
         });
         let given_up = in_flight.as_ref().map(|(token, _)| token);
         let token = given_up.or(cancelled).cloned();
-        let outcome = self.outcome(&request, params, era, source, token, in_batch);
+        let outcome = self.outcome(&request, &params, era, source, token, in_batch);
         let outcome = outcome.await;
         if given_up.is_some_and(CancellationToken::is_cancelled) {
             return None;
@@ -160,7 +160,7 @@ impl Server {
     async fn outcome(
         &self,
         request: &Request<'_>,
-        params: Params<'_>,
+        params: &Params<'_>,
         era: Era,
         source: &Source<'_>,
         cancelled: Option<CancellationToken>,
@@ -185,7 +185,7 @@ impl Server {
     fn context<'a>(
         &self,
         request: &Request<'a>,
-        params: Params<'a>,
+        params: &'a Params<'a>,
         method: McpMethod,
         era: Era,
         source: &Source<'a>,
@@ -194,7 +194,7 @@ impl Server {
         let mut modern = None;
         let (client, meta): (Arc<dyn Client>, _) = match (era, source.connection) {
             (Era::Modern, _) => {
-                let (client, meta) = self.modern_client(request, method, &params, source)?;
+                let (client, meta) = self.modern_client(request, method, params, source)?;
                 modern = Some(Arc::clone(&client));
                 (client, meta)
             }

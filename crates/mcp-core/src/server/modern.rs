@@ -70,7 +70,7 @@ impl Server {
             Outcome::NeedsInput(questions) => {
                 let round = context.client.as_deref().and_then(ModernClient::round);
                 let round = round.map(|round| &**round);
-                let asked = self.input_required(name, &context.params, round, questions);
+                let asked = self.input_required(name, context.params, round, questions);
                 let json = self.tell("input_required", "", &asked.into());
                 return json.into();
             }

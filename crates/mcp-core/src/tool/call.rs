@@ -164,7 +164,7 @@ impl Call {
     /// Sends a notification about this call, whose encoded parameters `finish` completes.
     fn send(&self, method: &str, mut params: Value, finish: impl FnOnce(String) -> String) {
         if let Some(meta) = &self.client().message_meta {
-            params["_meta"] = meta.clone();
+            params["_meta"] = Value::clone(meta);
         }
         let params = finish(params.to_string());
         self.client.notify(format!(

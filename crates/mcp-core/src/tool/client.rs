@@ -20,7 +20,7 @@ pub struct ClientInfo {
     pub knows_tasks: bool,
     /// The `_meta` of messages about the call: those of a task name it (2025-11-25, "Related Task
     /// Metadata").
-    pub message_meta: Option<Value>,
+    pub message_meta: Option<Arc<Value>>,
 }
 
 /// The way from a call to its client. Each era has its own, and so do tasks.

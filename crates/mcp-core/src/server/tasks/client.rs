@@ -21,7 +21,7 @@ pub(super) struct TaskClient {
 impl TaskClient {
     pub(super) fn new(task: &Arc<Task>, of_request: Arc<dyn Client>, keeps_peer: bool) -> Self {
         let info = ClientInfo {
-            message_meta: Some(task.related()),
+            message_meta: Some(Arc::new(task.related())),
             ..of_request.info().clone()
         };
         Self {
