@@ -15,7 +15,6 @@
 
 pub mod clock;
 pub mod completion;
-pub mod date;
 pub mod era;
 pub mod error;
 pub mod health;

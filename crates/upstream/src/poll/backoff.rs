@@ -69,7 +69,7 @@ impl Delays {
     }
 
     /// Goes on within other bounds.
-    pub fn set_backoff(&mut self, backoff: Backoff) {
+    pub(super) fn set_backoff(&mut self, backoff: Backoff) {
         self.backoff = backoff;
     }
 }
