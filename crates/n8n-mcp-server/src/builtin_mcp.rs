@@ -161,10 +161,9 @@ impl BuiltinMcp {
             Ok(Ok(id)) => return Ok(Some(id)),
             // It may run: it is looked for, and not started again.
             Err(error) if is_unclear(&error) => return Ok(None),
-            Ok(Err(reason)) => ToolError::new(
-                ToolErrorKind::Conflict,
-                format!("n8n's MCP server did not start the workflow: {reason}"),
-            ),
+            Ok(Err(reason)) => ToolError::conflict(format!(
+                "n8n's MCP server did not start the workflow: {reason}"
+            )),
             Err(error) => self.explain(error),
         };
         self.forget();
@@ -181,8 +180,7 @@ impl BuiltinMcp {
 
     fn session(&self) -> Result<Arc<Session>, ToolError> {
         let missing = || {
-            ToolError::new(
-                ToolErrorKind::Unauthorized,
+            ToolError::unauthorized(
                 "The token of n8n's MCP server is not there (yet): check N8N_MCP_TOKEN or \
                  N8N_MCP_TOKEN_FILE.",
             )
@@ -218,41 +216,37 @@ impl BuiltinMcp {
 
     fn explain(&self, error: Error) -> ToolError {
         use ToolErrorKind::{Timeout, Unauthorized, Unavailable, Upstream};
-        let address = shown(&self.url);
         let (kind, text) = match &error {
             Error::Http {
                 status: 401 | 403, ..
             } => (
                 Unauthorized,
-                format!(
-                    "n8n's MCP server at {address} refuses the token. Copy it again from n8n \
-                     (Settings > MCP access) into N8N_MCP_TOKEN."
-                ),
+                "n8n's MCP server at {address} refuses the token. Copy it again from n8n (Settings \
+                 > MCP access) into N8N_MCP_TOKEN.",
             ),
             Error::Http { status: 404, .. } | Error::SessionLost { .. } => (
                 Unavailable,
-                format!(
-                    "There is no MCP server at {address}. Enable it in n8n (Settings > MCP \
-                     access), or activate the workflow and give it a Webhook trigger."
-                ),
+                "There is no MCP server at {address}. Enable it in n8n (Settings > MCP access), or \
+                 activate the workflow and give it a Webhook trigger.",
             ),
             Error::Http { status: 429, .. } => (
                 Unavailable,
-                format!("n8n's MCP server at {address} limits its rate. Try again in a while."),
+                "n8n's MCP server at {address} limits its rate. Try again in a while.",
             ),
             Error::Unreachable { .. } => (
                 Unavailable,
-                format!("n8n's MCP server at {address} cannot be reached; nothing was started."),
+                "n8n's MCP server at {address} cannot be reached; nothing was started.",
             ),
             Error::Timeout { .. } => (
                 Timeout,
-                format!("n8n's MCP server at {address} did not answer; nothing was started."),
+                "n8n's MCP server at {address} did not answer; nothing was started.",
             ),
             _ => (
                 Upstream,
-                format!("n8n's MCP server at {address} answered in a way that is not understood."),
+                "n8n's MCP server at {address} answered in a way that is not understood.",
             ),
         };
+        let text = text.replace("{address}", &shown(&self.url));
         ToolError::new(kind, text).caused_by(error)
     }
 }

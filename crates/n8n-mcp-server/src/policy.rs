@@ -7,7 +7,7 @@
 
 use std::str::FromStr;
 
-use mcp_core::tool::{ToolError, ToolErrorKind};
+use mcp_core::tool::ToolError;
 
 use crate::api::{Tag, Workflow, WorkflowRow};
 use crate::id::Id;
@@ -128,15 +128,12 @@ impl Policy {
         if !self.requires_review || !unseen {
             return Ok(());
         }
-        Err(ToolError::new(
-            ToolErrorKind::Forbidden,
-            format!(
-                "Workflow {} was written through this server and has not been reviewed. A person \
+        Err(ToolError::forbidden(format!(
+            "Workflow {} was written through this server and has not been reviewed. A person \
                  must look at it in n8n and take its tag `{REVIEW_TAG}` off; then it can be \
                  activated and run.",
-                workflow.id
-            ),
-        ))
+            workflow.id
+        )))
     }
 
     /// Refuses to take off the tag that waits for a person.
@@ -145,10 +142,9 @@ impl Policy {
         if !self.requires_review || !unseen || tags.iter().any(|tag| tag == REVIEW_TAG) {
             return Ok(());
         }
-        Err(ToolError::new(
-            ToolErrorKind::Forbidden,
-            format!("Only a person may take the tag `{REVIEW_TAG}` off, in n8n."),
-        ))
+        Err(ToolError::forbidden(format!(
+            "Only a person may take the tag `{REVIEW_TAG}` off, in n8n."
+        )))
     }
 
     /// Refuses to write to what is active: the change could run before anybody has seen it.
@@ -156,26 +152,20 @@ impl Policy {
         if !self.requires_review || !workflow.active {
             return Ok(());
         }
-        Err(ToolError::new(
-            ToolErrorKind::Forbidden,
-            format!(
-                "Workflow {} is active, and this server may not change what runs before a person \
+        Err(ToolError::forbidden(format!(
+            "Workflow {} is active, and this server may not change what runs before a person \
                  has reviewed it (N8N_REQUIRE_REVIEW). Deactivate it first, or change a duplicate.",
-                workflow.id
-            ),
-        ))
+            workflow.id
+        )))
     }
 }
 
 /// The refusal of a workflow that is not open.
 pub(crate) fn closed(id: &Id) -> ToolError {
-    ToolError::new(
-        ToolErrorKind::Forbidden,
-        format!(
-            "Workflow {id} is not open to this server: its operator chose which are \
+    ToolError::forbidden(format!(
+        "Workflow {id} is not open to this server: its operator chose which are \
              (N8N_ALLOW_WORKFLOWS, N8N_DENY_WORKFLOWS)."
-        ),
-    )
+    ))
 }
 
 #[cfg(test)]

@@ -224,8 +224,7 @@ fn is_unregistered(workflow: &Id, sent: &UrlRequest, status: StatusCode, body: &
 /// Tells what may have started something from what has not.
 fn settle(sent: Result<Reply, Failure>) -> Result<UrlAnswer, ToolError> {
     match sent {
-        Ok(reply) if reply.unregistered => Err(ToolError::new(
-            ToolErrorKind::Conflict,
+        Ok(reply) if reply.unregistered => Err(ToolError::conflict(
             "n8n does not know the production URL of this workflow, although it is active. \
              Deactivate and activate it in n8n; if its webhooks have an address of their own, set \
              N8N_WEBHOOK_URL.",

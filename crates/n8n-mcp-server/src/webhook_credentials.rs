@@ -5,7 +5,7 @@
 
 use std::collections::HashMap;
 
-use mcp_core::tool::{ToolError, ToolErrorKind};
+use mcp_core::tool::ToolError;
 use mcp_serve::Secret;
 use serde::Deserialize;
 use upstream::http::RequestBuilder;
@@ -33,8 +33,7 @@ impl WebhookCredentials {
     /// When what is configured cannot be read.
     pub(crate) fn read(configured: &Secret) -> Result<Self, ToolError> {
         let wrong = || {
-            ToolError::new(
-                ToolErrorKind::Unauthorized,
+            ToolError::unauthorized(
                 "N8N_WEBHOOK_CREDENTIALS (or the file that N8N_WEBHOOK_CREDENTIALS_FILE names) \
                  cannot be read: it is a JSON object whose keys are names of credentials in n8n \
                  and whose values are {\"name\":…,\"value\":…} for Header Auth or \

@@ -1,12 +1,11 @@
 //! Workflows as tools: each active workflow with a certain tag is a tool of its own.
 //!
 //! n8n is asked for those workflows again and again, less often while nothing changes. What is a
-//! tool follows from the workflow alone (`definition`, `name`: pure); running one is
+//! tool follows from the workflow alone (`tool`, `name`); running one is
 //! running the workflow (`run`).
 
-mod call;
-mod definition;
 mod name;
+mod tool;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,9 +18,8 @@ use crate::api::Workflow;
 use crate::service::N8n;
 use crate::tools::RunWorkflow;
 
-use call::WorkflowTool;
-use definition::{Offered, offered};
 use name::names;
+use tool::{Offered, WorkflowTool, offered};
 
 /// Between two looks at the workflows that are tools.
 const LOOK_BACKOFF: Backoff =

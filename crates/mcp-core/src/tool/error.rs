@@ -145,6 +145,21 @@ impl ToolError {
         Self::new(ToolErrorKind::NotFound, message)
     }
 
+    /// [`ToolErrorKind::Conflict`]; the message says what is in the way.
+    pub fn conflict(message: impl Into<String>) -> Self {
+        Self::new(ToolErrorKind::Conflict, message)
+    }
+
+    /// [`ToolErrorKind::Unauthorized`]; the message names the credential.
+    pub fn unauthorized(message: impl Into<String>) -> Self {
+        Self::new(ToolErrorKind::Unauthorized, message)
+    }
+
+    /// [`ToolErrorKind::Forbidden`]; the message names who decides.
+    pub fn forbidden(message: impl Into<String>) -> Self {
+        Self::new(ToolErrorKind::Forbidden, message)
+    }
+
     /// [`ToolErrorKind::Unavailable`]; the message names the service and its address.
     pub fn unavailable(message: impl Into<String>) -> Self {
         Self::new(ToolErrorKind::Unavailable, message)

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use mcp_core::tool::{ToolError, ToolErrorKind};
+use mcp_core::tool::ToolError;
 use serde::Deserialize;
 use serde::de::{DeserializeOwned, IgnoredAny};
 use serde_json::value::RawValue;
@@ -167,8 +167,7 @@ impl Api {
         match self.request(Method::POST, &path).json().await {
             Ok(IgnoredAny) => Ok(()),
             // n8n 1: nor does its MCP server stop anything but what has run for five minutes.
-            Err(failure) if failure.is_unknown_operation() => Err(ToolError::new(
-                ToolErrorKind::Conflict,
+            Err(failure) if failure.is_unknown_operation() => Err(ToolError::conflict(
                 "This n8n cannot stop executions through its API: stop it in n8n's editor \
                  (Executions), or update n8n.",
             )

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use mcp_core::tool::{ToolError, ToolErrorKind};
+use mcp_core::tool::ToolError;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::{Value, json};
@@ -114,8 +114,7 @@ impl Api {
                     sleep(PAUSE).await;
                 }
                 Err(failure) if failure.is_conflict() => {
-                    return Err(ToolError::new(
-                        ToolErrorKind::Conflict,
+                    return Err(ToolError::conflict(
                         "n8n is still deactivating the workflow and has not deleted it. Try again in a \
                          while.",
                     ));
@@ -155,8 +154,7 @@ fn explain(failure: Failure) -> ToolError {
         return ToolError::invalid_argument(format!("n8n refuses this: {complaint}"));
     }
     if failure.is_conflict() {
-        return ToolError::new(
-            ToolErrorKind::Conflict,
+        return ToolError::conflict(
             "n8n refuses this: another active workflow has a webhook with the same method and \
              path, or the workflow is being changed right now.",
         );

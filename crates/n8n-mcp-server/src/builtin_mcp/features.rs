@@ -6,7 +6,7 @@
 
 use std::collections::HashSet;
 
-use mcp_core::tool::{ToolError, ToolErrorKind};
+use mcp_core::tool::ToolError;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -65,7 +65,7 @@ impl McpFeatures {
             }
             _ => return Ok(()),
         };
-        Err(ToolError::new(ToolErrorKind::Conflict, text))
+        Err(ToolError::conflict(text))
     }
 
     /// The tool that starts the run, and its arguments.

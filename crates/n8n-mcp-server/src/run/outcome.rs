@@ -13,7 +13,7 @@ use crate::trace::ResultData;
 use crate::trigger::Way;
 
 /// A run of a workflow.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Default, Serialize, JsonSchema)]
 pub(crate) struct Run {
     /// The execution in n8n; absent where n8n keeps none.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -36,11 +36,12 @@ pub(crate) struct Run {
 }
 
 /// The state of a run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum RunStatus {
     Completed,
     Failed,
+    #[default]
     Running,
     Waiting,
     Canceled,
@@ -120,11 +121,7 @@ impl Run {
         Self {
             execution_id: id.map(Id::to_string),
             status,
-            output: None,
-            error: None,
-            note: None,
-            trigger: None,
-            way: None,
+            ..Self::default()
         }
     }
 

@@ -6,7 +6,7 @@ mod parameters;
 #[cfg(test)]
 mod tests;
 
-use mcp_core::tool::{ToolError, ToolErrorKind};
+use mcp_core::tool::ToolError;
 use serde_json::{Map, Value};
 
 use crate::api::Workflow;
@@ -49,13 +49,13 @@ impl RunPlan {
     ) -> Result<Self, ToolError> {
         let name = &workflow.name;
         if workflow.is_archived {
-            return Err(conflict(format!(
+            return Err(ToolError::conflict(format!(
                 "Workflow \"{name}\" is archived. Unarchive and activate it in n8n."
             )));
         }
         let all = triggers(workflow);
         if all.is_empty() {
-            return Err(conflict(format!(
+            return Err(ToolError::conflict(format!(
                 "Workflow \"{name}\" has no trigger that is not disabled. Add a Webhook trigger in \
                  n8n."
             )));
@@ -115,7 +115,7 @@ fn named<'a>(
     })?;
     let way = trigger
         .way(access)
-        .map_err(|reason| conflict(closed(trigger, &reason)))?;
+        .map_err(|reason| ToolError::conflict(closed(trigger, &reason)))?;
     Ok((trigger, way))
 }
 
@@ -138,7 +138,7 @@ fn best<'a>(
     open.sort_by_key(|(rank, ..)| *rank);
     let mut open = open.into_iter();
     let Some((first, trigger, way)) = open.next() else {
-        return Err(conflict(format!(
+        return Err(ToolError::conflict(format!(
             "Workflow \"{name}\" cannot be started from here.{reasons}"
         )));
     };
@@ -162,8 +162,4 @@ fn names<'a>(triggers: impl Iterator<Item = &'a Trigger<'a>>) -> String {
 
 fn shown(trigger: &Trigger<'_>) -> String {
     format!("`{}` ({})", trigger.node.name, trigger.kind.as_str())
-}
-
-fn conflict(message: impl Into<String>) -> ToolError {
-    ToolError::new(ToolErrorKind::Conflict, message)
 }

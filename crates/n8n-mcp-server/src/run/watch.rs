@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use mcp_core::tool::{ToolError, ToolErrorKind};
+use mcp_core::tool::ToolError;
 use tokio::time::{Instant, sleep};
 use upstream::http::Failure;
 
@@ -41,13 +41,6 @@ pub(super) struct ExecutionWatch<'a> {
     pub(super) deadline: Deadline<'a>,
     /// How long after the reply the execution may take to show up.
     show_up_timeout: Duration,
-}
-
-/// What is known of the execution of a run that n8n's MCP server has started.
-enum Named {
-    Id(Id),
-    Execution(Box<Execution>),
-    Nothing,
 }
 
 impl<'a> ExecutionWatch<'a> {
@@ -123,22 +116,17 @@ impl<'a> ExecutionWatch<'a> {
         if start.is_anonymous {
             self.search.is_anonymous.store(true, Ordering::Relaxed);
         }
-        let (id, run) = match self.find_named(start).await? {
-            Named::Id(id) => {
-                self.search.remember(&id);
-                let run = self.follow_id(&id).await;
-                (id, run)
-            }
-            Named::Execution(execution) => {
-                let id = execution.id.clone();
-                (id, self.follow(*execution).await)
-            }
-            Named::Nothing => {
-                return Ok(Run::running(None).noting(
-                    "n8n's MCP server did not name the execution. If the workflow was started, it \
-                     is among the newest ones; look into n8n before running it again.",
-                ));
-            }
+        let Some(id) = self.find_named(start).await? else {
+            return Ok(Run::running(None).noting(
+                "n8n's MCP server did not name the execution. If the workflow was started, it is \
+                 among the newest ones; look into n8n before running it again.",
+            ));
+        };
+        self.search.remember(&id);
+        let run = match self.n8n.api.execution(&id, true).await {
+            Ok(Some(execution)) => self.follow(execution).await,
+            Ok(None) => None,
+            Err(failure) => Some(unfollowed(&id, failure)),
         };
         let gone = || Run::running(Some(&id)).noting("n8n does not keep this execution.");
         Ok(run.unwrap_or_else(gone))
@@ -163,7 +151,7 @@ impl<'a> ExecutionWatch<'a> {
                         Scanned::Unclear | Scanned::Nothing => return Ok(None),
                     }
                 }
-                Err(failure) if Instant::now() >= give_up => return Err(self.lost(failure)),
+                Err(failure) if Instant::now() >= give_up => return Err(lost(failure)),
                 Ok(None) | Err(_) => {}
             }
             self.progress();
@@ -178,53 +166,37 @@ impl<'a> ExecutionWatch<'a> {
 
     /// Waits for n8n's answer. Where that comes at the end of the run only, looks for the execution
     /// in the meantime: the trigger keeps our id, if it keeps anything.
-    async fn find_named(&self, mut start: McpStart) -> Result<Named, ToolError> {
+    async fn find_named(&self, mut start: McpStart) -> Result<Option<Id>, ToolError> {
         let mut pause = FIRST_POLL_INTERVAL;
         loop {
             start.pending.wait_or(sleep(pause)).await?;
             match start.pending.answer() {
-                Some(Some(id)) => return Ok(Named::Id(id.clone())),
+                Some(Some(id)) => return Ok(Some(id.clone())),
                 // Nobody knows whether it has begun: only what holds our id is ours.
-                Some(None) => return Ok(self.find_once().await.unwrap_or(Named::Nothing)),
+                Some(None) => return Ok(self.find_once().await),
                 None => {}
             }
             pause = self.deadline.longer(pause);
             self.progress();
             if start.answers_late {
-                if let Some(found) = self.find_once().await {
-                    return Ok(found);
+                let mut found = self.find_once().await;
+                if found.is_none() && self.deadline.is_over().await {
+                    // It has certainly begun, if it has at all.
+                    found = self.find_once().await;
+                    if found.is_none() {
+                        return Ok(self.search.only_new().await);
+                    }
                 }
-                if self.deadline.is_over().await {
-                    return Ok(self.find_late().await);
+                if found.is_some() {
+                    return Ok(found);
                 }
             }
         }
     }
 
-    async fn find_once(&self) -> Option<Named> {
+    async fn find_once(&self) -> Option<Id> {
         let found = self.search.find(RUNNING_FIRST).await.ok().flatten();
-        found.map(|execution| Named::Execution(Box::new(execution)))
-    }
-
-    /// The execution of a run that has certainly begun, if it has at all.
-    async fn find_late(&self) -> Named {
-        match self.find_once().await {
-            Some(found) => found,
-            None => self
-                .search
-                .only_new()
-                .await
-                .map_or(Named::Nothing, Named::Id),
-        }
-    }
-
-    /// [Follows](Self::follow) an execution of which only the id is known.
-    async fn follow_id(&self, id: &Id) -> Option<Run> {
-        match self.n8n.api.execution(id, true).await {
-            Ok(Some(execution)) => self.follow(execution).await,
-            Ok(None) => None,
-            Err(failure) => Some(self.unfollowed(id, failure)),
-        }
+        found.map(|execution| execution.id)
     }
 
     /// Waits for the end of the execution, within the bound; `None` once n8n has dropped it.
@@ -242,7 +214,7 @@ impl<'a> ExecutionWatch<'a> {
             };
             if is_over {
                 return Some(match trouble {
-                    Some(failure) => self.unfollowed(&execution.id, failure),
+                    Some(failure) => unfollowed(&execution.id, failure),
                     None => Run::from_execution(execution),
                 });
             }
@@ -275,21 +247,18 @@ impl<'a> ExecutionWatch<'a> {
             None => format!("Workflow {} was started", self.search.workflow),
         });
     }
+}
 
-    fn unfollowed(&self, id: &Id, failure: Failure) -> Run {
-        let text = ToolError::from(failure).to_string();
-        Run::running(Some(id)).noting(format!("It was running when last seen. {text}"))
-    }
+fn unfollowed(id: &Id, failure: Failure) -> Run {
+    let text = ToolError::from(failure).to_string();
+    Run::running(Some(id)).noting(format!("It was running when last seen. {text}"))
+}
 
-    fn lost(&self, failure: Failure) -> ToolError {
-        let cause = ToolError::from(failure);
-        ToolError::new(
-            ToolErrorKind::Unavailable,
-            format!(
-                "The workflow was started, but its execution cannot be followed. {cause} Do not \
-                 run it again before looking into n8n."
-            ),
-        )
-        .caused_by(cause)
-    }
+fn lost(failure: Failure) -> ToolError {
+    let cause = ToolError::from(failure);
+    ToolError::unavailable(format!(
+        "The workflow was started, but its execution cannot be followed. {cause} Do not run it \
+         again before looking into n8n."
+    ))
+    .caused_by(cause)
 }

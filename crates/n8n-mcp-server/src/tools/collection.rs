@@ -1,6 +1,6 @@
 //! What n8n keeps lists of, and how it is listed, changed and deleted.
 
-use mcp_core::tool::{Bounded, Call, ToolError, ToolErrorKind};
+use mcp_core::tool::{Bounded, Call, ToolError};
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde::de::{DeserializeOwned, IgnoredAny};
@@ -113,10 +113,7 @@ pub(super) fn refusal(failure: Failure, missing: &str) -> ToolError {
         return ToolError::not_found(missing);
     }
     if failure.is_conflict() {
-        return ToolError::new(
-            ToolErrorKind::Conflict,
-            "n8n has that already, or it is in use.",
-        );
+        return ToolError::conflict("n8n has that already, or it is in use.");
     }
     failure.into()
 }

@@ -7,7 +7,7 @@ mod packages;
 mod search;
 mod types;
 
-use mcp_core::tool::{ToolError, ToolErrorKind, Toolset};
+use mcp_core::tool::{ToolError, Toolset};
 use serde::Deserialize;
 use serde_json::Value;
 use upstream::text::first_line;
@@ -33,15 +33,13 @@ async fn ask(n8n: &N8n, tool: &str, arguments: &Value) -> Result<String, ToolErr
         definitions: Option<String>,
     }
     if !n8n.mcp.is_configured() {
-        return Err(ToolError::new(
-            ToolErrorKind::Unauthorized,
+        return Err(ToolError::unauthorized(
             "n8n describes its nodes through its MCP server only: enable it (n8n: Settings > MCP \
              access) and set N8N_MCP_TOKEN or N8N_MCP_TOKEN_FILE.",
         ));
     }
     let Some(result) = n8n.mcp.call(tool, arguments).await? else {
-        return Err(ToolError::new(
-            ToolErrorKind::Upstream,
+        return Err(ToolError::upstream(
             "The MCP server of this n8n cannot describe nodes: that came with n8n 2. Update n8n, \
              or look at the node in n8n's editor.",
         ));

@@ -1,6 +1,6 @@
 //! The toolset `tags`.
 
-use mcp_core::tool::{Call, Effect, Tool, ToolError, ToolErrorKind, Toolset};
+use mcp_core::tool::{Call, Effect, Tool, ToolError, Toolset};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -135,10 +135,9 @@ async fn keep_review_tag(n8n: &N8n, id: &Id) -> Result<(), ToolError> {
     }
     let tag: Result<Tag, _> = n8n.api.get(&["tags", id.as_str()], &[]).await;
     match tag.map_err(|failure| refusal(failure, TAGS.missing))? {
-        tag if tag.name == REVIEW_TAG => Err(ToolError::new(
-            ToolErrorKind::Forbidden,
-            format!("The tag {REVIEW_TAG} is for people to take off, in n8n."),
-        )),
+        tag if tag.name == REVIEW_TAG => Err(ToolError::forbidden(format!(
+            "The tag {REVIEW_TAG} is for people to take off, in n8n."
+        ))),
         _ => Ok(()),
     }
 }

@@ -1,6 +1,6 @@
 //! The toolset `users`.
 
-use mcp_core::tool::{Call, Effect, Tool, ToolError, ToolErrorKind, Toolset};
+use mcp_core::tool::{Call, Effect, Tool, ToolError, Toolset};
 use schemars::JsonSchema;
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
@@ -85,11 +85,12 @@ struct InviteUser {
     role: Option<String>,
 }
 
-#[derive(Serialize, JsonSchema)]
+#[derive(Deserialize, Serialize, JsonSchema)]
 struct Invited {
     id: String,
     email: String,
     /// False: an administrator copies the link of the invitation in n8n (Settings > Users).
+    #[serde(default, alias = "emailSent")]
     email_sent: bool,
 }
 
@@ -102,31 +103,14 @@ impl Tool for InviteUser {
     async fn call(self, n8n: &N8n, _: &Call) -> Result<Invited, ToolError> {
         #[derive(Deserialize)]
         struct Answer {
-            #[serde(default)]
-            user: Option<NewUser>,
-        }
-        #[derive(Deserialize)]
-        #[serde(rename_all = "camelCase")]
-        struct NewUser {
-            id: String,
-            email: String,
-            #[serde(default)]
-            email_sent: bool,
+            user: Option<Invited>,
         }
         let role = self.role.as_deref().unwrap_or("global:member");
         let body = json!([{"email": self.email, "role": role}]);
         let answers: Vec<Answer> = USERS.send(n8n, Method::POST, &[], &body).await?;
         let user = answers.into_iter().find_map(|answer| answer.user);
-        let user = user.ok_or_else(|| {
-            ToolError::new(
-                ToolErrorKind::Conflict,
-                "n8n invited nobody: the address may have an account already.",
-            )
-        })?;
-        Ok(Invited {
-            id: user.id,
-            email: user.email,
-            email_sent: user.email_sent,
+        user.ok_or_else(|| {
+            ToolError::conflict("n8n invited nobody: the address may have an account already.")
         })
     }
 }

@@ -15,14 +15,14 @@ pub(crate) struct Cause {
 struct Rule {
     /// Statuses of HTTP.
     statuses: &'static [u16],
-    /// Parts of the message or the description, in lower case; any of them.
-    parts: &'static [&'static str],
+    /// Parts of the message or the description, in lower case, with bars; any of them.
+    parts: &'static str,
     cause: Cause,
 }
 
 const fn rule(
     statuses: &'static [u16],
-    parts: &'static [&'static str],
+    parts: &'static str,
     cause: &'static str,
     advice: &'static str,
 ) -> Rule {
@@ -37,157 +37,93 @@ const fn rule(
 const RULES: [Rule; 14] = [
     rule(
         &[],
-        &[
-            "credentials not found",
-            "does not have any credentials",
-            "no credentials",
-            "credential with id",
-            "credentials of type",
-        ],
+        "credentials not found|does not have any credentials|no credentials|\
+         credential with id|credentials of type",
         "The node has no credentials, or they were deleted or not shared with the workflow's project.",
         "Choose credentials in the node; list_credentials (toolset credentials) shows those that exist.",
     ),
     rule(
         &[401],
-        &[
-            "authorization failed",
-            "unauthorized",
-            "invalid api key",
-            "invalid_auth",
-            "authentication failed",
-            "expired token",
-            "token expired",
-            "invalid_grant",
-        ],
+        "authorization failed|unauthorized|invalid api key|invalid_auth|\
+         authentication failed|expired token|token expired|invalid_grant",
         "The service refuses the credentials of the node: wrong, expired or revoked.",
         "Renew the credentials in n8n and retry the execution.",
     ),
     rule(
         &[403],
-        &[
-            "forbidden",
-            "insufficient permission",
-            "insufficient scope",
-            "access denied",
-            "permission denied",
-        ],
+        "forbidden|insufficient permission|insufficient scope|access denied|permission denied",
         "The credentials are valid but may not do this.",
         "Give their account or scope the permission, then retry the execution.",
     ),
     rule(
         &[429],
-        &["too many requests", "rate limit", "quota"],
+        "too many requests|rate limit|quota",
         "The service limits the rate of requests.",
         "Put a Wait or Loop node before it, or set batching and Retry On Fail in the node; retry later.",
     ),
     rule(
         &[408, 504],
-        &["timeout", "timed out", "etimedout", "econnaborted"],
+        "timeout|timed out|etimedout|econnaborted",
         "The service did not answer in time.",
         "Retry the execution; if it happens again, ask for less at once or raise the timeout of the node.",
     ),
     rule(
         &[],
-        &[
-            "econnrefused",
-            "refused the connection",
-            "perhaps it is offline",
-            "enotfound",
-            "eai_again",
-            "econnreset",
-            "ehostunreach",
-            "getaddrinfo",
-            "connection cannot be established",
-            "connect to the server",
-            "unable to verify",
-            "certificate",
-        ],
+        "econnrefused|refused the connection|perhaps it is offline|enotfound|eai_again|\
+         econnreset|ehostunreach|getaddrinfo|connection cannot be established|\
+         connect to the server|unable to verify|certificate",
         "n8n cannot connect to the address in the node: wrong host or port, the service is down, or its certificate is not trusted.",
         "Check the URL as n8n's own machine sees it: localhost is n8n itself.",
     ),
     rule(
         &[404],
-        &[
-            "could not be found",
-            "not found - ",
-            "resource you are requesting",
-        ],
+        "could not be found|not found - |resource you are requesting",
         "What the node asks for does not exist at that address.",
         "Check the URL or the id in the node's parameters against its input.",
     ),
     rule(
         &[400, 409, 415, 422],
-        &["bad request"],
+        "bad request",
         "The service does not accept the request: a parameter is missing or has the wrong form.",
         "Compare the parameters of the node with its input; an expression may have been empty.",
     ),
     rule(
         &[500, 502, 503],
-        &[
-            "service was not able to process",
-            "internal server error",
-            "bad gateway",
-            "service unavailable",
-        ],
+        "service was not able to process|internal server error|bad gateway|\
+         service unavailable",
         "The service itself failed.",
         "Retry the execution later; set Retry On Fail in the node if it happens often.",
     ),
     rule(
         &[],
-        &[
-            "cannot read propert",
-            "undefined",
-            "is not a function",
-            "is not iterable",
-            "is not defined",
-            "no path back",
-            "referenced node",
-            "expressionerror",
-            "can't determine which item",
-        ],
+        "cannot read propert|undefined|is not a function|is not iterable|is not defined|\
+         no path back|referenced node|expressionerror|can't determine which item",
         "The code or expression uses something that its input does not have.",
         "Compare the names in it with the input shown here; an earlier node may have put out nothing or another shape.",
     ),
     rule(
         &[],
-        &[
-            "unexpected token",
-            "json parse",
-            "is not valid json",
-            "valid json",
-            "syntaxerror",
-            "invalid json",
-            "invalid syntax",
-        ],
+        "unexpected token|json parse|is not valid json|valid json|syntaxerror|invalid json|\
+         invalid syntax",
         "Something that should be JSON or code cannot be parsed.",
         "Look at the text that the node parses, often an expression inside of quotes or a model's answer.",
     ),
     rule(
         &[],
-        &[
-            "could not find property option",
-            "parameter",
-            "is required",
-            "required field",
-            "unrecognized node type",
-            "unknown node type",
-        ],
+        "could not find property option|parameter|is required|required field|\
+         unrecognized node type|unknown node type",
         "The node is not set up: a parameter is missing or is one that this version of the node does not have.",
         "get_node (toolset nodes) shows the parameters; set them in the workflow.",
     ),
     rule(
         &[],
-        &["out of memory", "heap", "possible out-of-memory"],
+        "out of memory|heap|possible out-of-memory",
         "n8n ran out of memory.",
         "Handle fewer items at once (Loop Over Items), keep files out of the items, or give n8n more memory.",
     ),
     rule(
         &[],
-        &[
-            "task runner",
-            "task request timed out",
-            "task execution timed out",
-        ],
+        "task runner|task request timed out|task execution timed out",
         "The runner that executes code did not do it in time.",
         "Check that n8n's task runners are up, or make the code shorter.",
     ),
@@ -216,7 +152,7 @@ impl Cause {
                 .http_status
                 .is_some_and(|status| rule.statuses.contains(&status))
         };
-        let by_text = |rule: &&Rule| rule.parts.iter().any(|part| text.contains(part));
+        let by_text = |rule: &&Rule| rule.parts.split('|').any(|part| text.contains(part));
         let found = RULES
             .iter()
             .find(by_status)
@@ -244,8 +180,9 @@ mod tests {
 
     fn failed(message: &str, http_status: Option<u16>) -> Failed {
         Failed {
+            message: message.to_owned(),
             http_status,
-            ..Failed::saying(message)
+            ..Failed::default()
         }
     }
 

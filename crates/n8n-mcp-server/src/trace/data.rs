@@ -156,15 +156,12 @@ impl Trace {
         let runs = names.filter_map(|name| Some((name.clone(), data.runs(name)?)));
         let mut nodes: Vec<_> = runs.collect();
         nodes.sort_by(|(a_name, a), (b_name, b)| {
-            let key = |runs: &[NodeRun]| {
-                runs.first().map_or((f64::MAX, u32::MAX), |run| {
-                    (run.start_time, run.execution_index.unwrap_or(u32::MAX))
-                })
-            };
-            let ((a_start, a_index), (b_start, b_index)) = (key(a), key(b));
-            a_start
-                .total_cmp(&b_start)
-                .then(a_index.cmp(&b_index))
+            let start = |runs: &[NodeRun]| runs.first().map_or(f64::MAX, |run| run.start_time);
+            let index = |runs: &[NodeRun]| runs.first()?.execution_index;
+            let index = |runs| index(runs).unwrap_or(u32::MAX);
+            start(a)
+                .total_cmp(&start(b))
+                .then(index(a).cmp(&index(b)))
                 .then(a_name.cmp(b_name))
         });
         Self {

@@ -12,7 +12,7 @@ use super::items::ItemBudget;
 const INPUT_ITEMS: usize = 3;
 
 /// A failed node.
-#[derive(Serialize, JsonSchema)]
+#[derive(Default, Serialize, JsonSchema)]
 pub(crate) struct Failed {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) node: Option<String>,
@@ -43,25 +43,6 @@ pub(crate) struct Failed {
     /// The first of them.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) input: Vec<Map<String, Value>>,
-}
-
-impl Failed {
-    /// A failure of which nothing but a message is known.
-    pub(crate) fn saying(message: &str) -> Self {
-        Self {
-            node: None,
-            message: message.to_owned(),
-            description: None,
-            http_status: None,
-            error: None,
-            line: None,
-            parameter: None,
-            item: None,
-            input_from: Vec::new(),
-            input_items: 0,
-            input: Vec::new(),
-        }
-    }
 }
 
 /// What failed in an execution that did; `None` where n8n keeps no error.

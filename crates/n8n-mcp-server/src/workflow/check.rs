@@ -110,11 +110,16 @@ pub(crate) fn short(node: &Map<String, Value>) -> &str {
 }
 
 /// True for nodes that start a workflow.
-pub(crate) fn is_trigger(node: &Map<String, Value>) -> bool {
-    let kind = short(node);
-    kind.ends_with("Trigger")
+fn is_trigger(node: &Map<String, Value>) -> bool {
+    is_trigger_type(type_of(node))
+}
+
+/// True for types of nodes that start a workflow.
+pub(crate) fn is_trigger_type(kind: &str) -> bool {
+    let name = kind.rsplit('.').next().unwrap_or_default();
+    name.ends_with("Trigger")
         || matches!(
-            kind,
+            name,
             "webhook" | "start" | "cron" | "interval" | "emailReadImap"
         )
 }

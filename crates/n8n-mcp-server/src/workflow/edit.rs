@@ -109,54 +109,45 @@ fn merge(target: &mut Map<String, Value>, patch: Map<String, Value>) {
 
 impl Draft {
     fn apply(&mut self, operation: Operation) -> Result<(), String> {
-        let Operation {
-            op,
-            node,
-            to,
-            r#type,
-            version,
-            parameters,
-            fields,
-            settings,
-            kind,
-            output,
-            input,
-        } = operation;
-        match op {
+        match operation.op {
             Op::AddNode => {
-                let name = needed(node, "node")?;
+                let name = needed(operation.node, "node")?;
                 let node = json!({
-                    "name": name, "type": needed(r#type, "type")?,
-                    "typeVersion": version_of(version.unwrap_or(1.0)),
+                    "name": name, "type": needed(operation.r#type, "type")?,
+                    "typeVersion": version_of(operation.version.unwrap_or(1.0)),
                 });
                 self.add(name, node)?;
-                self.configure(parameters, fields, None)
+                self.configure(operation.parameters, operation.fields, None)
             }
             Op::ConfigureNode => {
-                let name = self.known(node)?;
-                self.configure(parameters, fields, Some((name, version)))
+                let name = self.known(operation.node)?;
+                self.configure(
+                    operation.parameters,
+                    operation.fields,
+                    Some((name, operation.version)),
+                )
             }
             Op::RemoveNode => {
-                let name = self.known(node)?;
+                let name = self.known(operation.node)?;
                 self.nodes.retain(|node| name_of(node) != name);
                 self.reconnect(|all| all.retain(|one| one.from != name && one.to != name))
             }
             Op::RenameNode => {
-                let name = self.known(node)?;
-                self.rename(&name, needed(to, "to")?)
+                let name = self.known(operation.node)?;
+                self.rename(&name, needed(operation.to, "to")?)
             }
             Op::Connect | Op::Disconnect => {
                 let connection = Connection {
-                    from: self.known(node)?,
-                    to: self.known(Some(needed(to, "to")?))?,
-                    kind: kind.unwrap_or_else(|| MAIN.to_owned()),
-                    output: output.unwrap_or(0).into(),
-                    input: input.unwrap_or(0).into(),
+                    from: self.known(operation.node)?,
+                    to: self.known(Some(needed(operation.to, "to")?))?,
+                    kind: operation.kind.unwrap_or_else(|| MAIN.to_owned()),
+                    output: operation.output.unwrap_or(0).into(),
+                    input: operation.input.unwrap_or(0).into(),
                 };
-                self.rewire(connection, matches!(op, Op::Connect))
+                self.rewire(connection, matches!(operation.op, Op::Connect))
             }
             Op::SetSettings => {
-                let settings = needed(settings, "settings")?;
+                let settings = needed(operation.settings, "settings")?;
                 let unknown = settings.keys().find(|key| !Tier::New.keeps_setting(key));
                 if let Some(unknown) = unknown {
                     return Err(format!("n8n has no setting {unknown:?}"));
@@ -165,7 +156,7 @@ impl Draft {
                 Ok(())
             }
             Op::RenameWorkflow => {
-                self.name = needed(to, "to")?;
+                self.name = needed(operation.to, "to")?;
                 Ok(())
             }
         }

@@ -85,15 +85,13 @@ fn nodes_are_added_connected_and_configured() {
 #[test]
 fn all_or_nothing_and_why() {
     let first = json!({"op": "rename_workflow", "to": "X"});
+    let new = json!({"op": "add_node", "node": "New"});
     for (bad, part) in [
         (
             json!({"op": "add_node", "node": "Set", "type": "a.b"}),
             "already",
         ),
-        (
-            json!({"op": "add_node", "node": "New"}),
-            "`type` is missing",
-        ),
+        (new, "`type` is missing"),
         (
             json!({"op": "remove_node", "node": "Nope"}),
             "there are \"Webhook\", \"Set\"",
@@ -135,15 +133,6 @@ fn what_was_hidden_comes_back() {
     assert_eq!(given, with("Bearer abc", 2));
 }
 
-#[track_caller]
-fn finds(json: Value, severity: Severity, node: Option<&str>, part: &str) {
-    let found = check(&draft(json));
-    let hit = found.iter().any(|one| {
-        one.severity == severity && one.node.as_deref() == node && one.message.contains(part)
-    });
-    assert!(hit, "{found:#?}");
-}
-
 #[test]
 fn faults_are_found() {
     use Severity::{Error, Warning};
@@ -151,46 +140,37 @@ fn faults_are_found() {
     let hook = json!({"name": "H", "type": "n8n-nodes-base.webhook", "parameters": {"path": "a"}});
     let set = |name: &str, value: &str| json!({"name": name, "type": "n8n-nodes-base.set", "parameters": {"v": value}});
     let of = |nodes: Value, connections: Value| json!({"name": "W", "nodes": nodes, "connections": connections});
-    let none = json!({});
-    finds(
-        of(json!([set("S", "x")]), none.clone()),
-        Error,
-        None,
-        "No trigger",
-    );
-    finds(
-        of(json!([hook, set("S", "x")]), none.clone()),
-        Warning,
-        Some("S"),
-        "never runs",
-    );
-    finds(
-        of(json!([hook, hook]), none.clone()),
-        Error,
-        Some("H"),
-        "this name",
-    );
     let to = |node: &str| json!({"H": {"main": [[{"node": node, "type": "main", "index": 0}]]}});
-    finds(of(json!([hook]), to("Nope")), Error, Some("H"), "\"Nope\"");
-    finds(
-        of(json!([hook]), json!({"H": 1})),
-        Error,
-        None,
-        "cannot be read",
-    );
+    let alone = |nodes: Value| of(nodes, json!({}));
     let with = |value: &str| of(json!([hook, set("S", value)]), to("S"));
-    finds(with("={{ $('X').first() }}"), Error, Some("S"), "\"X\"");
-    finds(with("={{ $json.a"), Error, Some("S"), "without");
-    finds(with("={{ }}"), Error, Some("S"), "empty");
-    finds(with("{{ $json.a }}"), Warning, Some("S"), "does not start");
     let code = json!({"name": "C", "type": "n8n-nodes-base.code", "parameters": {"jsCode": "return $('Y').all()"}});
-    finds(of(json!([hook, code]), to("C")), Error, Some("C"), "\"Y\"");
-    finds(
-        of(json!([hook, code]), to("C")),
-        Warning,
-        Some("C"),
-        "runs code",
-    );
+    let code = of(json!([hook, code]), to("C"));
     let bare = json!({"name": "B", "type": "set"});
-    finds(of(json!([hook, bare]), none), Error, Some("B"), "no type");
+    let odd = of(json!([hook]), json!({"H": 1}));
+    for (workflow, severity, node, part) in [
+        (alone(json!([set("S", "x")])), Error, "", "No trigger"),
+        (
+            alone(json!([hook, set("S", "x")])),
+            Warning,
+            "S",
+            "never runs",
+        ),
+        (alone(json!([hook, hook])), Error, "H", "this name"),
+        (of(json!([hook]), to("Nope")), Error, "H", "\"Nope\""),
+        (odd, Error, "", "cannot be read"),
+        (with("={{ $('X').first() }}"), Error, "S", "\"X\""),
+        (with("={{ $json.a"), Error, "S", "without"),
+        (with("={{ }}"), Error, "S", "empty"),
+        (with("{{ $json.a }}"), Warning, "S", "does not start"),
+        (code.clone(), Error, "C", "\"Y\""),
+        (code, Warning, "C", "runs code"),
+        (alone(json!([hook, bare])), Error, "B", "no type"),
+    ] {
+        let found = check(&draft(workflow));
+        let hit = found.iter().any(|one| {
+            let named = one.node.as_deref().unwrap_or_default();
+            one.severity == severity && named == node && one.message.contains(part)
+        });
+        assert!(hit, "{found:#?}");
+    }
 }

@@ -1,6 +1,6 @@
 //! Names of tools, from names of workflows.
 
-use super::definition::Offered;
+use super::tool::Offered;
 use crate::tools;
 
 /// What a name may hold.

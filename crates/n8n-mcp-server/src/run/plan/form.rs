@@ -4,7 +4,6 @@ use mcp_core::tool::ToolError;
 use serde_json::{Map, Value, json};
 use upstream::http::Method;
 
-use super::conflict;
 use super::file::files;
 use super::parameters::as_text;
 use crate::production_url::{Body, FormValue, UrlRequest};
@@ -48,7 +47,7 @@ pub(super) fn form_request(
         )));
     }
     let mut path = vec!["form".to_owned()];
-    path.extend(trigger.form_path().map_err(conflict)?);
+    path.extend(trigger.form_path().map_err(ToolError::conflict)?);
     Ok(UrlRequest {
         way: Way::Form,
         method: Method::POST,

@@ -4,7 +4,6 @@ use mcp_core::tool::ToolError;
 use serde_json::{Map, Value, json};
 use upstream::http::Method;
 
-use super::conflict;
 use crate::builtin_mcp::{Inputs, McpRequest};
 use crate::production_url::{Body, REQUEST_ID, UrlRequest};
 use crate::trigger::{Field, FieldKind, Kind, Trigger, Way};
@@ -14,7 +13,7 @@ pub(super) fn webhook_request(
     trigger: &Trigger<'_>,
     mut parameters: Map<String, Value>,
 ) -> Result<UrlRequest, ToolError> {
-    let webhook = trigger.webhook().map_err(conflict)?;
+    let webhook = trigger.webhook().map_err(ToolError::conflict)?;
     let mut path = vec!["webhook".to_owned()];
     for segment in webhook.path {
         path.push(match segment.strip_prefix(':') {
@@ -56,7 +55,7 @@ pub(super) fn chat_request(
     mut parameters: Map<String, Value>,
     request_id: &str,
 ) -> Result<UrlRequest, ToolError> {
-    let id = trigger.chat_id().map_err(conflict)?.to_owned();
+    let id = trigger.chat_id().map_err(ToolError::conflict)?.to_owned();
     let text = chat_text(&mut parameters)?;
     let mut body = parameters;
     body.insert("action".into(), "sendMessage".into());
@@ -127,7 +126,7 @@ fn inputs(
 ) -> Result<Inputs, ToolError> {
     match trigger.kind {
         Kind::Webhook => {
-            let webhook = trigger.webhook().map_err(conflict)?;
+            let webhook = trigger.webhook().map_err(ToolError::conflict)?;
             let headers = json!({ REQUEST_ID: request_id });
             let method = webhook.method.as_str();
             Ok(Inputs::Webhook(if takes_body(&webhook.method) {

@@ -1,5 +1,6 @@
 //! Plans for workflows of every kind of trigger.
 
+use mcp_core::tool::ToolErrorKind;
 use serde_json::json;
 
 use super::*;

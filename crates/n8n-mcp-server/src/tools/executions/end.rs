@@ -1,6 +1,6 @@
 //! `stop_execution` and `delete_execution`
 
-use mcp_core::tool::{Call, Effect, Tool, ToolError, ToolErrorKind};
+use mcp_core::tool::{Call, Effect, Tool, ToolError};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -34,13 +34,10 @@ impl Tool for StopExecution {
     async fn call(self, n8n: &N8n, _: &Call) -> Result<Stopped, ToolError> {
         let before = find(n8n, &self.execution_id, false).await?;
         if before.status.has_ended() {
-            return Err(ToolError::new(
-                ToolErrorKind::Conflict,
-                format!(
-                    "Execution {} has ended already; nothing was stopped.",
-                    before.id
-                ),
-            ));
+            return Err(ToolError::conflict(format!(
+                "Execution {} has ended already; nothing was stopped.",
+                before.id
+            )));
         }
         n8n.api.stop(&before.id).await?;
         // It may have ended by itself in between.
@@ -71,10 +68,10 @@ impl Tool for DeleteExecution {
     async fn call(self, n8n: &N8n, call: &Call) -> Result<Deleted, ToolError> {
         let execution = find(n8n, &self.execution_id, false).await?;
         if !execution.status.has_ended() {
-            return Err(ToolError::new(
-                ToolErrorKind::Conflict,
-                format!("Execution {} has not ended. Stop it first.", execution.id),
-            ));
+            return Err(ToolError::conflict(format!(
+                "Execution {} has not ended. Stop it first.",
+                execution.id
+            )));
         }
         let id = execution.id.to_string();
         let loss = format!("Deletes execution {id} of n8n with all of its data.");

@@ -1,6 +1,6 @@
 //! `explain_execution`
 
-use mcp_core::tool::{Call, Effect, Tool, ToolError, ToolErrorKind};
+use mcp_core::tool::{Call, Effect, Tool, ToolError};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -113,7 +113,8 @@ fn unrecorded(trace: &Trace, status: Status) -> Failed {
     };
     Failed {
         node: trace.names().last().map(ToString::to_string),
-        ..Failed::saying(message)
+        message: message.to_owned(),
+        ..Failed::default()
     }
 }
 
@@ -124,8 +125,8 @@ fn did_not_fail(execution: &Execution) -> ToolError {
         RunStatus::Running | RunStatus::Waiting => "has not ended",
         RunStatus::Failed => "failed",
     };
-    ToolError::new(
-        ToolErrorKind::Conflict,
-        format!("Execution {} did not fail: it {status}.", execution.id),
-    )
+    ToolError::conflict(format!(
+        "Execution {} did not fail: it {status}.",
+        execution.id
+    ))
 }

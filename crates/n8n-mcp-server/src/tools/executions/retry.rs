@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use mcp_core::tool::{Call, Effect, Tool, ToolError, ToolErrorKind};
+use mcp_core::tool::{Call, Effect, Tool, ToolError};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -74,7 +74,7 @@ fn refused(execution: &Execution) -> ToolError {
     } else {
         format!("Execution {id} has not ended. Follow it with get_execution, or stop it.")
     };
-    ToolError::new(ToolErrorKind::Conflict, text)
+    ToolError::conflict(text)
 }
 
 /// The newest execution that repeats `failed`.

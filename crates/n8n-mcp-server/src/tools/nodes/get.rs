@@ -33,7 +33,7 @@ pub(super) struct GetNode {
 }
 
 /// A node.
-#[derive(Serialize, JsonSchema)]
+#[derive(Default, Serialize, JsonSchema)]
 pub(super) struct Node {
     r#type: String,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -117,10 +117,7 @@ impl GetNode {
         Node {
             r#type: self.r#type.clone(),
             version: self.version.clone(),
-            properties: Vec::new(),
-            credentials: Vec::new(),
-            operations: Vec::new(),
-            definition: None,
+            ..Node::default()
         }
     }
 }

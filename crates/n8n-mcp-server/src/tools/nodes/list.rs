@@ -8,6 +8,7 @@ use serde_json::json;
 use super::ask;
 use super::search::{Found, MOST_FOUND, cut_off, parse};
 use crate::service::N8n;
+use crate::workflow::check::is_trigger_type;
 
 /// Searches that one call may hold.
 const MAX_SEARCHES: usize = 10;
@@ -93,11 +94,7 @@ fn note(cut_off: &[&str]) -> Option<String> {
 impl Category {
     fn holds(self, kind: &str) -> bool {
         let name = kind.rsplit('.').next().unwrap_or_default();
-        let is_trigger = name.ends_with("Trigger")
-            || matches!(
-                name,
-                "webhook" | "start" | "cron" | "interval" | "emailReadImap"
-            );
+        let is_trigger = is_trigger_type(kind);
         let is_tool = name.ends_with("Tool") || name.starts_with("tool");
         let is_ai = kind.contains("langchain");
         match self {

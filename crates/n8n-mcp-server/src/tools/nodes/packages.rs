@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use mcp_core::tool::{Call, Effect, Tool, ToolError, ToolErrorKind};
+use mcp_core::tool::{Call, Effect, Tool, ToolError};
 use schemars::JsonSchema;
 use serde::de::IgnoredAny;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::json;
-use upstream::http::Method;
+use upstream::http::{Failure, Method};
 
 use crate::api::N8nFailure as _;
 use crate::service::N8n;
@@ -17,46 +17,32 @@ const MISSING: &str = "n8n has no such package. list_community_packages shows th
 /// npm downloads it.
 const NPM_TIMEOUT: Duration = Duration::from_secs(28);
 
-/// A package.
-#[derive(Serialize, JsonSchema)]
+/// A package; n8n writes other names.
+#[derive(Deserialize, Serialize, JsonSchema)]
 pub(super) struct Package {
+    #[serde(alias = "packageName")]
     name: String,
+    #[serde(default, alias = "installedVersion")]
     version: String,
     /// Types of its nodes.
+    #[serde(default, alias = "installedNodes", deserialize_with = "types")]
     nodes: Vec<String>,
     /// The version that it could be updated to.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        alias = "updateAvailable",
+        skip_serializing_if = "Option::is_none"
+    )]
     update: Option<String>,
 }
 
-/// As n8n writes it.
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Installed {
-    package_name: String,
-    #[serde(default)]
-    installed_version: String,
-    #[serde(default)]
-    installed_nodes: Vec<InstalledNode>,
-    #[serde(default)]
-    update_available: Option<String>,
-}
-
-#[derive(Deserialize)]
-struct InstalledNode {
-    r#type: String,
-}
-
-impl From<Installed> for Package {
-    fn from(installed: Installed) -> Self {
-        let nodes = installed.installed_nodes.into_iter();
-        Self {
-            name: installed.package_name,
-            version: installed.installed_version,
-            nodes: nodes.map(|node| node.r#type).collect(),
-            update: installed.update_available,
-        }
+fn types<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
+    #[derive(Deserialize)]
+    struct Node {
+        r#type: String,
     }
+    let nodes = Vec::<Node>::deserialize(deserializer)?;
+    Ok(nodes.into_iter().map(|node| node.r#type).collect())
 }
 
 /// Lists the packages of custom nodes that n8n has installed.
@@ -76,11 +62,9 @@ impl Tool for ListCommunityPackages {
     type Output = Packages;
 
     async fn call(self, n8n: &N8n, _: &Call) -> Result<Packages, ToolError> {
-        let listed: Result<Vec<Installed>, _> = n8n.api.get(&["community-packages"], &[]).await;
-        let listed = listed.map_err(|failure| refusal(failure, MISSING))?;
-        Ok(Packages {
-            packages: listed.into_iter().map(Package::from).collect(),
-        })
+        let listed = n8n.api.get(&["community-packages"], &[]).await;
+        let packages = listed.map_err(|failure| refusal(failure, MISSING))?;
+        Ok(Packages { packages })
     }
 }
 
@@ -113,16 +97,13 @@ impl Tool for InstallCommunityPackage {
         }
         let path = ["community-packages"];
         let request = n8n.api.request(Method::POST, &path).body(&body);
-        let installed: Result<Installed, _> = request.timeout(NPM_TIMEOUT).json().await;
-        installed.map(Package::from).map_err(|failure| match failure.complaint() {
-            Some(text) if text.contains("not vetted") => ToolError::new(
-                ToolErrorKind::Forbidden,
-                format!(
-                    "n8n installs only packages that its makers have vetted, and {name} is not one. \
+        let installed = request.timeout(NPM_TIMEOUT).json().await;
+        installed.map_err(|failure: Failure| match failure.complaint() {
+            Some(text) if text.contains("not vetted") => ToolError::forbidden(format!(
+                "n8n installs only packages that its makers have vetted, and {name} is not one. \
                      The owner can allow others (N8N_UNVERIFIED_PACKAGES_ENABLED) or install it in \
                      n8n (Settings > Community nodes)."
-                ),
-            ),
+            )),
             _ => refusal(failure, MISSING),
         })
     }

@@ -1,6 +1,6 @@
 //! The toolset `authoring`: writing workflows, each after checking it.
 
-use mcp_core::tool::{Call, Effect, Tool, ToolError, ToolErrorKind, Toolset};
+use mcp_core::tool::{Call, Effect, Tool, ToolError, Toolset};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
@@ -111,14 +111,11 @@ pub(super) async fn checked(
 /// Refuses to overwrite what the caller has not seen.
 pub(super) fn is_current(workflow: &Workflow, version: Option<&str>) -> Result<(), ToolError> {
     match version {
-        Some(version) if version != workflow.updated_at => Err(ToolError::new(
-            ToolErrorKind::Conflict,
-            format!(
-                "Workflow {} was changed since that version; nothing was written. Read it again \
+        Some(version) if version != workflow.updated_at => Err(ToolError::conflict(format!(
+            "Workflow {} was changed since that version; nothing was written. Read it again \
                  with get_workflow and repeat the change.",
-                workflow.id
-            ),
-        )),
+            workflow.id
+        ))),
         _ => Ok(()),
     }
 }
@@ -199,12 +196,14 @@ impl Tool for CreateWorkflow {
     type Output = Written;
 
     async fn call(self, n8n: &N8n, _: &Call) -> Result<Written, ToolError> {
-        let Value::Object(given) = json!({
-            "name": self.name, "nodes": self.nodes, "connections": self.connections,
-            "settings": self.settings,
-        }) else {
-            return Err(ToolError::invalid_argument("`nodes` cannot be read."));
-        };
+        let parts = [
+            ("name", json!(self.name)),
+            ("nodes", json!(self.nodes)),
+            ("connections", json!(self.connections)),
+            ("settings", json!(self.settings)),
+        ];
+        let given = parts.map(|(part, value)| (part.to_owned(), value));
+        let given = Map::from_iter(given);
         let mut draft = Draft::read(given)?;
         // As n8n's own editor does; without it n8n runs nodes in the order of its first version.
         let order = draft.settings.entry("executionOrder");
@@ -244,26 +243,18 @@ impl Tool for UpdateWorkflow {
         if let Some(Value::Object(definition)) = self.workflow.remove("definition") {
             self.workflow = definition;
         }
-        self.workflow
-            .entry("name")
-            .or_insert_with(|| before.name.clone().into());
-        let absent = |key: &str| self.workflow.get(key).is_none_or(Value::is_null);
-        let (no_nodes, no_wires, no_settings) =
-            (absent("nodes"), absent("connections"), absent("settings"));
-        if no_nodes {
-            self.workflow
-                .insert("nodes".into(), Value::Array(Vec::new()));
+        for (part, old) in [
+            ("name", json!(before.name)),
+            ("nodes", json!(before.nodes)),
+            ("connections", json!(before.connections)),
+            ("settings", json!(before.settings)),
+        ] {
+            let given = self.workflow.entry(part).or_insert(Value::Null);
+            if given.is_null() {
+                *given = old;
+            }
         }
         let mut draft = Draft::read(self.workflow)?;
-        if no_nodes {
-            draft.nodes.clone_from(&before.nodes);
-        }
-        if no_wires {
-            draft.connections.clone_from(&before.connections);
-        }
-        if no_settings {
-            draft.settings.clone_from(&before.settings);
-        }
         restore(&mut draft, &shown(n8n, &before), &before);
         let warnings = checked(n8n, Some(&before), &draft).await?;
         let written = n8n.api.replace_workflow(&self.workflow_id, &draft).await?;

@@ -24,7 +24,7 @@ pub(crate) struct GetWorkflow {
 }
 
 /// A workflow.
-#[derive(Serialize, JsonSchema)]
+#[derive(Default, Serialize, JsonSchema)]
 pub(crate) struct Details {
     id: String,
     name: String,
@@ -139,11 +139,8 @@ fn about(workflow: &Workflow, access: &Access) -> Details {
             .iter()
             .map(|trigger| row(trigger, access))
             .collect(),
-        nodes: Vec::new(),
-        connections: Vec::new(),
-        settings: None,
         pinned: pinned.collect(),
-        definition: None,
+        ..Details::default()
     }
 }
 

@@ -79,8 +79,8 @@ impl Tool for DeactivateWorkflow {
 
     async fn call(self, n8n: &N8n, _: &Call) -> Result<State, ToolError> {
         n8n.api.admit_id(&self.workflow_id).await?;
-        let inactive = n8n.api.set_active(&self.workflow_id, false).await?;
-        Ok(inactive.into())
+        let inactive = n8n.api.set_active(&self.workflow_id, false).await;
+        inactive.map(State::from)
     }
 }
 
@@ -154,8 +154,8 @@ impl Tool for ArchiveWorkflow {
 
     async fn call(self, n8n: &N8n, _: &Call) -> Result<State, ToolError> {
         n8n.api.admit_id(&self.workflow_id).await?;
-        let archived = n8n.api.set_archived(&self.workflow_id, true).await?;
-        Ok(archived.into())
+        let archived = n8n.api.set_archived(&self.workflow_id, true).await;
+        archived.map(State::from)
     }
 }
 
@@ -167,8 +167,8 @@ impl Tool for UnarchiveWorkflow {
 
     async fn call(self, n8n: &N8n, _: &Call) -> Result<State, ToolError> {
         n8n.api.admit_id(&self.workflow_id).await?;
-        let back = n8n.api.set_archived(&self.workflow_id, false).await?;
-        Ok(back.into())
+        let back = n8n.api.set_archived(&self.workflow_id, false).await;
+        back.map(State::from)
     }
 }
 
