@@ -90,7 +90,7 @@ struct Invited {
     id: String,
     email: String,
     /// False: an administrator copies the link of the invitation in n8n (Settings > Users).
-    #[serde(default, alias = "emailSent")]
+    #[serde(alias = "emailSent")]
     email_sent: bool,
 }
 

@@ -17,12 +17,13 @@ const MISSING: &str = "n8n has no such package. list_community_packages shows th
 /// npm downloads it.
 const NPM_TIMEOUT: Duration = Duration::from_secs(28);
 
-/// A package; n8n writes other names.
+/// A package.
+// n8n writes other names.
 #[derive(Deserialize, Serialize, JsonSchema)]
 pub(super) struct Package {
     #[serde(alias = "packageName")]
     name: String,
-    #[serde(default, alias = "installedVersion")]
+    #[serde(alias = "installedVersion")]
     version: String,
     /// Types of its nodes.
     #[serde(default, alias = "installedNodes", deserialize_with = "types")]
