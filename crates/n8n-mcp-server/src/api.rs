@@ -21,7 +21,7 @@ pub(crate) use execution::{Execution, ExecutionFilter, Status};
 pub(crate) use failure::N8nFailure;
 pub(crate) use workflow::{Definition, Filter, Node, Tag, Workflow, WorkflowRow};
 
-/// What the probe may take: it only asks whether a call would be served.
+/// The limit of the probe: it only asks whether a call would be served.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(4);
 
 /// How n8n is asked, and how its failures are told.
@@ -71,7 +71,7 @@ impl Api {
             .required_credential("X-N8N-API-KEY", self.key.get())
     }
 
-    /// What is there.
+    /// The JSON at a path.
     pub(crate) async fn get<T: DeserializeOwned>(
         &self,
         path: &[&str],

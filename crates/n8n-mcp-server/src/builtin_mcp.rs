@@ -22,12 +22,12 @@ use crate::trigger::Way;
 
 use features::{EXECUTE, McpFeatures, TEST};
 
-/// What an answer may take.
+/// The limit of an answer.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
-/// What starting a run may take where n8n does not wait for its end, if the caller waits as long:
+/// The limit of starting a run where n8n does not wait for its end, if the caller waits as long:
 /// without the answer nobody knows which execution it is.
 const START_TIMEOUT: Duration = Duration::from_secs(60);
-/// What n8n says of a workflow whose activation has not come through; nothing was started then.
+/// n8n's words for a workflow whose activation has not come through; nothing was started then.
 const UNPUBLISHED: &str = "has no published (active) version";
 /// n8n's own sentences are short; what is longer is something else.
 const MAX_REASON: usize = 200;
@@ -57,14 +57,14 @@ pub(crate) struct McpRequest {
     pub(crate) inputs: Inputs,
 }
 
-/// What the trigger is handed.
+/// The data that the trigger is handed.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Inputs {
     None,
     Webhook(Value),
     Chat(String),
     Form(Value),
-    /// What the trigger puts out, in a test.
+    /// The output of the trigger, in a test.
     Item(Value),
 }
 

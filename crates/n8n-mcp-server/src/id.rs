@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::fmt;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-use serde::{Deserialize, Deserializer, de};
+use serde::{Deserialize, Deserializer, Serialize, de};
 
 /// Longer than any id of n8n.
 const MAX_LEN: usize = 64;
@@ -12,7 +12,7 @@ const MAX_LEN: usize = 64;
 /// The id of a workflow or an execution: 1 to 64 letters, digits, `_` and `-`.
 ///
 /// It becomes a segment of a path, so nothing else gets through.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct Id(String);
 
 impl Id {

@@ -110,11 +110,11 @@ impl Policy {
     }
 
     pub(crate) fn admits(&self, workflow: &Workflow) -> bool {
-        self.decide(&workflow.id, &workflow.tags, &workflow.projects())
+        self.decide(&workflow.id, &workflow.tags, &workflow.shared.ids())
     }
 
     pub(crate) fn admits_row(&self, row: &WorkflowRow) -> bool {
-        self.decide(&row.id, &row.tags, &row.projects())
+        self.decide(&row.id, &row.tags, &row.shared.ids())
     }
 
     fn decide(&self, id: &str, tags: &[Tag], projects: &[&str]) -> bool {

@@ -70,7 +70,7 @@ pub(crate) struct File {
     pub(crate) content: Vec<u8>,
 }
 
-/// What came of a request that may have started a run.
+/// The outcome of a request that may have started a run.
 pub(crate) enum UrlAnswer {
     Reply(Reply),
     /// Nothing that can be read within the time it was given. That is no failure: the run goes on.

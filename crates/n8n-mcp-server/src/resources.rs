@@ -1,4 +1,4 @@
-//! What can be looked at, and watched, without a call of a tool.
+//! Resources: looked at, and watched, without a call of a tool.
 //!
 //! A resource holds what the tool of the same subject answers: so it is selected, bounded, redacted
 //! and admitted in one place. n8n tells nobody what has changed, so what somebody has subscribed to
@@ -93,7 +93,7 @@ impl Resource for Execution {
     }
 }
 
-/// What is no id names nothing.
+/// Reads an id; anything else names nothing.
 fn id(text: String) -> Result<Id, ToolError> {
     Id::try_from(text).map_err(ToolError::not_found)
 }
@@ -155,7 +155,7 @@ struct WatchedResource<'a> {
     seen: Option<Seen>,
 }
 
-/// What was last seen of a resource.
+/// The content of a resource when it was last seen.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Seen {
     Nothing,

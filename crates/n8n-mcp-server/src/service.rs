@@ -23,7 +23,7 @@ pub struct N8n {
 }
 
 impl N8n {
-    /// What triggers can be started with at the moment.
+    /// The means to start triggers with, at the moment.
     ///
     /// # Errors
     /// When the configured credentials cannot be read.

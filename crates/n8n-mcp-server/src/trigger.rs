@@ -37,7 +37,7 @@ pub(crate) struct Trigger<'a> {
     workflow: &'a Workflow,
 }
 
-/// What this server can start triggers with.
+/// The means of this server to start triggers with.
 pub(crate) struct Access {
     /// There is a token for n8n's built-in MCP server.
     pub(crate) builtin_mcp: bool,

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use mcp_core::tool::ToolError;
-use serde::Deserialize;
 use serde::de::{DeserializeOwned, IgnoredAny};
+use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use upstream::http::{Failure, Method};
@@ -60,16 +60,20 @@ pub(crate) enum Status {
 }
 
 /// Which executions a list of them holds; all where nothing is set.
-#[derive(Clone, Default)]
+#[derive(Clone, Default, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub(crate) struct ExecutionFilter {
+    #[serde(rename = "workflowId")]
     pub(crate) workflow: Option<Id>,
-    pub(crate) project: Option<String>,
+    #[serde(rename = "projectId")]
+    pub(crate) project: Option<Id>,
+    #[serde(rename = "includeData", skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) with_data: bool,
+    pub(crate) limit: u32,
     /// In n8n's words. Without it n8n leaves out those that run.
     pub(crate) status: Option<&'static str>,
     /// RFC 3339; n8n 1 does not know it.
     pub(crate) started_after: Option<String>,
-    pub(crate) with_data: bool,
-    pub(crate) limit: u32,
     pub(crate) cursor: Option<String>,
 }
 
@@ -121,21 +125,8 @@ impl Api {
         &self,
         filter: &ExecutionFilter,
     ) -> Result<Page<T>, Failure> {
-        let limit = filter.limit.to_string();
-        let query = [
-            ("workflowId", filter.workflow.as_ref().map(Id::as_str)),
-            ("projectId", filter.project.as_deref()),
-            ("includeData", filter.with_data.then_some("true")),
-            ("limit", Some(limit.as_str())),
-            ("status", filter.status),
-            ("startedAfter", filter.started_after.as_deref()),
-            ("cursor", filter.cursor.as_deref()),
-        ];
-        let query = query.into_iter();
-        let query: Vec<_> = query
-            .filter_map(|(name, value)| Some((name, value?)))
-            .collect();
-        self.get(&["executions"], &query).await
+        let request = self.request(Method::GET, &["executions"]);
+        request.query(filter).json().await
     }
 
     /// Runs a failed execution again and waits for its end, at most for `within`.

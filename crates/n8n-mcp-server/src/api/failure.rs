@@ -1,4 +1,4 @@
-//! What is said about failures between us and n8n, and what they tell.
+//! The words for failures between us and n8n, and their meaning.
 
 use mcp_core::tool::ToolErrorKind;
 use serde::Deserialize;
@@ -127,7 +127,7 @@ fn feature(message: &str) -> Option<&str> {
     Some(word.trim_end_matches(['.', ',']))
 }
 
-/// What failures mean where n8n has answered.
+/// The meaning of failures in which n8n has answered.
 pub(crate) trait N8nFailure {
     /// n8n's own sentence about what is wrong with the request (HTTP 400), where it is one.
     fn complaint(&self) -> Option<String>;

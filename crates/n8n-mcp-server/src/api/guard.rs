@@ -37,7 +37,7 @@ impl Api {
         }
     }
 
-    /// Those of `executions` whose workflows are open.
+    /// Returns the `executions` whose workflows are open.
     pub(crate) async fn admitted(
         &self,
         executions: Vec<Execution>,

@@ -8,7 +8,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
-use upstream::http::{Failure, StatusCode};
+use upstream::http::{Failure, Method, StatusCode};
 
 use super::{Api, N8nFailure as _, Page};
 use crate::id::Id;
@@ -26,7 +26,7 @@ pub(crate) struct WorkflowRow {
     #[serde(default)]
     pub(crate) tags: Vec<Tag>,
     #[serde(default)]
-    shared: Vec<Share>,
+    pub(crate) shared: Projects,
 }
 
 /// A tag.
@@ -35,7 +35,10 @@ pub(crate) struct Tag {
     pub(crate) name: String,
 }
 
-/// A project that a workflow is in.
+/// The projects that a workflow is in.
+#[derive(Default, Deserialize)]
+pub(crate) struct Projects(Vec<Share>);
+
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Share {
@@ -69,7 +72,7 @@ pub(crate) struct Workflow {
     #[serde(default)]
     pub(crate) active_version: Option<Version>,
     #[serde(default)]
-    shared: Vec<Share>,
+    pub(crate) shared: Projects,
     /// Changes with the definition and the name, not with activation or tags.
     #[serde(default)]
     pub(crate) updated_at: String,
@@ -127,33 +130,28 @@ pub(crate) struct Definition {
 }
 
 /// Which workflows a list holds.
-#[derive(Default)]
+#[derive(Default, Serialize)]
 pub(crate) struct Filter {
-    /// Names of tags, all of which the workflow has.
-    pub(crate) tags: Vec<String>,
+    /// Names of tags, with commas, all of which the workflow has.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub(crate) tags: String,
     pub(crate) active: Option<bool>,
     /// A part of the name.
     pub(crate) name: Option<String>,
+    #[serde(rename = "projectId")]
     pub(crate) project: Option<Id>,
     pub(crate) limit: u32,
     pub(crate) cursor: Option<String>,
 }
 
-impl WorkflowRow {
-    /// The ids of the projects that it is in.
-    pub(crate) fn projects(&self) -> Vec<&str> {
-        let ids = self.shared.iter().map(|share| share.project_id.as_str());
+impl Projects {
+    pub(crate) fn ids(&self) -> Vec<&str> {
+        let ids = self.0.iter().map(|share| share.project_id.as_str());
         ids.collect()
     }
 }
 
 impl Workflow {
-    /// The ids of the projects that it is in.
-    pub(crate) fn projects(&self) -> Vec<&str> {
-        let ids = self.shared.iter().map(|share| share.project_id.as_str());
-        ids.collect()
-    }
-
     /// The nodes that production triggers start.
     pub(crate) fn live_nodes(&self) -> &[Node] {
         match &self.active_version {
@@ -179,25 +177,12 @@ impl Workflow {
 impl Api {
     /// One page of workflows.
     pub(crate) async fn workflows(&self, filter: &Filter) -> Result<Page<WorkflowRow>, ToolError> {
-        let (limit, tags) = (filter.limit.to_string(), filter.tags.join(","));
-        let active = filter
-            .active
-            .map(|active| if active { "true" } else { "false" });
-        let query = [
-            ("limit", Some(limit.as_str())),
-            ("excludePinnedData", Some("true")),
-            ("tags", Some(tags.as_str()).filter(|tags| !tags.is_empty())),
-            ("active", active),
-            ("name", filter.name.as_deref()),
-            ("projectId", filter.project.as_ref().map(Id::as_str)),
-            ("cursor", filter.cursor.as_deref()),
-        ];
-        let query = query.into_iter();
-        let query: Vec<_> = query
-            .filter_map(|(name, value)| Some((name, value?)))
-            .collect();
-        let page = self.get(&["workflows"], &query).await;
-        page.map_err(|failure| {
+        let request = self.request(Method::GET, &["workflows"]);
+        let request = request
+            .query(filter)
+            .query(&[("excludePinnedData", "true")]);
+        let page = request.json().await;
+        page.map_err(|failure: Failure| {
             if filter.cursor.is_some() && failure.status() == Some(StatusCode::BAD_REQUEST) {
                 ToolError::invalid_argument(
                     "`cursor` is not one that n8n handed out. Pass the `next_cursor` of the page \

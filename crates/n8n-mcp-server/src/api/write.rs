@@ -14,7 +14,7 @@ use super::{Api, N8nFailure as _, Workflow};
 use crate::id::Id;
 use crate::workflow::{Draft, TIERS};
 
-/// What a workflow's change may take: n8n activates anew what is active.
+/// The limit of a workflow's change: n8n activates anew what is active.
 const CHANGE_TIMEOUT: Duration = Duration::from_secs(20);
 /// How long n8n may be busy with a deactivation before it deletes: one that finds all of its workers
 /// busy waits for n8n's next look, every 15 s.

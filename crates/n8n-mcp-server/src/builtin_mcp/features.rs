@@ -1,4 +1,4 @@
-//! What the MCP server of this n8n can do, and the calls that it takes for that reason.
+//! Features of the MCP server of this n8n, and the calls that it takes for that reason.
 //!
 //! `execute_workflow` exists twice, told apart by its schema: that of n8n 2 demands `executionMode`
 //! and returns at once, that of n8n 1 wants a `type` among the inputs and returns when the run has
@@ -19,7 +19,7 @@ pub(super) const TEST: &str = "test_workflow";
 /// Seconds after which n8n ends a test; the most that it takes.
 const TEST_TIMEOUT: u32 = 3_600;
 
-/// What the server can do; asked once per connection.
+/// Features of the server; asked for once per connection.
 #[derive(Debug)]
 pub(super) struct McpFeatures {
     tools: HashSet<String>,
@@ -28,7 +28,7 @@ pub(super) struct McpFeatures {
 }
 
 impl McpFeatures {
-    /// Those of a server with these tools, whose `execute_workflow` has this schema.
+    /// The features of a server with these tools, whose `execute_workflow` has this schema.
     pub(super) fn new(tools: HashSet<String>, schema: &str) -> Self {
         #[derive(Default, Deserialize)]
         struct Schema {

@@ -51,7 +51,7 @@ impl<'a> Deadline<'a> {
         self.bound().saturating_duration_since(Instant::now())
     }
 
-    /// What a request may take that n8n answers at the end of the run.
+    /// The limit of a request that n8n answers at the end of the run.
     pub(super) fn longest_start(&self) -> Duration {
         let wait = if self.call.knows_tasks() {
             TASK_WAIT

@@ -23,7 +23,7 @@ const MAX_BELOW: u64 = 400;
 /// How far n8n's clock may be off.
 const CLOCK_SKEW: Duration = Duration::from_secs(120);
 
-/// What is there under the numbers.
+/// The finding under the numbers.
 pub(super) enum Scanned {
     Found(Box<Execution>),
     /// There is one that may be ours: n8n is slow to save what its trigger has received, or to

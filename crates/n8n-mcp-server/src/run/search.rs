@@ -27,7 +27,7 @@ pub(super) const ENDED_FIRST: Statuses = [None, Some("running")];
 
 type Statuses = [Option<&'static str>; 2];
 
-/// Everything that one run is found by, whoever else is still there.
+/// Everything that one run is found by, even when its caller has gone.
 pub(super) struct Search {
     pub(super) api: Arc<Api>,
     pub(super) workflow: Id,

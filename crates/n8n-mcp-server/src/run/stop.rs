@@ -11,7 +11,7 @@ use super::outcome::Run;
 use super::search::{RUNNING_FIRST, Search};
 use crate::id::Id;
 
-/// What stopping may take while the caller waits …
+/// The limit of stopping while the caller waits …
 const STOP_TIMEOUT: Duration = Duration::from_millis(1_800);
 /// … and after that: n8n may be busy, and must not be left with what nobody wants.
 const LATE_STOP_TIMEOUT: Duration = Duration::from_secs(60);

@@ -1,4 +1,4 @@
-//! What n8n keeps lists of, and how it is listed, changed and deleted.
+//! Collections of n8n: how the things in them are listed, changed and deleted.
 
 use mcp_core::tool::{Bounded, Call, ToolError};
 use schemars::JsonSchema;
@@ -22,7 +22,7 @@ const MAX_CURSOR: usize = 1_000;
 pub(super) struct Collection {
     /// Where it is in the API.
     pub(super) path: &'static str,
-    /// What is said where there is none of an id.
+    /// The words for an id that is not there.
     pub(super) missing: &'static str,
 }
 

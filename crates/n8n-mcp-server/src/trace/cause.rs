@@ -7,7 +7,7 @@ use super::failure::Failed;
 pub(crate) struct Cause {
     /// In one sentence.
     pub(crate) cause: &'static str,
-    /// What to try, in one sentence.
+    /// The thing to try, in one sentence.
     pub(crate) advice: &'static str,
 }
 

@@ -45,7 +45,7 @@ pub(crate) struct Failed {
     pub(crate) input: Vec<Map<String, Value>>,
 }
 
-/// What failed in an execution that did; `None` where n8n keeps no error.
+/// The failure of an execution that failed; `None` where n8n keeps no error.
 pub(crate) fn failed(trace: &Trace, redactor: &Redactor) -> Option<Failed> {
     let of_node = || {
         let failed = |(name, runs): &'_ (String, Vec<NodeRun>)| {

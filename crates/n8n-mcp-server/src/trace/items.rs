@@ -7,14 +7,14 @@ use super::data::Item;
 
 /// The most JSON of items that is shown of one execution, in bytes; about 8,000 tokens.
 const MAX_SHOWN: usize = 32 * 1024;
-/// What is shown of one item.
+/// The limits of one item.
 const ITEM_LIMITS: Limits = Limits {
     text: 2_000,
     list: 100,
     members: usize::MAX,
 };
 
-/// What is shown of the parts of a JSON value.
+/// The most that is shown of the parts of a JSON value.
 #[derive(Clone, Copy)]
 pub(crate) struct Limits {
     /// Bytes of a text.

@@ -1,4 +1,4 @@
-//! What a trigger takes: the fields of a form, the inputs of a sub-workflow.
+//! The input of a trigger: the fields of a form, the inputs of a sub-workflow.
 
 use serde_json::{Map, Value};
 
@@ -18,7 +18,7 @@ pub(crate) struct Field {
     pub(crate) kind: FieldKind,
 }
 
-/// What is put into a field.
+/// The kind of value of a field.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum FieldKind {
     Text,

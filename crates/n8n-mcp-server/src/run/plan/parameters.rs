@@ -83,7 +83,7 @@ pub(super) fn chat_request(
     })
 }
 
-/// What is said in the chat: `chatInput`, or the only parameter if that is a text.
+/// The message for the chat: `chatInput`, or the only parameter if that is a text.
 fn chat_text(parameters: &mut Map<String, Value>) -> Result<String, ToolError> {
     let key = match parameters.keys().next() {
         Some(only) if parameters.len() == 1 => only.clone(),

@@ -160,7 +160,7 @@ impl ListExecutions {
         });
         Ok(ExecutionFilter {
             workflow: self.workflow_id,
-            project: self.project_id.map(|id| id.to_string()),
+            project: self.project_id,
             status: self.status.map(Wanted::in_words_of_n8n),
             started_after: started_after.transpose()?,
             limit: self.limit.map_or(DEFAULT_LIMIT, Bounded::get),

@@ -101,7 +101,7 @@ impl ListWorkflows {
         }
         check_cursor(self.cursor.as_deref())?;
         Ok(Filter {
-            tags: self.tags,
+            tags: self.tags.join(","),
             active: self.active,
             name: self.name.filter(|name| !name.is_empty()),
             project: self.project_id,
