@@ -139,10 +139,7 @@ impl Catalog {
             if part.backend.has_tasks() {
                 definition.task = TaskSupport::Late;
             }
-            definition.aliases.extend([
-                format!("{}:{}", published.backend, published.item),
-                format!("{}.{}", published.backend, published.item),
-            ]);
+            definition.aliases.extend(published.aliases());
             let tool: Arc<dyn BoundTool> = Arc::new(RelayedTool {
                 relay: relay.clone(),
                 backend: Arc::clone(&part.backend),

@@ -9,17 +9,17 @@
 
 mod backend;
 mod catalog;
-pub mod config;
-pub mod events;
+mod config;
+mod events;
 mod gateway;
 mod metrics;
-pub mod names;
+mod names;
 mod product;
 mod random;
 mod relay;
 mod sanitise;
 mod search;
-pub mod shape;
+mod shape;
 mod tools;
 
 /// A call that is passed on is many small pieces of memory that do not live long.

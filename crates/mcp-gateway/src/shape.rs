@@ -23,11 +23,11 @@ const MAX_BYTES: usize = 256 * 1024;
 /// Strings have their length in bytes, arrays and objects their number of items. Of an object at the
 /// top the field names are kept; nothing below it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Shape(Cow<'static, str>);
+pub(crate) struct Shape(Cow<'static, str>);
 
 impl Shape {
     /// The shape of a value. One that cannot be read has a shape too.
-    pub fn of(value: &RawValue) -> Self {
+    pub(crate) fn of(value: &RawValue) -> Self {
         let json = value.get();
         let mut shape = String::with_capacity(128);
         if json.len() > MAX_BYTES {
@@ -41,12 +41,12 @@ impl Shape {
     }
 
     /// The shape of no arguments at all.
-    pub fn none() -> Self {
+    pub(crate) fn none() -> Self {
         Self("{}".into())
     }
 
     /// The shape as JSON text.
-    pub fn json(&self) -> &str {
+    pub(crate) fn json(&self) -> &str {
         &self.0
     }
 }

@@ -8,29 +8,29 @@ use super::{Filter, Secret};
 
 /// A backend. Has no `Debug`: arguments, addresses and variables may hold secrets.
 #[derive(Clone, PartialEq)]
-pub struct Backend {
+pub(crate) struct Backend {
     /// How it is reached.
-    pub target: Target,
+    pub(crate) target: Target,
     /// Which of its items are published.
-    pub filter: Filter,
+    pub(crate) filter: Filter,
     /// Its items keep their names, without `KEY__` before them.
-    pub bare: bool,
+    pub(crate) bare: bool,
     /// What a call may take; the server's own limit where it is not set.
-    pub timeout: Option<Duration>,
+    pub(crate) timeout: Option<Duration>,
     /// What its start may take, up to the first lists.
-    pub start_timeout: Duration,
+    pub(crate) start_timeout: Duration,
     /// How long it may run without being asked for anything; then it is ended, and started again
     /// when it is. Only of a child.
-    pub idle_timeout: Option<Duration>,
+    pub(crate) idle_timeout: Option<Duration>,
     /// Requests that may be under way at it; more wait for a while.
-    pub max_in_flight: u32,
+    pub(crate) max_in_flight: u32,
     /// Why it is not used; `None` for one that is.
-    pub disabled: Option<String>,
+    pub(crate) disabled: Option<String>,
 }
 
 /// How a backend is reached.
 #[derive(Clone, PartialEq, Eq)]
-pub enum Target {
+pub(crate) enum Target {
     /// A child process that speaks MCP on its stdin and stdout.
     Child(Child),
     /// Streamable HTTP.
@@ -40,27 +40,27 @@ pub enum Target {
 }
 
 /// A child process. No shell is involved.
-#[derive(Clone, PartialEq, Eq)]
-pub struct Child {
+#[derive(Clone, Default, PartialEq, Eq)]
+pub(crate) struct Child {
     /// The program and its arguments; at least the program.
-    pub argv: Vec<String>,
+    pub(crate) argv: Vec<String>,
     /// Variables that it gets beside `PATH`, `HOME` and the like.
-    pub env: BTreeMap<String, Secret>,
+    pub(crate) env: BTreeMap<String, Secret>,
     /// Variables of the gateway that it gets too, where they are set.
-    pub env_pass: Vec<String>,
+    pub(crate) env_pass: Vec<String>,
     /// Where it runs; where the gateway runs unless set.
-    pub cwd: Option<PathBuf>,
+    pub(crate) cwd: Option<PathBuf>,
 }
 
 /// A server on the network.
-#[derive(Clone, PartialEq, Eq)]
-pub struct Remote {
+#[derive(Clone, Default, PartialEq, Eq)]
+pub(crate) struct Remote {
     /// Its address, `http` or `https`.
-    pub url: String,
+    pub(crate) url: String,
     /// What every request carries.
-    pub headers: BTreeMap<String, Secret>,
+    pub(crate) headers: BTreeMap<String, Secret>,
     /// Sent as `Authorization: Bearer TOKEN`.
-    pub token: Option<Secret>,
+    pub(crate) token: Option<Secret>,
 }
 
 impl Backend {
@@ -78,28 +78,7 @@ impl Backend {
     }
 
     /// True for a child process.
-    pub fn is_child(&self) -> bool {
+    pub(crate) fn is_child(&self) -> bool {
         matches!(self.target, Target::Child(_))
-    }
-}
-
-impl Child {
-    pub(super) fn new(argv: Vec<String>) -> Self {
-        Self {
-            argv,
-            env: BTreeMap::new(),
-            env_pass: Vec::new(),
-            cwd: None,
-        }
-    }
-}
-
-impl Remote {
-    pub(super) fn new(url: String) -> Self {
-        Self {
-            url,
-            headers: BTreeMap::new(),
-            token: None,
-        }
     }
 }

@@ -15,11 +15,17 @@ pub(super) fn parse(text: &str, place: &Place<'_>) -> Result<(BackendKey, Backen
     let key = BackendKey::parse(name).map_err(|what| Problem::new(&[name], what))?;
     let mut reader = Reader::new(["backends", name], place);
     let target = if what.starts_with("http://") || what.starts_with("https://") {
-        Target::Http(Remote::new(reader.url(what)?))
+        Target::Http(Remote {
+            url: reader.url(what)?,
+            ..Remote::default()
+        })
     } else {
         let argv = shlex::split(what)
             .ok_or_else(|| Problem::new(&[name], "has a quote without its other half"))?;
-        Target::Child(Child::new(reader.command(argv)?))
+        Target::Child(Child {
+            argv: reader.command(argv)?,
+            ..Child::default()
+        })
     };
     let backend = Backend {
         disabled: reader.missing,
@@ -32,9 +38,12 @@ pub(super) fn parse(text: &str, place: &Place<'_>) -> Result<(BackendKey, Backen
 pub(super) fn local() -> Vec<(BackendKey, Backend)> {
     let servers = [("n8n", 3456), ("openhands", 3457), ("docker", 3458)];
     let backend = |(name, port): (&str, u16)| {
-        let url = format!("http://127.0.0.1:{port}/mcp");
+        let remote = Remote {
+            url: format!("http://127.0.0.1:{port}/mcp"),
+            ..Remote::default()
+        };
         let key = BackendKey::parse(name).ok()?;
-        Some((key, Backend::new(Target::Http(Remote::new(url)))))
+        Some((key, Backend::new(Target::Http(remote))))
     };
     servers.into_iter().filter_map(backend).collect()
 }

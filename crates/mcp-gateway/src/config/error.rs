@@ -4,15 +4,15 @@ use std::fmt;
 
 /// What is wrong, and where. Holds no value of the configuration, which may be secret.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ConfigError {
+pub(crate) struct ConfigError {
     /// The file, or the option of the command line.
-    pub place: String,
+    pub(crate) place: String,
     /// The line, counted from 1, where it is known.
-    pub line: Option<usize>,
+    pub(crate) line: Option<usize>,
     /// The field, like `backends.docker.timeout`; empty where it is not known.
-    pub field: String,
+    pub(crate) field: String,
     /// What is wrong with it, and what would be right.
-    pub problem: String,
+    pub(crate) problem: String,
 }
 
 impl std::error::Error for ConfigError {}

@@ -6,14 +6,14 @@ use wildmatch::WildMatch;
 ///
 /// Denying wins. Nothing allowed explicitly means that everything is.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Filter {
+pub(crate) struct Filter {
     allow: Vec<WildMatch>,
     deny: Vec<WildMatch>,
 }
 
 impl Filter {
     /// A filter with these patterns.
-    pub fn new(allow: Vec<String>, deny: Vec<String>) -> Self {
+    pub(crate) fn new(allow: Vec<String>, deny: Vec<String>) -> Self {
         let patterns = |list: Vec<String>| list.iter().map(|text| WildMatch::new(text)).collect();
         Self {
             allow: patterns(allow),
@@ -22,13 +22,13 @@ impl Filter {
     }
 
     /// True if an item with this name or URI, as the backend gives it, is published.
-    pub fn allows(&self, name: &str) -> bool {
+    pub(crate) fn allows(&self, name: &str) -> bool {
         let is_allowed = self.allow.iter().any(|pattern| pattern.matches(name));
         !self.denies(name) && (self.allow.is_empty() || is_allowed)
     }
 
     /// True if it is denied by name, whatever is allowed.
-    pub fn denies(&self, name: &str) -> bool {
+    pub(crate) fn denies(&self, name: &str) -> bool {
         self.deny.iter().any(|pattern| pattern.matches(name))
     }
 }

@@ -10,14 +10,14 @@ const MAX_LEN: usize = 20;
 ///
 /// No underscore, so that `KEY__` starts the names of one backend only.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct BackendKey(Arc<str>);
+pub(crate) struct BackendKey(Arc<str>);
 
 impl BackendKey {
     /// A key, if `text` is one.
     ///
     /// # Errors
     /// What a key has to look like.
-    pub fn parse(text: &str) -> Result<Self, &'static str> {
+    pub(crate) fn parse(text: &str) -> Result<Self, &'static str> {
         let mut letters = text.bytes();
         let starts = letters
             .next()
@@ -50,12 +50,12 @@ impl BackendKey {
     }
 
     /// The text.
-    pub fn as_str(&self) -> &str {
+    pub(crate) fn as_str(&self) -> &str {
         &self.0
     }
 
     /// The text, to be shared with events.
-    pub fn shared(&self) -> Arc<str> {
+    pub(crate) fn shared(&self) -> Arc<str> {
         self.0.clone()
     }
 }

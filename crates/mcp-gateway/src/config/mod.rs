@@ -24,13 +24,13 @@ use std::time::Duration;
 
 use crate::events;
 
-pub use self::backend::{Backend, Child, Remote, Target};
-pub use self::error::ConfigError;
-pub use self::filter::Filter;
-pub use self::key::BackendKey;
-pub use self::options::Options;
-pub use self::secret::Secret;
-pub use self::source::Source;
+pub(crate) use self::backend::{Backend, Child, Remote, Target};
+pub(crate) use self::error::ConfigError;
+pub(crate) use self::filter::Filter;
+pub(crate) use self::key::BackendKey;
+pub(crate) use self::options::Options;
+pub(crate) use self::secret::Secret;
+pub(crate) use self::source::Source;
 
 /// What the start of a backend may take, unless set.
 const START_TIMEOUT: Duration = Duration::from_secs(10);
@@ -40,23 +40,23 @@ const MAX_IN_FLIGHT: u32 = 64;
 
 /// How the gateway is configured. Has no `Debug`, as its backends have none.
 #[derive(Clone, PartialEq)]
-pub struct Config {
+pub(crate) struct Config {
     /// The backends, those that are not used included.
-    pub backends: BTreeMap<BackendKey, Backend>,
+    pub(crate) backends: BTreeMap<BackendKey, Backend>,
     /// With more published tools than this, a search takes the place of their definitions; `None`
     /// for never.
-    pub search_above: Option<usize>,
+    pub(crate) search_above: Option<usize>,
     /// What is done about a tool that is not what it was.
-    pub tool_changes: ToolChanges,
+    pub(crate) tool_changes: ToolChanges,
     /// Where events are kept …
-    pub events: events::StoreLocation,
+    pub(crate) events: events::StoreLocation,
     /// … and how many of them.
-    pub retention: events::Retention,
+    pub(crate) retention: events::Retention,
 }
 
 /// What is done about a tool whose description or schema is not what it was.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum ToolChanges {
+pub(crate) enum ToolChanges {
     /// An event is recorded.
     #[default]
     Warn,

@@ -40,7 +40,7 @@ impl Options {
     ///
     /// # Errors
     /// What is wrong with the options or the file.
-    pub fn load(self) -> Result<(Config, Source), ConfigError> {
+    pub(crate) fn load(self) -> Result<(Config, Source), ConfigError> {
         let blank = |text: &String| text.trim().is_empty();
         let file = self.config.filter(|path| !path.as_os_str().is_empty());
         let quick = self

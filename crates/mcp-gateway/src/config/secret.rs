@@ -8,7 +8,7 @@ use std::path::PathBuf;
 /// It has no `Debug` and no `Display`, so that it reaches neither logs nor errors. A file is read at
 /// every use: whoever changes it has it used from the next connection on.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Secret(Source);
+pub(crate) struct Secret(Source);
 
 #[derive(Clone, PartialEq, Eq)]
 enum Source {
@@ -29,7 +29,7 @@ impl Secret {
     ///
     /// # Errors
     /// When there is a file but it cannot be read, is empty, or cannot be a secret.
-    pub fn read(&self) -> io::Result<String> {
+    pub(crate) fn read(&self) -> io::Result<String> {
         let path = match &self.0 {
             Source::Text(text) => return Ok(text.clone()),
             Source::File(path) => path.clone(),

@@ -22,7 +22,7 @@ const MAX_BYTES: u64 = 4 << 20;
 
 /// Where the configuration comes from. Tells of each change of the file once.
 #[derive(Clone)]
-pub struct Source {
+pub(crate) struct Source {
     file: Option<PathBuf>,
     quick: Vec<String>,
     base: Config,
@@ -66,7 +66,7 @@ impl Source {
     ///
     /// # Errors
     /// What is wrong with the new configuration.
-    pub async fn changed(&mut self) -> Result<Config, ConfigError> {
+    pub(crate) async fn changed(&mut self) -> Result<Config, ConfigError> {
         let Some(file) = self.file.clone() else {
             return std::future::pending().await;
         };

@@ -130,111 +130,20 @@ fn a_variable_that_is_missing_disables_one_backend() {
     assert_eq!(backend(&config, "b").disabled, None);
 }
 
+/// Configurations that are wrong, each with the start of what is said about it.
+fn wrong(cases: &str) -> impl Iterator<Item = (&str, &str)> {
+    cases.split("\n---\n").map(|case| {
+        let (text, expected) = case.trim_end().split_once("\n=>").unwrap();
+        (text, expected.trim_start())
+    })
+}
+
 #[test]
 fn what_is_wrong_is_named_with_its_line_and_never_shown() {
-    for (text, expected) in [
-        ("a = [", ":1: "),
-        (
-            "backend = 1",
-            ":1: backend: unknown field `backend`, expected one of `backends`, `timeout`, `start_timeout`, `search_above`, `tool_changes`, `events`",
-        ),
-        (
-            "\n[backends.a]\nurl = \"http://a/\"\nsecret = \"s3cret\"\n",
-            ":4: backends.a.secret: unknown field `secret`, expected one of `command`, `env`",
-        ),
-        (
-            "[backends.a]\ncommand = \"s3cret\"\n",
-            ":2: backends.a.command: expected a sequence",
-        ),
-        (
-            "[backends.a]\nurl = \"http://a\"\ntoken = 12345\n",
-            ":3: backends.a.token: expected a string",
-        ),
-        (
-            "[backends.a]\nurl = \"http://a\"\ntimeout = \"s3cret\"\n",
-            ":3: backends.a.timeout: expected seconds, or a text like \"500ms\"",
-        ),
-        ("timeout = -1", ":1: timeout: expected seconds"),
-        (
-            "timeout = \"1h\"",
-            ":1: timeout: must be more than 0 and at most 600 s",
-        ),
-        (
-            "[backends.a]\nurl = \"http://a\"\nprotocol = \"s3cret\"\n",
-            ":3: backends.a.protocol: unknown variant",
-        ),
-        (
-            "[backends.a]\nurl = \"ftp://s3cret@a\"\n",
-            ":2: backends.a.url: must start with http:// or https://",
-        ),
-        (
-            "[backends.a]\nurl = \"http://u:s3cret@a\"\n",
-            ":2: backends.a.url: must start",
-        ),
-        (
-            "[backends.a]\nurl = \"http://a\"\nidle_timeout = 9\n",
-            ":3: backends.a.idle_timeout: belongs to a backend with `command`",
-        ),
-        (
-            "[backends.a]\nurl = \"http://a\"\nmax_in_flight = 0\n",
-            ":3: backends.a.max_in_flight: must be more than 0",
-        ),
-        ("[backends.a]\n\n", ":1: backends.a: needs `command`"),
-        (
-            "[backends.a]\nurl = \"http://a\"\ncommand = [\"a\"]\n",
-            ":2: backends.a.url: there is a `command` too",
-        ),
-        (
-            "[backends.a]\ncommand = []\n",
-            ":2: backends.a.command: names no program",
-        ),
-        (
-            "[backends.a]\ncommand = [\" \", \"x\"]\n",
-            ":2: backends.a.command: names no program",
-        ),
-        (
-            "[backends.a]\ncommand = [\"a\"]\ntoken = \"s3cret\"\n",
-            ":3: backends.a.token: belongs to a backend with `url`",
-        ),
-        (
-            "[backends.a]\nurl = \"http://a\"\nenv = {}\n",
-            ":3: backends.a.env: belongs to a backend with `command`",
-        ),
-        (
-            "[backends.a]\ncommand = [\"a\"]\nenv = { \"A B\" = \"s3cret\" }\n",
-            ":3: backends.a.env: \"A B\" cannot be a name here",
-        ),
-        (
-            "[backends.a]\ncommand = [\"a\", \"${s3 cret\"]\n",
-            ":2: backends.a.command: `${` without `}`",
-        ),
-        (
-            "[backends.a]\ncommand = [\"a\"]\n[backends.a_b]\ncommand = [\"a\"]\n",
-            ":3: backends.a_b: the name of a backend starts with a-z",
-        ),
-        (
-            "[events]\nmegabytes = 1\n",
-            ":2: events.megabytes: must be at least 16",
-        ),
-        (
-            "[events]\nrows = 0\n",
-            ":1: events: `days` and `rows` must be at least 1",
-        ),
-        (
-            "[events]\nstore = \"\"\n",
-            ":2: events.store: names no store",
-        ),
-        (
-            "[backends.a]\nurl = \"http://a\"\nurl = \"http://b\"\n",
-            ":3: ",
-        ),
-    ] {
+    for (text, expected) in wrong(include_str!("tests/wrong.toml.txt")) {
         let error = error(text);
         let start = format!("gateway.toml{expected}");
-        assert!(
-            error.starts_with(&start),
-            "{text}\n is: {error}\n not: {start}"
-        );
+        assert!(error.starts_with(&start), "{text}\n is: {error}");
         assert!(
             !error.contains("s3cret") || text.contains("protocol"),
             "{error}"
@@ -289,52 +198,14 @@ fn configurations_of_other_hosts_are_read() {
 
 #[test]
 fn what_other_hosts_do_and_we_cannot_is_said() {
-    for (text, expected) in [
-        (
-            r#"{"servers": {"github": {"url": "https://a/", "headers": {"Authorization": "Bearer ${input:token}"}}}}"#,
-            "mcp.json: servers.github.headers: nobody can be asked for the input `token` here",
-        ),
-        (
-            r#"{"servers": {"a": {"command": "a", "args": ["${y z}"]}}}"#,
-            "mcp.json: servers.a.command: `${y z}` is not known",
-        ),
-        (
-            r#"{"mcpServers": {"a b": {"command": "a"}, "A-B": {"command": "a"}}}"#,
-            "mcp.json: mcpServers.A-B: would be called `a-b`, like `a b`",
-        ),
-        (
-            r#"{"mcpServers": {"42": {"command": "a"}}}"#,
-            "mcp.json: mcpServers.42: has no name",
-        ),
-        (
-            r#"{"mcpServers": {"a": {"command": ["s3cret"]}}}"#,
-            "mcp.json: mcpServers.a: must be an object with `command`",
-        ),
-        (
-            r#"{"mcpServers": {"a": {}}}"#,
-            "mcp.json: mcpServers.a: needs `command` or `url`",
-        ),
-        (
-            r#"{"mcpServers": []}"#,
-            "mcp.json: mcpServers: must be an object of servers",
-        ),
-        (
-            r#"{"other": {}}"#,
-            "mcp.json: holds neither `mcpServers` nor `servers`",
-        ),
-        (
-            "{\n\"servers\": s3cret\n}",
-            "mcp.json:2: is not a JSON object",
-        ),
-        (
-            &format!("{{\"servers\":{}", "[".repeat(1_000_000)),
-            "mcp.json:1: is not a JSON object",
-        ),
-    ] {
-        let error = parse("mcp.json", text).map(drop).unwrap_err().to_string();
+    let error = |text: &str| parse("mcp.json", text).map(drop).unwrap_err().to_string();
+    for (text, expected) in wrong(include_str!("tests/wrong.json.txt")) {
+        let error = error(text);
         assert!(error.starts_with(expected), "{error}\nnot: {expected}");
         assert!(!error.contains("s3cret"), "{error}");
     }
+    let deep = format!("{{\"servers\":{}", "[".repeat(1_000_000));
+    assert!(error(&deep).starts_with("mcp.json:1: is not a JSON object"));
 }
 
 #[test]

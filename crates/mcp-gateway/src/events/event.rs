@@ -13,35 +13,33 @@ use crate::shape::Shape;
 /// Characters of a text that came from outside.
 const MAX_TEXT: usize = 256;
 
-/// The types of the gateway's own events. Those up to `CONTEXT_SWITCH` have the names of seed 003.
-pub mod kind {
+/// The types of the gateway's own events. Those up to `TOOL_CALL` have the names of seed 003.
+pub(crate) mod kind {
     /// The gateway serves.
-    pub const STARTED: &str = "gateway.started";
+    pub(crate) const STARTED: &str = "gateway.started";
     /// The gateway was told to stop.
-    pub const STOPPED: &str = "gateway.stopped";
+    pub(crate) const STOPPED: &str = "gateway.stopped";
     /// A backend was configured.
-    pub const BACKEND_REGISTERED: &str = "gateway.backend_registered";
+    pub(crate) const BACKEND_REGISTERED: &str = "gateway.backend_registered";
     /// A backend can be used.
-    pub const BACKEND_STARTED: &str = "gateway.backend_started";
+    pub(crate) const BACKEND_STARTED: &str = "gateway.backend_started";
     /// A backend cannot be used (any more).
-    pub const BACKEND_FAILED: &str = "gateway.backend_failed";
+    pub(crate) const BACKEND_FAILED: &str = "gateway.backend_failed";
     /// A tool was called; the call is over.
-    pub const TOOL_CALL: &str = "gateway.tool_call";
-    /// A client turned to something else.
-    pub const CONTEXT_SWITCH: &str = "gateway.context_switch";
+    pub(crate) const TOOL_CALL: &str = "gateway.tool_call";
     /// A backend was ended on purpose.
-    pub const BACKEND_STOPPED: &str = "gateway.backend_stopped";
+    pub(crate) const BACKEND_STOPPED: &str = "gateway.backend_stopped";
     /// The description or the schema of a tool is not what it was.
-    pub const TOOL_CHANGED: &str = "gateway.tool_changed";
+    pub(crate) const TOOL_CHANGED: &str = "gateway.tool_changed";
     /// A changed configuration was taken over, or refused.
-    pub const CONFIG_CHANGED: &str = "gateway.config_changed";
+    pub(crate) const CONFIG_CHANGED: &str = "gateway.config_changed";
     /// The log itself could not keep up.
-    pub const EVENTS_DROPPED: &str = "gateway.events_dropped";
+    pub(crate) const EVENTS_DROPPED: &str = "gateway.events_dropped";
 }
 
 /// The three states by which events can be asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Status {
+pub(crate) enum Status {
     /// It went well.
     Success,
     /// It did not.
@@ -52,20 +50,15 @@ pub enum Status {
 
 impl Status {
     /// All of them.
-    pub const ALL: [Self; 3] = [Self::Success, Self::Failure, Self::Pending];
+    pub(crate) const ALL: [Self; 3] = [Self::Success, Self::Failure, Self::Pending];
 
     /// Its name in events and queries.
-    pub fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Success => "success",
             Self::Failure => "failure",
             Self::Pending => "pending",
         }
-    }
-
-    /// The status with this name.
-    pub fn parse(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|status| status.name() == name)
     }
 
     /// Its number in a store.
@@ -84,7 +77,7 @@ impl Status {
 
 /// How a call ended. Each call has exactly one end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outcome {
+pub(crate) enum Outcome {
     /// The backend answered with a result.
     Ok,
     /// It was not allowed, and was not forwarded.
@@ -99,7 +92,7 @@ pub enum Outcome {
 
 impl Outcome {
     /// Its name in the metadata.
-    pub fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Ok => "ok",
             Self::Denied => "denied",
@@ -110,7 +103,7 @@ impl Outcome {
     }
 
     /// Under which status it is found.
-    pub fn status(self) -> Status {
+    pub(crate) fn status(self) -> Status {
         match self {
             Self::Ok => Status::Success,
             Self::Denied | Self::Failed | Self::TimedOut | Self::Cancelled => Status::Failure,
@@ -120,37 +113,36 @@ impl Outcome {
 
 /// A call that is over.
 #[derive(Clone, Debug)]
-pub struct Call {
+pub(crate) struct Call {
     /// How it ended.
-    pub outcome: Outcome,
+    pub(crate) outcome: Outcome,
     /// Who called, where that is known.
-    pub principal: Option<Arc<str>>,
+    pub(crate) principal: Option<Arc<str>>,
     /// Who was to answer; `None` for the gateway itself and for names that nobody has.
-    pub backend: Option<Arc<str>>,
+    pub(crate) backend: Option<Arc<str>>,
     /// The name by which it was called. Longer ones than a tool can have are cut.
-    pub tool: Arc<str>,
+    pub(crate) tool: Arc<str>,
     /// From the request to its end.
-    pub duration: Duration,
+    pub(crate) duration: Duration,
     /// Bytes of the arguments.
-    pub request_bytes: usize,
+    pub(crate) request_bytes: usize,
     /// Bytes of the result.
-    pub response_bytes: usize,
+    pub(crate) response_bytes: usize,
     /// The result holds characters that people cannot see.
-    pub hides_something: bool,
+    pub(crate) hides_something: bool,
     /// What the arguments look like.
-    pub arguments: Shape,
+    pub(crate) arguments: Shape,
     /// The code of the JSON-RPC error, if it ended with one.
-    pub error_code: Option<i64>,
+    pub(crate) error_code: Option<i64>,
 }
 
 /// Something that happened. Holds no value of an argument and no secret.
 #[derive(Clone, Debug)]
-pub struct Event {
+pub(crate) struct Event {
     pub(super) timestamp: Timestamp,
     pub(super) trace_id: TraceId,
     pub(super) event_type: Cow<'static, str>,
     pub(super) status: Status,
-    pub(super) source: Cow<'static, str>,
     pub(super) details: Details,
 }
 
@@ -162,7 +154,7 @@ pub(super) enum Details {
 
 impl Event {
     /// The end of a call, now.
-    pub fn call(trace_id: TraceId, mut call: Call) -> Self {
+    pub(crate) fn call(trace_id: TraceId, mut call: Call) -> Self {
         // Whatever a client sends as a name waits in the queue too.
         if call.tool.len() > MAX_TEXT {
             call.tool = short(&call.tool).into();
@@ -172,20 +164,13 @@ impl Event {
     }
 
     /// Anything else, now, with what else is to be known about it.
-    pub fn new(
+    pub(crate) fn new(
         trace_id: TraceId,
         event_type: impl Into<Cow<'static, str>>,
         status: Status,
         facts: Map<String, Value>,
     ) -> Self {
         Self::with(trace_id, event_type.into(), status, Details::Facts(facts))
-    }
-
-    /// The same event, told by somebody else than the gateway.
-    #[must_use]
-    pub fn from_source(mut self, source: impl Into<Cow<'static, str>>) -> Self {
-        self.source = source.into();
-        self
     }
 
     fn with(
@@ -199,7 +184,6 @@ impl Event {
             trace_id,
             event_type,
             status,
-            source: Cow::Borrowed("mcp-gateway"),
             details,
         }
     }

@@ -5,11 +5,11 @@ use std::path::PathBuf;
 #[cfg(feature = "postgres")]
 use super::postgres::{self, Postgres};
 use super::sqlite::{self, Sqlite};
-use super::store::{Failure, Store};
+use super::store::{Failure, OpenStore, Store};
 
 /// Where events are kept. Has no `Debug`: the address of a database holds a password.
 #[derive(Clone, PartialEq, Eq)]
-pub enum StoreLocation {
+pub(crate) enum StoreLocation {
     /// SQLite, in a file that is created where it is missing.
     File(PathBuf),
     /// SQLite, gone with the process.
@@ -19,14 +19,16 @@ pub enum StoreLocation {
     Postgres(String),
 }
 
+#[cfg(feature = "postgres")]
 impl StoreLocation {
     /// PostgreSQL at this address, if it is one.
-    #[cfg(feature = "postgres")]
     pub(crate) fn postgres(address: &str) -> Option<Self> {
         postgres::is_address(address).then(|| Self::Postgres(address.to_owned()))
     }
+}
 
-    pub(super) fn open(&self) -> Result<Box<dyn Store>, Failure> {
+impl OpenStore for StoreLocation {
+    fn open(&self) -> Result<Box<dyn Store>, Failure> {
         Ok(match self {
             Self::File(path) => Box::new(Sqlite::open(path)?),
             Self::Memory => Box::new(Sqlite::in_memory()?),
@@ -35,8 +37,7 @@ impl StoreLocation {
         })
     }
 
-    /// Puts aside what cannot be read any more, so that the next [`StoreLocation::open`] starts anew.
-    pub(super) fn put_aside(&self) -> Result<(), Failure> {
+    fn put_aside(&self) -> Result<(), Failure> {
         match self {
             Self::File(path) => sqlite::put_aside(path),
             Self::Memory => Ok(()),

@@ -8,18 +8,17 @@ use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
 use super::event::Event;
-use super::location::StoreLocation;
 use super::query::Query;
 use super::queue::{Health, PendingQuery, Queue};
 use super::record::Record;
-use super::store::{Failure, Retention, Store};
+use super::store::{Failure, OpenStore, Retention};
 use super::writer::Writer;
 
 /// What a query may take, waiting included.
 const QUERY_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The event log. All that a call meets of it is one push into a queue.
-pub struct Log {
+pub(crate) struct Log {
     queue: Arc<Queue>,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
@@ -29,22 +28,13 @@ impl Log {
     ///
     /// # Errors
     /// When there can be no thread.
-    pub fn start(place: StoreLocation, retention: Retention) -> std::io::Result<Self> {
-        let aside = place.clone();
-        let open = move || place.open();
-        let put_aside = move || aside.put_aside();
-        Self::with(open, put_aside, retention)
-    }
-
-    /// Starts the log with something else than a place.
-    pub(super) fn with(
-        open: impl FnMut() -> Result<Box<dyn Store>, Failure> + Send + 'static,
-        put_aside: impl FnMut() -> Result<(), Failure> + Send + 'static,
+    pub(crate) fn start(
+        location: impl OpenStore + 'static,
         retention: Retention,
     ) -> std::io::Result<Self> {
         let queue = Arc::new(Queue::default());
         let theirs = Arc::clone(&queue);
-        let run = move || Writer::new(theirs, open, put_aside, retention).run();
+        let run = move || Writer::new(theirs, location, retention).run();
         let thread = thread::Builder::new().name("events".into()).spawn(run)?;
         Ok(Self {
             queue,
@@ -54,7 +44,7 @@ impl Log {
 
     /// Records an event. Never waits and never fails: where the queue is full, the event is counted
     /// as dropped.
-    pub fn record(&self, event: Event) {
+    pub(crate) fn record(&self, event: Event) {
         self.queue.push(event);
     }
 
@@ -63,7 +53,7 @@ impl Log {
     ///
     /// # Errors
     /// When the store cannot be read, or not within 5 s.
-    pub async fn find(&self, query: Query) -> Result<Vec<Record>, Failure> {
+    pub(crate) async fn find(&self, query: Query) -> Result<Vec<Record>, Failure> {
         let (answer, answered) = oneshot::channel();
         if !self.queue.ask(PendingQuery { query, answer }) {
             return Err(Failure::unavailable("the event log is busy"));
@@ -76,13 +66,13 @@ impl Log {
     }
 
     /// How it is doing.
-    pub fn health(&self) -> Health {
+    pub(crate) fn health(&self) -> Health {
         self.queue.health()
     }
 
     /// Writes what waits, once, and stops. Blocks for as long as that takes, which is a few seconds
     /// at most.
-    pub fn close(&self) {
+    pub(crate) fn close(&self) {
         self.queue.close();
         let thread = self.thread.lock().take();
         if thread.is_some_and(|thread| thread.join().is_err()) {

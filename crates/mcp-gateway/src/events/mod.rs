@@ -20,15 +20,14 @@ mod store;
 mod trace;
 mod writer;
 
-pub use self::event::{Call, Event, Outcome, Status, kind};
-pub use self::location::StoreLocation;
-pub use self::log::Log;
-pub use self::query::{MAX_LIMIT, Query};
-pub use self::queue::Health;
-pub use self::record::Record;
-pub use self::store::{Failure, Fault, Retention, Store};
-pub use self::trace::TraceId;
-pub use upstream::time::Timestamp;
+pub(crate) use self::event::{Call, Event, Outcome, Status, kind};
+pub(crate) use self::location::StoreLocation;
+pub(crate) use self::log::Log;
+pub(crate) use self::query::Query;
+pub(crate) use self::record::Record;
+pub(crate) use self::store::{Failure, Fault, Retention};
+pub(crate) use self::trace::TraceId;
+pub(crate) use upstream::time::Timestamp;
 
 #[cfg(test)]
 mod tests;

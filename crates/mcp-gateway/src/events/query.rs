@@ -6,22 +6,22 @@ use super::event::Status;
 use super::trace::TraceId;
 
 /// Events that one query returns at most.
-pub const MAX_LIMIT: usize = 1_000;
+pub(crate) const MAX_LIMIT: usize = 1_000;
 
 /// A query. What is `None` matches everything.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Query {
+pub(crate) struct Query {
     /// Only those of this request.
-    pub trace_id: Option<TraceId>,
+    pub(crate) trace_id: Option<TraceId>,
     /// Only those of this type, exactly.
-    pub event_type: Option<String>,
+    pub(crate) event_type: Option<String>,
     /// Only those with this status.
-    pub status: Option<Status>,
+    pub(crate) status: Option<Status>,
     /// Only those from then on.
-    pub since: Option<Timestamp>,
+    pub(crate) since: Option<Timestamp>,
     /// How many: the newest ones that match, in the order in which they happened. At most
     /// [`MAX_LIMIT`], whatever it says here.
-    pub limit: usize,
+    pub(crate) limit: usize,
 }
 
 impl Default for Query {
@@ -37,48 +37,6 @@ impl Default for Query {
 }
 
 impl Query {
-    /// Only events of this request.
-    #[must_use]
-    pub fn with_trace(self, trace_id: TraceId) -> Self {
-        Self {
-            trace_id: Some(trace_id),
-            ..self
-        }
-    }
-
-    /// Only events of this type.
-    #[must_use]
-    pub fn with_type(self, event_type: &str) -> Self {
-        Self {
-            event_type: Some(event_type.to_owned()),
-            ..self
-        }
-    }
-
-    /// Only events with this status.
-    #[must_use]
-    pub fn with_status(self, status: Status) -> Self {
-        Self {
-            status: Some(status),
-            ..self
-        }
-    }
-
-    /// Only events from then on.
-    #[must_use]
-    pub fn with_since(self, since: Timestamp) -> Self {
-        Self {
-            since: Some(since),
-            ..self
-        }
-    }
-
-    /// At most so many.
-    #[must_use]
-    pub fn with_limit(self, limit: usize) -> Self {
-        Self { limit, ..self }
-    }
-
     /// The limit that holds.
     pub(super) fn limit(&self) -> usize {
         self.limit.min(MAX_LIMIT)

@@ -22,15 +22,15 @@ pub(super) const BATCH: usize = 1_000;
 
 /// How the log is doing.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Health {
+pub(crate) struct Health {
     /// Why nothing can be written at the moment; `None` while all is well.
-    pub degraded: Option<String>,
+    pub(crate) degraded: Option<String>,
     /// Events written since the start.
-    pub written: u64,
+    pub(crate) written: u64,
     /// Events lost since the start.
-    pub dropped: u64,
+    pub(crate) dropped: u64,
     /// Events that wait to be written.
-    pub waiting: usize,
+    pub(crate) waiting: usize,
 }
 
 /// The queue.

@@ -10,6 +10,9 @@ use upstream::time::{Offset, Timestamp};
 use super::event::{Call, Details, Event, Status, short};
 use super::trace::TraceId;
 
+/// Who tells what happens here.
+const SOURCE: &str = "mcp-gateway";
+
 /// The version of the format.
 const SCHEMA_VERSION: &str = "1.0";
 
@@ -18,19 +21,19 @@ const MAX_FACTS: usize = 16 * 1024;
 
 /// An event in the store. Serialises to the format of seed 003.
 #[derive(Clone, Debug)]
-pub struct Record {
+pub(crate) struct Record {
     /// When it happened.
-    pub timestamp: Timestamp,
+    pub(crate) timestamp: Timestamp,
     /// To which request it belongs.
-    pub trace_id: TraceId,
+    pub(crate) trace_id: TraceId,
     /// What kind of event it is, as in [`kind`](super::kind).
-    pub event_type: Cow<'static, str>,
+    pub(crate) event_type: Cow<'static, str>,
     /// How it went.
-    pub status: Status,
+    pub(crate) status: Status,
     /// Who tells it.
-    pub source: Cow<'static, str>,
+    pub(crate) source: Cow<'static, str>,
     /// Everything else: the text of a JSON object.
-    pub metadata: String,
+    pub(crate) metadata: String,
 }
 
 impl Record {
@@ -66,7 +69,7 @@ impl From<Event> for Record {
             trace_id: event.trace_id,
             event_type: cut(event.event_type),
             status: event.status,
-            source: cut(event.source),
+            source: SOURCE.into(),
             metadata: metadata(&event.details),
         }
     }

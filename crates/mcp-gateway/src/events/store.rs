@@ -9,7 +9,7 @@ use super::record::Record;
 
 /// A place for events. All methods block, but none for more than a few seconds: they are called from
 /// a thread that does nothing else. A store that failed is thrown away and opened again.
-pub trait Store {
+pub(crate) trait Store {
     /// Keeps all of `records`, or none.
     ///
     /// # Errors
@@ -30,29 +30,37 @@ pub trait Store {
     fn retain(&mut self, retention: &Retention, now: Timestamp) -> Result<bool, Failure>;
 }
 
+/// Opens a store, as often as it takes.
+pub(super) trait OpenStore: Send {
+    fn open(&self) -> Result<Box<dyn Store>, Failure>;
+
+    /// Puts aside what cannot be read any more, so that the next [`OpenStore::open`] starts anew.
+    fn put_aside(&self) -> Result<(), Failure>;
+}
+
 /// How much is kept; what exceeds one of these is removed, oldest first.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Retention {
+pub(crate) struct Retention {
     /// For how long.
-    pub age: Duration,
+    pub(crate) age: Duration,
     /// How many events.
-    pub rows: u64,
+    pub(crate) rows: u64,
     /// Bytes on disk.
-    pub bytes: u64,
+    pub(crate) bytes: u64,
 }
 
 /// Why a store did not do what it was asked to.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Failure {
+pub(crate) struct Failure {
     /// What can be done about it.
-    pub fault: Fault,
+    pub(crate) fault: Fault,
     /// The cause, for the operator. Holds no secret.
-    pub reason: String,
+    pub(crate) reason: String,
 }
 
 /// What can be done about a failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fault {
+pub(crate) enum Fault {
     /// Try again later: full, locked, read-only, not reachable.
     Unavailable,
     /// What is kept cannot be read any more: start anew.

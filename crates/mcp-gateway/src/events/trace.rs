@@ -8,25 +8,25 @@ use crate::random;
 
 /// A trace id of W3C Trace Context: 128 bits, not all zero. Shown like a UUID.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct TraceId(u128);
+pub(crate) struct TraceId(u128);
 
 impl TraceId {
     /// A new one, which is also a version 4 UUID.
-    pub fn random() -> Self {
+    pub(crate) fn random() -> Self {
         let random = (u128::from(random::number()) << 64) | u128::from(random::number());
         let id = Builder::from_random_bytes(random.to_be_bytes()).into_uuid();
         Self(id.as_u128())
     }
 
     /// Reads both spellings: 32 hexadecimal digits, and a UUID. `None` for anything else.
-    pub fn parse(text: &str) -> Option<Self> {
+    pub(crate) fn parse(text: &str) -> Option<Self> {
         let plain = matches!(text.len(), 32 | 36);
         let id = Uuid::try_parse(text).ok().filter(|_| plain)?.as_u128();
         (id != 0).then_some(Self(id))
     }
 
     /// The trace of a `traceparent`, `00-TRACE-SPAN-FLAGS`. `None` for anything else.
-    pub fn from_traceparent(traceparent: &str) -> Option<Self> {
+    pub(crate) fn from_traceparent(traceparent: &str) -> Option<Self> {
         let mut parts = traceparent.split('-');
         let (version, trace) = (parts.next()?, parts.next()?);
         let is_legal = version.len() == 2 && version != "ff" && trace.len() == 32;
@@ -34,7 +34,7 @@ impl TraceId {
     }
 
     /// The `traceparent` for a request that is made in the course of this trace.
-    pub fn traceparent(self) -> String {
+    pub(crate) fn traceparent(self) -> String {
         self.traceparent_of(random::number())
     }
 

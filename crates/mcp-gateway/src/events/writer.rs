@@ -9,7 +9,7 @@ use upstream::time::Timestamp;
 use super::event::{Event, Status, kind};
 use super::queue::{BATCH, PendingQuery, Queue, QueueState};
 use super::record::Record;
-use super::store::{Failure, Fault, Retention, Store};
+use super::store::{Failure, Fault, OpenStore, Retention, Store};
 use super::trace::TraceId;
 
 /// How long an event waits for others.
@@ -23,11 +23,10 @@ const IDLE_TIDY_INTERVAL: Duration = Duration::from_secs(60);
 const MIN_RETRY_PAUSE: Duration = Duration::from_millis(100);
 const MAX_RETRY_PAUSE: Duration = Duration::from_secs(5);
 
-/// The writer; `open` opens the store, `put_aside` makes room for a new one in place of a damaged one.
-pub(super) struct Writer<O, P> {
+/// The writer.
+pub(super) struct Writer<L> {
     queue: Arc<Queue>,
-    open: O,
-    put_aside: P,
+    location: L,
     retention: Retention,
     store: Option<Box<dyn Store>>,
     /// Taken from the queue and not yet written.
@@ -43,16 +42,11 @@ pub(super) struct Writer<O, P> {
     pause: Duration,
 }
 
-impl<O, P> Writer<O, P>
-where
-    O: FnMut() -> Result<Box<dyn Store>, Failure>,
-    P: FnMut() -> Result<(), Failure>,
-{
-    pub(super) fn new(queue: Arc<Queue>, open: O, put_aside: P, retention: Retention) -> Self {
+impl<L: OpenStore> Writer<L> {
+    pub(super) fn new(queue: Arc<Queue>, location: L, retention: Retention) -> Self {
         Self {
             queue,
-            open,
-            put_aside,
+            location,
             retention,
             store: None,
             batch: Vec::new(),
@@ -209,7 +203,7 @@ where
     ) -> Option<Result<(), Fault>> {
         let done = match &mut self.store {
             Some(store) => work(&mut **store),
-            None => match (self.open)() {
+            None => match self.location.open() {
                 Ok(store) => work(&mut **self.store.insert(store)),
                 Err(mut failure) => {
                     // Nothing to refuse yet.
@@ -239,7 +233,7 @@ where
         self.store = None;
         self.retry = Instant::now() + self.pause;
         if fault == Fault::Corrupt {
-            match (self.put_aside)() {
+            match self.location.put_aside() {
                 Ok(()) => reason = format!("{reason}; the damaged file was put aside"),
                 Err(failure) => reason = format!("{reason}; {}", failure.reason),
             }

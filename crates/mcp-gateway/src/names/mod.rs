@@ -1,7 +1,7 @@
-//! Under which names the backends' tools and prompts are published, and the way back.
+//! Under which names the backends' tools and prompts are published.
 //!
-//! The way back is a map: a name is never split, so no text that a client sends can reach an item
-//! that was not published.
+//! The way back is the map of the server that offers them: a name is never split, so no text that a
+//! client sends can reach an item that was not published.
 
 mod published;
 
@@ -10,11 +10,11 @@ use std::collections::hash_map::Entry;
 use std::sync::Arc;
 
 use self::published::Form;
-pub use self::published::{MAX_LEN, Published};
+pub(crate) use self::published::Published;
 use crate::config::{BackendKey, Filter};
 
 /// The gateway's own tools. No item of a backend has such a name.
-pub const OWN: [&str; 5] = [
+pub(crate) const OWN: [&str; 5] = [
     "gateway_status",
     "get_events",
     "gateway_restart",
@@ -23,20 +23,20 @@ pub const OWN: [&str; 5] = [
 ];
 
 /// The items of one backend.
-pub struct BackendItems<'a> {
+pub(crate) struct BackendItems<'a> {
     /// The backend.
-    pub backend: &'a BackendKey,
+    pub(crate) backend: &'a BackendKey,
     /// What of it is published.
-    pub filter: &'a Filter,
+    pub(crate) filter: &'a Filter,
     /// Its items keep their names.
-    pub bare: bool,
+    pub(crate) bare: bool,
     /// The names, as the backend gives them.
-    pub names: Vec<&'a str>,
+    pub(crate) names: Vec<&'a str>,
 }
 
 /// The published names of all backends.
 #[derive(Debug, Default)]
-pub struct Names {
+pub(crate) struct Names {
     published: Vec<Published>,
     index: HashMap<Arc<str>, usize>,
     refused: Vec<Refused>,
@@ -44,18 +44,18 @@ pub struct Names {
 
 /// An item that is not published although nothing denies it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Refused {
+pub(crate) struct Refused {
     /// Whose it is.
-    pub backend: BackendKey,
+    pub(crate) backend: BackendKey,
     /// Its name at the backend.
-    pub item: String,
+    pub(crate) item: String,
     /// Why not.
-    pub reason: Reason,
+    pub(crate) reason: Reason,
 }
 
 /// Why an item is not published.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Reason {
+pub(crate) enum Reason {
     /// It has no name.
     Unnamed,
     /// The backend lists it more than once; the first one is published.
@@ -69,7 +69,7 @@ pub enum Reason {
 impl Names {
     /// Publishes what the filters let pass. The same offers give the same names in the same order,
     /// in whatever order they come.
-    pub fn publish<'a>(offers: impl IntoIterator<Item = BackendItems<'a>>) -> Self {
+    pub(crate) fn publish<'a>(offers: impl IntoIterator<Item = BackendItems<'a>>) -> Self {
         let mut forms = Vec::new();
         for BackendItems {
             backend,
@@ -88,22 +88,16 @@ impl Names {
             names.add(form);
         }
         names.published.sort_by(|a, b| a.name.cmp(&b.name));
-        names.index();
         names
     }
 
-    /// The item that a client means: by its published name, as `KEY:NAME`, or as `KEY.NAME`.
-    pub fn resolve(&self, name: &str) -> Option<&Published> {
-        self.published.get(*self.index.get(name)?)
-    }
-
     /// What is published, in the order of the names.
-    pub fn published(&self) -> &[Published] {
+    pub(crate) fn published(&self) -> &[Published] {
         &self.published
     }
 
     /// What is not, and why.
-    pub fn refused(&self) -> &[Refused] {
+    pub(crate) fn refused(&self) -> &[Refused] {
         &self.refused
     }
 
@@ -136,24 +130,6 @@ impl Names {
             item: item.to_owned(),
             reason,
         });
-    }
-
-    /// Published names have neither colons nor dots, and keys have none either: the three forms of
-    /// all items never meet.
-    fn index(&mut self) {
-        self.index.clear();
-        for (at, published) in self.published.iter().enumerate() {
-            let alias = |separator| {
-                Arc::from(format!(
-                    "{}{separator}{}",
-                    published.backend, published.item
-                ))
-            };
-            self.index.insert(published.name.clone(), at);
-            self.index.insert(published.plain.clone(), at);
-            self.index.insert(alias(':'), at);
-            self.index.insert(alias('.'), at);
-        }
     }
 }
 

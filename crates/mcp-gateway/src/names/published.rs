@@ -7,7 +7,7 @@ use hmac_sha256::Hash;
 use crate::config::BackendKey;
 
 /// What the APIs of language models take; one name that is longer gets a whole request refused.
-pub const MAX_LEN: usize = 64;
+pub(crate) const MAX_LEN: usize = 64;
 
 const SEPARATOR: &str = "__";
 
@@ -16,15 +16,23 @@ const HASH_LEN: usize = 9;
 
 /// A published item.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Published {
+pub(crate) struct Published {
     /// The name that clients see: `^[a-zA-Z0-9_-]{1,64}$`.
-    pub name: Arc<str>,
+    pub(crate) name: Arc<str>,
     /// The name in the plain era: `KEY:NAME`, with the backend's own name where it is printable.
-    pub plain: Arc<str>,
+    pub(crate) plain: Arc<str>,
     /// Whose it is.
-    pub backend: BackendKey,
+    pub(crate) backend: BackendKey,
     /// Its name at the backend, byte for byte.
-    pub item: Arc<str>,
+    pub(crate) item: Arc<str>,
+}
+
+impl Published {
+    /// The other names by which clients may call it. Published names have neither colons nor dots,
+    /// and keys have none either: the names of all items never meet.
+    pub(crate) fn aliases(&self) -> [String; 2] {
+        [':', '.'].map(|separator| format!("{}{separator}{}", self.backend, self.item))
+    }
 }
 
 /// How an item will be published, ordered: the names that can stay first.

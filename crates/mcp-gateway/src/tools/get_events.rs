@@ -67,7 +67,9 @@ impl Tool for GetEvents {
             event_type: self.event_type,
             status: self.status.map(Status::from),
             since: since.transpose()?.map(|since| since.from(Timestamp::now())),
-            limit: self.limit.map_or(100, |limit| limit.get() as usize),
+            limit: self
+                .limit
+                .map_or(Query::default().limit, |limit| limit.get() as usize),
         };
         let events = gateway.log().find(query).await.map_err(|failure| {
             ToolError::unavailable("The event log cannot be read at the moment; calls go on.")

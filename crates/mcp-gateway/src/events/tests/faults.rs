@@ -30,23 +30,26 @@ impl Played {
     }
 
     fn log(&self) -> Log {
-        let (opening, aside) = (self.clone(), self.clone());
-        let open = move || {
-            opening.0.lock().unwrap().opened += 1;
-            opening.check()?;
-            Ok(Box::new(opening.clone()) as Box<dyn Store>)
-        };
-        let put_aside = move || {
-            let mut play = aside.0.lock().unwrap();
-            play.put_aside += 1;
-            play.fails = None;
-            Ok(())
-        };
-        Log::with(open, put_aside, PLENTY).unwrap()
+        Log::start(self.clone(), PLENTY).unwrap()
     }
 
     fn taken(&self) -> usize {
         self.0.lock().unwrap().taken.len()
+    }
+}
+
+impl OpenStore for Played {
+    fn open(&self) -> Result<Box<dyn Store>, Failure> {
+        self.0.lock().unwrap().opened += 1;
+        self.check()?;
+        Ok(Box::new(self.clone()))
+    }
+
+    fn put_aside(&self) -> Result<(), Failure> {
+        let mut play = self.0.lock().unwrap();
+        play.put_aside += 1;
+        play.fails = None;
+        Ok(())
     }
 }
 

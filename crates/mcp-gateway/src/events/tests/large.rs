@@ -1,4 +1,4 @@
-//! A log that has grown. The example `events` measures more closely, on a release build.
+//! A log that has grown.
 
 use rusqlite::Connection;
 
