@@ -62,6 +62,18 @@ impl Docker {
         Ok(details)
     }
 
+    /// The details of a container that could be looked at a moment ago; `None` where it is gone.
+    pub(crate) async fn container_now(
+        &self,
+        id: &ContainerName,
+    ) -> Result<Option<Details>, ToolError> {
+        match self.engine.try_inspect(id).await {
+            Ok(details) => Ok(Some(details)),
+            Err(failure) if failure.is_no_such_container() => Ok(None),
+            Err(failure) => Err(self.engine.explain(failure)),
+        }
+    }
+
     /// The details of a container that may be changed.
     /// Errors when there is none, the policy protects it, or this server runs in it.
     pub(crate) async fn mutable_container(

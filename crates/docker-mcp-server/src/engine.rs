@@ -137,12 +137,12 @@ impl Engine {
     /// The JSON at `path`, which is about one object, as `T`.
     pub(crate) async fn get_object<T: DeserializeOwned>(
         &self,
-        (kind, name): (Kind, &str),
+        object: (Kind, &str),
         path: Path,
     ) -> Result<T, ToolError> {
         match self.try_get(path).await {
-            Ok(object) => Ok(object),
-            Err(failure) => Err(self.explain_about(failure, (kind, name), None).await),
+            Ok(read) => Ok(read),
+            Err(failure) => Err(self.explain_about(failure, object, None).await),
         }
     }
 
@@ -216,20 +216,10 @@ impl Engine {
         failure.explain(&self.target, None)
     }
 
-    /// `failure` of a change. Where its object does not exist, says which ones are called nearly so.
+    /// `failure` of a change.
     pub(crate) async fn explain_action(&self, failure: Failure, action: Action<'_>) -> ToolError {
-        self.explain_about(failure, action.needs, Some(&action))
-            .await
-    }
-
-    /// `failure` of a question about one object, likewise.
-    pub(crate) async fn explain_object(
-        &self,
-        failure: Failure,
-        kind: Kind,
-        name: &str,
-    ) -> ToolError {
-        self.explain_about(failure, (kind, name), None).await
+        let needs = action.needs;
+        self.explain_about(failure, needs, Some(&action)).await
     }
 
     async fn read<T: DeserializeOwned>(&self, path: Path, limit: u64) -> Result<T, Failure> {

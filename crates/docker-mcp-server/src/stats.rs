@@ -8,6 +8,8 @@ use std::time::Duration;
 use bollard::models::{ContainerBlkioStatEntry, ContainerCpuStats, ContainerStatsResponse};
 use bollard::query_parameters::StatsOptionsBuilder;
 use futures_util::StreamExt as _;
+use schemars::JsonSchema;
+use serde::Serialize;
 
 use crate::engine::{Engine, Failure, within};
 use crate::name::ContainerName;
@@ -18,21 +20,22 @@ pub(crate) const BETWEEN: Duration = Duration::from_millis(500);
 /// The counters of a container at one time.
 pub(crate) type Counters = ContainerStatsResponse;
 
-/// What a container uses.
-#[derive(Clone, Debug, Default, PartialEq)]
+// What a container uses. No documentation: that would go into the schema of the row it is part of.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub(crate) struct Usage {
     /// 100 is one CPU.
     pub(crate) cpu_percent: f64,
-    /// Without what the kernel could drop at once, as `docker stats` counts.
-    pub(crate) memory_bytes: u64,
-    /// The container's limit, or the memory of the host.
-    pub(crate) memory_limit: u64,
-    pub(crate) pids: u64,
-    /// Since it was started.
-    pub(crate) received_bytes: u64,
-    pub(crate) sent_bytes: u64,
-    pub(crate) read_bytes: u64,
-    pub(crate) written_bytes: u64,
+    // Without what the kernel could drop at once, as `docker stats` counts.
+    memory_bytes: u64,
+    /// Its own, or the host's.
+    memory_limit_bytes: u64,
+    memory_percent: f64,
+    pids: u64,
+    /// Since it was started, as the others.
+    net_received_bytes: u64,
+    net_sent_bytes: u64,
+    disk_read_bytes: u64,
+    disk_written_bytes: u64,
 }
 
 impl Usage {
@@ -50,10 +53,9 @@ impl Usage {
                 .map_or(1.0, |cpus| cpus.max(1) as f64),
             Some(cpus) => cpus.into(),
         };
-        let share = if passed == 0 {
-            0.0
-        } else {
-            used as f64 / passed as f64
+        let percent = |part: u64, whole: u64, times: f64| match whole {
+            0 => 0.0,
+            whole => (part as f64 / whole as f64 * times * 10_000.0).round() / 100.0,
         };
         let memory = after.memory_stats.clone().unwrap_or_default();
         let details = memory.stats.unwrap_or_default();
@@ -72,15 +74,20 @@ impl Usage {
             those.filter_map(|entry| entry.value).sum()
         };
         let pids = after.pids_stats.as_ref().and_then(|pids| pids.current);
+        let (used_memory, limit) = (
+            difference(droppable.copied(), memory.usage),
+            memory.limit.unwrap_or_default(),
+        );
         Self {
-            cpu_percent: (share * cpus * 10_000.0).round() / 100.0,
-            memory_bytes: difference(droppable.copied(), memory.usage),
-            memory_limit: memory.limit.unwrap_or_default(),
+            cpu_percent: percent(used, passed, cpus),
+            memory_bytes: used_memory,
+            memory_limit_bytes: limit,
+            memory_percent: percent(used_memory, limit, 1.0),
             pids: pids.unwrap_or_default(),
-            received_bytes: networks().filter_map(|traffic| traffic.rx_bytes).sum(),
-            sent_bytes: networks().filter_map(|traffic| traffic.tx_bytes).sum(),
-            read_bytes: blocks("read"),
-            written_bytes: blocks("write"),
+            net_received_bytes: networks().filter_map(|traffic| traffic.rx_bytes).sum(),
+            net_sent_bytes: networks().filter_map(|traffic| traffic.tx_bytes).sum(),
+            disk_read_bytes: blocks("read"),
+            disk_written_bytes: blocks("write"),
         }
     }
 }
@@ -131,12 +138,13 @@ mod tests {
         let expected = Usage {
             cpu_percent: 50.0,
             memory_bytes: 4000,
-            memory_limit: 10_000,
+            memory_limit_bytes: 10_000,
+            memory_percent: 40.0,
             pids: 3,
-            received_bytes: 11,
-            sent_bytes: 22,
-            read_bytes: 5,
-            written_bytes: 6,
+            net_received_bytes: 11,
+            net_sent_bytes: 22,
+            disk_read_bytes: 5,
+            disk_written_bytes: 6,
         };
         assert_eq!(usage, expected);
     }
@@ -149,7 +157,7 @@ mod tests {
         let zero = read(r#"{"cpu_stats":{"system_cpu_usage":2000}}"#);
         let usage = Usage::between(&zero, &read(v2));
         assert_eq!(
-            (usage.cpu_percent, usage.memory_bytes, usage.read_bytes),
+            (usage.cpu_percent, usage.memory_bytes, usage.disk_read_bytes),
             (120.0, 4500, 5)
         );
         assert_eq!(Usage::between(&read(v2), &read("{}")), Usage::default());

@@ -143,19 +143,11 @@ impl LastWords {
         }
         let mut both = false;
         loop {
-            let query = LogQuery {
-                stdout: both,
-                stderr: true,
-                since: 0,
-                tail: LOG_LINES,
-                timestamps: false,
-                ..LogQuery::default()
-            };
             // With a terminal, stderr is part of stdout.
             let tty = details.config.tty;
             let query = LogQuery {
                 stdout: both || tty,
-                ..query
+                ..LogQuery::newest(LOG_LINES)
             };
             let read = log::read(&docker.engine, id, query, tty, LOG_BYTES, LIMIT).await;
             return match read {

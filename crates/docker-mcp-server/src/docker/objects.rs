@@ -6,14 +6,14 @@ use mcp_core::tool::ToolError;
 use serde::Deserialize;
 
 use super::Docker;
-use crate::engine::{Event, Image, ImageDetails, Network, Path, Volume};
+use crate::engine::{Event, Image, ImageDetails, Kind, Network, Path, Volume};
 use crate::name::{ImageName, ObjectName};
 use crate::policy::Subject;
 
 impl Docker {
     /// The images that may be looked at.
     pub(crate) async fn images(&self) -> Result<Vec<Image>, ToolError> {
-        let mut images = self.engine.images().await?;
+        let mut images: Vec<Image> = self.engine.get(Path::to("/images/json")).await?;
         images.retain(|image| {
             let name = image.tags().next().unwrap_or(&image.id);
             self.policy.permits(&Subject::Image(name))
@@ -25,7 +25,9 @@ impl Docker {
     /// Errors when there is none, or the policy hides it.
     pub(crate) async fn image(&self, name: &ImageName) -> Result<ImageDetails, ToolError> {
         self.permit_image(name)?;
-        let details = self.engine.image(name).await?;
+        let path = Path::to("/images").id(name).then("/json");
+        let image = (Kind::Image, name.as_str());
+        let details: ImageDetails = self.engine.get_object(image, path).await?;
         // An id must not be the way around a rule about names.
         for tag in &details.repo_tags {
             self.policy.permit(&Subject::Image(tag))?;
@@ -49,7 +51,7 @@ impl Docker {
 
     /// The networks that may be looked at.
     pub(crate) async fn networks(&self) -> Result<Vec<Network>, ToolError> {
-        let mut networks = self.engine.networks().await?;
+        let mut networks: Vec<Network> = self.engine.get(Path::to("/networks")).await?;
         networks.retain(|network| self.policy.permits(&Subject::from(network)));
         networks.sort_by(|a, b| a.name.cmp(&b.name).then_with(|| a.id.cmp(&b.id)));
         Ok(networks)
@@ -58,7 +60,9 @@ impl Docker {
     /// A network that may be looked at.
     /// Errors when there is none, or the policy hides it.
     pub(crate) async fn network(&self, name: &ObjectName) -> Result<Network, ToolError> {
-        let network = self.engine.network(name).await?;
+        let path = Path::to("/networks").id(name);
+        let network = (Kind::Network, name.as_str());
+        let network: Network = self.engine.get_object(network, path).await?;
         self.policy.permit(&Subject::from(&network))?;
         Ok(network)
     }
@@ -73,7 +77,12 @@ impl Docker {
 
     /// The volumes that may be looked at.
     pub(crate) async fn volumes(&self) -> Result<Vec<Volume>, ToolError> {
-        let mut volumes = self.engine.volumes().await?;
+        #[derive(Default, Deserialize)]
+        #[serde(default, rename_all = "PascalCase")]
+        struct Volumes {
+            volumes: Vec<Volume>,
+        }
+        let Volumes { mut volumes } = self.engine.get(Path::to("/volumes")).await?;
         volumes.retain(|volume| self.policy.permits(&Subject::from(volume)));
         volumes.sort_by(|a, b| a.name.cmp(&b.name));
         Ok(volumes)
@@ -82,7 +91,9 @@ impl Docker {
     /// A volume that may be looked at.
     /// Errors when there is none, or the policy hides it.
     pub(crate) async fn volume(&self, name: &ObjectName) -> Result<Volume, ToolError> {
-        let volume = self.engine.volume(name).await?;
+        let path = Path::to("/volumes").id(name);
+        let volume = (Kind::Volume, name.as_str());
+        let volume: Volume = self.engine.get_object(volume, path).await?;
         self.policy.permit(&Subject::from(&volume))?;
         Ok(volume)
     }

@@ -260,8 +260,8 @@ impl Engine {
         match self.try_inspect(container).await {
             Ok(details) => Ok(details),
             Err(failure) => {
-                let name = container.as_str();
-                Err(self.explain_object(failure, Kind::Container, name).await)
+                let object = (Kind::Container, container.as_str());
+                Err(self.explain_about(failure, object, None).await)
             }
         }
     }

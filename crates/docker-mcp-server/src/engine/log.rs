@@ -21,6 +21,18 @@ pub(crate) struct LogQuery {
     pub(crate) follow: bool,
 }
 
+impl LogQuery {
+    /// The newest records of both streams.
+    pub(crate) fn newest(tail: u32) -> Self {
+        Self {
+            stdout: true,
+            stderr: true,
+            tail,
+            ..Self::default()
+        }
+    }
+}
+
 impl Engine {
     /// The log of a container as the engine frames it. The caller watches the time.
     pub(crate) fn logs(&self, container: &ContainerName, query: &LogQuery) -> ByteStream {

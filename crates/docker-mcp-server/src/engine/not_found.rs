@@ -54,7 +54,7 @@ impl Kind {
 impl Engine {
     /// `failure` about an object as a tool's error. Where there is no such object, says which ones
     /// are called nearly so.
-    pub(super) async fn explain_about(
+    pub(crate) async fn explain_about(
         &self,
         failure: Failure,
         (kind, name): (Kind, &str),

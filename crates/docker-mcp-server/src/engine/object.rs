@@ -3,14 +3,8 @@
 
 use std::collections::BTreeMap;
 
-use mcp_core::tool::ToolError;
 use serde::Deserialize;
 use serde_json::Value;
-
-use super::Engine;
-use super::action::Kind;
-use super::path::Path;
-use crate::name::{ImageName, ObjectName};
 
 /// An image of the list (`GET /images/json`).
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -105,46 +99,5 @@ impl Image {
     pub(crate) fn tags(&self) -> impl Iterator<Item = &str> {
         let tags = self.repo_tags.iter().map(String::as_str);
         tags.filter(|tag| *tag != "<none>:<none>")
-    }
-}
-
-impl Engine {
-    /// All images.
-    pub(crate) async fn images(&self) -> Result<Vec<Image>, ToolError> {
-        self.get(Path::to("/images/json")).await
-    }
-
-    /// One image.
-    pub(crate) async fn image(&self, name: &ImageName) -> Result<ImageDetails, ToolError> {
-        let path = Path::to("/images").id(name).then("/json");
-        self.get_object((Kind::Image, name.as_str()), path).await
-    }
-
-    /// All networks.
-    pub(crate) async fn networks(&self) -> Result<Vec<Network>, ToolError> {
-        self.get(Path::to("/networks")).await
-    }
-
-    /// One network.
-    pub(crate) async fn network(&self, name: &ObjectName) -> Result<Network, ToolError> {
-        let path = Path::to("/networks").id(name);
-        self.get_object((Kind::Network, name.as_str()), path).await
-    }
-
-    /// All volumes.
-    pub(crate) async fn volumes(&self) -> Result<Vec<Volume>, ToolError> {
-        #[derive(Default, Deserialize)]
-        #[serde(default, rename_all = "PascalCase")]
-        struct Volumes {
-            volumes: Vec<Volume>,
-        }
-        let Volumes { volumes } = self.get(Path::to("/volumes")).await?;
-        Ok(volumes)
-    }
-
-    /// One volume.
-    pub(crate) async fn volume(&self, name: &ObjectName) -> Result<Volume, ToolError> {
-        let path = Path::to("/volumes").id(name);
-        self.get_object((Kind::Volume, name.as_str()), path).await
     }
 }

@@ -85,11 +85,11 @@ impl Change {
 
 /// How a container is now, after a change.
 pub(super) async fn compare(docker: &Docker, before: &Details) -> Result<Change, ToolError> {
-    match docker.engine.try_inspect(&before.container_id()?).await {
-        Ok(after) => Ok(Change::between(before, &after)),
-        Err(failure) if failure.is_no_such_container() => Ok(Change::removed(before)),
-        Err(failure) => Err(docker.engine.explain(failure)),
-    }
+    let now = docker.container_now(&before.container_id()?).await?;
+    Ok(match now {
+        Some(after) => Change::between(before, &after),
+        None => Change::removed(before),
+    })
 }
 
 /// Looks at a container that was just started until it has ended or has run for a second, and says
@@ -99,16 +99,12 @@ pub(super) async fn settle(docker: &Docker, before: &Details) -> Result<Change, 
     let mut seen: Option<Details> = None;
     for pause in LOOKS {
         tokio::time::sleep(pause).await;
-        let now = match docker.engine.try_inspect(&id).await {
-            Ok(details) => details,
-            Err(failure) if failure.is_no_such_container() => {
-                let note = "It ended at once and was removed, as it was created to be (--rm).";
-                return Ok(Change::removed(before).with_note(note.to_owned()));
-            }
-            Err(failure) => return Err(docker.engine.explain(failure)),
+        let Some(now) = docker.container_now(&id).await? else {
+            let note = "It ended at once and was removed, as it was created to be (--rm).";
+            return Ok(Change::removed(before).with_note(note.to_owned()));
         };
         // A crash loop may be running at the instant of looking, but not in the same run.
-        let runs = now.state.is_alive() && now.state.status != "restarting";
+        let runs = now.state.runs();
         let same_run = seen.is_none_or(|seen| seen.state.started_at == now.state.started_at);
         if !runs || !same_run {
             let change = Change::between(before, &now);
@@ -141,13 +137,9 @@ async fn early_end(docker: &Docker, change: Change, after: &Details) -> Change {
 /// The end of the log; `None` where there is none. What explains an error must not become one.
 async fn last_lines(docker: &Docker, container: &Details) -> Option<String> {
     let query = LogQuery {
-        stdout: true,
-        stderr: true,
         // Only of this run.
         since: unix_time::from_timestamp(&container.state.started_at).unwrap_or(0),
-        tail: LAST_LINES,
-        timestamps: false,
-        ..LogQuery::default()
+        ..LogQuery::newest(LAST_LINES)
     };
     let (id, tty) = (container.container_id().ok()?, container.config.tty);
     let limit = Duration::from_secs(2);

@@ -221,10 +221,8 @@ pub(super) async fn explain(
             return conflict(text);
         }
     }
-    let (engine, kind) = (&docker.engine, Kind::Container);
-    engine
-        .explain_object(failure, kind, container.as_str())
-        .await
+    let object = (Kind::Container, container.as_str());
+    docker.engine.explain_about(failure, object, None).await
 }
 
 #[cfg(test)]

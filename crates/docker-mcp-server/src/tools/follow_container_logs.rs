@@ -60,11 +60,8 @@ impl Tool for FollowContainerLogs {
     async fn call(self, docker: &Docker, call: &Call) -> Result<Followed, ToolError> {
         let details = docker.container(&self.container).await?;
         let query = LogQuery {
-            stdout: true,
-            stderr: true,
-            tail: self.tail.map_or(0, Bounded::get),
             follow: true,
-            ..LogQuery::default()
+            ..LogQuery::newest(self.tail.map_or(0, Bounded::get))
         };
         let mut reply = docker.engine.logs(&details.container_id()?, &query);
         let seconds = self.seconds.map_or(DEFAULT_SECONDS, Bounded::get);

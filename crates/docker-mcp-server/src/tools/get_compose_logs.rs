@@ -126,13 +126,10 @@ impl GetComposeLogs {
     async fn read(&self, docker: &Docker, container: &Summary) -> Option<log::Log> {
         let id = ContainerName::new(&container.id).ok()?;
         let query = LogQuery {
-            stdout: true,
-            stderr: true,
             since: self.since.map_or(0, unix_time::from_argument),
             until: self.until.map_or(0, unix_time::from_argument),
-            tail: self.tail.map_or(DEFAULT_TAIL, Bounded::get),
             timestamps: true,
-            follow: false,
+            ..LogQuery::newest(self.tail.map_or(DEFAULT_TAIL, Bounded::get))
         };
         // The list does not say whether it has a terminal.
         let details = docker.engine.try_inspect(&id).await.ok()?;

@@ -169,10 +169,8 @@ pub(super) async fn explain(
             unreadable(container)
         }
         failure => {
-            let (engine, kind) = (&docker.engine, Kind::Container);
-            engine
-                .explain_object(failure, kind, container.as_str())
-                .await
+            let object = (Kind::Container, container.as_str());
+            docker.engine.explain_about(failure, object, None).await
         }
     }
 }

@@ -29,18 +29,8 @@ pub(crate) struct Stats {
 #[derive(Serialize, JsonSchema)]
 struct Row {
     container: String,
-    /// 100 is one CPU.
-    cpu_percent: f64,
-    memory_bytes: u64,
-    /// Its own, or the host's.
-    memory_limit_bytes: u64,
-    memory_percent: f64,
-    pids: u64,
-    /// Since it was started, as the others.
-    net_received_bytes: u64,
-    net_sent_bytes: u64,
-    disk_read_bytes: u64,
-    disk_written_bytes: u64,
+    #[serde(flatten)]
+    usage: Usage,
 }
 
 impl Tool for GetContainerStats {
@@ -69,11 +59,13 @@ impl Tool for GetContainerStats {
         let mut rows: Vec<Row> = both
             .filter_map(|((_, name), looks)| {
                 // One that ended in between has no row.
-                let usage = Usage::between(&looks.0?, &looks.1?);
-                Some(Row::new(redactor.text(name), &usage))
+                Some(Row {
+                    container: redactor.text(name),
+                    usage: Usage::between(&looks.0?, &looks.1?),
+                })
             })
             .collect();
-        rows.sort_by(|a, b| b.cpu_percent.total_cmp(&a.cpu_percent));
+        rows.sort_by(|a, b| b.usage.cpu_percent.total_cmp(&a.usage.cpu_percent));
         let (containers, omitted) = fit(rows, MAX_BYTES);
         let note = match (omitted, containers.is_empty()) {
             (0, true) => Some("No container runs.".to_owned()),
@@ -111,25 +103,4 @@ async fn look(engine: &Engine, wanted: &[(ContainerName, String)]) -> Vec<Option
         .buffered(AT_ONCE)
         .collect()
         .await
-}
-
-impl Row {
-    fn new(container: String, usage: &Usage) -> Self {
-        let share = match usage.memory_limit {
-            0 => 0.0,
-            limit => usage.memory_bytes as f64 / limit as f64,
-        };
-        Self {
-            container,
-            cpu_percent: usage.cpu_percent,
-            memory_bytes: usage.memory_bytes,
-            memory_limit_bytes: usage.memory_limit,
-            memory_percent: (share * 10_000.0).round() / 100.0,
-            pids: usage.pids,
-            net_received_bytes: usage.received_bytes,
-            net_sent_bytes: usage.sent_bytes,
-            disk_read_bytes: usage.read_bytes,
-            disk_written_bytes: usage.written_bytes,
-        }
-    }
 }

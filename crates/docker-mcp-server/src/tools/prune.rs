@@ -60,6 +60,21 @@ pub(super) struct Pruned {
     note: Option<&'static str>,
 }
 
+impl Pruned {
+    /// So many objects, of which none was removed yet.
+    fn new(what: What, count: usize) -> Self {
+        Self {
+            what,
+            applied: false,
+            items: Vec::new(),
+            count,
+            size_bytes: None,
+            failed: BTreeMap::new(),
+            note: None,
+        }
+    }
+}
+
 /// Something that is not in use.
 struct Unused {
     name: String,
@@ -109,18 +124,11 @@ impl Tool for Prune {
             _ => unused_volumes(docker, self.all).await?,
         };
         let size: i64 = unused.iter().map(|one| one.size).sum();
+        let names = unused.iter().take(MAX_ITEMS).map(|one| one.name.clone());
         let mut pruned = Pruned {
-            what: self.what,
-            applied: false,
-            count: unused.len(),
-            items: unused
-                .iter()
-                .take(MAX_ITEMS)
-                .map(|one| one.name.clone())
-                .collect(),
+            items: names.collect(),
             size_bytes: (size > 0).then_some(size),
-            failed: BTreeMap::new(),
-            note: None,
+            ..Pruned::new(self.what, unused.len())
         };
         if !self.apply || unused.is_empty() {
             pruned.note =
@@ -175,13 +183,8 @@ impl Prune {
             (count + 1, size + piece.size)
         });
         let mut pruned = Pruned {
-            what: self.what,
-            applied: false,
-            items: Vec::new(),
-            count,
             size_bytes: Some(size),
-            failed: BTreeMap::new(),
-            note: None,
+            ..Pruned::new(self.what, count)
         };
         if !self.apply || count == 0 {
             return Ok(pruned);

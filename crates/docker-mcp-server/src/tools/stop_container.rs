@@ -30,7 +30,6 @@ impl Tool for StopContainer {
     type Output = Change;
 
     async fn call(self, docker: &Docker, call: &Call) -> Result<Change, ToolError> {
-        let engine = &docker.engine;
         let before = docker.mutable_container(&self.container).await?;
         docker.policy.destructive()?;
         if !before.state.is_alive() {
@@ -48,11 +47,10 @@ impl Tool for StopContainer {
         let grace = grace(self.timeout_seconds, &before);
         let id = before.container_id()?;
         stop(docker, self.container.as_str(), &id, grace).await?;
-        match engine.try_inspect(&id).await {
-            Ok(after) => Ok(stopped(&before, &after, grace)),
-            Err(failure) if failure.is_no_such_container() => Ok(Change::removed(&before)),
-            Err(failure) => Err(engine.explain(failure)),
-        }
+        Ok(match docker.container_now(&id).await? {
+            Some(after) => stopped(&before, &after, grace),
+            None => Change::removed(&before),
+        })
     }
 }
 

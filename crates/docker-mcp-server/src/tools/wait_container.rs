@@ -81,15 +81,12 @@ impl Tool for WaitContainer {
                 () = call.cancelled() => return Err(cancelled()),
                 () = tokio::time::sleep(PAUSE) => {}
             }
-            seen = match docker.engine.try_inspect(&id).await {
-                Ok(now) => now,
-                Err(failure) if failure.is_no_such_container() => {
-                    let mut report = self.report(&seen, self.until == Until::Ended, waited);
-                    report.state = "removed".to_owned();
-                    return Ok(report);
-                }
-                Err(failure) => return Err(docker.engine.explain(failure)),
+            let Some(now) = docker.container_now(&id).await? else {
+                let mut report = self.report(&seen, self.until == Until::Ended, waited);
+                report.state = "removed".to_owned();
+                return Ok(report);
             };
+            seen = now;
         }
     }
 }
