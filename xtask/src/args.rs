@@ -7,39 +7,7 @@ use lexopt::{Arg, Parser, ValueExt as _};
 use crate::servers::{SERVERS, Server};
 
 /// What `cargo xtask` alone prints.
-pub(crate) const HELP: &str = "\
-The chores of this workspace.
-
-  cargo xtask run-all        build and start the servers with the gateway in front of them, and the
-                             services that they need:
-                             those configured in the environment (N8N_URL + N8N_API_KEY,
-                             OPENHANDS_URL + OPENHANDS_API_KEY, DOCKER_HOST), those found at
-                             their default addresses, and local ones for the rest
-      --only NAME            only this service: n8n, openhands or docker (may be repeated,
-                             or a list with commas)
-      --no-local             start no local service
-      --release              build optimised servers
-  cargo xtask test           format, lints, dependencies, unit tests, then the servers against real
-                             services
-      --quick                leave the real services out
-      --keep                 afterwards keep the services up until Ctrl-C
-  cargo xtask check          format, lints and documentation
-  cargo xtask codegen        write the snapshots and the generated parts of the README anew
-  cargo xtask conformance    the official suite of the protocol against the fixture server, and
-                             against the three servers as far as it needs no tools of its own
-  cargo xtask clients        real clients of others against the fixture server
-  cargo xtask bench          what requests cost, beside a bare hyper server in the same run
-      --instructions         only the count that no other work on the machine changes
-  cargo xtask images         images of the servers with nothing but their programs, for the
-                             docker-compose.yml; they go to the engine of DOCKER_HOST
-      --release              optimised ones
-      --check                instead, bring that project up from them on an engine of its own, look
-                             whether each server answers and is shut in, and take it down
-  cargo xtask scripted-llm   a model on loopback that does what its prompt says, in lines that
-                             begin with RUN: WRITE: SAY: SLEEP: HTTP: FINISH:
-      --port N               its port (default: 8001)
-
-What is fetched is kept under target/backends and used again. Ctrl-C stops what was started.";
+pub(crate) const HELP: &str = include_str!("help.txt").trim_ascii_end();
 
 /// The options of all chores; each takes some.
 #[derive(Debug, Default)]

@@ -17,42 +17,11 @@ use crate::tally::Tally;
 
 use suite::{NEWEST, Run};
 
-/// One run of the suite.
-struct Set {
-    name: &'static str,
-    version: &'static str,
-    selection: &'static str,
-}
-
-/// Runs the suite directly against the fixture server.
-const SETS: [Set; 3] = [
-    Set {
-        name: "2025-11-25",
-        version: NEWEST,
-        selection: "--requirements 2025-11-25",
-    },
-    Set {
-        name: "2026-07-28",
-        version: NEWEST,
-        selection: "--requirements 2026-07-28",
-    },
-    Set {
-        name: "0.1.16",
-        version: "0.1.16",
-        selection: "--suite all",
-    },
-];
-
-/// The same through the gateway, which passes on all that the fixture server offers.
-const THROUGH_GATEWAY: [Set; 2] = [
-    Set {
-        name: "gateway-2025-11-25",
-        ..SETS[0]
-    },
-    Set {
-        name: "gateway-2026-07-28",
-        ..SETS[1]
-    },
+/// The runs of the suite: a name, a version of it, and what is run.
+const SETS: [(&str, &str, &str); 3] = [
+    ("2025-11-25", NEWEST, "--requirements 2025-11-25"),
+    ("2026-07-28", NEWEST, "--requirements 2026-07-28"),
+    ("0.1.16", "0.1.16", "--suite all"),
 ];
 
 /// Builds the servers and runs all sets.
@@ -72,12 +41,14 @@ pub(crate) fn chore(layout: &Layout) -> anyhow::Result<ExitCode> {
 pub(crate) fn run(layout: &Layout) -> anyhow::Result<Tally> {
     let server = fixture::start(layout, FIXTURE, "conformance-server", &[])?;
     let mut sum = Tally::default();
-    for set in &SETS {
-        sum += set.run(layout, server.port)?;
+    for (name, version, selection) in SETS {
+        sum += run_set(layout, name, version, selection, server.port)?;
     }
+    // The gateway passes on all that the fixture server offers.
     let gateway = start_gateway(layout, server.port)?;
-    for set in &THROUGH_GATEWAY {
-        sum += set.run(layout, gateway.port)?;
+    for (name, version, selection) in SETS.into_iter().filter(|set| set.1 == NEWEST) {
+        let name = format!("gateway-{name}");
+        sum += run_set(layout, &name, version, selection, gateway.port)?;
     }
     drop((gateway, server));
     sum += products::run(layout)?;
@@ -100,21 +71,20 @@ fn start_gateway(layout: &Layout, backend: u16) -> anyhow::Result<Listening> {
     fixture::start(layout, gateway::PROGRAM, "conformance-gateway", &env)
 }
 
-impl Set {
-    fn run(&self, layout: &Layout, port: u16) -> anyhow::Result<Tally> {
-        let Self {
-            name,
-            version,
-            selection,
-        } = self;
-        let run = Run::new(layout, name)?;
-        let (url, results) = (suite::url(port), run.results.display());
-        let command = format!("conformance server --url {url} {selection} -o '{results}'");
-        let has_succeeded = run.perform(layout, version, &command)?;
-        let report = report::Report::read(&run.results)?;
-        run.check_online(!report.is_empty())?;
-        let tally = report.tally().or_failed(has_succeeded);
-        run.announce(layout, tally, report.failures());
-        Ok(tally)
-    }
+fn run_set(
+    layout: &Layout,
+    name: &str,
+    version: &str,
+    selection: &str,
+    port: u16,
+) -> anyhow::Result<Tally> {
+    let run = Run::new(layout, name)?;
+    let (url, results) = (suite::url(port), run.results.display());
+    let command = format!("conformance server --url {url} {selection} -o '{results}'");
+    let has_succeeded = run.perform(layout, version, &command)?;
+    let report = report::Report::read(&run.results)?;
+    run.check_online(!report.is_empty())?;
+    let tally = report.tally().or_failed(has_succeeded);
+    run.announce(layout, tally, report.failures());
+    Ok(tally)
 }

@@ -29,7 +29,7 @@ pub(crate) fn check(layout: &Layout) -> anyhow::Result<Option<String>> {
     for what in ["bans licenses sources", "advisories"] {
         let log = layout.fresh_log("deny")?;
         let run = Program::new(&program)?
-            .words("--log-level error --color never check --hide-inclusion-graph")
+            .words("--log-level error --color never check")
             .words(what)
             .dir(&layout.root)
             .log_to(&log)?

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use anyhow::{Context, bail};
+use anyhow::{Context, ensure};
 use serde_json::Value;
 use ureq::Agent;
 use ureq::http::{HeaderMap, Method, Request};
@@ -29,16 +29,15 @@ pub(crate) struct Answer {
 }
 
 impl Client {
-    /// A client for calls that may take up to `limit`.
-    pub(crate) fn new(base: &str, limit: Duration) -> Self {
+    /// A client for calls that may take up to `timeout`.
+    pub(crate) fn new(base: &str, timeout: Duration) -> Self {
         let config = Agent::config_builder()
-            .timeout_global(Some(limit))
+            .timeout_global(Some(timeout))
             .http_status_as_error(false)
             .max_redirects(0);
-        // A proxy for the world outside must not see calls to this machine.
-        let agent = config.proxy(None).build().new_agent();
         Self {
-            agent,
+            // A proxy for the world outside must not see calls to this machine.
+            agent: config.proxy(None).build().new_agent(),
             base: base.trim_end_matches('/').to_owned(),
             headers: Vec::new(),
         }
@@ -50,57 +49,47 @@ impl Client {
         self
     }
 
-    /// `GET`, whatever the status.
+    /// Sends a `GET`, whatever the status.
     pub(crate) fn get(&self, path: &str) -> anyhow::Result<Answer> {
         self.call(Method::GET, path, None)
     }
 
-    /// Any method, whatever the status.
+    /// Sends any method, whatever the status.
     pub(crate) fn call(
         &self,
         method: Method,
         path: &str,
         body: Option<&Value>,
     ) -> anyhow::Result<Answer> {
-        let mut request = Request::builder()
-            .method(&method)
-            .uri(format!("{}{path}", self.base));
+        let url = format!("{}{path}", self.base);
+        let mut request = Request::builder().method(&method).uri(url);
         for (name, value) in &self.headers {
             request = request.header(*name, value);
         }
-        let body = match body {
-            Some(body) => {
-                request = request.header("content-type", "application/json");
-                serde_json::to_vec(body)?
-            }
-            None => Vec::new(),
-        };
-        let mut response = self
-            .agent
-            .run(request.body(body)?)
-            .with_context(|| format!("{method} {path}"))?;
-        let text = response
-            .body_mut()
-            .with_config()
-            .limit(MAX_BODY)
-            .read_to_vec()?;
+        if body.is_some() {
+            request = request.header("content-type", "application/json");
+        }
+        let request = request.body(body.map(Value::to_string).unwrap_or_default())?;
+        let response = self.agent.run(request);
+        let mut response = response.with_context(|| format!("{method} {path}"))?;
+        let body = response.body_mut().with_config().limit(MAX_BODY);
+        let body = body.read_to_vec()?;
         Ok(Answer {
             status: response.status().as_u16(),
             headers: response.headers().clone(),
-            json: serde_json::from_slice(&text).unwrap_or_default(),
+            json: serde_json::from_slice(&body).unwrap_or_default(),
         })
     }
 
     /// Sends a call that has to succeed and gives its JSON.
     pub(crate) fn send(&self, method: Method, path: &str, body: &Value) -> anyhow::Result<Value> {
-        let answer = self.call(method.clone(), path, Some(body))?;
-        if !(200..300).contains(&answer.status) {
-            bail!("{method} {path} answered {}", answer.status);
-        }
-        Ok(answer.json)
+        let Answer { status, json, .. } = self.call(method.clone(), path, Some(body))?;
+        let is_good = (200..300).contains(&status);
+        ensure!(is_good, "{method} {path} answered {status}");
+        Ok(json)
     }
 
-    /// True when `GET path` answers 200.
+    /// Returns true when `GET path` answers 200.
     pub(crate) fn is_up(&self, path: &str) -> bool {
         self.get(path).is_ok_and(|answer| answer.status == 200)
     }

@@ -30,36 +30,7 @@ const PACKAGES: Packages = Packages {
 
 /// nginx's own defaults, except what would cost it something that a proxy in use would not pay:
 /// connections to the backend are kept, and none is given up for its age.
-const CONFIG: &str = r#"
-daemon off;
-master_process off;
-pid nginx.pid;
-error_log stderr warn;
-events { worker_connections 4096; }
-http {
-    access_log off;
-    keepalive_requests 1000000000;
-    client_body_temp_path body;
-    proxy_temp_path proxy;
-    fastcgi_temp_path fastcgi;
-    uwsgi_temp_path uwsgi;
-    scgi_temp_path scgi;
-    upstream backend {
-        server 127.0.0.1:BACKEND;
-        keepalive 256;
-        keepalive_requests 1000000000;
-    }
-    server {
-        listen 127.0.0.1:PORT;
-        location / {
-            proxy_pass http://backend;
-            proxy_http_version 1.1;
-            proxy_set_header Host 127.0.0.1:BACKEND;
-            proxy_set_header Connection "";
-        }
-    }
-}
-"#;
+const CONFIG: &str = include_str!("nginx.conf");
 
 /// Starts nginx in front of our server. One process, as the CPU time of one is read.
 pub(super) fn nginx(bench: &Bench<'_>) -> anyhow::Result<Peer> {

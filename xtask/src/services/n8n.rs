@@ -63,6 +63,9 @@ pub(crate) const OLDER: N8n = N8n {
     ],
 };
 
+/// What is set for both: `NAME=value` in each line.
+const ENVIRONMENT: &str = include_str!("../../backends/n8n/environment");
+
 const NODE_PACKAGE: &str = include_str!("../../backends/node/package.json");
 const NODE_LOCK: &str = include_str!("../../backends/node/package-lock.json");
 
@@ -84,35 +87,16 @@ impl N8n {
     }
 
     fn environment(&self, instance: &Instance) -> anyhow::Result<Environment> {
-        let off = [
-            "N8N_SECURE_COOKIE",
-            "N8N_DIAGNOSTICS_ENABLED",
-            "N8N_VERSION_NOTIFICATIONS_ENABLED",
-            "N8N_TEMPLATES_ENABLED",
-            "N8N_PERSONALIZATION_ENABLED",
-            "N8N_HIRING_BANNER_ENABLED",
-            "N8N_DYNAMIC_BANNERS_ENABLED",
-            "N8N_LICENSE_AUTO_RENEW_ENABLED",
-            "N8N_COMMUNITY_PACKAGES_ENABLED",
-        ];
-        let off = off.map(|name| (name, "false".into()));
-        let given = self.variables.iter();
-        let given = given.map(|(name, value)| (*name, OsString::from(value)));
-        let mut variables: Environment = off.into_iter().chain(given).collect();
+        let fixed = ENVIRONMENT.lines().filter_map(|line| line.split_once('='));
+        let fixed = fixed.chain(self.variables.iter().copied());
+        let fixed = fixed.map(|(name, value)| (name, OsString::from(value)));
+        let mut variables: Environment = fixed.collect();
         variables.extend([
             ("N8N_USER_FOLDER", instance.dir.clone().into()),
-            ("N8N_LISTEN_ADDRESS", "127.0.0.1".into()),
-            ("N8N_HOST", "127.0.0.1".into()),
-            ("N8N_PROTOCOL", "http".into()),
             ("N8N_PORT", instance.port.to_string().into()),
-            ("N8N_RUNNERS_ENABLED", "true".into()),
             // The broker of the task runners has a fixed port unless told; two instances would clash.
             ("N8N_RUNNERS_BROKER_PORT", free_port(0)?.to_string().into()),
-            ("N8N_ENFORCE_SETTINGS_FILE_PERMISSIONS", "true".into()),
             ("WEBHOOK_URL", format!("{}/", instance.url()).into()),
-            ("EXTERNAL_FRONTEND_HOOKS_URLS", "".into()),
-            ("DB_TYPE", "sqlite".into()),
-            ("GENERIC_TIMEZONE", "UTC".into()),
         ]);
         Ok(variables)
     }
