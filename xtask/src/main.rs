@@ -50,7 +50,9 @@ const CHORES: [Chore; 9] = [
     ("clients", &[], |layout, _| clients::chore(layout)),
     ("bench", &["instructions"], bench::run),
     ("images", &["release", "check"], images::run),
-    ("scripted-llm", &["port"], scripted_llm::run),
+    ("scripted-llm", &["port"], |layout, options| {
+        scripted_llm::run(options.port, &layout.stop)
+    }),
 ];
 
 fn main() -> ExitCode {

@@ -12,17 +12,19 @@ use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::process::ExitCode;
 use std::thread;
 
-use crate::args::Options;
 use crate::console;
-use crate::layout::Layout;
+use crate::stop::Stop;
+
+/// Where it listens unless told otherwise.
+const DEFAULT_PORT: u16 = 8001;
 
 /// Serves until somebody asks this program to stop.
-pub(crate) fn run(layout: &Layout, options: &Options) -> anyhow::Result<ExitCode> {
-    let address = serve_in_background(options.port.unwrap_or(8001))?;
+pub(crate) fn run(port: Option<u16>, stop: &Stop) -> anyhow::Result<ExitCode> {
+    let address = serve_in_background(port.unwrap_or(DEFAULT_PORT))?;
     console::line(format_args!(
         "scripted model: http://{address}/v1 (any model name, any key)"
     ));
-    layout.stop.wait();
+    stop.wait();
     Ok(ExitCode::SUCCESS)
 }
 
