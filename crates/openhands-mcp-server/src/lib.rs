@@ -19,9 +19,7 @@
 
 mod api;
 mod budget;
-mod clock;
 mod events;
-mod excerpt;
 mod options;
 mod prompts;
 mod resources;

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use reqwest::Url;
+use upstream::http::Url;
 
 /// Where the agent server is and how tasks are started on it.
 #[derive(clap::Args)]

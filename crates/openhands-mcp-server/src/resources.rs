@@ -7,9 +7,10 @@ mod subscriptions;
 mod uri;
 
 use mcp_core::resource::{Contents, Resource, ResourceSet};
-use mcp_core::tool::{Call, Tool, ToolError};
+use mcp_core::tool::{Call, ToolError};
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
+use upstream::resource::answer;
 
 use crate::OpenHands;
 use crate::api::TaskId;
@@ -88,22 +89,11 @@ impl Resource for Diff {
     async fn read(self, service: &OpenHands, _: &Call) -> Result<Contents, ToolError> {
         let server = service.servers.at(self.id).await?;
         let task = server.conversation(self.id).await?;
-        let (diff, _) = changes::diff(&server, &task, None, MAX_DIFF).await?;
-        Ok(Contents::Text(diff))
+        let diff = changes::diff(&server, &task, None, MAX_DIFF).await?;
+        Ok(Contents::Text(diff.text))
     }
 
     async fn complete(service: &OpenHands, _: &str, value: &str) -> Vec<String> {
         task_ids(service, value).await
     }
-}
-
-/// The answer of a tool as the contents of a resource.
-async fn answer<T>(tool: T, service: &OpenHands, call: &Call) -> Result<Contents, ToolError>
-where
-    T: Tool<Service = OpenHands, Output: Serialize>,
-{
-    let answer = tool.call(service, call).await?;
-    let text = serde_json::to_string(&answer)
-        .map_err(|error| ToolError::upstream("The answer cannot be written.").caused_by(error))?;
-    Ok(Contents::Text(text))
 }

@@ -8,10 +8,11 @@ mod slots;
 
 use std::time::Duration;
 
+use upstream::time;
+
 use self::queue::Queue;
 use self::slots::{LimitedRuns, Slots};
 use crate::api::{AgentServer, Backend, Execution, Failure, ListedConversation, Servers, TaskId};
-use crate::clock;
 use crate::tags::{ConversationTags, StopReason, WaitsFor};
 use crate::workspace::changes::printed_tree;
 
@@ -19,10 +20,10 @@ use crate::workspace::changes::printed_tree;
 const TICK_INTERVAL: Duration = Duration::from_secs(1);
 /// Ticks between two searches for tasks that wait and are not known here.
 const SEARCH_TICKS: u32 = 300;
-/// Seconds in which a task that was created must be told what to do; a repeated call does that, too.
-const UNPROMPTED_SECONDS: u64 = 300;
-/// Seconds between the tag that a task runs and its run, at most.
-const STARTING_SECONDS: u64 = 30;
+/// In which a task that was created must be told what to do; a repeated call does that, too.
+const PROMPT_TIMEOUT: Duration = Duration::from_secs(300);
+/// Between the tag that a task runs and its run, at most.
+const START_TIMEOUT: Duration = Duration::from_secs(30);
 /// Conversations in one answer, and answers that are read in one search.
 const PAGE: u32 = 100;
 const MAX_PAGES: usize = 20;
@@ -108,7 +109,7 @@ impl Scheduler {
     ) -> Result<bool, Failure> {
         if self.take_slot(id).await? {
             // First, because no tag can be set while a step is under way.
-            tags.begin(clock::now());
+            tags.begin();
             server.set_tags(id, tags.as_tags()).await?;
             match server.run(id).await {
                 Ok(()) => return Ok(true),
@@ -215,8 +216,8 @@ impl Scheduler {
         }
         // Whoever created it was stopped before it was told what to do.
         if server.count_prompts(id).await? == 0 {
-            let quiet = clock::seconds_since(&conversation.updated_at);
-            if quiet.is_some_and(|quiet| quiet > UNPROMPTED_SECONDS) {
+            let quiet = time::since(&conversation.updated_at);
+            if quiet.is_some_and(|quiet| quiet > PROMPT_TIMEOUT) {
                 tag_stopped(&server, id, StopReason::Cancelled).await?;
                 return Ok(Turn::Over);
             }
@@ -243,7 +244,6 @@ impl Scheduler {
 
     /// Stops the tasks that have used up their budget.
     async fn enforce_budgets(&self, server: &AgentServer) -> Result<(), Failure> {
-        let now = clock::now();
         let running = running(server).await?;
         let running = running.into_iter().map(|task| {
             let cost = task.stats.cost();
@@ -256,7 +256,7 @@ impl Scheduler {
             forget_deadline(server, id).await?;
         }
         for (id, tags, cost) in running {
-            let late = tags.deadline().is_some_and(|deadline| now > deadline);
+            let late = tags.is_overdue();
             let costly = tags.cost().is_some_and(|max| cost > max);
             if late || costly {
                 let reason = if late {
@@ -309,6 +309,6 @@ pub(crate) async fn tag_stopped(
 /// Returns true for an idle task that was tagged as started by a server that crashed before it
 /// started it.
 fn is_orphaned(tags: &ConversationTags, updated_at: &str) -> bool {
-    let quiet = clock::seconds_since(updated_at);
-    tags.deadline().is_some() && quiet.is_some_and(|quiet| quiet > STARTING_SECONDS)
+    let quiet = time::since(updated_at);
+    tags.deadline().is_some() && quiet.is_some_and(|quiet| quiet > START_TIMEOUT)
 }

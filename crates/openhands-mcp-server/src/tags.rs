@@ -1,10 +1,11 @@
 //! Tags that this server keeps at a conversation, so that a task's promises survive every restart:
-//! its fingerprint, what it waits for, its budget. Pure.
+//! its fingerprint, what it waits for, its budget.
 
+use upstream::text::one_line;
+use upstream::time::Timestamp;
 use uuid::Uuid;
 
 use crate::api::Tags;
-use crate::excerpt;
 
 /// The agent server takes values of up to 256 characters.
 const MAX_VALUE: usize = 200;
@@ -81,7 +82,7 @@ impl ConversationTags {
     }
 
     pub(crate) fn set_title(&mut self, task: &str) {
-        self.set(TITLE, Some(excerpt::line(task, 80)));
+        self.set(TITLE, Some(one_line(task, 80)));
     }
 
     /// What it waits for before it begins.
@@ -109,9 +110,15 @@ impl ConversationTags {
         self.set(SECONDS, Some(seconds.to_string()));
     }
 
-    /// When the run under way must have ended, in seconds since 1970.
-    pub(crate) fn deadline(&self) -> Option<u64> {
-        self.get(DEADLINE)?.parse().ok()
+    /// When the run under way must have ended.
+    pub(crate) fn deadline(&self) -> Option<Timestamp> {
+        Timestamp::from_second(self.get(DEADLINE)?.parse().ok()?).ok()
+    }
+
+    /// Returns true if the run under way should have ended.
+    pub(crate) fn is_overdue(&self) -> bool {
+        self.deadline()
+            .is_some_and(|deadline| Timestamp::now() > deadline)
     }
 
     /// US dollars that the task may cost.
@@ -123,11 +130,13 @@ impl ConversationTags {
         self.set(COST, Some(cost.to_string()));
     }
 
-    /// A run begins at `now`, in seconds since 1970: what held the last one up is over.
-    pub(crate) fn begin(&mut self, now: u64) {
+    /// A run begins now: what held the last one up is over.
+    pub(crate) fn begin(&mut self) {
         self.set_waits_for(None);
         self.set_stop_reason(None);
-        let deadline = self.seconds().map(|seconds| (now + seconds).to_string());
+        let now = Timestamp::now().as_second().unsigned_abs();
+        let deadline = self.seconds();
+        let deadline = deadline.map(|seconds| now.saturating_add(seconds).to_string());
         self.set(DEADLINE, deadline);
     }
 
@@ -171,7 +180,7 @@ impl ConversationTags {
     }
 
     pub(crate) fn set_base(&mut self, base: Option<&str>) {
-        self.set(BASE, base.map(|base| excerpt::line(base, MAX_VALUE)));
+        self.set(BASE, base.map(|base| one_line(base, MAX_VALUE)));
     }
 
     /// What a copy of the conversation starts with: nothing of the last run.
@@ -206,9 +215,10 @@ mod tests {
         assert_eq!((tags.seconds(), tags.cost()), (Some(60), Some(0.25)));
         assert_eq!(tags.stop_reason(), Some(StopReason::Time));
         assert_eq!(tags.deadline(), None);
-        tags.begin(1_000);
+        tags.begin();
         assert_eq!((tags.waits_for(), tags.stop_reason()), (None, None));
-        assert_eq!(tags.deadline(), Some(1_060));
+        let left = tags.deadline().unwrap().duration_since(Timestamp::now());
+        assert!((50..=60).contains(&left.as_secs()) && !tags.is_overdue());
         assert_eq!(tags.get("team"), Some("a"));
         assert_eq!(tags.for_copy().deadline(), None);
     }

@@ -172,6 +172,15 @@ pub fn redacted(text: &str) -> Cow<'_, str> {
     hide(clean(text), Reach::Pairs).0
 }
 
+/// The same for texts that are code, or may hold some: only the shapes of tokens are hidden, and
+/// pairs (`token = next()`) are left alone. A text that hides nothing stays as it is.
+pub fn redacted_code(text: &str) -> Cow<'_, str> {
+    match hide(clean(text), Reach::Tokens) {
+        (_, 0) => Cow::Borrowed(text),
+        (shown, _) => shown,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::json;
@@ -248,6 +257,9 @@ mod tests {
         let mut value = json!({"a": split, "b": "zero\u{200b}width"});
         assert_eq!(Redactor::new(true).json(&mut value), 1);
         assert_eq!(value, json!({"a": "***", "b": "zero\u{200b}width"}));
+        assert_eq!(redacted_code(split), "***");
+        let code = "token = next()\u{200b}";
+        assert_eq!(redacted_code(code), code);
     }
 
     #[test]

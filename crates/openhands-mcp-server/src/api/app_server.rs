@@ -3,9 +3,9 @@
 
 use std::time::Duration;
 
-use reqwest::Method;
 use serde::Deserialize;
 use serde_json::json;
+use upstream::http::Method;
 use uuid::Uuid;
 
 use super::agent_server::{AgentServer, Request};
@@ -121,12 +121,12 @@ impl AppServer {
         Self(front.clone())
     }
 
-    fn get(&self, path: &[&str], query: &[(&str, &str)]) -> Request<'_> {
-        self.0.get(&whole(path), query).with_bearer()
+    fn get(&self, path: &[&str], query: &[(&str, &str)]) -> Request {
+        self.0.bearer_request(Method::GET, &whole(path), query)
     }
 
-    fn post(&self, path: &[&str]) -> Request<'_> {
-        let request = self.0.post(&whole(path), &[]).with_bearer();
+    fn post(&self, path: &[&str]) -> Request {
+        let request = self.0.bearer_request(Method::POST, &whole(path), &[]);
         request.within(CHANGE_TIMEOUT)
     }
 
@@ -206,8 +206,8 @@ impl AppServer {
     /// Forgets the conversation, and removes its sandbox where no other conversation is in it.
     pub(crate) async fn forget(&self, id: TaskId) -> Result<(), Failure> {
         let path = ["app-conversations", &id.to_string()];
-        let request = self.0.request(Method::DELETE, &whole(&path), &[]);
-        let request = request.with_bearer().about(Subject::Task(id));
+        let request = self.0.bearer_request(Method::DELETE, &whole(&path), &[]);
+        let request = request.about(Subject::Task(id));
         request.within(CHANGE_TIMEOUT).run().await
     }
 }

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use reqwest::Method;
 use serde_json::json;
+use upstream::http::Method;
 
 use super::agent_server::{AgentServer, Request};
 use super::conversations::message;
@@ -65,7 +65,7 @@ impl AgentServer {
         request.within(DELETE_TIMEOUT).run().await
     }
 
-    fn command(&self, id: TaskId, path: &[&str], timeout: Duration) -> Request<'_> {
+    fn command(&self, id: TaskId, path: &[&str], timeout: Duration) -> Request {
         let request = self.about_task(Method::POST, id, path, &[]);
         request.within(timeout)
     }

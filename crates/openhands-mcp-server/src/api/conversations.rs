@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use reqwest::{Method, StatusCode};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
+use upstream::http::{Method, StatusCode};
 
 use super::agent_server::AgentServer;
 use super::failure::Failure;

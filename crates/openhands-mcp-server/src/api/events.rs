@@ -1,10 +1,10 @@
 //! Events of a conversation: always by kind and a few at a time, because others are huge (the
 //! system prompt alone is 20 KB).
 
-use reqwest::Method;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
+use upstream::http::Method;
 
 use super::agent_server::AgentServer;
 use super::failure::Failure;

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use reqwest::header::{CONTENT_RANGE, RANGE};
-use reqwest::multipart::{Form, Part};
 use serde::Deserialize;
+use upstream::http::header::{CONTENT_RANGE, RANGE};
+use upstream::http::multipart::{Form, Part};
 
 use super::agent_server::AgentServer;
 use super::failure::Failure;
@@ -47,7 +47,7 @@ impl AgentServer {
         let range = format!("bytes={offset}-{}", offset + length - 1);
         let request = self.get(&path, &[]);
         let request = request.with(|request| request.header(RANGE, range));
-        let (headers, bytes) = match request.send_for_bytes().await {
+        let response = match request.send_for_bytes().await {
             // An empty file has no first byte.
             Err(failure) if failure.is_beyond() => {
                 return Ok(FilePart {
@@ -58,12 +58,15 @@ impl AgentServer {
             answer => answer?,
         };
         // `bytes 0-9/200`; an agent server that knows no ranges sends the whole file.
-        let size = headers.get(CONTENT_RANGE).and_then(|range| {
+        let size = response.headers.get(CONTENT_RANGE).and_then(|range| {
             let (_, size) = range.to_str().ok()?.split_once('/')?;
             size.parse().ok()
         });
-        let size = size.unwrap_or(bytes.len() as u64);
-        Ok(FilePart { bytes, size })
+        let size = size.unwrap_or(response.body.len() as u64);
+        Ok(FilePart {
+            bytes: response.body,
+            size,
+        })
     }
 
     /// Writes a file; `path` is absolute and its directories are made.

@@ -3,9 +3,10 @@
 
 use serde::de::IgnoredAny;
 use serde_json::Value;
+use upstream::http::Method;
 
 use super::agent_server::AgentServer;
-use super::failure::{Failure, Fault};
+use super::failure::Failure;
 
 impl AgentServer {
     /// Asks for the smallest thing that needs the key.
@@ -15,15 +16,15 @@ impl AgentServer {
     pub(super) async fn check(&self) -> Result<(), Failure> {
         match self.count_all().await {
             Err(failure) if failure.is_other_program() && self.is_v0().await => {
-                Err(self.failure(Fault::V0))
+                Err(Failure::V0(self.address().to_owned()))
             }
             answer => answer,
         }
     }
 
     async fn count_all(&self) -> Result<(), Failure> {
-        let health = self.get(&["health"], &[]);
-        health.send_open::<IgnoredAny>().await?;
+        let health = self.open_request(Method::GET, &["health"], &[]);
+        health.send::<IgnoredAny>().await?;
         let count = self.get(&["api", "conversations", "count"], &[]);
         count.send::<u64>().await.map(drop)
     }

@@ -1,9 +1,9 @@
 //! Agent profiles: which agent works, with which model. Keys of models stay on the agent server.
 
 use mcp_core::tool::ToolError;
-use reqwest::Method;
 use serde::Deserialize;
 use serde_json::{Value, json};
+use upstream::http::Method;
 
 use super::agent_server::{AgentServer, Request};
 use super::failure::{Failure, Subject, no_model};
@@ -141,7 +141,7 @@ impl AgentServer {
         self.get(&["api", "agent-profiles"], &[]).send().await
     }
 
-    fn about_profile(&self, method: Method, name: &str) -> Request<'_> {
+    fn about_profile(&self, method: Method, name: &str) -> Request {
         let request = self.request(method, &["api", "agent-profiles", name], &[]);
         request.about(Subject::Profile(name.to_owned()))
     }

@@ -6,14 +6,14 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use mcp_serve::Secret;
-use reqwest::Url;
+use upstream::http::Url;
 use uuid::Uuid;
 
 use super::agent_server::AgentServer;
 use super::app_server::{
     AppConversation, AppServer, NewAppConversation, SandboxStatus, StartStatus,
 };
-use super::failure::{Failure, Fault, Sandbox, Subject};
+use super::failure::{Failure, Sandbox, Subject};
 use super::task_id::TaskId;
 
 /// How long it is taken for granted that a sandbox runs where it was.
@@ -86,7 +86,7 @@ impl Servers {
     pub(crate) async fn agent(&self) -> Result<AgentServer, Failure> {
         match self.backend().await? {
             Backend::Agent(server) => Ok(server),
-            Backend::App(_) => Err(self.failure(Fault::OnlySandboxes)),
+            Backend::App(_) => Err(Failure::OnlySandboxes),
         }
     }
 
@@ -108,7 +108,7 @@ impl Servers {
             return Err(self.unready(&app, id).await?);
         };
         lock(&self.0.starts).remove(&id);
-        let down = |sandbox| Err(self.failure(Fault::Sandbox(id, sandbox)));
+        let down = |sandbox| Err(Failure::Sandbox(id, sandbox));
         match conversation.sandbox_status {
             SandboxStatus::Running => {}
             SandboxStatus::Starting => return down(Sandbox::Starting),
@@ -133,7 +133,7 @@ impl Servers {
             None => app.recent_start(id).await?,
         };
         let Some(start) = start else {
-            return Ok(self.failure(Fault::Absent(Subject::Task(id))));
+            return Ok(Failure::Absent(Subject::Task(id)));
         };
         lock(&self.0.starts).insert(id, start.id);
         let sandbox = match start.status {
@@ -141,7 +141,7 @@ impl Servers {
             // It was not there a moment ago.
             StartStatus::Ready | StartStatus::UnderWay => Sandbox::Starting,
         };
-        Ok(self.failure(Fault::Sandbox(id, sandbox)))
+        Ok(Failure::Sandbox(id, sandbox))
     }
 
     /// Starts a task in a sandbox.
@@ -185,10 +185,6 @@ impl Servers {
             Backend::App(app) => app.count().await.map(drop),
             Backend::Agent(server) => server.check().await,
         }
-    }
-
-    fn failure(&self, fault: Fault) -> Failure {
-        self.0.front.failure(fault)
     }
 }
 

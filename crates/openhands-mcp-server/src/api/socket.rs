@@ -7,9 +7,6 @@
 use std::time::Duration;
 
 use futures_util::{SinkExt as _, StreamExt as _};
-use reqwest::header::{CONNECTION, HeaderMap, SEC_WEBSOCKET_ACCEPT, UPGRADE};
-use reqwest::header::{SEC_WEBSOCKET_KEY, SEC_WEBSOCKET_VERSION};
-use reqwest::{RequestBuilder, Upgraded};
 use serde_json::json;
 use tokio::time::timeout;
 use tokio_tungstenite::WebSocketStream;
@@ -17,9 +14,12 @@ use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::tungstenite::handshake::client::generate_key;
 use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
 use tokio_tungstenite::tungstenite::protocol::{Role, WebSocketConfig};
+use upstream::http::header::{CONNECTION, HeaderMap, SEC_WEBSOCKET_ACCEPT, UPGRADE};
+use upstream::http::header::{SEC_WEBSOCKET_KEY, SEC_WEBSOCKET_VERSION};
+use upstream::http::{Method, RequestBuilder, Upgraded};
 
 use super::agent_server::{AgentServer, MAX_BODY};
-use super::failure::{Failure, Fault};
+use super::failure::Failure;
 use super::task_id::TaskId;
 
 /// The agent server pings every 20 s. After twice this time without a word, and with a ping of ours
@@ -41,7 +41,7 @@ impl AgentServer {
     pub(crate) async fn event_socket(&self, id: TaskId) -> Result<EventSocket, Failure> {
         // In the first message, not in a header or the address: so the agent server wants it, and
         // addresses get into logs.
-        let key = self.key_text().map_err(|fault| self.failure(fault))?;
+        let key = self.key().map_err(Failure::Key)?;
         let nonce = generate_key();
         let switch = |request: RequestBuilder| {
             request
@@ -50,10 +50,12 @@ impl AgentServer {
                 .header(SEC_WEBSOCKET_VERSION, "13")
                 .header(SEC_WEBSOCKET_KEY, &nonce)
         };
-        let request = self.get(&["sockets", "events", &id.to_string()], &[]);
+        let path = ["sockets", "events", &id.to_string()];
+        let request = self.open_request(Method::GET, &path, &[]);
+        let no_socket = || Failure::NoSocket(self.address().to_owned());
         let (headers, connection) = request.with(switch).upgrade().await?;
         if !accepts(&headers, &nonce) {
-            return Err(self.failure(Fault::NoSocket));
+            return Err(no_socket());
         }
         let limits = WebSocketConfig::default()
             .max_message_size(Some(MAX_BODY))
@@ -63,7 +65,7 @@ impl AgentServer {
         if let Some(key) = key {
             let words = json!({"type": "auth", "session_api_key": key}).to_string();
             let sent = socket.send(Message::text(words)).await;
-            sent.map_err(|Closed| self.failure(Fault::NoSocket))?;
+            sent.map_err(|Closed| no_socket())?;
         }
         Ok(socket)
     }

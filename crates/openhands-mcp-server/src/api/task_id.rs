@@ -8,7 +8,7 @@ use serde::{Deserialize, Deserializer, Serialize, de};
 use uuid::Uuid;
 
 /// The id of a task. Only a UUID gets this far, so it is safe in a path.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(transparent)]
 pub(crate) struct TaskId(Uuid);
 

@@ -9,11 +9,12 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
+use upstream::poll::Backoff;
 
 use crate::api::{EventSocket, Failure, Servers, TaskId};
 
-/// Before a broken socket is opened again: at first, and at most.
-const RETRY_INTERVAL: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(30));
+/// Before a broken socket is opened again.
+const RETRY: Backoff = Backoff::new(Duration::from_millis(500), Duration::from_secs(30));
 
 /// The conversations that are listened to.
 pub(crate) struct EventListeners {
@@ -85,7 +86,7 @@ impl Listener {
 }
 
 async fn keep_open(servers: Servers, id: TaskId, signal: watch::Sender<bool>) {
-    let mut pause = RETRY_INTERVAL.0;
+    let mut delays = RETRY.delays();
     loop {
         match open(&servers, id).await {
             Ok(mut socket) => {
@@ -93,15 +94,14 @@ async fn keep_open(servers: Servers, id: TaskId, signal: watch::Sender<bool>) {
                 // there was no socket is missed.
                 while socket.next().await.is_ok() {
                     signal.send_replace(true);
-                    pause = RETRY_INTERVAL.0;
+                    delays.reset();
                 }
                 tracing::debug!(task = %id, "the event socket is closed");
             }
             Err(failure) => tracing::debug!(task = %id, ?failure, "there is no event socket"),
         }
         signal.send_if_modified(std::mem::take);
-        tokio::time::sleep(pause).await;
-        pause = (2 * pause).min(RETRY_INTERVAL.1);
+        delays.sleep().await;
     }
 }
 

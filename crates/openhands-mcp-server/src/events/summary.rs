@@ -1,13 +1,14 @@
 //! Summaries of events, one line each. Pure.
 
 use serde_json::{Map, Value};
+use upstream::redact::redacted;
+use upstream::text::one_line;
 
-use crate::api::{Action, Event, kind};
-use crate::excerpt;
+use crate::api::{Action, Event, Text, kind};
 
-/// Bytes of an action in a status or a progress message.
+/// Characters of an action in a status or a progress message.
 const MAX_ACTION: usize = 160;
-/// Bytes of any other event.
+/// Characters of any other event.
 const MAX_LINE: usize = 240;
 
 /// An action in one line: the model's own summary, or the tool with its main argument.
@@ -21,9 +22,8 @@ pub(crate) fn action(action: &Action) -> String {
 
 /// Any event in one line.
 pub(crate) fn event(event: &Event) -> String {
-    let text = |content: &[crate::api::Text]| -> String {
-        content.iter().map(|part| part.text.as_str()).collect()
-    };
+    let text =
+        |content: &[Text]| -> String { content.iter().map(|part| part.text.as_str()).collect() };
     let line = match event.kind.as_str() {
         kind::ACTION => {
             let tool = event.tool_name.as_deref().unwrap_or("tool");
@@ -50,7 +50,7 @@ pub(crate) fn event(event: &Event) -> String {
         kind::TOOL_ERROR => event.tool_name.clone().unwrap_or_default(),
         _ => String::new(),
     };
-    excerpt::line(&line, MAX_LINE)
+    one_line(&redacted(&line), MAX_LINE)
 }
 
 fn act(tool: &str, summary: Option<&str>, arguments: Option<&Map<String, Value>>) -> String {
@@ -65,7 +65,7 @@ fn act(tool: &str, summary: Option<&str>, arguments: Option<&Map<String, Value>>
             parts.into_iter().flatten().collect::<Vec<_>>().join(" ")
         }
     };
-    excerpt::line(&text, MAX_ACTION)
+    one_line(&redacted(&text), MAX_ACTION)
 }
 
 #[cfg(test)]

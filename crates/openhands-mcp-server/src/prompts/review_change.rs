@@ -4,11 +4,12 @@ use mcp_core::prompt::{Prompt, PromptMessage};
 use mcp_core::tool::{Call, Content, ToolError};
 use schemars::JsonSchema;
 use serde::Deserialize;
+use upstream::redact::redacted;
+use upstream::text::head;
 
 use super::source::{FENCE, given, source};
 use crate::OpenHands;
 use crate::api::TaskId;
-use crate::excerpt;
 use crate::tags::ConversationTags;
 use crate::task::TaskSnapshot;
 use crate::task::completion::task_ids;
@@ -60,15 +61,15 @@ impl Prompt for ReviewChange {
 async fn of_task(service: &OpenHands, id: TaskId) -> Result<String, ToolError> {
     let server = service.servers.at(id).await?;
     let task = TaskSnapshot::read(&server, id).await?;
-    let (words, (diff, length)) = tokio::try_join!(
+    let (words, change) = tokio::try_join!(
         async { Ok(task.last_words(&server).await?) },
         changes::diff(&server, &task.conversation, None, MAX_DIFF),
     )?;
     let tags = ConversationTags::new(task.conversation.tags);
-    let title = tags.title().unwrap_or("not noted");
+    let title = redacted(tags.title().unwrap_or("not noted"));
     let said = words.result.unwrap_or_else(|| "nothing".into());
-    let diff = excerpt::head(&diff, MAX_DIFF);
-    let cut = match length > MAX_DIFF {
+    let (diff, length) = (head(&change.text, MAX_DIFF), change.size);
+    let cut = match change.is_cut {
         true => format!(
             "These are the first bytes of {length}: read the rest with get_task_changes, file by \
              file.\n"

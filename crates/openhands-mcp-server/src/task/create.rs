@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use mcp_core::tool::{ToolError, ToolErrorKind};
 use tokio::time::timeout_at;
+use upstream::time;
 
 use super::sandbox;
 use super::spec::TaskSpec;
@@ -12,7 +13,6 @@ use crate::OpenHands;
 use crate::api::{
     AgentServer, Backend, ConfirmationPolicy, Conversation, Execution, NewConversation, TaskId,
 };
-use crate::clock;
 use crate::tags::{ConversationTags, WaitsFor};
 use crate::workspace::mcp_servers::install_plugin;
 use crate::workspace::{absolute_roots, set_up};
@@ -20,8 +20,8 @@ use crate::workspace::{absolute_roots, set_up};
 /// How often, and after which time, a slot of a full agent server is asked for again.
 const MAX_SLOT_RETRIES: u32 = 30;
 const SLOT_RETRY_INTERVAL: Duration = Duration::from_millis(300);
-/// Seconds between creating a task and telling it what to do, at most.
-const PROMPT_SECONDS: u64 = 10;
+/// Between creating a task and telling it what to do, at most.
+const PROMPT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Starts the task, or finds the one that its key stands for. Where all slots are taken, it is queued
 /// at the agent server.
@@ -115,7 +115,7 @@ async fn start_or_queue(
     let scheduler = &service.scheduler;
     if waits_for.is_none() && scheduler.take_slot(new.id).await? {
         let mut begun = tags.clone();
-        begun.begin(clock::now());
+        begun.begin();
         let running = NewConversation {
             tags: begun.as_tags(),
             ..*new
@@ -179,8 +179,8 @@ async fn repair(
 ) -> Result<(), ToolError> {
     let tags = ConversationTags::new(conversation.tags.clone());
     let is_waiting = conversation.execution_status == Execution::Idle && tags.waits_for().is_some();
-    let quiet = clock::seconds_since(&conversation.updated_at);
-    if is_waiting && quiet.is_some_and(|quiet| quiet > PROMPT_SECONDS) {
+    let quiet = time::since(&conversation.updated_at);
+    if is_waiting && quiet.is_some_and(|quiet| quiet > PROMPT_TIMEOUT) {
         if server.count_prompts(id).await? == 0 {
             server.prompt(id, &spec.prompt(), false).await?;
         }

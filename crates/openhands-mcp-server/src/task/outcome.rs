@@ -1,5 +1,7 @@
 //! The status of a task, judged from what the agent server says. Pure.
 
+use std::time::Duration;
+
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -7,9 +9,9 @@ use super::run_end::{RunEnd, explain};
 use crate::api::{Execution, Sandbox};
 use crate::tags::{StopReason, WaitsFor};
 
-/// Seconds without any event after which a running task is suspect: no call to a model takes as
+/// Time without any event after which a running task is suspect: no call to a model takes as
 /// long, but a command may.
-const QUIET_SECONDS: u64 = 600;
+const QUIET_TIME: Duration = Duration::from_secs(600);
 
 /// What a task is doing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
@@ -49,8 +51,8 @@ pub(crate) struct Evidence {
     pub(crate) waits_for: Option<WaitsFor>,
     /// Why we stopped it.
     pub(crate) stop_reason: Option<StopReason>,
-    /// Seconds since anything happened, where that can be said.
-    pub(crate) quiet: Option<u64>,
+    /// Time since anything happened, where that can be said.
+    pub(crate) quiet: Option<Duration>,
 }
 
 /// A status and what the caller should know about it.
@@ -210,14 +212,14 @@ impl TaskOutcome {
         .status
     }
 
-    fn running(quiet: Option<u64>) -> Self {
-        match quiet.filter(|quiet| *quiet > QUIET_SECONDS) {
+    fn running(quiet: Option<Duration>) -> Self {
+        match quiet.filter(|quiet| *quiet > QUIET_TIME) {
             Some(quiet) => Self::failed(
                 TaskStatus::Running,
                 format!(
                     "Nothing has happened for {} minutes: its command takes long, its model does \
                      not answer, or the task is wedged.",
-                    quiet / 60
+                    quiet.as_secs() / 60
                 ),
                 "If last_action does not take this long, cancel_task it, then resume_task or run \
                  it again.",
@@ -285,7 +287,7 @@ mod tests {
             run_end,
             waits_for: None,
             stop_reason: None,
-            quiet: Some(60),
+            quiet: Some(Duration::from_secs(60)),
         })
     }
 
@@ -317,8 +319,8 @@ mod tests {
 
     #[test]
     fn a_task_without_a_sign_of_life_is_named() {
-        assert_eq!(TaskOutcome::running(Some(599)).error, None);
-        let wedged = TaskOutcome::running(Some(1_260));
+        assert_eq!(TaskOutcome::running(Some(QUIET_TIME)).error, None);
+        let wedged = TaskOutcome::running(Some(Duration::from_secs(1_260)));
         assert_eq!(wedged.status, TaskStatus::Running);
         assert!(wedged.error.unwrap().contains("21 minutes"));
     }

@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use mcp_core::tool::{Call, InputRequest, ToolError, ToolErrorKind};
 use serde_json::{Value, json};
+use upstream::redact::redacted_code;
+use upstream::text::head;
 
 use crate::api::{Action, AgentServer, Execution, TaskId, kind};
-use crate::clock;
 use crate::events::summary;
-use crate::excerpt;
 use crate::tags::ConversationTags;
 
 /// Bytes of the action's arguments that the user is shown.
@@ -85,7 +85,7 @@ pub(crate) async fn give_answer(
     // Its run begins anew, and with it the time that it may take; or it is over.
     let mut tags = ConversationTags::new(task.tags);
     match answer.accept {
-        true => tags.begin(clock::now()),
+        true => tags.begin(),
         false => tags.end(),
     }
     server.set_tags(id, tags.as_tags()).await?;
@@ -129,7 +129,7 @@ fn question(id: TaskId, action: &Action) -> InputRequest {
         "The agent of task {id} asks whether it may do this:\n\n{}\n\n{} {}",
         summary::action(action),
         action.tool_name,
-        excerpt::head(&arguments, MAX_ARGUMENTS),
+        head(&redacted_code(&arguments), MAX_ARGUMENTS),
     );
     let schema = json!({
         "type": "object",
@@ -153,7 +153,7 @@ fn understand(answer: &Value) -> Option<Answer> {
     let reason = content["reason"].as_str().map(str::trim);
     let reason = reason.filter(|reason| !reason.is_empty());
     let reason = reason.map_or("The user refused it.".into(), |reason| {
-        excerpt::head(reason, MAX_REASON)
+        head(reason, MAX_REASON)
     });
     Some(Answer { accept, reason })
 }

@@ -1,7 +1,8 @@
 //! The end of a run, and the explanation of one that broke off. Pure.
 
+use upstream::text::one_line;
+
 use crate::api::RunError;
-use crate::excerpt;
 
 /// The event after which a run stood still.
 #[derive(Debug)]
@@ -36,7 +37,7 @@ pub(crate) fn explain(end: Option<&RunEnd>, max_iterations: Option<u32>) -> (Str
 /// The agent server's detail of an error quotes the model provider, so its name and class are
 /// all that is used.
 fn explain_error(error: &RunError, max_iterations: Option<u32>) -> (String, &'static str) {
-    let name = excerpt::line(&error.code, 60);
+    let name = one_line(&error.code, 60);
     let class = error.classification.as_ref().map(|c| c.kind.as_str());
     match (name.as_str(), class.unwrap_or_default()) {
         ("MaxIterationsReached", _) => {

@@ -4,8 +4,8 @@
 use std::time::Duration;
 
 use mcp_core::tool::{ToolError, ToolErrorKind};
-use reqwest::Url;
 use tokio::time::{Instant, sleep, timeout_at};
+use upstream::http::Url;
 use uuid::Uuid;
 
 use super::spec::TaskSpec;

@@ -1,11 +1,14 @@
 //! A task as it is at one moment.
 
+use upstream::redact::{redacted, redacted_code};
+use upstream::text::{head, tail};
+use upstream::time;
+
 use super::outcome::{Evidence, TaskOutcome, TaskStatus};
 use super::run_end::RunEnd;
 use crate::api::{Action, AgentServer, Conversation, Execution, Failure, RunError, TaskId, kind};
 use crate::events::summary;
 use crate::tags::{ConversationTags, StopReason};
-use crate::{clock, excerpt};
 
 /// Bytes of the agent's answer; with the output below and the changed files, an answer stays under
 /// 2,000 tokens.
@@ -97,8 +100,8 @@ impl TaskSnapshot {
         let printed = server.last_output(self.id).await?.unwrap_or_default();
         let some = |text: String| (!text.trim().is_empty()).then_some(text);
         Ok(LastWords {
-            result: some(excerpt::head(&said, MAX_RESULT)),
-            last_output: some(excerpt::tail(&printed, MAX_OUTPUT)),
+            result: some(head(&redacted_code(&said), MAX_RESULT)),
+            last_output: some(tail(&redacted(&printed), MAX_OUTPUT)),
         })
     }
 
@@ -134,22 +137,21 @@ async fn judge(
         stop_reason: tags
             .stop_reason()
             .or_else(|| stopped_over_budget(&conversation, &tags)),
-        quiet: clock::seconds_since(&conversation.updated_at),
+        quiet: time::since(&conversation.updated_at),
     });
     Ok((conversation, outcome))
 }
 
 /// The budget for which a task was stopped that is not tagged with it yet.
 fn stopped_over_budget(task: &Conversation, tags: &ConversationTags) -> Option<StopReason> {
-    if task.execution_status != Execution::Paused {
+    if task.execution_status != Execution::Paused || tags.deadline().is_none() {
         return None;
     }
-    let deadline = tags.deadline()?;
     let cost = task.stats.cost();
     if tags.cost().is_some_and(|max| cost > max) {
         return Some(StopReason::Cost);
     }
-    (clock::now() > deadline).then_some(StopReason::Time)
+    tags.is_overdue().then_some(StopReason::Time)
 }
 
 /// The end of the run, where the state alone does not tell it.

@@ -3,10 +3,10 @@
 use mcp_core::tool::{Bounded, Call, Effect, Tool, ToolError};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use upstream::text::head;
 
 use crate::OpenHands;
 use crate::api::TaskId;
-use crate::excerpt;
 use crate::workspace::FileName;
 use crate::workspace::changes::{self, ChangedFiles};
 
@@ -48,11 +48,12 @@ impl Tool for GetTaskChanges {
         let server = service.servers.at(task_id).await?;
         let task = server.conversation(task_id).await?;
         let changed = ChangedFiles::read(&server, &task).await?;
-        let (diff, length) = changes::diff(&server, &task, self.file.as_ref(), limit).await?;
-        let shown = diff.len();
-        let mut diff = excerpt::head(&diff, limit);
-        if length > shown && shown == diff.len() {
-            diff += &format!("\n[cut: {shown} of {length} bytes shown; name a file, or max_bytes]");
+        let found = changes::diff(&server, &task, self.file.as_ref(), limit).await?;
+        let shown = found.text.len();
+        let mut diff = head(&found.text, limit);
+        if found.is_cut && shown == diff.len() {
+            let size = found.size;
+            diff += &format!("\n[cut: {shown} of {size} bytes shown; name a file, or max_bytes]");
         }
         Ok(Changes {
             task_id,

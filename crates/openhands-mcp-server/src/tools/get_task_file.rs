@@ -3,6 +3,7 @@
 use mcp_core::tool::{Bounded, Call, Effect, Tool, ToolError, ToolErrorKind};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use upstream::redact::redacted_code;
 
 use crate::OpenHands;
 use crate::api::TaskId;
@@ -65,7 +66,7 @@ impl Tool for GetTaskFile {
             task_id,
             size: part.size,
             next_offset: (end < part.size).then_some(end),
-            text: text.to_owned(),
+            text: redacted_code(text).into_owned(),
         })
     }
 }

@@ -3,18 +3,19 @@
 use mcp_core::tool::{Bounded, Call, Effect, Tool, ToolError};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use upstream::redact::redacted;
+use upstream::text::one_line;
 
 use crate::OpenHands;
 use crate::api::{
     AppConversation, AppServer, Backend, Execution, ListedConversation, SandboxStatus, TaskId,
 };
-use crate::excerpt;
 use crate::tags::ConversationTags;
 use crate::task::{TaskOutcome, TaskStatus};
 
 /// Rows of an answer: some 60 tokens each.
 const DEFAULT_LIMIT: u32 = 20;
-/// Bytes of a task's first words.
+/// Characters of a task's first words.
 const MAX_TITLE: usize = 80;
 
 /// Lists the tasks of the agent server, newest first.
@@ -134,7 +135,9 @@ fn sandboxed(listed: AppConversation) -> Row {
         task_id: listed.id,
         status,
         cost: Some(listed.cost()).filter(|cost| *cost > 0.0),
-        task: listed.title.map(|title| excerpt::line(&title, MAX_TITLE)),
+        task: listed
+            .title
+            .map(|title| one_line(&redacted(&title), MAX_TITLE)),
         created_at: listed.created_at.chars().take(19).collect(),
     }
 }
@@ -149,7 +152,7 @@ fn row(listed: ListedConversation) -> Row {
             tags.waits_for(),
             tags.stop_reason(),
         ),
-        task: title.map(|title| excerpt::line(title, MAX_TITLE)),
+        task: title.map(|title| one_line(&redacted(title), MAX_TITLE)),
         created_at: listed.created_at.chars().take(19).collect(),
         cost: Some(listed.stats.cost()).filter(|cost| *cost > 0.0),
     }

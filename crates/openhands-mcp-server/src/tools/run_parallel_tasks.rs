@@ -5,19 +5,19 @@ use mcp_core::tool::{Bounded, Call, Effect, Tool, ToolError, ToolErrorKind};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tokio::sync::Semaphore;
+use upstream::text::one_line;
 
 use super::arguments::{Context, Limits, directory};
 use super::following::{WaitFor, WaitSeconds, follow_quietly};
 use crate::OpenHands;
 use crate::api::TaskId;
-use crate::excerpt;
 use crate::task::{Confirm, Report, TaskSpec, TaskStatus, create};
 
 /// Tasks of one call.
 const MAX_TASKS: usize = 20;
 /// Tasks that are started at once: each sets up an agent, which takes a processor for a moment.
 const MAX_STARTING: usize = 4;
-/// Bytes that the answer tells of each task; of 20 together, less than 2,000 tokens.
+/// Characters that the answer tells of each task; of 20 together, less than 2,000 tokens.
 const MAX_TEXT: usize = 160;
 
 /// Runs several tasks at once, each in a directory of its own unless workspace says otherwise. Those
@@ -169,7 +169,7 @@ impl Runs {
 
 impl Run {
     fn new(ended: Result<Report, ToolError>) -> Self {
-        let short = |text: String| excerpt::line(&text, MAX_TEXT);
+        let short = |text: String| one_line(&text, MAX_TEXT);
         match ended {
             Ok(report) => Self {
                 task_id: Some(report.task_id),
@@ -181,7 +181,7 @@ impl Run {
                 task_id: None,
                 status: None,
                 result: None,
-                error: Some(excerpt::line(error.message(), 2 * MAX_TEXT)),
+                error: Some(one_line(error.message(), 2 * MAX_TEXT)),
             },
         }
     }

@@ -3,9 +3,11 @@
 
 use mcp_core::tool::{ToolError, ToolErrorKind};
 
+use upstream::redact::redacted_code;
+use upstream::text::one_line;
+
 use super::file_name::FileName;
 use crate::api::{AgentServer, Conversation, Failure, quoted};
-use crate::excerpt;
 use crate::tags::ConversationTags;
 
 /// From here on, git's index is a copy that holds the directory as it is.
@@ -33,8 +35,10 @@ pub(crate) fn printed_tree(printed: &str) -> Option<String> {
 const EMPTY: &str = "4b825dc642cb6eb9a060e54bf8d69288fbee4904";
 /// Files that are listed; a build directory may hold thousands.
 const MAX_FILES: usize = 200;
-/// Bytes of one name in a list.
+/// Characters of one name in a list.
 const MAX_NAME: usize = 120;
+/// Bytes of a secret that the end of a text could cut in two.
+const MAX_SECRET: usize = 4_096;
 
 /// A file that is not as it was.
 #[derive(Debug, PartialEq, Eq)]
@@ -97,7 +101,7 @@ impl ChangedFiles {
                 ChangeKind::Modified => 'M',
                 ChangeKind::Deleted => 'D',
             };
-            let line = format!("{letter} {}", excerpt::line(&file.path, MAX_NAME));
+            let line = format!("{letter} {}", one_line(&file.path, MAX_NAME));
             match room.checked_sub(line.len() + 3) {
                 Some(left) => room = left,
                 None => break,
@@ -111,22 +115,32 @@ impl ChangedFiles {
     }
 }
 
-/// The first `limit` bytes of the difference since the task began, as git writes it, and how long it
-/// is; of one file or of all.
+/// The beginning of a difference, as git writes it, without secrets.
+pub(crate) struct Diff {
+    pub(crate) text: String,
+    /// Bytes of the whole difference.
+    pub(crate) size: usize,
+    /// There is more than the text.
+    pub(crate) is_cut: bool,
+}
+
+/// The first `limit` bytes of the difference since the task began; of one file or of all.
 pub(crate) async fn diff(
     server: &AgentServer,
     conversation: &Conversation,
     file: Option<&FileName>,
     limit: usize,
-) -> Result<(String, usize), ToolError> {
+) -> Result<Diff, ToolError> {
     // `:(literal)` keeps stars and colons of the name from meaning something.
     let of = file.map_or(".".to_owned(), |file| {
         quoted(&format!(":(literal){}", file.as_str()))
     });
+    // A secret that the limit cuts in two must be recognised, too.
+    let read = limit + MAX_SECRET;
     let diff = format!(
         "git diff --cached --no-renames --relative --no-color --no-ext-diff --no-textconv {base} -- {of} > \"$GIT_INDEX_FILE.out\"\n\
          wc -c < \"$GIT_INDEX_FILE.out\"\n\
-         head -c {limit} -- \"$GIT_INDEX_FILE.out\"\n\
+         head -c {read} -- \"$GIT_INDEX_FILE.out\"\n\
          rm -f -- \"$GIT_INDEX_FILE.out\"\n",
         base = base(conversation),
     );
@@ -138,7 +152,11 @@ pub(crate) async fn diff(
              said. Ask for single files with get_task_file.",
         ));
     };
-    Ok((diff.to_owned(), length.trim().parse().unwrap_or_default()))
+    let size = length.trim().parse().unwrap_or_default();
+    let mut text = redacted_code(diff).into_owned();
+    let is_cut = text.len() > limit || size > read;
+    text.truncate(text.floor_char_boundary(limit));
+    Ok(Diff { text, size, is_cut })
 }
 
 /// The directory as it is, as an id of git's; `None` where there is no git.

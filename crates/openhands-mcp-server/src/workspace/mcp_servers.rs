@@ -7,8 +7,8 @@
 use anyhow::{Context as _, anyhow, ensure};
 use mcp_core::tool::{ToolError, ToolErrorKind};
 use mcp_serve::Secret;
-use reqwest::Url;
 use serde_json::{Map, Value, json};
+use upstream::http::Url;
 use uuid::Uuid;
 
 use crate::api::{AgentServer, Plugin};

@@ -1,6 +1,6 @@
 //! Where a task's code comes from. Pure.
 
-use reqwest::Url;
+use upstream::http::Url;
 
 /// A git repository that the agent server can fetch, and what of it.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -3,6 +3,7 @@
 use mcp_core::tool::{Call, Effect, Tool, ToolError, ToolErrorKind};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use upstream::redact::redacted_code;
 
 use crate::OpenHands;
 
@@ -111,13 +112,14 @@ impl Tool for GetAgent {
     async fn call(self, service: &OpenHands, _: &Call) -> Result<Agent, ToolError> {
         let server = service.servers.agent().await?;
         let profile = server.profile(&self.agent_id).await?;
+        let instructions = profile.system_message_suffix;
         Ok(Agent {
             agent_id: profile.name,
             api_available: true,
             config: Config {
                 agent_kind: profile.agent_kind,
                 llm_profile: profile.llm_profile_ref,
-                instructions: profile.system_message_suffix,
+                instructions: instructions.map(|text| redacted_code(&text).into_owned()),
             },
         })
     }
