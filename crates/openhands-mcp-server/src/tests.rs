@@ -7,6 +7,7 @@ mod faults;
 mod others;
 mod running;
 mod sandboxed;
+mod secrets;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -73,8 +74,9 @@ async fn try_call(
     }))
 }
 
-async fn call(service: OpenHands, name: &str, arguments: Value) -> Result<Value, ToolError> {
-    let answer = try_call(service, name, arguments, &Call::default()).await;
+/// Calls a tool of a server that has just started, with the agent server at `url`.
+async fn call(url: &str, name: &str, arguments: Value) -> Result<Value, ToolError> {
+    let answer = try_call(openhands(url), name, arguments, &Call::default()).await;
     let answer = answer.unwrap();
     if let Err(error) = &answer {
         let told = format!("{} {}", error.message(), error.causes());

@@ -16,6 +16,13 @@ pub(super) struct Seen {
     pub(super) body: String,
 }
 
+impl Seen {
+    /// The body.
+    pub(super) fn json(&self) -> Value {
+        serde_json::from_str(&self.body).unwrap()
+    }
+}
+
 /// What to answer.
 pub(super) enum Reply {
     /// As the real one would.
@@ -61,6 +68,12 @@ impl Fake {
             .filter(|seen| seen.target.starts_with(target))
             .cloned()
             .collect()
+    }
+
+    /// The same, only their targets.
+    pub(super) fn targets(&self, target: &str) -> Vec<String> {
+        let seen = self.seen(target).into_iter();
+        seen.map(|seen| seen.target).collect()
     }
 }
 

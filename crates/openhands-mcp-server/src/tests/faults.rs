@@ -8,12 +8,7 @@ use super::fake::{Fake, Reply};
 use super::{ID, KEY, call, keyless, openhands, options};
 use crate::OpenHands;
 
-/// What every tool says when the agent server answers everything with `reply`.
-async fn all_say(reply: fn() -> Reply) -> Vec<ToolError> {
-    let fake = Fake::start(move |_, _| reply()).await;
-    every_tool(&fake.url).await
-}
-
+/// The errors of every tool, and of the probe.
 async fn every_tool(url: &str) -> Vec<ToolError> {
     let mut errors = Vec::new();
     for tool in crate::tools::all().definitions() {
@@ -33,11 +28,7 @@ async fn every_tool(url: &str) -> Vec<ToolError> {
             "run_parallel_tasks" | "execute_parallel_tasks" => continue,
             _ => json!({"task_id": ID}),
         };
-        errors.push(
-            call(openhands(url), &tool.name, arguments)
-                .await
-                .unwrap_err(),
-        );
+        errors.push(call(url, &tool.name, arguments).await.unwrap_err());
     }
     errors.push(openhands(url).probe().await.unwrap_err());
     errors
@@ -66,44 +57,24 @@ async fn nobody_there() {
 }
 
 #[tokio::test]
-async fn hangs_up() {
-    each(
-        &all_say(|| Reply::Hangup).await,
-        Kind::Unavailable,
-        "does not answer",
-    );
-}
-
-#[tokio::test]
-async fn broken_inside() {
-    each(
-        &all_say(|| Reply::Json(500, json!({"detail": "boom in /srv/x.py"}))).await,
-        Kind::Unavailable,
-        "internal problem (HTTP 500)",
-    );
-    each(
-        &all_say(|| Reply::Html(502)).await,
-        Kind::Unavailable,
-        "HTTP 502",
-    );
-}
-
-#[tokio::test]
-async fn another_program() {
-    let part = "not as an agent server";
-    each(&all_say(|| Reply::Html(200)).await, Kind::Upstream, part);
-    each(&all_say(|| Reply::Html(404)).await, Kind::Upstream, part);
-    each(
-        &all_say(|| Reply::Json(200, json!([]))).await,
-        Kind::Upstream,
-        part,
-    );
-    each(
-        &all_say(|| Reply::Json(405, json!({}))).await,
-        Kind::Upstream,
-        part,
-    );
-    each(&all_say(|| Reply::Large).await, Kind::Upstream, "too large");
+async fn every_tool_tells_why_there_is_no_answer() {
+    type Case = (fn() -> Reply, Kind, &'static str);
+    let other = "not as an agent server";
+    let inside = || Reply::Json(500, json!({"detail": "boom in /srv/x.py"}));
+    let cases: [Case; 8] = [
+        (|| Reply::Hangup, Kind::Unavailable, "does not answer"),
+        (inside, Kind::Unavailable, "internal problem (HTTP 500)"),
+        (|| Reply::Html(502), Kind::Unavailable, "HTTP 502"),
+        (|| Reply::Html(200), Kind::Upstream, other),
+        (|| Reply::Html(404), Kind::Upstream, other),
+        (|| Reply::Json(200, json!([])), Kind::Upstream, other),
+        (|| Reply::Json(405, json!({})), Kind::Upstream, other),
+        (|| Reply::Large, Kind::Upstream, "too large"),
+    ];
+    for (reply, kind, part) in cases {
+        let fake = Fake::start(move |_, _| reply()).await;
+        each(&every_tool(&fake.url).await, kind, part);
+    }
 }
 
 #[tokio::test]
@@ -168,7 +139,7 @@ async fn a_key_file_that_comes_later() {
 async fn a_task_that_does_not_exist() {
     let fake = Fake::start(|_, _| Reply::Json(404, json!({"detail": "Not Found"}))).await;
     for tool in ["get_task_status", "get_task_result", "cancel_task"] {
-        let error = call(openhands(&fake.url), tool, json!({"task_id": ID})).await;
+        let error = call(&fake.url, tool, json!({"task_id": ID})).await;
         each(
             &[error.unwrap_err()],
             Kind::NotFound,
@@ -190,8 +161,5 @@ fn options_that_cannot_be_used() {
     let refused_url = refused(|o| o.openhands_url = "http://a:b@127.0.0.1".parse().unwrap());
     assert!(refused_url.contains("password") && !refused_url.contains("a:b"));
     let refused_root = refused(|o| o.openhands_workspace_root = "../x".into());
-    assert!(
-        refused_root.contains("OPENHANDS_WORKSPACE_ROOT"),
-        "{refused_root}"
-    );
+    assert!(refused_root.contains("OPENHANDS_WORKSPACE_ROOT"));
 }

@@ -50,7 +50,7 @@ async fn v0_is_refused_with_a_clear_word() {
     assert_eq!(error.kind(), Kind::Upstream);
     assert!(error.message().contains("OpenHands V0"), "{error}");
     // Nothing is started there either.
-    let run = call(openhands(&fake.url), "run_task", json!({"task": "t"})).await;
+    let run = call(&fake.url, "run_task", json!({"task": "t"})).await;
     assert_eq!(run.unwrap_err().kind(), Kind::Upstream);
     assert!(fake.seen("POST /api/conversations").is_empty());
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use mcp_core::tool::{Call, ToolErrorKind as Kind};
-use serde_json::{Value, json};
+use serde_json::json;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
@@ -17,6 +17,24 @@ fn is_poll(target: &str) -> bool {
     target.starts_with("GET /api/conversations/") && target.len() == 23 + 36
 }
 
+/// An agent server that answers polls with `reply`, and all else as the real one.
+async fn polled(reply: fn() -> Reply) -> Fake {
+    Fake::start(move |seen, _| match is_poll(&seen.target) {
+        true => reply(),
+        false => Reply::Real,
+    })
+    .await
+}
+
+/// An agent server that answers the creation of a task with `reply`, at first or always.
+async fn creating(reply: fn() -> Reply, always: bool) -> Fake {
+    Fake::start(move |seen, before| match seen.target.as_str() {
+        CREATE if always || before == 0 => reply(),
+        _ => Reply::Real,
+    })
+    .await
+}
+
 fn running() -> Reply {
     Reply::Json(200, json!({"execution_status": "running"}))
 }
@@ -25,18 +43,12 @@ fn running() -> Reply {
 async fn the_file_is_there_before_the_agent() {
     let fake = Fake::start(|_, _| Reply::Real).await;
     let arguments = json!({"task": "Fix it", "context": {"file": "src/ä b.py", "content": "x=1"}});
-    let run = call(openhands(&fake.url), "run_task", arguments)
-        .await
-        .unwrap();
+    let run = call(&fake.url, "run_task", arguments).await.unwrap();
     assert_eq!(
         (&run["status"], &run["result"]),
         (&json!("finished"), &json!("all good"))
     );
-    let order: Vec<_> = fake
-        .seen("POST")
-        .into_iter()
-        .map(|seen| seen.target)
-        .collect();
+    let order = fake.targets("POST");
     let id = run["task_id"].as_str().unwrap();
     let upload = format!(
         "POST /api/file/upload?path=%2Fhome%2Fagent%2Fmcp-tasks%2F{id}%2Fsrc%2F%C3%A4+b.py"
@@ -44,7 +56,7 @@ async fn the_file_is_there_before_the_agent() {
     let prepare = "POST /api/bash/execute_bash_command".to_owned();
     // Afterwards what changed.
     assert_eq!(order, [upload, prepare.clone(), CREATE.to_owned(), prepare]);
-    let created: Value = serde_json::from_str(&fake.seen(CREATE)[0].body).unwrap();
+    let created = fake.seen(CREATE)[0].json();
     assert_eq!(created["conversation_id"], run["task_id"]);
     let prompt = created["initial_message"]["content"][0]["text"]
         .as_str()
@@ -63,7 +75,7 @@ async fn no_model_no_task() {
         _ => Reply::Real,
     })
     .await;
-    let error = call(openhands(&fake.url), "run_task", json!({"task": "t"}))
+    let error = call(&fake.url, "run_task", json!({"task": "t"}))
         .await
         .unwrap_err();
     assert_eq!(error.kind(), Kind::Conflict);
@@ -78,7 +90,7 @@ async fn a_full_server_keeps_the_task_in_line() {
     let fake = Fake::start(|seen, before| match seen.target.as_str() {
         CREATE if before == 0 => Reply::Json(429, json!({"detail": "Run limit reached."})),
         CREATE => {
-            let body: Value = serde_json::from_str(&seen.body).unwrap();
+            let body = seen.json();
             assert!(
                 body.get("initial_message").is_none(),
                 "it would run: {body}"
@@ -96,7 +108,7 @@ async fn a_full_server_keeps_the_task_in_line() {
     })
     .await;
     let run = call(
-        openhands(&fake.url),
+        &fake.url,
         "run_task",
         json!({"task": "t", "wait_seconds": 0}),
     )
@@ -106,7 +118,7 @@ async fn a_full_server_keeps_the_task_in_line() {
     let id = run["task_id"].as_str().unwrap();
     let told = fake.seen(&format!("POST /api/conversations/{id}/events"));
     assert_eq!(told.len(), 1);
-    let told: Value = serde_json::from_str(&told[0].body).unwrap();
+    let told = told[0].json();
     assert_eq!(
         (&told["run"], &told["content"][0]["text"]),
         (&json!(false), &json!("t"))
@@ -115,12 +127,8 @@ async fn a_full_server_keeps_the_task_in_line() {
 
 #[tokio::test]
 async fn a_lost_answer_is_asked_for_again_with_the_same_id() {
-    let fake = Fake::start(|seen, before| match seen.target.as_str() {
-        CREATE if before == 0 => Reply::Hangup,
-        _ => Reply::Real,
-    })
-    .await;
-    let run = call(openhands(&fake.url), "run_task", json!({"task": "t"}))
+    let fake = creating(|| Reply::Hangup, false).await;
+    let run = call(&fake.url, "run_task", json!({"task": "t"}))
         .await
         .unwrap();
     let creates = fake.seen(CREATE);
@@ -131,15 +139,11 @@ async fn a_lost_answer_is_asked_for_again_with_the_same_id() {
 
 #[tokio::test]
 async fn a_start_that_nobody_confirms_names_the_id() {
-    let fake = Fake::start(|seen, _| match seen.target.as_str() {
-        CREATE => Reply::Hangup,
-        _ => Reply::Real,
-    })
-    .await;
-    let error = call(openhands(&fake.url), "run_task", json!({"task": "t"}))
+    let fake = creating(|| Reply::Hangup, true).await;
+    let error = call(&fake.url, "run_task", json!({"task": "t"}))
         .await
         .unwrap_err();
-    let created: Value = serde_json::from_str(&fake.seen(CREATE)[0].body).unwrap();
+    let created = fake.seen(CREATE)[0].json();
     let id = created["conversation_id"].as_str().unwrap();
     assert!(
         error.message().contains("not certain") && error.message().contains(id),
@@ -155,7 +159,7 @@ async fn the_same_key_is_the_same_task() {
     let tags = Arc::new(std::sync::Mutex::new(None));
     let fake = Fake::start(move |seen, _| match seen.target.as_str() {
         CREATE => {
-            let body: Value = serde_json::from_str(&seen.body).unwrap();
+            let body = seen.json();
             let info = json!({"execution_status": "idle", "tags": body["tags"]});
             *tags.lock().unwrap() = Some(info.clone());
             Reply::Json(201, info)
@@ -167,10 +171,10 @@ async fn the_same_key_is_the_same_task() {
         _ => Reply::Real,
     })
     .await;
-    let first = call(openhands(&fake.url), "run_task", arguments.clone())
+    let first = call(&fake.url, "run_task", arguments.clone())
         .await
         .unwrap();
-    let second = call(openhands(&fake.url), "run_task", arguments.clone())
+    let second = call(&fake.url, "run_task", arguments.clone())
         .await
         .unwrap();
     assert_eq!(first["task_id"], second["task_id"]);
@@ -178,9 +182,7 @@ async fn the_same_key_is_the_same_task() {
     assert_eq!(fake.seen(CREATE).len(), 1);
     let mut other = arguments;
     other["context"]["content"] = json!("2");
-    let error = call(openhands(&fake.url), "run_task", other)
-        .await
-        .unwrap_err();
+    let error = call(&fake.url, "run_task", other).await.unwrap_err();
     assert_eq!(error.kind(), Kind::Conflict);
     assert!(error.message().contains("idempotency_key"), "{error}");
 }
@@ -193,7 +195,7 @@ async fn a_poll_may_fail() {
         _ => Reply::Real,
     })
     .await;
-    let run = call(openhands(&fake.url), "run_task", json!({"task": "t"}))
+    let run = call(&fake.url, "run_task", json!({"task": "t"}))
         .await
         .unwrap();
     assert_eq!(run["status"], "finished");
@@ -203,12 +205,8 @@ async fn a_poll_may_fail() {
 async fn a_started_task_keeps_its_id_whatever_happens() {
     let arguments = json!({"task": "t", "wait_seconds": 1});
     for reply in [|| Reply::Hangup, || Reply::Silence, || Reply::Html(200)] {
-        let fake = Fake::start(move |seen, _| match seen.target.as_str() {
-            target if is_poll(target) => reply(),
-            _ => Reply::Real,
-        })
-        .await;
-        let run = call(openhands(&fake.url), "run_task", arguments.clone())
+        let fake = polled(reply).await;
+        let run = call(&fake.url, "run_task", arguments.clone())
             .await
             .unwrap();
         assert!(
@@ -250,23 +248,14 @@ async fn a_caller_that_gives_up_stops_the_task() {
     );
     let (answer, ()) = tokio::join!(running, gives_up);
     assert_eq!(answer.unwrap().unwrap_err().kind(), Kind::Cancelled);
-    let stopped: Vec<_> = fake
-        .seen("POST")
-        .into_iter()
-        .map(|seen| seen.target)
-        .collect();
+    let stopped = fake.targets("POST");
     assert!(stopped[2].ends_with("/interrupt"), "{stopped:?}");
 }
 
 #[tokio::test]
 async fn what_has_ended_is_not_stopped() {
     let fake = Fake::start(|_, _| Reply::Real).await;
-    let answer = call(
-        openhands(&fake.url),
-        "cancel_task",
-        json!({"task_id": super::ID}),
-    )
-    .await;
+    let answer = call(&fake.url, "cancel_task", json!({"task_id": super::ID})).await;
     let answer = answer.unwrap();
     assert_eq!(answer["status"], "finished");
     assert_eq!(
@@ -288,12 +277,7 @@ async fn a_stop_that_nobody_confirms_is_said() {
         Reply::Real
     })
     .await;
-    let answer = call(
-        openhands(&fake.url),
-        "cancel_task",
-        json!({"task_id": super::ID}),
-    )
-    .await;
+    let answer = call(&fake.url, "cancel_task", json!({"task_id": super::ID})).await;
     let error = answer.unwrap_err();
     assert!(error.message().contains("has not confirmed"), "{error}");
 }

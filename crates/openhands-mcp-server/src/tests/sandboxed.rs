@@ -10,7 +10,7 @@ use super::{ID, KEY, openhands};
 
 /// What a tool answers; no key is in it.
 async fn call(app: &AppServer, tool: &str, arguments: Value) -> Result<Value, ToolError> {
-    let answer = super::call(openhands(&app.front.url), tool, arguments).await;
+    let answer = super::call(&app.front.url, tool, arguments).await;
     let told = format!("{answer:?}");
     assert!(!told.contains(SANDBOX_KEY) && !told.contains(KEY), "{told}");
     answer
