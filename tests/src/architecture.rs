@@ -20,10 +20,9 @@ const ARROWS: [(&str, &[&str]); 10] = [
         "n8n-mcp-server",
         &["mcp-core", "mcp-serve", "mcp-client", "upstream"],
     ),
-    // The TLS set-up.
     (
         "openhands-mcp-server",
-        &["mcp-core", "mcp-serve", "mcp-client", "upstream"],
+        &["mcp-core", "mcp-serve", "upstream"],
     ),
     ("docker-mcp-server", &["mcp-core", "mcp-serve", "upstream"]),
     // Redaction, truncation and timestamps.
@@ -44,7 +43,7 @@ const USERS: [(&str, &[&str]); 8] = [
     // The calendar of everybody else is `upstream::time`.
     ("jiff", &["upstream", "mcp-core"]),
     // Servers use what `upstream::http` re-exports.
-    ("reqwest", &["upstream", "openhands-mcp-server"]),
+    ("reqwest", &["upstream"]),
     ("rusqlite", &["mcp-gateway"]),
     ("ureq", &["xtask"]),
     // Command lines, and errors that only people read, belong to programs.
