@@ -52,6 +52,7 @@ async fn a_hundred_changes_disturb_no_other_backend() {
                 )
                 .unwrap(),
             }
+            // Real time: some states of the file are seen, and some are gone before.
             tokio::time::sleep(Duration::from_millis(if n % 10 == 1 { 1200 } else { 60 })).await;
         }
         // The last one is the one that counts.

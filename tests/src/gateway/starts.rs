@@ -24,6 +24,7 @@ async fn one_that_falls_at_once_is_tried_five_times_and_then_by_hand() {
     );
     let cpu = cpu_ticks(gateway.pid());
     eventually("the crash loop", async || {
+        // Seldom, since what the questions cost is measured too.
         tokio::time::sleep(Duration::from_secs(1)).await;
         (gateway.backend("b").await["status"] == "crash_loop").then_some(())
     })
@@ -46,6 +47,7 @@ async fn one_that_falls_at_once_is_tried_five_times_and_then_by_hand() {
         let late = Duration::from_secs(3);
         assert!(waited <= planned.mul_f64(1.2) + late, "{n}: {waited:?}");
     }
+    // Real time, since nothing happens.
     tokio::time::sleep(Duration::from_secs(1)).await;
     let later = gateway.folder.starts("journal").len();
     assert_eq!(later, starts.len(), "tried again");
