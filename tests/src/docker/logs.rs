@@ -9,7 +9,7 @@ use crate::harness::{contains, ends_with, starts_with};
 async fn log(lab: &Lab, name: &str, more: Value) -> Value {
     let mut arguments = more;
     arguments["container"] = json!(name);
-    succeed(&lab, "get_container_logs", arguments).await
+    succeed(lab, "get_container_logs", arguments).await
 }
 
 #[tokio::test]

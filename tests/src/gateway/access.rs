@@ -9,8 +9,7 @@ async fn denying(more: &str) -> Gateway {
     let folder = Folder::new();
     let fixture = fixture(&["--stdio"]);
     let config = format!("{more}\n[backends.b]\n{fixture}\ndeny = [\"greet\", \"test_simple*\"]\n");
-    let gateway = Gateway::running(folder, &config).await;
-    gateway
+    Gateway::running(folder, &config).await
 }
 
 /// S15.

@@ -14,7 +14,7 @@ async fn lab() -> Option<Lab> {
 
 async fn diagnose(lab: &Lab, container: &str) -> Value {
     let arguments = json!({"container": container});
-    succeed(&lab, "diagnose_container", arguments).await
+    succeed(lab, "diagnose_container", arguments).await
 }
 
 #[tokio::test]

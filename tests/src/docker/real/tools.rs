@@ -40,14 +40,14 @@ async fn open_lab() -> Option<Lab> {
 /// Calls a tool that needs it once without and once with `confirm`; what it says first, and what it
 /// returns then.
 async fn confirmed(lab: &Lab, tool: &str, mut arguments: Value, target: &str) -> (String, Value) {
-    let refused = fail(&lab, tool, arguments.clone()).await;
+    let refused = fail(lab, tool, arguments.clone()).await;
     assert!(refused.contains("Nothing was done yet"), "{refused}");
     contains(&refused, &format!("confirm: {target:?}"));
     arguments["confirm"] = json!("something-else");
-    let wrong = fail(&lab, tool, arguments.clone()).await;
+    let wrong = fail(lab, tool, arguments.clone()).await;
     assert!(wrong.contains("Nothing was done"), "{wrong}");
     arguments["confirm"] = json!(target);
-    (refused, succeed(&lab, tool, arguments).await)
+    (refused, succeed(lab, tool, arguments).await)
 }
 
 /// The texts of a list.

@@ -31,7 +31,7 @@ async fn is_closed(lab: &Lab, workflow: &Workflow, run: &Value) {
             json!({"execution_id": run["execution_id"], "confirm": run["execution_id"]}),
         ),
     ] {
-        let message = refused(&lab, tool, arguments).await;
+        let message = refused(lab, tool, arguments).await;
         assert!(
             message.contains("not open to this server"),
             "{tool}: {message}"

@@ -7,8 +7,6 @@ use super::super::SERVER;
 use super::super::site::{Site, Workflow, echo, wait, webhook};
 use crate::harness::{Server, eventually};
 
-/// What a busy machine may take.
-
 /// A client that knows tasks.
 async fn knowing(server: &Server, dialect: Dialect) -> Client {
     let builder = Client::builder().dialect(dialect);

@@ -24,7 +24,7 @@ async fn project(lab: &mut Lab) -> String {
     lab.run("db", &["sh", "-c", script], labels("db")).await;
     for name in ["web", "db"] {
         let arguments = json!({"container": lab.name(name), "until_match": " 3$", "tail": 10});
-        succeed(&lab, "follow_container_logs", arguments).await;
+        succeed(lab, "follow_container_logs", arguments).await;
     }
     project
 }

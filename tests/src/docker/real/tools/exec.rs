@@ -15,7 +15,7 @@ async fn execute(lab: &Lab, container: &str, more: Value) -> Value {
         .as_object_mut()
         .unwrap()
         .extend(more.as_object().unwrap().clone());
-    succeed(&lab, "execute_command", arguments).await
+    succeed(lab, "execute_command", arguments).await
 }
 
 /// What runs in a container, as the engine tells.

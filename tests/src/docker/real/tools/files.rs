@@ -7,7 +7,7 @@ use super::{confirmed, fail, lab, succeed, texts};
 
 async fn read(lab: &Lab, container: &str, path: &str) -> Value {
     let arguments = json!({"container": container, "path": path});
-    succeed(&lab, "copy_from_container", arguments).await
+    succeed(lab, "copy_from_container", arguments).await
 }
 
 #[tokio::test]
