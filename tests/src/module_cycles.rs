@@ -79,7 +79,7 @@ fn modules_form_no_circle() {
     let mut faults = String::new();
     for place in crates.chain(others.map(str::to_owned)) {
         if let Some(circle) = circle_in(&place) {
-            faults += &format!("a circle in {place}:\n{circle}\n");
+            let _ = writeln!(faults, "a circle in {place}:\n{circle}");
         }
     }
     assert!(faults.is_empty(), "\n{faults}");
