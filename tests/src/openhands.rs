@@ -98,7 +98,7 @@ async fn call(client: &Client, tool: &str, arguments: Value) -> Value {
     serde_json::from_str(structured.get()).unwrap()
 }
 
-/// What a tool returns whose only argument is a task.
+/// Returns the result of a tool whose only argument is a task.
 async fn on(client: &Client, tool: &str, id: &Value) -> Value {
     call(client, tool, json!({"task_id": id})).await
 }

@@ -1,6 +1,6 @@
 //! The engine, as far as the policy lets it be seen and changed.
 //!
-//! Whoever wants an object gets it here, by `…` to look at it or by `mutable_…` to change it: the
+//! Every object is fetched here: by `container`, `image` … to look at it, by `mutable_…` to change it. The
 //! rules are asked nowhere else.
 
 mod objects;
@@ -14,7 +14,7 @@ use crate::name::ContainerName;
 use crate::options::DockerOptions;
 use crate::policy::{Policy, Subject, forbidden};
 
-/// What the tools work on: an engine, and what may be shown of it.
+/// The service of the tools: an engine, and the policy that says what of it may be shown and changed.
 pub struct Docker {
     pub(crate) engine: Engine,
     pub(crate) policy: Policy,
@@ -47,7 +47,7 @@ impl Docker {
         Ok(listed)
     }
 
-    /// Those that may be looked at of the newest containers, stopped ones too.
+    /// Returns the visible ones of the newest containers, stopped ones included.
     pub(crate) async fn newest_containers(&self, most: usize) -> Result<Vec<Summary>, ToolError> {
         let mut listed = self.engine.newest_containers(most).await?;
         listed.retain(|container| self.policy.permits(&Subject::from(container)));

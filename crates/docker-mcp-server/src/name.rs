@@ -9,7 +9,7 @@ use std::marker::PhantomData;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
-/// What identifies an object of the engine.
+/// A name or an id of an object of the engine.
 ///
 /// bollard pastes identifiers into URL paths as they are: `../volumes/x` would reach another
 /// endpoint and `?` would add parameters. Every identifier that comes from a caller has this type,

@@ -1,4 +1,4 @@
-//! What can be looked at, and watched, without a call of a tool.
+//! Resources: objects of the engine that can be read and subscribed to without a call of a tool.
 //!
 //! A resource holds what the tool of the same subject answers: so it is selected, bounded and
 //! redacted in one place. What changes one is told by `events`.

@@ -35,7 +35,7 @@ pub(crate) struct Inner {
     agreed: Mutex<Arc<Agreed>>,
 }
 
-/// What a client does unless a request says otherwise.
+/// The defaults of a client, which a request may override.
 #[derive(Clone, Copy)]
 pub(crate) struct Defaults {
     /// Timeout of an answer.

@@ -81,7 +81,7 @@ impl HeaderParam {
 /// The arguments of an input schema that are repeated in headers.
 ///
 /// # Errors
-/// What the specification forbids: clients take such a tool out of the list.
+/// A declaration that the specification forbids: clients drop such a tool from the list.
 pub fn header_params(schema: &Value) -> Result<Vec<HeaderParam>, String> {
     let mut found = Vec::new();
     collect(schema, &mut Vec::new(), &mut found)?;

@@ -5,13 +5,13 @@ use std::sync::Arc;
 
 /// A kind of items: tools, resources, prompts, methods.
 pub trait Kind {
-    /// What is known about an item without its service.
+    /// The declaration of an item, known without its service.
     type Definition;
     /// An item together with the service that it works on.
     type Bound: ?Sized;
     /// The word for one item.
     const NOUN: &'static str;
-    /// What tells an item from the others.
+    /// The key that is unique among the items.
     fn id(definition: &Self::Definition) -> &str;
 }
 

@@ -113,7 +113,7 @@ pub struct Incoming<'a> {
     pub hints: Hints<'a>,
     /// The connection or session that the frame came on, where there is one.
     pub connection: Option<Arc<Connection>>,
-    /// Who has sent it, and the way back.
+    /// The sender, and the way back.
     pub caller: Caller,
 }
 

@@ -19,7 +19,7 @@ use crate::relay::Relay;
 
 /// The service behind the gateway's server.
 pub struct Gateway {
-    /// What can be changed while it runs comes from here.
+    /// The source of the configuration, which may change while the gateway runs.
     source: config::Source,
     signals: Signals,
     relay: Relay,
@@ -59,7 +59,7 @@ impl Gateway {
         self.backends.lock().clone()
     }
 
-    /// What is offered at the moment.
+    /// The catalog that is offered at the moment.
     pub(crate) fn catalog(&self) -> Arc<Catalog> {
         Arc::clone(&self.catalog.lock())
     }

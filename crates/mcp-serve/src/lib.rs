@@ -26,5 +26,5 @@ pub use run::{assemble, command, run};
 pub use secret::Secret;
 pub use tokens::Tokens;
 
-/// What is registered here is shown by `/metrics`.
+/// The registry of the metrics that `/metrics` shows.
 pub use prometheus_client::registry::Registry;

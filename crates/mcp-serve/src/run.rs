@@ -107,7 +107,7 @@ pub fn assemble<P: Product>(
     )))
 }
 
-/// Those of `tools` that `--toolsets` and `--read-only` leave.
+/// Returns the tools that `--toolsets` and `--read-only` leave.
 fn choose<S: Send + Sync + 'static>(
     options: &Options,
     tools: Toolset<S>,

@@ -99,7 +99,7 @@ impl Prompt for DebugExecution {
     }
 }
 
-/// What is shown of the nodes, in bytes.
+/// Bytes that are shown of the nodes.
 const MAX_NODES: usize = 24 * 1024;
 
 /// Review an n8n workflow for risk before it is activated.

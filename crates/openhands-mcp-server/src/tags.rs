@@ -35,7 +35,7 @@ pub(crate) enum WaitsFor {
 /// Why we stopped a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum StopReason {
-    /// Somebody asked for it.
+    /// A caller asked for it.
     Cancelled,
     /// Its time was used up.
     Time,
@@ -85,7 +85,7 @@ impl ConversationTags {
         self.set(TITLE, Some(one_line(task, 80)));
     }
 
-    /// What it waits for before it begins.
+    /// The reason why it has not begun.
     pub(crate) fn waits_for(&self) -> Option<WaitsFor> {
         match self.get(WAITS_FOR)? {
             "room" => Some(WaitsFor::Slot),
@@ -183,7 +183,7 @@ impl ConversationTags {
         self.set(BASE, base.map(|base| one_line(base, MAX_VALUE)));
     }
 
-    /// What a copy of the conversation starts with: nothing of the last run.
+    /// Tags of a copy of the conversation: none of the last run.
     pub(crate) fn for_copy(&self) -> Self {
         let mut copy = self.clone();
         for name in [FINGERPRINT, WAITS_FOR, DEADLINE, STOP_REASON] {

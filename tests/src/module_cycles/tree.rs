@@ -254,7 +254,7 @@ fn is_test(attribute: &str) -> bool {
     text.ends_with("test]") || text.ends_with("(test)]") || text.contains("::test(")
 }
 
-/// What follows an item.
+/// The rest after an item.
 fn after_item(tokens: &[TokenTree]) -> &[TokenTree] {
     let end = tokens.iter().position(|token| match token {
         TokenTree::Group(group) => group.delimiter() == Delimiter::Brace,

@@ -16,7 +16,7 @@ pub(crate) enum Kind {
 pub(crate) struct Action<'a> {
     /// An infinitive.
     pub(super) verb: &'static str,
-    /// What it is done to, as the caller calls it.
+    /// The object that is changed, by the name that the caller gave.
     pub(super) name: &'a str,
     /// The object that may not exist: mostly the same.
     pub(super) needs: (Kind, &'a str),

@@ -117,7 +117,7 @@ impl Event {
 /// Events, one after the other: one JSON object per line.
 pub(crate) struct Events {
     reply: ByteStream,
-    /// What does not make a line yet.
+    /// Bytes of a line that is not complete.
     rest: Vec<u8>,
     is_wanted: fn(&Event) -> bool,
 }

@@ -1,4 +1,4 @@
-//! What we read of images, networks and volumes. As of containers, every member may be missing or
+//! Models of images, networks and volumes, as far as we read them. As of containers, every member may be missing or
 //! null; names and meanings are those of the Docker Engine API.
 
 use std::collections::BTreeMap;

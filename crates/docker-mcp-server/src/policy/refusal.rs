@@ -2,7 +2,7 @@
 
 use mcp_core::tool::{ToolError, ToolErrorKind};
 
-/// What this server was told not to do.
+/// A change that the operator's options forbid.
 pub(crate) fn forbidden(text: impl Into<String>) -> ToolError {
     ToolError::new(ToolErrorKind::Forbidden, text)
 }

@@ -1,4 +1,4 @@
-//! What a container may use and when it is started again: set when it is created, changed later.
+//! Resource limits and restart policy of a container: set when it is created, changed later.
 
 use bollard::models::{RestartPolicy as EngineRestartPolicy, RestartPolicyNameEnum};
 

@@ -1,4 +1,4 @@
-//! What every tool is made of.
+//! Imports and helpers of every tool.
 
 pub(super) use mcp_core::tool::{
     Bounded, Call, Effect, TaskSupport, Tool, ToolError, ToolErrorKind,

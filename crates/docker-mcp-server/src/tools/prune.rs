@@ -82,7 +82,7 @@ struct Unused {
     size: i64,
 }
 
-/// What can be removed, by what it is identified by.
+/// Removable objects, by their ids.
 enum Object {
     Container(ContainerName),
     Image(ImageName),

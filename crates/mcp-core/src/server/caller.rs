@@ -1,4 +1,4 @@
-//! Who has sent a frame, as far as its transport knows.
+//! The sender of a frame, as far as its transport knows.
 
 use std::sync::Arc;
 
@@ -63,7 +63,7 @@ impl Caller {
         }
     }
 
-    /// What ends its calls; `None`: nothing does.
+    /// Cancels its calls; `None` if nothing can.
     pub(super) fn cancellation(&self) -> Option<&CancellationToken> {
         self.cancelled.as_ref()
     }

@@ -12,7 +12,7 @@ use crate::era::Era;
 use crate::jsonrpc::Id;
 use crate::tool::{Call, ToolError};
 
-/// What is known about a request.
+/// The context of one request.
 pub(super) struct Context<'a> {
     pub(super) era: Era,
     pub(super) id: Id<'a>,

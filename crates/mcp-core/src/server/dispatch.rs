@@ -156,7 +156,7 @@ impl Server {
         })
     }
 
-    /// What a request is answered with, as its era has it.
+    /// Computes the result of a request, in the form of its era.
     async fn outcome(
         &self,
         request: &Request<'_>,

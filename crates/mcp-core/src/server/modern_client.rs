@@ -15,9 +15,9 @@ use crate::tool::{Answers, Client, ClientInfo, InputRequest, ToolError, ToolErro
 pub(super) struct ModernClient {
     caller: Arc<Caller>,
     info: ClientInfo,
-    /// What earlier rounds have left; `None` for requests that are not repeated.
+    /// The state that earlier rounds have left; `None` for requests that are not repeated.
     round: Option<Arc<Round>>,
-    /// What it is to be asked by the end of the call.
+    /// The questions to ask it at the end of the call.
     questions: Mutex<Option<Questions>>,
 }
 

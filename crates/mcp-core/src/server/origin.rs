@@ -20,13 +20,13 @@ pub struct Origin {
     pub patience: Duration,
 }
 
-/// What earlier rounds of a call have left behind (2026-07-28, "Multi Round-Trip Requests"); an
+/// The state that earlier rounds of a call have left (2026-07-28, "Multi Round-Trip Requests"); an
 /// extension of calls that are not in their first round.
 #[derive(Clone, Debug, Default)]
 pub struct Round {
     /// The client's answers, those of the last round among them.
     pub answers: Map<String, Value>,
-    /// What the last round has noted for this one; `null` at first.
+    /// The memo of the last round for this one; `null` at first.
     pub memo: Value,
 }
 

@@ -19,14 +19,14 @@ pub(super) struct MethodResult {
     pub(super) json: Json,
     /// A tool said that it failed.
     pub(super) is_error: bool,
-    /// What `initialize` agreed on.
+    /// The agreement of an `initialize`.
     pub(super) agreed: Option<Agreed>,
     pub(super) kind: ResultKind,
     /// Members of its `_meta`, JSON without the braces; empty where there are none.
     pub(super) meta: String,
 }
 
-/// What the modern era makes of a result.
+/// The form of a result in the modern era.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ResultKind {
     /// The result of the request.
@@ -37,7 +37,7 @@ pub(super) enum ResultKind {
     Whole,
 }
 
-/// What the client must answer, and what the call wants to know then.
+/// The questions to the client, and the memo for the next round.
 pub(super) struct Questions {
     pub(super) by_key: Map<String, Value>,
     pub(super) memo: Value,

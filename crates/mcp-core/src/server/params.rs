@@ -117,7 +117,7 @@ impl<'a> Params<'a> {
         }
     }
 
-    /// What can be read of `_meta`.
+    /// The members of `_meta` that could be read.
     pub(super) fn meta(&self) -> Meta<'a> {
         let meta = self.meta.map(|meta| serde_json::from_str(meta.get()));
         meta.and_then(Result::ok).unwrap_or_default()

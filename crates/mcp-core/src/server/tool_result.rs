@@ -10,7 +10,7 @@ use crate::jsonrpc::Json;
 use crate::revision::Revision;
 use crate::tool::{ArgumentError, Content, Definition, ToolError, ToolResult};
 
-/// What the request is answered, by what became of the tool.
+/// Returns the result of a request by the end of its tool.
 pub(super) fn conclude(era: Era, end: CallEnd<ToolResult>) -> Result<Outcome, Error> {
     match end {
         CallEnd::Done(ToolResult::Imported(result)) => Ok(passed_on::tool(result, era).into()),
@@ -21,7 +21,7 @@ pub(super) fn conclude(era: Era, end: CallEnd<ToolResult>) -> Result<Outcome, Er
     }
 }
 
-/// What the request is answered where its arguments do not fit.
+/// Returns the result of a request whose arguments do not fit.
 pub(super) fn bad_arguments(name: &str, era: Era, bad: BadParam) -> Result<Outcome, Error> {
     // SEP-1303 (2025-11-25): the model can mend its arguments only if it sees the error.
     if era.knows(Revision::V2025_11_25) {

@@ -84,12 +84,12 @@ impl Call {
         extensions.find_map(|fact| (**fact).downcast_ref())
     }
 
-    /// What is known about the client.
+    /// Facts about the client.
     pub fn client(&self) -> &ClientInfo {
         self.client.info()
     }
 
-    /// What the client says that it can be asked for.
+    /// The capabilities that the client has declared.
     pub fn capabilities(&self) -> Capabilities {
         self.client().capabilities
     }

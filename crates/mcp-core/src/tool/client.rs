@@ -12,7 +12,7 @@ use super::{Capabilities, InputRequest, Level, ToolError, ToolErrorKind};
 pub struct ClientInfo {
     /// A name that no other client has, where it is known; what a call leaves behind is for it alone.
     pub name: Option<Arc<str>>,
-    /// What it can be asked for.
+    /// The capabilities that it has declared.
     pub capabilities: Capabilities,
     /// Log messages that are less severe are not wanted; `None`: none are.
     pub log_level: Option<Level>,
@@ -25,7 +25,7 @@ pub struct ClientInfo {
 
 /// The way from a call to its client. Each era has its own, and so do tasks.
 pub trait Client: Send + Sync {
-    /// What is known about it.
+    /// Facts about it.
     fn info(&self) -> &ClientInfo;
 
     /// Hands over one encoded notification, without a newline; lost where there is no way back.

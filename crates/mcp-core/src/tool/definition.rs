@@ -63,7 +63,7 @@ impl Definition {
     /// seed 001 lists it; both names call it.
     ///
     /// # Errors
-    /// What is wrong with the definition: it must be an object with an object as `inputSchema`.
+    /// The fault of the definition: it must be an object with an object as `inputSchema`.
     pub fn imported(name: String, legacy_name: String, item: &RawValue) -> Result<Self, String> {
         let members = Members::read(item.get()).ok_or("is not an object")?;
         let parsed = |name: &str| -> Option<Value> {

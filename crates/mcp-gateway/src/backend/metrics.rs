@@ -1,4 +1,4 @@
-//! What calls to one backend have come to.
+//! Counters and durations of the calls to one backend.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};

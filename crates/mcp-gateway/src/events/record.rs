@@ -10,7 +10,7 @@ use upstream::time::{Offset, Timestamp};
 use super::event::{Call, Details, Event, Status, short};
 use super::trace::TraceId;
 
-/// Who tells what happens here.
+/// A source of events.
 const SOURCE: &str = "mcp-gateway";
 
 /// The version of the format.

@@ -25,7 +25,7 @@ pub(super) struct ClientRequest<'a> {
     pub(super) trace: TraceId,
     /// How long its client waits for a backend, where that is known.
     pub(super) timeout: Option<Duration>,
-    /// What its client can be asked for, without what is between it and the gateway alone.
+    /// The capabilities of its client, without those that concern the gateway alone.
     pub(super) capabilities: Option<Arc<RawValue>>,
 }
 

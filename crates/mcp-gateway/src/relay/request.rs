@@ -28,13 +28,13 @@ pub(super) struct RelayedRequest<'a> {
     pub(super) relay: &'a Relay,
     pub(super) backend: &'a Arc<Backend>,
     pub(super) method: &'static str,
-    /// What it is about: a name or a URI.
+    /// Its subject: a name or a URI.
     pub(super) item: &'a str,
     pub(super) may_repeat: bool,
     pub(super) client: ClientRequest<'a>,
 }
 
-/// What one round of a call leaves for the next. It travels through the client, sealed.
+/// The state that one round of a call leaves for the next. It travels through the client, sealed.
 #[derive(Serialize, Deserialize)]
 struct Memo {
     /// The questions that were asked.
@@ -61,7 +61,7 @@ impl RelayedRequest<'_> {
     /// Sends the request and returns its result.
     ///
     /// # Errors
-    /// What the client is told; also, in the modern era, that it must answer first.
+    /// The result for the client, which in the modern era may be that it must answer first.
     pub(super) async fn run(mut self) -> Result<Members, ToolError> {
         let mut sent = match self.resume_suspended()? {
             Some(sent) => sent,

@@ -44,7 +44,7 @@ struct Slot {
     until: Instant,
 }
 
-/// What a call must be to go on with a suspended request.
+/// The identity of a call that may go on with a suspended request.
 #[derive(Clone, PartialEq, Eq)]
 pub(super) struct Owner {
     pub(super) caller: Option<Arc<str>>,

@@ -89,7 +89,7 @@ struct CallRecord<'a> {
     principal: Option<Arc<str>>,
     request_bytes: usize,
     arguments: Shape,
-    /// What to write; a call that is dropped before its end was given up.
+    /// The event to write; a call that is dropped before its end was cancelled.
     outcome: Option<Outcome>,
     response_bytes: usize,
     hides_something: bool,

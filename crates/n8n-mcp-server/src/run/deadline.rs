@@ -15,7 +15,7 @@ pub(super) const SHOW_UP_TIMEOUT: Duration = Duration::from_secs(3);
 /// The first pause between two polls.
 pub(super) const FIRST_POLL_INTERVAL: Duration = Duration::from_millis(100);
 const LONGEST_POLL_INTERVAL: Duration = Duration::from_secs(1);
-/// Nobody waits at a connection for the end of a task.
+/// No connection waits for the end of a task.
 const LONGEST_TASK_POLL_INTERVAL: Duration = Duration::from_secs(3);
 
 /// The time that a run has, counted from the call.

@@ -11,7 +11,7 @@ use super::agent_server::AgentServer;
 use super::failure::Failure;
 use super::task_id::TaskId;
 
-/// What anybody has noted at a conversation, by name.
+/// The tags of a conversation, by name.
 pub(crate) type Tags = BTreeMap<String, String>;
 
 /// Creating sets up the agent and its tools: the first one took 4 s on a busy machine.

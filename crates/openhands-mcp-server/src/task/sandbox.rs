@@ -152,7 +152,7 @@ fn request(
     })
 }
 
-/// What the app server calls the host of a repository, and the repository's name there.
+/// The app server's name for the host of a repository, and the repository's name there.
 fn hosted(repository: &Repository) -> Option<(&'static str, String)> {
     let url = Url::parse(&repository.url).ok()?;
     let provider = match url.host_str()? {

@@ -30,9 +30,9 @@ pub(crate) struct TaskSnapshot {
 
 /// The last words of a task's agent and of its commands.
 pub(crate) struct LastWords {
-    /// What the agent said last.
+    /// The last message of the agent.
     pub(crate) result: Option<String>,
-    /// What its last command printed.
+    /// The output of its last command.
     pub(crate) last_output: Option<String>,
 }
 
@@ -76,7 +76,7 @@ impl TaskSnapshot {
         Ok(())
     }
 
-    /// What the task is doing.
+    /// The status of the task.
     pub(crate) fn status(&self) -> TaskStatus {
         self.outcome.status
     }
@@ -86,7 +86,7 @@ impl TaskSnapshot {
         self.outcome.status == TaskStatus::WaitingForConfirmation
     }
 
-    /// What the agent did last, in one line.
+    /// The last action of the agent, in one line.
     pub(crate) fn last_action(&self) -> Option<String> {
         self.last_action.as_ref().map(summary::action)
     }
@@ -105,7 +105,7 @@ impl TaskSnapshot {
         })
     }
 
-    /// What the agent said while it took its last action.
+    /// The message of the agent with its last action.
     fn thought(&self) -> String {
         let thought = self.last_action.iter().flat_map(|action| &action.thought);
         thought.map(|part| part.text.as_str()).collect()

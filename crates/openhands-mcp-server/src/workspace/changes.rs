@@ -48,7 +48,7 @@ struct FileChange {
     kind: ChangeKind,
 }
 
-/// What happened to a file.
+/// The kind of a change to a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ChangeKind {
     /// It is new.

@@ -1,4 +1,4 @@
-//! What is the same for every service of a kind.
+//! The settings that are the same for every service of a kind.
 
 use std::time::Duration;
 

@@ -21,7 +21,7 @@ pub struct Request {
     max_body: usize,
     target: (Method, Vec<String>),
     has_credential: bool,
-    /// What is already wrong with it.
+    /// The failure that is known before it is sent.
     fault: Option<Fault>,
 }
 

@@ -10,7 +10,7 @@ use super::{HIDDEN, is_placeholder, name};
 /// The shapes that are looked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Reach {
-    /// Those that nothing but a secret has.
+    /// Shapes that only secrets have.
     Tokens,
     /// Also those that have a secret's name in front.
     Pairs,

@@ -1,4 +1,4 @@
-//! What a `.dockerignore` leaves out of a build, as the docker CLI reads it.
+//! The `.dockerignore` of a build, read as the docker CLI reads it.
 //!
 //! A pattern is about a path from the top of the directory, and about all below it. The last one
 //! that is about a path decides; one with `!` in front takes it in again.

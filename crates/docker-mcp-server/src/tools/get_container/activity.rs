@@ -1,4 +1,4 @@
-//! What goes on in a container: its processes, and the files that it has changed.
+//! Activity in a container: its processes, and the files that it has changed.
 
 use bollard::models::ChangeType;
 use mcp_core::tool::ToolError;

@@ -42,7 +42,7 @@ pub(super) fn check<'a>(params: &Params<'a>, hints: &Hints<'_>) -> Result<Meta<'
     }
 }
 
-/// What a request says about its client, whose name the transport knows.
+/// Reads the client's description of itself; its name is known to the transport.
 pub(super) fn client_info(meta: &Meta<'_>, known: &ClientInfo) -> Result<ClientInfo, Error> {
     let capabilities = meta
         .capabilities

@@ -83,7 +83,7 @@ impl Task {
     /// no key may stand for two questions.
     ///
     /// # Errors
-    /// What the client says instead of an answer.
+    /// The reason why the client gives no answer.
     async fn ask_all(&self, requests: &[(&str, InputRequest)]) -> Result<Vec<Value>, ToolError> {
         let mut changes = self.changes();
         let _open = Open {

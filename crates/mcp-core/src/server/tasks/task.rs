@@ -34,7 +34,7 @@ pub(in crate::server) struct Task {
     state: watch::Sender<TaskState>,
 }
 
-/// What changes about a task.
+/// The mutable state of a task.
 pub(super) struct TaskState {
     /// What the work said last about itself.
     pub(super) message: Option<String>,
