@@ -31,7 +31,7 @@ pub(crate) trait Store {
 }
 
 /// Opens a store, as often as it takes.
-pub(super) trait OpenStore: Send {
+pub(crate) trait OpenStore: Send {
     fn open(&self) -> Result<Box<dyn Store>, Failure>;
 
     /// Puts aside what cannot be read any more, so that the next [`OpenStore::open`] starts anew.
