@@ -100,6 +100,14 @@ fn every_module_says_what_it_is() {
 }
 
 #[test]
+fn modules_are_named_by_their_file() {
+    check(is_rust, |file| {
+        let is_mod = file.path.ends_with("/mod.rs");
+        is_mod.then(|| "is `foo.rs` beside `foo/` here".to_owned())
+    });
+}
+
+#[test]
 fn files_are_small() {
     check(is_rust, |file| {
         let lines = file.text.lines().count();
