@@ -29,7 +29,7 @@ use self::suspended::SuspendedRequests;
 use crate::backend::Backend;
 use crate::events::Log;
 
-/// What all relayed items share.
+/// The parts that all relayed items share.
 #[derive(Clone)]
 pub(crate) struct Relay {
     log: Arc<Log>,

@@ -42,7 +42,7 @@ pub trait Client: Send + Sync {
     /// capabilities is asked nothing.
     ///
     /// # Errors
-    /// What it says instead of an answer; [`ToolErrorKind::Interrupted`] where the call has to end
+    /// The refusal of the client, or [`ToolErrorKind::Interrupted`] where the call has to end
     /// before there is an answer.
     fn ask<'a>(&'a self, _questions: &'a [(&'a str, InputRequest)]) -> Answers<'a> {
         Box::pin(std::future::ready(Ok(Vec::new())))

@@ -18,7 +18,7 @@ pub enum Effect {
 }
 
 impl Effect {
-    /// What the annotations of another server's tool promise; without any, the worst
+    /// Reads the annotations of another server's tool; without any, assumes the worst
     /// (specification, `ToolAnnotations`).
     pub(super) fn from_annotations(annotations: &Value) -> Self {
         let is = |name: &str, default: bool| annotations[name].as_bool().unwrap_or(default);

@@ -39,7 +39,7 @@ pub(super) struct SuspendedRequest {
 
 struct Slot {
     suspended: SuspendedRequest,
-    /// Whose call it is, and of what.
+    /// The caller, and the item that is called.
     owner: Owner,
     until: Instant,
 }
