@@ -5,7 +5,7 @@ use std::process::{Output, Stdio};
 
 use serde_json::Value;
 
-use crate::harness::{Dialect, Reply, Server, Wire, binary, post};
+use crate::harness::{Dialect, RawConnection, Reply, Server, binary, post};
 
 const FIXTURE: &str = "mcp-conformance";
 const TOKEN: &str = "c4nary-7f3a";
@@ -87,7 +87,7 @@ async fn all_wrong_tokens_get_the_same_answer() {
         let mut answers = Vec::new();
         for line in lines {
             let fields: Vec<String> = dialect
-                .version()
+                .headers()
                 .iter()
                 .map(|(name, value)| format!("{name}: {value}"))
                 .collect();
@@ -95,7 +95,7 @@ async fn all_wrong_tokens_get_the_same_answer() {
             fields.push("AUTHORIZATION-LINE");
             let text = post(&fields, &dialect.request("1", "ping", ""));
             let (before, after) = text.split_once("AUTHORIZATION-LINE").unwrap();
-            let mut wire = Wire::to(&server.url).await;
+            let mut wire = RawConnection::connect(&server.url).await;
             let line = line.strip_prefix(b"Bearer x").map_or(line.to_vec(), |_| {
                 [b"Authorization: ".as_slice(), line].concat()
             });
@@ -122,7 +122,7 @@ async fn a_second_token_beside_a_good_one_is_refused() {
         [good.as_str(), "Authorization: Bearer wrong"],
         ["Authorization: Bearer wrong", good.as_str()],
     ] {
-        let reply = Wire::ask(
+        let reply = RawConnection::round_trip(
             &server.url,
             post(&fields, &Dialect::Plain.request("1", "ping", "")),
         )
@@ -135,7 +135,7 @@ async fn a_second_token_beside_a_good_one_is_refused() {
 async fn a_token_too_long_for_any_head_is_not_even_compared() {
     let server = guarded().await;
     let field = format!("Authorization: Bearer {}", "x".repeat(100_000));
-    let mut wire = Wire::to(&server.url).await;
+    let mut wire = RawConnection::connect(&server.url).await;
     wire.push(post(&[&field], "{}").as_bytes()).await;
     assert_eq!(wire.reply().await.unwrap().status, 431);
     assert_eq!(wire.rest().await, "");
@@ -169,7 +169,7 @@ async fn an_open_door_needs_a_lock_or_a_word() {
 
     let open = ["--bind", "0.0.0.0", "--insecure-no-auth"];
     let server = Server::with_args(FIXTURE, &open, &[]).await;
-    let reply = Wire::ask(
+    let reply = RawConnection::round_trip(
         &server.url,
         post(&[], &Dialect::Plain.request("1", "ping", "")),
     )
@@ -178,7 +178,7 @@ async fn an_open_door_needs_a_lock_or_a_word() {
 
     let locked = ["--bind", "0.0.0.0", "--token", TOKEN];
     let server = Server::with_args(FIXTURE, &locked, &[]).await;
-    let reply = Wire::ask(
+    let reply = RawConnection::round_trip(
         &server.url,
         post(&[], &Dialect::Plain.request("1", "ping", "")),
     )
@@ -230,7 +230,7 @@ async fn tokens_are_in_no_log_and_no_help() {
 async fn knock(server: &Server, fields: &[&str]) -> u16 {
     let body = Dialect::Plain.request("1", "ping", "");
     let head = post(fields, &body).replacen("Host: localhost\r\n", "", 1);
-    let mut wire = Wire::to(&server.url).await;
+    let mut wire = RawConnection::connect(&server.url).await;
     wire.send(head).await;
     wire.reply().await.unwrap().status
 }
@@ -301,7 +301,7 @@ async fn a_target_with_a_host_of_its_own_is_checked_too() {
     for (host, status) in [("evil.example", 403), ("localhost:1", 200)] {
         let body = Dialect::Plain.request("1", "ping", "");
         let text = post(&[], &body).replace("/mcp", &format!("http://{host}/mcp"));
-        let mut wire = Wire::to(&server.url).await;
+        let mut wire = RawConnection::connect(&server.url).await;
         wire.send(text).await;
         assert_eq!(wire.reply().await.unwrap().status, status, "{host}");
     }
@@ -331,5 +331,5 @@ async fn what_is_refused_is_told_why_in_the_plain_era_too() {
     let server = guarded().await;
     let reply = server.post(Dialect::Plain.request("1", "ping", "")).await;
     let data = &reply.json()["error"]["data"];
-    has!(data, {"kind": "unauthorized", "reason": "Invalid or missing API key"});
+    assert_has!(data, {"kind": "unauthorized", "reason": "Invalid or missing API key"});
 }

@@ -4,17 +4,20 @@
 mod binaries;
 mod dialect;
 #[macro_use]
-mod expect;
+mod assertions;
 mod fake;
 mod memory;
+mod raw_connection;
 pub(crate) mod real;
 mod server;
-mod wire;
 
+pub(crate) use assertions::{
+    assert_contains, assert_ends_with, assert_has, assert_lacks, assert_starts_with, eventually,
+    member_texts, wait_until,
+};
 pub(crate) use binaries::binary;
 pub(crate) use dialect::Dialect;
-pub(crate) use expect::{contains, ends_with, eventually, has, lacks, starts_with, texts, until};
-pub(crate) use fake::{Fake, Request, Response};
+pub(crate) use fake::{FakeService, Request, Response};
 pub(crate) use memory::in_memory;
-pub(crate) use server::{Reply, Server, Session, stdio, web};
-pub(crate) use wire::{Wire, post};
+pub(crate) use raw_connection::{RawConnection, post};
+pub(crate) use server::{Reply, Server, Session, http_client, stdio_client};

@@ -11,7 +11,7 @@ use mcp_serve::{Guard, Key, Limits, Listener, Registry, Tokens};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-use crate::harness::{Dialect, Wire, in_memory, post};
+use crate::harness::{Dialect, RawConnection, in_memory, post};
 
 /// A listener in this process, with the limits of a test.
 pub(crate) struct Listening {
@@ -41,7 +41,7 @@ impl Listening {
 
     /// A client that has nothing to hide is served.
     async fn serves(&self) {
-        let reply = Wire::ask(&self.url, ping(1)).await;
+        let reply = RawConnection::round_trip(&self.url, ping(1)).await;
         assert_eq!(reply.status, 200);
     }
 }
@@ -60,8 +60,8 @@ fn slow(step: u32, steps: u32) -> String {
 }
 
 /// Starts a call and waits until it runs.
-async fn start_slow(url: &str, step: u32, steps: u32) -> Wire {
-    let mut wire = Wire::to(url).await;
+async fn start_slow(url: &str, step: u32, steps: u32) -> RawConnection {
+    let mut wire = RawConnection::connect(url).await;
     wire.send(slow(step, steps)).await;
     let (status, headers) = wire.head().await.unwrap();
     assert_eq!(status, 200);

@@ -39,7 +39,7 @@ use mcp_client::Client;
 use serde_json::{Value, json};
 
 use crate::harness::real::{OpenHands, openhands};
-use crate::harness::{Session, contains, eventually, stdio, web};
+use crate::harness::{Session, assert_contains, eventually, http_client, stdio_client};
 
 const NAME: &str = "openhands-mcp-server";
 
@@ -64,7 +64,7 @@ fn env_with<'a>(
 
 /// Asks the agent server itself, as somebody else would.
 async fn direct(real: &OpenHands, method: &str, path: &str, body: Value) -> Value {
-    let request = web().request(method.parse().unwrap(), format!("{}{path}", real.url));
+    let request = http_client().request(method.parse().unwrap(), format!("{}{path}", real.url));
     let request = request.header("X-Session-API-Key", &real.api_key);
     let request = if body.is_null() {
         request
@@ -76,7 +76,7 @@ async fn direct(real: &OpenHands, method: &str, path: &str, body: Value) -> Valu
 
 /// A client of our server over stdio; `None` where there is no agent server.
 async fn client() -> Option<Client> {
-    Some(stdio(NAME, &env(&openhands()?)).await)
+    Some(stdio_client(NAME, &env(&openhands()?)).await)
 }
 
 /// One client over HTTP and one over stdio; none where there is no agent server.
@@ -122,7 +122,7 @@ async fn refusal(client: &Client, tool: &str, arguments: Value) -> String {
 
 /// Asserts that a tool cannot do it, and that it says so in these words among others.
 async fn refuses(client: &Client, tool: &str, arguments: Value, words: &str) {
-    contains(&refusal(client, tool, arguments).await, words);
+    assert_contains(&refusal(client, tool, arguments).await, words);
 }
 
 /// Asks for the status until it is `status`.

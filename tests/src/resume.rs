@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::harness::{Server, web};
+use crate::harness::{Server, http_client};
 
 /// A session of a client that can be asked.
 async fn session(server: &Server, revision: &str) -> String {
@@ -40,12 +40,14 @@ impl Events {
     async fn of_a_call(server: &Server, session: &str) -> Self {
         let params = json!({"name": "test_elicitation", "arguments": {"message": "Who?"}});
         let call = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params});
-        let request = web().post(&server.url).body(call.to_string());
+        let request = http_client().post(&server.url).body(call.to_string());
         Self::of(request.header("content-type", "application/json"), session).await
     }
 
     async fn resumed(server: &Server, session: &str, last: &Event) -> Self {
-        let request = web().get(&server.url).header("last-event-id", &last.id);
+        let request = http_client()
+            .get(&server.url)
+            .header("last-event-id", &last.id);
         Self::of(request, session).await
     }
 
@@ -137,7 +139,7 @@ async fn an_ended_session_resumes_nothing() {
     assert_eq!(ended.status, 204);
     while events.next().await.is_some() {}
     // Nobody can answer the call's question any more, so it ends, too.
-    server.until_logged("The client is gone.").await;
+    server.wait_for_log("The client is gone.").await;
     let headers = [
         ("mcp-session-id", session.as_str()),
         ("accept", "text/event-stream"),

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::lab::lab;
 use super::{fail, succeed};
-use crate::harness::contains;
+use crate::harness::assert_contains;
 
 #[tokio::test]
 async fn a_container_is_stopped_started_and_restarted() {
@@ -33,7 +33,7 @@ async fn a_container_is_stopped_started_and_restarted() {
     let change = call("stop_container", Some(1)).await;
     expect(&change, "running", "exited", true);
     assert_eq!(change["exit_code"], 137);
-    contains(&change["note"], "within 1 s");
+    assert_contains(&change["note"], "within 1 s");
     assert_eq!(lab.state(&name).await, "exited");
     let change = call("stop_container", None).await;
     expect(&change, "exited", "exited", false);
@@ -55,17 +55,17 @@ async fn a_container_that_ends_at_once_says_why() {
         )
         .await;
     let change = succeed(&lab, "start_container", json!({"container": broken})).await;
-    has!(change, {"after": "exited", "exit_code": 3, "log": "no config"});
-    contains(&change["note"], "application's own error");
+    assert_has!(change, {"after": "exited", "exit_code": 3, "log": "no config"});
+    assert_contains(&change["note"], "application's own error");
 
     let job = lab.create("job", &["true"], json!({})).await;
     let change = succeed(&lab, "start_container", json!({"container": job})).await;
-    contains(&change["note"], "job that is done");
+    assert_contains(&change["note"], "job that is done");
 
     let policy = json!({"HostConfig": {"RestartPolicy": {"Name": "always"}}});
     let looping = lab.create("loop", &["sh", "-c", "exit 1"], policy).await;
     let change = succeed!(lab, "start_container", {"container": looping});
-    contains(&change["note"], "again and again");
+    assert_contains(&change["note"], "again and again");
 
     let gone = lab
         .create(

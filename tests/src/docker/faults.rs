@@ -5,7 +5,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
 
 use super::{SERVER, fail, succeed};
-use crate::harness::{Fake, Request, Response, Server, contains, real};
+use crate::harness::{FakeService, Request, Response, Server, assert_contains, real};
 
 async fn in_front_of(host: &str) -> Server {
     with_limit(host, "60").await
@@ -19,8 +19,8 @@ async fn with_limit(host: &str, seconds: &str) -> Server {
 
 async fn with_fake(
     answer: impl Fn(&Request) -> Response + Send + Sync + 'static,
-) -> (Fake, Server) {
-    let fake = Fake::start(answer).await;
+) -> (FakeService, Server) {
+    let fake = FakeService::start(answer).await;
     let server = in_front_of(&fake.url.replace("http://", "tcp://")).await;
     (fake, server)
 }
@@ -56,14 +56,14 @@ async fn an_engine_that_is_down_is_named_and_comes_back() {
     std::fs::create_dir(&dir).unwrap();
     let socket = dir.join("docker.sock");
     let server = in_front_of(&format!("unix://{}", socket.display())).await;
-    server.until("degraded").await;
+    server.wait_for_status("degraded").await;
     let message = fail(&server, "list_containers", json!({})).await;
-    contains(&message, "docker.sock");
-    contains(&message, "Start the engine");
+    assert_contains(&message, "docker.sock");
+    assert_contains(&message, "Start the engine");
     if let Some(host) = real::docker() {
         // The engine "starts".
         std::os::unix::fs::symlink(host.strip_prefix("unix://").unwrap(), &socket).unwrap();
-        server.until("online").await;
+        server.wait_for_status("online").await;
         succeed(&server, "list_containers", json!({})).await;
         // And is gone again.
         std::fs::remove_file(&socket).unwrap();
@@ -80,8 +80,8 @@ async fn a_port_where_nobody_listens_is_named() {
     drop(listener);
     let server = in_front_of(&host).await;
     let message = fail(&server, "list_containers", json!({})).await;
-    contains(&message, &host);
-    contains(&message, "DOCKER_HOST");
+    assert_contains(&message, &host);
+    assert_contains(&message, "DOCKER_HOST");
 }
 
 #[tokio::test]
@@ -112,7 +112,7 @@ async fn errors_of_the_engine_are_told_without_their_page() {
                 "{message}"
             );
         }
-        server.until("degraded").await;
+        server.wait_for_status("degraded").await;
     }
 }
 
@@ -127,7 +127,7 @@ async fn a_reply_that_breaks_off_is_no_answer() {
     ] {
         let server = in_front_of(&bytes(reply, true).await).await;
         let message = fail(&server, "list_containers", json!({})).await;
-        contains(&message, "broke off or is no Docker Engine");
+        assert_contains(&message, "broke off or is no Docker Engine");
     }
 }
 
@@ -152,7 +152,7 @@ async fn a_reply_without_end_is_not_kept() {
 
 #[tokio::test]
 async fn an_unconfirmed_stop_is_called_uncertain_and_not_repeated() {
-    let fake = Fake::start(|request| match request.method.as_str() {
+    let fake = FakeService::start(|request| match request.method.as_str() {
         "POST" => Response::Hang,
         _ => Response::json(200, &running()),
     })
@@ -160,8 +160,8 @@ async fn an_unconfirmed_stop_is_called_uncertain_and_not_repeated() {
     // More than what comes before takes, even on a busy machine.
     let server = with_limit(&fake.url.replace("http://", "tcp://"), "5").await;
     let message = fail!(server, "stop_container", {"container": "web", "timeout_seconds": 0});
-    contains(&message, "may still happen");
-    contains(&message, "get_container");
+    assert_contains(&message, "may still happen");
+    assert_contains(&message, "get_container");
     let posts = fake
         .requests()
         .into_iter()
@@ -211,7 +211,7 @@ async fn options_that_cannot_work_are_refused_at_the_start() {
 
 #[tokio::test]
 async fn a_docker_context_leads_to_its_engine() {
-    let fake = Fake::start(|_| Response::json(200, &json!([]))).await;
+    let fake = FakeService::start(|_| Response::json(200, &json!([]))).await;
     let config = std::env::temp_dir().join(format!("mcp-{}", uuid::Uuid::new_v4().simple()));
     let meta = config.join("contexts/meta/0123");
     std::fs::create_dir_all(&meta).unwrap();

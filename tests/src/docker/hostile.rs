@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::lab::lab;
 use super::proxy::{Proxy, is_own_accord};
 use super::{SERVER, fail, succeed};
-use crate::harness::{Fake, Response, Server, contains};
+use crate::harness::{FakeService, Response, Server, assert_contains};
 
 /// The tools that take a container.
 const TOOLS: [&str; 6] = [
@@ -269,7 +269,8 @@ async fn hostile_values_stay_values() {
 #[tokio::test]
 async fn hostile_names_reach_nothing() {
     let fake =
-        Fake::start(|_| Response::json(200, &json!({"Version": "1", "ApiVersion": "1.41"}))).await;
+        FakeService::start(|_| Response::json(200, &json!({"Version": "1", "ApiVersion": "1.41"})))
+            .await;
     let host = fake.url.replace("http://", "tcp://");
     let server = Server::start(SERVER, &[("DOCKER_HOST", &host)]).await;
     attack(&server).await;
@@ -317,7 +318,7 @@ async fn names_that_do_not_exist_bring_up_the_nearest() {
     let web = lab.create("webshop", &["true"], json!({})).await;
     for tool in TOOLS {
         let message = fail!(lab, tool, {"container": web.replace("webshop", "webshpo")});
-        contains(&message, "There is no container");
-        contains(&message, &web);
+        assert_contains(&message, "There is no container");
+        assert_contains(&message, &web);
     }
 }

@@ -12,7 +12,7 @@ use futures_util::{StreamExt as _, stream};
 use serde_json::{Value, json};
 
 use super::SERVER;
-use crate::harness::{Server, real, until};
+use crate::harness::{Server, real, wait_until};
 
 /// A real engine, a server in front of it, and the containers of one test.
 pub(super) struct Lab {
@@ -116,7 +116,7 @@ impl Lab {
 
     /// Waits until the engine reports the state `wanted`.
     pub(super) async fn until(&self, name: &str, wanted: &str) {
-        until(wanted, async || self.state(name).await == wanted).await;
+        wait_until(wanted, async || self.state(name).await == wanted).await;
     }
 
     /// The state as the engine itself reports it.

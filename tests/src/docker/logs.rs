@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::lab::{Lab, lab};
 use super::{fail, succeed};
-use crate::harness::{contains, ends_with, starts_with};
+use crate::harness::{assert_contains, assert_ends_with, assert_starts_with};
 
 async fn log(lab: &Lab, name: &str, more: Value) -> Value {
     let mut arguments = more;
@@ -19,12 +19,12 @@ async fn the_newest_lines_are_read() {
     let name = lab.finish("lines", &["sh", "-c", script], json!({})).await;
 
     let last = log(&lab, &name, json!({"tail": 2, "stream": "stdout"})).await;
-    has!(last, {"log": "line 149\nline 150", "lines": 2, "truncated": true});
+    assert_has!(last, {"log": "line 149\nline 150", "lines": 2, "truncated": true});
     let hundred = log(&lab, &name, json!({})).await;
     assert_eq!(hundred["lines"], 100);
-    contains(&hundred["note"], "tail");
+    assert_contains(&hundred["note"], "tail");
     let all = log(&lab, &name, json!({"tail": 500})).await;
-    has!(all, {"lines": 151, "truncated": false});
+    assert_has!(all, {"lines": 151, "truncated": false});
     assert_eq!(
         log(&lab, &name, json!({"stream": "stderr"})).await["log"],
         "oops"
@@ -36,8 +36,8 @@ async fn the_newest_lines_are_read() {
     )
     .await;
     let timed = timed["log"].as_str().unwrap();
-    starts_with(&timed, "20");
-    ends_with(&timed, "Z oops");
+    assert_starts_with(&timed, "20");
+    assert_ends_with(&timed, "Z oops");
     assert_eq!(log(&lab, &name, json!({"since": "1h"})).await["lines"], 100);
     let future = json!({"since": "2100-01-01T00:00:00Z"});
     assert_eq!(log(&lab, &name, future).await["lines"], 0);
@@ -90,8 +90,8 @@ async fn a_container_without_a_log_says_so() {
     let none = json!({"HostConfig": {"LogConfig": {"Type": "none"}}});
     let name = lab.finish("mute", &["echo", "hi"], none).await;
     let message = fail!(lab, "get_container_logs", {"container": name});
-    contains(&message, "log driver");
-    contains(&message, "json-file");
+    assert_contains(&message, "log driver");
+    assert_contains(&message, "json-file");
     let silent = lab.finish("silent", &["true"], json!({})).await;
     let empty = log(&lab, &silent, json!({})).await;
     assert_eq!((&empty["log"], &empty["lines"]), (&json!(""), &json!(0)));

@@ -4,7 +4,9 @@ use serde_json::{Value, json};
 
 use super::lab::lab;
 use super::{SERVER, fail, succeed};
-use crate::harness::{Fake, Response, Server, ends_with, eventually, starts_with, stdio};
+use crate::harness::{
+    FakeService, Response, Server, assert_ends_with, assert_starts_with, eventually, stdio_client,
+};
 
 #[tokio::test]
 async fn containers_are_listed() {
@@ -27,11 +29,11 @@ async fn containers_are_listed() {
     let rows = running["containers"].as_array().unwrap();
     assert_eq!(rows.len(), 1, "{running}");
     let row = &rows[0];
-    has!(row, {"name": up, "state": "running", "image": "busybox:test", "compose_project": "shop",
+    assert_has!(row, {"name": up, "state": "running", "image": "busybox:test", "compose_project": "shop",
         "compose_service": "web"});
     let port = row["ports"][0].as_str().unwrap();
-    starts_with(&port, "127.0.0.1:");
-    ends_with(&port, "->80/tcp");
+    assert_starts_with(&port, "127.0.0.1:");
+    assert_ends_with(&port, "->80/tcp");
     assert_eq!(row["id"].as_str().unwrap().len(), 12);
 
     // The status says how long ago, so only the names can be compared.
@@ -70,9 +72,9 @@ async fn a_container_is_shown_in_full() {
         Some(get().await).filter(|shown| shown["health"]["status"] == "unhealthy")
     })
     .await;
-    has!(shown, {"name": name, "state": {"status": "running"}});
+    assert_has!(shown, {"name": name, "state": {"status": "running"}});
     assert!(shown["state"].get("exit_code").is_none());
-    has!(shown, {"health": {"last_probe": {"output": "not yet", "exit_code": 1}},
+    assert_has!(shown, {"health": {"last_probe": {"output": "not yet", "exit_code": 1}},
         "command": "sleep 600"});
     assert!(
         shown["env"]
@@ -80,7 +82,7 @@ async fn a_container_is_shown_in_full() {
             .unwrap()
             .contains(&json!("MODE=test"))
     );
-    has!(shown, {"working_dir": "/srv", "user": "1000", "restart_policy": "on-failure:3"});
+    assert_has!(shown, {"working_dir": "/srv", "user": "1000", "restart_policy": "on-failure:3"});
     assert_eq!(
         shown["limits"],
         json!({"memory_bytes": 64 << 20, "cpus": 0.5, "pids": 50})
@@ -95,7 +97,7 @@ async fn exit_codes_are_explained() {
     let Some(mut lab) = lab().await else { return };
     let name = lab.finish("over", &["sh", "-c", "exit 3"], json!({})).await;
     let shown = succeed(&lab, "get_container", json!({"container": name})).await;
-    has!(shown, {"state": {"exit_code": 3, "exit_meaning": "the application's own error"}});
+    assert_has!(shown, {"state": {"exit_code": 3, "exit_meaning": "the application's own error"}});
     assert!(shown["state"]["finished_at"].is_string());
 }
 
@@ -103,7 +105,7 @@ async fn exit_codes_are_explained() {
 async fn stdio_serves_the_same_with_structure() {
     let Some(mut lab) = lab().await else { return };
     let name = lab.run("stdio", &["sleep", "600"], json!({})).await;
-    let client = stdio(SERVER, &[("DOCKER_HOST", &lab.host)]).await;
+    let client = stdio_client(SERVER, &[("DOCKER_HOST", &lab.host)]).await;
     assert_eq!(client.list_tools().await.unwrap().len(), 7);
     let result = client
         .call_tool("list_containers", &json!({"name": name}))
@@ -124,8 +126,8 @@ async fn stdio_serves_the_same_with_structure() {
 }
 
 /// A fake engine that knows `list` and one container, `web`.
-async fn fake(list: Value) -> (Fake, Server) {
-    let fake = Fake::start(move |request| match request.target.as_str() {
+async fn fake(list: Value) -> (FakeService, Server) {
+    let fake = FakeService::start(move |request| match request.target.as_str() {
         "/version" => Response::json(200, &json!({"Version": "99", "ApiVersion": "1.99"})),
         path if path.starts_with("/containers/json") => Response::json(200, &list),
         _ => Response::json(404, &json!({"message": "No such container: x"})),

@@ -10,7 +10,7 @@ async fn an_unknown_method_is_named() {
     let server = fixture().await;
     for dialect in Dialect::ALL {
         let status = if dialect == Dialect::Modern { 404 } else { 200 };
-        let reply = server.ask(dialect, "no/such", "", "").await;
+        let reply = server.request_as(dialect, "no/such", "", "").await;
         let error = refused(&reply, status, -32601, json!(1));
         assert_eq!(error["message"], "Method not found: no/such");
         assert_eq!(
@@ -30,10 +30,10 @@ async fn what_the_modern_era_removed_is_gone_there_only() {
         "mcp.callTool",
         "mcp.getServerInfo",
     ] {
-        let reply = server.ask(Dialect::Modern, method, "", "").await;
+        let reply = server.request_as(Dialect::Modern, method, "", "").await;
         refused(&reply, 404, -32601, json!(1));
     }
-    let reply = server.ask(Dialect::Plain, "ping", "", "").await;
+    let reply = server.request_as(Dialect::Plain, "ping", "", "").await;
     assert_eq!(reply.status, 200);
 }
 
@@ -41,7 +41,7 @@ async fn what_the_modern_era_removed_is_gone_there_only() {
 async fn an_unknown_tool_is_an_invalid_parameter() {
     let server = fixture().await;
     for dialect in Dialect::ALL {
-        let reply = server.tool(dialect, "invalid_tool", "{}").await;
+        let reply = server.call_as(dialect, "invalid_tool", "{}").await;
         let error = refused(&reply, 200, -32602, json!(1));
         assert_eq!(error["message"], "Tool not found: invalid_tool");
         let available = error["data"]["availableTools"].as_array().unwrap();
@@ -50,9 +50,11 @@ async fn an_unknown_tool_is_an_invalid_parameter() {
     // Except where seed 001 says otherwise.
     for dialect in [Dialect::Plain, Dialect::Handshake("2025-11-25")] {
         let members = r#""name":"invalid_tool","arguments":{}"#;
-        let reply = server.ask(dialect, "mcp.callTool", "", members).await;
+        let reply = server
+            .request_as(dialect, "mcp.callTool", "", members)
+            .await;
         let error = refused(&reply, 200, -32603, json!(1));
-        has!(error, {"message": "Internal error: Tool not found: invalid_tool"});
+        assert_has!(error, {"message": "Internal error: Tool not found: invalid_tool"});
     }
 }
 
@@ -61,7 +63,7 @@ async fn arguments_are_an_object_or_absent() {
     let server = fixture().await;
     for dialect in Dialect::ALL {
         for arguments in ["[]", "[1]", "\"x\"", "1", "true"] {
-            let reply = server.tool(dialect, "echo", arguments).await;
+            let reply = server.call_as(dialect, "echo", arguments).await;
             let error = refused(&reply, 200, -32602, json!(1));
             assert_eq!(error["data"]["field"], "arguments", "{arguments}");
         }
@@ -70,7 +72,7 @@ async fn arguments_are_an_object_or_absent() {
             r#""name":"list_projects","arguments":null"#,
         ] {
             let reply = server
-                .ask(dialect, "tools/call", "list_projects", members)
+                .request_as(dialect, "tools/call", "list_projects", members)
                 .await;
             assert_eq!(reply.json()["result"]["isError"], false, "{reply:?}");
         }
@@ -79,7 +81,7 @@ async fn arguments_are_an_object_or_absent() {
             (r#""name":7"#, "name"),
             (r#""name":null"#, "name"),
         ] {
-            let reply = server.ask(dialect, "tools/call", "", members).await;
+            let reply = server.request_as(dialect, "tools/call", "", members).await;
             let error = refused(&reply, 200, -32602, json!(1));
             assert_eq!(error["data"]["field"], field, "{members}");
         }
@@ -94,7 +96,7 @@ async fn arguments_are_an_object_or_absent() {
 /// them, as a failed result where it can (SEP-1303).
 #[track_caller]
 fn complaint(reply: &Reply, dialect: Dialect) -> String {
-    if dialect.knows("2025-11-25") {
+    if dialect.supports("2025-11-25") {
         assert_eq!(reply.status, 200);
         let result = &reply.json()["result"];
         assert_eq!(result["isError"], true, "{reply:?}");
@@ -134,7 +136,7 @@ async fn arguments_that_do_not_fit_are_named_with_what_would() {
     ];
     for dialect in Dialect::ALL {
         for (tool, arguments, words) in cases {
-            let reply = server.tool(dialect, tool, arguments).await;
+            let reply = server.call_as(dialect, tool, arguments).await;
             let text = complaint(&reply, dialect);
             for word in words {
                 assert!(text.contains(word), "{arguments}: {text:?} lacks {word:?}");
@@ -147,7 +149,7 @@ async fn arguments_that_do_not_fit_are_named_with_what_would() {
 async fn a_tool_that_fails_says_what_the_model_may_know() {
     let server = fixture().await;
     for dialect in Dialect::ALL {
-        let reply = server.tool(dialect, "fail", "{}").await;
+        let reply = server.call_as(dialect, "fail", "{}").await;
         let result = &reply.json()["result"];
         assert_eq!(result["isError"], true);
         let text = "The service failed; try again later.";
@@ -170,7 +172,11 @@ async fn what_is_modern_stays_modern() {
                 r#""name":"echo","arguments":{"value":1}"#,
             ),
         ] {
-            let result = server.ask(dialect, method, name, members).await.json()["result"].clone();
+            let result = server
+                .request_as(dialect, method, name, members)
+                .await
+                .json()["result"]
+                .clone();
             let is_modern = dialect == Dialect::Modern;
             assert_eq!(result.get("resultType").is_some(), is_modern, "{result}");
             assert_eq!(result.get("_meta").is_some(), is_modern, "{result}");
@@ -197,11 +203,11 @@ async fn profiles_renumber_the_plain_era_only() {
                 Dialect::Plain => plain,
                 Dialect::Handshake(_) | Dialect::Modern => profiles[0].1,
             };
-            let reply = server.tool(dialect, "invalid_tool", "{}").await;
+            let reply = server.call_as(dialect, "invalid_tool", "{}").await;
             refused(&reply, 200, tool, json!(1));
-            let reply = server.tool(dialect, "web_search", "[]").await;
+            let reply = server.call_as(dialect, "web_search", "[]").await;
             refused(&reply, 200, arguments, json!(1));
-            let mut headers = dialect.version();
+            let mut headers = dialect.headers();
             headers.push(("origin", "http://evil.example"));
             let reply = server
                 .post_with(&headers, dialect.request("1", "ping", ""))

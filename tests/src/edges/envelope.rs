@@ -23,8 +23,8 @@ async fn what_is_not_json_is_a_parse_error() {
     ];
     for dialect in Dialect::ALL {
         for body in bodies {
-            let reply = server.say(dialect, body).await;
-            let error = refused(&reply, dialect.malformed(), -32700, Value::Null);
+            let reply = server.post_as(dialect, body).await;
+            let error = refused(&reply, dialect.malformed_status(), -32700, Value::Null);
             assert_eq!(error["data"]["kind"], "parse_error");
         }
     }
@@ -80,8 +80,8 @@ async fn what_is_no_message_is_an_invalid_request() {
     ];
     for dialect in Dialect::ALL {
         for (body, id, field) in &bodies {
-            let reply = server.say(dialect, *body).await;
-            let error = refused(&reply, dialect.malformed(), -32600, id.clone());
+            let reply = server.post_as(dialect, *body).await;
+            let error = refused(&reply, dialect.malformed_status(), -32600, id.clone());
             assert_eq!(error["data"]["field"], *field, "{body}");
         }
     }
@@ -93,8 +93,10 @@ async fn an_id_is_a_string_or_an_integer() {
     let server = fixture().await;
     for dialect in Dialect::ALL {
         for id in ["null", "1.5", "1e3", "-0.0", "true", "false", "{}", "[1]"] {
-            let reply = server.say(dialect, dialect.request(id, "ping", "")).await;
-            let error = refused(&reply, dialect.malformed(), -32600, Value::Null);
+            let reply = server
+                .post_as(dialect, dialect.request(id, "ping", ""))
+                .await;
+            let error = refused(&reply, dialect.malformed_status(), -32600, Value::Null);
             assert_eq!(error["data"]["field"], "id", "{id}");
         }
     }
@@ -124,7 +126,7 @@ async fn ids_come_back_as_they_came() {
             let echoed = format!(r#"{{"jsonrpc":"2.0","id":{id},"#);
             // A result, an error of a method, an error of the envelope.
             for method in ["tools/list", "no/such"] {
-                let mut headers = dialect.version();
+                let mut headers = dialect.headers();
                 if dialect == Dialect::Modern {
                     headers.push(("mcp-method", method));
                 }
@@ -133,7 +135,7 @@ async fn ids_come_back_as_they_came() {
                 assert!(reply.body.starts_with(&echoed), "{dialect:?} {reply:?}");
             }
             let body = format!(r#"{{"jsonrpc":"2.0","id":{id},"method":7}}"#);
-            let reply = server.say(dialect, body).await;
+            let reply = server.post_as(dialect, body).await;
             assert!(reply.body.starts_with(&echoed), "{dialect:?} {reply:?}");
         }
     }
@@ -144,8 +146,8 @@ async fn batches_belong_to_the_revisions_that_have_them() {
     let server = fixture().await;
     let batch = r#"[{"jsonrpc":"2.0","id":1,"method":"ping"},{"jsonrpc":"2.0","method":"notifications/x"},7,{"jsonrpc":"2.0","id":"2","method":"tools/list"}]"#;
     for dialect in Dialect::ALL {
-        let reply = server.say(dialect, batch).await;
-        if dialect.knows("2025-06-18") {
+        let reply = server.post_as(dialect, batch).await;
+        if dialect.supports("2025-06-18") {
             let error = refused(&reply, 400, -32600, Value::Null);
             assert!(error["message"].as_str().unwrap().contains("batch"));
             continue;
@@ -159,7 +161,7 @@ async fn batches_belong_to_the_revisions_that_have_them() {
         assert!(replies[2]["result"]["tools"].is_array());
 
         let quiet = r#"[{"jsonrpc":"2.0","method":"a"},{"jsonrpc":"2.0","method":"b"}]"#;
-        let reply = server.say(dialect, quiet).await;
+        let reply = server.post_as(dialect, quiet).await;
         assert_eq!(
             (reply.status, reply.body.as_str()),
             (202, ""),
@@ -167,12 +169,12 @@ async fn batches_belong_to_the_revisions_that_have_them() {
         );
 
         let handshake = r#"[{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-03-26"}}]"#;
-        let reply = server.say(dialect, handshake).await;
+        let reply = server.post_as(dialect, handshake).await;
         assert_eq!(reply.json()[0]["error"]["code"], -32600, "{dialect:?}");
 
         let many = vec![r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#; 51].join(",");
-        let reply = server.say(dialect, format!("[{many}]")).await;
-        refused(&reply, dialect.malformed(), -32600, Value::Null);
+        let reply = server.post_as(dialect, format!("[{many}]")).await;
+        refused(&reply, dialect.malformed_status(), -32600, Value::Null);
     }
 }
 
@@ -197,7 +199,7 @@ async fn notifications_are_never_answered() {
             "tools/call",
         ] {
             let body = format!(r#"{{"jsonrpc":"2.0","method":"{method}"}}"#);
-            let reply = server.say(dialect, body).await;
+            let reply = server.post_as(dialect, body).await;
             assert_eq!(
                 (reply.status, reply.body.as_str()),
                 (202, ""),
@@ -206,7 +208,7 @@ async fn notifications_are_never_answered() {
         }
         // An answer to a question that nobody asked.
         let reply = server
-            .say(dialect, r#"{"jsonrpc":"2.0","id":7,"result":{}}"#)
+            .post_as(dialect, r#"{"jsonrpc":"2.0","id":7,"result":{}}"#)
             .await;
         assert_eq!(
             (reply.status, reply.body.as_str()),
@@ -221,7 +223,9 @@ async fn a_long_name_is_not_sent_back_whole() {
     let server = fixture().await;
     let long = "m".repeat(1_000_000);
     for dialect in Dialect::ALL {
-        let reply = server.say(dialect, dialect.request("1", &long, "")).await;
+        let reply = server
+            .post_as(dialect, dialect.request("1", &long, ""))
+            .await;
         let small = reply.body.len() < 4_000;
         assert!(small, "{dialect:?}: {} bytes", reply.body.len());
         if dialect == Dialect::Modern {
@@ -238,7 +242,9 @@ async fn a_long_name_is_not_sent_back_whole() {
             format!(r#""name":"web_search","arguments":{{"query":"x","max_results":"{long}"}}"#),
             format!(r#""cursor":"{long}""#),
         ] {
-            let reply = server.ask(dialect, "tools/call", "echo", &members).await;
+            let reply = server
+                .request_as(dialect, "tools/call", "echo", &members)
+                .await;
             let error = reply.body.contains("error") || reply.body.contains("\"isError\":true");
             let size = reply.body.len();
             assert!(
@@ -260,18 +266,20 @@ async fn depth_is_no_danger() {
     for deep in [&arrays, &objects] {
         for dialect in Dialect::ALL {
             let reply = server
-                .tool(dialect, "echo", &format!(r#"{{"value":{deep}}}"#))
+                .call_as(dialect, "echo", &format!(r#"{{"value":{deep}}}"#))
                 .await;
             assert!(
                 reply.body.contains(&deep.replace('"', r#"\""#)),
                 "{dialect:?}"
             );
 
-            let reply = server.say(dialect, dialect.request(deep, "ping", "")).await;
-            refused(&reply, dialect.malformed(), -32600, Value::Null);
+            let reply = server
+                .post_as(dialect, dialect.request(deep, "ping", ""))
+                .await;
+            refused(&reply, dialect.malformed_status(), -32600, Value::Null);
 
             let reply = server
-                .tool(
+                .call_as(
                     dialect,
                     "get_project",
                     &format!(r#"{{"projectId":{deep}}}"#),

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{FIXTURE, fixture, refused};
-use crate::harness::{Dialect, Server, Wire, post, starts_with};
+use crate::harness::{Dialect, RawConnection, Server, assert_starts_with, post};
 
 #[tokio::test]
 async fn a_foreign_origin_is_refused_behind_a_good_host() {
@@ -14,7 +14,7 @@ async fn a_foreign_origin_is_refused_behind_a_good_host() {
             "https://localhost.evil.example",
             "null",
         ] {
-            let mut headers = dialect.version();
+            let mut headers = dialect.headers();
             headers.push(("origin", origin));
             let body = dialect.request("1", "tools/list", "");
             let reply = server.post_with(&headers, body).await;
@@ -51,7 +51,7 @@ async fn whoever_reads_json_gets_json() {
         "text/html",
     ] {
         for dialect in Dialect::ALL {
-            let mut headers = dialect.version();
+            let mut headers = dialect.headers();
             headers.extend([("accept", accept), ("mcp-method", "tools/list")]);
             if dialect != Dialect::Modern {
                 headers.pop();
@@ -68,7 +68,7 @@ async fn whoever_reads_json_gets_json() {
 #[tokio::test]
 async fn whoever_does_not_say_gets_json() {
     let server = fixture().await;
-    let reply = Wire::ask(
+    let reply = RawConnection::round_trip(
         &server.url,
         post(&[], &Dialect::Plain.request("1", "tools/list", "")),
     )
@@ -93,7 +93,7 @@ async fn whoever_reads_events_only_gets_events_and_keeps_the_status() {
     let reply = server.post_with(&[accept], notification).await;
     assert_eq!((reply.status, reply.body.as_str()), (202, ""));
 
-    let mut headers = Dialect::Modern.version();
+    let mut headers = Dialect::Modern.headers();
     headers.extend([accept, ("mcp-method", "ping")]);
     let body = Dialect::Modern.request("1", "ping", "");
     let reply = server.post_with(&headers, body).await;
@@ -105,13 +105,13 @@ async fn only_post_is_answered_and_the_rest_is_told_how() {
     let server = fixture().await;
     for method in ["GET", "DELETE", "PUT", "OPTIONS"] {
         for dialect in Dialect::ALL {
-            let reply = server.request(method, "/mcp", &dialect.version()).await;
+            let reply = server.request(method, "/mcp", &dialect.headers()).await;
             assert_eq!(reply.status, 405, "{method} {dialect:?}");
             assert_eq!(reply.headers["allow"], "POST");
             let body = reply.json();
             assert_eq!(body["name"], FIXTURE);
             let example = body["example"].as_str().unwrap();
-            starts_with(&example, &format!("curl {} ", server.url));
+            assert_starts_with(&example, &format!("curl {} ", server.url));
         }
     }
 }
@@ -120,10 +120,10 @@ async fn only_post_is_answered_and_the_rest_is_told_how() {
 async fn nobody_needs_a_session() {
     let server = fixture().await;
     for dialect in Dialect::ALL {
-        let reply = server.ask(dialect, "tools/list", "", "").await;
+        let reply = server.request_as(dialect, "tools/list", "", "").await;
         assert_eq!(reply.status, 200, "{dialect:?}");
         assert!(reply.json()["result"]["tools"].is_array(), "{reply:?}");
-        let reply = server.ask(dialect, "mcp.listTools", "", "").await;
+        let reply = server.request_as(dialect, "mcp.listTools", "", "").await;
         if dialect == Dialect::Modern {
             refused(&reply, 404, -32601, json!(1));
         } else {
@@ -158,7 +158,7 @@ async fn an_unknown_version_is_told_the_known_ones() {
 #[tokio::test]
 async fn a_version_that_is_no_text_is_unknown_too() {
     let server = fixture().await;
-    let mut wire = Wire::to(&server.url).await;
+    let mut wire = RawConnection::connect(&server.url).await;
     let body = Dialect::Plain.request("1", "tools/list", "");
     let text = post(&["MCP-Protocol-Version: VERSION"], &body);
     let bytes: Vec<u8> = text
@@ -249,7 +249,7 @@ async fn other_media_types_are_refused_and_a_missing_one_is_not() {
             .await;
         assert_eq!(reply.status, 200, "{kind}");
     }
-    let reply = Wire::ask(&server.url, post(&[], &body)).await;
+    let reply = RawConnection::round_trip(&server.url, post(&[], &body)).await;
     assert_eq!(reply.status, 200);
 }
 
@@ -258,11 +258,11 @@ async fn a_product_with_its_service_down_has_the_same_edges() {
     let nowhere = [("DOCKER_HOST", "tcp://127.0.0.1:9")];
     let server = Server::start("docker-mcp-server", &nowhere).await;
     for dialect in Dialect::ALL {
-        let reply = server.say(dialect, "{").await;
-        refused(&reply, dialect.malformed(), -32700, Value::Null);
-        let reply = server.tool(dialect, "no_such_tool", "{}").await;
+        let reply = server.post_as(dialect, "{").await;
+        refused(&reply, dialect.malformed_status(), -32700, Value::Null);
+        let reply = server.call_as(dialect, "no_such_tool", "{}").await;
         refused(&reply, 200, -32602, json!(1));
-        let reply = server.tool(dialect, "list_containers", "{}").await;
+        let reply = server.call_as(dialect, "list_containers", "{}").await;
         assert_eq!(reply.json()["result"]["isError"], true, "{reply:?}");
     }
 }

@@ -26,7 +26,7 @@ async fn a_value_goes_through_as_it_is() {
     for dialect in Dialect::ALL {
         for value in VALUES {
             let reply = server
-                .tool(dialect, "echo", &format!(r#"{{"value":{value}}}"#))
+                .call_as(dialect, "echo", &format!(r#"{{"value":{value}}}"#))
                 .await;
             let echoed = format!(r#"{{"value":{value}}}"#);
             let text = serde_json::to_string(&echoed).unwrap();
@@ -35,7 +35,7 @@ async fn a_value_goes_through_as_it_is() {
             let structured = format!(r#""structuredContent":{echoed}"#);
             assert_eq!(
                 reply.body.contains(&structured),
-                dialect.knows("2025-06-18"),
+                dialect.supports("2025-06-18"),
                 "{dialect:?} {value}: {reply:?}"
             );
         }
@@ -48,7 +48,7 @@ async fn the_raw_result_of_seed_001_too() {
     for value in VALUES {
         let members = format!(r#""name":"echo","arguments":{{"value":{value}}}"#);
         let reply = server
-            .ask(Dialect::Plain, "mcp.callTool", "", &members)
+            .request_as(Dialect::Plain, "mcp.callTool", "", &members)
             .await;
         let expected = format!(r#"{{"jsonrpc":"2.0","id":1,"result":{{"value":{value}}}}}"#);
         assert_eq!(reply.body, expected);

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::lab::{Folder, Gateway, failure, fixture, text};
-use crate::harness::{Dialect, contains, lacks, starts_with, texts};
+use crate::harness::{Dialect, assert_contains, assert_lacks, assert_starts_with, member_texts};
 
 async fn denying(more: &str) -> Gateway {
     let folder = Folder::new();
@@ -17,7 +17,7 @@ async fn denying(more: &str) -> Gateway {
 async fn what_is_denied_is_denied_by_every_name_and_in_every_way() {
     let gateway = denying("").await;
     for dialect in Dialect::ALL {
-        let listed = gateway.ask(dialect, "tools/list", "", "").await.body;
+        let listed = gateway.request_as(dialect, "tools/list", "", "").await.body;
         assert!(
             !listed.contains("greet") && !listed.contains("test_simple_text"),
             "{dialect:?}"
@@ -25,7 +25,7 @@ async fn what_is_denied_is_denied_by_every_name_and_in_every_way() {
         for name in ["b__greet", "b:greet", "b.greet"] {
             let reply = gateway
                 .server
-                .tool(dialect, name, r#"{"name":"Ada"}"#)
+                .call_as(dialect, name, r#"{"name":"Ada"}"#)
                 .await;
             assert!(!reply.body.contains("Hello"), "{dialect:?} {reply:?}");
             assert!(reply.body.contains("rror"), "{dialect:?} {reply:?}");
@@ -39,8 +39,8 @@ async fn what_is_denied_is_denied_by_every_name_and_in_every_way() {
         call("mcp.callTool"),
     ] {
         let reply = gateway.post(body.to_string()).await;
-        lacks(&reply.body, "Hello");
-        contains(&reply.body, "rror");
+        assert_lacks(&reply.body, "Hello");
+        assert_contains(&reply.body, "rror");
     }
     // Nobody learns its name from the list of those that there are.
     let unknown = gateway
@@ -57,11 +57,11 @@ async fn what_is_denied_is_denied_by_every_name_and_in_every_way() {
         let error = gateway
             .error("tools/call", json!({"name": wrong, "arguments": {}}))
             .await;
-        starts_with(&error["message"], "Tool not found");
+        assert_starts_with(&error["message"], "Tool not found");
     }
     let ends = gateway.ends(18 + 3).await;
     for end in &ends {
-        has!(end, {"outcome": "denied", "tool_name": "b__greet"});
+        assert_has!(end, {"outcome": "denied", "tool_name": "b__greet"});
     }
     assert_eq!(ends.len(), 18 + 3);
 }
@@ -75,7 +75,7 @@ async fn what_else_is_denied_is_as_if_it_were_not_there() {
     let gateway = Gateway::running(folder, &config).await;
     for dialect in Dialect::ALL {
         for method in ["prompts/list", "resources/list", "resources/templates/list"] {
-            let listed = gateway.ask(dialect, method, "", "").await.body;
+            let listed = gateway.request_as(dialect, method, "", "").await.body;
             assert!(listed.contains("test"), "{dialect:?} {method} {listed}");
             assert!(
                 !listed.contains("test_simple_prompt") && !listed.contains("test://static-"),
@@ -84,7 +84,7 @@ async fn what_else_is_denied_is_as_if_it_were_not_there() {
         }
         let error = async |method: &str, name: &str, member: &str| {
             let members = format!("{member:?}:{name:?}");
-            let answer = gateway.ask(dialect, method, name, &members).await;
+            let answer = gateway.request_as(dialect, method, name, &members).await;
             let words = answer.json()["error"].to_string();
             words.replace(name, "NAME")
         };
@@ -110,7 +110,7 @@ async fn what_else_is_denied_is_as_if_it_were_not_there() {
         }
         let uri = "test://template/8/data";
         let members = format!("\"uri\":{uri:?}");
-        let read = gateway.ask(dialect, "resources/read", uri, &members);
+        let read = gateway.request_as(dialect, "resources/read", uri, &members);
         assert!(read.await.body.contains("Data for ID: 8"), "{dialect:?}");
     }
 }
@@ -120,7 +120,7 @@ async fn what_else_is_denied_is_as_if_it_were_not_there() {
 async fn what_is_denied_is_neither_found_nor_called_by_search() {
     let gateway = denying("search_above = 10").await;
     let listed = gateway.result("tools/list", json!({})).await;
-    let names = texts(&listed["tools"], "name");
+    let names = member_texts(&listed["tools"], "name");
     assert_eq!(
         names,
         [
@@ -188,7 +188,7 @@ async fn nobody_takes_the_name_of_another() {
     gateway.until("a", "running").await;
     gateway.until("b", "running").await;
     let listed = gateway.result("tools/list", json!({})).await;
-    let names = texts(&listed["tools"], "name");
+    let names = member_texts(&listed["tools"], "name");
     let mut unique = names.clone();
     unique.sort_unstable();
     unique.dedup();
@@ -225,5 +225,5 @@ async fn the_first_who_has_a_resource_keeps_it() {
         .to_string();
     assert_eq!(listed.matches("test://static-text").count(), 1);
     let status = gateway.own("gateway_status", json!({})).await;
-    contains(&status["not_offered"], "another backend");
+    assert_contains(&status["not_offered"], "another backend");
 }

@@ -7,7 +7,7 @@ use nix::unistd::Pid;
 use serde_json::json;
 
 use super::lab::{Folder, Gateway, failure, fixture, text};
-use crate::harness::{contains, eventually};
+use crate::harness::{assert_contains, eventually};
 
 /// A gateway with the odd child as `b`, which keeps its journal in `journal`, and with the fixture as
 /// `good`.
@@ -130,7 +130,7 @@ async fn progress_does_not_make_patience_endless() {
     let started = Instant::now();
     let body = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params});
     let reply = gateway.post(body.to_string()).await;
-    contains(&reply.body, "did not answer within 1 s");
+    assert_contains(&reply.body, "did not answer within 1 s");
     assert!(started.elapsed() < Duration::from_secs(5));
 }
 
@@ -145,7 +145,7 @@ async fn one_that_hangs_when_it_starts_holds_up_nothing() {
     gateway.until("b", "failed").await;
     assert!(started.elapsed() < Duration::from_secs(20));
     let status = gateway.backend("b").await;
-    contains(&status["last_error"], "did not answer");
+    assert_contains(&status["last_error"], "did not answer");
     // The old way was tried too.
     assert!(gateway.folder.count("journal", "server/discover") >= 1);
     assert!(gateway.folder.count("journal", "\"initialize\"") >= 1);

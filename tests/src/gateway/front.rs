@@ -16,7 +16,7 @@ use hyper_util::rt::TokioIo;
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 
-use crate::harness::web;
+use crate::harness::http_client;
 
 /// What it does with a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -124,7 +124,7 @@ async fn answer(
         _ => {}
     }
     let target = state.target.lock().unwrap().clone();
-    let mut forwarded = web().request(head.method, target).body(body);
+    let mut forwarded = http_client().request(head.method, target).body(body);
     for (name, value) in &head.headers {
         if !["host", "content-length", "connection"].contains(&name.as_str()) {
             forwarded = forwarded.header(name, value);

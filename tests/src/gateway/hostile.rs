@@ -5,12 +5,12 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use super::lab::{Folder, Gateway, fixture, text};
-use crate::harness::{Dialect, Fake, Response, contains, eventually, texts};
+use crate::harness::{Dialect, FakeService, Response, assert_contains, eventually, member_texts};
 
 /// S23.
 #[tokio::test]
 async fn a_bomb_of_a_schema_is_refused_alone() {
-    let lure = Fake::start(|_| Response::json(200, &json!({"type": "object"}))).await;
+    let lure = FakeService::start(|_| Response::json(200, &json!({"type": "object"}))).await;
     let folder = Folder::new();
     let foreign =
         json!({"type": "object", "properties": {"a": {"$ref": format!("{}/s", lure.url)}}});
@@ -42,10 +42,10 @@ async fn a_bomb_of_a_schema_is_refused_alone() {
     let gateway = Gateway::running(folder, &config).await;
     for dialect in Dialect::ALL {
         let started = Instant::now();
-        let listed = gateway.ask(dialect, "tools/list", "", "").await;
+        let listed = gateway.request_as(dialect, "tools/list", "", "").await;
         assert!(started.elapsed() < Duration::from_secs(1));
-        contains(&listed.body, "b__fine");
-        contains(&listed.body, "b__slow");
+        assert_contains(&listed.body, "b__fine");
+        assert_contains(&listed.body, "b__slow");
         for bad in ["b__foreign", "b__deep", "b__many", "b__text", "b__list"] {
             assert!(!listed.body.contains(bad), "{dialect:?} {bad}");
         }
@@ -74,7 +74,7 @@ async fn what_cannot_be_seen_is_in_no_description() {
     let gateway = Gateway::running(folder, &config).await;
     for dialect in Dialect::ALL {
         let listed = gateway
-            .ask(dialect, "tools/list", "", "")
+            .request_as(dialect, "tools/list", "", "")
             .await
             .json()
             .to_string();
@@ -199,7 +199,7 @@ async fn no_shell_reads_a_command() {
 async fn no_request_adds_a_backend() {
     let gateway = Gateway::with(&fixture(&["odd"])).await;
     let listed = gateway.result("tools/list", json!({})).await;
-    let names = texts(&listed["tools"], "name");
+    let names = member_texts(&listed["tools"], "name");
     assert_eq!(
         names,
         ["gateway_status", "get_events", "gateway_restart", "b__work"]
@@ -246,7 +246,7 @@ async fn a_tool_that_becomes_another_is_told() {
         .await;
         assert_eq!(events.as_array().unwrap().len(), 1, "{events}");
         let facts = &events[0]["metadata"];
-        has!(facts, {"backend": "b", "tool_name": "work"});
+        assert_has!(facts, {"backend": "b", "tool_name": "work"});
         let hash = |name: &str| facts[name].as_str().unwrap().to_owned();
         assert!(hash("old_hash").len() == 64 && hash("old_hash") != hash("new_hash"));
         eventually("the list", async || {

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::front::{Front, Manner};
 use super::lab::{Gateway, fixture, text};
-use crate::harness::{Dialect, Server, contains, eventually};
+use crate::harness::{Dialect, Server, assert_contains, eventually};
 
 /// One backend in each of its forms: a child and a server, of the newest era and of the one before.
 async fn backends() -> (Vec<Gateway>, Server, Vec<Front>) {
@@ -45,9 +45,9 @@ async fn results_pass_byte_for_byte() {
     for (form, gateway) in gateways.iter().enumerate() {
         for dialect in Dialect::ALL {
             let arguments = format!(r#"{{"value":{value}}}"#);
-            let reply = gateway.server.tool(dialect, "b__echo", &arguments).await;
+            let reply = gateway.server.call_as(dialect, "b__echo", &arguments).await;
             assert_eq!(reply.status, 200, "{form} {dialect:?} {reply:?}");
-            if dialect.knows("2025-06-18") && form != 4 {
+            if dialect.supports("2025-06-18") && form != 4 {
                 assert!(
                     reply.body.contains(&format!(r#""value":{value}"#)),
                     "{form} {dialect:?} {reply:?}"
@@ -70,7 +70,7 @@ async fn definitions_are_those_of_the_backend() {
                 continue;
             }
             let listed = async |server: &Server, method: &str| {
-                let reply = server.ask(dialect, method, "", "").await;
+                let reply = server.request_as(dialect, method, "", "").await;
                 reply.json()["result"].clone()
             };
             let direct = listed(&server, "tools/list").await;
@@ -114,7 +114,7 @@ async fn resources_prompts_and_completion_pass() {
                 continue;
             }
             let ask = async |method: &str, name: &str, members: &str| {
-                let reply = gateway.ask(dialect, method, name, members).await;
+                let reply = gateway.request_as(dialect, method, name, members).await;
                 let answer = reply.json();
                 assert!(
                     answer.get("result").is_some(),
@@ -128,7 +128,7 @@ async fn resources_prompts_and_completion_pass() {
             let members =
                 r#""name":"b__test_prompt_with_arguments","arguments":{"arg1":"x","arg2":"y"}"#;
             let prompt = ask("prompts/get", "b__test_prompt_with_arguments", members).await;
-            contains(&prompt, "arg1='x', arg2='y'");
+            assert_contains(&prompt, "arg1='x', arg2='y'");
             let members = r#""ref":{"type":"ref/prompt","name":"b__test_prompt_with_arguments"},"argument":{"name":"arg1","value":"he"}"#;
             let found = ask("completion/complete", "", members).await;
             assert_eq!(found["completion"]["values"], json!(["hello", "help"]));
@@ -158,10 +158,10 @@ async fn content_of_every_kind_is_what_the_backend_sent() {
                 "{}"
             };
             for dialect in [Dialect::Handshake("2025-11-25"), Dialect::Modern] {
-                let expected = direct.tool(dialect, tool, arguments).await.json();
+                let expected = direct.call_as(dialect, tool, arguments).await.json();
                 let found = gateway
                     .server
-                    .tool(dialect, &format!("b__{tool}"), arguments)
+                    .call_as(dialect, &format!("b__{tool}"), arguments)
                     .await
                     .json();
                 assert_eq!(
@@ -184,7 +184,7 @@ async fn names_are_accepted_in_three_forms_and_shown_in_two() {
         for dialect in Dialect::ALL {
             let reply = gateway
                 .server
-                .tool(dialect, name, r#"{"name":"Ada"}"#)
+                .call_as(dialect, name, r#"{"name":"Ada"}"#)
                 .await;
             assert_eq!(
                 text(&reply.json()["result"]),
@@ -201,7 +201,7 @@ async fn names_are_accepted_in_three_forms_and_shown_in_two() {
         "{listed}"
     );
     for dialect in Dialect::ALL {
-        let listed = gateway.ask(dialect, "tools/list", "", "").await.body;
+        let listed = gateway.request_as(dialect, "tools/list", "", "").await.body;
         assert!(
             listed.contains(r#""b__greet""#) && !listed.contains("b:greet"),
             "{dialect:?}"
@@ -282,7 +282,7 @@ pub(super) async fn count(gateway: &Gateway) -> Option<u64> {
 #[tokio::test]
 async fn results_with_what_we_do_not_know_are_kept() {
     // `_meta` and members of results that no revision has yet.
-    let fake = crate::harness::Fake::start(|request| {
+    let fake = crate::harness::FakeService::start(|request| {
         let body: Value = serde_json::from_slice(&request.body).unwrap_or_default();
         let result = match body["method"].as_str() {
             Some("tools/list") => r#"{"tools":[{"name":"t","title":"T","description":"d","inputSchema":{"type":"object"},"icons":[{"src":"data:,x"}],"annotations":{"readOnlyHint":true,"x":1.0},"_meta":{"a/b":1.50}}]}"#,
@@ -295,7 +295,7 @@ async fn results_with_what_we_do_not_know_are_kept() {
     .await;
     let gateway = Gateway::with(&format!("url = {:?}\nprotocol = \"rpc\"", fake.url)).await;
     let listed = gateway
-        .ask(Dialect::Handshake("2025-11-25"), "tools/list", "", "")
+        .request_as(Dialect::Handshake("2025-11-25"), "tools/list", "", "")
         .await
         .body;
     for part in [
@@ -308,7 +308,7 @@ async fn results_with_what_we_do_not_know_are_kept() {
     }
     let called = gateway
         .server
-        .tool(Dialect::Handshake("2025-11-25"), "b__t", "{}")
+        .call_as(Dialect::Handshake("2025-11-25"), "b__t", "{}")
         .await
         .body;
     for part in [

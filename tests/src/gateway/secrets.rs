@@ -6,7 +6,7 @@ use serde_json::json;
 
 use super::front::{Front, Manner};
 use super::lab::{Folder, fixture};
-use crate::harness::{Server, contains};
+use crate::harness::{Server, assert_contains};
 
 const TOKEN: &str = "client-token-canary-4f1d";
 const OF_A: &str = "secret-of-a-canary-77aa";
@@ -94,7 +94,7 @@ async fn nobody_sees_what_is_not_theirs() {
     .await;
     said += &written;
     let metrics = gateway.request("GET", "/metrics", &headers).await.body;
-    contains(&metrics, "mcp_gateway_backend_up{backend=\"a\"} 1");
+    assert_contains(&metrics, "mcp_gateway_backend_up{backend=\"a\"} 1");
     said += &metrics;
     said += &gateway.log();
     said += &String::from_utf8_lossy(&std::fs::read(&events).unwrap());

@@ -49,7 +49,7 @@ async fn what_the_texts_of_its_own_tools_say() {
         "{config}"
     );
     let backend = &status["backends"]["b"];
-    has!(backend, {"status": "running", "namespace": "b"});
+    assert_has!(backend, {"status": "running", "namespace": "b"});
     assert!(backend["tool_count"].as_u64().unwrap() > 10);
     assert!(status["capabilities"]["tools"].as_u64().unwrap() > 10);
 
@@ -64,11 +64,11 @@ async fn what_the_texts_of_its_own_tools_say() {
         "{timestamp}"
     );
     assert!(uuid::Uuid::parse_str(started["trace_id"].as_str().unwrap()).is_ok());
-    has!(started, {"status": "success", "source": "mcp-gateway", "schema_version": "1.0"});
+    assert_has!(started, {"status": "success", "source": "mcp-gateway", "schema_version": "1.0"});
 
     gateway.tool("b:greet", json!({"name": "Ada"})).await;
     let call = gateway.ends(1).await.remove(0);
-    has!(call, {"tool_name": "b__greet", "backend": "b"});
+    assert_has!(call, {"tool_name": "b__greet", "backend": "b"});
     assert!(call["duration_ms"].as_f64().unwrap() > 0.0);
 }
 

@@ -24,7 +24,7 @@ impl Dialect {
     ];
 
     /// Whether it has what `revision` introduced.
-    pub(crate) fn knows(self, revision: &str) -> bool {
+    pub(crate) fn supports(self, revision: &str) -> bool {
         match self {
             Self::Plain => "2025-03-26" >= revision,
             Self::Handshake(spoken) => spoken >= revision,
@@ -33,12 +33,12 @@ impl Dialect {
     }
 
     /// The HTTP status of a message that is none.
-    pub(crate) fn malformed(self) -> u16 {
+    pub(crate) fn malformed_status(self) -> u16 {
         if self == Self::Plain { 200 } else { 400 }
     }
 
     /// What every request of the dialect carries, whatever its body is.
-    pub(crate) fn version(self) -> Vec<(&'static str, &'static str)> {
+    pub(crate) fn headers(self) -> Vec<(&'static str, &'static str)> {
         match self {
             Self::Plain => Vec::new(),
             Self::Handshake(revision) => vec![("mcp-protocol-version", revision)],
@@ -59,14 +59,14 @@ impl Dialect {
 
 impl Server {
     /// Sends one well-formed request; `name` is that of the tool in it, where there is one.
-    pub(crate) async fn ask(
+    pub(crate) async fn request_as(
         &self,
         dialect: Dialect,
         method: &str,
         name: &str,
         members: &str,
     ) -> Reply {
-        let mut headers = dialect.version();
+        let mut headers = dialect.headers();
         if dialect == Dialect::Modern {
             headers.push(("mcp-method", method));
             if !name.is_empty() {
@@ -78,13 +78,13 @@ impl Server {
     }
 
     /// `tools/call` with these arguments, as they stand on the wire.
-    pub(crate) async fn tool(&self, dialect: Dialect, tool: &str, arguments: &str) -> Reply {
+    pub(crate) async fn call_as(&self, dialect: Dialect, tool: &str, arguments: &str) -> Reply {
         let members = format!(r#""name":"{tool}","arguments":{arguments}"#);
-        self.ask(dialect, "tools/call", tool, &members).await
+        self.request_as(dialect, "tools/call", tool, &members).await
     }
 
     /// Sends any body as a message of the dialect.
-    pub(crate) async fn say(&self, dialect: Dialect, body: impl Into<reqwest::Body>) -> Reply {
-        self.post_with(&dialect.version(), body).await
+    pub(crate) async fn post_as(&self, dialect: Dialect, body: impl Into<reqwest::Body>) -> Reply {
+        self.post_with(&dialect.headers(), body).await
     }
 }

@@ -45,14 +45,14 @@ impl Response {
 }
 
 /// A running fake. Ends with the test.
-pub(crate) struct Fake {
+pub(crate) struct FakeService {
     /// `http://127.0.0.1:PORT`.
     pub(crate) url: String,
     requests: Arc<Mutex<Vec<Request>>>,
     task: JoinHandle<()>,
 }
 
-impl Fake {
+impl FakeService {
     pub(crate) async fn start(
         answer: impl Fn(&Request) -> Response + Send + Sync + 'static,
     ) -> Self {
@@ -105,7 +105,7 @@ impl Fake {
     }
 }
 
-impl Drop for Fake {
+impl Drop for FakeService {
     fn drop(&mut self) {
         self.task.abort();
     }

@@ -48,7 +48,7 @@ pub(crate) fn docker_engines() -> Vec<String> {
 
 /// A server of others that is started by this command, a list in JSON: `EVERYTHING`, `FILESYSTEM`,
 /// `PYTHON` or `RMCP`.
-pub(crate) fn server_of_others(name: &str) -> Option<Vec<String>> {
+pub(crate) fn third_party_server(name: &str) -> Option<Vec<String>> {
     let command = variable(&format!("MCP_TEST_{name}"))?;
     Some(serde_json::from_str(&command).unwrap())
 }

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt as _, BufReader};
 use tokio::process::Child;
 
-use super::{binary, until};
+use super::{binary, wait_until};
 
 /// A server that listens on a free port of loopback. Ends with the test.
 pub(crate) struct Server {
@@ -87,7 +87,7 @@ impl Server {
     }
 
     /// Waits until it has ended by itself; its exit code.
-    pub(crate) async fn ended(&mut self) -> Option<i32> {
+    pub(crate) async fn wait_for_exit(&mut self) -> Option<i32> {
         let ended = tokio::time::timeout(Duration::from_secs(20), self.child.wait());
         ended.await.expect("it does not end").unwrap().code()
     }
@@ -110,7 +110,7 @@ impl Server {
         headers: &[(&str, &str)],
         body: impl Into<reqwest::Body>,
     ) -> Reply {
-        let mut request = web().post(&self.url).body(body);
+        let mut request = http_client().post(&self.url).body(body);
         if !headers
             .iter()
             .any(|(name, _)| name.eq_ignore_ascii_case("content-type"))
@@ -131,7 +131,7 @@ impl Server {
         headers: &[(&str, &str)],
     ) -> Reply {
         let url = self.url.replace("/mcp", path);
-        let mut request = web().request(method.parse().unwrap(), url);
+        let mut request = http_client().request(method.parse().unwrap(), url);
         for (name, value) in headers {
             request = request.header(*name, *value);
         }
@@ -177,16 +177,16 @@ impl Server {
     }
 
     /// Waits until `mcp.getServerInfo` says `status`.
-    pub(crate) async fn until(&self, status: &str) {
-        until(status, async || {
+    pub(crate) async fn wait_for_status(&self, status: &str) {
+        wait_until(status, async || {
             self.result("mcp.getServerInfo", json!({})).await["status"] == status
         })
         .await;
     }
 
     /// Waits until it has logged these words.
-    pub(crate) async fn until_logged(&self, words: &str) {
-        until(words, async || self.log().contains(words)).await;
+    pub(crate) async fn wait_for_log(&self, words: &str) {
+        wait_until(words, async || self.log().contains(words)).await;
     }
 
     /// An MCP client after its handshake.
@@ -217,7 +217,7 @@ impl Session {
 
     /// Over stdio, where the server is a child of the client.
     pub(crate) async fn stdio(name: &str, env: &[(&str, &str)]) -> Self {
-        let client = stdio(name, env).await;
+        let client = stdio_client(name, env).await;
         let _server = None;
         Self { client, _server }
     }
@@ -232,7 +232,7 @@ impl Deref for Session {
 }
 
 /// The same server over stdio: an MCP client after its handshake.
-pub(crate) async fn stdio(name: &str, env: &[(&str, &str)]) -> Client {
+pub(crate) async fn stdio_client(name: &str, env: &[(&str, &str)]) -> Client {
     let path = binary(name);
     let mut command = Command::new(path.to_str().unwrap()).arg("--stdio");
     for (name, value) in env {
@@ -247,7 +247,7 @@ pub(crate) async fn stdio(name: &str, env: &[(&str, &str)]) -> Client {
 }
 
 /// An HTTP client for plain URLs.
-pub(crate) fn web() -> reqwest::Client {
+pub(crate) fn http_client() -> reqwest::Client {
     let tls = mcp_client::tls::config_for("http").unwrap();
     reqwest::Client::builder()
         .tls_backend_preconfigured(tls)

@@ -7,7 +7,7 @@ use serde_json::json;
 use tokio::io::AsyncBufReadExt as _;
 
 use super::{Listening, ping, slow, start_slow};
-use crate::harness::{Dialect, Server, Wire, post, until};
+use crate::harness::{Dialect, RawConnection, Server, post, wait_until};
 
 #[tokio::test]
 async fn more_connections_than_allowed_wait_for_room() {
@@ -18,14 +18,14 @@ async fn more_connections_than_allowed_wait_for_room() {
     .await;
     let mut inside = Vec::new();
     for _ in 0..2 {
-        let mut wire = Wire::to(&listening.url).await;
+        let mut wire = RawConnection::connect(&listening.url).await;
         wire.send(ping(1)).await;
         assert_eq!(wire.reply().await.unwrap().status, 200);
         inside.push(wire);
     }
-    let mut waiting = Wire::to(&listening.url).await;
+    let mut waiting = RawConnection::connect(&listening.url).await;
     waiting.send(ping(3)).await;
-    assert!(!waiting.speaks_within(Duration::from_millis(200)).await);
+    assert!(!waiting.is_readable_within(Duration::from_millis(200)).await);
     // Those inside are served meanwhile.
     inside[0].send(ping(2)).await;
     assert_eq!(inside[0].reply().await.unwrap().json()["id"], 2);
@@ -42,7 +42,7 @@ async fn more_requests_than_allowed_are_sent_away() {
     .await;
     let one = start_slow(&listening.url, 20, 1000).await;
     let two = start_slow(&listening.url, 20, 1000).await;
-    let mut wire = Wire::to(&listening.url).await;
+    let mut wire = RawConnection::connect(&listening.url).await;
     for id in 0..3 {
         wire.send(ping(id)).await;
         let reply = wire.reply().await.unwrap();
@@ -66,7 +66,7 @@ async fn a_body_that_does_not_come_takes_no_place() {
     .await;
     let mut slow = Vec::new();
     for _ in 0..5 {
-        let mut wire = Wire::to(&listening.url).await;
+        let mut wire = RawConnection::connect(&listening.url).await;
         wire.send("POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\n{")
             .await;
         slow.push(wire);
@@ -74,7 +74,7 @@ async fn a_body_that_does_not_come_takes_no_place() {
     listening.serves().await;
     // One that has arrived does.
     let running = start_slow(&listening.url, 20, 1000).await;
-    let reply = Wire::ask(&listening.url, ping(1)).await;
+    let reply = RawConnection::round_trip(&listening.url, ping(1)).await;
     assert_eq!(reply.status, 503);
     drop((slow, running));
 }
@@ -82,7 +82,7 @@ async fn a_body_that_does_not_come_takes_no_place() {
 #[tokio::test]
 async fn pipelined_requests_are_answered_in_order() {
     let listening = Listening::start(Limits::default()).await;
-    let mut wire = Wire::to(&listening.url).await;
+    let mut wire = RawConnection::connect(&listening.url).await;
     let slow = slow(20, 2).replace("Accept: application/json, text/event-stream\r\n", "");
     let all: Vec<String> = (2..=100).map(ping).collect();
     wire.send(format!("{slow}{}", all.concat())).await;
@@ -95,7 +95,7 @@ async fn pipelined_requests_are_answered_in_order() {
 async fn an_answer_does_not_wait_for_the_next_request() {
     let listening = Listening::start(Limits::default()).await;
     for begun in ["P", "POST /mcp HTTP/1.1\r\nHost: loc", "\r\n"] {
-        let mut wire = Wire::to(&listening.url).await;
+        let mut wire = RawConnection::connect(&listening.url).await;
         wire.send(format!("{}{begun}", ping(1))).await;
         // Far below the patience for the head of the second.
         let started = Instant::now();
@@ -136,7 +136,7 @@ async fn what_is_refused_leaves_nothing_behind() {
 async fn knock(server: &Server, refused: &[String], count: usize) {
     const AT_ONCE: usize = 100;
     for _ in 0..count / AT_ONCE {
-        let mut wire = Wire::to(&server.url).await;
+        let mut wire = RawConnection::connect(&server.url).await;
         let requests: String = refused
             .iter()
             .cycle()
@@ -160,7 +160,7 @@ async fn a_stream_is_about_as_fast_as_a_reply() {
     let stream = slow(1, 2);
     let reply = stream.replace(", text/event-stream", "");
     for request in [reply, stream] {
-        let mut wire = Wire::to(&server.url).await;
+        let mut wire = RawConnection::connect(&server.url).await;
         let mut times = Vec::new();
         for _ in 0..ROUNDS {
             let started = Instant::now();
@@ -188,7 +188,7 @@ async fn who_leaves_a_plain_call_does_not_stop_it() {
     start_slow(&server.url, 100, 5).await.reset();
     // Each question counts itself, so one more than those is the call that was left.
     let mut asked = 0;
-    until("the call to be finished", async || {
+    wait_until("the call to be finished", async || {
         let info = server.result("mcp.getServerInfo", json!({})).await;
         let metrics = &info["health_metrics"];
         assert_eq!(metrics["failed_requests"], 0, "{info}");
@@ -214,14 +214,15 @@ async fn who_leaves_a_modern_call_stops_it() {
         ["Accept: text/event-stream", fields[1], fields[2], fields[3]],
     ] {
         let stopped = server.log().matches("Stopped as asked").count();
-        let mut wire = Wire::to(&server.url).await;
+        let mut wire = RawConnection::connect(&server.url).await;
         wire.send(post(&fields, &body)).await;
         // Nothing tells that it has begun; one that has not is stopped all the same.
         assert!(
-            !wire.speaks_within(Duration::from_millis(100)).await || fields[0].ends_with("stream")
+            !wire.is_readable_within(Duration::from_millis(100)).await
+                || fields[0].ends_with("stream")
         );
         wire.reset();
-        until("the call to be stopped", async || {
+        wait_until("the call to be stopped", async || {
             server.log().matches("Stopped as asked").count() > stopped
         })
         .await;
@@ -255,7 +256,7 @@ async fn a_client_that_asks_too_often_is_told_when_to_come_back() {
     assert_eq!(reply.status, 429);
     assert_eq!(reply.headers["retry-after"], "1");
     let error = &reply.json()["error"];
-    has!(error, {"code": 42900, "data": {"kind": "rate_limited"}});
+    assert_has!(error, {"code": 42900, "data": {"kind": "rate_limited"}});
     // Others are served, and those who ask whether it lives are told.
     assert_eq!(ask("Bearer c-token").await.status, 200);
     for _ in 0..20 {
@@ -285,7 +286,7 @@ async fn without_file_descriptors_it_waits_and_serves_on() {
     }
     let mut crowd = Vec::new();
     for _ in 0..100 {
-        crowd.push(Wire::to(&url).await);
+        crowd.push(RawConnection::connect(&url).await);
     }
     let told = tokio::time::timeout(Duration::from_secs(20), async {
         while let Some(line) = log.next_line().await.unwrap() {
@@ -300,7 +301,7 @@ async fn without_file_descriptors_it_waits_and_serves_on() {
         "it ended"
     );
     drop(crowd);
-    let mut wire = Wire::to(&url).await;
+    let mut wire = RawConnection::connect(&url).await;
     wire.send(ping(1)).await;
     assert_eq!(wire.reply().await.unwrap().status, 200);
 }

@@ -9,7 +9,7 @@ use nix::unistd::Pid;
 use tokio::io::{AsyncBufReadExt as _, BufReader};
 
 use super::{Listening, ping, start_slow};
-use crate::harness::{Dialect, Server, Wire, binary, contains, post};
+use crate::harness::{Dialect, RawConnection, Server, assert_contains, binary, post};
 
 const FIXTURE: &str = "mcp-conformance";
 
@@ -19,18 +19,18 @@ fn signal(server: &Server, signal: Signal) {
 }
 
 /// Opens a subscription and reads its acknowledgement.
-async fn listen(url: &str) -> Wire {
+async fn listen(url: &str) -> RawConnection {
     let body = Dialect::Modern.request("1", "subscriptions/listen", r#""notifications":{}"#);
     let fields = [
         "Accept: application/json, text/event-stream",
         "MCP-Protocol-Version: 2026-07-28",
         "Mcp-Method: subscriptions/listen",
     ];
-    let mut wire = Wire::to(url).await;
+    let mut wire = RawConnection::connect(url).await;
     wire.send(post(&fields, &body)).await;
     assert_eq!(wire.head().await.unwrap().0, 200);
     let event = String::from_utf8(wire.chunk().await.unwrap()).unwrap();
-    contains(&event, "notifications/subscriptions/acknowledged");
+    assert_contains(&event, "notifications/subscriptions/acknowledged");
     wire
 }
 
@@ -42,8 +42,8 @@ async fn what_is_in_flight_finishes_and_what_waits_is_told() {
         for _ in 0..20 {
             calls.push(start_slow(&server.url, 100, 8).await);
             streams.push(listen(&server.url).await);
-            let mut silent = Wire::to(&server.url).await;
-            idle.push(Wire::to(&server.url).await);
+            let mut silent = RawConnection::connect(&server.url).await;
+            idle.push(RawConnection::connect(&server.url).await);
             silent.send(ping(1)).await;
             assert_eq!(silent.reply().await.unwrap().status, 200);
             idle.push(silent);
@@ -56,12 +56,12 @@ async fn what_is_in_flight_finishes_and_what_waits_is_told() {
         for mut stream in streams {
             let events = stream.rest().await;
             assert!(events.contains(r#""result":{"#), "{events}");
-            contains(&events, "io.modelcontextprotocol/subscriptionId");
+            assert_contains(&events, "io.modelcontextprotocol/subscriptionId");
         }
         for mut connection in idle {
             assert_eq!(connection.rest().await, "");
         }
-        assert_eq!(server.ended().await, Some(0), "{name}");
+        assert_eq!(server.wait_for_exit().await, Some(0), "{name}");
     }
 }
 
@@ -90,7 +90,7 @@ async fn the_end_does_not_wait_for_ever() {
     })
     .await;
     let _call = start_slow(&listening.url, 20, 1000).await;
-    let mut body = Wire::to(&listening.url).await;
+    let mut body = RawConnection::connect(&listening.url).await;
     body.send("POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\n{")
         .await;
     let started = Instant::now();
@@ -104,10 +104,10 @@ async fn a_second_signal_ends_it_at_once() {
     let mut server = Server::start(FIXTURE, &[]).await;
     let _call = start_slow(&server.url, 20, 1000).await;
     signal(&server, Signal::SIGTERM);
-    server.until_logged("stopping").await;
+    server.wait_for_log("stopping").await;
     let started = Instant::now();
     signal(&server, Signal::SIGTERM);
-    assert_eq!(server.ended().await, Some(1));
+    assert_eq!(server.wait_for_exit().await, Some(1));
     assert!(started.elapsed() < Duration::from_secs(5));
 }
 

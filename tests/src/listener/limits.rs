@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use mcp_serve::Limits;
 
 use super::{Listening, ping};
-use crate::harness::{Dialect, Server, Wire, post};
+use crate::harness::{Dialect, RawConnection, Server, post};
 
 /// The limit under test; the others keep their seconds.
 const SHORT: Duration = Duration::from_millis(200);
@@ -27,7 +27,7 @@ async fn a_head_that_does_not_come_is_given_up() {
     .await;
     for sent in ["", "P", "POST /mcp HTTP/1.1\r\nHost: local", "\r\n"] {
         let started = Instant::now();
-        let mut wire = Wire::to(&listening.url).await;
+        let mut wire = RawConnection::connect(&listening.url).await;
         wire.send(sent).await;
         let answer = wire.rest().await;
         assert!(
@@ -37,7 +37,7 @@ async fn a_head_that_does_not_come_is_given_up() {
         soon(started);
     }
     // An open connection that nobody uses is as silent as a new one.
-    let mut wire = Wire::to(&listening.url).await;
+    let mut wire = RawConnection::connect(&listening.url).await;
     wire.send(ping(1)).await;
     assert_eq!(wire.reply().await.unwrap().status, 200);
     assert_eq!(wire.rest().await, "");
@@ -47,7 +47,7 @@ async fn a_head_that_does_not_come_is_given_up() {
 /// Sends a byte now and then, until the server has had enough.
 async fn drip(url: &str, head: &str) -> Duration {
     let started = Instant::now();
-    let mut wire = Wire::to(url).await;
+    let mut wire = RawConnection::connect(url).await;
     wire.send(head).await;
     while started.elapsed() < SOON && wire.is_open(Duration::from_millis(20)).await {
         wire.push(b"x").await;
@@ -92,7 +92,7 @@ async fn a_body_that_stops_coming_is_given_up() {
         "Transfer-Encoding: chunked\r\n\r\n5\r\n{\"jso\r\n",
     ] {
         let started = Instant::now();
-        let mut wire = Wire::to(&listening.url).await;
+        let mut wire = RawConnection::connect(&listening.url).await;
         wire.send(format!("POST /mcp HTTP/1.1\r\nHost: localhost\r\n{rest}"))
             .await;
         assert_eq!(wire.reply().await.unwrap().status, 408, "{rest}");
@@ -115,7 +115,7 @@ async fn an_answer_that_nobody_reads_is_given_up() {
     let members = format!(r#""name":"echo","arguments":{{"value":"{value}"}}"#);
     let body = Dialect::Plain.request("1", "tools/call", &members);
     for accept in ["Accept: application/json", "Accept: text/event-stream"] {
-        let mut wire = Wire::narrow(&listening.url).await;
+        let mut wire = RawConnection::with_small_buffer(&listening.url).await;
         wire.send(post(&[accept], &body)).await;
         let started = Instant::now();
         listening.serves().await;
@@ -134,7 +134,7 @@ async fn a_body_over_the_limit_is_refused_before_it_is_read() {
     })
     .await;
     // Declared: refused by the head alone.
-    let mut wire = Wire::to(&listening.url).await;
+    let mut wire = RawConnection::connect(&listening.url).await;
     wire.send(format!(
         "POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Length: {}\r\n\r\n",
         LIMIT + 1
@@ -148,7 +148,7 @@ async fn a_body_over_the_limit_is_refused_before_it_is_read() {
     assert_eq!(wire.rest().await, "");
 
     // Not declared: refused at the limit, however much is still to come.
-    let mut wire = Wire::to(&listening.url).await;
+    let mut wire = RawConnection::connect(&listening.url).await;
     wire.send("POST /mcp HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n")
         .await;
     let chunk = format!("2710\r\n{}\r\n", "x".repeat(0x2710));
@@ -158,7 +158,7 @@ async fn a_body_over_the_limit_is_refused_before_it_is_read() {
 
     // At the limit it is taken.
     let pad = "x".repeat(LIMIT - 70);
-    let reply = Wire::ask(
+    let reply = RawConnection::round_trip(
         &listening.url,
         post(
             &[],
@@ -177,7 +177,7 @@ async fn a_client_that_is_still_writing_can_read_why_it_was_refused() {
             let reply = server.post(vec![b' '; size]).await;
             assert_eq!(reply.status, 413);
             assert_eq!(reply.json()["error"]["code"], 41300);
-            let mut wire = Wire::to(&server.url).await;
+            let mut wire = RawConnection::connect(&server.url).await;
             wire.push(post(&[], &" ".repeat(size)).as_bytes()).await;
             assert_eq!(wire.reply().await.unwrap().status, 413);
         }
@@ -202,7 +202,7 @@ async fn a_head_that_is_none_is_told_so() {
             431,
         ),
     ] {
-        let mut wire = Wire::to(&listening.url).await;
+        let mut wire = RawConnection::connect(&listening.url).await;
         wire.push(head.as_bytes()).await;
         assert_eq!(wire.reply().await.unwrap().status, status);
         assert_eq!(wire.rest().await, "");

@@ -5,7 +5,7 @@ use std::time::Duration;
 use mcp_serve::Limits;
 
 use super::{Listening, ping};
-use crate::harness::Wire;
+use crate::harness::RawConnection;
 
 /// What would be smuggled, and what its answer holds.
 const HIDDEN: &str = "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n";
@@ -52,7 +52,7 @@ async fn a_second_request_is_never_seen_in_the_first() {
         "Transfer-Encoding: chunked\r\n\r\nfffffffffffffffff\r\n".to_owned(),
     ] {
         for path in ["/mcp", "/healthz-not", "/mcp?x"] {
-            let mut wire = Wire::to(&listening.url).await;
+            let mut wire = RawConnection::connect(&listening.url).await;
             let head = format!("POST {path} HTTP/1.1\r\nHost: localhost\r\n{fields}{HIDDEN}");
             wire.push(head.as_bytes()).await;
             let answers = wire.rest().await;
@@ -67,7 +67,7 @@ async fn a_second_request_is_never_seen_in_the_first() {
 #[tokio::test]
 async fn what_has_one_end_may_be_followed() {
     let listening = Listening::start(Limits::default()).await;
-    let mut wire = Wire::to(&listening.url).await;
+    let mut wire = RawConnection::connect(&listening.url).await;
     wire.send(format!("{}{HIDDEN}", ping(1))).await;
     assert_eq!(wire.reply().await.unwrap().json()["id"], 1);
     assert_eq!(wire.reply().await.unwrap().body, SEEN);
@@ -78,13 +78,13 @@ async fn a_client_may_ask_before_it_sends() {
     let listening = Listening::start(Limits::default()).await;
     let request = ping(1).replace("Content-Length", "Expect: 100-continue\r\nContent-Length");
     let (head, body) = request.split_once("\r\n\r\n").unwrap();
-    let mut wire = Wire::to(&listening.url).await;
+    let mut wire = RawConnection::connect(&listening.url).await;
     wire.send(format!("{head}\r\n\r\n")).await;
     assert_eq!(wire.head().await.unwrap().0, 100);
     wire.send(body).await;
     assert_eq!(wire.reply().await.unwrap().status, 200);
 
     // Not for a body that would be refused.
-    let reply = Wire::ask(&listening.url, "POST /mcp HTTP/1.1\r\nHost: localhost\r\nExpect: 100-continue\r\nContent-Length: 99999999\r\n\r\n").await;
+    let reply = RawConnection::round_trip(&listening.url, "POST /mcp HTTP/1.1\r\nHost: localhost\r\nExpect: 100-continue\r\nContent-Length: 99999999\r\n\r\n").await;
     assert_eq!(reply.status, 413);
 }

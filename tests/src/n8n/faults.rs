@@ -8,7 +8,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
 
 use super::{SERVER, done, refused};
-use crate::harness::{Fake, Request, Response, Server, contains, lacks};
+use crate::harness::{FakeService, Request, Response, Server, assert_contains, assert_lacks};
 
 async fn server(url: &str) -> Server {
     Server::start(SERVER, &[("N8N_URL", url), ("N8N_API_KEY", "SECRET-KEY")]).await
@@ -23,8 +23,8 @@ fn workflow() -> Value {
 }
 
 /// An n8n without executions, whose webhook answers as `hook` says.
-async fn fake(hook: impl Fn(&Request) -> Response + Send + Sync + 'static) -> Fake {
-    Fake::start(move |request| match request.target.split('?').next() {
+async fn fake(hook: impl Fn(&Request) -> Response + Send + Sync + 'static) -> FakeService {
+    FakeService::start(move |request| match request.target.split('?').next() {
         Some("/api/v1/workflows/w") => Response::json(200, &workflow()),
         Some("/webhook/hook") => hook(request),
         _ => Response::json(200, &json!({"data": [], "nextCursor": null})),
@@ -32,7 +32,7 @@ async fn fake(hook: impl Fn(&Request) -> Response + Send + Sync + 'static) -> Fa
     .await
 }
 
-fn starts(fake: &Fake) -> usize {
+fn starts(fake: &FakeService) -> usize {
     let requests = fake.requests();
     requests
         .iter()
@@ -72,7 +72,7 @@ async fn every_bad_answer_has_its_words() {
             "larger than 16 MiB",
         ),
     ] {
-        let fake = Fake::start(move |_| answer.clone()).await;
+        let fake = FakeService::start(move |_| answer.clone()).await;
         let server = server(&fake.url).await;
         let client = server.client().await;
         for (tool, arguments) in [
@@ -82,10 +82,10 @@ async fn every_bad_answer_has_its_words() {
         ] {
             let message = refused(&client, tool, arguments).await;
             assert!(message.contains(part), "{tool}: {message}");
-            lacks(&message, "SECRET");
-            lacks(&message, "/srv");
+            assert_lacks(&message, "SECRET");
+            assert_lacks(&message, "/srv");
         }
-        server.until("degraded").await;
+        server.wait_for_status("degraded").await;
         assert!(!server.log().contains("SECRET-KEY"));
     }
 }
@@ -126,11 +126,11 @@ async fn a_cut_answer_and_one_without_end_are_told_apart() {
 
 #[tokio::test]
 async fn a_silent_service_is_not_waited_for() {
-    let fake = Fake::start(|_| Response::Hang).await;
+    let fake = FakeService::start(|_| Response::Hang).await;
     let server = server(&fake.url).await;
     let message = refused(&server.client().await, "list_workflows", json!({})).await;
     assert!(message.contains("did not answer within 10 s"), "{message}");
-    server.until("degraded").await;
+    server.wait_for_status("degraded").await;
 }
 
 #[tokio::test]
@@ -139,12 +139,12 @@ async fn a_service_that_comes_back_is_used_again() {
     let address = socket.local_addr().unwrap();
     drop(socket);
     let server = server(&format!("http://user:SECRET@{address}/n8n/")).await;
-    server.until("degraded").await;
+    server.wait_for_status("degraded").await;
     let client = server.client().await;
     let message = refused(&client, "list_workflows", json!({})).await;
-    contains(&message, &format!("http://{address}/n8n cannot be reached"));
-    contains(&message, "N8N_URL");
-    lacks(&message, "SECRET");
+    assert_contains(&message, &format!("http://{address}/n8n cannot be reached"));
+    assert_contains(&message, "N8N_URL");
+    assert_lacks(&message, "SECRET");
 
     let socket = TcpListener::bind(address).await.unwrap();
     let asked = Arc::new(AtomicBool::new(false));
@@ -174,14 +174,14 @@ async fn a_service_that_comes_back_is_used_again() {
         json!({"workflows": []})
     );
     assert!(asked.load(Ordering::Relaxed));
-    server.until("online").await;
+    server.wait_for_status("online").await;
     assert!(!server.log().contains("SECRET"), "{}", server.log());
     task.abort();
 }
 
 #[tokio::test]
 async fn a_key_may_come_later() {
-    let fake = Fake::start(|request| {
+    let fake = FakeService::start(|request| {
         let right = request
             .headers
             .get("x-n8n-api-key")
@@ -192,8 +192,8 @@ async fn a_key_may_come_later() {
     .await;
     let server = Server::start(SERVER, &[("N8N_URL", &fake.url)]).await;
     let message = refused(&server.client().await, "list_workflows", json!({})).await;
-    contains(&message, "No API key");
-    contains(&message, "N8N_API_KEY");
+    assert_contains(&message, "No API key");
+    assert_contains(&message, "N8N_API_KEY");
     assert!(fake.requests().is_empty());
 
     let file = std::env::temp_dir().join(format!("n8n-key-{}", uuid::Uuid::new_v4()));
@@ -230,8 +230,8 @@ async fn whatever_a_webhook_answers_it_is_called_once() {
         let client = server(&fake.url).await;
         let client = client.client().await;
         let message = refused(&client, "run_workflow", json!({"workflow_id": "w"})).await;
-        contains(&message, part);
-        lacks(&message, "SECRET");
+        assert_contains(&message, part);
+        assert_lacks(&message, "SECRET");
         assert_eq!(starts(&fake), 1);
     }
     let fake = fake(|_| Response::json(500, &json!({"message": "Error in workflow"}))).await;
@@ -245,7 +245,7 @@ async fn whatever_a_webhook_answers_it_is_called_once() {
 #[tokio::test]
 async fn a_deletion_that_n8n_fails_at_is_tried_again() {
     let tries = AtomicUsize::new(0);
-    let fake = Fake::start(move |request| match request.method.as_str() {
+    let fake = FakeService::start(move |request| match request.method.as_str() {
         "DELETE" => match tries.fetch_add(1, Ordering::Relaxed) {
             0 => Response::json(500, &json!({"message": "Internal server error"})),
             // It had got further than its answer.
@@ -331,5 +331,5 @@ async fn activation_is_ridden_out_and_only_that() {
     let client = server(&never.url).await;
     let client = client.client().await;
     let message = refused(&client, "run_workflow", json!({"workflow_id": "w"})).await;
-    contains(&message, "does not know the production URL");
+    assert_contains(&message, "does not know the production URL");
 }

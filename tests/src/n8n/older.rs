@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{SERVER, done, refused};
-use crate::harness::{Fake, Request, Response, Server, contains, lacks};
+use crate::harness::{FakeService, Request, Response, Server, assert_contains, assert_lacks};
 
 /// A workflow that only the MCP server starts: a schedule, then a form.
 fn workflow() -> Value {
@@ -21,8 +21,8 @@ fn execution() -> Value {
 }
 
 /// An n8n whose MCP server answers as `mcp` says.
-async fn fake(mcp: impl Fn(&Value) -> Response + Send + Sync + 'static) -> (Fake, Server) {
-    let fake = Fake::start(move |request| match request.target.split('?').next() {
+async fn fake(mcp: impl Fn(&Value) -> Response + Send + Sync + 'static) -> (FakeService, Server) {
+    let fake = FakeService::start(move |request| match request.target.split('?').next() {
         Some("/api/v1/workflows/w") => Response::json(200, &workflow()),
         Some("/api/v1/executions/7") => Response::json(200, &execution()),
         Some("/mcp-server/http") => mcp(&message(request)),
@@ -101,8 +101,8 @@ async fn a_refusing_mcp_server_has_its_words() {
         let (_fake, server) = fake(move |_| answer.clone()).await;
         let arguments = json!({"workflow_id": "w", "trigger": "Schedule"});
         let message = refused(&server.client().await, "run_workflow", arguments).await;
-        contains(&message, part);
-        lacks(&message, "SECRET");
+        assert_contains(&message, part);
+        assert_lacks(&message, "SECRET");
     }
 }
 
@@ -117,7 +117,7 @@ async fn a_start_whose_answer_is_lost_is_not_repeated() {
     let ran = done(&server.client().await, "run_workflow", arguments).await;
     assert_eq!(ran["status"], "running", "{ran}");
     assert_eq!(ran.get("execution_id"), None);
-    contains(&ran["note"], "before running it again");
+    assert_contains(&ran["note"], "before running it again");
     assert_eq!(
         fake.requests()
             .iter()

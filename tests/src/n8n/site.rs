@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use serde_json::{Value, json};
 use tokio::sync::{Mutex, MutexGuard};
 
-use crate::harness::{eventually, real, until, web};
+use crate::harness::{eventually, http_client, real, wait_until};
 
 /// The real n8n, seen through its own API.
 pub(super) struct Site {
@@ -54,7 +54,7 @@ impl Site {
 
     async fn try_api(&self, method: &str, path: &str, body: Option<Value>) -> (u16, String) {
         let url = format!("{}/api/v1{path}", self.n8n.url);
-        let mut request = web()
+        let mut request = http_client()
             .request(method.parse().unwrap(), url)
             .header("X-N8N-API-KEY", &self.n8n.api_key);
         if let Some(body) = body {
@@ -129,7 +129,9 @@ impl Site {
     /// Calls a webhook as anybody would.
     pub(super) async fn hook(&self, path: &str, body: Value) {
         let url = format!("{}/webhook/{path}", self.n8n.url);
-        let request = web().post(url).header("content-type", "application/json");
+        let request = http_client()
+            .post(url)
+            .header("content-type", "application/json");
         let response = request.body(body.to_string()).send().await.unwrap();
         assert!(response.status().is_success(), "{response:?}");
     }
@@ -146,7 +148,7 @@ impl Site {
     /// Waits until the newest execution of a workflow is stopped.
     pub(super) async fn until_canceled(&self, workflow: &Workflow) {
         let list = format!("/executions?workflowId={}", workflow.id);
-        until("canceled", async || {
+        wait_until("canceled", async || {
             self.api("GET", &list, None).await["data"][0]["status"] == "canceled"
         })
         .await;
@@ -156,7 +158,7 @@ impl Site {
     pub(super) async fn delete(&self, workflow: &Workflow) {
         let path = format!("/workflows/{}", workflow.id);
         let deactivate = format!("{path}/deactivate");
-        until("the end of the deactivation", async || {
+        wait_until("the end of the deactivation", async || {
             self.try_api("POST", &deactivate, None).await;
             self.try_api("DELETE", &path, None).await.0 != 409
         })

@@ -6,13 +6,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use serde_json::{Value, json};
 
 use super::{SERVER, done, refused};
-use crate::harness::{Fake, Response, Server, until, web};
+use crate::harness::{FakeService, Response, Server, http_client, wait_until};
 
 /// It is degraded for this reason, where people and load balancers look, and so are its calls.
 pub(super) async fn is_degraded(server: &Server, part: &str) {
     let url = server.url.replace("/mcp", "/readyz");
-    until("the reason", async || {
-        let response = web().get(&url).send().await.unwrap();
+    wait_until("the reason", async || {
+        let response = http_client().get(&url).send().await.unwrap();
         let said: Value = serde_json::from_str(&response.text().await.unwrap()).unwrap();
         let reason = said["reason"].as_str().unwrap_or_default();
         said["status"] == "degraded" && reason.contains(part)
@@ -24,7 +24,7 @@ pub(super) async fn is_degraded(server: &Server, part: &str) {
 }
 
 pub(super) async fn is_online(server: &Server) {
-    server.until("online").await;
+    server.wait_for_status("online").await;
     let client = server.client().await;
     done(&client, "list_workflows", json!({"limit": 1})).await;
 }
@@ -40,7 +40,7 @@ async fn what_the_key_may_not_do_is_said_until_it_may() {
     ] {
         let is_cured = Arc::new(AtomicBool::new(false));
         let cure = Arc::clone(&is_cured);
-        let fake = Fake::start(move |_| {
+        let fake = FakeService::start(move |_| {
             if cure.load(Ordering::Relaxed) {
                 Response::json(200, &json!({"data": [], "nextCursor": null}))
             } else {

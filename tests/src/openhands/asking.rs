@@ -9,7 +9,7 @@ use uuid::Uuid;
 
 use super::{NAME, call, env, until};
 use crate::harness::real::openhands;
-use crate::harness::{Server, stdio};
+use crate::harness::{Server, stdio_client};
 
 /// Writes down what it is asked and gives the next of its answers.
 struct User {
@@ -82,7 +82,7 @@ async fn the_user_is_asked_for_every_action() {
         let (failed, run) = ask(&client, &user, "run_task", &task).await;
         assert!(!failed, "{run}");
         let run: Value = serde_json::from_str(&run).unwrap();
-        has!(run, {"status": "idle", "last_output": "one"});
+        assert_has!(run, {"status": "idle", "last_output": "one"});
         assert!(run.get("changed_files").is_none(), "{run}");
         let asked = user.asked.lock().unwrap().clone();
         assert_eq!(asked.len(), 2, "{asked:?}");
@@ -95,7 +95,7 @@ async fn the_user_is_asked_for_every_action() {
 async fn a_model_cannot_agree_for_its_user() {
     let Some(real) = openhands() else { return };
     let server = Server::start(NAME, &env(&real)).await;
-    let control = stdio(NAME, &env(&real)).await;
+    let control = stdio_client(NAME, &env(&real)).await;
     for dialect in [Dialect::Handshake, Dialect::Modern] {
         let task = json!({"task": "RUN: echo one\nSAY: done", "confirm": "always"});
         let run = call(&control, "run_task", task).await;

@@ -5,7 +5,7 @@ use uuid::Uuid;
 
 use super::{NAME, call, client, direct, env, env_with, on, refusal, refuses, run_task, until};
 use crate::harness::real::openhands;
-use crate::harness::{Server, stdio};
+use crate::harness::{Server, stdio_client};
 
 #[tokio::test]
 async fn time_that_is_used_up_stops_the_task() {
@@ -28,7 +28,7 @@ async fn time_runs_out_when_the_client_has_gone() {
     let run = server.call("run_task", task).await;
     // From here on nobody asks our server anything.
     let path = format!("/api/conversations/{}", run["task_id"].as_str().unwrap());
-    crate::harness::until("the pause", async || {
+    crate::harness::wait_until("the pause", async || {
         direct(&real, "GET", &path, Value::Null).await["execution_status"] == "paused"
     })
     .await;
@@ -41,7 +41,7 @@ async fn time_runs_out_even_if_our_server_was_restarted() {
     let task = json!({"task": "RUN: sleep 300", "max_seconds": 3, "wait_seconds": 0});
     let run = server.call("run_task", task).await;
     server.kill().await;
-    let client = stdio(NAME, &env(&real)).await;
+    let client = stdio_client(NAME, &env(&real)).await;
     let status = until(&client, &run["task_id"], "failed").await;
     assert!(status["error"].as_str().unwrap().contains("time"));
 }
@@ -51,11 +51,11 @@ async fn steps_that_are_used_up_are_given_again() {
     let Some(client) = client().await else { return };
     let task = json!({"task": "RUN: echo 1\nRUN: echo 2\nRUN: echo 3", "max_iterations": 2});
     let run = call(&client, "run_task", task).await;
-    has!(run, {"status": "failed", "last_output": "2"});
+    assert_has!(run, {"status": "failed", "last_output": "2"});
     let error = run["error"].as_str().unwrap();
     assert!(error.contains("limit of 2 steps"), "{error}");
     let more = on(&client, "resume_task", &run["task_id"]).await;
-    has!(more, {"status": "finished", "last_output": "3"});
+    assert_has!(more, {"status": "finished", "last_output": "3"});
 }
 
 #[tokio::test]
@@ -72,7 +72,7 @@ async fn money_that_is_used_up_stops_the_task() {
     direct(&real, "POST", &format!("/api/profiles/{name}"), profile).await;
     let agent = json!({"agent_kind": "openhands", "llm_profile_ref": name});
     direct(&real, "POST", &format!("/api/agent-profiles/{name}"), agent).await;
-    let client = stdio(NAME, &env(&real)).await;
+    let client = stdio_client(NAME, &env(&real)).await;
     let task = json!({"task": "RUN: echo paid\nRUN: sleep 300", "agent": name, "max_cost": 0.1});
     let run = call(&client, "run_task", task).await;
     assert_eq!(run["status"], "failed", "{run}");
@@ -103,7 +103,7 @@ async fn callers_get_no_more_than_the_operator_allows() {
         ("OPENHANDS_MAX_SECONDS", "60"),
         ("OPENHANDS_MAX_COST", "1"),
     ];
-    let client = stdio(NAME, &env_with(&real, &limits)).await;
+    let client = stdio_client(NAME, &env_with(&real, &limits)).await;
     for (argument, value, most) in [
         ("max_iterations", json!(3), "2"),
         ("max_seconds", json!(61), "60"),
@@ -122,5 +122,5 @@ async fn callers_get_no_more_than_the_operator_allows() {
     .await;
     // Who says nothing has them all the same.
     let run = run_task(&client, "RUN: echo 1\nRUN: echo 2\nRUN: echo 3").await;
-    has!(run, {"status": "failed", "steps": 2});
+    assert_has!(run, {"status": "failed", "steps": 2});
 }

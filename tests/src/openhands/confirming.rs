@@ -9,14 +9,14 @@ async fn every_action_waits_for_its_permission() {
     for client in both().await {
         let task = json!({"task": "RUN: echo one\nRUN: echo two\nSAY: both", "confirm": "always"});
         let asked = call(&client, "run_task", task).await;
-        has!(asked, {"status": "waiting_for_confirmation", "last_action": "terminal echo one"});
+        assert_has!(asked, {"status": "waiting_for_confirmation", "last_action": "terminal echo one"});
         assert!(asked.get("last_output").is_none(), "{asked}");
         let yes = json!({"task_id": asked["task_id"], "accept": true});
         let second = call(&client, "respond_confirmation", yes.clone()).await;
-        has!(second, {"status": "waiting_for_confirmation", "last_action": "terminal echo two",
+        assert_has!(second, {"status": "waiting_for_confirmation", "last_action": "terminal echo two",
             "last_output": "one"});
         let ended = call(&client, "respond_confirmation", yes).await;
-        has!(ended, {"status": "finished", "result": "both", "last_output": "two"});
+        assert_has!(ended, {"status": "finished", "result": "both", "last_output": "two"});
     }
 }
 
@@ -33,7 +33,7 @@ async fn a_refused_action_is_not_done_and_the_agent_can_be_told_why() {
     let events = call!(client, "get_task_events", {"task_id": id, "kinds": ["stop"]});
     assert_eq!(events["events"][0]["text"], "not this file", "{events}");
     let instead = call!(client, "send_message", {"task_id": id, "message": "SAY: understood"});
-    has!(instead, {"status": "finished", "result": "understood"});
+    assert_has!(instead, {"status": "finished", "result": "understood"});
 }
 
 #[tokio::test]
@@ -69,5 +69,5 @@ async fn nothing_but_an_answer_is_taken_for_one() {
 async fn actions_without_risk_need_no_permission_where_only_risky_ones_do() {
     let Some(client) = client().await else { return };
     let run = call!(client, "run_task", {"task": "RUN: echo harmless", "confirm": "risky"});
-    has!(run, {"status": "finished", "last_output": "harmless"});
+    assert_has!(run, {"status": "finished", "last_output": "harmless"});
 }

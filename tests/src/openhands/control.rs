@@ -20,7 +20,7 @@ fn runs(argument: &str) -> bool {
 }
 
 async fn until_runs(argument: &str, expected: bool) {
-    crate::harness::until(argument, async || runs(argument) == expected).await;
+    crate::harness::wait_until(argument, async || runs(argument) == expected).await;
 }
 
 /// Seconds that no other test sleeps.
@@ -47,7 +47,7 @@ async fn cancel_task_kills_the_command_within_a_second() {
         let status = call(&client, "get_task_status", id.clone()).await;
         assert_eq!(status["status"], "cancelled");
         let again = call(&client, "cancel_task", id).await;
-        has!(again, {"message": "It was not running any more; nothing was changed."});
+        assert_has!(again, {"message": "It was not running any more; nothing was changed."});
     }
     // The better one of two: other tests keep the machine busy.
     assert!(
@@ -64,7 +64,7 @@ async fn a_finished_task_is_not_changed_by_cancelling() {
     let cancelled = call(&client, "cancel_task", id.clone()).await;
     assert_eq!(cancelled["status"], "finished");
     let result = call(&client, "get_task_result", id).await;
-    has!(result, {"status": "finished", "result": "all good"});
+    assert_has!(result, {"status": "finished", "result": "all good"});
 }
 
 #[tokio::test]

@@ -5,17 +5,20 @@ use uuid::Uuid;
 
 use super::{NAME, call, direct, env_with};
 use crate::harness::real::{self, OpenHands, openhands};
-use crate::harness::{Fake, Request, Response, Server, contains, lacks, stdio, web};
+use crate::harness::{
+    FakeService, Request, Response, Server, assert_contains, assert_lacks, http_client,
+    stdio_client,
+};
 
 /// A model that calls one tool and then says what came of it, and the agent profile that uses it.
 struct Caller {
-    model: Fake,
+    model: FakeService,
     name: String,
 }
 
 impl Caller {
     async fn start(real: &OpenHands, tool: &'static str, arguments: Value) -> Self {
-        let model = Fake::start(move |request| answer(request, tool, &arguments)).await;
+        let model = FakeService::start(move |request| answer(request, tool, &arguments)).await;
         let name = format!("caller-{}", Uuid::new_v4().simple());
         let llm = json!({"model": "openai/caller", "base_url": format!("{}/v1", model.url),
             "api_key": "not-a-key", "num_retries": 0, "reasoning_effort": "none", "stream": false});
@@ -102,7 +105,7 @@ async fn a_task_calls_a_server_that_wants_a_token() {
         ("OPENHANDS_MCP_SERVERS", &*servers),
         ("OPENHANDS_MCP_TOKENS", &*tokens),
     ];
-    let client = stdio(NAME, &env_with(&real, &given)).await;
+    let client = stdio_client(NAME, &env_with(&real, &given)).await;
     let caller = Caller::start(&real, "others_list_tasks", json!({"limit": 1})).await;
     let task = json!({"task": "What was there before?", "agent": caller.name, "wait_seconds": 25});
     let run = call(&client, "run_task", task).await;
@@ -126,7 +129,7 @@ async fn a_task_calls_a_server_that_wants_a_token() {
         .map(|request| String::from_utf8_lossy(&request.body));
     assert!(!asked.collect::<String>().contains(&token));
     // Tasks of others have no such tools.
-    let plain = stdio(NAME, &env_with(&real, &[])).await;
+    let plain = stdio_client(NAME, &env_with(&real, &[])).await;
     let run = call!(plain, "run_task", {"task": "SAY: nothing given"});
     let id = run["task_id"].as_str().unwrap();
     let seen = direct(
@@ -145,7 +148,7 @@ async fn a_task_runs_a_workflow() {
     let (Some(real), Some(n8n)) = (real::openhands(), real::n8n()) else {
         return;
     };
-    let listed = web()
+    let listed = http_client()
         .get(format!("{}/api/v1/workflows?tags=example", n8n.url))
         .header("X-N8N-API-KEY", &n8n.api_key);
     let listed: Value = listed.send().await.unwrap().json().await.unwrap();
@@ -158,7 +161,7 @@ async fn a_task_runs_a_workflow() {
     let workflows = Server::start("n8n-mcp-server", &n8n_env).await;
     let servers = format!("n8n={}", workflows.url);
     let given = [("OPENHANDS_MCP_SERVERS", &*servers)];
-    let client = stdio(NAME, &env_with(&real, &given)).await;
+    let client = stdio_client(NAME, &env_with(&real, &given)).await;
     let arguments = json!({"workflow_id": id, "parameters": {"input": "from an agent"}});
     let caller = Caller::start(&real, "run_workflow", arguments).await;
     let task = json!({"task": "Run the workflow", "agent": caller.name, "wait_seconds": 25});
@@ -186,6 +189,6 @@ async fn servers_that_cannot_be_used_are_refused_at_the_start() {
     let text = refused(&[("OPENHANDS_MCP_SERVERS", "n8n")]);
     assert!(text.contains("must be NAME=URL"), "{text}");
     let text = refused(&[("OPENHANDS_MCP_TOKENS", "n8n=very-secret")]);
-    contains(&text, "does not name it");
-    lacks(&text, "very-secret");
+    assert_contains(&text, "does not name it");
+    assert_lacks(&text, "very-secret");
 }

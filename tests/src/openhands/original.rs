@@ -5,7 +5,7 @@ use uuid::Uuid;
 
 use super::{NAME, both, call, client, direct, env, on, refuses, until};
 use crate::harness::real::openhands;
-use crate::harness::{Server, contains};
+use crate::harness::{Server, assert_contains};
 
 fn agent() -> String {
     format!("agent-{}", Uuid::new_v4().simple())
@@ -23,7 +23,7 @@ async fn create_get_and_delete_agent_are_a_profile() {
         assert_eq!(created, expected);
         refuses(&client, "create_agent", create, "already").await;
         let found = call(&client, "get_agent", json!({"agent_id": name})).await;
-        has!(found, {"agent_id": name, "config": {"instructions": "Be brief."}});
+        assert_has!(found, {"agent_id": name, "config": {"instructions": "Be brief."}});
         let path = format!("/api/agent-profiles/{name}");
         let profile = direct(&real, "GET", &path, Value::Null).await;
         assert_eq!(profile["profile"]["system_message_suffix"], "Be brief.");
@@ -102,8 +102,8 @@ async fn execute_mcp_task_tells_the_agent_which_tool() {
     until(&client, id, "finished").await;
     let said = json!({"task_id": id, "kinds": ["message"]});
     let said = call(&client, "get_task_events", said).await.to_string();
-    contains(&said, "`run_workflow` of the MCP server `n8n`");
-    contains(&said, "workflow_id");
+    assert_contains(&said, "`run_workflow` of the MCP server `n8n`");
+    assert_contains(&said, "workflow_id");
 }
 
 #[tokio::test]

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::line::Line;
 use super::{NAME, call, client, direct, env, on, refusal, refuses, run_task, start_task, until};
 use crate::harness::real::openhands;
-use crate::harness::{Server, stdio};
+use crate::harness::{Server, stdio_client};
 
 #[tokio::test]
 async fn a_wait_outlives_an_agent_server_that_is_away_for_a_while() {
@@ -18,7 +18,7 @@ async fn a_wait_outlives_an_agent_server_that_is_away_for_a_while() {
     line.cut();
     let short = json!({"task_id": run["task_id"], "wait_seconds": 1});
     refuses(&client, "wait_task", short, "does not answer").await;
-    server.until("degraded").await;
+    server.wait_for_status("degraded").await;
     let waiting = call(&client, "wait_task", id);
     let mending = async {
         // Real time: the wait has found nobody at least once, which nobody tells.
@@ -26,8 +26,8 @@ async fn a_wait_outlives_an_agent_server_that_is_away_for_a_while() {
         line.mend();
     };
     let (ended, ()) = tokio::join!(waiting, mending);
-    has!(ended, {"status": "finished", "last_output": "survived"});
-    server.until("online").await;
+    assert_has!(ended, {"status": "finished", "last_output": "survived"});
+    server.wait_for_status("online").await;
 }
 
 #[tokio::test]
@@ -39,7 +39,7 @@ async fn a_started_task_keeps_its_id_when_the_line_is_cut() {
     let task = json!({"task": "RUN: sleep 2; echo kept", "wait_seconds": 4});
     let running = call(&client, "run_task", task);
     let cutting = async {
-        server.until_logged("task started").await;
+        server.wait_for_log("task started").await;
         line.cut();
     };
     let (run, ()) = tokio::join!(running, cutting);
@@ -56,7 +56,7 @@ async fn a_started_task_keeps_its_id_when_the_line_is_cut() {
 async fn nothing_is_started_twice_when_the_answer_is_lost() {
     let Some(real) = openhands() else { return };
     let line = Line::to(real).await;
-    let client = stdio(NAME, &env(&line.real)).await;
+    let client = stdio_client(NAME, &env(&line.real)).await;
     let key = uuid::Uuid::new_v4().to_string();
     let order = json!({"task": "RUN: echo ran >> log; cat log", "idempotency_key": key});
     line.cut();
@@ -73,9 +73,9 @@ async fn a_slow_model_is_running_and_not_lost() {
     let Some(client) = client().await else { return };
     let task = json!({"task": "SLEEP: 4\nSAY: slow but sure", "wait_seconds": 1});
     let run = call(&client, "run_task", task).await;
-    has!(run, {"status": "running", "steps": 0});
+    assert_has!(run, {"status": "running", "steps": 0});
     let ended = on(&client, "wait_task", &run["task_id"]).await;
-    has!(ended, {"status": "finished", "result": "slow but sure"});
+    assert_has!(ended, {"status": "finished", "result": "slow but sure"});
 }
 
 #[tokio::test]
@@ -92,7 +92,7 @@ async fn a_slow_model_can_be_cancelled() {
 #[tokio::test]
 async fn a_task_that_somebody_else_deleted_is_not_found() {
     let Some(real) = openhands() else { return };
-    let client = stdio(NAME, &env(&real)).await;
+    let client = stdio_client(NAME, &env(&real)).await;
     let run = run_task(&client, "SAY: x").await;
     let path = format!("/api/conversations/{}", run["task_id"].as_str().unwrap());
     direct(&real, "DELETE", &path, Value::Null).await;

@@ -9,7 +9,7 @@ use uuid::Uuid;
 use super::gate::Gate;
 use super::{NAME, both, call, client, env, env_with, on, refusal, refuses, until};
 use crate::harness::real::openhands;
-use crate::harness::{Server, stdio};
+use crate::harness::{Server, stdio_client};
 
 /// The agent server runs ten at once.
 const MANY: usize = 14;
@@ -49,7 +49,7 @@ async fn fourteen_tasks_are_all_done_although_ten_run_at_once() {
         assert!(run.get("error").is_none(), "{run}");
         until(&client, &run["task_id"], "finished").await;
         let result = on(&client, "get_task_result", &run["task_id"]).await;
-        has!(result, {"result": format!("done-{n}"), "last_output": format!("task-{n}")});
+        assert_has!(result, {"result": format!("done-{n}"), "last_output": format!("task-{n}")});
     }
 }
 
@@ -119,7 +119,7 @@ async fn a_queued_task_survives_our_restart() {
     let client = server.client().await;
     until(&client, &second["task_id"], "finished").await;
     let result = on(&client, "get_task_result", &second["task_id"]).await;
-    has!(result, {"last_output": "survived", "steps": 2});
+    assert_has!(result, {"last_output": "survived", "steps": 2});
 }
 
 #[tokio::test]
@@ -127,7 +127,7 @@ async fn a_queued_task_can_be_cancelled_and_never_runs() {
     let Some(real) = openhands() else { return };
     let _places = PLACES.lock().await;
     let limit = [("OPENHANDS_MAX_PARALLEL", "1")];
-    let client = stdio(NAME, &env_with(&real, &limit)).await;
+    let client = stdio_client(NAME, &env_with(&real, &limit)).await;
     let gate = Gate::new();
     let task = json!({"task": format!("RUN: {}", gate.pass())});
     let tasks = json!({"tasks": [task, task], "wait_seconds": 0});
@@ -144,7 +144,7 @@ async fn a_queued_task_can_be_cancelled_and_never_runs() {
     // Its turn would have come; real time, since nothing happens.
     tokio::time::sleep(Duration::from_secs(2)).await;
     let result = call(&client, "get_task_result", second).await;
-    has!(result, {"status": "cancelled", "steps": 0});
+    assert_has!(result, {"status": "cancelled", "steps": 0});
 }
 
 #[tokio::test]
@@ -152,7 +152,7 @@ async fn a_queued_task_with_a_key_is_found_and_not_ordered_again() {
     let Some(real) = openhands() else { return };
     let _places = PLACES.lock().await;
     let limit = [("OPENHANDS_MAX_PARALLEL", "1")];
-    let client = stdio(NAME, &env_with(&real, &limit)).await;
+    let client = stdio_client(NAME, &env_with(&real, &limit)).await;
     let gate = Gate::new();
     let busy = json!({"task": format!("RUN: {}", gate.pass()), "wait_seconds": 0});
     let busy = call(&client, "run_task", busy).await;

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::{NAME, both, call, client, direct, env, on, refusal, refuses, run_task};
 use crate::harness::real::openhands;
-use crate::harness::{ends_with, stdio};
+use crate::harness::{assert_ends_with, stdio_client};
 
 #[tokio::test]
 async fn events_are_lines_and_the_system_prompt_is_none() {
@@ -102,7 +102,7 @@ async fn a_diff_is_short_and_says_what_was_cut() {
     assert!(all.to_string().len() < 8_000, "{}", all.to_string().len());
     assert!(all["diff"].as_str().unwrap().contains("[cut: "), "{all}");
     let small = call!(client, "get_task_changes", {"task_id": id, "file": "small"});
-    ends_with(&small["diff"], "@@ -0,0 +1 @@\n+x\n");
+    assert_ends_with(&small["diff"], "@@ -0,0 +1 @@\n+x\n");
     let more = json!({"task_id": id, "file": "big", "max_bytes": 60_000});
     let more = call(&client, "get_task_changes", more).await;
     assert!(more["diff"].as_str().unwrap().ends_with("+5000\n"));
@@ -191,7 +191,7 @@ async fn tasks_are_listed_by_page_and_status() {
 #[tokio::test]
 async fn no_key_of_a_model_passes_through() {
     let Some(real) = openhands() else { return };
-    let client = stdio(NAME, &env(&real)).await;
+    let client = stdio_client(NAME, &env(&real)).await;
     let run = run_task(&client, "RUN: echo x").await;
     let id = &run["task_id"];
     let mut told = String::new();
@@ -216,7 +216,7 @@ async fn no_key_of_a_model_passes_through() {
 async fn read_only_leaves_what_changes_nothing() {
     let Some(real) = openhands() else { return };
     let env = super::env_with(&real, &[("MCP_READ_ONLY", "true")]);
-    let client = stdio(NAME, &env).await;
+    let client = stdio_client(NAME, &env).await;
     let mut names: Vec<String> = client
         .list_tools()
         .await

@@ -11,7 +11,7 @@ use uuid::Uuid;
 
 use super::{NAME, both, call, env, run_task, until};
 use crate::harness::real::{OpenHands, openhands};
-use crate::harness::{Server, binary, contains, stdio};
+use crate::harness::{Server, assert_contains, binary, stdio_client};
 
 /// Far longer than any change takes to be told.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -37,11 +37,11 @@ async fn a_task_is_read_as_the_tools_tell_it() {
         let run = run_task(&client, "RUN: echo one > made.txt\nSAY: all good").await;
         let uri = uri(&run["task_id"]);
         let state: Value = serde_json::from_str(&read(&client, &uri).await).unwrap();
-        has!(state, {"status": "finished", "result": "all good", "changed_files": ["A made.txt"]});
+        assert_has!(state, {"status": "finished", "result": "all good", "changed_files": ["A made.txt"]});
         let events = read(&client, &format!("{uri}/events")).await;
         assert!(events.contains("echo one"), "{events}");
         let diff = read(&client, &format!("{uri}/diff")).await;
-        contains(&diff, "+++ b/made.txt\n@@ -0,0 +1 @@\n+one");
+        assert_contains(&diff, "+++ b/made.txt\n@@ -0,0 +1 @@\n+one");
     }
 }
 
@@ -140,7 +140,7 @@ pub(super) async fn hear(heard: &mut UnboundedReceiver<String>, wanted: &[String
 async fn who_watches_a_task_is_told_what_changes() {
     let Some(real) = openhands() else { return };
     let server = Server::start(NAME, &env(&real)).await;
-    let control = stdio(NAME, &env(&real)).await;
+    let control = stdio_client(NAME, &env(&real)).await;
     // Both eras over HTTP, and stdio.
     for dialect in [Some(Dialect::Handshake), Some(Dialect::Modern), None] {
         let (client, mut heard) = listener(&real, &server, dialect).await;

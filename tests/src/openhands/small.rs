@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{NAME, both, call, run_task};
-use crate::harness::{Fake, Response, Server};
+use crate::harness::{FakeService, Response, Server};
 
 /// 2,000 tokens.
 const MAX_BYTES: usize = 8_000;
@@ -53,7 +53,7 @@ fn done(target: &str) -> Value {
 
 #[tokio::test]
 async fn memory_is_flat_over_two_hundred_tasks() {
-    let fake = Fake::start(|request| match request.target.contains("/api/v1/") {
+    let fake = FakeService::start(|request| match request.target.contains("/api/v1/") {
         true => Response::json(404, &json!({"detail": "Not Found"})),
         false => Response::json(200, &done(&request.target)),
     })

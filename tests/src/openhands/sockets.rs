@@ -12,7 +12,7 @@ use super::line::Line;
 use super::resources::{hear, listener, subscribe, uri};
 use super::{NAME, direct, env, env_with, on, run_task, start_task, until, until_that};
 use crate::harness::real::{OpenHands, openhands};
-use crate::harness::{Server, stdio};
+use crate::harness::{Server, stdio_client};
 
 /// Between two looks at a watched task of which everything is heard.
 const POLL: Duration = Duration::from_secs(10);
@@ -90,7 +90,7 @@ async fn a_socket_that_is_cut_heals_and_nothing_is_missed() {
     };
     let line = Line::to(real).await;
     let server = Server::start(NAME, &env(&line.real)).await;
-    let control = stdio(NAME, &env(&own)).await;
+    let control = stdio_client(NAME, &env(&own)).await;
     let run = run_task(&control, "SAY: ready").await;
     let id = &run["task_id"];
     let (client, mut heard) = listener(&line.real, &server, Some(Dialect::Handshake)).await;

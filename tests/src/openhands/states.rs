@@ -5,7 +5,7 @@ use uuid::Uuid;
 
 use super::{NAME, both, direct, env, on, refusal, refuses, run_task, until};
 use crate::harness::real::{OpenHands, openhands};
-use crate::harness::{Server, contains, starts_with, stdio};
+use crate::harness::{Server, assert_contains, assert_starts_with, stdio_client};
 
 /// Starts a conversation as somebody else would; its id.
 async fn start(real: &OpenHands, task: &str, more: Value) -> Value {
@@ -28,10 +28,10 @@ async fn start(real: &OpenHands, task: &str, more: Value) -> Value {
 async fn a_model_that_fails_is_named_and_work_done_is_kept() {
     for client in both().await {
         let run = run_task(&client, "RUN: echo so far\nHTTP: 500").await;
-        has!(run, {"status": "failed", "last_output": "so far"});
+        assert_has!(run, {"status": "failed", "last_output": "so far"});
         let error = run["error"].as_str().unwrap();
         assert!(error.starts_with("The model did not answer"), "{error}");
-        contains(&run["next"], "resume_task");
+        assert_contains(&run["next"], "resume_task");
         // What the provider wrote stays there.
         assert!(!run.to_string().contains("scripted failure"), "{run}");
     }
@@ -40,7 +40,7 @@ async fn a_model_that_fails_is_named_and_work_done_is_kept() {
 #[tokio::test]
 async fn the_iteration_limit_is_named() {
     let Some(real) = openhands() else { return };
-    let client = stdio(NAME, &env(&real)).await;
+    let client = stdio_client(NAME, &env(&real)).await;
     let task = "RUN: echo 1\nRUN: echo 2\nRUN: echo 3";
     let id = start(&real, task, json!({"max_iterations": 2})).await;
     let status = until(&client, &id, "failed").await;
@@ -53,13 +53,13 @@ async fn the_iteration_limit_is_named() {
 #[tokio::test]
 async fn a_question_of_the_agent_is_named_and_can_be_cancelled() {
     let Some(real) = openhands() else { return };
-    let client = stdio(NAME, &env(&real)).await;
+    let client = stdio_client(NAME, &env(&real)).await;
     let policy = json!({"confirmation_policy": {"kind": "AlwaysConfirm"}});
     let id = start(&real, "RUN: echo asked", policy).await;
     let status = until(&client, &id, "waiting_for_confirmation").await;
     assert_eq!(status["last_action"], "terminal echo asked");
     let cancelled = on(&client, "cancel_task", &id).await;
-    has!(cancelled, {"status": "cancelled", "message": "It was stopped."});
+    assert_has!(cancelled, {"status": "cancelled", "message": "It was stopped."});
     let result = on(&client, "get_task_result", &id).await;
     assert!(
         result.get("last_output").is_none(),
@@ -84,7 +84,7 @@ async fn an_unknown_task_is_not_found() {
         ] {
             let id = Uuid::new_v4();
             let refused = refusal(&client, tool, json!({"task_id": id.to_string()})).await;
-            starts_with(&refused, &format!("There is no task {id} "));
+            assert_starts_with(&refused, &format!("There is no task {id} "));
             refuses(
                 &client,
                 tool,
@@ -107,7 +107,7 @@ async fn a_wrong_key_degrades_and_a_right_one_in_the_file_heals() {
         ("OPENHANDS_API_KEY_FILE", path),
     ];
     let server = Server::start(NAME, &env).await;
-    server.until("degraded").await;
+    server.wait_for_status("degraded").await;
     let client = server.client().await;
     refuses(
         &client,
@@ -117,7 +117,7 @@ async fn a_wrong_key_degrades_and_a_right_one_in_the_file_heals() {
     )
     .await;
     std::fs::write(&file, format!("{}\n", real.api_key)).unwrap();
-    server.until("online").await;
+    server.wait_for_status("online").await;
     let run = run_task(&client, "SAY: hi").await;
     assert_eq!(run["result"], "hi");
     let log = server.log();
@@ -134,9 +134,9 @@ async fn without_an_agent_server_it_answers_and_says_so() {
     let url = format!("http://{}", free.local_addr().unwrap());
     drop(free);
     let server = Server::start(NAME, &[("OPENHANDS_URL", &url)]).await;
-    server.until("degraded").await;
+    server.wait_for_status("degraded").await;
     let client = server.client().await;
     assert_eq!(client.list_tools().await.unwrap().len(), 10);
     let refused = refusal(&client, "run_task", json!({"task": "t"})).await;
-    contains(&refused, &format!("{url} does not answer"));
+    assert_contains(&refused, &format!("{url} does not answer"));
 }

@@ -29,7 +29,7 @@ async fn a_running_task_hears_a_message_before_its_next_step() {
     until_that(&client, id, |state| state["steps"] == 1).await;
     let message = json!({"task_id": id, "message": "RUN: echo but this\nSAY: heard"});
     let told = call(&client, "send_message", message).await;
-    has!(told, {"status": "finished", "result": "heard", "last_output": "but this"});
+    assert_has!(told, {"status": "finished", "result": "heard", "last_output": "but this"});
 }
 
 #[tokio::test]
@@ -39,7 +39,7 @@ async fn a_failed_task_is_mended_with_a_message() {
     assert_eq!(run["status"], "failed");
     let message = json!({"task_id": run["task_id"], "message": "FINISH: now it works"});
     let told = call(&client, "send_message", message).await;
-    has!(told, {"status": "finished", "result": "now it works"});
+    assert_has!(told, {"status": "finished", "result": "now it works"});
     assert!(told.get("error").is_none(), "{told}");
 }
 
@@ -57,7 +57,7 @@ async fn a_pause_takes_the_step_under_way_to_its_end() {
         let again = on(&client, "pause_task", id).await;
         assert_eq!(again["message"], "It was not running; nothing was changed.");
         let resumed = on(&client, "resume_task", id).await;
-        has!(resumed, {"status": "finished", "last_output": "two"});
+        assert_has!(resumed, {"status": "finished", "last_output": "two"});
     }
 }
 
@@ -71,7 +71,7 @@ async fn a_pause_of_a_long_step_is_answered_soon() {
     until_that(&client, &run["task_id"], |state| state["steps"] == 1).await;
     // The step does not end before it is answered.
     let pausing = call(&client, "pause_task", id).await;
-    has!(pausing, {"message": "It pauses when the step under way has ended."});
+    assert_has!(pausing, {"message": "It pauses when the step under way has ended."});
     gate.open();
     until(&client, &run["task_id"], "paused").await;
 }
@@ -85,7 +85,7 @@ async fn a_cancelled_task_can_be_resumed() {
     let cancelled = on(&client, "cancel_task", id).await;
     assert_eq!(cancelled["status"], "cancelled");
     let resumed = on(&client, "resume_task", id).await;
-    has!(resumed, {"status": "finished", "last_output": "later"});
+    assert_has!(resumed, {"status": "finished", "last_output": "later"});
 }
 
 #[tokio::test]
@@ -116,7 +116,7 @@ async fn a_wait_ends_with_the_task_and_giving_it_up_changes_nothing() {
         assert_eq!(short["status"], "running", "{short}");
         gate.open();
         let ended = call(&client, "wait_task", wait).await;
-        has!(ended, {"status": "finished", "last_output": "late"});
+        assert_has!(ended, {"status": "finished", "last_output": "late"});
     }
 }
 
@@ -132,7 +132,7 @@ async fn a_copy_knows_what_the_task_knew_and_goes_its_own_way() {
     assert!(ended["last_output"].as_str().unwrap().starts_with("1\n/"));
     // The original is as it was.
     let first = on(&client, "get_task_result", &run["task_id"]).await;
-    has!(first, {"result": "done", "steps": 2});
+    assert_has!(first, {"result": "done", "steps": 2});
 }
 
 #[tokio::test]

@@ -8,7 +8,7 @@ use uuid::Uuid;
 use super::gate::Gate;
 use super::{NAME, both, call, client, env, on, refuses, run_task, start_task, until, until_that};
 use crate::harness::real::openhands;
-use crate::harness::{Server, stdio};
+use crate::harness::{Server, stdio_client};
 
 #[tokio::test]
 async fn a_shell_command_is_run_and_its_text_returned() {
@@ -30,7 +30,7 @@ async fn the_agent_finds_the_file_of_the_context() {
         let run = call!(client, "run_task", {"task": "RUN: cat 'src/ä b.txt'; ls -A1",
             "context": {"file": "src/ä b.txt", "content": "line 1\nline 2 'quoted' $HOME\n"}});
         // A directory of its own: nothing else is there.
-        has!(run, {"last_output": "line 1\nline 2 'quoted' $HOME\n.git\nsrc"});
+        assert_has!(run, {"last_output": "line 1\nline 2 'quoted' $HOME\n.git\nsrc"});
     }
 }
 
@@ -38,7 +38,7 @@ async fn the_agent_finds_the_file_of_the_context() {
 async fn a_plain_answer_is_a_result() {
     let Some(client) = client().await else { return };
     let run = run_task(&client, "SAY: Nothing to do.").await;
-    has!(run, {"status": "finished", "result": "Nothing to do."});
+    assert_has!(run, {"status": "finished", "result": "Nothing to do."});
 }
 
 #[tokio::test]
@@ -53,11 +53,11 @@ async fn a_long_task_is_running_first_and_finished_later() {
         let action = second["last_action"].as_str().unwrap();
         assert!(action.starts_with("terminal until ["), "{second}");
         let result = on(&client, "get_task_result", id).await;
-        has!(result, {"status": "running", "last_output": "early"});
+        assert_has!(result, {"status": "running", "last_output": "early"});
         gate.open();
         until(&client, id, "finished").await;
         let result = on(&client, "get_task_result", id).await;
-        has!(result, {"result": "done", "last_output": "late"});
+        assert_has!(result, {"result": "done", "last_output": "late"});
     }
 }
 
@@ -93,7 +93,7 @@ async fn the_same_key_never_runs_twice() {
         );
     }
     drop(clients);
-    let client = stdio(NAME, &env(&real)).await;
+    let client = stdio_client(NAME, &env(&real)).await;
     let later = call(&client, "run_task", arguments.clone()).await;
     assert_eq!(later["last_output"], "ran");
     let mut other = arguments;

@@ -9,7 +9,7 @@ use uuid::Uuid;
 
 use super::{NAME, both, call, client, env_with, refusal, refuses};
 use crate::harness::real::openhands;
-use crate::harness::{Fake, Response, stdio};
+use crate::harness::{FakeService, Response, stdio_client};
 
 /// A directory that ends with the test; the agent server is on this machine.
 struct Place(PathBuf);
@@ -71,7 +71,7 @@ async fn an_allowed_directory_is_worked_in_and_its_repository_respected() {
     let project = place.0.join("project");
     repository(&project);
     std::fs::write(project.join("f.txt"), "not committed\n").unwrap();
-    let client = stdio(
+    let client = stdio_client(
         NAME,
         &env_with(&real, &[("OPENHANDS_WORKSPACES", place.path())]),
     )
@@ -176,7 +176,7 @@ async fn hostile_workspaces_never_leave_the_root() {
     symlink(place.0.join("link"), place.0.join("chain")).unwrap();
     symlink(place.0.join("self"), place.0.join("self")).unwrap();
     symlink(outside.0.join("gone"), place.0.join("dangling")).unwrap();
-    let client = stdio(
+    let client = stdio_client(
         NAME,
         &env_with(&real, &[("OPENHANDS_WORKSPACES", place.path())]),
     )
@@ -201,7 +201,7 @@ async fn hostile_workspaces_never_leave_the_root() {
 async fn words_of_a_shell_are_names_like_others() {
     let Some(real) = openhands() else { return };
     let place = Place::new();
-    let client = stdio(
+    let client = stdio_client(
         NAME,
         &env_with(&real, &[("OPENHANDS_WORKSPACES", place.path())]),
     )
@@ -225,7 +225,7 @@ async fn a_file_of_the_context_does_not_follow_a_link() {
     let Some(real) = openhands() else { return };
     let (place, outside) = (Place::new(), Place::new());
     symlink(&outside.0, place.0.join("link")).unwrap();
-    let client = stdio(
+    let client = stdio_client(
         NAME,
         &env_with(&real, &[("OPENHANDS_WORKSPACES", place.path())]),
     )
@@ -257,8 +257,8 @@ fn repository(at: &Path) {
 }
 
 /// Serves the files of a bare repository, as the oldest kind of git server does.
-async fn serve(bare: PathBuf) -> Fake {
-    Fake::start(move |request| {
+async fn serve(bare: PathBuf) -> FakeService {
+    FakeService::start(move |request| {
         let path = request.target.split('?').next().unwrap();
         let path = path.trim_start_matches("/r.git/");
         match std::fs::read(bare.join(path)) {
@@ -304,11 +304,11 @@ async fn a_repository_and_its_branch_are_checked_out() {
 
 #[tokio::test]
 async fn a_repository_that_is_not_there_starts_no_agent() {
-    let nobody = Fake::start(|_| Response::Http(404, "text/plain", Vec::new().into())).await;
+    let nobody = FakeService::start(|_| Response::Http(404, "text/plain", Vec::new().into())).await;
     let Some(client) = client().await else { return };
     let context = json!({"repository": format!("{}/none.git", nobody.url)});
     let run = call!(client, "run_task", {"task": "RUN: ls", "context": context});
-    has!(run, {"status": "failed", "steps": 0});
+    assert_has!(run, {"status": "failed", "steps": 0});
     let error = run["error"].as_str().unwrap();
     assert!(error.contains("could not be fetched"), "{error}");
 }

@@ -6,7 +6,7 @@ use mcp_serve::Limits;
 
 use super::for_all;
 use super::text::{id, value};
-use crate::harness::{Dialect, Wire, post};
+use crate::harness::{Dialect, RawConnection, post};
 use crate::listener::Listening;
 
 /// The data of every event, read as the standard says (HTML, 9.2.6).
@@ -38,7 +38,7 @@ fn any_message_is_one_event() {
         let members = format!(r#""name":"echo","arguments":{{"value":{value}}}"#);
         let body = Dialect::Plain.request(&id, "mcp.callTool", &members);
         let reply = runtime.block_on(async {
-            let mut wire = Wire::to(&listening.url).await;
+            let mut wire = RawConnection::connect(&listening.url).await;
             wire.send(post(&["Accept: text/event-stream"], &body)).await;
             wire.reply().await.unwrap()
         });

@@ -94,7 +94,7 @@ async fn what_needs_no_service() {
     for shown in shown().iter().filter(|shown| !shown.is_call()) {
         let server = Server::start(server_of(shown.port()), &[]).await;
         // Its first look at the service follows at once.
-        server.until("degraded").await;
+        server.wait_for_status("degraded").await;
         shown.run(&server);
     }
 }

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::client::{Client, Over, borrowed};
 use super::{accept, text};
-use crate::harness::web;
+use crate::harness::http_client;
 
 const REVISION: &str = "2025-11-25";
 const RELATED: &str = "io.modelcontextprotocol/related-task";
@@ -40,7 +40,7 @@ async fn finishes(client: &mut Client) {
     let task = client
         .start("slow_compute", json!({"seconds": 1, "label": "sum"}))
         .await;
-    has!(task, {"status": "working", "ttl": 60_000});
+    assert_has!(task, {"status": "working", "ttl": 60_000});
     assert!(task["pollInterval"].is_u64());
     assert_eq!(task.get("ttlMs"), None);
     let id = &task["taskId"];
@@ -185,7 +185,7 @@ async fn input_over_http() {
         unreachable!("it was just made so");
     };
     let headers = client.headers(&frame);
-    let mut request = web().post(&server.url).body(frame.to_string());
+    let mut request = http_client().post(&server.url).body(frame.to_string());
     for (name, value) in &headers {
         request = request.header(*name, value);
     }
@@ -244,7 +244,7 @@ async fn progress_names_its_task() {
         }
     }
     for (step, told) in told.iter().enumerate() {
-        has!(told, {"progressToken": "t", "progress": step as f64});
+        assert_has!(told, {"progressToken": "t", "progress": step as f64});
         assert_eq!(told["_meta"][RELATED]["taskId"], created["taskId"]);
     }
 }

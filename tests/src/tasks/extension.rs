@@ -26,7 +26,7 @@ async fn finishes(client: &mut Client) {
     let created = client
         .call("slow_compute", json!({"seconds": 1, "label": "sum"}))
         .await;
-    has!(created, {"resultType": "task", "status": "working", "statusMessage": "0 of 1 s",
+    assert_has!(created, {"resultType": "task", "status": "working", "statusMessage": "0 of 1 s",
         "ttlMs": 3_600_000});
     assert!(
         created["pollIntervalMs"]
@@ -156,7 +156,7 @@ async fn what_is_done_at_once_is_no_task() {
     let refused = client
         .call("slow_compute", json!({"seconds": "many"}))
         .await;
-    has!(refused, {"resultType": "complete", "isError": true});
+    assert_has!(refused, {"resultType": "complete", "isError": true});
 }
 
 #[tokio::test]

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::client::{Client, Over, borrowed};
 use super::text;
-use crate::harness::web;
+use crate::harness::http_client;
 
 #[tokio::test]
 async fn over_stdio() {
@@ -35,7 +35,7 @@ async fn over_http() {
         unreachable!("it was just made so");
     };
     let headers = client.headers(&frame);
-    let mut request = web().post(&server.url).body(frame.to_string());
+    let mut request = http_client().post(&server.url).body(frame.to_string());
     for (name, value) in borrowed(&headers) {
         request = request.header(name, value);
     }

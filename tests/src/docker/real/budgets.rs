@@ -6,7 +6,7 @@ use futures_util::{StreamExt as _, stream};
 use serde_json::{Value, json};
 
 use crate::docker::lab::{Lab, lab};
-use crate::harness::contains;
+use crate::harness::assert_contains;
 
 /// What an answer may have, in bytes.
 const BUDGET: usize = 16_000;
@@ -66,7 +66,7 @@ async fn two_hundred_containers() {
         shown >= 15 && listed["omitted"].as_u64() >= Some(100),
         "{listed}"
     );
-    contains(&listed["note"], "limit");
+    assert_contains(&listed["note"], "limit");
     lab.weigh("resources/list", json!({})).await;
     lab.weigh("resources/read", json!({"uri": "docker://containers"}))
         .await;

@@ -81,7 +81,7 @@ async fn no_canary_sings() {
         ("MCP_TOOLSETS", "all"),
     ];
     let server = Server::start(SERVER, &env).await;
-    server.until("online").await;
+    server.wait_for_status("online").await;
     // Its events carry labels and names, its errors command lines.
     ask(
         &server,

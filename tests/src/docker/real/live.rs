@@ -11,7 +11,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use crate::docker::lab::{Lab, lab};
 use crate::docker::proxy::Proxy;
 use crate::docker::{SERVER, succeed};
-use crate::harness::{Server, binary, until};
+use crate::harness::{Server, binary, wait_until};
 
 /// Far longer than any change takes to be told.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -113,7 +113,7 @@ fn uri(name: &str) -> String {
 #[tokio::test]
 async fn a_change_is_told_to_who_subscribed_over_http() {
     for mut lab in Lab::everywhere().await {
-        lab.server.until("online").await;
+        lab.server.wait_for_status("online").await;
         let name = lab.run("watched", &["sleep", "600"], json!({})).await;
         let other = lab.run("other", &["sleep", "600"], json!({})).await;
         let mut listener = Listener::http(&lab.server, Dialect::Handshake).await;
@@ -132,7 +132,7 @@ async fn a_change_is_told_to_who_subscribed_over_http() {
 #[tokio::test]
 async fn a_change_is_told_to_who_listens_in_the_modern_era() {
     let Some(mut lab) = lab().await else { return };
-    lab.server.until("online").await;
+    lab.server.wait_for_status("online").await;
     let name = lab.run("watched", &["sleep", "600"], json!({})).await;
     let mut listener = Listener::http(&lab.server, Dialect::Modern).await;
     let uris = [uri(&name), "docker://containers".to_owned()];
@@ -156,7 +156,7 @@ async fn what_comes_and_goes_changes_the_list_over_stdio() {
     listener.subscribe(&["docker://containers"]).await;
     let name = lab.create("new", &["true"], json!({})).await;
     listener.until("docker://containers").await;
-    until("the container to be listed", async || {
+    wait_until("the container to be listed", async || {
         let list = listener.client.request("resources/list", &json!({})).await;
         list.unwrap().get().contains(&uri(&name))
     })
@@ -207,13 +207,13 @@ async fn health_checks_are_no_news_until_they_change_something() {
         let arguments = json!({"container": name});
         succeed(&lab, "get_container", arguments).await["health"].clone()
     };
-    until("health", async || health().await["status"] == "healthy").await;
+    wait_until("health", async || health().await["status"] == "healthy").await;
     let mut listener = Listener::stdio(&lab.host).await;
     listener.until(LIST).await;
     listener.subscribe(&[&uri(&name)]).await;
     // At least one more check begins and ends, of which the engine tells three times.
     let before = health().await["last_probe"]["at"].clone();
-    until("the next check", async || {
+    wait_until("the next check", async || {
         health().await["last_probe"]["at"] != before
     })
     .await;
@@ -231,7 +231,7 @@ async fn a_broken_stream_is_taken_up_again() {
     let name = lab.run("watched", &["sleep", "600"], json!({})).await;
     let proxy = Proxy::start(&lab.host).await;
     let server = Server::start(SERVER, &[("DOCKER_HOST", &proxy.host)]).await;
-    server.until("online").await;
+    server.wait_for_status("online").await;
     let mut listener = Listener::http(&server, Dialect::Handshake).await;
     listener.subscribe(&[&uri(&name)]).await;
     listener.follow(json!({})).await;
@@ -239,7 +239,7 @@ async fn a_broken_stream_is_taken_up_again() {
     listener.until(&uri(&name)).await;
     for cuts in 1..=3 {
         // A stream that is not there yet cannot break.
-        until("the stream", async || proxy.streams() >= cuts).await;
+        wait_until("the stream", async || proxy.streams() >= cuts).await;
         proxy.cut();
         // Whatever happened meanwhile is not known, so all counts as changed.
         listener.until(&uri(&name)).await;

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::docker::lab::Lab;
 use crate::docker::{fail, succeed};
-use crate::harness::{contains, real};
+use crate::harness::{assert_contains, real};
 
 /// A server with all tools in front of Podman; `None` where there is none.
 async fn lab() -> Option<Lab> {
@@ -20,7 +20,7 @@ async fn diagnose(lab: &Lab, container: &str) -> Value {
 #[tokio::test]
 async fn containers_are_seen_and_changed() {
     let Some(mut lab) = lab().await else { return };
-    lab.server.until("online").await;
+    lab.server.wait_for_status("online").await;
     let name = lab.adopt("web");
     let script = ["sh", "-c", "echo hello; echo oops >&2; sleep 600"];
     let created = succeed!(lab, "create_container", {"image": "busybox:test", "name": name,
@@ -72,7 +72,7 @@ async fn what_has_ended_is_diagnosed_as_far_as_podman_tells() {
     assert_eq!(ended["exit_code"], 3, "{ended}");
     let diagnosis = diagnose(&lab, &name).await;
     assert_eq!(diagnosis["cause"], "app_error", "{diagnosis}");
-    contains(&diagnosis["log"], "FATAL");
+    assert_contains(&diagnosis["log"], "FATAL");
     let up = lab.run("up", &["sleep", "600"], json!({})).await;
     assert_eq!(diagnose(&lab, &up).await["cause"], "running");
 }

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::docker::lab::{Lab, lab};
-use crate::harness::contains;
+use crate::harness::assert_contains;
 
 impl Lab {
     async fn prompt(&self, name: &str, arguments: Value) -> String {
@@ -31,8 +31,8 @@ async fn a_container_is_troubleshot_with_its_diagnosis() {
     let text = lab
         .prompt("troubleshoot_container", json!({"container": name}))
         .await;
-    contains(&text, &name);
-    contains(&text, "exit code 7");
+    assert_contains(&text, &name);
+    assert_contains(&text, "exit code 7");
     let reference = json!({"type": "ref/prompt", "name": "troubleshoot_container"});
     let values = lab.completions(reference, "container", &lab.name("")).await;
     assert_eq!(values, json!([name]));
@@ -49,7 +49,7 @@ async fn a_compose_project_is_reviewed() {
     let text = lab
         .prompt("review_compose_project", json!({"project": project}))
         .await;
-    contains(&text, &format!("service web: container `{name}`"));
+    assert_contains(&text, &format!("service web: container `{name}`"));
     let reference = json!({"type": "ref/prompt", "name": "review_compose_project"});
     let values = lab.completions(reference, "project", &project[..12]).await;
     assert!(values.as_array().unwrap().contains(&json!(project)));
@@ -63,7 +63,7 @@ async fn cleaning_up_begins_with_what_does_not_run() {
     let Some(mut lab) = lab().await else { return };
     let name = lab.finish("old", &["true"], json!({})).await;
     let text = lab.prompt("clean_up_safely", json!({})).await;
-    contains(&text, &name);
-    contains(&text, "Exited (0)");
+    assert_contains(&text, &name);
+    assert_contains(&text, "Exited (0)");
     assert!(text.len() < 16_000);
 }

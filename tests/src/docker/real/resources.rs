@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use crate::docker::lab::lab;
 use crate::docker::proxy::Proxy;
 use crate::docker::{SERVER, fail, succeed};
-use crate::harness::{Server, stdio, until};
+use crate::harness::{Server, stdio_client, wait_until};
 
 /// What a resource holds.
 async fn read(server: &Server, uri: &str) -> Value {
@@ -21,12 +21,12 @@ async fn containers_are_read_as_the_tools_tell_them() {
     let name = lab.run("web", &command, json!({})).await;
     let uri = format!("docker://containers/{name}");
     let shown = read(&lab.server, &uri).await;
-    has!(shown, {"name": name, "state": {"status": "running"}});
+    assert_has!(shown, {"name": name, "state": {"status": "running"}});
     // By its id as well.
     let id = shown["id"].as_str().unwrap();
     let same = read(&lab.server, &format!("docker://containers/{id}")).await;
     assert_eq!(same["name"], shown["name"]);
-    until("the log", async || {
+    wait_until("the log", async || {
         read(&lab, &format!("{uri}/logs")).await["log"] == "hello"
     })
     .await;
@@ -133,7 +133,7 @@ async fn what_the_rules_hide_is_nowhere() {
     let rule = format!("name={name}");
     let env = [("DOCKER_HOST", &*lab.host), ("DOCKER_MCP_DENY", &*rule)];
     let server = Server::start(SERVER, &env).await;
-    server.until("online").await;
+    server.wait_for_status("online").await;
     let listed = server.result("resources/list", json!({})).await;
     assert!(!listed.to_string().contains(&name), "{listed}");
     let text = fail(&server, "diagnose_container", json!({"container": name})).await;
@@ -150,7 +150,7 @@ async fn what_the_rules_hide_is_nowhere() {
 async fn stdio_has_them_too() {
     let Some(mut lab) = lab().await else { return };
     let name = lab.create("stdio", &["true"], json!({})).await;
-    let client = stdio(SERVER, &[("DOCKER_HOST", &lab.host)]).await;
+    let client = stdio_client(SERVER, &[("DOCKER_HOST", &lab.host)]).await;
     let uri = format!("docker://containers/{name}");
     let read = client.request("resources/read", &json!({"uri": uri})).await;
     assert!(read.unwrap().get().contains(&name));

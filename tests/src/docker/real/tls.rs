@@ -102,7 +102,7 @@ async fn works(lab: &mut Lab, server: &Server, name: &str) {
     assert_eq!(stopped["after"], "exited", "{stopped}");
     let log = succeed(server, "get_container_logs", json!({"container": name})).await;
     assert!(log["log"].as_str().unwrap().contains("hello"), "{log}");
-    server.until("online").await;
+    server.wait_for_status("online").await;
 }
 
 #[tokio::test]
@@ -156,7 +156,7 @@ async fn whoever_has_a_wrong_one_is_told_to_look_at_it() {
                 !said.contains(dir.path().to_str().unwrap()),
                 "{case}: {said}"
             );
-            server.until("degraded").await;
+            server.wait_for_status("degraded").await;
         }
         assert_eq!(engine.let_in.load(Ordering::Relaxed), 0);
     }

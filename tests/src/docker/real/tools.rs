@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 
 use super::super::lab::Lab;
 use super::super::{call, fail, succeed};
-use crate::harness::{contains, real};
+use crate::harness::{assert_contains, real};
 
 /// An engine behind a server with all tools, and with this in its environment; `None` where there
 /// is no engine.
@@ -42,7 +42,7 @@ async fn open_lab() -> Option<Lab> {
 async fn confirmed(lab: &Lab, tool: &str, mut arguments: Value, target: &str) -> (String, Value) {
     let refused = fail(lab, tool, arguments.clone()).await;
     assert!(refused.contains("Nothing was done yet"), "{refused}");
-    contains(&refused, &format!("confirm: {target:?}"));
+    assert_contains(&refused, &format!("confirm: {target:?}"));
     arguments["confirm"] = json!("something-else");
     let wrong = fail(lab, tool, arguments.clone()).await;
     assert!(wrong.contains("Nothing was done"), "{wrong}");

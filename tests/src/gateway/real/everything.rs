@@ -13,11 +13,11 @@ use super::super::asking::call;
 use super::super::lab::{Gateway, failure, text};
 use super::{child, direct, give_up, kill_and_heal, offers_all_of};
 use crate::harness::eventually;
-use crate::harness::real::server_of_others;
+use crate::harness::real::third_party_server;
 
 #[tokio::test]
 async fn as_a_child_it_is_well() {
-    let Some(argv) = server_of_others("EVERYTHING") else {
+    let Some(argv) = third_party_server("EVERYTHING") else {
         return;
     };
     let gateway = Gateway::with(&child(&argv)).await;
@@ -33,7 +33,7 @@ async fn as_a_child_it_is_well() {
 /// It says 400 where the specification wants 404 for a session that it does not know.
 #[tokio::test]
 async fn over_http_it_is_well_and_after_its_restart() {
-    let Some(argv) = server_of_others("EVERYTHING") else {
+    let Some(argv) = third_party_server("EVERYTHING") else {
         return;
     };
     let (first, port) = listening(&argv, free_port()).await;

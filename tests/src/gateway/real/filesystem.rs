@@ -4,11 +4,11 @@ use serde_json::json;
 
 use super::super::lab::{Folder, Gateway, failure, text};
 use super::{child, direct, kill_and_heal, offers_all_of};
-use crate::harness::real::server_of_others;
+use crate::harness::real::third_party_server;
 
 #[tokio::test]
 async fn it_is_well_behind_the_gateway() {
-    let Some(mut argv) = server_of_others("FILESYSTEM") else {
+    let Some(mut argv) = third_party_server("FILESYSTEM") else {
         return;
     };
     let folder = Folder::new();

@@ -11,18 +11,18 @@ use super::super::asking::call;
 use super::super::lab::{Gateway, failure, text};
 use super::{child, direct, give_up, kill_and_heal, offers_all_of};
 use crate::harness::eventually;
-use crate::harness::real::server_of_others;
+use crate::harness::real::third_party_server;
 
 #[tokio::test]
 async fn one_on_the_python_sdk_is_well_behind_the_gateway() {
-    if let Some(argv) = server_of_others("PYTHON") {
+    if let Some(argv) = third_party_server("PYTHON") {
         as_a_child(&argv).await;
     }
 }
 
 #[tokio::test]
 async fn one_on_the_rust_sdk_is_well_behind_the_gateway() {
-    if let Some(argv) = server_of_others("RMCP") {
+    if let Some(argv) = third_party_server("RMCP") {
         as_a_child(&argv).await;
     }
 }
@@ -38,7 +38,7 @@ async fn as_a_child(argv: &[String]) {
 
 #[tokio::test]
 async fn one_on_the_python_sdk_is_well_over_http_and_after_its_restart() {
-    let Some(argv) = server_of_others("PYTHON") else {
+    let Some(argv) = third_party_server("PYTHON") else {
         return;
     };
     let (first, url) = listening(&argv).await;

@@ -4,7 +4,7 @@
 use serde_json::json;
 
 use super::lab::Lab;
-use crate::harness::{contains, lacks};
+use crate::harness::{assert_contains, assert_lacks};
 use crate::n8n::site::{unique, webhook};
 use crate::n8n::{done, refused};
 
@@ -45,8 +45,8 @@ async fn a_credential_that_does_not_fit_is_refused_with_the_reason() {
     let data = json!({"nme": "SECRET-VALUE"});
     let wrong = json!({"name": "n", "type": "httpHeaderAuth", "data": data});
     let message = refused(&lab, "create_credential", wrong).await;
-    contains(&message, "nme");
-    lacks(&message, "SECRET-VALUE");
+    assert_contains(&message, "nme");
+    assert_lacks(&message, "SECRET-VALUE");
     let message = refused!(lab, "get_credential_schema", {"type": "nothing"});
     assert!(message.contains("no such type"), "{message}");
 }
@@ -147,7 +147,7 @@ async fn an_audit_names_places() {
         .find(|risk| risk["title"].as_str().unwrap().contains("webhook"))
         .unwrap();
     assert!(open["count"].as_u64().unwrap() > 0, "{open}");
-    contains(&open["places"][0], "workflow ");
+    assert_contains(&open["places"][0], "workflow ");
     lab.site.delete(&workflow).await;
 }
 

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::super::site::{Site, Workflow, echo, set, unique, webhook};
 use super::super::{SERVER, done, refused};
 use super::run;
-use crate::harness::{Server, contains, until};
+use crate::harness::{Server, assert_contains, wait_until};
 
 async fn server(site: &Site) -> Server {
     Server::with_args(SERVER, &["--toolsets", "all"], &site.env()).await
@@ -85,8 +85,8 @@ async fn what_would_be_broken_is_not_created() {
     ] {
         let arguments = json!({"name": name, "nodes": nodes, "connections": connections});
         let message = refused(&client, "create_workflow", arguments).await;
-        contains(&message, "Nothing was written");
-        contains(&message, part);
+        assert_contains(&message, "Nothing was written");
+        assert_contains(&message, part);
     }
     let list = done(&client, "list_workflows", json!({"name": name})).await;
     assert_eq!(list, json!({"workflows": []}));
@@ -118,7 +118,7 @@ async fn small_operations_change_it() {
     assert!(now["nodes"][1].to_string().contains("$('In')"));
     assert_eq!(now["nodes"][2]["notes"], "the end");
     assert_eq!(now["connections"]["Set"]["main"][0][0]["node"], "Last");
-    has!(now, {"settings": {"executionTimeout": 60, "availableInMCP": true}});
+    assert_has!(now, {"settings": {"executionTimeout": 60, "availableInMCP": true}});
 
     let arguments = json!({"workflow_id": workflow.id, "operations": [
         {"op": "disconnect", "node": "Set", "to": "Last"},
@@ -169,7 +169,7 @@ async fn all_operations_or_none() {
     }
     let dry = json!({"workflow_id": workflow.id, "operations": [first], "dry_run": true});
     let dry = done(&client, "edit_workflow", dry).await;
-    contains(&dry["note"], "nothing was written");
+    assert_contains(&dry["note"], "nothing was written");
     assert_eq!(
         read(&site, &workflow).await["updatedAt"],
         before["updatedAt"]
@@ -266,9 +266,9 @@ async fn a_change_of_what_is_active_is_live() {
     let parameters = json!({"assignments": {"assignments": [assignment]}});
     let written = done!(client, "edit_workflow", {"workflow_id": workflow.id,
         "operations": [{"op": "configure_node", "node": "Set", "parameters": parameters}]});
-    contains(&written["note"], "live");
+    assert_contains(&written["note"], "live");
     // n8n 2 takes a moment to publish.
-    until("the edit to be live", async || {
+    wait_until("the edit to be live", async || {
         run(&client, &workflow, json!({})).await["output"] == json!({"result": "new"})
     })
     .await;
@@ -282,7 +282,7 @@ async fn a_copy_runs_beside_the_original() {
     let client = server.client().await;
     let workflow = site.live(vec![webhook("lastNode"), echo()]).await;
     let copy = done!(client, "duplicate_workflow", {"workflow_id": workflow.id});
-    has!(copy, {"name": format!("{} copy", workflow.name), "active": false});
+    assert_has!(copy, {"name": format!("{} copy", workflow.name), "active": false});
     let copy = Workflow {
         id: copy["id"].as_str().unwrap().to_owned(),
         name: copy["name"].as_str().unwrap().to_owned(),

@@ -9,7 +9,7 @@ use super::super::site::{
 };
 use super::super::{SERVER, done, refused};
 use super::{run, run_with};
-use crate::harness::{Server, stdio};
+use crate::harness::{Server, stdio_client};
 use crate::n8n::session;
 
 #[tokio::test]
@@ -154,7 +154,7 @@ async fn a_cancelled_schedule_is_stopped() {
     if site.is_old().await {
         return;
     }
-    let client = stdio(SERVER, &site.env()).await;
+    let client = stdio_client(SERVER, &site.env()).await;
     let workflow = site.live(vec![schedule(), wait(60)]).await;
     let list = format!("/executions?workflowId={}&status=running", workflow.id);
     let (reports, mut reported) = mpsc::channel(64);

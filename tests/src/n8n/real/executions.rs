@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::lab::{Lab, code, http_request};
-use crate::harness::{contains, eventually};
+use crate::harness::{assert_contains, eventually};
 use crate::n8n::site::{called_by_another, echo, fail, set, wait, webhook};
 use crate::n8n::{done, refused};
 
@@ -29,7 +29,7 @@ async fn a_list_is_filtered_by_n8n_and_goes_on_behind_its_cursor() {
     assert_eq!(ids(&second), runs[2..], "{second}");
     assert_eq!(second.get("next_cursor"), None);
     let row = &second["executions"][0];
-    has!(row, {"status": "completed", "mode": "webhook"});
+    assert_has!(row, {"status": "completed", "mode": "webhook"});
     let failed = json!({"workflow_id": workflow.id, "status": "failed"});
     assert!(ids(&done(&lab, "list_executions", failed).await).is_empty());
     lab.site.delete(&workflow).await;
@@ -204,8 +204,8 @@ async fn a_failure_is_explained() {
         assert_eq!(run["status"], "failed", "{run}");
         let why = done!(lab, "explain_execution", {"execution_id": run["execution_id"]});
         assert_eq!(why["failed"]["node"], name, "{why}");
-        contains(&why["failed"]["message"], message);
-        contains(&why["likely_cause"], cause);
+        assert_contains(&why["failed"]["message"], message);
+        assert_contains(&why["likely_cause"], cause);
         assert_eq!(why["failed"]["input_from"], json!(["Set"]), "{why}");
         assert_eq!(
             why["failed"]["input"],

@@ -5,7 +5,7 @@ use serde_json::json;
 use super::super::site::{Site, manual, unique, webhook, webhook_at};
 use super::super::{SERVER, done, refused};
 use super::run;
-use crate::harness::{Server, contains};
+use crate::harness::{Server, assert_contains};
 
 async fn server(site: &Site) -> Server {
     Server::with_args(SERVER, &["--toolsets", "all"], &site.env()).await
@@ -90,7 +90,7 @@ async fn archived_and_brought_back() {
         assert!(message.contains("update n8n"), "{message}");
     } else {
         let state = done(&client, "archive_workflow", id.clone()).await;
-        has!(state, {"archived": true, "active": false});
+        assert_has!(state, {"archived": true, "active": false});
         let message = refused(&client, "run_workflow", id.clone()).await;
         assert!(message.contains("archived"), "{message}");
         let list = done!(client, "list_workflows", {"name": workflow.name});
@@ -111,8 +111,8 @@ async fn deleted_only_when_it_is_confirmed() {
     let workflow = site.live(vec![webhook("lastNode")]).await;
     let arguments = json!({"workflow_id": workflow.id});
     let message = refused(&client, "delete_workflow", arguments.clone()).await;
-    contains(&message, "active workflow");
-    contains(&message, "confirm");
+    assert_contains(&message, "active workflow");
+    assert_contains(&message, "confirm");
     let other = json!({"workflow_id": workflow.id, "confirm": "another"});
     let message = refused(&client, "delete_workflow", other).await;
     assert!(message.contains("Nothing was done"), "{message}");

@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::lab::Lab;
-use crate::harness::{Server, contains};
+use crate::harness::{Server, assert_contains};
 use crate::n8n::site::Site;
 use crate::n8n::{SERVER, done, refused};
 
@@ -103,7 +103,7 @@ async fn the_parameters_of_a_node_are_compact_rows() {
         node.to_string().len()
     );
     let full = done!(lab, "get_node", {"type": "n8n-nodes-base.httpRequest", "full": true});
-    contains(&full["definition"], "export");
+    assert_contains(&full["definition"], "export");
 }
 
 #[tokio::test]
@@ -141,8 +141,8 @@ async fn without_the_mcp_server_it_is_said_what_to_enable() {
         ("get_node", json!({"type": "n8n-nodes-base.slack"})),
     ] {
         let message = refused(&client, tool, arguments).await;
-        contains(&message, "MCP access");
-        contains(&message, "N8N_MCP_TOKEN");
+        assert_contains(&message, "MCP access");
+        assert_contains(&message, "N8N_MCP_TOKEN");
     }
 }
 

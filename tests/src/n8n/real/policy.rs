@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::lab::Lab;
-use crate::harness::{Server, contains};
+use crate::harness::{Server, assert_contains};
 use crate::n8n::site::{Site, Workflow, echo, unique, webhook};
 use crate::n8n::{SERVER, done, refused};
 
@@ -119,8 +119,8 @@ async fn what_was_written_here_waits_for_a_person() {
     let made = done(&lab, "create_workflow", definition).await;
     let id = made["id"].as_str().unwrap_or_else(|| panic!("{made}"));
     let message = refused!(lab, "activate_workflow", {"workflow_id": id});
-    contains(&message, "mcp-review");
-    contains(&message, "reviewed");
+    assert_contains(&message, "mcp-review");
+    assert_contains(&message, "reviewed");
     let message = refused!(lab, "run_workflow", {"workflow_id": id});
     assert!(message.contains("mcp-review"), "{message}");
     let whole = lab.site.api("GET", &format!("/workflows/{id}"), None).await;
@@ -170,7 +170,7 @@ async fn a_wrong_key_is_degraded_and_says_so() {
     let url = site.n8n.url.as_str();
     let env = [("N8N_URL", url), ("N8N_API_KEY", "not-a-key")];
     let server = Server::with_args(SERVER, &["--toolsets", "all"], &env).await;
-    server.until("degraded").await;
+    server.wait_for_status("degraded").await;
     let client = server.client().await;
     for (tool, arguments) in [
         ("list_executions", json!({})),

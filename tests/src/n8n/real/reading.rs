@@ -6,7 +6,7 @@ use super::super::site::{
     Site, Workflow, called_by_another, chat, echo, manual, set, unique, webhook_at,
 };
 use super::super::{SERVER, done, refused};
-use crate::harness::{Server, contains};
+use crate::harness::{Server, assert_contains};
 use crate::n8n::session;
 
 #[tokio::test]
@@ -179,9 +179,9 @@ async fn a_wrong_key_is_told_apart() {
     let Some(site) = Site::new() else { return };
     let env = [("N8N_URL", site.n8n.url.as_str()), ("N8N_API_KEY", "wrong")];
     let server = Server::start(SERVER, &env).await;
-    server.until("degraded").await;
+    server.wait_for_status("degraded").await;
     let message = refused(&server.client().await, "list_workflows", json!({})).await;
-    contains(&message, "refuses the API key");
-    contains(&message, "N8N_API_KEY");
+    assert_contains(&message, "refuses the API key");
+    assert_contains(&message, "N8N_API_KEY");
     assert!(message.contains(&site.n8n.url), "{message}");
 }

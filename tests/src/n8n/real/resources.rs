@@ -10,7 +10,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::time::timeout;
 
 use super::lab::{Lab, code};
-use crate::harness::contains;
+use crate::harness::assert_contains;
 use crate::n8n::done;
 use crate::n8n::site::{echo, fail, wait, webhook};
 
@@ -148,11 +148,11 @@ async fn prompts_hold_what_n8n_says_now() {
             .to_owned()
     };
     let review = text("review_workflow", json!({"workflow_id": workflow.id})).await;
-    contains(&review, "runs code");
-    contains(&review, "anybody who knows its URL");
+    assert_contains(&review, "runs code");
+    assert_contains(&review, "anybody who knows its URL");
     let build = text("build_workflow", json!({"goal": "tell me the weather"})).await;
-    contains(&build, "tell me the weather");
-    contains(&build, "list_nodes");
+    assert_contains(&build, "tell me the weather");
+    assert_contains(&build, "list_nodes");
     let failing = lab.site.live(vec![webhook("lastNode"), fail("boom")]).await;
     let run = lab.run(&failing, json!({})).await;
     let debug = text(
@@ -160,11 +160,11 @@ async fn prompts_hold_what_n8n_says_now() {
         json!({"execution_id": run["execution_id"]}),
     )
     .await;
-    contains(&debug, "boom");
-    contains(&debug, "on purpose");
+    assert_contains(&debug, "boom");
+    assert_contains(&debug, "on purpose");
     let complete = json!({"ref": {"type": "ref/prompt", "name": "debug_execution"}, "argument": {"name": "execution_id", "value": run["execution_id"]}});
     let values = lab.server.result("completion/complete", complete).await;
-    has!(values, {"completion": {"values": [run["execution_id"]]}});
+    assert_has!(values, {"completion": {"values": [run["execution_id"]]}});
     lab.site.delete(&workflow).await;
     lab.site.delete(&failing).await;
 }

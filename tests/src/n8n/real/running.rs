@@ -7,7 +7,7 @@ use tokio::sync::mpsc;
 use super::super::site::{Site, echo, set, wait, webhook};
 use super::super::{SERVER, done};
 use super::{end_of, run};
-use crate::harness::{contains, stdio};
+use crate::harness::{assert_contains, stdio_client};
 use crate::n8n::session;
 
 #[tokio::test]
@@ -68,7 +68,7 @@ async fn a_cancelled_call_stops_its_run() {
     if site.is_old().await {
         return;
     }
-    let client = stdio(SERVER, &site.env_without_mcp()).await;
+    let client = stdio_client(SERVER, &site.env_without_mcp()).await;
     let workflow = site.live(vec![webhook("lastNode"), wait(60), echo()]).await;
     let (reports, mut reported) = mpsc::channel(64);
     let arguments = json!({"workflow_id": workflow.id, "parameters": {"input": "x"}});
@@ -100,7 +100,7 @@ async fn a_run_that_n8n_does_not_keep_returns_the_reply() {
     let ran = run(&client, &workflow, json!({"input": "gone"})).await;
     assert_eq!(ran["status"], "completed", "{ran}");
     assert_eq!(ran["output"], json!({"result": "gone"}));
-    contains(&ran["note"], "keeps no execution");
+    assert_contains(&ran["note"], "keeps no execution");
     site.delete(&workflow).await;
 }
 

@@ -101,7 +101,7 @@ async fn a_task_waits_for_what_waits_for_somebody() {
             .clone();
     assert_eq!(ask(&client, "tasks/get", &id).await["status"], "working");
     let url = url.as_str().unwrap_or_else(|| panic!("{row}"));
-    let resume = crate::harness::web().get(url).send().await.unwrap();
+    let resume = crate::harness::http_client().get(url).send().await.unwrap();
     assert!(resume.status().is_success(), "{resume:?}");
     let task = until(&client, &id, |task| task["status"] != "working").await;
     let run = &task["result"]["structuredContent"];

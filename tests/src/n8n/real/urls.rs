@@ -8,7 +8,7 @@ use super::super::site::{
 };
 use super::super::{SERVER, done, refused};
 use super::run;
-use crate::harness::{contains, stdio};
+use crate::harness::{assert_contains, stdio_client};
 use crate::n8n::session;
 
 #[tokio::test]
@@ -189,7 +189,7 @@ async fn a_form_with_files() {
 #[tokio::test]
 async fn over_stdio() {
     let Some(site) = Site::new() else { return };
-    let client = stdio(SERVER, &site.env_without_mcp()).await;
+    let client = stdio_client(SERVER, &site.env_without_mcp()).await;
     let workflow = site.live(vec![webhook("lastNode"), echo()]).await;
     let ran = run(&client, &workflow, json!({"input": "x"})).await;
     assert_eq!(ran["output"], json!({"result": "x"}), "{ran}");
@@ -205,11 +205,11 @@ async fn several_triggers_have_to_be_chosen_from() {
     second["name"] = json!("Second");
     let workflow = site.live(vec![webhook("lastNode"), second]).await;
     let message = refused(&client, "run_workflow", json!({"workflow_id": workflow.id})).await;
-    contains(&message, "`Webhook` (webhook), `Second` (webhook)");
+    assert_contains(&message, "`Webhook` (webhook), `Second` (webhook)");
     let arguments = json!({"workflow_id": workflow.id, "trigger": "Third"});
     let message = refused(&client, "run_workflow", arguments).await;
     assert!(message.contains("no trigger \"Third\""), "{message}");
     let ran = done!(client, "run_workflow", {"workflow_id": workflow.id, "trigger": "Second"});
-    has!(ran, {"status": "completed", "trigger": "Second"});
+    assert_has!(ran, {"status": "completed", "trigger": "Second"});
     site.delete(&workflow).await;
 }

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::super::site::{Site, echo, unique, webhook};
 use super::super::{SERVER, done, refused};
-use crate::harness::{Server, contains};
+use crate::harness::{Server, assert_contains};
 
 /// The findings of a workflow with these nodes, all of them after the first.
 async fn findings(site: &Site, nodes: &Value) -> Value {
@@ -47,7 +47,7 @@ async fn what_runs_is_valid() {
     let workflow = site.live(vec![webhook("lastNode"), echo()]).await;
     let arguments = json!({"workflow_id": workflow.id});
     let found = done(&client, "validate_workflow", arguments).await;
-    has!(found, {"valid": true, "findings": []});
+    assert_has!(found, {"valid": true, "findings": []});
     assert_eq!(
         found["unchecked"].is_null(),
         !site.is_old().await,
@@ -139,5 +139,5 @@ async fn without_the_mcp_server_it_says_what_to_enable() {
     let client = server.client().await;
     let workflow = json!({"name": "V", "nodes": [webhook("lastNode")]});
     let found = done!(client, "validate_workflow", {"workflow": workflow});
-    contains(&found["unchecked"][0], "N8N_MCP_TOKEN");
+    assert_contains(&found["unchecked"][0], "N8N_MCP_TOKEN");
 }

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::lab::{Lab, sticky};
-use crate::harness::until;
+use crate::harness::wait_until;
 use crate::n8n::done;
 use crate::n8n::site::{Workflow, chat, echo, form, form_with, set, unique, webhook, webhook_at};
 
@@ -26,7 +26,7 @@ fn name(workflow: &Workflow) -> String {
 
 /// Waits until the list has, or has not, the tool.
 async fn listed(lab: &Lab, name: &str, is_there: bool) {
-    until(name, async || {
+    wait_until(name, async || {
         lab.tools().await.iter().any(|tool| tool == name) == is_there
     })
     .await;
@@ -52,7 +52,7 @@ async fn a_tagged_workflow_comes_and_goes_as_a_tool() {
     let name = name(&workflow);
     listed(&lab, &name, true).await;
     let tool = definition(&lab, &name).await;
-    has!(tool, {"inputSchema": {"properties": {"input": {"type": "string"}}}});
+    assert_has!(tool, {"inputSchema": {"properties": {"input": {"type": "string"}}}});
     let run = done(&lab, &name, json!({"input": "as a tool"})).await;
     assert_eq!(run["output"], json!({"result": "as a tool"}), "{run}");
     assert!(run["execution_id"].is_string());
@@ -157,7 +157,7 @@ async fn a_form_tells_the_types_of_its_fields() {
     ] {
         assert_eq!(schema["properties"][field], expected, "{schema}");
     }
-    has!(schema, {"properties": {"cv": {"type": "object"}}, "required": ["age"]});
+    assert_has!(schema, {"properties": {"cv": {"type": "object"}}, "required": ["age"]});
     let run = done!(lab, &name, {"age": 7, "day": "2026-12-31", "one": "red", "some": ["blue"]});
     let expected = r#"[7,"2026-12-31","red",["blue"]]"#;
     assert_eq!(run["output"], json!({ "result": expected }), "{run}");

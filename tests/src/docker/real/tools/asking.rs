@@ -4,7 +4,7 @@ use serde_json::json;
 
 use super::lab;
 use super::talk::Talk;
-use crate::harness::contains;
+use crate::harness::assert_contains;
 
 #[tokio::test]
 async fn the_user_decides() {
@@ -26,8 +26,8 @@ async fn the_user_decides() {
             answer["content"] = content;
         }
         let question = talk.reply(answer).await;
-        contains(&question, &name);
-        contains(&question, "log");
+        assert_contains(&question, &name);
+        assert_contains(&question, "log");
         let answer = talk.answer(id).await;
         assert_eq!(answer["result"]["isError"], true, "{answer}");
         assert_eq!(lab.state(&name).await, "created");
@@ -39,7 +39,7 @@ async fn the_user_decides() {
     talk.reply(json!({"action": "accept", "content": {"confirm": true}}))
         .await;
     let answer = talk.answer(id).await;
-    has!(answer, {"result": {"structuredContent": {"after": "removed"}}});
+    assert_has!(answer, {"result": {"structuredContent": {"after": "removed"}}});
     assert!(lab.docker.inspect_container(&name, None).await.is_err());
 }
 
@@ -54,12 +54,12 @@ async fn a_preview_is_part_of_the_question() {
     let arguments = json!({"what": "volumes", "all": true, "apply": true});
     let id = talk.start("prune", arguments.clone()).await;
     let question = talk.reply(json!({"action": "decline"})).await;
-    contains(&question, "1 unused volumes");
-    contains(&question, &volume);
+    assert_contains(&question, "1 unused volumes");
+    assert_contains(&question, &volume);
     assert_eq!(talk.answer(id).await["result"]["isError"], true);
     let id = talk.start("prune", arguments).await;
     talk.reply(json!({"action": "accept", "content": {"confirm": true}}))
         .await;
     let answer = talk.answer(id).await;
-    has!(answer, {"result": {"structuredContent": {"items": [volume]}}});
+    assert_has!(answer, {"result": {"structuredContent": {"items": [volume]}}});
 }

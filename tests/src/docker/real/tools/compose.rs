@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::super::super::lab::Lab;
 use super::{confirmed, fail, lab, lab_with, succeed, texts};
-use crate::harness::contains;
+use crate::harness::assert_contains;
 
 /// A project of two services, as compose would label it.
 async fn project(lab: &mut Lab) -> String {
@@ -37,7 +37,7 @@ async fn projects_are_seen_without_compose() {
     assert!(listed.to_string().contains(&name), "{listed}");
     let one = succeed!(lab, "list_compose_projects", {"project": name});
     let one = &one["projects"][0];
-    has!(one, {"running": 2, "containers": 2, "directory": "/srv/shop"});
+    assert_has!(one, {"running": 2, "containers": 2, "directory": "/srv/shop"});
     let services: Vec<&Value> = one["services"]
         .as_array()
         .unwrap()
@@ -138,8 +138,8 @@ async fn up_needs_a_program_and_a_directory() {
     let up = succeed!(lab, "compose_up", {"directory": shop, "services": ["web"], "build": true});
     let output = up["output"].as_str().unwrap();
     assert!(output.contains("-p shop_1 up -d --build web"), "{output}");
-    contains(&output, "/Shop_1\n");
-    contains(&output, "DOCKER_HOST=unix://");
+    assert_contains(&output, "/Shop_1\n");
+    assert_contains(&output, "DOCKER_HOST=unix://");
     assert!(!output.contains("canary-10"), "{output}");
     let failed = fail!(lab, "compose_up", {"directory": shop, "project": "bad"});
     assert!(failed.contains("did not come up"), "{failed}");

@@ -93,7 +93,7 @@ async fn a_project_goes_up_changes_and_goes_down() {
         let shown = json!({"project": project});
         let listed = succeed(&lab, "list_compose_projects", shown.clone()).await;
         let listed = &listed["projects"][0];
-        has!(listed, {"directory": shop.0, "running": 2});
+        assert_has!(listed, {"directory": shop.0, "running": 2});
         let log = succeed!(lab, "get_compose_logs", {"project": project, "service": "web"});
         assert!(log["log"].as_str().unwrap().ends_with("| one"), "{log}");
 

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{confirmed, fail, lab, succeed, texts};
-use crate::harness::{contains, ends_with, starts_with};
+use crate::harness::{assert_contains, assert_ends_with, assert_starts_with};
 
 #[tokio::test]
 async fn a_container_is_created_and_started() {
@@ -13,11 +13,11 @@ async fn a_container_is_created_and_started() {
         "command": ["sleep", "600"], "env": {"GREETING": "a=b c"}, "labels": {"tier": "web"},
         "ports": ["80"], "memory_mb": 32, "cpus": 0.5, "restart": "on-failure",
         "working_dir": "/bin", "user": "1000"});
-    has!(created, {"name": name, "state": "running"});
+    assert_has!(created, {"name": name, "state": "running"});
     // Only on loopback, unless another address is given.
     let port = created["ports"][0].as_str().unwrap();
-    starts_with(&port, "127.0.0.1:");
-    ends_with(&port, "->80/tcp");
+    assert_starts_with(&port, "127.0.0.1:");
+    assert_ends_with(&port, "->80/tcp");
     let details = lab.docker.inspect_container(&name, None).await.unwrap();
     let config = details.config.unwrap();
     assert!(config.env.unwrap().contains(&"GREETING=a=b c".to_owned()));
@@ -32,15 +32,15 @@ async fn what_ends_at_once_or_cannot_start_says_why() {
     let arguments =
         json!({"image": "busybox:test", "name": name, "command": ["sh", "-c", "echo no; exit 3"]});
     let created = succeed(&lab, "create_container", arguments.clone()).await;
-    has!(created, {"exit_code": 3, "log": "no"});
+    assert_has!(created, {"exit_code": 3, "log": "no"});
     let taken = fail(&lab, "create_container", arguments).await;
     assert!(taken.contains("already in use"), "{taken}");
 
     let name = lab.adopt("broken");
     let arguments = json!({"image": "busybox:test", "name": name, "command": ["/nope"]});
     let broken = fail(&lab, "create_container", arguments).await;
-    contains(&broken, "exit code 127");
-    contains(&broken, "remove_container");
+    assert_contains(&broken, "exit code 127");
+    assert_contains(&broken, "remove_container");
     let missing = fail!(lab, "create_container", {"image": "busybox:tset"});
     assert!(missing.contains("Did you mean `busybox:test`"), "{missing}");
 }
@@ -114,8 +114,8 @@ async fn a_removal_says_what_goes_with_it() {
     assert!(running.contains("stop it first"), "{running}");
     let arguments = json!({"container": name, "force": true, "volumes": true});
     let (loss, removed) = confirmed(&lab, "remove_container", arguments, &name).await;
-    contains(&loss, "while it runs");
-    contains(&loss, "the data in /data");
+    assert_contains(&loss, "while it runs");
+    assert_contains(&loss, "the data in /data");
     assert_eq!(removed["after"], "removed");
     let again = fail(&lab, "remove_container", json!({"container": name})).await;
     assert!(again.contains("There is no container"), "{again}");

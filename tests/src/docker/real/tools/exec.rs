@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::super::super::lab::Lab;
 use super::talk::Talk;
 use super::{fail, lab, open_lab, succeed};
-use crate::harness::{contains, until};
+use crate::harness::{assert_contains, wait_until};
 
 async fn execute(lab: &Lab, container: &str, more: Value) -> Value {
     let mut arguments = json!({"container": container});
@@ -44,7 +44,7 @@ async fn streams_and_exit_code_are_kept_apart() {
     let name = lab.run("web", &["sleep", "600"], json!({})).await;
     let script = "echo out; echo err >&2; exit 3";
     let done = execute(&lab, &name, json!({"command": [script], "shell": true})).await;
-    has!(done, {"stdout": "out\n", "stderr": "err\n", "exit_code": 3});
+    assert_has!(done, {"stdout": "out\n", "stderr": "err\n", "exit_code": 3});
     let more = json!({"command": ["sh", "-c", "pwd; echo $A; id -u"], "working_dir": "/bin",
         "env": {"A": "b c"}, "user": "1000"});
     assert_eq!(
@@ -90,7 +90,7 @@ async fn a_command_that_cannot_run_says_so() {
     let name = lab.run("web", &["sleep", "600"], json!({})).await;
     let missing = execute(&lab, &name, json!({"command": ["nope"]})).await;
     assert_eq!(missing["exit_code"], 127);
-    contains(&missing["note"], "not found");
+    assert_contains(&missing["note"], "not found");
     let other = execute(&lab, &name, json!({"command": ["/etc"]})).await;
     assert_eq!(other["exit_code"], 126, "{other}");
     let ended = lab.finish("ended", &["true"], json!({})).await;
@@ -107,12 +107,12 @@ async fn a_timeout_leaves_no_process_behind() {
     let begin = Instant::now();
     let more = json!({"command": ["sleep", "601"], "timeout_seconds": 1});
     let done = execute(&lab, &name, more).await;
-    has!(done, {"timed_out": true, "exit_code": 137});
+    assert_has!(done, {"timed_out": true, "exit_code": 137});
     // With all that it has started, and what it said before.
     let script = "echo begun; sleep 602 & sleep 603 & sleep 604";
     let more = json!({"command": [script], "shell": true, "timeout_seconds": 1});
     let done = execute(&lab, &name, more).await;
-    has!(done, {"timed_out": true, "stdout": "begun\n"});
+    assert_has!(done, {"timed_out": true, "stdout": "begun\n"});
     assert!(
         begin.elapsed() < Duration::from_secs(15),
         "{:?}",
@@ -135,14 +135,14 @@ async fn giving_up_ends_the_process() {
             json!({"container": name, "command": command}),
         )
         .await;
-    until("the processes", async || {
+    wait_until("the processes", async || {
         processes(&lab, &name)
             .await
             .contains(&"sleep 605".to_owned())
     })
     .await;
     talk.cancel(id).await;
-    until("the processes", async || {
+    wait_until("the processes", async || {
         processes(&lab, &name).await == ["sleep 600"]
     })
     .await;
@@ -201,7 +201,7 @@ async fn without_a_shell_it_says_that_it_still_runs() {
         json!({"command": ["/sleep", "606"], "timeout_seconds": 1}),
     )
     .await;
-    has!(slow, {"timed_out": true, "still_running": true});
+    assert_has!(slow, {"timed_out": true, "still_running": true});
     let exec = slow["exec_id"].as_str().unwrap();
     assert_eq!(
         lab.docker.inspect_exec(exec).await.unwrap().running,

@@ -19,7 +19,7 @@ async fn a_file_goes_in_and_comes_out() {
     let written = succeed(&lab, "copy_to_container", arguments.clone()).await;
     assert_eq!(written["overwritten"], false);
     let file = read(&lab, &name, "/etc/app.conf").await;
-    has!(file, {"text": "a=1\n", "mode": "600"});
+    assert_has!(file, {"text": "a=1\n", "mode": "600"});
     let mut arguments = arguments;
     arguments["text"] = json!("a=2\n");
     let (loss, written) = confirmed(&lab, "copy_to_container", arguments, "/etc/app.conf").await;
@@ -40,7 +40,7 @@ async fn bytes_and_long_files_are_told_apart() {
     let long = "line\n".repeat(10_000);
     succeed!(lab, "copy_to_container", {"container": name, "path": "/etc/long", "text": long});
     let file = read(&lab, &name, "/etc/long").await;
-    has!(file, {"size_bytes": 50_000, "truncated": true});
+    assert_has!(file, {"size_bytes": 50_000, "truncated": true});
     assert!(file["text"].as_str().unwrap().len() <= 7_000);
     let arguments = json!({"container": name, "path": "/etc/long", "max_bytes": 60_000});
     let file = succeed(&lab, "copy_from_container", arguments).await;

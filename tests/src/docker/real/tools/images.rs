@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::super::super::lab::Lab;
 use super::talk::Talk;
 use super::{confirmed, fail, lab, lab_with, registry, succeed, texts};
-use crate::harness::{contains, lacks, real, starts_with, until};
+use crate::harness::{assert_contains, assert_lacks, assert_starts_with, real, wait_until};
 
 #[tokio::test]
 async fn images_are_listed_and_inspected() {
@@ -36,8 +36,8 @@ async fn an_image_is_built_named_and_removed() {
     let built = succeed!(lab, "build_image", {"tag": tag, "dockerfile": dockerfile,
         "files": {"conf/a.txt": "hello"}, "build_args": {"GREETING": "good-day"}});
     let log = built["log"].as_str().unwrap();
-    contains(&log, "good-day");
-    lacks(&log, "canary-9");
+    assert_contains(&log, "good-day");
+    assert_lacks(&log, "canary-9");
     let image = succeed(&lab, "get_image", json!({"image": tag})).await;
     assert_eq!(
         (&image["id"], &image["user"]),
@@ -59,10 +59,10 @@ async fn a_build_that_fails_shows_its_last_words() {
     let tag = format!("{}:1", lab.name("app"));
     let dockerfile = "FROM busybox:test\nRUN echo no luck; exit 7";
     let failed = fail!(lab, "build_image", {"tag": tag, "dockerfile": dockerfile});
-    contains(&failed, "no luck");
-    contains(&failed, "code: 7");
+    assert_contains(&failed, "no luck");
+    assert_contains(&failed, "code: 7");
     let neither = fail(&lab, "build_image", json!({"tag": tag})).await;
-    contains(&neither, "Give dockerfile or directory");
+    assert_contains(&neither, "Give dockerfile or directory");
 }
 
 #[tokio::test]
@@ -90,8 +90,8 @@ async fn a_directory_is_built_only_where_that_is_allowed() {
     let built = succeed(&lab, "build_image", build(inside.to_str().unwrap())).await;
     let log = built["log"].as_str().unwrap();
     assert!(log.contains("/all/main.c"), "{log}");
-    lacks(&log, "private.key");
-    lacks(&log, "/all/target");
+    assert_lacks(&log, "private.key");
+    assert_lacks(&log, "/all/target");
     let climbing = format!("{}/../out", inside.display());
     let link = format!("{}/link", inside.display());
     for path in [
@@ -209,7 +209,7 @@ async fn a_build_reports_its_steps_and_is_given_up() {
     let arguments = json!({"tag": tag, "dockerfile": dockerfile, "no_cache": true});
     let id = talk.start("build_image", arguments).await;
     let first = talk.until("notifications/progress").await;
-    starts_with(&first["params"]["message"], "Step 1/");
+    assert_starts_with(&first["params"]["message"], "Step 1/");
     while talk.until("notifications/progress").await["params"]["progress"] != 3.0 {}
     talk.cancel(id).await;
     let running = async || {
@@ -223,7 +223,7 @@ async fn a_build_reports_its_steps_and_is_given_up() {
         }
         count
     };
-    until("the end of the build", async || running().await == 0).await;
+    wait_until("the end of the build", async || running().await == 0).await;
 }
 
 #[tokio::test]

@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::{confirmed, fail, lab, open_lab, succeed, texts};
-use crate::harness::contains;
+use crate::harness::assert_contains;
 
 #[tokio::test]
 async fn a_network_is_made_used_and_removed() {
@@ -26,7 +26,7 @@ async fn a_network_is_made_used_and_removed() {
     // They find each other by name.
     let arguments = json!({"container": client, "command": ["nslookup", server]});
     let found = succeed(&lab, "execute_command", arguments).await;
-    contains(&found["stdout"], "Address");
+    assert_contains(&found["stdout"], "Address");
     let shown = succeed(&lab, "list_networks", json!({"network": network})).await;
     let inside = shown["networks"][0]["containers"].as_object().unwrap();
     assert!(

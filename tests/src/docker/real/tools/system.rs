@@ -74,7 +74,7 @@ async fn what_would_be_pruned_is_what_is_pruned() {
     let arguments = json!({"what": "containers", "apply": true});
     let (loss, pruned) = confirmed(&lab, "prune", arguments, "containers").await;
     assert!(loss.contains(&ended) && loss.contains(&never), "{loss}");
-    has!(pruned, {"applied": true, "count": 2});
+    assert_has!(pruned, {"applied": true, "count": 2});
     assert_eq!(lab.state(&running).await, "running");
     let gone = fail(&lab, "get_container", json!({"container": ended})).await;
     assert!(gone.contains("There is no container"), "{gone}");

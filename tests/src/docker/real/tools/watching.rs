@@ -12,10 +12,10 @@ async fn the_end_of_a_container_is_waited_for() {
         .run("job", &["sh", "-c", "sleep 1; exit 3"], json!({}))
         .await;
     let waited = succeed(&lab, "wait_container", json!({"container": job})).await;
-    has!(waited, {"reached": true, "exit_code": 3});
+    assert_has!(waited, {"reached": true, "exit_code": 3});
     let long = lab.run("long", &["sleep", "600"], json!({})).await;
     let waited = succeed!(lab, "wait_container", {"container": long, "timeout_seconds": 1});
-    has!(waited, {"reached": false, "state": "running"});
+    assert_has!(waited, {"reached": false, "state": "running"});
     let unknown = fail!(lab, "wait_container", {"container": long, "until": "healthy"});
     assert!(unknown.contains("no health check"), "{unknown}");
 }
@@ -32,7 +32,7 @@ async fn health_is_waited_for() {
     ];
     let name = lab.run("web", &command, check).await;
     let waited = succeed!(lab, "wait_container", {"container": name, "until": "healthy"});
-    has!(waited, {"reached": true, "health": "healthy"});
+    assert_has!(waited, {"reached": true, "health": "healthy"});
 }
 
 #[tokio::test]
@@ -50,7 +50,7 @@ async fn a_wait_goes_on_as_a_task_and_is_cancelled() {
         .await;
     let id = talk.ask("tasks/result", json!({"taskId": task})).await;
     let answer = talk.answer(id).await;
-    has!(answer, {"result": {"structuredContent": {"exit_code": 4}}});
+    assert_has!(answer, {"result": {"structuredContent": {"exit_code": 4}}});
 
     let long = lab.run("long", &["sleep", "600"], json!({})).await;
     let task = talk

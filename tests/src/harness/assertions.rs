@@ -43,50 +43,50 @@ impl<T: Text + ?Sized> Text for &T {
 
 /// Asserts that a text holds `part`.
 #[track_caller]
-pub(crate) fn contains(text: &(impl Text + ?Sized), part: &str) {
+pub(crate) fn assert_contains(text: &(impl Text + ?Sized), part: &str) {
     let text = text.text();
     assert!(text.contains(part), "no {part:?} in {text:?}");
 }
 
 /// Asserts that a text does not hold `part`.
 #[track_caller]
-pub(crate) fn lacks(text: &(impl Text + ?Sized), part: &str) {
+pub(crate) fn assert_lacks(text: &(impl Text + ?Sized), part: &str) {
     let text = text.text();
     assert!(!text.contains(part), "{part:?} in {text:?}");
 }
 
 /// Asserts that a text starts with `part`.
 #[track_caller]
-pub(crate) fn starts_with(text: &(impl Text + ?Sized), part: &str) {
+pub(crate) fn assert_starts_with(text: &(impl Text + ?Sized), part: &str) {
     let text = text.text();
     assert!(text.starts_with(part), "no {part:?} first in {text:?}");
 }
 
 /// Asserts that a text ends with `part`.
 #[track_caller]
-pub(crate) fn ends_with(text: &(impl Text + ?Sized), part: &str) {
+pub(crate) fn assert_ends_with(text: &(impl Text + ?Sized), part: &str) {
     let text = text.text();
     assert!(text.ends_with(part), "no {part:?} last in {text:?}");
 }
 
 /// The texts that the rows of a list have in this member.
 #[track_caller]
-pub(crate) fn texts<'a>(list: &'a Value, member: &str) -> Vec<&'a str> {
+pub(crate) fn member_texts<'a>(list: &'a Value, member: &str) -> Vec<&'a str> {
     let rows = list.as_array().unwrap().iter();
     rows.map(|row| row[member].as_str().unwrap()).collect()
 }
 
-/// `has!(value, {"member": 1})`, as [`has`].
-macro_rules! has {
+/// `assert_has!(value, {"member": 1})`, as [`assert_has`].
+macro_rules! assert_has {
     ($value:expr, $members:tt) => {
-        $crate::harness::has(&$value, serde_json::json!($members))
+        $crate::harness::assert_has(&$value, serde_json::json!($members))
     };
 }
 
 /// Asserts that `value` has these members with these values, in objects within it too; it may have
 /// more.
 #[track_caller]
-pub(crate) fn has(value: &Value, members: Value) {
+pub(crate) fn assert_has(value: &Value, members: Value) {
     fn check(whole: &Value, value: &Value, wanted: &Value) -> Result<(), String> {
         let Value::Object(members) = wanted else {
             let is_same = value == wanted;
@@ -118,6 +118,6 @@ pub(crate) async fn eventually<T>(what: &str, mut ask: impl AsyncFnMut() -> Opti
 }
 
 /// Asks until it is so.
-pub(crate) async fn until(what: &str, mut ask: impl AsyncFnMut() -> bool) {
+pub(crate) async fn wait_until(what: &str, mut ask: impl AsyncFnMut() -> bool) {
     eventually(what, async || ask().await.then_some(())).await;
 }

@@ -13,18 +13,18 @@ use super::Reply;
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// One TCP connection.
-pub(crate) struct Wire(BufReader<TcpStream>);
+pub(crate) struct RawConnection(BufReader<TcpStream>);
 
-impl Wire {
+impl RawConnection {
     /// Connects to the host of `url`.
-    pub(crate) async fn to(url: &str) -> Self {
+    pub(crate) async fn connect(url: &str) -> Self {
         let stream = TcpStream::connect(authority(url)).await.unwrap();
         stream.set_nodelay(true).unwrap();
         Self(BufReader::new(stream))
     }
 
     /// Connects with a receive buffer that is soon full.
-    pub(crate) async fn narrow(url: &str) -> Self {
+    pub(crate) async fn with_small_buffer(url: &str) -> Self {
         let socket = TcpSocket::new_v4().unwrap();
         socket.set_recv_buffer_size(4096).unwrap();
         let stream = socket.connect(authority(url).parse().unwrap()).await;
@@ -32,8 +32,8 @@ impl Wire {
     }
 
     /// The reply to one request on a connection of its own.
-    pub(crate) async fn ask(url: &str, request: impl AsRef<[u8]>) -> Reply {
-        let mut wire = Self::to(url).await;
+    pub(crate) async fn round_trip(url: &str, request: impl AsRef<[u8]>) -> Reply {
+        let mut wire = Self::connect(url).await;
         wire.send(request).await;
         wire.reply().await.unwrap()
     }
@@ -55,7 +55,7 @@ impl Wire {
     }
 
     /// Whether the server says anything within `patience`, the end of the connection included.
-    pub(crate) async fn speaks_within(&mut self, patience: Duration) -> bool {
+    pub(crate) async fn is_readable_within(&mut self, patience: Duration) -> bool {
         tokio::time::timeout(patience, self.0.fill_buf())
             .await
             .is_ok()
@@ -63,7 +63,7 @@ impl Wire {
 
     /// Whether the connection is still open and silent after `pause`.
     pub(crate) async fn is_open(&mut self, pause: Duration) -> bool {
-        !self.speaks_within(pause).await
+        !self.is_readable_within(pause).await
     }
 
     /// Ends the connection with a reset, as a process that dies does.
