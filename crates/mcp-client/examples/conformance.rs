@@ -13,15 +13,15 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use mcp_client::{
-    Client, ClientInfo, Command, Endpoint, Era, Error, Handler, Reply, RpcError, keeper,
+    Client, ClientInfo, Command, Endpoint, Era, Error, Handler, Reply, RpcError, reaper,
 };
 use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Map, Value, json};
 
 fn main() -> ExitCode {
     let mut args = std::env::args_os().skip(1);
-    if args.next().is_some_and(|first| first == keeper::ARGUMENT) {
-        return keeper::run(args);
+    if args.next().is_some_and(|first| first == reaper::ARGUMENT) {
+        return reaper::run(args);
     }
     let args: Vec<String> = std::env::args().skip(1).collect();
     let runtime = tokio::runtime::Runtime::new();
@@ -41,7 +41,7 @@ fn client(args: &[String]) -> Result<Client, Error> {
         [url] if url.starts_with("http") => builder.http(Endpoint::new(url)?),
         [program, args @ ..] => {
             let command = Command::new(program).args(args);
-            builder.stdio(command.keeper("/proc/self/exe"))
+            builder.stdio(command.reaper("/proc/self/exe"))
         }
     }
 }
@@ -57,7 +57,7 @@ async fn exercise(args: &[String]) -> Result<(), Error> {
     if let Era::Handshake(_) = server.era
         && let Ok(stream) = client.listen(&json!({})).await
     {
-        tokio::spawn(stream.ended());
+        tokio::spawn(stream.closed());
     }
     let offers = parse(&server.capabilities);
     let tools = client.list("tools/list", "tools").await?;

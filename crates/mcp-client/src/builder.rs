@@ -9,7 +9,7 @@ use crate::http::Http;
 use crate::inbound::Inbound;
 use crate::stdio::Stdio;
 use crate::transport::Transport;
-use crate::{Client, Command, Dialect, Endpoint, Error, Handler};
+use crate::{Client, Command, Endpoint, EraChoice, Error, Handler};
 
 /// Timeout of an answer unless set.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
@@ -29,7 +29,7 @@ impl Default for Builder {
             defaults: Defaults {
                 timeout: REQUEST_TIMEOUT,
                 connect_timeout: CONNECT_TIMEOUT,
-                dialect: Dialect::default(),
+                era: EraChoice::default(),
             },
             handler: Arc::new(Nobody),
         }
@@ -50,8 +50,8 @@ impl Builder {
     }
 
     /// Which eras [`Client::connect`] tries; the newest that the server speaks unless set.
-    pub fn dialect(mut self, dialect: Dialect) -> Self {
-        self.defaults.dialect = dialect;
+    pub fn era(mut self, era: EraChoice) -> Self {
+        self.defaults.era = era;
         self
     }
 

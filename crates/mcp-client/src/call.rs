@@ -40,7 +40,7 @@ impl Options {
 
     /// Waits for as long as it takes: for callers that have a limit of their own, and drop the
     /// request when it is reached.
-    pub fn patient(mut self) -> Self {
+    pub fn without_timeout(mut self) -> Self {
         self.patience = Patience::Endless;
         self
     }

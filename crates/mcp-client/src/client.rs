@@ -14,7 +14,7 @@ use crate::http::{Annotations, request_headers};
 use crate::inbound::Inbound;
 use crate::meta::Params;
 use crate::transport::Transport;
-use crate::{Counters, Dialect, Error, Options, ServerInfo, outgoing};
+use crate::{Counters, EraChoice, Error, Options, ServerInfo, outgoing};
 
 /// An MCP client: one server, any number of requests at the same time. Clones share everything.
 ///
@@ -42,7 +42,7 @@ pub(crate) struct Defaults {
     pub(crate) timeout: Duration,
     /// Timeout of a whole connect.
     pub(crate) connect_timeout: Duration,
-    pub(crate) dialect: Dialect,
+    pub(crate) era: EraChoice,
 }
 
 impl Client {
@@ -150,7 +150,7 @@ impl Client {
 
     /// Waits until a child has ended, or the client was closed; says why. Its processes are gone
     /// then.
-    pub async fn ended(&self) -> String {
+    pub async fn closed(&self) -> String {
         self.0.transport.ended().await
     }
 

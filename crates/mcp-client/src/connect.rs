@@ -14,13 +14,13 @@ use crate::agreed::Agreed;
 use crate::discover::{NotModern, code, says_nothing};
 use crate::info::empty_object;
 use crate::meta::{Envelope, Params};
-use crate::{Client, ClientInfo, Dialect, Error, Options, ServerInfo};
+use crate::{Client, ClientInfo, EraChoice, Error, Options, ServerInfo};
 
 /// A server that has not answered `server/discover` by then may ignore methods that it does not know.
 const DISCOVER_TIMEOUT: Duration = Duration::from_secs(2);
 
 impl Client {
-    /// Finds out which era the server speaks, within the [dialects](crate::Builder::dialect) that
+    /// Finds out which era the server speaks, within the [dialects](crate::Builder::era) that
     /// are tried, and opens a session where that era has one. Replaces what was agreed before.
     ///
     /// # Errors
@@ -28,7 +28,7 @@ impl Client {
     /// [time](crate::Builder::connect_timeout) that all of it may take; [`Error::Protocol`] when the
     /// server speaks no revision that we know.
     pub async fn connect(&self, who: &ClientInfo) -> Result<Arc<ServerInfo>, Error> {
-        self.meet(who, self.0.defaults.dialect).await
+        self.meet(who, self.0.defaults.era).await
     }
 
     /// The same with `initialize` only: agrees on a revision of the handshake era and opens a
@@ -37,13 +37,13 @@ impl Client {
     /// # Errors
     /// Those of [`Client::connect`].
     pub async fn initialize(&self, who: &ClientInfo) -> Result<Arc<ServerInfo>, Error> {
-        self.meet(who, Dialect::Handshake).await
+        self.meet(who, EraChoice::Handshake).await
     }
 
-    async fn meet(&self, who: &ClientInfo, dialect: Dialect) -> Result<Arc<ServerInfo>, Error> {
+    async fn meet(&self, who: &ClientInfo, era: EraChoice) -> Result<Arc<ServerInfo>, Error> {
         let meeting = async {
             let _alone = self.0.connecting.lock().await;
-            self.agree_on(who, dialect).await
+            self.agree_on(who, era).await
         };
         self.in_time(self.0.defaults.connect_timeout, meeting).await
     }
@@ -56,24 +56,24 @@ impl Client {
             let Some(who) = current.who.as_ref().filter(|_| Arc::ptr_eq(lost, &current)) else {
                 return Ok(());
             };
-            let server = self.agree_on(who, Dialect::Handshake).await?;
-            self.0.inbound.handler.renewed(&server);
+            let server = self.agree_on(who, EraChoice::Handshake).await?;
+            self.0.inbound.handler.session_renewed(&server);
             Ok(())
         };
         self.in_time(self.0.defaults.connect_timeout, renewing)
             .await
     }
 
-    async fn agree_on(&self, who: &ClientInfo, dialect: Dialect) -> Result<Arc<ServerInfo>, Error> {
-        let server = match dialect {
-            Dialect::Plain => plain(),
-            Dialect::Handshake => self.shake_hands(who).await?,
-            Dialect::Modern => match self.discover(who).await {
+    async fn agree_on(&self, who: &ClientInfo, era: EraChoice) -> Result<Arc<ServerInfo>, Error> {
+        let server = match era {
+            EraChoice::Plain => plain(),
+            EraChoice::Handshake => self.shake_hands(who).await?,
+            EraChoice::Modern => match self.discover(who).await {
                 Ok(Some(server)) => server,
                 Ok(None) => return Err(self.broken("it does not speak 2026-07-28")),
                 Err(NotModern(error)) => return Err(error),
             },
-            Dialect::Newest => self.newest(who).await?,
+            EraChoice::Newest => self.newest(who).await?,
         };
         let server = Arc::new(server);
         let envelope = match server.era {

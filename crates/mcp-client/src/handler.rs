@@ -51,7 +51,7 @@ pub trait Handler: Send + Sync {
 
     /// The server had forgotten the session and a new one was opened: what was subscribed to or set
     /// in the old one is gone, and lists may have changed.
-    fn renewed(&self, server: &ServerInfo) {
+    fn session_renewed(&self, server: &ServerInfo) {
         let _ = server;
     }
 }

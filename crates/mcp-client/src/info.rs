@@ -7,12 +7,12 @@ use serde_json::{Value, json};
 
 /// Which eras a client tries.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Dialect {
+pub enum EraChoice {
     /// The newest that the server speaks: `server/discover` first, then `initialize`, then, if the
     /// server does not know that method either, plain.
     ///
     /// Some old servers exit at the sight of anything but `initialize`: a child that ends during
-    /// [`connect`](crate::Client::connect) may be started again with [`Dialect::Handshake`].
+    /// [`connect`](crate::Client::connect) may be started again with [`EraChoice::Handshake`].
     #[default]
     Newest,
     /// Only 2026-07-28: every request describes itself.

@@ -26,7 +26,7 @@
 //! * [`Handler`] takes what the server says and asks of its own accord; [`Client::listen`] opens
 //!   the stream on which it says it, where the era has one.
 //! * [`Error`] tells "never sent" from "sent, outcome unknown" from "refused".
-//! * [`keeper`] ends children even when this process is killed.
+//! * [`reaper`] ends children even when this process is killed.
 //! * [`tls`] is the one place where TLS is set up, for every outgoing connection of the workspace.
 //!
 //! Results, arguments and ids are relayed byte for byte (`RawValue`); nothing waits without a
@@ -46,11 +46,11 @@ mod handler;
 mod http;
 mod inbound;
 mod info;
-pub mod keeper;
 mod list;
 mod listen;
 mod meta;
 mod outgoing;
+pub mod reaper;
 mod request;
 mod sink;
 mod stdio;
@@ -65,8 +65,8 @@ pub use counters::Counters;
 pub use error::{Error, RpcError};
 pub use handler::{Handler, Reply};
 pub use http::Endpoint;
-pub use info::{ClientInfo, Dialect, ServerInfo};
-pub use listen::Listening;
+pub use info::{ClientInfo, EraChoice, ServerInfo};
+pub use listen::NotificationStream;
 pub use mcp_core::era::Era;
 pub use stdio::Command;
 pub use tools::{CallToolResult, ContentItem, Tool};

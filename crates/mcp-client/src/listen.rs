@@ -16,14 +16,14 @@ use crate::{Client, Error, Options};
 type Ended = Pin<Box<dyn Future<Output = Result<(), Error>> + Send>>;
 
 /// An open stream of notifications. They reach the client's [handler](crate::Builder::handler) while
-/// [`Listening::ended`] is awaited. It keeps the connection; dropping it closes the stream.
+/// [`NotificationStream::closed`] is awaited. It keeps the connection; dropping it closes the stream.
 #[must_use]
-pub struct Listening {
+pub struct NotificationStream {
     accepted: Option<Box<RawValue>>,
     stream: Ended,
 }
 
-impl Listening {
+impl NotificationStream {
     /// What the server agreed to send: the parameters of its acknowledgement. Only in the modern
     /// era.
     pub fn accepted(&self) -> Option<&RawValue> {
@@ -34,7 +34,7 @@ impl Listening {
     ///
     /// # Errors
     /// When it breaks, and cannot be resumed. Listening again is up to the caller.
-    pub async fn ended(self) -> Result<(), Error> {
+    pub async fn closed(self) -> Result<(), Error> {
         self.stream.await
     }
 }
@@ -54,7 +54,7 @@ impl Client {
     pub async fn listen(
         &self,
         notifications: &(impl Serialize + Sync + ?Sized),
-    ) -> Result<Listening, Error> {
+    ) -> Result<NotificationStream, Error> {
         match (self.era(), &self.0.transport) {
             (Era::Modern, _) => {
                 self.subscribe(&json!({"notifications": notifications}))
@@ -69,7 +69,7 @@ impl Client {
                     }
                     opened => opened?,
                 };
-                Ok(Listening {
+                Ok(NotificationStream {
                     accepted: None,
                     stream: Box::pin(opened.follow()),
                 })
@@ -80,10 +80,10 @@ impl Client {
             }
             (Era::Handshake(_) | Era::Plain, Transport::Stdio(_)) => {
                 let client = self.clone();
-                Ok(Listening {
+                Ok(NotificationStream {
                     accepted: None,
                     stream: Box::pin(async move {
-                        client.ended().await;
+                        client.closed().await;
                         Ok(())
                     }),
                 })
@@ -91,7 +91,7 @@ impl Client {
         }
     }
 
-    async fn subscribe(&self, params: &serde_json::Value) -> Result<Listening, Error> {
+    async fn subscribe(&self, params: &serde_json::Value) -> Result<NotificationStream, Error> {
         let agreed = self.agreed();
         let say = Say {
             envelope: agreed.envelope.as_ref(),
@@ -118,6 +118,6 @@ impl Client {
             }
         };
         let accepted = self.in_time(self.timeout(), opening).await?;
-        Ok(Listening { accepted, stream })
+        Ok(NotificationStream { accepted, stream })
     }
 }

@@ -68,7 +68,7 @@ impl Stdio {
         };
         let life = supervise::supervise(
             child,
-            command.has_keeper(),
+            command.has_reaper(),
             reader,
             queue,
             stop.clone(),

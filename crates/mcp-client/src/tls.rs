@@ -23,7 +23,7 @@ pub fn config_for(scheme: &str) -> Result<ClientConfig, Error> {
     if scheme.eq_ignore_ascii_case("https") {
         return client_config();
     }
-    trusting(RootCertStore::empty())
+    config_with_roots(RootCertStore::empty())
 }
 
 /// TLS 1.2 and 1.3 by *ring*, trusting the certificates that this machine trusts, or those that
@@ -44,14 +44,14 @@ pub fn client_config() -> Result<ClientConfig, Error> {
     if usable == 0 {
         tracing::warn!("no root certificates on this machine: https URLs will not work");
     }
-    trusting(roots)
+    config_with_roots(roots)
 }
 
 /// The same with roots of one's own, for example a private CA and nothing else.
 ///
 /// # Errors
 /// Those of [`client_config`].
-pub fn trusting(roots: RootCertStore) -> Result<ClientConfig, Error> {
+pub fn config_with_roots(roots: RootCertStore) -> Result<ClientConfig, Error> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let config = ClientConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()

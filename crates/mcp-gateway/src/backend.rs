@@ -119,8 +119,8 @@ impl Backend {
     pub(crate) fn protocol_violations(&self) -> Counters {
         let client = self.status.borrow().client.clone();
         let mut counters = client.as_ref().map(Client::counters).unwrap_or_default();
-        counters.stray_answers += self.metrics.stray_answers.get();
-        counters.noise += self.metrics.noise.get();
+        counters.unmatched_responses += self.metrics.stray_answers.get();
+        counters.invalid_messages += self.metrics.noise.get();
         counters
     }
 

@@ -4,12 +4,12 @@ use std::process::ExitCode;
 
 fn main() -> ExitCode {
     let mut args = std::env::args_os().skip(1);
-    // The keeper of a backend, which ends it when the gateway is gone.
+    // The reaper of a backend, which ends it when the gateway is gone.
     if args
         .next()
-        .is_some_and(|first| first == mcp_client::keeper::ARGUMENT)
+        .is_some_and(|first| first == mcp_client::reaper::ARGUMENT)
     {
-        return mcp_client::keeper::run(args);
+        return mcp_client::reaper::run(args);
     }
     mcp_serve::run::<mcp_gateway::GatewayServer>()
 }

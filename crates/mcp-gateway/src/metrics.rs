@@ -51,12 +51,12 @@ const COUNTERS: [Metric; 5] = [
     (
         "mcp_gateway_backend_stray_answers",
         "Answers that nobody waited for, or not any more.",
-        |backend| backend.protocol_violations().stray_answers,
+        |backend| backend.protocol_violations().unmatched_responses,
     ),
     (
         "mcp_gateway_backend_noise",
         "Lines and events of the backend that were no messages.",
-        |backend| backend.protocol_violations().noise,
+        |backend| backend.protocol_violations().invalid_messages,
     ),
 ];
 

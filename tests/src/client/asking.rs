@@ -89,7 +89,7 @@ async fn changes_are_heard_by_those_who_listen() {
         if let Some(accepted) = listening.accepted() {
             assert!(accepted.get().contains("toolsListChanged"), "{accepted}");
         }
-        let following = tokio::spawn(listening.ended());
+        let following = tokio::spawn(listening.closed());
         let change = json!({"name": "test_trigger_tool_change", "arguments": {}});
         peer.client.request("tools/call", &change).await.unwrap();
         let (method, _) = peer.seen.recv().await.unwrap();

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use mcp_client::{Dialect, Era, Error, Options};
+use mcp_client::{Era, EraChoice, Error, Options};
 use mcp_core::revision::Revision;
 use serde_json::json;
 use serde_json::value::RawValue;
@@ -25,9 +25,9 @@ async fn the_era_is_found_and_told() {
         let peer = Peer::meet(way).await;
         let server = peer.client.server().unwrap();
         let expected = match way.1 {
-            Dialect::Newest | Dialect::Modern => Era::Modern,
-            Dialect::Handshake => Era::Handshake(Revision::LATEST),
-            Dialect::Plain => Era::Plain,
+            EraChoice::Newest | EraChoice::Modern => Era::Modern,
+            EraChoice::Handshake => Era::Handshake(Revision::LATEST),
+            EraChoice::Plain => Era::Plain,
         };
         assert_eq!(server.era, expected);
         assert_eq!(server.protocol_version, expected.revision());
@@ -85,7 +85,7 @@ async fn many_calls_at_once_get_their_own_answers() {
             assert!(holds(&result, &format!(r#""value":{n}}}"#)), "{result}");
         };
         futures_util::future::join_all((0..200).map(call)).await;
-        assert_eq!(peer.client.counters().stray_answers, 0);
+        assert_eq!(peer.client.counters().unmatched_responses, 0);
     }
 }
 
@@ -141,7 +141,7 @@ async fn who_gives_up_stops_the_call() {
 
 #[tokio::test]
 async fn a_call_whose_stream_is_closed_goes_on_on_the_next() {
-    let peer = Peer::meet((true, Dialect::Handshake)).await;
+    let peer = Peer::meet((true, EraChoice::Handshake)).await;
     let call = json!({"name": "test_reconnection", "arguments": {}});
     let result = peer.client.request("tools/call", &call).await.unwrap();
     assert!(result.get().contains("You came back."));

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use mcp_client::{Client, ClientInfo, Command, Dialect, Endpoint, Era, Handler, Reply};
+use mcp_client::{Client, ClientInfo, Command, Endpoint, Era, EraChoice, Handler, Reply};
 use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
@@ -21,17 +21,17 @@ pub(super) struct Peer {
 pub(super) type Seen = mpsc::UnboundedReceiver<(String, Value)>;
 
 /// Both transports, three eras each.
-pub(super) fn ways() -> impl Iterator<Item = (bool, Dialect)> {
-    let eras = [Dialect::Newest, Dialect::Handshake, Dialect::Plain];
+pub(super) fn ways() -> impl Iterator<Item = (bool, EraChoice)> {
+    let eras = [EraChoice::Newest, EraChoice::Handshake, EraChoice::Plain];
     [true, false]
         .into_iter()
         .flat_map(move |is_http| eras.map(|dialect| (is_http, dialect)))
 }
 
 impl Peer {
-    pub(super) async fn meet((is_http, dialect): (bool, Dialect)) -> Self {
+    pub(super) async fn meet((is_http, dialect): (bool, EraChoice)) -> Self {
         let (handler, seen) = recorder();
-        let builder = Client::builder().dialect(dialect).handler(handler);
+        let builder = Client::builder().era(dialect).handler(handler);
         let (client, server) = if is_http {
             let server = Server::start("mcp-conformance", &[]).await;
             let endpoint = Endpoint::new(&server.url).unwrap();

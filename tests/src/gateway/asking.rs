@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use mcp_client::{Client, Dialect, Handler, Options, Reply};
+use mcp_client::{Client, EraChoice, Handler, Options, Reply};
 use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
@@ -90,7 +90,7 @@ async fn questions_pass_in_all_pairs_of_eras() {
     ];
     for form in &forms {
         let gateway = Gateway::with(form).await;
-        for dialect in [Dialect::Newest, Dialect::Handshake] {
+        for dialect in [EraChoice::Newest, EraChoice::Handshake] {
             let client = gateway.client(dialect, None).await;
             let place = format!("{dialect:?} {form}");
 
@@ -135,7 +135,7 @@ async fn questions_pass_in_all_pairs_of_eras() {
 #[tokio::test]
 async fn the_answer_of_one_client_is_none_of_anothers() {
     let gateway = Gateway::with(&fixture(&["old"])).await;
-    let client = gateway.client(Dialect::Newest, None).await;
+    let client = gateway.client(EraChoice::Newest, None).await;
     let params = json!({"name": "b__test_elicitation", "arguments": {"message": "Who?"}});
     let asked = client.request("tools/call", &params).await.unwrap();
     let asked: Value = serde_json::from_str(asked.get()).unwrap();
@@ -193,7 +193,7 @@ async fn a_client_that_cannot_be_asked_is_told_so() {
 async fn tools_that_can_be_tasks_are_tasks_here_too() {
     for form in [fixture(&["--stdio"]), fixture(&["old"])] {
         let gateway = Gateway::with(&form).await;
-        let client = gateway.client(Dialect::Newest, None).await;
+        let client = gateway.client(EraChoice::Newest, None).await;
         let can =
             r#"{"extensions":{"io.modelcontextprotocol/tasks":{}},"elicitation":{},"sampling":{}}"#;
         let capabilities: Arc<RawValue> = RawValue::from_string(can.to_owned()).unwrap().into();

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use mcp_client::Dialect;
+use mcp_client::EraChoice;
 use serde_json::json;
 
 use super::asking::{Seen, recorder};
@@ -38,14 +38,21 @@ async fn changes_of_three_backends_are_one_change() {
     for key in ["a", "b", "c"] {
         gateway.until(key, "running").await;
     }
-    for dialect in [Dialect::Newest, Dialect::Handshake] {
+    for dialect in [EraChoice::Newest, EraChoice::Handshake] {
         let (handler, mut seen) = recorder();
         let client = gateway.client(dialect, Some(handler)).await;
         let wanted = json!({"toolsListChanged": true, "promptsListChanged": true, "resourcesListChanged": true});
         let listening = client.listen(&wanted).await.unwrap();
-        let following = tokio::spawn(listening.ended());
+        let following = tokio::spawn(listening.closed());
         heard(&mut seen, Duration::from_millis(1500)).await;
-        let new = format!("new-{}", if dialect == Dialect::Newest { "1" } else { "2" });
+        let new = format!(
+            "new-{}",
+            if dialect == EraChoice::Newest {
+                "1"
+            } else {
+                "2"
+            }
+        );
         for key in ["a", "b", "c"] {
             gateway.folder.write(key, &tools(&["work", &new]));
             gateway
@@ -68,12 +75,12 @@ async fn changes_of_three_backends_are_one_change() {
 async fn one_that_flaps_is_heard_once_a_second_at_most() {
     let gateway = Gateway::with(&fixture(&["odd", "flaps"])).await;
     let (handler, mut seen) = recorder();
-    let client = gateway.client(Dialect::Newest, Some(handler)).await;
+    let client = gateway.client(EraChoice::Newest, Some(handler)).await;
     let listening = client
         .listen(&json!({"toolsListChanged": true}))
         .await
         .unwrap();
-    let following = tokio::spawn(listening.ended());
+    let following = tokio::spawn(listening.closed());
     // Real time is what is tested.
     tokio::time::sleep(Duration::from_secs(3)).await;
     let mut count = 0;
@@ -88,7 +95,7 @@ async fn one_that_flaps_is_heard_once_a_second_at_most() {
 async fn who_subscribes_hears_of_the_resource() {
     for form in [fixture(&["--stdio"]), fixture(&["old"])] {
         let gateway = Gateway::with(&form).await;
-        for dialect in [Dialect::Newest, Dialect::Handshake] {
+        for dialect in [EraChoice::Newest, EraChoice::Handshake] {
             let (handler, mut seen) = recorder();
             let client = gateway.client(dialect, Some(handler)).await;
             let uri = "test://watched-resource";
@@ -96,13 +103,13 @@ async fn who_subscribes_hears_of_the_resource() {
                 .listen(&json!({"resourceSubscriptions": [uri]}))
                 .await
                 .unwrap();
-            if dialect == Dialect::Handshake {
+            if dialect == EraChoice::Handshake {
                 client
                     .request("resources/subscribe", &json!({"uri": uri}))
                     .await
                     .unwrap();
             }
-            let following = tokio::spawn(listening.ended());
+            let following = tokio::spawn(listening.closed());
             // The gateway subscribes at the backend in its own time.
             let change = async || {
                 gateway

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use mcp_client::Dialect;
+use mcp_client::EraChoice;
 use serde_json::{Value, json};
 
 use super::lab::{Folder, Gateway, fixture, text};
@@ -18,7 +18,7 @@ async fn answers_reach_those_who_asked() {
     for form in [fixture(&["--stdio"]), fixture(&["old"])] {
         let gateway = Gateway::with(&form).await;
         let clients = (0..CLIENTS).map(async |client| {
-            let connection = gateway.client(Dialect::Newest, None).await;
+            let connection = gateway.client(EraChoice::Newest, None).await;
             for n in 0..CALLS {
                 let nonce = format!("{client}/{n}/{}", uuid::Uuid::new_v4());
                 let call = json!({"name": "b__echo", "arguments": {"value": nonce}});
@@ -54,7 +54,7 @@ async fn clients_that_leave_are_noticed() {
         };
         counts.iter().map(count).sum::<Option<u64>>()
     };
-    let client = gateway.client(Dialect::Newest, None).await;
+    let client = gateway.client(EraChoice::Newest, None).await;
     for round in 0..3 {
         let calls: Vec<_> = (0..480)
             .map(|n| {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use mcp_client::Dialect;
+use mcp_client::EraChoice;
 use serde_json::json;
 
 use super::front::{Front, Manner};
@@ -32,7 +32,7 @@ async fn every_end_is_told_once() {
         failure(&late).contains("b did not answer within 2 s"),
         "{late}"
     );
-    let client = gateway.client(Dialect::Newest, None).await;
+    let client = gateway.client(EraChoice::Newest, None).await;
     let slow = tokio::spawn(async move {
         let call = json!({"name": "b__slow", "arguments": {"step": 50, "steps": 1000}});
         client.request("tools/call", &call).await

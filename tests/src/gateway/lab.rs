@@ -4,7 +4,7 @@ use std::ops::Deref;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use mcp_client::{Client, ClientInfo, Dialect, Endpoint, Handler};
+use mcp_client::{Client, ClientInfo, Endpoint, EraChoice, Handler};
 use serde_json::{Value, json};
 
 use crate::harness::{Server, binary, eventually};
@@ -187,10 +187,10 @@ impl Gateway {
     /// A client that speaks like this.
     pub(super) async fn client(
         &self,
-        dialect: Dialect,
+        dialect: EraChoice,
         handler: Option<std::sync::Arc<dyn Handler>>,
     ) -> Client {
-        let mut builder = Client::builder().dialect(dialect).timeout(PATIENCE);
+        let mut builder = Client::builder().era(dialect).timeout(PATIENCE);
         if let Some(handler) = handler {
             builder = builder.handler(handler);
         }

@@ -225,7 +225,7 @@ async fn names_are_accepted_in_three_forms_and_shown_in_two() {
 
 #[tokio::test]
 async fn progress_reaches_the_client() {
-    use mcp_client::Dialect::{Handshake, Newest};
+    use mcp_client::EraChoice::{Handshake, Newest};
     let (gateways, _server, _fronts) = backends().await;
     for (form, gateway) in gateways.iter().enumerate().take(4) {
         for dialect in [Newest, Handshake] {
@@ -249,7 +249,7 @@ async fn progress_reaches_the_client() {
 
 #[tokio::test]
 async fn cancelling_reaches_the_backend() {
-    use mcp_client::Dialect::{Handshake, Newest};
+    use mcp_client::EraChoice::{Handshake, Newest};
     let (gateways, _server, _fronts) = backends().await;
     for (form, gateway) in gateways.iter().enumerate().take(4) {
         for dialect in [Newest, Handshake] {
@@ -324,7 +324,7 @@ async fn results_with_what_we_do_not_know_are_kept() {
 #[tokio::test]
 async fn log_messages_of_a_call_reach_its_client() {
     use super::asking::recorder;
-    use mcp_client::Dialect::{Handshake, Newest};
+    use mcp_client::EraChoice::{Handshake, Newest};
     let (gateways, _server, _fronts) = backends().await;
     for (form, gateway) in gateways.iter().enumerate().take(4) {
         for dialect in [Newest, Handshake] {

@@ -8,7 +8,7 @@ mod sdks;
 
 use std::path::Path;
 
-use mcp_client::{Client, ClientInfo, Command, Dialect, Options};
+use mcp_client::{Client, ClientInfo, Command, EraChoice, Options};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::{Value, json};
@@ -43,7 +43,7 @@ async fn list(client: &Client, method: &str, member: &str, id: &str) -> Vec<Valu
 
 /// Asserts that whatever the backend lists is offered as it is, but for the name.
 async fn offers_all_of(gateway: &Gateway, direct: &Client) {
-    for dialect in [Dialect::Newest, Dialect::Handshake] {
+    for dialect in [EraChoice::Newest, EraChoice::Handshake] {
         let client = gateway.client(dialect, None).await;
         for (method, member, id) in [
             ("tools/list", "tools", "name"),

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use mcp_client::{Client, ClientInfo, Dialect, Endpoint, Handler, Reply};
+use mcp_client::{Client, ClientInfo, Endpoint, EraChoice, Handler, Reply};
 use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Value, json};
 use uuid::Uuid;
@@ -34,12 +34,12 @@ impl Handler for User {
     }
 }
 
-async fn user(server: &Server, dialect: Dialect, answers: Vec<Value>) -> (Client, Arc<User>) {
+async fn user(server: &Server, dialect: EraChoice, answers: Vec<Value>) -> (Client, Arc<User>) {
     let user = Arc::new(User {
         asked: Mutex::default(),
         answers: Mutex::new(answers),
     });
-    let builder = Client::builder().dialect(dialect).handler(user.clone());
+    let builder = Client::builder().era(dialect).handler(user.clone());
     let client = builder.http(Endpoint::new(&server.url).unwrap()).unwrap();
     let who = ClientInfo::new("tests", "1").with_capabilities(json!({"elicitation": {}}));
     client.connect(&who).await.unwrap();
@@ -74,7 +74,7 @@ async fn the_user_is_asked_for_every_action() {
     let server = Server::start(NAME, &env(&real)).await;
     let yes = json!({"action": "accept", "content": {"allow": true}});
     let no = json!({"action": "accept", "content": {"allow": false, "reason": "not this one"}});
-    for dialect in [Dialect::Handshake, Dialect::Modern] {
+    for dialect in [EraChoice::Handshake, EraChoice::Modern] {
         let answers = vec![yes.clone(), no.clone()];
         let (client, user) = user(&server, dialect, answers).await;
         let task = json!({"task": "RUN: echo one\nRUN: echo two > made\nSAY: both",
@@ -96,7 +96,7 @@ async fn a_model_cannot_agree_for_its_user() {
     let Some(real) = openhands() else { return };
     let server = Server::start(NAME, &env(&real)).await;
     let control = stdio_client(NAME, &env(&real)).await;
-    for dialect in [Dialect::Handshake, Dialect::Modern] {
+    for dialect in [EraChoice::Handshake, EraChoice::Modern] {
         let task = json!({"task": "RUN: echo one\nSAY: done", "confirm": "always"});
         let run = call(&control, "run_task", task).await;
         let id = &run["task_id"];

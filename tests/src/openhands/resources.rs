@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use mcp_client::{Client, ClientInfo, Command, Dialect, Endpoint, Handler};
+use mcp_client::{Client, ClientInfo, Command, Endpoint, EraChoice, Handler};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
@@ -80,13 +80,13 @@ impl Handler for Ear {
 pub(super) async fn listener(
     real: &OpenHands,
     server: &Server,
-    dialect: Option<Dialect>,
+    dialect: Option<EraChoice>,
 ) -> (Client, UnboundedReceiver<String>) {
     let (ear, heard) = unbounded_channel();
     let builder = Client::builder().handler(Arc::new(Ear(ear)));
     let client = match dialect {
         Some(dialect) => builder
-            .dialect(dialect)
+            .era(dialect)
             .http(Endpoint::new(&server.url).unwrap()),
         None => {
             let program = binary(NAME);
@@ -94,7 +94,7 @@ pub(super) async fn listener(
             for (name, value) in env(real) {
                 command = command.env(name, value);
             }
-            builder.dialect(Dialect::Handshake).stdio(command)
+            builder.era(EraChoice::Handshake).stdio(command)
         }
     };
     let client = client.unwrap();
@@ -120,7 +120,7 @@ pub(super) async fn subscribe(client: &Client, uris: &[String]) {
         }
     }
     let stream = client.listen(&filter).await.unwrap();
-    tokio::spawn(stream.ended());
+    tokio::spawn(stream.closed());
 }
 
 /// Takes what is heard until all of `wanted` were.
@@ -142,7 +142,7 @@ async fn who_watches_a_task_is_told_what_changes() {
     let server = Server::start(NAME, &env(&real)).await;
     let control = stdio_client(NAME, &env(&real)).await;
     // Both eras over HTTP, and stdio.
-    for dialect in [Some(Dialect::Handshake), Some(Dialect::Modern), None] {
+    for dialect in [Some(EraChoice::Handshake), Some(EraChoice::Modern), None] {
         let (client, mut heard) = listener(&real, &server, dialect).await;
         let run = run_task(&control, "SAY: ready").await;
         let id = &run["task_id"];

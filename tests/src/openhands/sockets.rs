@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use mcp_client::Dialect;
+use mcp_client::EraChoice;
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
@@ -54,7 +54,7 @@ async fn a_step_is_told_as_it_happens() {
     let run = start_task(&control, &task).await;
     let id = &run["task_id"];
     until_that(&control, id, |state| state["steps"] == 1).await;
-    let (client, mut heard) = listener(&line.real, &server, Some(Dialect::Handshake)).await;
+    let (client, mut heard) = listener(&line.real, &server, Some(EraChoice::Handshake)).await;
     let events = [format!("{}/events", uri(id))];
     subscribe(&client, &events).await;
     hear(&mut heard, &events).await;
@@ -93,7 +93,7 @@ async fn a_socket_that_is_cut_heals_and_nothing_is_missed() {
     let control = stdio_client(NAME, &env(&own)).await;
     let run = run_task(&control, "SAY: ready").await;
     let id = &run["task_id"];
-    let (client, mut heard) = listener(&line.real, &server, Some(Dialect::Handshake)).await;
+    let (client, mut heard) = listener(&line.real, &server, Some(EraChoice::Handshake)).await;
     let events = [format!("{}/events", uri(id))];
     subscribe(&client, &events).await;
     hear(&mut heard, &events).await;
@@ -138,7 +138,7 @@ async fn without_a_socket_it_is_looked_at_often() {
     let line = Line::without_sockets(real).await;
     let server = Server::start(NAME, &env(&line.real)).await;
     let control = server.client().await;
-    let (client, mut heard) = listener(&line.real, &server, Some(Dialect::Modern)).await;
+    let (client, mut heard) = listener(&line.real, &server, Some(EraChoice::Modern)).await;
     let run = run_task(&control, "RUN: sleep 1; echo slept\nSAY: done").await;
     assert_eq!(run["result"], "done", "{run}");
     let id = &run["task_id"];

@@ -155,7 +155,7 @@ impl<'a> Exchange<'a> {
     fn take(&self, bytes: &[u8]) -> Result<Option<Answer>, Error> {
         let connection = &self.http.0.connection;
         let frame = Frame::decode(bytes).map_err(|error| {
-            self.http.0.inbound.counting.noise();
+            self.http.0.inbound.counting.invalid_messages();
             tracing::debug!(peer = %connection.peer(), fault = %error.fault, "not a message");
             connection.broken("its answer is not a JSON-RPC message")
         })?;
@@ -191,7 +191,7 @@ impl<'a> Exchange<'a> {
             None => response.outcome.is_err(),
         };
         if !is_mine {
-            self.http.0.inbound.counting.stray_answer();
+            self.http.0.inbound.counting.unmatched_response();
             return None;
         }
         Some(outcome(response, self.http.0.connection.peer()))

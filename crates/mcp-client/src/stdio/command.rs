@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use tokio::process;
 
-use crate::keeper;
+use crate::reaper;
 
 /// What a child may know of our environment: where programs, files and the user's language are.
 /// Everything else, and with it every secret of ours, has to be declared.
@@ -30,7 +30,7 @@ pub struct Command {
     arguments: Vec<OsString>,
     environment: Vec<(OsString, OsString)>,
     directory: Option<PathBuf>,
-    keeper: Option<OsString>,
+    reaper: Option<OsString>,
     pub(super) max_message: usize,
 }
 
@@ -42,7 +42,7 @@ impl Command {
             arguments: Vec::new(),
             environment: Vec::new(),
             directory: None,
-            keeper: None,
+            reaper: None,
             max_message: MAX_MESSAGE,
         }
     }
@@ -77,12 +77,12 @@ impl Command {
         self
     }
 
-    /// Starts the server through a [keeper], so that it and what it starts end even when this process
-    /// is killed: `program` is one that calls [`keeper::run`], usually this one: `/proc/self/exe` is it
+    /// Starts the server through a [reaper], so that it and what it starts end even when this process
+    /// is killed: `program` is one that calls [`reaper::run`], usually this one: `/proc/self/exe` is it
     /// even after an update has replaced its file. Without it they end with the client, but not with
     /// us.
-    pub fn keeper(mut self, program: impl AsRef<OsStr>) -> Self {
-        self.keeper = Some(program.as_ref().to_owned());
+    pub fn reaper(mut self, program: impl AsRef<OsStr>) -> Self {
+        self.reaper = Some(program.as_ref().to_owned());
         self
     }
 
@@ -101,23 +101,23 @@ impl Command {
         name.to_string_lossy().into()
     }
 
-    pub(super) fn has_keeper(&self) -> bool {
-        self.keeper.is_some()
+    pub(super) fn has_reaper(&self) -> bool {
+        self.reaper.is_some()
     }
 
     /// In a process group of its own, so that what the child starts can be ended with it.
     ///
     /// # Errors
-    /// When there is no such program: its keeper would notice too late to tell.
+    /// When there is no such program: its reaper would notice too late to tell.
     pub(super) fn to_process(&self) -> io::Result<process::Command> {
-        let mut command = match &self.keeper {
+        let mut command = match &self.reaper {
             None => process::Command::new(&self.program),
-            Some(keeper) => {
+            Some(reaper) => {
                 if !self.is_there() {
                     return Err(io::ErrorKind::NotFound.into());
                 }
-                let mut command = process::Command::new(keeper);
-                command.arg(keeper::ARGUMENT);
+                let mut command = process::Command::new(reaper);
+                command.arg(reaper::ARGUMENT);
                 command.arg(std::process::id().to_string());
                 command.arg(&self.program);
                 command
@@ -135,7 +135,7 @@ impl Command {
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .process_group(0)
-            .kill_on_drop(self.keeper.is_none());
+            .kill_on_drop(self.reaper.is_none());
         if let Some(directory) = &self.directory {
             command.current_dir(directory);
         }

@@ -10,9 +10,9 @@ use tokio::process::Child;
 use tokio::runtime::Handle;
 use tokio::time::timeout;
 
-use crate::keeper::GRACE;
+use crate::reaper::GRACE;
 
-/// What a keeper may take beyond the two waits that are its own.
+/// What a reaper may take beyond the two waits that are its own.
 const KEEPER: Duration = Duration::from_secs(2);
 
 /// A child and the process group that it leads. Dropping it kills them all.
@@ -20,12 +20,12 @@ pub(super) struct Process {
     /// Only `None` while it is dropped.
     child: Option<Child>,
     group: Option<Pid>,
-    has_keeper: bool,
+    has_reaper: bool,
 }
 
 impl Process {
     /// `child` must lead a process group.
-    pub(super) fn new(child: Child, has_keeper: bool) -> Self {
+    pub(super) fn new(child: Child, has_reaper: bool) -> Self {
         let group = child
             .id()
             .and_then(|id| i32::try_from(id).ok())
@@ -33,7 +33,7 @@ impl Process {
         Self {
             child: Some(child),
             group,
-            has_keeper,
+            has_reaper,
         }
     }
 
@@ -44,10 +44,10 @@ impl Process {
         }
     }
 
-    /// Ends the child, whose stdin is being closed: waits, asks, and then insists. A keeper does
+    /// Ends the child, whose stdin is being closed: waits, asks, and then insists. A reaper does
     /// all that by itself.
     pub(super) async fn end(&mut self) -> io::Result<ExitStatus> {
-        if self.has_keeper {
+        if self.has_reaper {
             if let Ok(status) = timeout(GRACE * 2 + KEEPER, self.wait()).await {
                 return status;
             }
@@ -77,8 +77,8 @@ impl Drop for Process {
     /// Also for what the child has started and left behind. While such a process lives, the number
     /// of its group is not given to another.
     fn drop(&mut self) {
-        // To a keeper it says: kill them all, and see that they are gone.
-        self.signal(match self.has_keeper {
+        // To a reaper it says: kill them all, and see that they are gone.
+        self.signal(match self.has_reaper {
             true => Signal::SIGTERM,
             false => Signal::SIGKILL,
         });

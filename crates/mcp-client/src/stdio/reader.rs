@@ -37,7 +37,7 @@ impl Reader {
             match lines::next(&mut stdout, &mut line, self.max_message).await {
                 Ok(Line::Whole) => {
                     if let Err(fault) = self.take(line.trim_ascii())
-                        && self.inbound.counting.noise() < WARNINGS
+                        && self.inbound.counting.invalid_messages() < WARNINGS
                     {
                         let shown = String::from_utf8_lossy(&line[..line.len().min(SHOWN)]);
                         tracing::warn!(peer = %self.peer, %fault, line = ?shown, "not a message");
@@ -92,7 +92,7 @@ impl Reader {
         let id = id.and_then(|id| id.as_json().parse().ok());
         let answer = outcome(response, &self.peer);
         if !id.is_some_and(|id| self.pending.answer(id, answer)) {
-            self.inbound.counting.stray_answer();
+            self.inbound.counting.unmatched_response();
             tracing::debug!(peer = %self.peer, "an answer that nobody waits for");
         }
     }

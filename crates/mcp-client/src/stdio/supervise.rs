@@ -20,7 +20,7 @@ const LAST_WORDS: Duration = Duration::from_millis(500);
 /// Runs until the child and its group are gone.
 pub(super) async fn supervise(
     mut child: Child,
-    has_keeper: bool,
+    has_reaper: bool,
     reader: Reader,
     queue: mpsc::Receiver<String>,
     stop: CancellationToken,
@@ -30,7 +30,7 @@ pub(super) async fn supervise(
     let pending = reader.pending.clone();
     let peer = reader.peer.clone();
     let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
-    let mut process = Process::new(child, has_keeper);
+    let mut process = Process::new(child, has_reaper);
     let (Some(stdin), Some(stdout), Some(stderr)) = (stdin, stdout, stderr) else {
         return pending.close("it has no standard streams".to_owned());
     };

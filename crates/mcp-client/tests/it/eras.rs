@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use mcp_client::{Client, ClientInfo, Dialect, Era, Error, Options};
+use mcp_client::{Client, ClientInfo, Era, EraChoice, Error, Options};
 use mcp_core::revision::Revision;
 use serde_json::json;
 use serde_json::value::to_raw_value;
@@ -183,7 +183,7 @@ async fn a_server_without_any_handshake_is_plain() {
     assert_eq!(list.header("mcp-method"), None);
 
     let client = Client::builder()
-        .dialect(Dialect::Plain)
+        .era(EraChoice::Plain)
         .http(server.endpoint());
     assert_eq!(
         client.unwrap().connect(&who()).await.unwrap().era,

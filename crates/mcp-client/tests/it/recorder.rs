@@ -51,7 +51,7 @@ impl Handler for Recorder {
         self.note("stderr", line, None);
     }
 
-    fn renewed(&self, server: &mcp_client::ServerInfo) {
+    fn session_renewed(&self, server: &mcp_client::ServerInfo) {
         self.note("renewed", &server.protocol_version, None);
     }
 }

@@ -27,7 +27,10 @@ async fn answers_that_nobody_waits_for_are_counted_and_dropped() {
     assert_eq!(client.request("m", &()).await.unwrap().get(), r#""mine""#);
     assert_eq!(client.request("m", &()).await.unwrap().get(), r#""second""#);
     let counters = client.counters();
-    assert_eq!((counters.stray_answers, counters.noise), (4, 1));
+    assert_eq!(
+        (counters.unmatched_responses, counters.invalid_messages),
+        (4, 1)
+    );
 }
 
 #[tokio::test]

@@ -55,7 +55,7 @@ fn private_ca() -> rustls::ClientConfig {
     roots
         .add(CertificateDer::from_pem_slice(CA).unwrap())
         .unwrap();
-    tls::trusting(roots).unwrap()
+    tls::config_with_roots(roots).unwrap()
 }
 
 #[tokio::test]

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use mcp_client::{Client, ClientInfo, Command, Dialect, Endpoint, Error, Handler};
+use mcp_client::{Client, ClientInfo, Command, Endpoint, EraChoice, Error, Handler};
 use serde_json::json;
 
 use crate::config::{Backend, Child, Remote, Secret, Target};
@@ -14,13 +14,13 @@ use crate::config::{Backend, Child, Remote, Secret, Target};
 /// Why it cannot be used, in words for people; they hold no secret.
 pub(super) async fn connect(config: &Backend, handler: Arc<dyn Handler>) -> Result<Client, String> {
     let dialect = match config.target {
-        Target::Rpc(_) => Dialect::Plain,
-        Target::Child(_) | Target::Http(_) => Dialect::Newest,
+        Target::Rpc(_) => EraChoice::Plain,
+        Target::Child(_) | Target::Http(_) => EraChoice::Newest,
     };
     match negotiate(config, Arc::clone(&handler), dialect).await {
         // Some servers of the handshake era end at the sight of anything else.
         Err(Error::Closed { .. }) if config.is_child() => {
-            negotiate(config, handler, Dialect::Handshake).await
+            negotiate(config, handler, EraChoice::Handshake).await
         }
         connected => connected,
     }
@@ -30,7 +30,7 @@ pub(super) async fn connect(config: &Backend, handler: Arc<dyn Handler>) -> Resu
 async fn negotiate(
     config: &Backend,
     handler: Arc<dyn Handler>,
-    dialect: Dialect,
+    dialect: EraChoice,
 ) -> Result<Client, Error> {
     // What backends may ask for is asked of those clients that can be asked.
     let who = ClientInfo::new("mcp-gateway", env!("CARGO_PKG_VERSION")).with_capabilities(json!({
@@ -40,7 +40,7 @@ async fn negotiate(
     }));
     let builder = Client::builder()
         .connect_timeout(config.start_timeout)
-        .dialect(dialect)
+        .era(dialect)
         .handler(handler);
     let client = match &config.target {
         Target::Child(child) => builder.stdio(command(child)?)?,
@@ -72,7 +72,7 @@ fn command(child: &Child) -> Result<Command, Error> {
     }
     // It ends what it has started when the gateway is killed. Not the path of this program: another
     // one may be there by now.
-    Ok(command.keeper("/proc/self/exe"))
+    Ok(command.reaper("/proc/self/exe"))
 }
 
 fn endpoint(remote: &Remote) -> Result<Endpoint, Error> {

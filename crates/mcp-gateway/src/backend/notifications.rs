@@ -55,7 +55,7 @@ impl Handler for Notifications {
         }
     }
 
-    fn renewed(&self, _: &ServerInfo) {
+    fn session_renewed(&self, _: &ServerInfo) {
         if let Some(backend) = self.0.upgrade() {
             tracing::info!(backend = %backend.key, "had forgotten its session and has a new one");
             backend.stale.notify_one();

@@ -119,7 +119,7 @@ impl Backend {
         tracing::info!(backend = %self.key, tools = self.snapshot().tools.len(), "running");
         self.record(kind::BACKEND_STARTED, Status::Success, None);
         tokio::select! {
-            reason = client.ended() => ExitReason::Failed(reason),
+            reason = client.closed() => ExitReason::Failed(reason),
             () = self.restart.notified() => ExitReason::Restart,
             never = self.keep_fresh(&client) => never,
             never = self.listen(&client) => never,
@@ -161,8 +161,10 @@ impl Backend {
         if let Some(client) = client {
             client.close().await;
             let counted = client.counters();
-            self.metrics.stray_answers.inc_by(counted.stray_answers);
-            self.metrics.noise.inc_by(counted.noise);
+            self.metrics
+                .stray_answers
+                .inc_by(counted.unmatched_responses);
+            self.metrics.noise.inc_by(counted.invalid_messages);
         }
     }
 
@@ -228,7 +230,7 @@ impl Backend {
             });
             let listening = async {
                 let broke = match Box::pin(client.listen(&filter)).await {
-                    Ok(listening) => listening.ended().await,
+                    Ok(listening) => listening.closed().await,
                     Err(error) => Err(error),
                 };
                 if let Err(error) = broke {

@@ -100,7 +100,7 @@ impl RelayedRequest<'_> {
         let handler = CallHandler::new(self.client.call.clone(), self.backend.notifications());
         let mut options = Options::default()
             // Here it is known how long it may take, and when a person is waited for.
-            .patient()
+            .without_timeout()
             .handler(Arc::<CallHandler>::clone(&handler))
             .traceparent(self.client.trace.traceparent());
         if let Some(capabilities) = &self.client.capabilities {

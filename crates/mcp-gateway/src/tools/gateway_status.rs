@@ -174,8 +174,8 @@ impl BackendStatus {
             p50_ms: metrics.durations.quantile(0.5),
             p99_ms: metrics.durations.quantile(0.99),
             restarts: metrics.restarts.get(),
-            stray_answers: violations.stray_answers,
-            noise: violations.noise,
+            stray_answers: violations.unmatched_responses,
+            noise: violations.invalid_messages,
             next_try_s: status.next_try_s(),
             last_error: match status.state {
                 State::Running => None,

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use mcp_client::{Builder, Client, ClientInfo, Command, Dialect, Endpoint, Handler, Listening};
+use mcp_client::{
+    Builder, Client, ClientInfo, Command, Endpoint, EraChoice, Handler, NotificationStream,
+};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
@@ -44,9 +46,9 @@ fn patient() -> Builder {
 }
 
 impl Listener {
-    async fn http(server: &Server, dialect: Dialect) -> Self {
+    async fn http(server: &Server, dialect: EraChoice) -> Self {
         let (ear, heard) = unbounded_channel();
-        let builder = patient().dialect(dialect).handler(Arc::new(Ear(ear)));
+        let builder = patient().era(dialect).handler(Arc::new(Ear(ear)));
         let client = builder.http(Endpoint::new(&server.url).unwrap()).unwrap();
         Self::connected(client, heard).await
     }
@@ -54,7 +56,7 @@ impl Listener {
     async fn stdio(host: &str) -> Self {
         let (ear, heard) = unbounded_channel();
         let builder = patient()
-            .dialect(Dialect::Handshake)
+            .era(EraChoice::Handshake)
             .handler(Arc::new(Ear(ear)));
         let program = binary(SERVER);
         let command = Command::new(program.to_str().unwrap()).arg("--stdio");
@@ -80,8 +82,8 @@ impl Listener {
 
     /// Keeps a stream of notifications open for the rest of the test.
     async fn follow(&self, filter: Value) {
-        let stream: Listening = self.client.listen(&filter).await.unwrap();
-        tokio::spawn(stream.ended());
+        let stream: NotificationStream = self.client.listen(&filter).await.unwrap();
+        tokio::spawn(stream.closed());
     }
 
     /// Everything that is heard up to `wanted`.
@@ -116,7 +118,7 @@ async fn a_change_is_told_to_who_subscribed_over_http() {
         lab.server.wait_for_status("online").await;
         let name = lab.run("watched", &["sleep", "600"], json!({})).await;
         let other = lab.run("other", &["sleep", "600"], json!({})).await;
-        let mut listener = Listener::http(&lab.server, Dialect::Handshake).await;
+        let mut listener = Listener::http(&lab.server, EraChoice::Handshake).await;
         listener.subscribe(&[&uri(&name)]).await;
         listener.follow(json!({})).await;
         lab.docker.pause_container(&other).await.unwrap();
@@ -134,7 +136,7 @@ async fn a_change_is_told_to_who_listens_in_the_modern_era() {
     let Some(mut lab) = lab().await else { return };
     lab.server.wait_for_status("online").await;
     let name = lab.run("watched", &["sleep", "600"], json!({})).await;
-    let mut listener = Listener::http(&lab.server, Dialect::Modern).await;
+    let mut listener = Listener::http(&lab.server, EraChoice::Modern).await;
     let uris = [uri(&name), "docker://containers".to_owned()];
     listener
         .follow(json!({"resourceSubscriptions": uris, "resourcesListChanged": true}))
@@ -232,7 +234,7 @@ async fn a_broken_stream_is_taken_up_again() {
     let proxy = Proxy::start(&lab.host).await;
     let server = Server::start(SERVER, &[("DOCKER_HOST", &proxy.host)]).await;
     server.wait_for_status("online").await;
-    let mut listener = Listener::http(&server, Dialect::Handshake).await;
+    let mut listener = Listener::http(&server, EraChoice::Handshake).await;
     listener.subscribe(&[&uri(&name)]).await;
     listener.follow(json!({})).await;
     lab.docker.pause_container(&name).await.unwrap();

@@ -3,7 +3,7 @@
 use std::process::Stdio;
 use std::time::Duration;
 
-use mcp_client::{Dialect, Options};
+use mcp_client::{EraChoice, Options};
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt as _, BufReader};
 use tokio::process::Child;
@@ -54,7 +54,7 @@ async fn everything_passes(gateway: &Gateway) {
     echoes(gateway).await;
     let wrong = gateway.answer("b__get-sum", json!({"a": "one"})).await;
     assert!(failure(&wrong).contains("expected number"), "{wrong}");
-    for (round, dialect) in [Dialect::Newest, Dialect::Handshake]
+    for (round, dialect) in [EraChoice::Newest, EraChoice::Handshake]
         .into_iter()
         .enumerate()
     {

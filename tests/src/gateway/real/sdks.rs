@@ -2,7 +2,7 @@
 
 use std::process::Stdio;
 
-use mcp_client::{Client, Dialect};
+use mcp_client::{Client, EraChoice};
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt as _, BufReader};
 use tokio::process::Child;
@@ -83,7 +83,7 @@ async fn everything_passes(gateway: &Gateway) {
     assert_eq!(sum(gateway, json!({"a": 1, "b": 2})).await, 3);
     let failed = failure(&gateway.answer("b__fail", json!({})).await);
     assert!(failed.contains("it cannot be done"), "{failed}");
-    for dialect in [Dialect::Newest, Dialect::Handshake] {
+    for dialect in [EraChoice::Newest, EraChoice::Handshake] {
         let client = gateway.client(dialect, None).await;
         let ask = async |method: &str, params: Value| ask(&client, method, params).await;
         let added = json!({"name": "b__add", "arguments": {"a": 1, "b": 2}});

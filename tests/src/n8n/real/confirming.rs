@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-use mcp_client::{Client, ClientInfo, Dialect, Endpoint, Handler, Reply};
+use mcp_client::{Client, ClientInfo, Endpoint, EraChoice, Handler, Reply};
 use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Value, json};
 
@@ -49,9 +49,9 @@ async fn server(site: &Site) -> Server {
 }
 
 /// Has a workflow deleted by a client whose user is asked; the answer, and whether it failed.
-async fn delete(server: &Server, dialect: Dialect, user: &Arc<User>, id: &str) -> (bool, String) {
+async fn delete(server: &Server, dialect: EraChoice, user: &Arc<User>, id: &str) -> (bool, String) {
     let handler: Arc<dyn Handler> = user.clone();
-    let builder = Client::builder().dialect(dialect).handler(handler);
+    let builder = Client::builder().era(dialect).handler(handler);
     let client = builder.http(Endpoint::new(&server.url).unwrap()).unwrap();
     let us = ClientInfo::new("tests", "1").with_capabilities(json!({"elicitation": {}}));
     client.connect(&us).await.unwrap();
@@ -87,7 +87,7 @@ async fn is_there(site: &Site, workflow: &Workflow) -> bool {
 async fn the_user_is_asked_and_decides() {
     let Some(site) = Site::new() else { return };
     let server = server(&site).await;
-    for dialect in [Dialect::Handshake, Dialect::Modern] {
+    for dialect in [EraChoice::Handshake, EraChoice::Modern] {
         let workflow = site.draft(vec![webhook("lastNode")], json!({})).await;
         for no in [
             json!({"action": "decline"}),

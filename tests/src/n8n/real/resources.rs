@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use mcp_client::{Client, ClientInfo, Dialect, Endpoint, Handler};
+use mcp_client::{Client, ClientInfo, Endpoint, EraChoice, Handler};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
@@ -31,7 +31,7 @@ impl Handler for Ear {
 async fn listener(lab: &Lab) -> (Client, UnboundedReceiver<String>) {
     let (ear, heard) = unbounded_channel();
     let builder = Client::builder()
-        .dialect(Dialect::Handshake)
+        .era(EraChoice::Handshake)
         .handler(Arc::new(Ear(ear)));
     let client = builder
         .http(Endpoint::new(&lab.server.url).unwrap())
@@ -97,7 +97,7 @@ async fn who_subscribed_to_a_workflow_hears_of_its_changes() {
         .await
         .unwrap();
     let stream = client.listen(&json!({})).await.unwrap();
-    tokio::spawn(stream.ended());
+    tokio::spawn(stream.closed());
     // A change before the first look is not seen as one: so there are some.
     let changes = async {
         for action in ["deactivate", "activate"].into_iter().cycle() {
@@ -127,7 +127,7 @@ async fn who_subscribed_to_an_execution_hears_of_its_end() {
         .await
         .unwrap();
     let stream = client.listen(&json!({})).await.unwrap();
-    tokio::spawn(stream.ended());
+    tokio::spawn(stream.closed());
     until(&mut heard, &uri).await;
     lab.site.delete(&workflow).await;
 }

@@ -1,6 +1,6 @@
 //! Runs that go on as tasks, in both of their specifications.
 
-use mcp_client::{Client, ClientInfo, Dialect, Endpoint};
+use mcp_client::{Client, ClientInfo, Endpoint, EraChoice};
 use serde_json::{Value, json};
 
 use super::super::SERVER;
@@ -8,8 +8,8 @@ use super::super::site::{Site, Workflow, echo, wait, webhook};
 use crate::harness::{Server, eventually};
 
 /// A client that knows tasks.
-async fn knowing(server: &Server, dialect: Dialect) -> Client {
-    let builder = Client::builder().dialect(dialect);
+async fn knowing(server: &Server, dialect: EraChoice) -> Client {
+    let builder = Client::builder().era(dialect);
     let client = builder.http(Endpoint::new(&server.url).unwrap()).unwrap();
     let tasks = json!({"extensions": {"io.modelcontextprotocol/tasks": {}}});
     let us = ClientInfo::new("tests", "1").with_capabilities(tasks);
@@ -23,12 +23,12 @@ async fn ask(client: &Client, method: &str, params: &Value) -> Value {
 }
 
 /// Runs a workflow, with a bound of seconds; the task that goes on with it.
-async fn task_of(client: &Client, dialect: Dialect, workflow: &Workflow) -> Value {
+async fn task_of(client: &Client, dialect: EraChoice, workflow: &Workflow) -> Value {
     let parameters = json!({"input": "later"});
     let arguments =
         json!({"workflow_id": workflow.id, "wait_seconds": 3, "parameters": parameters});
     let mut params = json!({"name": "run_workflow", "arguments": arguments});
-    if dialect == Dialect::Handshake {
+    if dialect == EraChoice::Handshake {
         params["task"] = json!({});
     }
     let created = ask(client, "tools/call", &params).await;
@@ -62,7 +62,7 @@ async fn a_task_follows_its_execution_to_the_end() {
     let Some(site) = Site::new() else { return };
     let server = Server::start(SERVER, &site.env_without_mcp()).await;
     let workflow = site.live(vec![webhook("lastNode"), wait(8), echo()]).await;
-    for dialect in [Dialect::Handshake, Dialect::Modern] {
+    for dialect in [EraChoice::Handshake, EraChoice::Modern] {
         let client = knowing(&server, dialect).await;
         let id = task_of(&client, dialect, &workflow).await;
         let task = until(&client, &id, |task| task["status"] != "working").await;
@@ -91,8 +91,8 @@ async fn a_task_waits_for_what_waits_for_somebody() {
     let workflow = site
         .live(vec![webhook("onReceived"), told, resumed, after])
         .await;
-    let client = knowing(&server, Dialect::Modern).await;
-    let id = task_of(&client, Dialect::Modern, &workflow).await;
+    let client = knowing(&server, EraChoice::Modern).await;
+    let id = task_of(&client, EraChoice::Modern, &workflow).await;
     let execution = execution_of(&client, &id).await;
     let path = format!("/executions/{execution}?includeData=true");
     let row = site.until(&path, "waiting").await;
@@ -114,7 +114,7 @@ async fn a_task_that_is_cancelled_stops_its_execution() {
     let Some(site) = Site::new() else { return };
     let server = Server::start(SERVER, &site.env_without_mcp()).await;
     let workflow = site.live(vec![webhook("lastNode"), wait(60), echo()]).await;
-    for dialect in [Dialect::Handshake, Dialect::Modern] {
+    for dialect in [EraChoice::Handshake, EraChoice::Modern] {
         let client = knowing(&server, dialect).await;
         let id = task_of(&client, dialect, &workflow).await;
         let execution = execution_of(&client, &id).await;

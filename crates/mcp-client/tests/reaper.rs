@@ -1,4 +1,4 @@
-//! Children under a keeper. A program of its own, because it is its own keeper, and because one of
+//! Children under a reaper. A program of its own, because it is its own reaper, and because one of
 //! its parts is killed.
 #![expect(
     clippy::unwrap_used,
@@ -11,7 +11,7 @@ use std::io::{BufRead as _, BufReader};
 use std::process::{ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
-use mcp_client::{Client, Command, Error, keeper};
+use mcp_client::{Client, Command, Error, reaper};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
@@ -30,7 +30,7 @@ const FAMILY: &str = r#"
 fn main() -> ExitCode {
     let mut args = std::env::args_os().skip(1);
     match args.next() {
-        Some(first) if first == keeper::ARGUMENT => return keeper::run(args),
+        Some(first) if first == reaper::ARGUMENT => return reaper::run(args),
         Some(first) if first == "parent" => {
             run(parent());
             return ExitCode::SUCCESS;
@@ -70,14 +70,14 @@ fn run(test: impl Future<Output = ()>) {
 
 fn kept(script: &str) -> Command {
     let command = Command::new("sh").args(["-c", script]);
-    command.keeper(std::env::current_exe().unwrap())
+    command.reaper(std::env::current_exe().unwrap())
 }
 
 fn client(script: &str) -> Client {
     Client::stdio(kept(script)).unwrap()
 }
 
-/// The family's ids, as soon as all of it is there, with that of their keeper.
+/// The family's ids, as soon as all of it is there, with that of their reaper.
 async fn family(client: &Client) -> Vec<i32> {
     let pids = client.request("m", &()).await.unwrap();
     let mut pids: Vec<i32> = serde_json::from_str(pids.get()).unwrap();
@@ -106,7 +106,7 @@ fn are_gone(pids: &[i32], within: Duration) {
 async fn parent() {
     let client = client(FAMILY);
     println!("{:?}", family(&client).await);
-    client.ended().await;
+    client.closed().await;
 }
 
 fn nothing_survives_a_killed_parent() {
@@ -125,7 +125,7 @@ fn nothing_survives_a_killed_parent() {
     )
     .unwrap();
     parent.wait().unwrap();
-    // The keeper itself is left to whoever takes in orphans here.
+    // The reaper itself is left to whoever takes in orphans here.
     pids.pop();
     are_gone(&pids, Duration::from_secs(2));
 }
@@ -153,7 +153,7 @@ async fn close_lets_a_child_end_in_peace() {
         "{:?}",
         began.elapsed()
     );
-    assert_eq!(client.ended().await, "it was closed");
+    assert_eq!(client.closed().await, "it was closed");
     assert_eq!(client.pid(), None);
 }
 
@@ -174,13 +174,13 @@ async fn the_end_of_a_child_is_seen() {
         let client = client(script);
         let error = client.request("m", &()).await.unwrap_err();
         assert_eq!(error.to_string(), format!("sh is gone: {end}"));
-        assert_eq!(client.ended().await, end);
+        assert_eq!(client.closed().await, end);
     }
 }
 
 async fn a_program_that_is_not_there() {
     for program in ["/no/such/program", "no-such-program"] {
-        let command = Command::new(program).keeper(std::env::current_exe().unwrap());
+        let command = Command::new(program).reaper(std::env::current_exe().unwrap());
         match Client::stdio(command).map(|_| ()) {
             Err(error @ Error::Unreachable { .. }) => assert!(error.was_not_sent()),
             other => panic!("{other:?}"),

@@ -1,15 +1,15 @@
 //! Ends children even when this process is killed with SIGKILL.
 //!
-//! A program that starts servers starts itself as the keeper of each: a tiny process between the
+//! A program that starts servers starts itself as the reaper of each: a tiny process between the
 //! two, which leads the process group of the server, notices when its parent is gone, and takes in
-//! whatever the server starts and leaves behind. See [`Command::keeper`](crate::Command::keeper).
+//! whatever the server starts and leaves behind. See [`Command::reaper`](crate::Command::reaper).
 //!
 //! ```no_run
 //! # use std::process::ExitCode;
 //! fn main() -> ExitCode {
 //!     let mut args = std::env::args_os().skip(1);
-//!     if args.next().is_some_and(|first| first == mcp_client::keeper::ARGUMENT) {
-//!         return mcp_client::keeper::run(args);
+//!     if args.next().is_some_and(|first| first == mcp_client::reaper::ARGUMENT) {
+//!         return mcp_client::reaper::run(args);
 //!     }
 //!     // The program proper.
 //!     ExitCode::SUCCESS
@@ -32,8 +32,8 @@ use nix::sys::signalfd::{SfdFlags, SignalFd};
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::{Pid, dup2_stderr, dup2_stdout, getpid, getppid};
 
-/// The first argument by which a program knows that it is to be a keeper.
-pub const ARGUMENT: &str = "keep-child";
+/// The first argument by which a program knows that it is to be a reaper.
+pub const ARGUMENT: &str = "reap-child";
 
 /// How long a child may take to end by itself once its stdin is closed, and again after SIGTERM.
 pub(crate) const GRACE: Duration = Duration::from_secs(2);
@@ -47,10 +47,10 @@ const SWEEP: Duration = Duration::from_secs(1);
 
 /// What a shell answers for a program that cannot be started.
 const NOT_STARTED: u8 = 127;
-/// Instead of the parent's process id: what the keeper starts itself as, to become the child.
+/// Instead of the parent's process id: what the reaper starts itself as, to become the child.
 const BECOME: &str = "become";
 
-/// The keeper's whole life: starts the program that the arguments after [`ARGUMENT`] name, ends it
+/// The reaper's whole life: starts the program that the arguments after [`ARGUMENT`] name, ends it
 /// when the parent is gone or has closed the pipe to it, and ends as it did.
 ///
 /// Call it before anything else, above all before threads are started.
@@ -75,7 +75,7 @@ enum Phase {
     Terminating(Instant),
 }
 
-struct Keeper {
+struct ChildReaper {
     parent: Pid,
     child: Pid,
     signals: SignalFd,
@@ -108,33 +108,33 @@ fn keep(parent: &OsStr, args: impl Iterator<Item = OsString>) -> io::Result<Wait
     dup2_stdout(&nowhere)?;
     dup2_stderr(&nowhere)?;
     let flags = SfdFlags::SFD_NONBLOCK | SfdFlags::SFD_CLOEXEC;
-    let keeper = Keeper {
+    let reaper = ChildReaper {
         parent,
         child: Pid::from_raw(child),
         signals: SignalFd::with_flags(&blocked, flags)?,
         phase: Phase::Running,
     };
-    let status = keeper.watch();
+    let status = reaper.watch();
     sweep();
     status
 }
 
-/// Takes back what a child must not inherit from its keeper, and becomes the program. Arguments: the
-/// keeper's process id, the program, its arguments.
+/// Takes back what a child must not inherit from its reaper, and becomes the program. Arguments: the
+/// reaper's process id, the program, its arguments.
 fn become_child(mut args: impl Iterator<Item = OsString>) -> io::Result<ExitCode> {
-    let (Some(keeper), Some(program)) = (args.next(), args.next()) else {
+    let (Some(reaper), Some(program)) = (args.next(), args.next()) else {
         return Err(io::ErrorKind::InvalidInput.into());
     };
-    // Whoever kills the keeper kills the child too.
+    // Whoever kills the reaper kills the child too.
     set_pdeathsig(Signal::SIGKILL)?;
-    if keeper.to_str() != Some(&getppid().to_string()) {
-        return Err(io::Error::other("its keeper is gone"));
+    if reaper.to_str() != Some(&getppid().to_string()) {
+        return Err(io::Error::other("its reaper is gone"));
     }
     SigSet::all().thread_unblock()?;
     Err(Command::new(program).args(args).exec())
 }
 
-impl Keeper {
+impl ChildReaper {
     /// Returns when the child has ended, or is to be killed.
     fn watch(mut self) -> io::Result<WaitStatus> {
         loop {
