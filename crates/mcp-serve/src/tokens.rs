@@ -1,5 +1,7 @@
 //! Who may call: bearer tokens, each with the name of whom it was given to.
 
+use std::sync::Arc;
+
 use anyhow::ensure;
 use subtle::ConstantTimeEq as _;
 
@@ -8,7 +10,7 @@ use subtle::ConstantTimeEq as _;
 pub struct Tokens(Vec<Token>);
 
 struct Token {
-    name: String,
+    name: Arc<str>,
     secret: String,
 }
 
@@ -33,10 +35,10 @@ impl Tokens {
                 [name, secret] => (*name, *secret),
                 _ => anyhow::bail!("line {} of the tokens is not NAME TOKEN", at + 1),
             };
-            let taken = tokens.iter().any(|token| token.name == name);
+            let taken = tokens.iter().any(|token| *token.name == *name);
             ensure!(!taken, "line {} of the tokens names {name:?} again", at + 1);
             tokens.push(Token {
-                name: name.to_owned(),
+                name: name.into(),
                 secret: secret.to_owned(),
             });
         }
@@ -50,11 +52,11 @@ impl Tokens {
 
     /// Whose token this is. Every token is compared, each in constant time, so that the time tells
     /// nothing about any of them.
-    pub(crate) fn owner(&self, given: &[u8]) -> Option<&str> {
+    pub(crate) fn owner(&self, given: &[u8]) -> Option<&Arc<str>> {
         let mut owner = None;
         for token in &self.0 {
             if bool::from(token.secret.as_bytes().ct_eq(given)) {
-                owner = Some(token.name.as_str());
+                owner = Some(&token.name);
             }
         }
         owner
@@ -68,11 +70,12 @@ mod tests {
     #[test]
     fn a_token_has_an_owner() {
         let tokens = Tokens::parse("# agents\nclaude abc\n\n  cursor   def \nghi\n").unwrap();
-        assert_eq!(tokens.owner(b"abc"), Some("claude"));
-        assert_eq!(tokens.owner(b"def"), Some("cursor"));
-        assert_eq!(tokens.owner(b"ghi"), Some("client"));
-        assert_eq!(tokens.owner(b"ab"), None);
-        assert_eq!(tokens.owner(b""), None);
+        let owner = |given| tokens.owner(given).map(AsRef::as_ref);
+        assert_eq!(owner(b"abc"), Some("claude"));
+        assert_eq!(owner(b"def"), Some("cursor"));
+        assert_eq!(owner(b"ghi"), Some("client"));
+        assert_eq!(owner(b"ab"), None);
+        assert_eq!(owner(b""), None);
     }
 
     #[test]

@@ -56,9 +56,9 @@ impl Caller {
     /// The same caller, who reads no more once `left` is cancelled. Before the modern era that gives
     /// nothing up.
     #[must_use]
-    pub fn leaving_by(self, left: CancellationToken) -> Self {
+    pub fn leaving_by(self, left: impl Into<Option<CancellationToken>>) -> Self {
         Self {
-            left: Some(left),
+            left: left.into(),
             ..self
         }
     }

@@ -32,10 +32,17 @@ pub(super) struct McpEndpoint {
 /// The sender of a request that was let in.
 #[derive(Clone, Copy)]
 pub(super) struct Client<'a> {
-    /// The name of its token; empty where no token is asked for.
-    pub(super) principal: &'a str,
+    /// The name of its token; `None` where no token is required.
+    pub(super) principal: Option<&'a Arc<str>>,
     /// The request has headers of MCP, which most do without.
     pub(super) sends_mcp_headers: bool,
+}
+
+impl<'a> Client<'a> {
+    /// The name of its token; empty where no token is required.
+    pub(super) fn name(&self) -> &'a str {
+        self.principal.map_or("", |name| name)
+    }
 }
 
 impl McpEndpoint {
@@ -100,7 +107,7 @@ impl McpEndpoint {
 
     /// Ends a session.
     pub(super) fn delete(&self, headers: &HeaderMap, client: Client<'_>) -> Response<Reply> {
-        let ended = session_id(headers).filter(|id| self.sessions.end(id, client.principal));
+        let ended = session_id(headers).filter(|id| self.sessions.end(id, client.name()));
         let Some(id) = ended else {
             return self.refuse(headers, &Error::SessionNotFound);
         };
@@ -116,6 +123,6 @@ impl McpEndpoint {
     }
 
     fn session(&self, headers: &HeaderMap, client: Client<'_>) -> Option<Session> {
-        session_id(headers).and_then(|id| self.sessions.open(id, client.principal))
+        session_id(headers).and_then(|id| self.sessions.open(id, client.name()))
     }
 }

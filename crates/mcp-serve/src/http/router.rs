@@ -95,7 +95,7 @@ impl Router {
         };
         let principal = if is_public {
             self.guard.check_names(request.uri(), headers)?;
-            ""
+            None
         } else {
             self.guard.check(request.uri(), headers)?
         };
@@ -105,7 +105,7 @@ impl Router {
         };
         // Only `/mcp` is limited: a busy client must not make its server look dead.
         if path == "/mcp" {
-            self.limit_rate(principal, peer)?;
+            self.limit_rate(client.name(), peer)?;
         }
         Ok(client)
     }

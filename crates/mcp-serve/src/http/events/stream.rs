@@ -23,24 +23,26 @@ const MAX_QUEUED_MESSAGES: usize = 64;
 pub(in crate::http) struct InFlightCall {
     /// `None` once it was answered.
     answer: Option<Pin<Box<dyn Future<Output = Answer> + Send>>>,
-    client_gone: CancellationToken,
+    client_gone: Option<CancellationToken>,
 }
 
 impl InFlightCall {
-    /// `client_gone` is cancelled when the client disconnects.
+    /// `client_gone`, if any, is cancelled when the client disconnects.
     pub(in crate::http) fn new(
         answer: impl Future<Output = Answer> + Send + 'static,
-        client_gone: CancellationToken,
+        client_gone: impl Into<Option<CancellationToken>>,
     ) -> Self {
         Self {
             answer: Some(Box::pin(answer)),
-            client_gone,
+            client_gone: client_gone.into(),
         }
     }
 
     /// Tells the call that its client has disconnected.
     pub(in crate::http) fn client_gone(&self) {
-        self.client_gone.cancel();
+        if let Some(client_gone) = &self.client_gone {
+            client_gone.cancel();
+        }
     }
 
     fn is_done(&self) -> bool {
@@ -66,7 +68,7 @@ impl Drop for InFlightCall {
         let Some(answer) = self.answer.take() else {
             return;
         };
-        self.client_gone.cancel();
+        self.client_gone();
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
             runtime.spawn(answer);
         }

@@ -113,7 +113,7 @@ impl<'a> Post<'a> {
         let Some(id) = session_id(&self.headers) else {
             return Ok(None);
         };
-        let session = self.endpoint.sessions.open(id, self.client.principal);
+        let session = self.endpoint.sessions.open(id, self.client.name());
         session.map(Some).ok_or(Refusal::SessionNotFound)
     }
 
@@ -136,12 +136,13 @@ impl<'a> Post<'a> {
         let replay = session
             .as_ref()
             .map(|session| session.replay_policy(endpoint.limits.keep_alive));
-        let principal = Some(client.principal).filter(|name| !name.is_empty());
-        let caller = principal.or(session.as_ref().map(Session::id));
-        let client_gone = CancellationToken::new();
+        let session_id = || session.as_ref().map(|session| session.id().into());
+        let caller = client.principal.cloned().or_else(session_id);
+        // A plain call has nothing that a client which disconnects could end.
+        let client_gone = (era != Era::Plain).then(CancellationToken::new);
         // Before the modern era a client that disconnects cancels nothing.
-        let cancelled = (era == Era::Modern).then(|| client_gone.clone());
-        let caller = Caller::new(caller.map(Arc::from), peer)
+        let cancelled = client_gone.clone().filter(|_| era == Era::Modern);
+        let caller = Caller::new(caller, peer)
             .cancelled_by(cancelled)
             .leaving_by(client_gone.clone());
         let only_waits = client.sends_mcp_headers && is_subscription(&headers);
@@ -175,7 +176,7 @@ impl<'a> Post<'a> {
         };
         let reply = PendingReply {
             endpoint,
-            principal: client.principal,
+            principal: client.name(),
             accepts,
             replay,
             is_subscription: only_waits && era == Era::Modern,
