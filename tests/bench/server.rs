@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use mcp_core::server::{Lists, Server};
+use mcp_core::server::{Server, ServerItems};
 use mcp_core::tool::{Call, Effect, Tool, ToolError, Toolset};
 use mcp_serve::{Product, Service};
 use schemars::JsonSchema;
@@ -101,7 +101,7 @@ impl Service for Shelves {
             copy.name = format!("{}_{number}", first.name);
             (copy, Arc::clone(&tool))
         }));
-        server.publish(Lists {
+        server.publish(ServerItems {
             tools,
             resources: Vec::new(),
             prompts: Vec::new(),

@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use fixture::Fixture;
 use mcp_core::era::Hints;
-use mcp_core::server::{Caller, Connection, Incoming};
+use mcp_core::server::{Caller, Connection, IncomingFrame};
 use serde_json::Value;
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
 
@@ -216,7 +216,7 @@ async fn in_memory() {
         let connection = Arc::new(Connection::default());
         for pair in &document.pairs {
             let answer = server
-                .handle(Incoming {
+                .handle(IncomingFrame {
                     frame: pair.request.as_bytes(),
                     hints: Hints::default(),
                     connection: Some(Arc::clone(&connection)),

@@ -356,13 +356,13 @@ async fn a_result_is_one_line_whatever_is_in_it() {
 
 #[tokio::test]
 async fn results_of_several_lines_are_one_line_too() {
-    use mcp_core::server::{Connection, Incoming};
+    use mcp_core::server::{Connection, IncomingFrame};
     // A frame of several lines comes in over HTTP, so this one is looked at in memory.
     let server = crate::harness::in_memory(std::iter::once("mcp-conformance"));
     let members = "\"name\":\"echo\",\"arguments\":{\"value\":[1,\n2,\r\n3]}";
     let frame = Dialect::Plain.request("1", "mcp.callTool", members);
     let answer = server
-        .handle(Incoming {
+        .handle(IncomingFrame {
             frame: frame.as_bytes(),
             hints: mcp_core::era::Hints::default(),
             connection: Some(std::sync::Arc::new(Connection::default())),

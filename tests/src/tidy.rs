@@ -10,7 +10,7 @@ const MAX_LINES_WITH_REASON: usize = 600;
 
 /// The only files of the product that name the methods of seed 001.
 const LEGACY: [&str; 2] = [
-    "crates/mcp-core/src/server/legacy.rs",
+    "crates/mcp-core/src/server/seed_001.rs",
     "crates/mcp-core/src/server/mcp_method.rs",
 ];
 
@@ -118,7 +118,7 @@ fn files_are_small() {
 }
 
 #[test]
-fn legacy_methods_are_known_in_one_place() {
+fn seed_001_methods_are_known_in_one_place() {
     let product = |path: &str| {
         is_rust(path)
             && path.starts_with("crates/")

@@ -5,7 +5,7 @@
 
 mod objects;
 
-use mcp_core::server::Changes;
+use mcp_core::server::ChangeNotifier;
 use mcp_core::tool::{Call, ToolError};
 use upstream::redact::Redactor;
 
@@ -18,7 +18,7 @@ use crate::policy::{Policy, Subject, forbidden};
 pub struct Docker {
     pub(crate) engine: Engine,
     pub(crate) policy: Policy,
-    pub(crate) changes: Changes,
+    pub(crate) changes: ChangeNotifier,
     redact: bool,
 }
 
@@ -30,7 +30,7 @@ impl Docker {
         Ok(Self {
             engine: Engine::new(target, options.timeout())?,
             policy: Policy::new(options.policy())?,
-            changes: Changes::new(),
+            changes: ChangeNotifier::new(),
             redact: !options.show_secrets,
         })
     }

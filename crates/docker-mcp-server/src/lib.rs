@@ -30,7 +30,7 @@ use std::time::Duration;
 
 use mcp_core::prompt::PromptSet;
 use mcp_core::resource::ResourceSet;
-use mcp_core::server::{Changes, Server};
+use mcp_core::server::{ChangeNotifier, Server};
 use mcp_core::tool::{Effect, ToolError, Toolset};
 
 pub use docker::Docker;
@@ -84,7 +84,7 @@ impl mcp_serve::Service for Docker {
         events::Follower::new(self, server).run().await;
     }
 
-    fn changes(&self) -> Option<Changes> {
+    fn changes(&self) -> Option<ChangeNotifier> {
         Some(self.changes.clone())
     }
 }

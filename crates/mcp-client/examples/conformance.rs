@@ -53,8 +53,8 @@ async fn exercise(args: &[String]) -> Result<(), Error> {
     let server = client.connect(&who).await?;
     eprintln!("speaks {}", server.protocol_version);
 
-    // Servers of the handshake era ask on this stream; they may have none.
-    if let Era::Handshake(_) = server.era
+    // Servers of the legacy era ask on this stream; they may have none.
+    if let Era::Legacy(_) = server.era
         && let Ok(stream) = client.listen(&json!({})).await
     {
         tokio::spawn(stream.closed());

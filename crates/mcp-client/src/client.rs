@@ -130,7 +130,10 @@ impl Client {
 
     /// The era of the connection; plain before [`Client::connect`].
     pub fn era(&self) -> Era {
-        self.agreed().server.as_ref().map_or(Era::Plain, |s| s.era)
+        self.agreed()
+            .server
+            .as_ref()
+            .map_or(Era::Unversioned, |s| s.era)
     }
 
     /// What the server did wrong so far, and was skipped.

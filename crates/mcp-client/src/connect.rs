@@ -31,7 +31,7 @@ impl Client {
         self.meet(who, self.0.defaults.era).await
     }
 
-    /// The same with `initialize` only: agrees on a revision of the handshake era and opens a
+    /// The same with `initialize` only: agrees on a revision of the legacy era and opens a
     /// session.
     ///
     /// # Errors
@@ -78,9 +78,9 @@ impl Client {
         let server = Arc::new(server);
         let envelope = match server.era {
             Era::Modern => Some(Envelope::new(who)?),
-            Era::Handshake(_) | Era::Plain => None,
+            Era::Legacy(_) | Era::Unversioned => None,
         };
-        if let Era::Handshake(revision) = server.era {
+        if let Era::Legacy(revision) = server.era {
             self.0.transport.agree_on(revision.as_str());
         } else {
             self.0.transport.forget_session();
@@ -90,7 +90,7 @@ impl Client {
             server: Some(server.clone()),
             envelope,
         });
-        if let Era::Handshake(_) = server.era {
+        if let Era::Legacy(_) = server.era {
             match self.notify("notifications/initialized", &()).await {
                 // One that knows no notifications can do without.
                 Err(Error::Http { status, .. }) => {
@@ -155,7 +155,7 @@ impl Client {
             return Err(self.broken("initialize chose an unknown protocol version"));
         };
         Ok(ServerInfo {
-            era: Era::Handshake(revision),
+            era: Era::Legacy(revision),
             protocol_version: answer.protocol_version,
             capabilities: answer.capabilities.unwrap_or_else(empty_object),
             server_info: answer.server_info,
@@ -166,8 +166,8 @@ impl Client {
 
 fn plain() -> ServerInfo {
     ServerInfo {
-        era: Era::Plain,
-        protocol_version: Era::Plain.revision().to_owned(),
+        era: Era::Unversioned,
+        protocol_version: Era::Unversioned.revision().to_owned(),
         capabilities: empty_object(),
         server_info: Box::default(),
         instructions: None,

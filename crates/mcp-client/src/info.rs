@@ -60,7 +60,7 @@ pub struct ServerInfo {
     /// The revision both sides speak from now on, for example `2025-11-25`; that of
     /// [`Era::revision`] where none was agreed.
     pub protocol_version: String,
-    /// The server's `capabilities`; `{}` in the plain era.
+    /// The server's `capabilities`; `{}` in the unversioned era.
     pub capabilities: Box<RawValue>,
     /// The server's `serverInfo`: name, version and more; `null` where it said nothing.
     pub server_info: Box<RawValue>,

@@ -44,12 +44,12 @@ impl Client {
     /// changes from then on is heard.
     ///
     /// In the modern era this is `subscriptions/listen` with `notifications` as its filter (an
-    /// object such as `{"toolsListChanged": true}`). In the handshake era it is a GET stream, which
+    /// object such as `{"toolsListChanged": true}`). In the legacy era it is a GET stream, which
     /// servers may refuse with HTTP 405; on stdio there is nothing to open, and the future ends with
     /// the child. Filters mean nothing there.
     ///
     /// # Errors
-    /// Those of [`Client::request`]; [`Error::Invalid`] over HTTP in the plain era, which has no
+    /// Those of [`Client::request`]; [`Error::Invalid`] over HTTP in the unversioned era, which has no
     /// such thing.
     pub async fn listen(
         &self,
@@ -60,7 +60,7 @@ impl Client {
                 self.subscribe(&json!({"notifications": notifications}))
                     .await
             }
-            (Era::Handshake(_), Transport::Http(http)) => {
+            (Era::Legacy(_), Transport::Http(http)) => {
                 let agreed = self.agreed();
                 let opened = match self.in_time(self.timeout(), http.notices()).await {
                     Err(Error::SessionLost { .. }) => {
@@ -74,11 +74,11 @@ impl Client {
                     stream: Box::pin(opened.follow()),
                 })
             }
-            (Era::Plain, Transport::Http(_)) => {
+            (Era::Unversioned, Transport::Http(_)) => {
                 let why = "a server without a handshake has no notifications to listen to";
                 Err(Error::Invalid(why.to_owned()))
             }
-            (Era::Handshake(_) | Era::Plain, Transport::Stdio(_)) => {
+            (Era::Legacy(_) | Era::Unversioned, Transport::Stdio(_)) => {
                 let client = self.clone();
                 Ok(NotificationStream {
                     accepted: None,

@@ -3,14 +3,14 @@
 use futures_util::future::BoxFuture;
 use serde_json::value::RawValue;
 
-use crate::method::Answering;
+use crate::method::MethodFuture;
 use crate::tool::Call;
 
 /// An item whose arguments can be completed.
 pub trait Completes: Send + Sync {
     /// The result of `completion/complete` with these parameters; `None` if [`Self::complete`]
     /// knows the values.
-    fn completion<'a>(&'a self, _params: &RawValue, _call: &'a Call) -> Option<Answering<'a>> {
+    fn completion<'a>(&'a self, _params: &RawValue, _call: &'a Call) -> Option<MethodFuture<'a>> {
         None
     }
 

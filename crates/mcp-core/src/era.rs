@@ -10,9 +10,9 @@ use crate::revision::{MODERN, Revision};
 pub enum Era {
     /// No handshake, no session: what the seeds show. Otherwise the rules of 2025-03-26, the
     /// revision that the specification tells servers to assume where a client names none.
-    Plain,
+    Unversioned,
     /// After `initialize`, at the negotiated revision.
-    Handshake(Revision),
+    Legacy(Revision),
     /// 2026-07-28: stateless, every request describes itself.
     Modern,
 }
@@ -38,7 +38,7 @@ pub struct Hints<'a> {
 
 impl Era {
     /// Decides by headers alone, for a body that could not be read.
-    pub fn of_unreadable(hints: &Hints<'_>) -> Self {
+    pub fn from_headers(hints: &Hints<'_>) -> Self {
         Self::decide(hints, "", None)
     }
 
@@ -62,17 +62,17 @@ impl Era {
             return Self::Modern;
         }
         match named.flatten().or(hints.negotiated) {
-            Some(revision) => Self::Handshake(revision),
-            None if method == "initialize" => Self::Handshake(Revision::LATEST),
-            None => Self::Plain,
+            Some(revision) => Self::Legacy(revision),
+            None if method == "initialize" => Self::Legacy(Revision::LATEST),
+            None => Self::Unversioned,
         }
     }
 
     /// True if this era knows what `revision` introduced.
     pub fn knows(self, revision: Revision) -> bool {
         match self {
-            Self::Plain => Revision::V2025_03_26 >= revision,
-            Self::Handshake(negotiated) => negotiated >= revision,
+            Self::Unversioned => Revision::V2025_03_26 >= revision,
+            Self::Legacy(negotiated) => negotiated >= revision,
             Self::Modern => true,
         }
     }
@@ -80,8 +80,8 @@ impl Era {
     /// True if several messages may travel in one array.
     pub fn allows_batch(self) -> bool {
         match self {
-            Self::Plain => true,
-            Self::Handshake(revision) => revision <= Revision::V2025_03_26,
+            Self::Unversioned => true,
+            Self::Legacy(revision) => revision <= Revision::V2025_03_26,
             Self::Modern => false,
         }
     }
@@ -89,8 +89,8 @@ impl Era {
     /// The name of the revision whose rules hold.
     pub fn revision(self) -> &'static str {
         match self {
-            Self::Plain => Revision::V2025_03_26.as_str(),
-            Self::Handshake(revision) => revision.as_str(),
+            Self::Unversioned => Revision::V2025_03_26.as_str(),
+            Self::Legacy(revision) => revision.as_str(),
             Self::Modern => MODERN,
         }
     }
@@ -142,20 +142,20 @@ mod tests {
             ..none
         };
 
-        check(none, "tools/list", None, Era::Plain);
-        check(none, "mcp.listTools", Some("{}"), Era::Plain);
-        check(none, "initialize", None, Era::Handshake(Revision::LATEST));
+        check(none, "tools/list", None, Era::Unversioned);
+        check(none, "mcp.listTools", Some("{}"), Era::Unversioned);
+        check(none, "initialize", None, Era::Legacy(Revision::LATEST));
         check(
             negotiated,
             "tools/list",
             None,
-            Era::Handshake(Revision::V2024_11_05),
+            Era::Legacy(Revision::V2024_11_05),
         );
         check(
             version("2025-06-18"),
             "tools/list",
             None,
-            Era::Handshake(Revision::V2025_06_18),
+            Era::Legacy(Revision::V2025_06_18),
         );
         check(version("2026-07-28"), "tools/list", None, Era::Modern);
         check(version("2026-07-28"), "initialize", None, Era::Modern);
@@ -179,7 +179,7 @@ mod tests {
             },
             "tools/list",
             None,
-            Era::Handshake(Revision::V2025_11_25),
+            Era::Legacy(Revision::V2025_11_25),
         );
         check(
             none,
@@ -194,18 +194,23 @@ mod tests {
             Era::Modern,
         );
         // The name in a value decides nothing, nor does a position.
-        check(none, "tools/list", Some(&format!("[{META}]")), Era::Plain);
+        check(
+            none,
+            "tools/list",
+            Some(&format!("[{META}]")),
+            Era::Unversioned,
+        );
         check(
             none,
             "tools/list",
             Some(r#"{"_meta":["io.modelcontextprotocol/protocolVersion"]}"#),
-            Era::Plain,
+            Era::Unversioned,
         );
         check(
             none,
             "tools/call",
             Some(r#"{"x":"io.modelcontextprotocol/protocolVersion"}"#),
-            Era::Plain,
+            Era::Unversioned,
         );
     }
 }

@@ -48,7 +48,7 @@ pub enum Error {
     /// No such prompt.
     PromptNotFound(String),
     /// No such tool, in the words of seed 001: its `mcp.callTool` calls that an internal error.
-    LegacyToolNotFound(String),
+    Seed001ToolNotFound(String),
     /// A tool failed where the dialect has no `isError` result (seed 001).
     ToolFailed(ToolError),
     /// The tool runs only as a task, or never as one (2025-11-25).
@@ -56,14 +56,14 @@ pub enum Error {
     /// What a task has ended with.
     OfTask(Arc<Self>),
     /// What another server has answered.
-    Imported(Box<ErrorObject>),
+    Relayed(Box<ErrorObject>),
     /// A fault of ours; the detail is in the log.
     Internal,
     /// No valid credentials.
     Unauthorized,
     /// The session of the request has ended, expired, or never was.
     SessionNotFound,
-    /// Valid credentials, a foreign `Host` or `Origin`, or a policy of ours.
+    /// Valid credentials, a foreign `Host` or `OriginalRequest`, or a policy of ours.
     Forbidden(String),
     /// Too many requests; how long to wait before the next.
     RateLimited(Duration),
@@ -75,10 +75,10 @@ pub enum Error {
     HeaderMismatch(String),
 }
 
-/// How the plain era numbers its errors. Never reaches the other eras, where some of these numbers
+/// How the unversioned era numbers its errors. Never reaches the other eras, where some of these numbers
 /// mean something else.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Profile {
+pub enum ErrorCodes {
     /// JSON-RPC's five numbers, and numbers outside of the reserved range for the rest.
     #[default]
     Spec,
@@ -97,13 +97,13 @@ impl Error {
             Self::MethodNotFound(_) => "method_not_found",
             Self::InvalidParams(_) | Self::Malformed(_) => "invalid_params",
             Self::MissingCapability(_) => "missing_client_capability",
-            Self::ToolNotFound { .. } | Self::LegacyToolNotFound(_) => "tool_not_found",
+            Self::ToolNotFound { .. } | Self::Seed001ToolNotFound(_) => "tool_not_found",
             Self::ResourceNotFound(_) => "resource_not_found",
             Self::PromptNotFound(_) => "prompt_not_found",
             Self::ToolFailed(error) => error.kind().as_str(),
             Self::TaskSupport(_) => "task_support",
             Self::OfTask(error) => error.kind(),
-            Self::Imported(_) => "upstream",
+            Self::Relayed(_) => "upstream",
             Self::Internal => "internal",
             Self::Unauthorized => "unauthorized",
             Self::SessionNotFound => "session_not_found",
@@ -116,19 +116,19 @@ impl Error {
     }
 
     /// The error in the numbers and words of a dialect.
-    pub fn render(&self, era: Era, profile: Profile) -> ErrorObject {
-        if let Self::Imported(error) = self {
-            return codes::render_imported(error, era);
+    pub fn render(&self, era: Era, profile: ErrorCodes) -> ErrorObject {
+        if let Self::Relayed(error) = self {
+            return codes::render_relayed(error, era);
         }
-        let profile = if era == Era::Plain {
+        let profile = if era == Era::Unversioned {
             profile
         } else {
-            Profile::Spec
+            ErrorCodes::Spec
         };
         let (title, detail) = self.words();
         let message = match (profile, detail) {
-            (Profile::Spec, Some(detail)) if title.is_empty() => detail,
-            (Profile::Spec, Some(detail)) => format!("{title}: {detail}"),
+            (ErrorCodes::Spec, Some(detail)) if title.is_empty() => detail,
+            (ErrorCodes::Spec, Some(detail)) => format!("{title}: {detail}"),
             (_, Some(detail)) if title.is_empty() => detail,
             _ => title.to_owned(),
         };
@@ -160,13 +160,13 @@ impl Error {
             Self::ToolNotFound { name, .. } => ("Tool not found", Some(name.clone())),
             Self::ResourceNotFound(uri) => ("Resource not found", Some(uri.clone())),
             Self::PromptNotFound(name) => ("Prompt not found", Some(name.clone())),
-            Self::LegacyToolNotFound(name) => {
+            Self::Seed001ToolNotFound(name) => {
                 ("", Some(format!("Internal error: Tool not found: {name}")))
             }
             Self::ToolFailed(error) => ("", Some(error.message().to_owned())),
             Self::TaskSupport(detail) => ("Method not found", Some(detail.clone())),
             Self::OfTask(error) => error.words(),
-            Self::Imported(error) => ("", Some(error.message.clone())),
+            Self::Relayed(error) => ("", Some(error.message.clone())),
             Self::Internal => ("Internal error", None),
             Self::Unauthorized => ("Authentication failed", None),
             Self::SessionNotFound => ("Session not found", Some("initialize again".to_owned())),
@@ -183,7 +183,7 @@ impl Error {
         }
     }
 
-    fn data(&self, profile: Profile) -> Value {
+    fn data(&self, profile: ErrorCodes) -> Value {
         let mut data = json!({"kind": self.kind()});
         match self {
             Self::Parse(detail) => data["detail"] = json!(detail),
@@ -199,13 +199,13 @@ impl Error {
             }
             Self::InvalidParams(bad) | Self::Malformed(bad) => {
                 data["field"] = json!(bad.field);
-                let reason = if profile == Profile::Codefluss {
+                let reason = if profile == ErrorCodes::Codefluss {
                     "error"
                 } else {
                     "reason"
                 };
                 data[reason] = json!(bad.reason);
-                if let (Some(schema), Profile::Extended) = (&bad.schema, profile) {
+                if let (Some(schema), ErrorCodes::Extended) = (&bad.schema, profile) {
                     data["schema"] = (**schema).clone();
                 }
             }
@@ -222,7 +222,7 @@ impl Error {
             }
             Self::ResourceNotFound(uri) => data["uri"] = json!(uri),
             Self::PromptNotFound(name) => data["promptName"] = json!(name),
-            Self::LegacyToolNotFound(name) => data["toolName"] = json!(name),
+            Self::Seed001ToolNotFound(name) => data["toolName"] = json!(name),
             Self::OfTask(error) => return error.data(profile),
             _ => {}
         }
@@ -240,7 +240,7 @@ pub(crate) fn supported_versions() -> Vec<&'static str> {
 impl From<ToolError> for Error {
     fn from(mut error: ToolError) -> Self {
         match error.take_rpc() {
-            Some(RpcForm::Imported(error)) => Self::Imported(Box::new(error)),
+            Some(RpcForm::Relayed(error)) => Self::Relayed(Box::new(error)),
             Some(RpcForm::MissingCapability(missing)) => Self::MissingCapability(Box::new(missing)),
             None => Self::ToolFailed(error),
         }
@@ -270,7 +270,7 @@ mod tests {
     use super::*;
 
     #[track_caller]
-    fn check(error: &Error, era: Era, profile: Profile, code: i32, message: &str) {
+    fn check(error: &Error, era: Era, profile: ErrorCodes, code: i32, message: &str) {
         let object = error.render(era, profile);
         assert_eq!((object.code, object.message.as_str()), (code, message));
     }
@@ -283,36 +283,36 @@ mod tests {
         };
         check(
             &unknown,
-            Era::Plain,
-            Profile::Spec,
+            Era::Unversioned,
+            ErrorCodes::Spec,
             -32602,
             "Tool not found: x",
         );
         check(
             &unknown,
-            Era::Plain,
-            Profile::Extended,
+            Era::Unversioned,
+            ErrorCodes::Extended,
             -32007,
             "Tool not found",
         );
         check(
             &unknown,
             Era::Modern,
-            Profile::Extended,
+            ErrorCodes::Extended,
             -32602,
             "Tool not found: x",
         );
         check(
             &Error::Unauthorized,
-            Era::Plain,
-            Profile::Codefluss,
+            Era::Unversioned,
+            ErrorCodes::Codefluss,
             -32001,
             "Authentication failed",
         );
         check(
             &Error::Unauthorized,
-            Era::Handshake(Revision::LATEST),
-            Profile::Codefluss,
+            Era::Legacy(Revision::LATEST),
+            ErrorCodes::Codefluss,
             40100,
             "Authentication failed",
         );
@@ -321,7 +321,7 @@ mod tests {
     #[test]
     fn seed_000_names_the_field_and_the_error() {
         let error = Error::InvalidParams(BadParam::new("projectId", "Required field missing"));
-        let object = error.render(Era::Plain, Profile::Codefluss);
+        let object = error.render(Era::Unversioned, ErrorCodes::Codefluss);
         assert_eq!(object.message, "Invalid params");
         assert_eq!(
             object.data,

@@ -11,7 +11,7 @@
 //! * [`error`]: one enum of kinds; a number is a rendering of a kind in a dialect.
 //!
 //! What is deliberately absent: a transport (`mcp-serve`, `mcp-client`), and any knowledge of the
-//! seeds' `mcp.*` methods outside of `server/legacy.rs`.
+//! seeds' `mcp.*` methods outside of `server/seed_001.rs`.
 
 pub mod clock;
 pub mod completion;

@@ -9,7 +9,7 @@ use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 
 use crate::jsonrpc::Json;
-use crate::registry::{Bound, Kind, Registry};
+use crate::registry::{Bound, ItemKind, Registry};
 use crate::tool::{ArgumentError, Call, ToolError, parse_arguments};
 
 /// One method. The implementing struct is its parameters, which may not deny unknown fields: every
@@ -34,7 +34,7 @@ pub trait Method: DeserializeOwned + Send + 'static {
 }
 
 /// An answer that is being worked out.
-pub type Answering<'a> = BoxFuture<'a, Result<Json, ToolError>>;
+pub type MethodFuture<'a> = BoxFuture<'a, Result<Json, ToolError>>;
 
 /// A method together with the service that it works on.
 pub trait BoundMethod: Send + Sync {
@@ -46,7 +46,7 @@ pub trait BoundMethod: Send + Sync {
         &'a self,
         params: &RawValue,
         call: &'a Call,
-    ) -> Result<Answering<'a>, ArgumentError>;
+    ) -> Result<MethodFuture<'a>, ArgumentError>;
 }
 
 /// The methods of a server.
@@ -56,8 +56,8 @@ pub type MethodSet<S> = Registry<MethodKind, S>;
 #[derive(Clone, Copy, Debug)]
 pub struct MethodKind;
 
-impl Kind for MethodKind {
-    type Definition = &'static str;
+impl ItemKind for MethodKind {
+    type ToolDefinition = &'static str;
     type Bound = dyn BoundMethod;
     const NOUN: &'static str = "method";
 
@@ -85,11 +85,11 @@ impl<M: Method> BoundMethod for Bound<MethodKind, M, M::Service> {
         &'a self,
         params: &RawValue,
         call: &'a Call,
-    ) -> Result<Answering<'a>, ArgumentError> {
+    ) -> Result<MethodFuture<'a>, ArgumentError> {
         let method: M = parse_arguments(params)?;
         Ok(Box::pin(async move {
             let output = method.answer(&self.service, call).await?;
-            Json::of(&output).map_err(ToolError::unwritable)
+            Json::from_serializable(&output).map_err(ToolError::unwritable)
         }))
     }
 }

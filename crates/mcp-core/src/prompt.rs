@@ -11,7 +11,8 @@ use serde::de::DeserializeOwned;
 use crate::tool::{Call, Content, ToolError};
 
 pub use set::{
-    BoundPrompt, PromptArgument, PromptDefinition, PromptKind, PromptSet, Writing, Written,
+    BoundPrompt, PromptArgument, PromptDefinition, PromptFuture, PromptKind, PromptOutput,
+    PromptSet,
 };
 
 /// One prompt. The implementing struct is its arguments, all of them strings; its doc comment is

@@ -4,36 +4,36 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 
 /// A kind of items: tools, resources, prompts, methods.
-pub trait Kind {
+pub trait ItemKind {
     /// The declaration of an item, known without its service.
-    type Definition;
+    type ToolDefinition;
     /// An item together with the service that it works on.
     type Bound: ?Sized;
     /// The word for one item.
     const NOUN: &'static str;
     /// The key that is unique among the items.
-    fn id(definition: &Self::Definition) -> &str;
+    fn id(definition: &Self::ToolDefinition) -> &str;
 }
 
 /// The group of what is declared outside of any.
 pub(crate) const UNGROUPED: &str = "default";
 
 /// The items that work on a service of type `S`, in the order in which they are listed.
-pub struct Registry<K: Kind, S> {
+pub struct Registry<K: ItemKind, S> {
     items: Vec<Item<K, S>>,
 }
 
 /// One item without its service.
-pub(crate) struct Item<K: Kind, S> {
+pub(crate) struct Item<K: ItemKind, S> {
     pub(crate) group: &'static str,
-    pub(crate) definition: K::Definition,
+    pub(crate) definition: K::ToolDefinition,
     pub(crate) bind: fn(Arc<S>) -> Arc<K::Bound>,
 }
 
 /// The items that a service offers, each with what is known about it.
-pub type BoundItems<K> = Vec<(<K as Kind>::Definition, Arc<<K as Kind>::Bound>)>;
+pub type BoundItems<K> = Vec<(<K as ItemKind>::ToolDefinition, Arc<<K as ItemKind>::Bound>)>;
 
-impl<K: Kind, S> Registry<K, S> {
+impl<K: ItemKind, S> Registry<K, S> {
     /// No items.
     pub fn new() -> Self {
         Self { items: Vec::new() }
@@ -43,7 +43,11 @@ impl<K: Kind, S> Registry<K, S> {
     ///
     /// # Panics
     /// When its name is taken: found by the first test.
-    pub(crate) fn add(self, definition: K::Definition, bind: fn(Arc<S>) -> Arc<K::Bound>) -> Self {
+    pub(crate) fn add(
+        self,
+        definition: K::ToolDefinition,
+        bind: fn(Arc<S>) -> Arc<K::Bound>,
+    ) -> Self {
         self.push(Item {
             group: UNGROUPED,
             definition,
@@ -84,7 +88,7 @@ impl<K: Kind, S> Registry<K, S> {
     }
 }
 
-impl<K: Kind, S> Default for Registry<K, S> {
+impl<K: ItemKind, S> Default for Registry<K, S> {
     fn default() -> Self {
         Self::new()
     }

@@ -15,7 +15,7 @@ use serde_json::value::RawValue;
 
 use crate::tool::{Call, ToolError};
 
-pub use set::{BoundResource, Reading, ResourceDefinition, ResourceKind, ResourceSet};
+pub use set::{BoundResource, ReadFuture, ResourceDefinition, ResourceKind, ResourceSet};
 
 /// One resource, or one template of resources. The implementing struct is the variables of the URI,
 /// all of them strings; its doc comment is the description.
@@ -38,7 +38,7 @@ pub trait Resource: DeserializeOwned + JsonSchema + Send + 'static {
         self,
         service: &Self::Service,
         call: &Call,
-    ) -> impl Future<Output = Result<Contents, ToolError>> + Send;
+    ) -> impl Future<Output = Result<ResourceContents, ToolError>> + Send;
 
     /// Values for the variable `argument` that start with `value`, the best first.
     fn complete(
@@ -53,11 +53,11 @@ pub trait Resource: DeserializeOwned + JsonSchema + Send + 'static {
 
 /// What a resource holds.
 #[derive(Clone, Debug)]
-pub enum Contents {
+pub enum ResourceContents {
     /// Text, also JSON.
     Text(String),
     /// Anything else; travels as base64.
     Blob(Vec<u8>),
     /// The whole result, as another server wrote it.
-    Imported(Box<RawValue>),
+    Relayed(Box<RawValue>),
 }

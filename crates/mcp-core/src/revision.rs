@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// A revision of the handshake era: one that starts with `initialize`.
+/// A revision of the legacy era: one that starts with `initialize`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Revision {
     /// The first stable one, which the seeds describe.
@@ -30,7 +30,7 @@ impl Revision {
     /// What is answered to a client that asks for something unknown.
     pub const LATEST: Self = Self::V2025_11_25;
 
-    /// The revision with this date, if it is one of the handshake era.
+    /// The revision with this date, if it is one of the legacy era.
     pub fn parse(date: &str) -> Option<Self> {
         Self::ALL
             .into_iter()

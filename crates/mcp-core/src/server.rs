@@ -1,34 +1,34 @@
 //! Dispatch: one frame in, one answer out, whatever the dialect and the transport.
 
-mod answer;
 mod caller;
-mod catalogue;
-mod changes;
+mod catalog;
+mod change_notifier;
+mod change_stream;
 mod completion;
 mod connection;
 mod context;
 mod custom;
 mod dispatch;
-mod handshake_client;
+mod features;
 mod initialize;
-mod legacy;
+mod legacy_client;
 mod limits;
 mod logging;
 mod mcp_method;
 mod modern;
 mod modern_client;
-mod offer;
-mod offered;
-mod origin;
+mod original_request;
 mod outcome;
 mod params;
-mod passed_on;
 mod prompts;
+mod relayed;
+mod reply;
 mod resources;
+mod seed_001;
 mod tasks;
+mod tool_catalog;
 mod tool_result;
 mod tools;
-mod watch;
 
 use std::future::Future;
 use std::pin::Pin;
@@ -40,17 +40,17 @@ use tokio_util::sync::CancellationToken;
 
 use crate::clock::Clock;
 use crate::era::Hints;
-use crate::error::Profile;
+use crate::error::ErrorCodes;
 use crate::health::Health;
 use crate::sign::Signer;
 
-pub use answer::Answer;
 pub use caller::{Caller, Peer};
-pub use changes::{Change, Changes, Watched};
-pub use connection::{Agreed, Connection};
-pub use offer::{Lists, Offer};
-use offered::Offered;
-pub use origin::{Origin, Round};
+use catalog::Catalog;
+pub use change_notifier::{ChangeNotifier, ServerChange, SubscribedUris};
+pub use connection::{Connection, Negotiated};
+pub use features::{ServerFeatures, ServerItems};
+pub use original_request::{OriginalRequest, PreviousRounds};
+pub use reply::FrameReply;
 use tasks::Tasks;
 
 /// The most messages that one batch may hold.
@@ -69,9 +69,9 @@ pub struct Identity {
 
 /// What can be set about dispatch.
 #[derive(Clone)]
-pub struct Settings {
-    /// How the plain era numbers its errors.
-    pub profile: Profile,
+pub struct ServerSettings {
+    /// How the unversioned era numbers its errors.
+    pub profile: ErrorCodes,
     /// After this long a tool call is given up.
     pub call_timeout: Duration,
     /// Signs what travels through clients.
@@ -88,13 +88,13 @@ pub type Background = Pin<Box<dyn Future<Output = ()> + Send>>;
 /// A server without its edges: it knows the protocol and its tools, and no transport.
 pub struct Server {
     identity: Identity,
-    settings: Settings,
+    settings: ServerSettings,
     /// What can be listed from the start, which is offered always.
-    own: Lists,
+    own_items: ServerItems,
     /// What can be listed now.
-    offered: RwLock<Arc<Offered>>,
+    catalog: RwLock<Arc<Catalog>>,
     /// What is offered beside the lists.
-    offer: Offer,
+    features: ServerFeatures,
     tasks: Arc<Tasks>,
     health: Health,
     clock: Arc<dyn Clock>,
@@ -106,7 +106,7 @@ pub struct Server {
 }
 
 /// One incoming frame with what its transport knows about it.
-pub struct Incoming<'a> {
+pub struct IncomingFrame<'a> {
     /// The bytes of a line or a body.
     pub frame: &'a [u8],
     /// What the headers say.
@@ -118,23 +118,23 @@ pub struct Incoming<'a> {
 }
 
 impl Server {
-    /// A server that offers `offer` and is degraded until its service was seen.
+    /// A server that offers `features` and is degraded until its service was seen.
     pub fn new(
         identity: Identity,
-        settings: Settings,
-        mut offer: Offer,
+        settings: ServerSettings,
+        mut features: ServerFeatures,
         clock: Arc<dyn Clock>,
     ) -> Self {
-        let own = std::mem::take(&mut offer.lists);
+        let own = std::mem::take(&mut features.items);
         let info = json!({"name": identity.name, "version": identity.version, "description": identity.description});
         Self {
             modern_meta: format!(r#""io.modelcontextprotocol/serverInfo":{info}"#),
             closing: CancellationToken::new(),
             identity,
             settings,
-            own: own.clone(),
-            offered: RwLock::new(Arc::new(Offered::new(own))),
-            offer,
+            own_items: own.clone(),
+            catalog: RwLock::new(Arc::new(Catalog::new(own))),
+            features,
             tasks: Arc::new(Tasks::new()),
             health: Health::default(),
             clock,
@@ -147,8 +147,8 @@ impl Server {
         &self.identity
     }
 
-    /// How the plain era numbers its errors.
-    pub fn profile(&self) -> Profile {
+    /// How the unversioned era numbers its errors.
+    pub fn profile(&self) -> ErrorCodes {
         self.settings.profile
     }
 

@@ -39,7 +39,6 @@
 //! annotations, `--read-only`, the README tables and the snapshots of the public surface.
 
 mod arguments;
-mod ask;
 mod call;
 mod client;
 mod confirm;
@@ -48,9 +47,10 @@ mod definition;
 mod detail;
 mod effect;
 mod error;
-mod imported;
-mod log;
+mod input_request;
+mod log_level;
 mod output;
+mod relayed;
 pub mod schema;
 mod task;
 mod toolset;
@@ -62,20 +62,20 @@ use serde::de::DeserializeOwned;
 
 pub use arguments::ArgumentError;
 pub(crate) use arguments::parse_arguments;
-pub use ask::{Capabilities, InputRequest};
 pub use call::Call;
-pub use client::{Answers, Client, ClientInfo};
+pub use client::{AnswersFuture, Client, ClientInfo};
 pub use content::Content;
-pub use definition::Definition;
+pub use definition::ToolDefinition;
 pub use detail::Detail;
 pub use effect::Effect;
 pub(crate) use error::RpcForm;
 pub use error::{ToolError, ToolErrorKind};
-pub use log::Level;
+pub use input_request::{ClientCapabilities, InputRequest};
+pub use log_level::LogLevel;
 pub use output::{Output, ToolResult};
 pub use schema::Bounded;
 pub use task::TaskSupport;
-pub use toolset::{ALL, BoundTool, DEFAULT, Running, ToolKind, Toolset};
+pub use toolset::{ALL_TOOLSETS, BoundTool, DEFAULT_TOOLSET, ToolFuture, ToolKind, Toolset};
 
 /// One tool. The implementing struct is its arguments.
 ///

@@ -22,7 +22,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64};
 
 use mcp_client::{Client, Counters};
 use mcp_core::era::Era;
-use mcp_core::server::Changes;
+use mcp_core::server::ChangeNotifier;
 use parking_lot::Mutex;
 use serde::Deserialize;
 use serde_json::{Map, Value};
@@ -46,7 +46,7 @@ pub(crate) struct Signals {
     /// A list of some backend is not what it was.
     pub(crate) lists: Arc<Notify>,
     /// Where clients hear of changed resources, and say which ones they wait for.
-    pub(crate) changes: Changes,
+    pub(crate) changes: ChangeNotifier,
     /// The event log.
     pub(crate) log: Arc<Log>,
 }

@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, OnceLock};
 
-use mcp_core::server::Lists;
-use mcp_core::tool::{BoundTool, Definition, TaskSupport};
+use mcp_core::server::ServerItems;
+use mcp_core::tool::{BoundTool, TaskSupport, ToolDefinition};
 
 use crate::backend::{Backend, Item, Snapshot};
 use crate::config::{BackendKey, Filter, ToolChanges};
@@ -17,7 +17,7 @@ use crate::search::ToolIndex;
 /// The backends' items under their published names, and what of them is not published.
 #[derive(Default)]
 pub(crate) struct Catalog {
-    pub(crate) lists: Lists,
+    pub(crate) lists: ServerItems,
     /// What is left out although nothing denies it, and why, for `gateway_status`.
     pub(crate) refused: Vec<Refused>,
     /// Made by the first search.
@@ -72,7 +72,7 @@ impl Catalog {
     }
 
     /// The tools that clients may see, in the order of their names.
-    pub(crate) fn listed_tools(&self) -> impl Iterator<Item = &Definition> {
+    pub(crate) fn listed_tools(&self) -> impl Iterator<Item = &ToolDefinition> {
         let tools = self.lists.tools.iter().map(|(tool, _)| tool);
         tools.filter(|tool| tool.is_listed)
     }
@@ -80,13 +80,14 @@ impl Catalog {
     /// The tool with this name or alias.
     pub(crate) fn tool(&self, name: &str) -> Option<&Arc<dyn BoundTool>> {
         let mut tools = self.lists.tools.iter();
-        let has_name =
-            |tool: &Definition| tool.name == name || tool.aliases.iter().any(|alias| alias == name);
+        let has_name = |tool: &ToolDefinition| {
+            tool.name == name || tool.aliases.iter().any(|alias| alias == name)
+        };
         tools.find(|(tool, _)| has_name(tool)).map(|(_, tool)| tool)
     }
 
     /// The listed tools that have to do with `query`, the best match first.
-    pub(crate) fn search(&self, query: &str, limit: u32) -> rusqlite::Result<Vec<&Definition>> {
+    pub(crate) fn search(&self, query: &str, limit: u32) -> rusqlite::Result<Vec<&ToolDefinition>> {
         let index = match self.index.get() {
             Some(index) => index,
             None => {
@@ -94,7 +95,7 @@ impl Catalog {
                 self.index.get_or_init(|| index)
             }
         };
-        let tools: Vec<&Definition> = self.listed_tools().collect();
+        let tools: Vec<&ToolDefinition> = self.listed_tools().collect();
         let found = index.search(query, limit)?.into_iter();
         Ok(found.filter_map(|at| tools.get(at).copied()).collect())
     }
@@ -120,7 +121,7 @@ impl Catalog {
             let is_denied = !part.backend.config.filter.allows(&item.id);
             let definition = sanitise::tool(&item.definition).and_then(|definition| {
                 let (name, plain) = (published.name.to_string(), published.plain.to_string());
-                Definition::imported(name, plain, &definition)
+                ToolDefinition::from_backend(name, plain, &definition)
             });
             let mut definition = match definition {
                 Ok(definition) => definition,

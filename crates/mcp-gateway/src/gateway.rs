@@ -5,7 +5,7 @@ mod service;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use mcp_core::server::Changes;
+use mcp_core::server::ChangeNotifier;
 use parking_lot::Mutex;
 use serde_json::{Map, Value};
 use tokio::sync::{Notify, watch};
@@ -39,7 +39,7 @@ impl Gateway {
     pub(crate) fn new(config: Config, source: config::Source, log: Arc<Log>) -> Self {
         let signals = Signals {
             lists: Arc::new(Notify::new()),
-            changes: Changes::new(),
+            changes: ChangeNotifier::new(),
             log: Arc::clone(&log),
         };
         Self {

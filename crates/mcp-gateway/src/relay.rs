@@ -19,7 +19,7 @@ pub(crate) mod tool;
 use std::sync::Arc;
 
 use mcp_core::jsonrpc::{Json, Members};
-use mcp_core::method::Answering;
+use mcp_core::method::MethodFuture;
 use mcp_core::tool::{Call, ToolError};
 use serde_json::value::RawValue;
 
@@ -80,7 +80,7 @@ impl RelayedItem {
     }
 
     /// Completes an argument of what `reference` refers to.
-    fn complete<'a>(&'a self, reference: String, call: &'a Call) -> Option<Answering<'a>> {
+    fn complete<'a>(&'a self, reference: String, call: &'a Call) -> Option<MethodFuture<'a>> {
         Some(Box::pin(async move {
             let parameter = ("ref", reference.as_str());
             let result = self

@@ -3,7 +3,7 @@
 //! By the FTS5 of SQLite, which is linked for the event log anyway: the crates that do this bring
 //! dependencies that nobody maintains any more.
 
-use mcp_core::tool::Definition;
+use mcp_core::tool::ToolDefinition;
 use parking_lot::Mutex;
 use rusqlite::{Connection, params};
 
@@ -21,7 +21,9 @@ pub(crate) struct ToolIndex(Mutex<Connection>);
 
 impl ToolIndex {
     /// Indexes the names and descriptions of `tools`.
-    pub(crate) fn new<'a>(tools: impl Iterator<Item = &'a Definition>) -> rusqlite::Result<Self> {
+    pub(crate) fn new<'a>(
+        tools: impl Iterator<Item = &'a ToolDefinition>,
+    ) -> rusqlite::Result<Self> {
         let mut connection = Connection::open_in_memory()?;
         let add = connection.transaction()?;
         add.execute_batch(TABLE)?;
@@ -69,7 +71,7 @@ mod tests {
                 r#"{{"name":"{name}","description":"{description}","inputSchema":{{"type":"object"}}}}"#
             );
             let json = serde_json::value::RawValue::from_string(json).unwrap();
-            Definition::imported(name.to_owned(), name.to_owned(), &json).unwrap()
+            ToolDefinition::from_backend(name.to_owned(), name.to_owned(), &json).unwrap()
         };
         let tools = [
             ("docker__get_container", "One container, with its state."),

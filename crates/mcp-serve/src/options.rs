@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Parser, ValueEnum};
-use mcp_core::error::Profile;
+use mcp_core::error::ErrorCodes;
 
 /// The command line of a server: what this one has, and what all have.
 #[derive(Parser)]
@@ -128,7 +128,7 @@ pub struct Options {
     pub print_options: bool,
 }
 
-/// How the plain era numbers its errors.
+/// How the unversioned era numbers its errors.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub enum ErrorProfile {
     /// JSON-RPC's own numbers.
@@ -139,7 +139,7 @@ pub enum ErrorProfile {
     Extended,
 }
 
-impl From<ErrorProfile> for Profile {
+impl From<ErrorProfile> for ErrorCodes {
     fn from(profile: ErrorProfile) -> Self {
         match profile {
             ErrorProfile::Spec => Self::Spec,

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use mcp_core::method::MethodSet;
 use mcp_core::prompt::PromptSet;
 use mcp_core::resource::ResourceSet;
-use mcp_core::server::{Changes, Server};
+use mcp_core::server::{ChangeNotifier, Server};
 use mcp_core::tool::{ToolError, Toolset};
 use prometheus_client::registry::Registry;
 use serde_json::{Map, Value};
@@ -78,7 +78,7 @@ pub trait Service: Send + Sync + 'static {
     }
 
     /// Where the service announces that lists or resources have changed; `None` if they never do.
-    fn changes(&self) -> Option<Changes> {
+    fn changes(&self) -> Option<ChangeNotifier> {
         None
     }
 

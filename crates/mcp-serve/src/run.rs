@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use clap::{CommandFactory as _, FromArgMatches as _};
-use mcp_core::server::{Identity, Lists, Offer, Server, Settings};
+use mcp_core::server::{Identity, Server, ServerFeatures, ServerItems, ServerSettings};
 use mcp_core::tool::Toolset;
 use prometheus_client::registry::Registry;
 use tokio::signal::unix::{SignalKind, signal};
@@ -80,15 +80,15 @@ pub fn assemble<P: Product>(
         version: env!("CARGO_PKG_VERSION").to_owned(),
         description: P::DESCRIPTION.to_owned(),
     };
-    let settings = Settings {
+    let settings = ServerSettings {
         profile: options.error_profile.into(),
         call_timeout: options.call_timeout(),
         signer: key.signer(),
         spawn: |work| _ = tokio::spawn(work),
         random: key::random,
     };
-    let offer = Offer {
-        lists: Lists {
+    let offer = ServerFeatures {
+        items: ServerItems {
             tools: choose(options, tools)?.bind(service),
             resources: P::resources().bind(service),
             prompts: P::prompts().bind(service),

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use futures_util::FutureExt as _;
 use mcp_core::era::Hints;
-use mcp_core::server::{Answer, Caller, Connection, Incoming, Peer, Server};
+use mcp_core::server::{Caller, Connection, FrameReply, IncomingFrame, Peer, Server};
 use tokio::runtime::Handle;
 use tokio::sync::{Semaphore, mpsc, oneshot};
 use tokio::time::{Instant, timeout_at};
@@ -152,13 +152,13 @@ impl Client {
             let peer: Arc<dyn Peer> = Arc::new(Outbox(client.lines.clone()));
             let answer = client
                 .server
-                .handle(Incoming {
+                .handle(IncomingFrame {
                     frame: &line,
                     hints: Hints::default(),
                     connection: Some(Arc::clone(&client.connection)),
                     caller: Caller::new(Some(Arc::clone(&client.caller)), Some(peer))
-                        .cancelled_by(client.give_up.child_token())
-                        .leaving_by(client.give_up.clone()),
+                        .with_cancellation(client.give_up.child_token())
+                        .with_disconnect(client.give_up.clone()),
                 })
                 .await;
             drop(permit);
@@ -179,7 +179,7 @@ impl Client {
         }
     }
 
-    fn answer(&self, answer: Answer) {
+    fn answer(&self, answer: FrameReply) {
         if let Some(line) = answer.into_line() {
             self.send(line);
         }
@@ -220,9 +220,9 @@ fn write(mut queue: mpsc::Receiver<Line>) -> io::Result<()> {
 
 fn too_long(limit: usize) -> Vec<u8> {
     use mcp_core::era::Era;
-    use mcp_core::error::{Error, Profile};
+    use mcp_core::error::{Error, ErrorCodes};
     use mcp_core::jsonrpc::Response;
-    let error = Error::TooLarge(limit).render(Era::Plain, Profile::Spec);
+    let error = Error::TooLarge(limit).render(Era::Unversioned, ErrorCodes::Spec);
     let mut line = Vec::new();
     Response {
         id: None,

@@ -39,7 +39,7 @@ use std::sync::Arc;
 
 use mcp_core::prompt::PromptSet;
 use mcp_core::resource::ResourceSet;
-use mcp_core::server::{Changes, Server};
+use mcp_core::server::{ChangeNotifier, Server};
 use mcp_core::tool::{ToolError, Toolset};
 use mcp_serve::{Product, Service};
 
@@ -85,7 +85,7 @@ impl Service for N8n {
         );
     }
 
-    fn changes(&self) -> Option<Changes> {
+    fn changes(&self) -> Option<ChangeNotifier> {
         Some(self.changes.clone())
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use anyhow::{Context as _, bail};
 use clap::builder::FalseyValueParser;
-use mcp_core::server::Changes;
+use mcp_core::server::ChangeNotifier;
 use mcp_serve::Secret;
 use upstream::http::{Client, Url};
 use upstream::redact::Redactor;
@@ -114,7 +114,7 @@ impl Options {
             api: Arc::new(Api::new(Client::new(base, &N8N)?, key, policy)),
             redactor: Redactor::new(!self.show_secrets),
             tool_tag: Some(self.tool_tag.trim().to_owned()).filter(|tag| !tag.is_empty()),
-            changes: Changes::new(),
+            changes: ChangeNotifier::new(),
         })
     }
 }

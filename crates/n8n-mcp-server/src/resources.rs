@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::time::Duration;
 
-use mcp_core::resource::{Contents, Resource, ResourceSet};
+use mcp_core::resource::{Resource, ResourceContents, ResourceSet};
 use mcp_core::tool::{Call, Tool as _, ToolError, ToolErrorKind};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -46,7 +46,7 @@ impl Resource for Workflows {
     const MIME_TYPE: &'static str = JSON;
     type Service = N8n;
 
-    async fn read(self, n8n: &N8n, call: &Call) -> Result<Contents, ToolError> {
+    async fn read(self, n8n: &N8n, call: &Call) -> Result<ResourceContents, ToolError> {
         answer(ListWorkflows::first_page(), n8n, call).await
     }
 }
@@ -63,7 +63,7 @@ impl Resource for Workflow {
     const MIME_TYPE: &'static str = JSON;
     type Service = N8n;
 
-    async fn read(self, n8n: &N8n, call: &Call) -> Result<Contents, ToolError> {
+    async fn read(self, n8n: &N8n, call: &Call) -> Result<ResourceContents, ToolError> {
         answer(GetWorkflow::summary(id(self.id)?), n8n, call).await
     }
 
@@ -84,7 +84,7 @@ impl Resource for Execution {
     const MIME_TYPE: &'static str = JSON;
     type Service = N8n;
 
-    async fn read(self, n8n: &N8n, call: &Call) -> Result<Contents, ToolError> {
+    async fn read(self, n8n: &N8n, call: &Call) -> Result<ResourceContents, ToolError> {
         answer(GetExecution::preview(id(self.id)?), n8n, call).await
     }
 
@@ -163,7 +163,7 @@ enum Seen {
 }
 
 impl WatchedResource<'_> {
-    async fn read(&self) -> Result<Contents, ToolError> {
+    async fn read(&self) -> Result<ResourceContents, ToolError> {
         let (n8n, call) = (self.n8n, Call::default());
         let path = self.uri.trim_start_matches("n8n://");
         match path.split_once('/') {
@@ -177,7 +177,7 @@ impl WatchedResource<'_> {
 impl Subject for WatchedResource<'_> {
     async fn look(&mut self, watched: &BTreeSet<String>) -> Vec<String> {
         let now = match self.read().await {
-            Ok(Contents::Text(content)) => {
+            Ok(ResourceContents::Text(content)) => {
                 let mut hasher = DefaultHasher::new();
                 content.hash(&mut hasher);
                 Seen::Content(hasher.finish())

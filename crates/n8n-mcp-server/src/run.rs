@@ -55,7 +55,7 @@ pub(crate) struct RunRequest {
 /// secret is hidden in the outcome.
 pub(crate) async fn run(n8n: &N8n, request: RunRequest, call: &Call) -> Result<Run, ToolError> {
     let deadline = Deadline::new(call, request.wait);
-    if !call.knows_tasks() {
+    if !call.supports_tasks() {
         // Who asked for a task (2025-11-25) has it from the start.
         deadline.goes_on().await;
     }

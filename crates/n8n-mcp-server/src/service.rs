@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use mcp_core::server::Changes;
+use mcp_core::server::ChangeNotifier;
 use mcp_core::tool::ToolError;
 use upstream::redact::Redactor;
 
@@ -19,7 +19,7 @@ pub struct N8n {
     pub(crate) redactor: Redactor,
     /// Workflows with it are tools.
     pub(crate) tool_tag: Option<String>,
-    pub(crate) changes: Changes,
+    pub(crate) changes: ChangeNotifier,
 }
 
 impl N8n {

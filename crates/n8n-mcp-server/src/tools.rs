@@ -45,12 +45,12 @@ pub(crate) fn all() -> Toolset<N8n> {
 
 #[cfg(test)]
 mod tests {
-    use mcp_core::tool::{DEFAULT, Detail};
+    use mcp_core::tool::{DEFAULT_TOOLSET, Detail};
     use serde_json::Value;
 
     #[test]
     fn the_list_is_cheap() {
-        let chosen = [DEFAULT.to_owned()];
+        let chosen = [DEFAULT_TOOLSET.to_owned()];
         let all: Vec<Value> = super::all()
             .choose(&chosen)
             .unwrap()

@@ -10,7 +10,7 @@ mod tool;
 use std::sync::Arc;
 use std::time::Duration;
 
-use mcp_core::server::{Lists, Server};
+use mcp_core::server::{Server, ServerItems};
 use mcp_core::tool::{Tool as _, ToolError};
 use upstream::poll::Backoff;
 
@@ -41,13 +41,13 @@ pub(crate) async fn keep_up(n8n: &Arc<N8n>, server: &Server) {
             Ok(tools) if tools != before => {
                 let named = names(&tools);
                 tracing::info!("{} workflows are tools", named.len());
-                server.publish(Lists {
+                server.publish(ServerItems {
                     tools: named
                         .into_iter()
                         .zip(&tools)
                         .filter_map(|(name, tool)| WorkflowTool::declare(n8n, name, tool))
                         .collect(),
-                    ..Lists::default()
+                    ..ServerItems::default()
                 });
                 before = tools;
                 delays.reset();

@@ -6,7 +6,7 @@
 mod subscriptions;
 mod uri;
 
-use mcp_core::resource::{Contents, Resource, ResourceSet};
+use mcp_core::resource::{Resource, ResourceContents, ResourceSet};
 use mcp_core::tool::{Call, ToolError};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -44,7 +44,7 @@ impl Resource for State {
     const MIME_TYPE: &'static str = JSON;
     type Service = OpenHands;
 
-    async fn read(self, service: &OpenHands, call: &Call) -> Result<Contents, ToolError> {
+    async fn read(self, service: &OpenHands, call: &Call) -> Result<ResourceContents, ToolError> {
         answer(GetTaskResult { task_id: self.id }, service, call).await
     }
 
@@ -65,7 +65,7 @@ impl Resource for Events {
     const MIME_TYPE: &'static str = JSON;
     type Service = OpenHands;
 
-    async fn read(self, service: &OpenHands, call: &Call) -> Result<Contents, ToolError> {
+    async fn read(self, service: &OpenHands, call: &Call) -> Result<ResourceContents, ToolError> {
         answer(GetTaskEvents::all(self.id), service, call).await
     }
 
@@ -86,11 +86,11 @@ impl Resource for Diff {
     const MIME_TYPE: &'static str = "text/x-diff";
     type Service = OpenHands;
 
-    async fn read(self, service: &OpenHands, _: &Call) -> Result<Contents, ToolError> {
+    async fn read(self, service: &OpenHands, _: &Call) -> Result<ResourceContents, ToolError> {
         let server = service.servers.at(self.id).await?;
         let task = server.conversation(self.id).await?;
         let diff = changes::diff(&server, &task, None, MAX_DIFF).await?;
-        Ok(Contents::Text(diff.text))
+        Ok(ResourceContents::Text(diff.text))
     }
 
     async fn complete(service: &OpenHands, _: &str, value: &str) -> Vec<String> {

@@ -1,7 +1,7 @@
 //! The state that all tools share.
 
 use anyhow::{anyhow, ensure};
-use mcp_core::server::Changes;
+use mcp_core::server::ChangeNotifier;
 use mcp_serve::Secret;
 
 use crate::Options;
@@ -25,7 +25,7 @@ pub struct OpenHands {
     pub(crate) scheduler: Scheduler,
     pub(crate) listeners: EventListeners,
     /// Tells clients that what they watch has changed.
-    pub(crate) changes: Changes,
+    pub(crate) changes: ChangeNotifier,
 }
 
 impl OpenHands {
@@ -71,7 +71,7 @@ impl OpenHands {
             scheduler: Scheduler::new(servers.clone(), options.max_parallel),
             listeners: EventListeners::new(servers.clone()),
             servers,
-            changes: Changes::new(),
+            changes: ChangeNotifier::new(),
         })
     }
 }

@@ -1,7 +1,7 @@
 //! Resources whose content is what a tool answers: so it is selected, bounded, redacted and admitted
 //! in one place.
 
-use mcp_core::resource::Contents;
+use mcp_core::resource::ResourceContents;
 use mcp_core::tool::{Call, Tool, ToolError};
 use serde::Serialize;
 
@@ -9,14 +9,18 @@ use serde::Serialize;
 ///
 /// # Errors
 /// Those of the tool.
-pub async fn answer<T>(tool: T, service: &T::Service, call: &Call) -> Result<Contents, ToolError>
+pub async fn answer<T>(
+    tool: T,
+    service: &T::Service,
+    call: &Call,
+) -> Result<ResourceContents, ToolError>
 where
     T: Tool<Output: Serialize>,
 {
     let answer = tool.call(service, call).await?;
     let json = serde_json::to_string(&answer)
         .map_err(|error| ToolError::upstream("The answer cannot be written.").caused_by(error))?;
-    Ok(Contents::Text(json))
+    Ok(ResourceContents::Text(json))
 }
 
 #[cfg(test)]
@@ -55,7 +59,7 @@ mod tests {
     async fn the_content_is_what_the_tool_answers() {
         let call = Call::default();
         let contents = answer(Double { of: 4 }, &2, &call).await.unwrap();
-        assert!(matches!(contents, Contents::Text(json) if json == r#"{"times":8}"#));
+        assert!(matches!(contents, ResourceContents::Text(json) if json == r#"{"times":8}"#));
         let error = answer(Double { of: u32::MAX }, &2, &call).await;
         assert_eq!(error.unwrap_err().kind(), ToolErrorKind::NotFound);
     }

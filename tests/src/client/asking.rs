@@ -52,7 +52,7 @@ async fn log_messages_reach_the_handler_of_the_call() {
         if peer.is_plain() {
             continue;
         }
-        if let Era::Handshake(_) = peer.client.era() {
+        if let Era::Legacy(_) = peer.client.era() {
             let level = json!({"level": "info"});
             peer.client
                 .request("logging/setLevel", &level)

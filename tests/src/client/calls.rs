@@ -13,7 +13,7 @@ fn raw(json: &str) -> Box<RawValue> {
     RawValue::from_string(json.to_owned()).unwrap()
 }
 
-/// True if the result holds this JSON, as data or as text, which is all that the plain era has.
+/// True if the result holds this JSON, as data or as text, which is all that the unversioned era has.
 fn holds(result: &RawValue, json: &str) -> bool {
     let text = serde_json::to_string(json).unwrap();
     result.get().contains(json) || result.get().contains(text.trim_matches('"'))
@@ -26,8 +26,8 @@ async fn the_era_is_found_and_told() {
         let server = peer.client.server().unwrap();
         let expected = match way.1 {
             EraChoice::Newest | EraChoice::Modern => Era::Modern,
-            EraChoice::Handshake => Era::Handshake(Revision::LATEST),
-            EraChoice::Plain => Era::Plain,
+            EraChoice::Handshake => Era::Legacy(Revision::LATEST),
+            EraChoice::Plain => Era::Unversioned,
         };
         assert_eq!(server.era, expected);
         assert_eq!(server.protocol_version, expected.revision());

@@ -56,7 +56,7 @@ impl Peer {
     }
 
     pub(super) fn is_plain(&self) -> bool {
-        self.client.era() == Era::Plain
+        self.client.era() == Era::Unversioned
     }
 }
 

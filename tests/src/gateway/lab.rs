@@ -130,7 +130,7 @@ impl Gateway {
         Self { server, folder }
     }
 
-    /// The `result` of a tool in the plain era.
+    /// The `result` of a tool in the unversioned era.
     pub(super) async fn tool(&self, name: &str, arguments: Value) -> Value {
         let params = json!({"name": name, "arguments": arguments});
         self.server.result("tools/call", params).await
@@ -141,7 +141,7 @@ impl Gateway {
         self.tool(&format!("{key}__{name}"), arguments).await
     }
 
-    /// The whole answer to a call in the plain era.
+    /// The whole answer to a call in the unversioned era.
     pub(super) async fn answer(&self, name: &str, arguments: Value) -> Value {
         let params = json!({"name": name, "arguments": arguments});
         let body = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params});

@@ -65,7 +65,7 @@ async fn definitions_are_those_of_the_backend() {
     let (gateways, _server, _fronts) = backends().await;
     for (form, gateway) in gateways.iter().enumerate() {
         for dialect in [Dialect::Handshake("2025-11-25"), Dialect::Modern] {
-            // The plain era shows less of a tool, so that is what such a backend says.
+            // The unversioned era shows less of a tool, so that is what such a backend says.
             if form == 4 {
                 continue;
             }

@@ -138,7 +138,7 @@ impl Server {
         reply(request).await
     }
 
-    /// The `result` of one plain request.
+    /// The `result` of one unversioned request.
     #[track_caller]
     pub(crate) fn result(
         &self,
@@ -156,7 +156,7 @@ impl Server {
         }
     }
 
-    /// The `error` of one plain request.
+    /// The `error` of one unversioned request.
     pub(crate) async fn error(&self, method: &str, params: Value) -> Value {
         let body =
             json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).to_string();

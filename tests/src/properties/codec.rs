@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use mcp_core::era::Hints;
 use mcp_core::jsonrpc::{self, Frame, Id, Json, Message};
-use mcp_core::server::{Caller, Connection, Incoming, Server};
+use mcp_core::server::{Caller, Connection, IncomingFrame, Server};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseResult;
@@ -118,7 +118,7 @@ fn a_batch_holds_what_was_put_into_it() {
 
 /// Whatever comes in, what goes out is nothing or JSON-RPC, in one line.
 fn answers(server: &Arc<Server>, frame: &[u8]) -> TestCaseResult {
-    let answer = run(server.handle(Incoming {
+    let answer = run(server.handle(IncomingFrame {
         frame,
         hints: Hints::default(),
         connection: Some(Arc::new(Connection::default())),
@@ -258,7 +258,7 @@ fn what_is_echoed_is_what_was_sent() {
         let frame = format!(
             r#"{{"jsonrpc":"2.0","id":1,"method":"mcp.callTool","params":{{"name":"echo","arguments":{{"value":{value}}}}}}}"#
         );
-        let answer = run(server.handle(Incoming {
+        let answer = run(server.handle(IncomingFrame {
             frame: frame.as_bytes(),
             hints: Hints::default(),
             connection: None,

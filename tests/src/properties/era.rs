@@ -75,11 +75,11 @@ fn designed(hints: &Hints<'_>, meta_names_version: bool, method: &str) -> Era {
     if is_unknown_to_legacy || meta_names_version || says_method {
         Era::Modern
     } else if let Some(revision) = revision.or(hints.negotiated) {
-        Era::Handshake(revision)
+        Era::Legacy(revision)
     } else if method == "initialize" {
-        Era::Handshake(Revision::LATEST)
+        Era::Legacy(Revision::LATEST)
     } else {
-        Era::Plain
+        Era::Unversioned
     }
 }
 
@@ -114,7 +114,7 @@ fn every_combination_has_the_era_of_the_design() {
                         }
                         // What the headers alone say is what they say with a body that adds nothing.
                         let by_headers = Era::decide(&hints, "tools/list", None);
-                        assert_eq!(Era::of_unreadable(&hints), by_headers);
+                        assert_eq!(Era::from_headers(&hints), by_headers);
                     }
                 }
             }
@@ -126,11 +126,11 @@ fn every_combination_has_the_era_of_the_design() {
 #[test]
 fn only_what_the_revision_has_is_allowed() {
     for revision in Revision::ALL {
-        let era = Era::Handshake(revision);
+        let era = Era::Legacy(revision);
         assert_eq!(era.allows_batch(), revision <= Revision::V2025_03_26);
         for other in Revision::ALL {
             assert_eq!(era.knows(other), other <= revision);
         }
     }
-    assert!(Era::Plain.allows_batch() && !Era::Modern.allows_batch());
+    assert!(Era::Unversioned.allows_batch() && !Era::Modern.allows_batch());
 }

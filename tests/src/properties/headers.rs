@@ -5,7 +5,7 @@ use std::sync::Arc;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use mcp_core::era::Hints;
-use mcp_core::server::{Caller, Incoming, Server};
+use mcp_core::server::{Caller, IncomingFrame, Server};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -20,7 +20,7 @@ fn code(server: &Arc<Server>, body: &str, method: Option<&str>, header: Option<&
     });
     let params = json!({"name": body, "arguments": {}, "_meta": meta});
     let frame = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params});
-    let answer = run(server.handle(Incoming {
+    let answer = run(server.handle(IncomingFrame {
         frame: frame.to_string().as_bytes(),
         hints: Hints {
             protocol_version: Some("2026-07-28"),

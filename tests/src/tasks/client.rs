@@ -4,7 +4,7 @@ use std::process::Stdio;
 use std::sync::Arc;
 
 use mcp_core::era::Hints;
-use mcp_core::server::{Caller, Connection, Incoming};
+use mcp_core::server::{Caller, Connection, IncomingFrame};
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, Lines};
 use tokio::process::{Child, ChildStdin, ChildStdout};
@@ -101,7 +101,7 @@ impl Client {
             } => {
                 let caller = Caller::new(caller.clone(), None);
                 let frame = frame.to_string();
-                let incoming = Incoming {
+                let incoming = IncomingFrame {
                     frame: frame.as_bytes(),
                     hints: Hints::default(),
                     connection: Some(Arc::clone(connection)),

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use mcp_core::server::Changes;
+use mcp_core::server::ChangeNotifier;
 use upstream::poll;
 
 use crate::compose::PROJECT;
@@ -89,7 +89,7 @@ impl Pending {
     }
 
     /// Tells those who have subscribed.
-    pub(super) async fn announce(self, changes: &Changes) {
+    pub(super) async fn announce(self, changes: &ChangeNotifier) {
         poll::announce(changes, self.uris).await;
     }
 }

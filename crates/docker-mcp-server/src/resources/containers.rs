@@ -1,6 +1,6 @@
 //! `docker://containers` and what is below it.
 
-use mcp_core::resource::{Contents, Resource};
+use mcp_core::resource::{Resource, ResourceContents};
 use mcp_core::tool::{Call, ToolError};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -25,7 +25,7 @@ impl Resource for Containers {
     const MIME_TYPE: &'static str = JSON;
     type Service = Docker;
 
-    async fn read(self, docker: &Docker, call: &Call) -> Result<Contents, ToolError> {
+    async fn read(self, docker: &Docker, call: &Call) -> Result<ResourceContents, ToolError> {
         answer(ListContainers::all(), docker, call).await
     }
 }
@@ -42,7 +42,7 @@ impl Resource for Container {
     const MIME_TYPE: &'static str = JSON;
     type Service = Docker;
 
-    async fn read(self, docker: &Docker, call: &Call) -> Result<Contents, ToolError> {
+    async fn read(self, docker: &Docker, call: &Call) -> Result<ResourceContents, ToolError> {
         answer(GetContainer::new(self.id), docker, call).await
     }
 
@@ -63,7 +63,7 @@ impl Resource for Logs {
     const MIME_TYPE: &'static str = JSON;
     type Service = Docker;
 
-    async fn read(self, docker: &Docker, call: &Call) -> Result<Contents, ToolError> {
+    async fn read(self, docker: &Docker, call: &Call) -> Result<ResourceContents, ToolError> {
         answer(GetContainerLogs::new(self.id), docker, call).await
     }
 
@@ -84,7 +84,7 @@ impl Resource for Stats {
     const MIME_TYPE: &'static str = JSON;
     type Service = Docker;
 
-    async fn read(self, docker: &Docker, call: &Call) -> Result<Contents, ToolError> {
+    async fn read(self, docker: &Docker, call: &Call) -> Result<ResourceContents, ToolError> {
         answer(GetContainerStats::new(self.id), docker, call).await
     }
 

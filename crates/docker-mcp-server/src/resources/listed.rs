@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use mcp_core::resource::ResourceDefinition;
-use mcp_core::server::{Lists, Server};
+use mcp_core::server::{Server, ServerItems};
 use upstream::redact::Redactor;
 
 use super::{containers, uri};
@@ -32,11 +32,11 @@ pub(crate) async fn publish(docker: &Arc<Docker>, server: &Server) {
         .iter()
         .filter_map(|container| definition(container, &template, &redactor));
     let resources = definitions.take(MAX_LISTED);
-    server.publish(Lists {
+    server.publish(ServerItems {
         resources: resources
             .map(|definition| (definition, Arc::clone(&resource)))
             .collect(),
-        ..Lists::default()
+        ..ServerItems::default()
     });
 }
 

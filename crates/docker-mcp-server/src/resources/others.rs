@@ -1,6 +1,6 @@
 //! `docker://images` and `docker://compose`.
 
-use mcp_core::resource::{Contents, Resource};
+use mcp_core::resource::{Resource, ResourceContents};
 use mcp_core::tool::{Call, ToolError};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -24,7 +24,7 @@ impl Resource for Images {
     const MIME_TYPE: &'static str = JSON;
     type Service = Docker;
 
-    async fn read(self, docker: &Docker, call: &Call) -> Result<Contents, ToolError> {
+    async fn read(self, docker: &Docker, call: &Call) -> Result<ResourceContents, ToolError> {
         answer(ListImages::default(), docker, call).await
     }
 }
@@ -39,7 +39,7 @@ impl Resource for Projects {
     const MIME_TYPE: &'static str = JSON;
     type Service = Docker;
 
-    async fn read(self, docker: &Docker, call: &Call) -> Result<Contents, ToolError> {
+    async fn read(self, docker: &Docker, call: &Call) -> Result<ResourceContents, ToolError> {
         answer(ListComposeProjects::new(None), docker, call).await
     }
 }
@@ -56,7 +56,7 @@ impl Resource for Project {
     const MIME_TYPE: &'static str = JSON;
     type Service = Docker;
 
-    async fn read(self, docker: &Docker, call: &Call) -> Result<Contents, ToolError> {
+    async fn read(self, docker: &Docker, call: &Call) -> Result<ResourceContents, ToolError> {
         answer(ListComposeProjects::new(Some(self.project)), docker, call).await
     }
 

@@ -1,4 +1,4 @@
-//! The GET stream of the handshake era: what the server says while nobody asks.
+//! The GET stream of the legacy era: what the server says while nobody asks.
 
 use super::exchange::Exchange;
 use super::pool::Body;

@@ -107,7 +107,7 @@ async fn whoever_does_not_know_the_question_is_asked_in_the_old_way() {
         let server = refusing(refusal).await;
         let found = server.client().connect(&who()).await;
         let era = found.unwrap_or_else(|error| panic!("{n}: {error:?}")).era;
-        assert_eq!(era, Era::Handshake(Revision::V2025_06_18), "{n}");
+        assert_eq!(era, Era::Legacy(Revision::V2025_06_18), "{n}");
     }
 }
 
@@ -150,7 +150,7 @@ async fn a_version_that_the_server_names_is_tried() {
 
     let server = refusing(move |_| unsupported(r#"["2025-11-25","2025-06-18"]"#)).await;
     let era = server.client().connect(&who()).await.unwrap().era;
-    assert_eq!(era, Era::Handshake(Revision::V2025_06_18));
+    assert_eq!(era, Era::Legacy(Revision::V2025_06_18));
 
     let server = refusing(move |_| unsupported(r#"["2031-01-01"]"#)).await;
     let error = server.client().connect(&who()).await.unwrap_err();
@@ -170,7 +170,7 @@ async fn a_server_without_any_handshake_is_plain() {
     })
     .await;
     let client = server.client();
-    assert_eq!(client.connect(&who()).await.unwrap().era, Era::Plain);
+    assert_eq!(client.connect(&who()).await.unwrap().era, Era::Unversioned);
     assert!(client.list_tools().await.unwrap().is_empty());
     for expected in ["server/discover", "initialize"] {
         assert_eq!(server.next().await.rpc(), expected);
@@ -187,7 +187,7 @@ async fn a_server_without_any_handshake_is_plain() {
         .http(server.endpoint());
     assert_eq!(
         client.unwrap().connect(&who()).await.unwrap().era,
-        Era::Plain
+        Era::Unversioned
     );
     assert!(server.nothing_received());
 }
@@ -206,7 +206,7 @@ async fn a_deaf_child_is_asked_in_the_old_way_after_two_seconds() {
         "read -r discover; read -r initialize; {INITIALIZED}"
     ));
     let found = client.connect(&who()).await.unwrap();
-    assert_eq!(found.era, Era::Handshake(Revision::V2024_11_05));
+    assert_eq!(found.era, Era::Legacy(Revision::V2024_11_05));
     assert!(began.elapsed() >= Duration::from_secs(2));
     assert!(
         began.elapsed() < Duration::from_secs(4),

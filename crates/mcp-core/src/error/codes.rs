@@ -1,6 +1,6 @@
 //! The numbers of errors: codes by era and profile, and statuses of HTTP.
 
-use super::{Error, Profile};
+use super::{Error, ErrorCodes};
 use crate::era::Era;
 use crate::jsonrpc::{
     ErrorObject, INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND, PARSE_ERROR,
@@ -19,28 +19,28 @@ mod app {
 
 impl Error {
     /// The code in the numbers of a dialect.
-    pub(super) fn code(&self, era: Era, profile: Profile) -> i32 {
-        use Profile::{Codefluss, Extended, Spec};
+    pub(super) fn code(&self, era: Era, profile: ErrorCodes) -> i32 {
+        use ErrorCodes::{Codefluss, Extended, Spec};
         match (self, profile) {
             (Self::Parse(_), _) => PARSE_ERROR,
             (Self::InvalidRequest { .. }, _) => INVALID_REQUEST,
             (Self::MethodNotFound(_) | Self::TaskSupport(_), _) => METHOD_NOT_FOUND,
             (Self::OfTask(error), _) => error.code(era, profile),
-            (Self::Imported(error), _) => error.code,
+            (Self::Relayed(error), _) => error.code,
             (Self::InvalidParams(_), Spec | Codefluss) | (Self::Malformed(_), _) => INVALID_PARAMS,
             (Self::MissingCapability(_), _) => -32021,
             (Self::InvalidParams(_), Extended) => -32001,
             (Self::ToolNotFound { .. }, Spec | Codefluss) => INVALID_PARAMS,
             (Self::ToolNotFound { .. }, Extended) => -32007,
-            (Self::LegacyToolNotFound(_), _) => INTERNAL_ERROR,
-            // The number of the handshake era, which the modern era forbids.
-            (Self::ResourceNotFound(_), Spec) if matches!(era, Era::Handshake(_)) => -32002,
+            (Self::Seed001ToolNotFound(_), _) => INTERNAL_ERROR,
+            // The number of the legacy era, which the modern era forbids.
+            (Self::ResourceNotFound(_), Spec) if matches!(era, Era::Legacy(_)) => -32002,
             (Self::ResourceNotFound(_), Spec) => INVALID_PARAMS,
             (Self::ResourceNotFound(_), Codefluss) => -32003,
             (Self::ResourceNotFound(_), Extended) => -32006,
             (Self::PromptNotFound(_), Spec | Codefluss) => INVALID_PARAMS,
             (Self::PromptNotFound(_), Extended) => -32008,
-            (Self::ToolFailed(_), _) if era != Era::Plain => INTERNAL_ERROR,
+            (Self::ToolFailed(_), _) if era != Era::Unversioned => INTERNAL_ERROR,
             (Self::ToolFailed(error), _) => match (error.kind(), profile) {
                 (ToolErrorKind::Timeout, Extended) => -32012,
                 (ToolErrorKind::Timeout, Spec | Codefluss) => app::TIMEOUT,
@@ -75,7 +75,7 @@ impl Error {
             | Self::MissingCapability(_)
             | Self::UnsupportedVersion(_)
             | Self::HeaderMismatch(_) => 400,
-            Self::Imported(error) => imported_status(error),
+            Self::Relayed(error) => relayed_status(error),
             _ => 200,
         }
     }
@@ -83,10 +83,10 @@ impl Error {
 
 /// The error of another server, in a number that the client's era allows: 2026-07-28 has given up the number for a missing resource, and the earlier revisions do not know
 /// those that it has added.
-pub(super) fn render_imported(error: &ErrorObject, era: Era) -> ErrorObject {
+pub(super) fn render_relayed(error: &ErrorObject, era: Era) -> ErrorObject {
     let code = match (error.code, era) {
         (-32002, Era::Modern) => INVALID_PARAMS,
-        (-32029..=-32020, Era::Plain | Era::Handshake(_)) => INTERNAL_ERROR,
+        (-32029..=-32020, Era::Unversioned | Era::Legacy(_)) => INTERNAL_ERROR,
         (code, _) => code,
     };
     ErrorObject {
@@ -96,7 +96,7 @@ pub(super) fn render_imported(error: &ErrorObject, era: Era) -> ErrorObject {
 }
 
 /// The HTTP status that the specification's table gives the code.
-fn imported_status(error: &ErrorObject) -> u16 {
+fn relayed_status(error: &ErrorObject) -> u16 {
     match error.code {
         METHOD_NOT_FOUND => 404,
         PARSE_ERROR | INVALID_REQUEST | -32029..=-32020 => 400,

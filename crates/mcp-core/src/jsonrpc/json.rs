@@ -22,7 +22,7 @@ impl Json {
     ///
     /// # Errors
     /// When a `Serialize` implementation fails or a map has a key that is not a string.
-    pub fn of(value: &(impl Serialize + ?Sized)) -> serde_json::Result<Self> {
+    pub fn from_serializable(value: &(impl Serialize + ?Sized)) -> serde_json::Result<Self> {
         serde_json::to_string(value).map(Self::Owned)
     }
 

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::{Prompt, PromptMessage};
 use crate::completion::Completes;
-use crate::registry::{Bound, Kind, Registry};
+use crate::registry::{Bound, ItemKind, Registry};
 use crate::tool::{ArgumentError, Call, ToolError, parse_arguments, schema};
 
 /// A prompt's published definition.
@@ -24,14 +24,14 @@ pub struct PromptDefinition {
     pub arguments: Vec<PromptArgument>,
     /// Its definition as its own server wrote it, where it has another.
     #[serde(skip)]
-    pub imported: Option<Box<RawValue>>,
+    pub relayed: Option<Box<RawValue>>,
 }
 
 impl PromptDefinition {
     /// The definition as JSON.
     pub(crate) fn encode(&self) -> String {
-        match &self.imported {
-            Some(imported) => imported.get().to_owned(),
+        match &self.relayed {
+            Some(relayed) => relayed.get().to_owned(),
             None => json!(self).to_string(),
         }
     }
@@ -50,15 +50,15 @@ pub struct PromptArgument {
 
 /// What a prompt says.
 #[derive(Clone, Debug)]
-pub enum Written {
+pub enum PromptOutput {
     /// Its messages.
     Messages(Vec<PromptMessage>),
     /// The whole result, as another server wrote it.
-    Imported(Box<RawValue>),
+    Relayed(Box<RawValue>),
 }
 
 /// Messages that are being written.
-pub type Writing<'a> = BoxFuture<'a, Result<Written, ToolError>>;
+pub type PromptFuture<'a> = BoxFuture<'a, Result<PromptOutput, ToolError>>;
 
 /// A prompt together with its service.
 pub trait BoundPrompt: Completes {
@@ -70,7 +70,7 @@ pub trait BoundPrompt: Completes {
         &'a self,
         arguments: &RawValue,
         call: &'a Call,
-    ) -> Result<Writing<'a>, ArgumentError>;
+    ) -> Result<PromptFuture<'a>, ArgumentError>;
 }
 
 /// The prompts of a server, in the order in which they are listed.
@@ -80,8 +80,8 @@ pub type PromptSet<S> = Registry<PromptKind, S>;
 #[derive(Clone, Copy, Debug)]
 pub struct PromptKind;
 
-impl Kind for PromptKind {
-    type Definition = PromptDefinition;
+impl ItemKind for PromptKind {
+    type ToolDefinition = PromptDefinition;
     type Bound = dyn BoundPrompt;
     const NOUN: &'static str = "prompt";
 
@@ -124,7 +124,7 @@ fn define<P: Prompt>() -> PromptDefinition {
         name: P::NAME.into(),
         description,
         arguments: arguments.collect(),
-        imported: None,
+        relayed: None,
     }
 }
 
@@ -133,11 +133,11 @@ impl<P: Prompt> BoundPrompt for Bound<PromptKind, P, P::Service> {
         &'a self,
         arguments: &RawValue,
         call: &'a Call,
-    ) -> Result<Writing<'a>, ArgumentError> {
+    ) -> Result<PromptFuture<'a>, ArgumentError> {
         let prompt: P = parse_arguments(arguments)?;
         Ok(Box::pin(async move {
             let messages = prompt.messages(&self.service, call).await?;
-            Ok(Written::Messages(messages))
+            Ok(PromptOutput::Messages(messages))
         }))
     }
 }

@@ -8,9 +8,9 @@ use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
 use super::template::{matches, variables};
-use super::{Contents, Resource};
+use super::{Resource, ResourceContents};
 use crate::completion::Completes;
-use crate::registry::{Bound, Kind, Registry};
+use crate::registry::{Bound, ItemKind, Registry};
 use crate::tool::{Call, ToolError, schema};
 
 /// A resource's published definition.
@@ -25,7 +25,7 @@ pub struct ResourceDefinition {
     /// For example `application/json`.
     pub mime_type: Cow<'static, str>,
     /// Its definition as its own server wrote it, where it has another.
-    pub imported: Option<Box<RawValue>>,
+    pub relayed: Option<Box<RawValue>>,
 }
 
 impl ResourceDefinition {
@@ -36,8 +36,8 @@ impl ResourceDefinition {
 
     /// The definition as JSON.
     pub(crate) fn encode(&self) -> String {
-        if let Some(imported) = &self.imported {
-            return imported.get().to_owned();
+        if let Some(relayed) = &self.relayed {
+            return relayed.get().to_owned();
         }
         let uri = if self.is_template() {
             "uriTemplate"
@@ -55,12 +55,12 @@ impl ResourceDefinition {
 }
 
 /// A read that is under way.
-pub type Reading<'a> = BoxFuture<'a, Result<Contents, ToolError>>;
+pub type ReadFuture<'a> = BoxFuture<'a, Result<ResourceContents, ToolError>>;
 
 /// A resource together with the service that it is read from.
 pub trait BoundResource: Completes {
     /// Starts reading `uri`; `None` if this is not its resource.
-    fn read<'a>(&'a self, uri: &str, call: &'a Call) -> Option<Reading<'a>>;
+    fn read<'a>(&'a self, uri: &str, call: &'a Call) -> Option<ReadFuture<'a>>;
 }
 
 /// The resources that are read from a service of type `S`, in the order in which they are listed.
@@ -70,8 +70,8 @@ pub type ResourceSet<S> = Registry<ResourceKind, S>;
 #[derive(Clone, Copy, Debug)]
 pub struct ResourceKind;
 
-impl Kind for ResourceKind {
-    type Definition = ResourceDefinition;
+impl ItemKind for ResourceKind {
+    type ToolDefinition = ResourceDefinition;
     type Bound = dyn BoundResource;
     const NOUN: &'static str = "resource";
 
@@ -93,7 +93,7 @@ impl<S: Send + Sync + 'static> ResourceSet<S> {
             name: R::NAME.into(),
             description,
             mime_type: R::MIME_TYPE.into(),
-            imported: None,
+            relayed: None,
         };
         self.add(definition, |service| {
             Arc::new(Bound::<ResourceKind, R, S>::new(service))
@@ -102,7 +102,7 @@ impl<S: Send + Sync + 'static> ResourceSet<S> {
 }
 
 impl<R: Resource> BoundResource for Bound<ResourceKind, R, R::Service> {
-    fn read<'a>(&'a self, uri: &str, call: &'a Call) -> Option<Reading<'a>> {
+    fn read<'a>(&'a self, uri: &str, call: &'a Call) -> Option<ReadFuture<'a>> {
         let variables: Map<String, Value> = matches(R::URI, uri)?;
         let resource: R = serde_json::from_value(Value::Object(variables)).ok()?;
         Some(Box::pin(resource.read(&self.service, call)))

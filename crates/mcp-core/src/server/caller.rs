@@ -20,8 +20,8 @@ pub trait Peer: Send + Sync {
     fn disconnect(&self) {}
 }
 
-/// The sender of a frame. In the plain era it is all that is known of a client, and can be asked
-/// nothing: plain requests have no way back.
+/// The sender of a frame. In the unversioned era it is all that is known of a client, and can be asked
+/// nothing: unversioned requests have no way back.
 #[derive(Default)]
 pub struct Caller {
     info: ClientInfo,
@@ -46,7 +46,7 @@ impl Caller {
 
     /// The same caller, whose calls end early when `cancelled` is.
     #[must_use]
-    pub fn cancelled_by(self, cancelled: impl Into<Option<CancellationToken>>) -> Self {
+    pub fn with_cancellation(self, cancelled: impl Into<Option<CancellationToken>>) -> Self {
         Self {
             cancelled: cancelled.into(),
             ..self
@@ -56,7 +56,7 @@ impl Caller {
     /// The same caller, who reads no more once `left` is cancelled. Before the modern era that gives
     /// nothing up.
     #[must_use]
-    pub fn leaving_by(self, left: impl Into<Option<CancellationToken>>) -> Self {
+    pub fn with_disconnect(self, left: impl Into<Option<CancellationToken>>) -> Self {
         Self {
             left: left.into(),
             ..self

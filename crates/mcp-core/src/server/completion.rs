@@ -8,7 +8,7 @@ use super::context::Context;
 use super::outcome::{CallEnd, Outcome};
 use super::params::{or_empty, wrong};
 use crate::error::Error;
-use crate::method::Answering;
+use crate::method::MethodFuture;
 
 /// The most values of one answer, by the specification.
 const MAX_VALUES: usize = 100;
@@ -40,11 +40,11 @@ impl Server {
         let raw = or_empty(context.raw)?;
         let params: Params =
             serde_json::from_str(raw.get()).map_err(|error| wrong("params", &error.to_string()))?;
-        let offered = self.offered();
+        let catalog = self.catalog();
         let Argument { name, value } = params.argument;
         let mut values = match params.reference {
             Reference::Prompt { name: prompt } => {
-                let found = offered
+                let found = catalog
                     .prompts
                     .iter()
                     .find(|(definition, _)| definition.name == prompt);
@@ -55,7 +55,7 @@ impl Server {
                 prompt.complete(&name, &value).await
             }
             Reference::Resource { uri } => {
-                let found = offered
+                let found = catalog
                     .resources
                     .iter()
                     .find(|(definition, _)| definition.uri == uri);
@@ -77,7 +77,7 @@ impl Server {
         &self,
         name: &str,
         context: &Context<'_>,
-        answering: Answering<'_>,
+        answering: MethodFuture<'_>,
     ) -> Result<Outcome, Error> {
         match self.within_limits(name, context, answering).await {
             CallEnd::Done(json) => Ok(json.into()),

@@ -11,11 +11,11 @@ use serde_json::{Value, json};
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
-use super::Changes;
-use super::changes::Interest;
+use super::ChangeNotifier;
+use super::change_notifier::Interest;
 use crate::jsonrpc::{Id, ResponseIn};
 use crate::revision::Revision;
-use crate::tool::{Capabilities, Level};
+use crate::tool::{ClientCapabilities, LogLevel};
 
 /// One stdio connection, or one session over HTTP.
 #[derive(Default)]
@@ -26,8 +26,8 @@ pub struct Connection {
 
 #[derive(Default)]
 struct State {
-    agreed: Option<Agreed>,
-    log_level: Option<Level>,
+    negotiated: Option<Negotiated>,
+    log_level: Option<LogLevel>,
     subscriptions: HashMap<String, Option<Interest>>,
     /// By request id, with the serial number of the request: a client may use an id again too soon.
     in_flight: HashMap<String, (u64, CancellationToken)>,
@@ -39,11 +39,11 @@ struct State {
 
 /// What `initialize` agreed on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Agreed {
+pub struct Negotiated {
     /// The revision that both speak.
     pub revision: Revision,
     /// What the client can be asked for.
-    pub capabilities: Capabilities,
+    pub capabilities: ClientCapabilities,
 }
 
 /// The most resources that one connection may subscribe to.
@@ -51,9 +51,9 @@ const MAX_SUBSCRIPTIONS: usize = 1000;
 
 impl Connection {
     /// A connection that has agreed on something already.
-    pub fn resumed(agreed: Agreed) -> Self {
+    pub fn from_negotiated(negotiated: Negotiated) -> Self {
         let state = State {
-            agreed: Some(agreed),
+            negotiated: Some(negotiated),
             ..State::default()
         };
         Self {
@@ -63,8 +63,8 @@ impl Connection {
     }
 
     /// What `initialize` agreed on, once it did.
-    pub fn agreed(&self) -> Option<Agreed> {
-        self.state().agreed
+    pub fn negotiated(&self) -> Option<Negotiated> {
+        self.state().negotiated
     }
 
     /// True if nothing would be lost with this object: what was agreed on is known elsewhere.
@@ -77,7 +77,7 @@ impl Connection {
     }
 
     /// Starts to watch in place of whoever watched before: one message goes to one stream.
-    pub fn take_over(&self) -> CancellationToken {
+    pub fn replace_stream(&self) -> CancellationToken {
         let token = CancellationToken::new();
         if let Some(before) = self.state().watching.replace(token.clone()) {
             before.cancel();
@@ -97,27 +97,27 @@ impl Connection {
         drop(questions);
     }
 
-    pub(crate) fn capabilities(&self) -> Capabilities {
-        self.agreed()
+    pub(crate) fn capabilities(&self) -> ClientCapabilities {
+        self.negotiated()
             .map(|agreed| agreed.capabilities)
             .unwrap_or_default()
     }
 
-    pub(super) fn agree(&self, agreed: Agreed) {
-        self.state().agreed = Some(agreed);
+    pub(super) fn set_negotiated(&self, negotiated: Negotiated) {
+        self.state().negotiated = Some(negotiated);
     }
 
     /// Until the client says otherwise, it is told what is normal and worse.
-    pub(super) fn log_level(&self) -> Level {
-        self.state().log_level.unwrap_or(Level::Info)
+    pub(super) fn log_level(&self) -> LogLevel {
+        self.state().log_level.unwrap_or(LogLevel::Info)
     }
 
-    pub(super) fn set_log_level(&self, level: Level) {
+    pub(super) fn set_log_level(&self, level: LogLevel) {
         self.state().log_level = Some(level);
     }
 
     /// False if there are too many.
-    pub(super) fn subscribe(&self, uri: &str, changes: Option<&Changes>) -> bool {
+    pub(super) fn subscribe(&self, uri: &str, changes: Option<&ChangeNotifier>) -> bool {
         let subscriptions = &mut self.state().subscriptions;
         if subscriptions.len() >= MAX_SUBSCRIPTIONS {
             return false;

@@ -13,7 +13,11 @@ impl Server {
         method: &str,
         context: &Context<'_>,
     ) -> Result<Outcome, Error> {
-        let found = self.offer.methods.iter().find(|(name, _)| *name == method);
+        let found = self
+            .features
+            .methods
+            .iter()
+            .find(|(name, _)| *name == method);
         let (name, bound) = found.ok_or_else(|| Error::MethodNotFound(method.to_owned()))?;
         let answering = bound.start(or_empty(context.raw)?, &context.call)?;
         self.end_of(name, context, answering).await

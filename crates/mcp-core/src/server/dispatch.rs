@@ -8,15 +8,15 @@ use serde_json::json;
 use serde_json::value::RawValue;
 use tokio_util::sync::CancellationToken;
 
-use super::answer::Reply;
+use super::catalog::Catalog;
 use super::context::Context;
-use super::handshake_client::HandshakeClient;
+use super::legacy_client::LegacyClient;
 use super::mcp_method::McpMethod;
 use super::modern_client::ModernClient;
-use super::offered::Offered;
 use super::outcome::{MethodResult, Outcome};
 use super::params::Params;
-use super::{Answer, Caller, Connection, Incoming, MAX_BATCH, Origin, Server};
+use super::reply::MessageReply;
+use super::{Caller, Connection, FrameReply, IncomingFrame, MAX_BATCH, OriginalRequest, Server};
 use crate::era::{Era, Hints};
 use crate::error::Error;
 use crate::jsonrpc::{
@@ -26,8 +26,8 @@ use crate::tool::{Call, Client};
 
 impl Server {
     /// Answers one frame: a message or a batch.
-    pub async fn handle(&self, incoming: Incoming<'_>) -> Answer {
-        let Incoming {
+    pub async fn handle(&self, incoming: IncomingFrame<'_>) -> FrameReply {
+        let IncomingFrame {
             frame,
             mut hints,
             connection,
@@ -35,7 +35,7 @@ impl Server {
         } = incoming;
         let agreed = connection
             .as_ref()
-            .and_then(|connection| connection.agreed());
+            .and_then(|connection| connection.negotiated());
         hints.negotiated = hints.negotiated.or(agreed.map(|agreed| agreed.revision));
         let source = Source {
             hints: &hints,
@@ -49,15 +49,15 @@ impl Server {
         };
         self.message(message, &source, false)
             .await
-            .map_or_else(Answer::accepted, Answer::single)
+            .map_or_else(FrameReply::accepted, FrameReply::single)
     }
 
     async fn batch<'a>(
         &self,
         messages: Vec<Result<Message<'a>, DecodeError<'a>>>,
         source: &Source<'_>,
-    ) -> Answer {
-        let era = Era::of_unreadable(source.hints);
+    ) -> FrameReply {
+        let era = Era::from_headers(source.hints);
         let refusal = if !era.allows_batch() {
             Some(format!("{} has no batches", era.revision()))
         } else if messages.len() > MAX_BATCH {
@@ -66,7 +66,7 @@ impl Server {
             None
         };
         if let Some(detail) = refusal {
-            return Answer::single(self.refuse(
+            return FrameReply::single(self.refuse(
                 None,
                 era,
                 &Error::InvalidRequest {
@@ -80,7 +80,7 @@ impl Server {
                 .into_iter()
                 .map(|message| self.message(message, source, true)),
         );
-        Answer::batch(replies.await.into_iter().flatten())
+        FrameReply::batch(replies.await.into_iter().flatten())
     }
 
     /// Answers one message; `None` for what wants no answer.
@@ -89,7 +89,7 @@ impl Server {
         message: Result<Message<'a>, DecodeError<'a>>,
         source: &Source<'_>,
         in_batch: bool,
-    ) -> Option<Reply<'a>> {
+    ) -> Option<MessageReply<'a>> {
         let started = self.clock.uptime();
         let reply = match message {
             Ok(Message::Request(request)) => self.request(request, source, in_batch).await?,
@@ -105,7 +105,7 @@ impl Server {
             }
             Err(error) => self.refuse(
                 error.id,
-                Era::of_unreadable(source.hints),
+                Era::from_headers(source.hints),
                 &error.fault.into(),
             ),
         };
@@ -120,7 +120,7 @@ impl Server {
         request: Request<'a>,
         source: &Source<'_>,
         in_batch: bool,
-    ) -> Option<Reply<'a>> {
+    ) -> Option<MessageReply<'a>> {
         let params = Params::read(request.params);
         let era = Era::decide_by_meta(source.hints, &request.method, params.meta);
         // Only who has a connection can name a request to cancel it.
@@ -139,12 +139,12 @@ impl Server {
         }
         Some(match outcome {
             Ok(result) => {
-                if let (Some(connection), Some(agreed)) = (source.connection, result.agreed) {
-                    connection.agree(agreed);
+                if let (Some(connection), Some(agreed)) = (source.connection, result.negotiated) {
+                    connection.set_negotiated(agreed);
                 }
-                Reply {
+                MessageReply {
                     succeeded: !result.is_error,
-                    agreed: result.agreed,
+                    negotiated: result.negotiated,
                     response: Response {
                         id: Some(request.id),
                         outcome: Ok(result.json),
@@ -198,8 +198,8 @@ impl Server {
                 modern = Some(Arc::clone(&client));
                 (client, meta)
             }
-            (Era::Handshake(_), Some(connection)) => {
-                let client = HandshakeClient::new(source.caller, connection);
+            (Era::Legacy(_), Some(connection)) => {
+                let client = LegacyClient::new(source.caller, connection);
                 (Arc::new(client), params.meta())
             }
             _ => (Arc::<Caller>::clone(source.caller), params.meta()),
@@ -209,13 +209,13 @@ impl Server {
         if let Some(token) = token {
             call = call.with_progress(token.to_owned());
         }
-        if self.offer.relays {
+        if self.features.relays {
             let params = request.params.map(RawValue::get).and_then(Members::read);
-            call = call.with_extension(Arc::new(Origin {
+            call = call.with_extension(Arc::new(OriginalRequest {
                 params: params.unwrap_or_default(),
                 traceparent: source.hints.traceparent.map(ToOwned::to_owned),
                 era,
-                patience: self.settings.call_timeout,
+                timeout: self.settings.call_timeout,
             }));
         }
         let round = modern.as_deref().and_then(ModernClient::round);
@@ -245,16 +245,14 @@ impl Server {
             McpMethod::Initialize => self.initialize(context.raw),
             McpMethod::Ping => Ok(json!({}).into()),
             McpMethod::Discover => Ok(self.discover().into()),
-            McpMethod::ListTools => {
-                self.page(context, |offered| offered.catalogue.list(context.era))
-            }
+            McpMethod::ListTools => self.page(context, |catalog| catalog.tools.list(context.era)),
             McpMethod::CallTool => self.call_tool(context).await,
-            McpMethod::ListResources => self.page(context, |offered| &offered.resource_list),
-            McpMethod::ListTemplates => self.page(context, |offered| &offered.template_list),
+            McpMethod::ListResources => self.page(context, |catalog| &catalog.resource_list),
+            McpMethod::ListTemplates => self.page(context, |catalog| &catalog.template_list),
             McpMethod::ReadResource => self.read_resource(context).await,
             McpMethod::Subscribe => self.subscribe(context, true),
             McpMethod::Unsubscribe => self.subscribe(context, false),
-            McpMethod::ListPrompts => self.page(context, |offered| &offered.prompt_list),
+            McpMethod::ListPrompts => self.page(context, |catalog| &catalog.prompt_list),
             McpMethod::GetPrompt => self.get_prompt(context).await,
             McpMethod::Complete => self.complete(context).await,
             McpMethod::SetLogLevel => self.set_log_level(context),
@@ -265,9 +263,9 @@ impl Server {
             McpMethod::ListTasks => self.list_tasks(context),
             McpMethod::UpdateTask => self.update_task(context),
             McpMethod::CancelTask => self.cancel_task(context),
-            McpMethod::LegacyListTools => Ok(self.offered().catalogue.legacy().clone().into()),
-            McpMethod::LegacyCallTool => self.legacy_call_tool(context).await,
-            McpMethod::LegacyServerInfo => Ok(self.legacy_server_info().into()),
+            McpMethod::Seed001ListTools => Ok(self.catalog().tools.legacy().clone().into()),
+            McpMethod::Seed001CallTool => self.seed_001_call_tool(context).await,
+            McpMethod::Seed001ServerInfo => Ok(self.seed_001_server_info().into()),
             McpMethod::Custom => self.custom(name, context).await,
         }
     }
@@ -276,30 +274,28 @@ impl Server {
     fn page(
         &self,
         context: &Context<'_>,
-        list: impl FnOnce(&Offered) -> &Json,
+        list: impl FnOnce(&Catalog) -> &Json,
     ) -> Result<Outcome, Error> {
         context.params.check_cursor()?;
-        Ok(list(&self.offered()).clone().into())
+        Ok(list(&self.catalog()).clone().into())
     }
 
-    fn refuse<'a>(&self, id: Option<Id<'a>>, era: Era, error: &Error) -> Reply<'a> {
+    fn refuse<'a>(&self, id: Option<Id<'a>>, era: Era, error: &Error) -> MessageReply<'a> {
         let status = match era {
             // Seed 000: the body tells, HTTP only says that there is one.
-            Era::Plain => 200,
-            Era::Handshake(_)
-                if matches!(error, Error::Parse(_) | Error::InvalidRequest { .. }) =>
-            {
+            Era::Unversioned => 200,
+            Era::Legacy(_) if matches!(error, Error::Parse(_) | Error::InvalidRequest { .. }) => {
                 400
             }
-            Era::Handshake(_) => 200,
+            Era::Legacy(_) => 200,
             Era::Modern => error.modern_status(),
         };
         let outcome = Err(error.render(era, self.settings.profile));
-        Reply {
+        MessageReply {
             response: Response { id, outcome },
             status,
             succeeded: false,
-            agreed: None,
+            negotiated: None,
         }
     }
 }

@@ -5,12 +5,12 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use super::outcome::{MethodResult, Outcome};
-use super::{Agreed, Server};
+use super::{Negotiated, Server};
 use crate::era::Era;
 use crate::error::{BadParam, Error};
 use crate::jsonrpc::Json;
 use crate::revision::Revision;
-use crate::tool::Capabilities;
+use crate::tool::ClientCapabilities;
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -43,7 +43,7 @@ impl Server {
                 .as_object_mut()
                 .map(|members| members.shift_remove("completions"));
         }
-        if self.has_tasks(Era::Handshake(revision)) {
+        if self.has_tasks(Era::Legacy(revision)) {
             capabilities["tasks"] =
                 json!({"list": {}, "cancel": {}, "requests": {"tools": {"call": {}}}});
         }
@@ -52,12 +52,12 @@ impl Server {
             "capabilities": capabilities,
             "serverInfo": self.server_info(revision),
         });
-        let agreed = Agreed {
+        let agreed = Negotiated {
             revision,
-            capabilities: Capabilities::read(&declared),
+            capabilities: ClientCapabilities::read(&declared),
         };
         Ok(Outcome::Done(MethodResult {
-            agreed: Some(agreed),
+            negotiated: Some(agreed),
             ..MethodResult::from(Json::from(result))
         }))
     }

@@ -26,9 +26,9 @@ pub(super) enum McpMethod {
     ListTasks,
     UpdateTask,
     CancelTask,
-    LegacyListTools,
-    LegacyCallTool,
-    LegacyServerInfo,
+    Seed001ListTools,
+    Seed001CallTool,
+    Seed001ServerInfo,
     /// None of them: one of the product's own, or none at all.
     Custom,
 }
@@ -56,9 +56,9 @@ impl McpMethod {
             "tasks/list" => Self::ListTasks,
             "tasks/update" => Self::UpdateTask,
             "tasks/cancel" => Self::CancelTask,
-            "mcp.listTools" => Self::LegacyListTools,
-            "mcp.callTool" => Self::LegacyCallTool,
-            "mcp.getServerInfo" => Self::LegacyServerInfo,
+            "mcp.listTools" => Self::Seed001ListTools,
+            "mcp.callTool" => Self::Seed001CallTool,
+            "mcp.getServerInfo" => Self::Seed001ServerInfo,
             _ => Self::Custom,
         }
     }
@@ -74,9 +74,9 @@ impl McpMethod {
             | Self::SetLogLevel
             | Self::TaskResult
             | Self::ListTasks
-            | Self::LegacyListTools
-            | Self::LegacyCallTool
-            | Self::LegacyServerInfo => era != Era::Modern,
+            | Self::Seed001ListTools
+            | Self::Seed001CallTool
+            | Self::Seed001ServerInfo => era != Era::Modern,
             _ => true,
         }
     }
@@ -88,7 +88,7 @@ impl McpMethod {
 
     /// True if the request calls a tool.
     pub(super) fn calls_tool(self) -> bool {
-        matches!(self, Self::CallTool | Self::LegacyCallTool)
+        matches!(self, Self::CallTool | Self::Seed001CallTool)
     }
 }
 

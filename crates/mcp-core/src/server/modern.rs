@@ -2,7 +2,7 @@
 
 mod envelope;
 mod headers;
-mod rounds;
+mod multi_round_trip;
 mod subscriptions;
 
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use super::{Server, tasks};
 use crate::era::Era;
 use crate::error::{Error, supported_versions};
 use crate::jsonrpc::{Json, Request, string};
-use crate::tool::{Capabilities, Client as _};
+use crate::tool::{Client as _, ClientCapabilities};
 
 /// For how long and for whom caches may keep a list, where changes are announced or never happen. The
 /// milliseconds bound what a client sees late after an upgrade.
@@ -41,15 +41,15 @@ impl Server {
         let mut info = envelope::client_info(&meta, source.caller.info())?;
         headers::check(&request.method, params, source.hints)?;
         if method == McpMethod::CallTool && source.hints.has_headers {
-            let offered = self.offered();
+            let catalog = self.catalog();
             let name = params.name.and_then(|name| string(name.get()));
-            let declared = name.map(|name| offered.catalogue.header_params(&name));
+            let declared = name.map(|name| catalog.tools.header_params(&name));
             headers::check_arguments(declared.unwrap_or_default(), params, source.hints)?;
         }
         let round = match method.has_rounds() {
             true => Some(Arc::new(self.open_round(&request.method, params)?)),
             false => {
-                info.capabilities = Capabilities::default();
+                info.capabilities = ClientCapabilities::default();
                 None
             }
         };

@@ -8,21 +8,25 @@ use std::sync::{Arc, Mutex, PoisonError};
 use serde_json::{Map, Value};
 
 use super::outcome::Questions;
-use super::{Caller, Round};
-use crate::tool::{Answers, Client, ClientInfo, InputRequest, ToolError, ToolErrorKind};
+use super::{Caller, PreviousRounds};
+use crate::tool::{AnswersFuture, Client, ClientInfo, InputRequest, ToolError, ToolErrorKind};
 
 /// A client that describes itself in every request.
 pub(super) struct ModernClient {
     caller: Arc<Caller>,
     info: ClientInfo,
     /// The state that earlier rounds have left; `None` for requests that are not repeated.
-    round: Option<Arc<Round>>,
+    round: Option<Arc<PreviousRounds>>,
     /// The questions to ask it at the end of the call.
     questions: Mutex<Option<Questions>>,
 }
 
 impl ModernClient {
-    pub(super) fn new(caller: &Arc<Caller>, info: ClientInfo, round: Option<Arc<Round>>) -> Self {
+    pub(super) fn new(
+        caller: &Arc<Caller>,
+        info: ClientInfo,
+        round: Option<Arc<PreviousRounds>>,
+    ) -> Self {
         Self {
             caller: Arc::clone(caller),
             info,
@@ -31,7 +35,7 @@ impl ModernClient {
         }
     }
 
-    pub(super) fn round(&self) -> Option<&Arc<Round>> {
+    pub(super) fn round(&self) -> Option<&Arc<PreviousRounds>> {
         self.round.as_ref()
     }
 
@@ -58,7 +62,7 @@ impl ModernClient {
             .iter()
             .filter(|(key, _)| !round.answers.contains_key(*key))
             .map(|(key, question)| ((*key).to_owned(), question.to_json()));
-        Err(self.ask_later(open.collect(), Value::Null))
+        Err(self.require_input(open.collect(), Value::Null))
     }
 }
 
@@ -75,11 +79,11 @@ impl Client for ModernClient {
         self.caller.disconnect();
     }
 
-    fn ask<'a>(&'a self, questions: &'a [(&'a str, InputRequest)]) -> Answers<'a> {
+    fn ask<'a>(&'a self, questions: &'a [(&'a str, InputRequest)]) -> AnswersFuture<'a> {
         Box::pin(std::future::ready(self.answers(questions)))
     }
 
-    fn ask_later(&self, questions: Map<String, Value>, memo: Value) -> ToolError {
+    fn require_input(&self, questions: Map<String, Value>, memo: Value) -> ToolError {
         let mut asked = self
             .questions
             .lock()

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use super::connection::Agreed;
+use super::connection::Negotiated;
 use crate::jsonrpc::Json;
 use crate::tool::ToolError;
 
@@ -20,7 +20,7 @@ pub(super) struct MethodResult {
     /// A tool said that it failed.
     pub(super) is_error: bool,
     /// The agreement of an `initialize`.
-    pub(super) agreed: Option<Agreed>,
+    pub(super) negotiated: Option<Negotiated>,
     pub(super) kind: ResultKind,
     /// Members of its `_meta`, JSON without the braces; empty where there are none.
     pub(super) meta: String,
@@ -58,7 +58,7 @@ impl From<Json> for MethodResult {
         Self {
             json,
             is_error: false,
-            agreed: None,
+            negotiated: None,
             kind: ResultKind::Complete,
             meta: String::new(),
         }

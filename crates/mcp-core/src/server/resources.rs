@@ -7,17 +7,17 @@ use serde_json::json;
 use super::context::Context;
 use super::outcome::{CallEnd, Outcome};
 use super::params::wrong;
-use super::{Server, passed_on};
+use super::{Server, relayed};
 use crate::error::Error;
-use crate::resource::Contents;
+use crate::resource::ResourceContents;
 use crate::tool::ToolErrorKind;
 
 impl Server {
     pub(super) async fn read_resource(&self, context: &Context<'_>) -> Result<Outcome, Error> {
         let uri = context.params.uri()?;
         let unknown = || Error::ResourceNotFound(uri.to_string());
-        let offered = self.offered();
-        let reading = offered.resources.iter().find_map(|(definition, resource)| {
+        let catalog = self.catalog();
+        let reading = catalog.resources.iter().find_map(|(definition, resource)| {
             let reading = resource.read(&uri, &context.call)?;
             Some((definition, reading))
         });
@@ -32,23 +32,23 @@ impl Server {
         };
         let mut item = json!({"uri": uri, "mimeType": definition.mime_type});
         match contents {
-            Contents::Text(text) => item["text"] = json!(text),
-            Contents::Blob(bytes) => item["blob"] = json!(STANDARD.encode(bytes)),
-            Contents::Imported(result) => {
-                return Ok(passed_on::method(&result, context.era).into());
+            ResourceContents::Text(text) => item["text"] = json!(text),
+            ResourceContents::Blob(bytes) => item["blob"] = json!(STANDARD.encode(bytes)),
+            ResourceContents::Relayed(result) => {
+                return Ok(relayed::method(&result, context.era).into());
             }
         }
         Ok(json!({"contents": [item]}).into())
     }
 
     /// `resources/subscribe` and `resources/unsubscribe`. A client without a connection could not be
-    /// told, but is not refused: seed 004 subscribes over plain requests.
+    /// told, but is not refused: seed 004 subscribes over unversioned requests.
     pub(super) fn subscribe(&self, context: &Context<'_>, wanted: bool) -> Result<Outcome, Error> {
         let uri = context.params.uri()?;
         if let Some(connection) = context.connection {
             if !wanted {
                 connection.unsubscribe(&uri);
-            } else if !connection.subscribe(&uri, self.offer.changes.as_ref()) {
+            } else if !connection.subscribe(&uri, self.features.changes.as_ref()) {
                 return Err(wrong("uri", "is one subscription too many"));
             }
         }

@@ -1,8 +1,8 @@
 //! Tasks: calls that go on after their request was answered. The extension
 //! `io.modelcontextprotocol/tasks` of the modern era, and the experimental tasks of 2025-11-25.
 //!
-//! * [`task`]: what the work of a task, its polls and its listeners share; [`end`]: its outcome.
-//! * [`life`]: from the first step of the work to the day on which the task is forgotten.
+//! * [`task`]: what the work of a task, its polls and its listeners share; [`outcome`]: its outcome.
+//! * [`lifecycle`]: from the first step of the work to the day on which the task is forgotten.
 //! * [`calls`]: which calls become tasks.
 //! * [`methods`] and [`experimental`]: the methods of both specifications, and of the older one alone.
 //! * [`client`]: the way from its work to its client, and its questions.
@@ -14,11 +14,11 @@
 
 pub(super) mod calls;
 mod client;
-mod end;
 mod experimental;
-mod life;
+mod lifecycle;
 mod listening;
 mod methods;
+mod outcome;
 mod task;
 mod wire;
 
@@ -95,7 +95,7 @@ impl Tasks {
     }
 
     /// The caller's tasks, oldest first.
-    fn of(&self, caller: &str) -> Vec<Arc<Task>> {
+    fn owned_by(&self, caller: &str) -> Vec<Arc<Task>> {
         let tasks = self.tasks();
         let own = tasks
             .values()
@@ -107,7 +107,7 @@ impl Tasks {
 
     /// Ends and forgets all tasks of a caller.
     pub(super) fn forget_all(&self, caller: &str) {
-        for task in self.of(caller) {
+        for task in self.owned_by(caller) {
             task.cancel();
             task.gone.cancel();
             self.forget(&task.id);

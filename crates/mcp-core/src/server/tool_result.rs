@@ -3,17 +3,17 @@
 use serde_json::json;
 
 use super::outcome::{CallEnd, MethodResult, Outcome};
-use super::passed_on;
+use super::relayed;
 use crate::era::Era;
 use crate::error::{BadParam, Error};
 use crate::jsonrpc::Json;
 use crate::revision::Revision;
-use crate::tool::{ArgumentError, Content, Definition, ToolError, ToolResult};
+use crate::tool::{ArgumentError, Content, ToolDefinition, ToolError, ToolResult};
 
 /// Returns the result of a request by the end of its tool.
 pub(super) fn conclude(era: Era, end: CallEnd<ToolResult>) -> Result<Outcome, Error> {
     match end {
-        CallEnd::Done(ToolResult::Imported(result)) => Ok(passed_on::tool(result, era).into()),
+        CallEnd::Done(ToolResult::Relayed(result)) => Ok(relayed::tool(result, era).into()),
         CallEnd::Done(result) => Ok(render(&result, era)?.into()),
         CallEnd::NeedsInput(questions) => Ok(Outcome::NeedsInput(questions)),
         CallEnd::Failed(error) if error.is_rpc_error(era) => Err(error.into()),
@@ -40,7 +40,7 @@ pub(super) fn note_failure(name: &str, error: &ToolError) {
 }
 
 /// The argument at fault, with its schema.
-pub(super) fn bad_argument(definition: &Definition, error: ArgumentError) -> BadParam {
+pub(super) fn bad_argument(definition: &ToolDefinition, error: ArgumentError) -> BadParam {
     let property = definition
         .input_schema
         .get("properties")
@@ -75,7 +75,7 @@ fn render(result: &ToolResult, era: Era) -> Result<Json, Error> {
             serde_json::to_string(&content)
                 .map(|content| format!(r#"{{"content":{content},"isError":false}}"#))
         }
-        ToolResult::Imported(members) => Ok(members.encode()),
+        ToolResult::Relayed(members) => Ok(members.encode()),
     };
     written.map(Json::Owned).map_err(|error| {
         tracing::error!(%error, "a result could not be written");

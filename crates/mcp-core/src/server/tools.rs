@@ -10,16 +10,16 @@ use super::outcome::{CallEnd, Outcome};
 use super::tasks::calls::Mode;
 use super::tool_result::{bad_argument, bad_arguments, conclude};
 use crate::error::{BadParam, Error};
-use crate::tool::{BoundTool, Definition, ToolResult};
+use crate::tool::{BoundTool, ToolDefinition, ToolResult};
 
 impl Server {
     pub(super) async fn call_tool(&self, context: &Context<'_>) -> Result<Outcome, Error> {
         let (name, arguments) = context.params.named_call()?;
-        let offered = self.offered();
-        let Some(tool) = offered.catalogue.get(&name) else {
+        let catalog = self.catalog();
+        let Some(tool) = catalog.tools.get(&name) else {
             return Err(Error::ToolNotFound {
                 name: name.into_owned(),
-                available: offered.catalogue.names(),
+                available: catalog.tools.names(),
             });
         };
         match self.mode(&tool.0, context)? {
@@ -39,7 +39,7 @@ impl Server {
     /// It was not started: the arguments do not fit.
     pub(super) async fn run(
         &self,
-        (definition, tool): &(Definition, Arc<dyn BoundTool>),
+        (definition, tool): &(ToolDefinition, Arc<dyn BoundTool>),
         arguments: &RawValue,
         context: &Context<'_>,
     ) -> Result<CallEnd<ToolResult>, BadParam> {

@@ -8,9 +8,9 @@ use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 use tokio_util::sync::CancellationToken;
 
-use super::ask::check;
 use super::client::Nobody;
-use super::{Capabilities, Client, ClientInfo, InputRequest, Level, ToolError};
+use super::input_request::check;
+use super::{Client, ClientCapabilities, ClientInfo, InputRequest, LogLevel, ToolError};
 
 /// The call that a tool is answering: its client, its cancellation, and what else is known about it.
 #[derive(Clone)]
@@ -43,7 +43,7 @@ impl Call {
 
     /// The same call, which ends early when `cancelled` is.
     #[must_use]
-    pub fn cancelled_by(self, cancelled: CancellationToken) -> Self {
+    pub fn with_cancellation(self, cancelled: CancellationToken) -> Self {
         Self {
             cancelled: Some(cancelled),
             ..self
@@ -90,13 +90,13 @@ impl Call {
     }
 
     /// The capabilities that the client has declared.
-    pub fn capabilities(&self) -> Capabilities {
+    pub fn capabilities(&self) -> ClientCapabilities {
         self.client().capabilities
     }
 
     /// True if the request may be answered with a task (2026-07-28).
-    pub fn knows_tasks(&self) -> bool {
-        self.client().knows_tasks
+    pub fn supports_tasks(&self) -> bool {
+        self.client().supports_tasks
     }
 
     /// Completes when the caller has given up. A tool that works on after that works for nobody:
@@ -153,7 +153,7 @@ impl Call {
     }
 
     /// Sends a log message to the client, if it asked for messages of this severity.
-    pub fn log(&self, level: Level, logger: &str, data: &Value) {
+    pub fn log(&self, level: LogLevel, logger: &str, data: &Value) {
         let wanted = self.client().log_level;
         if wanted.is_some_and(|wanted| level >= wanted) {
             let params = json!({"level": level, "logger": logger, "data": data});
@@ -199,7 +199,7 @@ impl Call {
     ///
     /// # Errors
     /// When the client cannot be asked for that.
-    pub fn ask_later(
+    pub fn require_input(
         &self,
         requests: &[(&str, InputRequest)],
         memo: Value,
@@ -207,7 +207,7 @@ impl Call {
         check(self.capabilities(), requests)?;
         let questions = requests.iter();
         let questions = questions.map(|(key, request)| ((*key).to_owned(), request.to_json()));
-        Ok(self.client.ask_later(Map::from_iter(questions), memo))
+        Ok(self.client.require_input(Map::from_iter(questions), memo))
     }
 
     /// True if [`Call::ask`] gives the answer while the call goes on; false if the call has to end
@@ -225,7 +225,7 @@ impl Call {
     /// False if it is none that can.
     ///
     /// [`TaskSupport::Late`]: super::TaskSupport::Late
-    pub async fn go_on_as_task(&self) -> bool {
+    pub async fn continue_as_task(&self) -> bool {
         self.client.start_task().await
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use futures_util::future::BoxFuture;
 use serde_json::{Map, Value};
 
-use super::{Capabilities, InputRequest, Level, ToolError, ToolErrorKind};
+use super::{ClientCapabilities, InputRequest, LogLevel, ToolError, ToolErrorKind};
 
 /// Facts about the client of a call.
 #[derive(Clone, Debug, Default)]
@@ -13,11 +13,11 @@ pub struct ClientInfo {
     /// A name that no other client has, where it is known; what a call leaves behind is for it alone.
     pub name: Option<Arc<str>>,
     /// The capabilities that it has declared.
-    pub capabilities: Capabilities,
+    pub capabilities: ClientCapabilities,
     /// Log messages that are less severe are not wanted; `None`: none are.
-    pub log_level: Option<Level>,
+    pub log_level: Option<LogLevel>,
     /// It may be answered with a task (2026-07-28).
-    pub knows_tasks: bool,
+    pub supports_tasks: bool,
     /// The `_meta` of messages about the call: those of a task name it (2025-11-25, "Related Task
     /// Metadata").
     pub message_meta: Option<Arc<Value>>,
@@ -44,13 +44,13 @@ pub trait Client: Send + Sync {
     /// # Errors
     /// The refusal of the client, or [`ToolErrorKind::Interrupted`] where the call has to end
     /// before there is an answer.
-    fn ask<'a>(&'a self, _questions: &'a [(&'a str, InputRequest)]) -> Answers<'a> {
+    fn ask<'a>(&'a self, _questions: &'a [(&'a str, InputRequest)]) -> AnswersFuture<'a> {
         Box::pin(std::future::ready(Ok(Vec::new())))
     }
 
     /// Notes what it is to be asked by the end of the call, by key, and what the call wants to know
     /// then. Returns the error by which the call ends.
-    fn ask_later(&self, _questions: Map<String, Value>, _memo: Value) -> ToolError {
+    fn require_input(&self, _questions: Map<String, Value>, _memo: Value) -> ToolError {
         ToolError::new(ToolErrorKind::Interrupted, "The client must answer first.")
     }
 
@@ -71,7 +71,7 @@ pub trait Client: Send + Sync {
 }
 
 /// Answers that are being waited for.
-pub type Answers<'a> = BoxFuture<'a, Result<Vec<Value>, ToolError>>;
+pub type AnswersFuture<'a> = BoxFuture<'a, Result<Vec<Value>, ToolError>>;
 
 /// The client of a call that nobody made: it can neither be told nor asked anything.
 pub(super) struct Nobody(pub(super) ClientInfo);

@@ -107,8 +107,8 @@ mod tests {
 
     #[test]
     fn each_revision_gets_what_it_knows() {
-        let first = Era::Handshake(Revision::V2024_11_05);
-        let latest = Era::Handshake(Revision::V2025_11_25);
+        let first = Era::Legacy(Revision::V2024_11_05);
+        let latest = Era::Legacy(Revision::V2025_11_25);
         let sound = Content::audio(b"abc", "audio/wav");
         check(
             &sound,
@@ -126,7 +126,7 @@ mod tests {
         };
         check(
             &link,
-            Era::Plain,
+            Era::Unversioned,
             json!({"type": "text", "text": "c: d://c"}),
         );
         check(
@@ -137,7 +137,7 @@ mod tests {
         let chart = Content::custom("custom/chart", json!({"data": [1]}));
         check(
             &chart,
-            Era::Plain,
+            Era::Unversioned,
             json!({"data": [1], "type": "custom/chart"}),
         );
         check(

@@ -3,14 +3,14 @@
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
-use super::imported::Imported;
+use super::relayed::RelayedDefinition;
 use super::{Detail, Effect, Output, TaskSupport, Tool, schema};
 use crate::http_headers::header_params;
 use crate::jsonrpc::{Members, string};
 
 /// A tool's published definition; every list in every dialect is rendered from it.
 #[derive(Clone, Debug)]
-pub struct Definition {
+pub struct ToolDefinition {
     /// Unique within a server.
     pub name: String,
     /// What it does, in a sentence or two.
@@ -28,15 +28,15 @@ pub struct Definition {
     /// False for a tool that can be called, but is in no list.
     pub is_listed: bool,
     /// What its own server wrote, where it has another.
-    pub(super) imported: Option<Imported>,
+    pub(super) relayed: Option<RelayedDefinition>,
 }
 
-impl Definition {
+impl ToolDefinition {
     /// The definition of `T`.
     ///
     /// # Panics
     /// When `T` has no doc comment, an illegal name or an illegal header: found by the first test.
-    pub fn of<T: Tool>() -> Self {
+    pub fn from_tool<T: Tool>() -> Self {
         let (description, input_schema) = schema::documented::<T>("tool", T::NAME);
         let legal = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
         let name = T::NAME;
@@ -55,16 +55,20 @@ impl Definition {
             output_schema: T::Output::schema(),
             aliases: Vec::new(),
             is_listed: true,
-            imported: None,
+            relayed: None,
         }
     }
 
-    /// The definition `item` of another server, published as `name`, and as `legacy_name` where
+    /// The definition `item` of another server, published as `name`, and as `seed_001_name` where
     /// seed 001 lists it; both names call it.
     ///
     /// # Errors
     /// The fault of the definition: it must be an object with an object as `inputSchema`.
-    pub fn imported(name: String, legacy_name: String, item: &RawValue) -> Result<Self, String> {
+    pub fn from_backend(
+        name: String,
+        seed_001_name: String,
+        item: &RawValue,
+    ) -> Result<Self, String> {
         let members = Members::read(item.get()).ok_or("is not an object")?;
         let parsed = |name: &str| -> Option<Value> {
             members
@@ -92,11 +96,11 @@ impl Definition {
             task,
             input_schema,
             output_schema: parsed("outputSchema"),
-            aliases: vec![legacy_name.clone()],
+            aliases: vec![seed_001_name.clone()],
             is_listed: true,
-            imported: Some(Imported {
+            relayed: Some(RelayedDefinition {
                 members,
-                legacy_name,
+                seed_001_name,
             }),
             name,
         })
@@ -113,8 +117,8 @@ impl Definition {
 
     /// The definition as JSON, with the fields that `detail` shows.
     pub fn encode(&self, detail: Detail) -> String {
-        match &self.imported {
-            Some(imported) => imported.encode(&self.name, detail),
+        match &self.relayed {
+            Some(relayed) => relayed.encode(&self.name, detail),
             None => self.render(detail).to_string(),
         }
     }
@@ -128,7 +132,7 @@ impl Definition {
             tool.insert("title".into(), json!(self.title()));
         }
         tool.insert("description".into(), json!(self.description));
-        let schema = if detail == Detail::Legacy {
+        let schema = if detail == Detail::Seed001 {
             "parameter_schema"
         } else {
             "inputSchema"

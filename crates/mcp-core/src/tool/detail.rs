@@ -4,7 +4,7 @@
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Detail {
     /// `name`, `description`, `parameter_schema` (seed 001).
-    Legacy,
+    Seed001,
     /// `name`, `description`, `inputSchema` (2024-11-05).
     Basic,
     /// Adds `annotations` (2025-03-26).
@@ -16,10 +16,10 @@ pub enum Detail {
 }
 
 impl Detail {
-    /// The members of an imported definition that a list shows, where it has them.
-    pub(super) fn imported_members(self) -> &'static [&'static str] {
+    /// The members of a relayed definition that a list shows, where it has them.
+    pub(super) fn relayed_members(self) -> &'static [&'static str] {
         match self {
-            Self::Legacy => &["description"],
+            Self::Seed001 => &["description"],
             Self::Basic => &["description", "inputSchema"],
             Self::Annotated => &["description", "inputSchema", "annotations"],
             Self::Full => &[

@@ -25,7 +25,7 @@ pub struct ToolError {
 #[derive(Debug)]
 pub(crate) enum RpcForm {
     /// The error that another server has answered with.
-    Imported(ErrorObject),
+    Relayed(ErrorObject),
     /// The client did not declare these capabilities (2026-07-28).
     MissingCapability(Value),
 }
@@ -85,9 +85,9 @@ impl ToolError {
     }
 
     /// The JSON-RPC error that another server has answered with, passed on as it is.
-    pub fn imported(error: ErrorObject) -> Self {
+    pub fn from_backend(error: ErrorObject) -> Self {
         Self {
-            rpc: Some(Box::new(RpcForm::Imported(error))),
+            rpc: Some(Box::new(RpcForm::Relayed(error))),
             ..Self::new(ToolErrorKind::Upstream, "The backend refused the request.")
         }
     }
@@ -105,7 +105,7 @@ impl ToolError {
     /// The code of a JSON-RPC error that another server has answered with.
     pub fn code(&self) -> Option<i32> {
         match self.rpc.as_deref() {
-            Some(RpcForm::Imported(error)) => Some(error.code),
+            Some(RpcForm::Relayed(error)) => Some(error.code),
             _ => None,
         }
     }
@@ -119,7 +119,7 @@ impl ToolError {
     /// failed. The error of another server is one in every era.
     pub(crate) fn is_rpc_error(&self, era: Era) -> bool {
         match self.rpc.as_deref() {
-            Some(RpcForm::Imported(_)) => true,
+            Some(RpcForm::Relayed(_)) => true,
             Some(RpcForm::MissingCapability(_)) => era == Era::Modern,
             None => false,
         }

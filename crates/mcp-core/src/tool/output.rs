@@ -31,7 +31,7 @@ pub enum ToolResult {
     /// Content items made by hand.
     Content(Vec<Content>),
     /// A whole `CallToolResult`, as another server wrote it.
-    Imported(Members),
+    Relayed(Members),
 }
 
 impl ToolResult {
@@ -47,7 +47,7 @@ impl<T: Serialize + JsonSchema + Send> Output for T {
     }
 
     fn into_result(self) -> serde_json::Result<ToolResult> {
-        Json::of(&self).map(ToolResult::Structured)
+        Json::from_serializable(&self).map(ToolResult::Structured)
     }
 }
 

@@ -13,10 +13,10 @@ pub enum TaskSupport {
     Never,
     /// Clients that know tasks get one unless the result is there at once; others wait.
     Optional,
-    /// The call itself finds out whether it takes long ([`Call::go_on_as_task`]): until then it may
+    /// The call itself finds out whether it takes long ([`Call::continue_as_task`]): until then it may
     /// still be answered with its result.
     ///
-    /// [`Call::go_on_as_task`]: super::Call::go_on_as_task
+    /// [`Call::continue_as_task`]: super::Call::continue_as_task
     Late,
     /// It takes longer than anybody waits: clients that do not know tasks are refused.
     Required,

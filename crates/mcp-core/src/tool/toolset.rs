@@ -6,15 +6,15 @@ use futures_util::future::BoxFuture;
 use serde_json::value::RawValue;
 
 use super::arguments::{ArgumentError, parse_arguments};
-use super::{Call, Definition, Effect, Output, Tool, ToolError, ToolResult};
-use crate::registry::{Bound, Item, Kind, Registry, UNGROUPED};
+use super::{Call, Effect, Output, Tool, ToolDefinition, ToolError, ToolResult};
+use crate::registry::{Bound, Item, ItemKind, Registry, UNGROUPED};
 
 /// The toolset of what is declared outside of any [`Toolset::group`], and the one that is offered
 /// unless others are chosen.
-pub const DEFAULT: &str = UNGROUPED;
+pub const DEFAULT_TOOLSET: &str = UNGROUPED;
 
 /// The toolsets that people choose to mean all.
-pub const ALL: &str = "all";
+pub const ALL_TOOLSETS: &str = "all";
 
 /// The tools that work on a service of type `S`, in the order in which they are listed.
 pub type Toolset<S> = Registry<ToolKind, S>;
@@ -23,18 +23,18 @@ pub type Toolset<S> = Registry<ToolKind, S>;
 #[derive(Clone, Copy, Debug)]
 pub struct ToolKind;
 
-impl Kind for ToolKind {
-    type Definition = Definition;
+impl ItemKind for ToolKind {
+    type ToolDefinition = ToolDefinition;
     type Bound = dyn BoundTool;
     const NOUN: &'static str = "tool";
 
-    fn id(definition: &Definition) -> &str {
+    fn id(definition: &ToolDefinition) -> &str {
         &definition.name
     }
 }
 
 /// A running tool call.
-pub type Running<'a> = BoxFuture<'a, Result<ToolResult, ToolError>>;
+pub type ToolFuture<'a> = BoxFuture<'a, Result<ToolResult, ToolError>>;
 
 /// A tool together with the service that it works on.
 pub trait BoundTool: Send + Sync {
@@ -46,7 +46,7 @@ pub trait BoundTool: Send + Sync {
         &'a self,
         arguments: &RawValue,
         call: &'a Call,
-    ) -> Result<Running<'a>, ArgumentError>;
+    ) -> Result<ToolFuture<'a>, ArgumentError>;
 }
 
 impl<S: Send + Sync + 'static> Toolset<S> {
@@ -56,7 +56,7 @@ impl<S: Send + Sync + 'static> Toolset<S> {
     /// When the name is taken or the declaration is incomplete: both are found by the first test.
     #[must_use]
     pub fn with<T: Tool<Service = S>>(self) -> Self {
-        self.add(Definition::of::<T>(), |service| {
+        self.add(ToolDefinition::from_tool::<T>(), |service| {
             Arc::new(Bound::<ToolKind, T, S>::new(service))
         })
     }
@@ -68,7 +68,7 @@ impl<S: Send + Sync + 'static> Toolset<S> {
     #[must_use]
     pub fn group(self, name: &'static str, set: Self) -> Self {
         assert!(
-            name != ALL && !self.groups().contains(&name),
+            name != ALL_TOOLSETS && !self.groups().contains(&name),
             "toolset {name} is declared twice"
         );
         let items = set.into_items().into_iter();
@@ -87,23 +87,23 @@ impl<S: Send + Sync + 'static> Toolset<S> {
         groups
     }
 
-    /// Keeps the tools of the toolsets that are `chosen`: some of [`Toolset::groups`], or [`ALL`].
+    /// Keeps the tools of the toolsets that are `chosen`: some of [`Toolset::groups`], or [`ALL_TOOLSETS`].
     ///
     /// # Errors
     /// The first name that is none of them.
     pub fn choose(self, chosen: &[String]) -> Result<Self, String> {
         let groups = self.groups();
-        let is_known = |name: &&String| *name == ALL || groups.contains(&name.as_str());
+        let is_known = |name: &&String| *name == ALL_TOOLSETS || groups.contains(&name.as_str());
         match chosen.iter().find(|name| !is_known(name)) {
             Some(unknown) => Err(unknown.clone()),
-            None if chosen.iter().any(|name| name == ALL) => Ok(self),
+            None if chosen.iter().any(|name| name == ALL_TOOLSETS) => Ok(self),
             None => Ok(self.keep(|tool| chosen.iter().any(|name| name == tool.group))),
         }
     }
 
     /// Keeps the tools whose definition `is_kept`.
     #[must_use]
-    pub fn retain(self, is_kept: impl Fn(&Definition) -> bool) -> Self {
+    pub fn retain(self, is_kept: impl Fn(&ToolDefinition) -> bool) -> Self {
         self.keep(|tool| is_kept(&tool.definition))
     }
 
@@ -114,7 +114,7 @@ impl<S: Send + Sync + 'static> Toolset<S> {
     }
 
     /// The definitions, in order.
-    pub fn definitions(&self) -> Vec<Definition> {
+    pub fn definitions(&self) -> Vec<ToolDefinition> {
         let definitions = self.items().iter().map(|tool| tool.definition.clone());
         definitions.collect()
     }
@@ -125,7 +125,7 @@ impl<T: Tool> BoundTool for Bound<ToolKind, T, T::Service> {
         &'a self,
         arguments: &RawValue,
         call: &'a Call,
-    ) -> Result<Running<'a>, ArgumentError> {
+    ) -> Result<ToolFuture<'a>, ArgumentError> {
         let tool = parse_arguments::<T>(arguments)?;
         Ok(Box::pin(async move {
             let output = tool.call(&self.service, call).await?;

@@ -39,7 +39,7 @@ impl Failure {
     /// The error for the three audiences; `key` names the backend.
     pub(crate) fn into_tool_error(self, key: &str) -> ToolError {
         match self {
-            Self::Rpc(error) => ToolError::imported(mcp_core::jsonrpc::ErrorObject {
+            Self::Rpc(error) => ToolError::from_backend(mcp_core::jsonrpc::ErrorObject {
                 code: i32::try_from(error.code).unwrap_or(mcp_core::jsonrpc::INTERNAL_ERROR),
                 message: error.message,
                 data: error
@@ -118,7 +118,7 @@ impl Backend {
                 };
                 let method = match client.era() {
                     Era::Modern => "server/discover",
-                    Era::Handshake(_) | Era::Plain => "ping",
+                    Era::Legacy(_) | Era::Unversioned => "ping",
                 };
                 let (options, nothing) = (Options::default().timeout(PROBE), Members::default());
                 let answer = backend.send(&client, method, &nothing, &options);

@@ -18,7 +18,7 @@ pub(super) async fn connect(config: &Backend, handler: Arc<dyn Handler>) -> Resu
         Target::Child(_) | Target::Http(_) => EraChoice::Newest,
     };
     match negotiate(config, Arc::clone(&handler), dialect).await {
-        // Some servers of the handshake era end at the sight of anything else.
+        // Some servers of the legacy era end at the sight of anything else.
         Err(Error::Closed { .. }) if config.is_child() => {
             negotiate(config, handler, EraChoice::Handshake).await
         }

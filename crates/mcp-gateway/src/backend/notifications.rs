@@ -3,7 +3,7 @@
 use std::sync::{Arc, Weak};
 
 use mcp_client::{Handler, Reply, RpcError, ServerInfo};
-use mcp_core::server::Change;
+use mcp_core::server::ServerChange;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use upstream::redact::redacted;
@@ -25,7 +25,10 @@ impl Handler for Notifications {
             | "notifications/prompts/list_changed" => backend.stale.notify_one(),
             "notifications/resources/updated" => {
                 if let Some(uri) = uri(params) {
-                    backend.signals.changes.announce(Change::Resource(uri));
+                    backend
+                        .signals
+                        .changes
+                        .announce(ServerChange::Resource(uri));
                 }
             }
             "notifications/message" => {

@@ -45,7 +45,7 @@ impl Snapshot {
             .and_then(|server| serde_json::from_str(server.capabilities.get()).ok())
             .unwrap_or_default();
         // A server without a handshake says nothing about itself.
-        let silent = client.era() == Era::Plain;
+        let silent = client.era() == Era::Unversioned;
         let mut snapshot = Self::default();
         if silent || has.tools.is_some() {
             snapshot.tools = list(client, "tools/list", "tools", "name").await?;

@@ -9,7 +9,7 @@ use std::time::Duration;
 use futures_util::future::Either;
 use mcp_client::Client;
 use mcp_core::era::Era;
-use mcp_core::server::Watched;
+use mcp_core::server::SubscribedUris;
 use serde_json::{Map, Value, json};
 use tokio::time::Instant;
 use upstream::redact::redacted;
@@ -139,7 +139,7 @@ impl Backend {
             let is_used = self.asked.load(Ordering::Relaxed) != before
                 || self.has_tasks()
                 || !self
-                    .wanted(&self.signals.changes.watched().borrow())
+                    .wanted(&self.signals.changes.subscribed_uris().borrow())
                     .is_empty();
             // Whoever asks from now on waits, until it is seen that it does not run.
             let places = self.permits.try_acquire_many(self.config.max_in_flight);
@@ -215,11 +215,11 @@ impl Backend {
     /// Hears of changes as long as the backend tells of them, and of those resources that some
     /// client waits for.
     async fn listen(&self, client: &Client) -> ExitReason {
-        let mut watched = self.signals.changes.watched();
+        let mut watched = self.signals.changes.subscribed_uris();
         let mut subscribed = BTreeSet::new();
         loop {
             let wanted = self.wanted(&watched.borrow_and_update());
-            if matches!(client.era(), Era::Handshake(_)) {
+            if matches!(client.era(), Era::Legacy(_)) {
                 self.subscribe(client, &mut subscribed, &wanted).await;
             }
             let filter = json!({
@@ -260,7 +260,7 @@ impl Backend {
     }
 
     /// The resources of this backend that some client waits for.
-    fn wanted(&self, watched: &Watched) -> BTreeSet<String> {
+    fn wanted(&self, watched: &SubscribedUris) -> BTreeSet<String> {
         let snapshot = self.snapshot();
         let own = watched.keys().filter(|uri| snapshot.has(uri));
         own.cloned().collect()
@@ -328,13 +328,13 @@ impl Backend {
     }
 }
 
-/// Has a server of the handshake era log everything: what of it each client wants is known here. The
+/// Has a server of the legacy era log everything: what of it each client wants is known here. The
 /// modern era asks with each call.
 async fn hear_all(client: &Client) {
     let logs = client
         .server()
         .is_some_and(|server| server.capabilities.get().contains("\"logging\""));
-    if logs && matches!(client.era(), Era::Handshake(_)) {
+    if logs && matches!(client.era(), Era::Legacy(_)) {
         let params = json!({"level": "debug"});
         if let Err(error) = Box::pin(client.request("logging/setLevel", &params)).await {
             tracing::debug!(backend = client.peer(), %error, "does not set its log level");

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use mcp_core::server::{Changes, Lists, Server};
+use mcp_core::server::{ChangeNotifier, Server, ServerItems};
 use mcp_core::tool::ToolError;
 use mcp_serve::Registry;
 use serde_json::{Map, json};
@@ -43,7 +43,7 @@ impl mcp_serve::Service for Gateway {
         )))
     }
 
-    fn changes(&self) -> Option<Changes> {
+    fn changes(&self) -> Option<ChangeNotifier> {
         Some(self.signals.changes.clone())
     }
 
@@ -101,7 +101,7 @@ impl Gateway {
 
     /// Returns what clients list: all of the catalog, or, where that would be too much for a model,
     /// the means to search it.
-    fn listed(self: &Arc<Self>, catalog: &Catalog) -> Lists {
+    fn listed(self: &Arc<Self>, catalog: &Catalog) -> ServerItems {
         let mut lists = catalog.lists.clone();
         let limit = self.config().search_above;
         if limit.is_some_and(|limit| catalog.listed_tools().count() > limit) {

@@ -19,7 +19,7 @@ const HASH_LEN: usize = 9;
 pub(crate) struct Published {
     /// The name that clients see: `^[a-zA-Z0-9_-]{1,64}$`.
     pub(crate) name: Arc<str>,
-    /// The name in the plain era: `KEY:NAME`, with the backend's own name where it is printable.
+    /// The name in the unversioned era: `KEY:NAME`, with the backend's own name where it is printable.
     pub(crate) plain: Arc<str>,
     /// Whose it is.
     pub(crate) backend: BackendKey,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use mcp_client::{Handler, Reply, RpcError};
-use mcp_core::tool::{Call, InputRequest, Level, ToolError};
+use mcp_core::tool::{Call, InputRequest, LogLevel, ToolError};
 use parking_lot::Mutex;
 use serde::Deserialize;
 use serde_json::value::{RawValue, to_raw_value};
@@ -90,7 +90,7 @@ impl Handler for CallHandler {
 
     fn request(&self, method: &str, params: Option<&RawValue>) -> Reply {
         let params = read(params).unwrap_or_else(|| json!({}));
-        let Some(request) = InputRequest::imported(method, params) else {
+        let Some(request) = InputRequest::from_backend(method, params) else {
             return self.otherwise.request(method, None);
         };
         let call = self.call();
@@ -137,7 +137,7 @@ struct Progress {
 
 #[derive(Deserialize)]
 struct Message {
-    level: Level,
+    level: LogLevel,
     logger: Option<String>,
     #[serde(default)]
     data: Value,

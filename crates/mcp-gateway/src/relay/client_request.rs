@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use mcp_core::era::Era;
 use mcp_core::jsonrpc::{Members, string};
-use mcp_core::server::Origin;
+use mcp_core::server::OriginalRequest;
 use mcp_core::tool::Call;
 use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Map, json};
@@ -31,7 +31,7 @@ pub(super) struct ClientRequest<'a> {
 
 impl<'a> ClientRequest<'a> {
     pub(super) fn new(call: &'a Call) -> Self {
-        let Some(origin) = call.extension::<Origin>() else {
+        let Some(origin) = call.extension::<OriginalRequest>() else {
             return Self {
                 call,
                 params: Members::default(),
@@ -64,7 +64,7 @@ impl<'a> ClientRequest<'a> {
             call,
             params,
             trace: trace.unwrap_or_else(TraceId::random),
-            timeout: Some(origin.patience.saturating_sub(TIMEOUT_MARGIN)),
+            timeout: Some(origin.timeout.saturating_sub(TIMEOUT_MARGIN)),
             capabilities,
         }
     }
@@ -74,7 +74,7 @@ fn capabilities(call: &Call, meta: &Members) -> Option<Box<RawValue>> {
     let declared = meta.get("io.modelcontextprotocol/clientCapabilities");
     if let Some(mut declared) = declared.and_then(Members::read) {
         declared.remove("extensions");
-        if call.knows_tasks() {
+        if call.supports_tasks() {
             // Its task becomes one of the gateway's.
             declared.set("extensions", r#"{"io.modelcontextprotocol/tasks":{}}"#);
         }

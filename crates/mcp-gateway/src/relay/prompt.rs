@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use mcp_core::completion::Completes;
 use mcp_core::jsonrpc::{Members, quoted};
-use mcp_core::method::Answering;
-use mcp_core::prompt::{BoundPrompt, PromptDefinition, Writing, Written};
+use mcp_core::method::MethodFuture;
+use mcp_core::prompt::{BoundPrompt, PromptDefinition, PromptFuture, PromptOutput};
 use mcp_core::tool::{ArgumentError, Call};
 use serde_json::json;
 use serde_json::value::RawValue;
@@ -30,7 +30,7 @@ pub(crate) fn relayed(
         name: published.name.to_string().into(),
         description: String::new(),
         arguments: Vec::new(),
-        imported: RawValue::from_string(members.encode_with("name", Some(&name))).ok(),
+        relayed: RawValue::from_string(members.encode_with("name", Some(&name))).ok(),
     };
     let prompt = RelayedPrompt(RelayedItem {
         relay: relay.clone(),
@@ -41,18 +41,22 @@ pub(crate) fn relayed(
 }
 
 impl BoundPrompt for RelayedPrompt {
-    fn write<'a>(&'a self, _: &RawValue, call: &'a Call) -> Result<Writing<'a>, ArgumentError> {
+    fn write<'a>(
+        &'a self,
+        _: &RawValue,
+        call: &'a Call,
+    ) -> Result<PromptFuture<'a>, ArgumentError> {
         Ok(Box::pin(async move {
             let (item, name) = (&self.0.id, quoted(&self.0.id));
             let parameter = ("name", name.as_str());
             let result = self.0.forward("prompts/get", item, parameter, call).await?;
-            Ok(Written::Imported(whole(&result)?))
+            Ok(PromptOutput::Relayed(whole(&result)?))
         }))
     }
 }
 
 impl Completes for RelayedPrompt {
-    fn completion<'a>(&'a self, _: &RawValue, call: &'a Call) -> Option<Answering<'a>> {
+    fn completion<'a>(&'a self, _: &RawValue, call: &'a Call) -> Option<MethodFuture<'a>> {
         let reference = json!({"type": "ref/prompt", "name": &*self.0.id});
         self.0.complete(reference.to_string(), call)
     }

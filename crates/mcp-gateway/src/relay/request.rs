@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use mcp_client::Options;
 use mcp_core::jsonrpc::{Members, string};
-use mcp_core::server::Round;
+use mcp_core::server::PreviousRounds;
 use mcp_core::tool::{InputRequest, ToolError, ToolErrorKind};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -117,7 +117,7 @@ impl RelayedRequest<'_> {
 
     /// Goes on with what the client has answered a question of, if this is such a call.
     fn resume_suspended(&mut self) -> Result<Option<SentRequest>, ToolError> {
-        let round = self.client.call.extension::<Round>();
+        let round = self.client.call.extension::<PreviousRounds>();
         let Some(round) = round.filter(|round| !round.memo.is_null()) else {
             return Ok(None);
         };
@@ -189,7 +189,7 @@ impl RelayedRequest<'_> {
             parked: Some(name),
             state: None,
         };
-        self.ask_later(&[(QUESTION, question)], &memo)
+        self.require_input(&[(QUESTION, question)], &memo)
     }
 
     /// Asks the client what a backend of the modern era wants to know.
@@ -205,11 +205,11 @@ impl RelayedRequest<'_> {
             parked: None,
             state: asked.request_state.as_ref().map(ToString::to_string),
         };
-        Err(self.ask_later(&requests, &memo))
+        Err(self.require_input(&requests, &memo))
     }
 
-    fn ask_later(&self, requests: &[(&str, InputRequest)], memo: &Memo) -> ToolError {
-        let asked = self.client.call.ask_later(requests, json!(memo));
+    fn require_input(&self, requests: &[(&str, InputRequest)], memo: &Memo) -> ToolError {
+        let asked = self.client.call.require_input(requests, json!(memo));
         asked.unwrap_or_else(|error| error)
     }
 
@@ -254,7 +254,7 @@ pub(super) fn questions<'a>(
     let request = |(key, request): (&'a String, &Value)| {
         let method = request["method"].as_str().unwrap_or_default();
         let params = request.get("params").cloned().unwrap_or_else(|| json!({}));
-        let request = InputRequest::imported(method, params).ok_or_else(|| {
+        let request = InputRequest::from_backend(method, params).ok_or_else(|| {
             ToolError::upstream(format!(
                 "The backend {backend} asks for something that clients are never asked."
             ))

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use mcp_core::completion::Completes;
 use mcp_core::jsonrpc::{Members, quoted, string};
-use mcp_core::method::Answering;
-use mcp_core::resource::{BoundResource, Contents, Reading, ResourceDefinition};
+use mcp_core::method::MethodFuture;
+use mcp_core::resource::{BoundResource, ReadFuture, ResourceContents, ResourceDefinition};
 use mcp_core::tool::{Call, ToolError, ToolErrorKind};
 use serde_json::value::RawValue;
 
@@ -28,7 +28,7 @@ pub(crate) fn relayed(
         name: text("name").unwrap_or_default().into(),
         description: text("description").unwrap_or_default(),
         mime_type: text("mimeType").unwrap_or_default().into(),
-        imported: Some(item.definition.clone()),
+        relayed: Some(item.definition.clone()),
     };
     let resource = RelayedResource(RelayedItem {
         relay: relay.clone(),
@@ -39,11 +39,11 @@ pub(crate) fn relayed(
 }
 
 impl BoundResource for RelayedResource {
-    fn read<'a>(&'a self, uri: &str, call: &'a Call) -> Option<Reading<'a>> {
+    fn read<'a>(&'a self, uri: &str, call: &'a Call) -> Option<ReadFuture<'a>> {
         // A template may be allowed and one of its resources denied.
         let is_denied = self.0.backend.config.filter.denies(uri);
         let uri = uri.to_owned();
-        (!is_denied && fits(&self.0.id, &uri)).then(|| -> Reading<'a> {
+        (!is_denied && fits(&self.0.id, &uri)).then(|| -> ReadFuture<'a> {
             Box::pin(async move {
                 let quoted = quoted(&uri);
                 let parameter = ("uri", quoted.as_str());
@@ -51,14 +51,14 @@ impl BoundResource for RelayedResource {
                     .0
                     .forward("resources/read", &uri, parameter, call)
                     .await;
-                Ok(Contents::Imported(whole(&result.map_err(missing)?)?))
+                Ok(ResourceContents::Relayed(whole(&result.map_err(missing)?)?))
             })
         })
     }
 }
 
 impl Completes for RelayedResource {
-    fn completion<'a>(&'a self, params: &RawValue, call: &'a Call) -> Option<Answering<'a>> {
+    fn completion<'a>(&'a self, params: &RawValue, call: &'a Call) -> Option<MethodFuture<'a>> {
         let reference = Members::read(params.get())?.get("ref")?.to_owned();
         self.0.complete(reference, call)
     }

@@ -45,7 +45,7 @@ impl RelayedRequest<'_> {
     /// What the task ended with, where that is no result.
     pub(super) async fn poll_to_end(&self, created: &RawValue) -> Result<Members, ToolError> {
         let call = self.client.call;
-        call.go_on_as_task().await;
+        call.continue_as_task().await;
         let mut task: Task = serde_json::from_str(created.get()).map_err(unreadable)?;
         let id = json!({"taskId": task.task_id});
         let mut round = 0.0;
@@ -98,7 +98,7 @@ impl RelayedRequest<'_> {
         let code = error["code"]
             .as_i64()
             .and_then(|code| i32::try_from(code).ok());
-        ToolError::imported(ErrorObject {
+        ToolError::from_backend(ErrorObject {
             code: code.unwrap_or(INTERNAL_ERROR),
             message: text.to_owned(),
             data: error.get("data").cloned(),

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use mcp_core::jsonrpc::{Members, quoted};
 use mcp_core::tool::{
-    ArgumentError, BoundTool, Call, Effect, Running, ToolError, ToolErrorKind, ToolResult,
+    ArgumentError, BoundTool, Call, Effect, ToolError, ToolErrorKind, ToolFuture, ToolResult,
 };
 use serde_json::value::RawValue;
 
@@ -36,7 +36,7 @@ impl BoundTool for RelayedTool {
         &'a self,
         arguments: &RawValue,
         call: &'a Call,
-    ) -> Result<Running<'a>, ArgumentError> {
+    ) -> Result<ToolFuture<'a>, ArgumentError> {
         let mut client = ClientRequest::new(call);
         client.params.set("name", &quoted(&self.item));
         client.params.set("arguments", arguments.get());
@@ -57,7 +57,7 @@ impl RelayedTool {
             self.forward(client).await
         };
         record.finish(&result);
-        result.map(ToolResult::Imported)
+        result.map(ToolResult::Relayed)
     }
 
     async fn forward(&self, client: ClientRequest<'_>) -> Result<Members, ToolError> {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use mcp_core::server::Origin;
+use mcp_core::server::OriginalRequest;
 use mcp_core::tool::{Call, Effect, Tool, ToolError};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -49,8 +49,8 @@ impl Settings {
             log_level: level.to_string().to_uppercase(),
             debug: level >= tracing::level_filters::LevelFilter::DEBUG,
             backend_timeout: call
-                .extension::<Origin>()
-                .map_or(30, |origin| origin.patience.as_secs()),
+                .extension::<OriginalRequest>()
+                .map_or(30, |origin| origin.timeout.as_secs()),
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use mcp_core::jsonrpc::Members;
 use mcp_core::tool::{
-    Bounded, Call, Content, Definition, Detail, Effect, Tool, ToolError, ToolResult,
+    Bounded, Call, Content, Detail, Effect, Tool, ToolDefinition, ToolError, ToolResult,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -47,7 +47,7 @@ impl Tool for SearchTools {
 }
 
 /// Name, description and arguments: what it takes to call it.
-fn brief(tool: &Definition) -> String {
+fn brief(tool: &ToolDefinition) -> String {
     let full = tool.encode(Detail::Basic);
     let members = Members::read(&full);
     members.map_or(full, |members| members.encode())

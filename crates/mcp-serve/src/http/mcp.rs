@@ -9,7 +9,7 @@ use http::{Request, Response, StatusCode};
 use hyper::body::Incoming as RequestBody;
 use mcp_core::era::Era;
 use mcp_core::error::Error;
-use mcp_core::server::{Answer, Server};
+use mcp_core::server::{FrameReply, Server};
 use mcp_core::sign::Signer;
 use tokio::sync::Semaphore;
 
@@ -91,14 +91,14 @@ impl McpEndpoint {
         }
         let (sender, messages) = MessageSender::new();
         let server = Arc::clone(&self.server);
-        let over = session.connection.take_over();
+        let over = session.connection.replace_stream();
         let client_gone = over.clone();
         let watch = async move {
             tokio::select! {
                 () = server.watch(&session.connection, &sender) => {}
                 () = over.cancelled() => {}
             }
-            Answer::nothing()
+            FrameReply::nothing()
         };
         let call = InFlightCall::new(watch, client_gone);
         let events = EventStream::new(None, messages, call, self.limits.keep_alive);
@@ -118,7 +118,7 @@ impl McpEndpoint {
 
     /// The response to a request that is refused by its headers.
     pub(super) fn refuse(&self, headers: &HeaderMap, error: &Error) -> Response<Reply> {
-        let era = Era::of_unreadable(&hints(headers));
+        let era = Era::from_headers(&hints(headers));
         reply::refused(error, era, self.server.profile())
     }
 

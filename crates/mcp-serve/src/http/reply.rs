@@ -10,7 +10,7 @@ use http::{Response, StatusCode};
 use http_body_util::Full;
 use hyper::body::{Body, Frame, SizeHint};
 use mcp_core::era::Era;
-use mcp_core::error::{Error, Profile};
+use mcp_core::error::{Error, ErrorCodes};
 use serde_json::Value;
 
 use super::events::{EventStream, Replay};
@@ -114,7 +114,7 @@ fn event_stream(reply: Reply) -> Response<Reply> {
 
 /// A request that was refused before its body was read: a JSON-RPC error without an id, under an
 /// HTTP status that says the same.
-pub(super) fn refused(error: &Error, era: Era, profile: Profile) -> Response<Reply> {
+pub(super) fn refused(error: &Error, era: Era, profile: ErrorCodes) -> Response<Reply> {
     let status = match error {
         Error::Unauthorized => StatusCode::UNAUTHORIZED,
         Error::SessionNotFound => StatusCode::NOT_FOUND,

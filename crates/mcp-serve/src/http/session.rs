@@ -1,4 +1,4 @@
-//! Sessions of the handshake era (specification, "Session Management").
+//! Sessions of the legacy era (specification, "Session Management").
 //!
 //! A session id is no key into a table but a signed description of the session: what `initialize`
 //! agreed on, when, and for whom. So a session survives a restart of the server and is known to
@@ -11,9 +11,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use mcp_core::revision::Revision;
-use mcp_core::server::{Agreed, Connection};
+use mcp_core::server::{Connection, Negotiated};
 use mcp_core::sign::Signer;
-use mcp_core::tool::Capabilities;
+use mcp_core::tool::ClientCapabilities;
 
 use super::events::ReplayPolicy;
 
@@ -54,12 +54,12 @@ impl Sessions {
     }
 
     /// The id of a new session of `principal`.
-    pub(super) fn mint(&self, agreed: Agreed, principal: &str) -> Option<String> {
+    pub(super) fn mint(&self, agreed: Negotiated, principal: &str) -> Option<String> {
         let mut payload = Vec::with_capacity(26);
         let revision = Revision::ALL
             .iter()
             .position(|revision| *revision == agreed.revision)?;
-        let Capabilities {
+        let ClientCapabilities {
             elicitation,
             sampling,
             roots,
@@ -83,7 +83,7 @@ impl Sessions {
         }
         let connection = match live.connections.get(id) {
             Some((_, connection)) => Arc::clone(connection),
-            None => live.add(id, Connection::resumed(agreed)),
+            None => live.add(id, Connection::from_negotiated(agreed)),
         };
         drop(live);
         Some(Session {
@@ -114,18 +114,18 @@ impl Sessions {
         true
     }
 
-    fn read(&self, id: &str, principal: &str) -> Option<Agreed> {
+    fn read(&self, id: &str, principal: &str) -> Option<Negotiated> {
         let payload = self.signer.open(&purpose(principal), id)?;
         let (&[revision, capabilities], rest) = payload.split_first_chunk()?;
         let (issued, _) = rest.split_first_chunk()?;
         let age = now().checked_sub(u64::from_le_bytes(*issued))?;
-        let capabilities = Capabilities {
+        let capabilities = ClientCapabilities {
             elicitation: capabilities & 1 != 0,
             sampling: capabilities & 2 != 0,
             roots: capabilities & 4 != 0,
         };
         let revision = *Revision::ALL.get(usize::from(revision))?;
-        (age <= LIFETIME.as_secs()).then_some(Agreed {
+        (age <= LIFETIME.as_secs()).then_some(Negotiated {
             revision,
             capabilities,
         })
@@ -162,7 +162,7 @@ impl Session {
 
     /// How streams of this session are replayed.
     pub(super) fn replay_policy(&self, keep_alive: Duration) -> ReplayPolicy {
-        let agreed = self.connection.agreed();
+        let agreed = self.connection.negotiated();
         ReplayPolicy {
             session: self.id.clone(),
             polls: agreed.is_some_and(|agreed| agreed.revision >= Revision::V2025_11_25),
@@ -197,9 +197,9 @@ fn now() -> u64 {
 mod tests {
     use super::*;
 
-    const AGREED: Agreed = Agreed {
+    const AGREED: Negotiated = Negotiated {
         revision: Revision::V2025_06_18,
-        capabilities: Capabilities {
+        capabilities: ClientCapabilities {
             elicitation: true,
             sampling: false,
             roots: true,
@@ -216,7 +216,7 @@ mod tests {
         assert!(id.bytes().all(|byte| (0x21..=0x7e).contains(&byte)));
         let replica = sessions(1);
         assert_eq!(
-            replica.open(&id, "alice").unwrap().connection.agreed(),
+            replica.open(&id, "alice").unwrap().connection.negotiated(),
             Some(AGREED)
         );
         assert!(replica.open(&id, "bob").is_none());

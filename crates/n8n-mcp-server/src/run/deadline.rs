@@ -53,7 +53,7 @@ impl<'a> Deadline<'a> {
 
     /// The limit of a request that n8n answers at the end of the run.
     pub(super) fn longest_start(&self) -> Duration {
-        let wait = if self.call.knows_tasks() {
+        let wait = if self.call.supports_tasks() {
             TASK_WAIT
         } else {
             self.left()
@@ -68,7 +68,7 @@ impl<'a> Deadline<'a> {
 
     /// Goes on as a task, if the caller knows tasks; true if this is one now.
     pub(super) async fn goes_on(&self) -> bool {
-        let is_task = self.is_task.load(Ordering::Relaxed) || self.call.go_on_as_task().await;
+        let is_task = self.is_task.load(Ordering::Relaxed) || self.call.continue_as_task().await;
         self.is_task.store(is_task, Ordering::Relaxed);
         is_task
     }

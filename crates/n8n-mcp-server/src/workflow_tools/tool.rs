@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use mcp_core::tool::{
-    ArgumentError, BoundTool, Call, Definition, Output, Running, Tool as _, ToolError,
+    ArgumentError, BoundTool, Call, Output, Tool as _, ToolDefinition, ToolError, ToolFuture,
 };
 use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Map, Value, json};
@@ -99,7 +99,7 @@ impl WorkflowTool {
         n8n: &Arc<N8n>,
         name: String,
         offered: &Offered,
-    ) -> Option<(Definition, Arc<dyn BoundTool>)> {
+    ) -> Option<(ToolDefinition, Arc<dyn BoundTool>)> {
         let item = json!({
             "title": offered.title,
             "description": offered.description,
@@ -109,7 +109,7 @@ impl WorkflowTool {
             "annotations": {"readOnlyHint": false, "destructiveHint": true, "openWorldHint": true},
         });
         let item = to_raw_value(&item).ok()?;
-        let definition = Definition::imported(name.clone(), name, &item);
+        let definition = ToolDefinition::from_backend(name.clone(), name, &item);
         let mut definition = definition
             .inspect_err(|error| tracing::warn!(error, "workflow {} is no tool", offered.workflow))
             .ok()?;
@@ -143,7 +143,7 @@ impl BoundTool for WorkflowTool {
         &'a self,
         arguments: &RawValue,
         call: &'a Call,
-    ) -> Result<Running<'a>, ArgumentError> {
+    ) -> Result<ToolFuture<'a>, ArgumentError> {
         let request = RunRequest {
             workflow: self.offered.workflow.clone(),
             parameters: self.read(arguments)?,

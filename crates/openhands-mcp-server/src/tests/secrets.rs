@@ -1,6 +1,6 @@
 //! Secrets that an agent says, prints or keeps in its files do not reach callers.
 
-use mcp_core::resource::Contents;
+use mcp_core::resource::ResourceContents;
 use mcp_core::tool::Call;
 use mcp_serve::Product as _;
 use serde_json::{Value, json};
@@ -78,7 +78,7 @@ async fn resources_show_no_secret() {
         let uri = resource.uri.replace("{id}", ID);
         let call = Call::default();
         let reading = bound.read(&uri, &call).unwrap();
-        let Contents::Text(text) = reading.await.unwrap() else {
+        let ResourceContents::Text(text) = reading.await.unwrap() else {
             panic!("{uri} is no text");
         };
         assert_redacted(&uri, &Value::String(text));

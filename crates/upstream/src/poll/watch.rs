@@ -8,7 +8,7 @@ use std::time::Duration;
 use futures_util::StreamExt as _;
 use futures_util::future::select_all;
 use futures_util::stream;
-use mcp_core::server::{Changes, Watched};
+use mcp_core::server::{ChangeNotifier, SubscribedUris};
 use tokio::sync::watch::Receiver;
 use tokio::time::{Instant, sleep_until};
 
@@ -82,16 +82,16 @@ impl<S: Subject> Entry<S> {
 /// about, if about anything that changes: resources with the same key share one subject, which
 /// `open` makes.
 pub async fn watch<K: Ord + Send, S: Subject>(
-    changes: &Changes,
+    changes: &ChangeNotifier,
     key: impl Fn(&str) -> Option<K> + Send,
     open: impl Fn(&K) -> S + Send,
 ) {
     let tell = |changed| announce(changes, changed);
-    look_after(changes.watched(), key, open, tell).await;
+    look_after(changes.subscribed_uris(), key, open, tell).await;
 }
 
 async fn look_after<K: Ord, S: Subject, F: Future<Output = ()>>(
-    mut watched: Receiver<Watched>,
+    mut watched: Receiver<SubscribedUris>,
     key: impl Fn(&str) -> Option<K>,
     open: impl Fn(&K) -> S,
     tell: impl Fn(Vec<String>) -> F,
@@ -120,7 +120,7 @@ async fn look_after<K: Ord, S: Subject, F: Future<Output = ()>>(
 /// Keeps what is still watched and adds what is new, to be looked at now.
 fn renew<K: Ord, S: Subject>(
     entries: &mut BTreeMap<K, Entry<S>>,
-    watched: &Watched,
+    watched: &SubscribedUris,
     key: impl Fn(&str) -> Option<K>,
     open: impl Fn(&K) -> S,
 ) {
@@ -206,7 +206,7 @@ mod tests {
     async fn what_is_watched_is_looked_at_and_told() {
         let number = Number::default();
         let told = Arc::new(Mutex::new(Vec::new()));
-        let (sender, watched) = watch::channel(Watched::new());
+        let (sender, watched) = watch::channel(SubscribedUris::new());
         let (one, all) = (number.clone(), Arc::clone(&told));
         let running = tokio::spawn(async move {
             let tell = |uris| {

@@ -7,7 +7,7 @@ use crate::error::{BadParam, Error};
 use crate::revision::MODERN;
 use crate::server::params::{Meta, Params, wrong};
 use crate::server::tasks::EXTENSION;
-use crate::tool::{Capabilities, ClientInfo};
+use crate::tool::{ClientCapabilities, ClientInfo};
 
 const VERSION: &str = "_meta[\"io.modelcontextprotocol/protocolVersion\"]";
 const CAPABILITIES: &str = "_meta[\"io.modelcontextprotocol/clientCapabilities\"]";
@@ -58,8 +58,8 @@ pub(super) fn client_info(meta: &Meta<'_>, known: &ClientInfo) -> Result<ClientI
     let extensions = declared.get("extensions");
     let tasks = extensions.and_then(|extensions| extensions.get(EXTENSION));
     Ok(ClientInfo {
-        knows_tasks: tasks.is_some_and(Value::is_object),
-        capabilities: Capabilities::read(&Value::Object(declared)),
+        supports_tasks: tasks.is_some_and(Value::is_object),
+        capabilities: ClientCapabilities::read(&Value::Object(declared)),
         log_level,
         ..known.clone()
     })

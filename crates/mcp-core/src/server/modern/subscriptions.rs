@@ -13,7 +13,7 @@ use crate::jsonrpc::Json;
 use crate::server::context::Context;
 use crate::server::outcome::{MethodResult, Outcome, ResultKind};
 use crate::server::params::wrong;
-use crate::server::{Change, Changes, Server};
+use crate::server::{ChangeNotifier, Server, ServerChange};
 
 /// What the client wants to hear.
 #[derive(Default, Deserialize)]
@@ -38,12 +38,12 @@ impl Filter {
             .map_err(|error| wrong("notifications", &error.to_string()))
     }
 
-    fn wants(&self, change: &Change) -> bool {
+    fn wants(&self, change: &ServerChange) -> bool {
         match change {
-            Change::Tools => self.tools_list_changed,
-            Change::Prompts => self.prompts_list_changed,
-            Change::Resources => self.resources_list_changed,
-            Change::Resource(uri) => self.resource_subscriptions.contains(uri),
+            ServerChange::Tools => self.tools_list_changed,
+            ServerChange::Prompts => self.prompts_list_changed,
+            ServerChange::Resources => self.resources_list_changed,
+            ServerChange::Resource(uri) => self.resource_subscriptions.contains(uri),
         }
     }
 }
@@ -56,12 +56,16 @@ impl Server {
         let filter = Filter::read(context.raw)?;
         // Subscribed before the acknowledgement, so that nothing is missed after it.
         let mut tasks = self.listen_to_tasks(&filter.task_ids, context)?;
-        let mut changes = self.offer.changes.as_ref().map(|changes| changes.listen());
-        let interest = |changes: &Changes| -> Vec<_> {
+        let mut changes = self
+            .features
+            .changes
+            .as_ref()
+            .map(|changes| changes.listen());
+        let interest = |changes: &ChangeNotifier| -> Vec<_> {
             let wanted = filter.resource_subscriptions.iter();
             wanted.map(|uri| changes.interest(uri)).collect()
         };
-        let _interests = self.offer.changes.as_ref().map(interest);
+        let _interests = self.features.changes.as_ref().map(interest);
         let id = context.id.as_json();
         let send = |method: &str, params: Value| {
             let params = params.to_string();
@@ -101,8 +105,8 @@ impl Server {
                 // Which changes were missed is not known, so a client must take all as changed.
                 Err(RecvError::Lagged(_)) => {
                     let resources = filter.resource_subscriptions.iter();
-                    let resources = resources.cloned().map(Change::Resource);
-                    let all = Change::LISTS.into_iter().chain(resources);
+                    let resources = resources.cloned().map(ServerChange::Resource);
+                    let all = ServerChange::LISTS.into_iter().chain(resources);
                     for change in all.filter(|change| filter.wants(change)) {
                         send(change.method(), change.params());
                     }
@@ -121,7 +125,7 @@ impl Server {
     /// The part of the filter that can ever be served.
     fn honoured(&self, filter: &Filter) -> Map<String, Value> {
         let mut honoured = Map::new();
-        if self.offer.changes.is_none() {
+        if self.features.changes.is_none() {
             return honoured;
         }
         let has_resources = self.has_resources();

@@ -9,7 +9,7 @@ use serde_json::value::RawValue;
 use serde_json::{Map, json};
 
 use super::client::TaskClient;
-use super::life::{Work, guarded, live};
+use super::lifecycle::{Work, guarded, live};
 use super::task::Task;
 use super::{EXTENSION, MAX_TTL, MIN_TTL, TTL};
 use crate::era::Era;
@@ -22,7 +22,7 @@ use crate::server::modern_client::ModernClient;
 use crate::server::outcome::{MethodResult, Outcome, ResultKind};
 use crate::server::params::wrong;
 use crate::server::tool_result::{bad_argument, bad_arguments, conclude, note_failure};
-use crate::tool::{BoundTool, Call, Definition, TaskSupport};
+use crate::tool::{BoundTool, Call, TaskSupport, ToolDefinition};
 
 /// How a call is to be answered.
 pub(in crate::server) enum Mode {
@@ -39,22 +39,24 @@ impl Server {
     /// and the client has to have declared the extension; in 2025-11-25 the client asks for a task.
     pub(in crate::server) fn mode(
         &self,
-        definition: &Definition,
+        definition: &ToolDefinition,
         context: &Context<'_>,
     ) -> Result<Mode, Error> {
         let (era, call) = (context.era, &context.call);
         let refused = |words| Err(Error::TaskSupport(format!("{} {words}", definition.name)));
         let asked = match era {
-            Era::Handshake(_) if self.has_tasks(era) => context.params.task,
+            Era::Legacy(_) if self.has_tasks(era) => context.params.task,
             _ => None,
         };
         match (definition.task, asked) {
             (TaskSupport::Never, None) => Ok(Mode::Inline),
             (TaskSupport::Never, Some(_)) => refused("does not run as a task"),
             (_, Some(task)) => Ok(Mode::Task(ttl(task)?)),
-            (TaskSupport::Late, None) if era == Era::Modern && call.knows_tasks() => Ok(Mode::Late),
+            (TaskSupport::Late, None) if era == Era::Modern && call.supports_tasks() => {
+                Ok(Mode::Late)
+            }
             (TaskSupport::Late, None) => Ok(Mode::Inline),
-            (_, None) if era == Era::Modern && call.knows_tasks() => Ok(Mode::Task(TTL)),
+            (_, None) if era == Era::Modern && call.supports_tasks() => Ok(Mode::Task(TTL)),
             (TaskSupport::Optional, None) => Ok(Mode::Inline),
             (TaskSupport::Required, None) if era == Era::Modern => Err(undeclared()),
             (TaskSupport::Required, None) => refused("runs only as a task"),
@@ -63,8 +65,8 @@ impl Server {
 
     /// True if some tool may run as a task, in an era that has them.
     pub(in crate::server) fn has_tasks(&self, era: Era) -> bool {
-        let knows = matches!(era, Era::Modern | Era::Handshake(Revision::V2025_11_25));
-        knows && self.offered().catalogue.has_tasks()
+        let knows = matches!(era, Era::Modern | Era::Legacy(Revision::V2025_11_25));
+        knows && self.catalog().tools.has_tasks()
     }
 
     /// Starts the call. In the modern era it is a task only if something has to be waited for: what
@@ -72,7 +74,7 @@ impl Server {
     /// asked before there is a task.
     pub(in crate::server) fn call_as_task(
         &self,
-        tool: &(Definition, Arc<dyn BoundTool>),
+        tool: &(ToolDefinition, Arc<dyn BoundTool>),
         arguments: &RawValue,
         ttl: Duration,
         context: &Context<'_>,
@@ -94,13 +96,13 @@ impl Server {
     /// Starts the call and answers with its result, unless the call wants to go on as a task.
     pub(in crate::server) async fn call_until_task(
         &self,
-        tool: &(Definition, Arc<dyn BoundTool>),
+        tool: &(ToolDefinition, Arc<dyn BoundTool>),
         arguments: &RawValue,
         context: &Context<'_>,
     ) -> Result<Outcome, Error> {
         let call = &context.call;
         let task = self.new_task(TTL, context)?;
-        let unborn = Unborn {
+        let unborn = UnpublishedTask {
             server: self,
             task: &task,
         };
@@ -167,12 +169,12 @@ impl Server {
 }
 
 /// A task that nobody was told of, and that is forgotten with its request.
-struct Unborn<'a> {
+struct UnpublishedTask<'a> {
     server: &'a Server,
     task: &'a Task,
 }
 
-impl Drop for Unborn<'_> {
+impl Drop for UnpublishedTask<'_> {
     fn drop(&mut self) {
         self.task.stop.cancel();
         self.server.tasks.forget(&self.task.id);
@@ -187,7 +189,7 @@ fn in_task(call: &Call, task: &Arc<Task>, keeps_peer: bool) -> Call {
 }
 
 fn work(
-    (definition, tool): &(Definition, Arc<dyn BoundTool>),
+    (definition, tool): &(ToolDefinition, Arc<dyn BoundTool>),
     arguments: &RawValue,
     call: Call,
     context: &Context<'_>,

@@ -6,7 +6,7 @@ use futures_util::future::BoxFuture;
 use serde_json::{Map, Value};
 
 use super::task::{Task, TaskState};
-use crate::tool::{Answers, Client, ClientInfo, InputRequest, ToolError};
+use crate::tool::{AnswersFuture, Client, ClientInfo, InputRequest, ToolError};
 
 /// The client of a task.
 pub(super) struct TaskClient {
@@ -54,7 +54,7 @@ impl Client for TaskClient {
         self.task.say(message);
     }
 
-    fn ask<'a>(&'a self, questions: &'a [(&'a str, InputRequest)]) -> Answers<'a> {
+    fn ask<'a>(&'a self, questions: &'a [(&'a str, InputRequest)]) -> AnswersFuture<'a> {
         // Until the request was answered, its questions are those of the request.
         match self.task.is_detached() {
             true => Box::pin(self.task.ask_all(questions)),
@@ -62,8 +62,8 @@ impl Client for TaskClient {
         }
     }
 
-    fn ask_later(&self, questions: Map<String, Value>, memo: Value) -> ToolError {
-        self.of_request.ask_later(questions, memo)
+    fn require_input(&self, questions: Map<String, Value>, memo: Value) -> ToolError {
+        self.of_request.require_input(questions, memo)
     }
 
     fn waits_for_answers(&self) -> bool {

@@ -8,7 +8,7 @@ use futures_util::stream::FuturesUnordered;
 use serde_json::{Value, json};
 
 use super::POLL_INTERVAL;
-use super::end::End;
+use super::outcome::TaskOutcome;
 use super::task::Task;
 use crate::error::Error;
 use crate::jsonrpc::Json;
@@ -25,7 +25,7 @@ impl Server {
                 "tasks/list needs a session or a token".to_owned(),
             ));
         };
-        let tasks = self.tasks.of(caller);
+        let tasks = self.tasks.owned_by(caller);
         let tasks: Vec<Value> = tasks.iter().map(|task| task.handshake()).collect();
         Ok(json!({"tasks": tasks}).into())
     }
@@ -83,11 +83,11 @@ async fn ask(task: &Task, connection: &Connection, caller: &Caller, key: String,
 }
 
 /// What the call would have been answered, tied to its task.
-fn result(task: &Arc<Task>, end: End) -> Result<Outcome, Error> {
+fn result(task: &Arc<Task>, end: TaskOutcome) -> Result<Outcome, Error> {
     let (json, is_error) = match end {
-        End::Result { json, is_error } => (json, is_error),
-        End::Error(error) => return Err(Error::OfTask(error)),
-        End::Cancelled => {
+        TaskOutcome::Result { json, is_error } => (json, is_error),
+        TaskOutcome::Error(error) => return Err(Error::OfTask(error)),
+        TaskOutcome::Cancelled => {
             let message = "The task was cancelled; it may still take effect.";
             let content = json!([{"type": "text", "text": message}]);
             (json!({"content": content, "isError": true}).into(), true)

@@ -30,7 +30,7 @@ impl Server {
         ids: &BTreeSet<String>,
         context: &Context<'_>,
     ) -> Result<Listening, Error> {
-        if !ids.is_empty() && !context.call.knows_tasks() {
+        if !ids.is_empty() && !context.call.supports_tasks() {
             return Err(undeclared());
         }
         let caller = context.caller.name().map(|name| &**name);

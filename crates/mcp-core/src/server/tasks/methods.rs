@@ -21,7 +21,7 @@ use crate::server::params::wrong;
 impl Server {
     /// The caller's task that the request names.
     pub(super) fn task(&self, context: &Context<'_>) -> Result<Arc<Task>, Error> {
-        if context.era == Era::Modern && !context.call.knows_tasks() {
+        if context.era == Era::Modern && !context.call.supports_tasks() {
             return Err(undeclared());
         }
         let id = context.params.task_id()?;

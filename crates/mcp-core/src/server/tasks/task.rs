@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
 
-use super::end::End;
+use super::outcome::TaskOutcome;
 use crate::clock::Clock;
 use crate::error::clipped;
 
@@ -44,7 +44,7 @@ pub(super) struct TaskState {
     pub(super) questions: Map<String, Value>,
     /// The client's answers, or why there is none.
     pub(super) answers: HashMap<String, Result<Value, String>>,
-    pub(super) end: Option<End>,
+    pub(super) end: Option<TaskOutcome>,
 }
 
 impl Task {
@@ -120,7 +120,7 @@ impl Task {
     }
 
     /// Ends it; false if it had ended already.
-    pub(super) fn end(&self, end: End) -> bool {
+    pub(super) fn end(&self, end: TaskOutcome) -> bool {
         self.change(|state| {
             state.message = end.message();
             state.questions = Map::new();
@@ -132,7 +132,7 @@ impl Task {
 
     /// Ends it as the caller wishes, and the work soon; false if it had ended already.
     pub(super) fn cancel(&self) -> bool {
-        let is_news = self.end(End::Cancelled);
+        let is_news = self.end(TaskOutcome::Cancelled);
         self.stop.cancel();
         is_news
     }

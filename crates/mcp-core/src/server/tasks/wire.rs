@@ -6,10 +6,10 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::POLL_INTERVAL;
-use super::end::End;
+use super::outcome::TaskOutcome;
 use super::task::{Task, TaskState};
 use crate::era::Era;
-use crate::error::Profile;
+use crate::error::ErrorCodes;
 use crate::jsonrpc::Json;
 
 impl Task {
@@ -20,16 +20,16 @@ impl Task {
         let mut members = self.modern_members(&state);
         match &state.end {
             // Spliced in: the result goes out as the tool wrote it.
-            Some(End::Result { json, .. }) => {
+            Some(TaskOutcome::Result { json, .. }) => {
                 members.push_str(r#","result":"#);
                 members.push_str(json.as_str());
             }
-            Some(End::Error(error)) => {
-                let error = error.render(Era::Modern, Profile::Spec);
+            Some(TaskOutcome::Error(error)) => {
+                let error = error.render(Era::Modern, ErrorCodes::Spec);
                 members.push_str(r#","error":"#);
                 members.push_str(&json!(error).to_string());
             }
-            Some(End::Cancelled) => {}
+            Some(TaskOutcome::Cancelled) => {}
             None if state.questions.is_empty() => {}
             None => {
                 members.push_str(r#","inputRequests":"#);
@@ -88,10 +88,10 @@ impl TaskState {
     /// complete, with a result that says so.
     fn status(&self, failed_tool_fails: bool) -> &'static str {
         match &self.end {
-            Some(End::Result { is_error: true, .. }) if failed_tool_fails => "failed",
-            Some(End::Result { .. }) => "completed",
-            Some(End::Error(_)) => "failed",
-            Some(End::Cancelled) => "cancelled",
+            Some(TaskOutcome::Result { is_error: true, .. }) if failed_tool_fails => "failed",
+            Some(TaskOutcome::Result { .. }) => "completed",
+            Some(TaskOutcome::Error(_)) => "failed",
+            Some(TaskOutcome::Cancelled) => "cancelled",
             None if self.questions.is_empty() => "working",
             None => "input_required",
         }

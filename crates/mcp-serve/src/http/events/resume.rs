@@ -136,7 +136,7 @@ async fn record(log: &EventLog, mut messages: Receiver<ServerMessage>, mut call:
 mod tests {
     use std::future::poll_fn;
 
-    use mcp_core::server::Answer;
+    use mcp_core::server::FrameReply;
     use mcp_core::server::Peer;
     use tokio::sync::oneshot;
     use tokio_util::sync::CancellationToken;
@@ -154,8 +154,8 @@ mod tests {
         }
     }
 
-    fn answer() -> Answer {
-        let mut answer = Answer::nothing();
+    fn answer() -> FrameReply {
+        let mut answer = FrameReply::nothing();
         answer.body = Some(b"{\"result\":1}".to_vec());
         answer
     }

@@ -7,7 +7,7 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use bytes::Bytes;
-use mcp_core::server::Answer;
+use mcp_core::server::FrameReply;
 use mcp_core::server::Peer;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, Interval};
@@ -22,14 +22,14 @@ const MAX_QUEUED_MESSAGES: usize = 64;
 /// way the call goes on without a reader, to its end or until it has cleaned up.
 pub(in crate::http) struct InFlightCall {
     /// `None` once it was answered.
-    answer: Option<Pin<Box<dyn Future<Output = Answer> + Send>>>,
+    answer: Option<Pin<Box<dyn Future<Output = FrameReply> + Send>>>,
     client_gone: Option<CancellationToken>,
 }
 
 impl InFlightCall {
     /// `client_gone`, if any, is cancelled when the client disconnects.
     pub(in crate::http) fn new(
-        answer: impl Future<Output = Answer> + Send + 'static,
+        answer: impl Future<Output = FrameReply> + Send + 'static,
         client_gone: impl Into<Option<CancellationToken>>,
     ) -> Self {
         Self {
@@ -51,9 +51,9 @@ impl InFlightCall {
 }
 
 impl Future for InFlightCall {
-    type Output = Answer;
+    type Output = FrameReply;
 
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Answer> {
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<FrameReply> {
         let Some(answer) = &mut self.answer else {
             return Poll::Pending;
         };
@@ -115,7 +115,7 @@ impl Peer for MessageSender {
 
 /// The first thing that a call comes up with.
 pub(in crate::http) enum FirstEvent {
-    Answer(Answer),
+    Answer(FrameReply),
     Message(ServerMessage),
     /// Neither was there at once.
     Nothing,
@@ -226,11 +226,11 @@ mod tests {
 
     use super::*;
 
-    fn answer(body: &str) -> Answer {
-        Answer {
+    fn answer(body: &str) -> FrameReply {
+        FrameReply {
             status: 200,
             body: Some(body.as_bytes().to_vec()),
-            agreed: None,
+            negotiated: None,
         }
     }
 

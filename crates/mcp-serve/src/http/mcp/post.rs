@@ -9,7 +9,7 @@ use http::{Response, StatusCode};
 use hyper::body::Incoming as RequestBody;
 use mcp_core::era::{Era, Hints};
 use mcp_core::error::Error;
-use mcp_core::server::{Agreed, Answer, Caller, Incoming, Peer};
+use mcp_core::server::{Caller, FrameReply, IncomingFrame, Negotiated, Peer};
 use serde_json::json;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::sync::mpsc::Receiver;
@@ -58,8 +58,8 @@ struct PendingReply<'a> {
 impl<'a> Post<'a> {
     pub(super) fn new(endpoint: &'a McpEndpoint, client: Client<'a>, headers: HeaderMap) -> Self {
         let era = match client.sends_mcp_headers {
-            true => Era::of_unreadable(&hints(&headers)),
-            false => Era::Plain,
+            true => Era::from_headers(&hints(&headers)),
+            false => Era::Unversioned,
         };
         Self {
             endpoint,
@@ -138,13 +138,13 @@ impl<'a> Post<'a> {
             .map(|session| session.replay_policy(endpoint.limits.keep_alive));
         let session_id = || session.as_ref().map(|session| session.id().into());
         let caller = client.principal.cloned().or_else(session_id);
-        // A plain call has nothing that a client which disconnects could end.
-        let client_gone = (era != Era::Plain).then(CancellationToken::new);
+        // An unversioned call has nothing that a client which disconnects could end.
+        let client_gone = (era != Era::Unversioned).then(CancellationToken::new);
         // Before the modern era a client that disconnects cancels nothing.
         let cancelled = client_gone.clone().filter(|_| era == Era::Modern);
         let caller = Caller::new(caller, peer)
-            .cancelled_by(cancelled)
-            .leaving_by(client_gone.clone());
+            .with_cancellation(cancelled)
+            .with_disconnect(client_gone.clone());
         let only_waits = client.sends_mcp_headers && is_subscription(&headers);
         // A subscription only waits: the limit of connections bounds those.
         let permit = (!only_waits).then_some(permit);
@@ -164,7 +164,7 @@ impl<'a> Post<'a> {
                 ..hints(headers)
             };
             let answer = server
-                .handle(Incoming {
+                .handle(IncomingFrame {
                     frame: &body,
                     hints,
                     connection,
@@ -215,7 +215,7 @@ impl PendingReply<'_> {
                 self.json(answer)
             }
             FirstEvent::Answer(answer) => {
-                let session = self.new_session(answer.agreed);
+                let session = self.new_session(answer.negotiated);
                 let events = self.events(answer.into_line(), messages);
                 with_session(reply::events(events), session)
             }
@@ -227,13 +227,13 @@ impl PendingReply<'_> {
         }
     }
 
-    fn json(&self, answer: Answer) -> Response<Reply> {
+    fn json(&self, answer: FrameReply) -> Response<Reply> {
         let status = StatusCode::from_u16(answer.status).unwrap_or(StatusCode::OK);
         let response = match answer.body {
             Some(body) => reply::json(status, body),
             None => reply::empty(status),
         };
-        with_session(response, self.new_session(answer.agreed))
+        with_session(response, self.new_session(answer.negotiated))
     }
 
     /// A stream that can be resumed, where there is a session to resume it in and room for it.
@@ -261,7 +261,7 @@ impl PendingReply<'_> {
     }
 
     /// The id of the session that an `initialize` has agreed on.
-    fn new_session(&self, agreed: Option<Agreed>) -> Option<HeaderValue> {
+    fn new_session(&self, agreed: Option<Negotiated>) -> Option<HeaderValue> {
         let id = self.endpoint.sessions.mint(agreed?, self.principal)?;
         HeaderValue::try_from(id).ok()
     }

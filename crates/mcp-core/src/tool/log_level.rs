@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 /// How severe a log message is, least first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Level {
+pub enum LogLevel {
     /// For debugging.
     Debug,
     /// General information.

@@ -1,14 +1,14 @@
-//! Telling clients of the handshake era about changes, for as long as their connection lives.
+//! Telling clients of the legacy era about changes, for as long as their connection lives.
 
 use tokio::sync::broadcast::error::RecvError;
 
-use super::{Change, Connection, Peer, Server};
+use super::{Connection, Peer, Server, ServerChange};
 
 impl Server {
     /// Sends `peer` what it should know until the server closes: changes of lists, and of the
     /// resources that the connection subscribed to. Nothing before `initialize`.
     pub async fn watch(&self, connection: &Connection, peer: &dyn Peer) {
-        let Some(changes) = &self.offer.changes else {
+        let Some(changes) = &self.features.changes else {
             return self.closing.cancelled().await;
         };
         let mut changes = changes.listen();
@@ -20,17 +20,20 @@ impl Server {
             match change {
                 Ok(change) => {
                     let wanted = match &change {
-                        Change::Resource(uri) => connection.is_subscribed(uri),
-                        _ => connection.agreed().is_some(),
+                        ServerChange::Resource(uri) => connection.is_subscribed(uri),
+                        _ => connection.negotiated().is_some(),
                     };
                     if wanted {
                         peer.notify(notification(&change));
                     }
                 }
                 // Which changes were missed is not known, so a client must take all as changed.
-                Err(RecvError::Lagged(_)) if connection.agreed().is_some() => {
-                    let resources = connection.subscribed().into_iter().map(Change::Resource);
-                    for change in Change::LISTS.into_iter().chain(resources) {
+                Err(RecvError::Lagged(_)) if connection.negotiated().is_some() => {
+                    let resources = connection
+                        .subscribed()
+                        .into_iter()
+                        .map(ServerChange::Resource);
+                    for change in ServerChange::LISTS.into_iter().chain(resources) {
                         peer.notify(notification(&change));
                     }
                 }
@@ -41,7 +44,7 @@ impl Server {
     }
 }
 
-fn notification(change: &Change) -> String {
+fn notification(change: &ServerChange) -> String {
     serde_json::json!({"jsonrpc": "2.0", "method": change.method(), "params": change.params()})
         .to_string()
 }

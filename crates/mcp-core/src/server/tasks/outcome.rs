@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use crate::era::Era;
-use crate::error::{Error, Profile, clipped};
+use crate::error::{Error, ErrorCodes, clipped};
 use crate::jsonrpc::Json;
 use crate::server::outcome::{MethodResult, Outcome};
 use crate::server::tool_result::failed;
@@ -15,7 +15,7 @@ use crate::tool::{ToolError, ToolErrorKind};
 const MAX_RESULT: usize = 8 * 1024 * 1024;
 
 #[derive(Clone)]
-pub(super) enum End {
+pub(super) enum TaskOutcome {
     /// With the result of the call; a tool may say in it that it failed.
     Result { json: Json, is_error: bool },
     /// With the error that the request would have been answered with.
@@ -24,7 +24,7 @@ pub(super) enum End {
     Cancelled,
 }
 
-impl End {
+impl TaskOutcome {
     /// What a request would be answered with. A result that is too large to be kept becomes one
     /// that says so.
     pub(super) fn from_outcome(outcome: Result<Outcome, Error>) -> Self {
@@ -60,7 +60,7 @@ impl End {
     pub(super) fn message(&self) -> Option<String> {
         match self {
             Self::Result { json, is_error } => is_error.then(|| first_text(json)).flatten(),
-            Self::Error(error) => Some(error.render(Era::Modern, Profile::Spec).message),
+            Self::Error(error) => Some(error.render(Era::Modern, ErrorCodes::Spec).message),
             Self::Cancelled => Some("The task was cancelled.".to_owned()),
         }
     }

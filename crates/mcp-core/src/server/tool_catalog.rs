@@ -8,10 +8,10 @@ use crate::http_headers::{HeaderParam, header_params};
 use crate::jsonrpc::Json;
 use crate::registry::BoundItems;
 use crate::revision::Revision;
-use crate::tool::{BoundTool, Definition, Detail, TaskSupport, ToolKind};
+use crate::tool::{BoundTool, Detail, TaskSupport, ToolDefinition, ToolKind};
 
 /// The tools, by name, and their lists.
-pub(super) struct Catalogue {
+pub(super) struct ToolCatalog {
     tools: BoundItems<ToolKind>,
     by_name: HashMap<String, usize>,
     /// The arguments that clients repeat in headers, of the tools that have any.
@@ -25,7 +25,7 @@ pub(super) struct Catalogue {
     with_tasks: Option<Json>,
 }
 
-impl Catalogue {
+impl ToolCatalog {
     pub(super) fn new(tools: BoundItems<ToolKind>) -> Self {
         let names = tools
             .iter()
@@ -40,7 +40,7 @@ impl Catalogue {
                 .map(|(at, (tool, _))| (tool.name.clone(), at)),
         );
         // A tool from elsewhere may be wrong about it: then it has none.
-        let params = |tool: &Definition| header_params(&tool.input_schema).unwrap_or_default();
+        let params = |tool: &ToolDefinition| header_params(&tool.input_schema).unwrap_or_default();
         let header_params = tools
             .iter()
             .map(|(tool, _)| (tool.name.clone(), params(tool)))
@@ -53,7 +53,7 @@ impl Catalogue {
         };
         let list = |detail| Json::Owned(format!(r#"{{"tools":{}}}"#, array(detail))).shared();
         Self {
-            legacy: Json::Owned(array(Detail::Legacy)).shared(),
+            legacy: Json::Owned(array(Detail::Seed001)).shared(),
             basic: list(Detail::Basic),
             annotated: list(Detail::Annotated),
             full: list(Detail::Full),
@@ -74,7 +74,7 @@ impl Catalogue {
 
     /// The result of `tools/list`, with the fields that the era knows.
     pub(super) fn list(&self, era: Era) -> &Json {
-        if let (Era::Handshake(Revision::V2025_11_25), Some(list)) = (era, &self.with_tasks) {
+        if let (Era::Legacy(Revision::V2025_11_25), Some(list)) = (era, &self.with_tasks) {
             list
         } else if era.knows(Revision::V2025_06_18) {
             &self.full
@@ -90,7 +90,7 @@ impl Catalogue {
         self.with_tasks.is_some()
     }
 
-    pub(super) fn get(&self, name: &str) -> Option<&(Definition, Arc<dyn BoundTool>)> {
+    pub(super) fn get(&self, name: &str) -> Option<&(ToolDefinition, Arc<dyn BoundTool>)> {
         self.by_name.get(name).and_then(|&at| self.tools.get(at))
     }
 

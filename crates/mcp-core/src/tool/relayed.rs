@@ -8,22 +8,22 @@ use crate::jsonrpc::Members;
 /// A tool's definition as its server wrote it. What this server knows is selected from it, member
 /// by member, and nothing is written anew: numbers keep their digits.
 #[derive(Clone, Debug)]
-pub(super) struct Imported {
+pub(super) struct RelayedDefinition {
     pub(super) members: Members,
     /// The name that seed 001's list shows.
-    pub(super) legacy_name: String,
+    pub(super) seed_001_name: String,
 }
 
-impl Imported {
+impl RelayedDefinition {
     /// The definition as `name`, with the members that `detail` shows.
     pub(super) fn encode(&self, name: &str, detail: Detail) -> String {
-        let is_legacy = detail == Detail::Legacy;
-        let name = if is_legacy { &self.legacy_name } else { name };
+        let is_legacy = detail == Detail::Seed001;
+        let name = if is_legacy { &self.seed_001_name } else { name };
         let mut text = format!(r#"{{"name":{}"#, Value::from(name));
         let mut push = |key: &str, json: &str| {
             text.push_str(&format!(r#","{key}":{json}"#));
         };
-        for key in detail.imported_members() {
+        for key in detail.relayed_members() {
             if let Some(json) = self.members.get(key) {
                 push(key, json);
             }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use futures_util::FutureExt as _;
 
 use super::Tasks;
-use super::end::End;
+use super::outcome::TaskOutcome;
 use super::task::Task;
 use crate::clock::Clock;
 use crate::error::Error;
@@ -54,13 +54,13 @@ async fn ended_in_time(
     let in_time = tokio::select! {
         biased;
         outcome = &mut work => {
-            task.end(End::from_outcome(outcome));
+            task.end(TaskOutcome::from_outcome(outcome));
             tasks.make_room(0);
             return true;
         }
         () = task.stop.cancelled() => true,
         () = over => {
-            task.end(End::expired());
+            task.end(TaskOutcome::expired());
             tasks.forget(&task.id);
             false
         }

@@ -1,7 +1,7 @@
 //! Asking the client while its request is being answered: for the user's input, for a model's
 //! answer, for its roots.
 //!
-//! In the handshake era the question is a request of its own and the call waits. In the modern era
+//! In the legacy era the question is a request of its own and the call waits. In the modern era
 //! there are no such requests: the call ends with the question, and the client repeats it with the
 //! answer. A tool that asks is therefore run from its start again in the second round, and must not
 //! have done anything before it asks that may not be done twice.
@@ -12,7 +12,7 @@ use super::ToolError;
 
 /// What a client says that it can be asked for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Capabilities {
+pub struct ClientCapabilities {
     /// The user's input.
     pub elicitation: bool,
     /// A model's answer.
@@ -21,7 +21,7 @@ pub struct Capabilities {
     pub roots: bool,
 }
 
-impl Capabilities {
+impl ClientCapabilities {
     /// Reads a `ClientCapabilities` object.
     pub fn read(declared: &Value) -> Self {
         let has = |name: &str| declared.get(name).is_some_and(Value::is_object);
@@ -67,7 +67,7 @@ impl InputRequest {
     }
 
     /// A question of another server, passed on as it is; `None` if clients are never asked that.
-    pub fn imported(method: &str, params: Value) -> Option<Self> {
+    pub fn from_backend(method: &str, params: Value) -> Option<Self> {
         let known = ["elicitation/create", "sampling/createMessage", "roots/list"];
         let method = known.into_iter().find(|known| *known == method)?;
         Some(Self { method, params })
@@ -92,7 +92,7 @@ impl InputRequest {
         self.method.split('/').next().unwrap_or(self.method)
     }
 
-    fn is_allowed(&self, capabilities: Capabilities) -> bool {
+    fn is_allowed(&self, capabilities: ClientCapabilities) -> bool {
         match self.capability() {
             "elicitation" => capabilities.elicitation,
             "sampling" => capabilities.sampling,
@@ -103,7 +103,7 @@ impl InputRequest {
 
 /// Refuses questions that a client with these capabilities did not say it can answer.
 pub(super) fn check(
-    capabilities: Capabilities,
+    capabilities: ClientCapabilities,
     requests: &[(&str, InputRequest)],
 ) -> Result<(), ToolError> {
     let missing: Map<String, Value> = requests

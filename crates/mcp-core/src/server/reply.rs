@@ -1,29 +1,29 @@
 //! What goes back over the transport.
 
-use super::Agreed;
+use super::Negotiated;
 use crate::jsonrpc::Response;
 
 /// The answer to one frame.
 #[derive(Debug)]
-pub struct Answer {
+pub struct FrameReply {
     /// The HTTP status that the era demands; stdio ignores it.
     pub status: u16,
     /// The encoded response or batch of responses, without a newline; `None` if the frame wanted no
     /// answer.
     pub body: Option<Vec<u8>>,
     /// What `initialize` agreed on, for the transport to remember.
-    pub agreed: Option<Agreed>,
+    pub negotiated: Option<Negotiated>,
 }
 
 /// The answer to one message.
-pub(super) struct Reply<'a> {
+pub(super) struct MessageReply<'a> {
     pub(super) response: Response<'a>,
     pub(super) status: u16,
     pub(super) succeeded: bool,
-    pub(super) agreed: Option<Agreed>,
+    pub(super) negotiated: Option<Negotiated>,
 }
 
-impl Answer {
+impl FrameReply {
     /// The body as one line. Results of services may be spread over several lines; inside of JSON a
     /// line break can only be white space.
     pub fn into_line(self) -> Option<Vec<u8>> {
@@ -45,22 +45,22 @@ impl Answer {
         Self {
             status: 202,
             body: None,
-            agreed: None,
+            negotiated: None,
         }
     }
 
     #[expect(clippy::needless_pass_by_value, reason = "a reply is answered once")]
-    pub(super) fn single(reply: Reply<'_>) -> Self {
+    pub(super) fn single(reply: MessageReply<'_>) -> Self {
         let mut body = Vec::new();
         reply.response.write(&mut body);
         Self {
             status: reply.status,
             body: Some(body),
-            agreed: reply.agreed,
+            negotiated: reply.negotiated,
         }
     }
 
-    pub(super) fn batch<'a>(replies: impl Iterator<Item = Reply<'a>>) -> Self {
+    pub(super) fn batch<'a>(replies: impl Iterator<Item = MessageReply<'a>>) -> Self {
         let mut body = Vec::new();
         for reply in replies {
             body.push(if body.is_empty() { b'[' } else { b',' });
@@ -73,7 +73,7 @@ impl Answer {
         Self {
             status: 200,
             body: Some(body),
-            agreed: None,
+            negotiated: None,
         }
     }
 }

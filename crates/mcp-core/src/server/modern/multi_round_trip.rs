@@ -15,7 +15,7 @@ use crate::error::Error;
 use crate::jsonrpc::Json;
 use crate::server::outcome::Questions;
 use crate::server::params::{Params, wrong};
-use crate::server::{Round, Server};
+use crate::server::{PreviousRounds, Server};
 
 const PURPOSE: &str = "requestState";
 /// How long a client may take to answer.
@@ -35,7 +35,11 @@ struct State {
 
 impl Server {
     /// The answers of this round and, from a state that is genuine, of those before.
-    pub(super) fn open_round(&self, method: &str, params: &Params<'_>) -> Result<Round, Error> {
+    pub(super) fn open_round(
+        &self,
+        method: &str,
+        params: &Params<'_>,
+    ) -> Result<PreviousRounds, Error> {
         params.check()?;
         let state = params.state.map(|state| {
             let sealed: String = serde_json::from_str(state.get())
@@ -65,7 +69,7 @@ impl Server {
         &self,
         method: &str,
         params: &Params<'_>,
-        round: Option<&Round>,
+        round: Option<&PreviousRounds>,
         questions: Questions,
     ) -> Json {
         let state = State {
@@ -81,12 +85,12 @@ impl Server {
         json!({"inputRequests": questions.by_key, "requestState": state}).into()
     }
 
-    fn open_state(&self, sealed: &str, request: &str) -> Option<Round> {
+    fn open_state(&self, sealed: &str, request: &str) -> Option<PreviousRounds> {
         let payload = self.settings.signer.open(PURPOSE, sealed)?;
         let state: State = serde_json::from_slice(&payload).ok()?;
         let is_valid =
             state.request == request && state.expires >= self.clock.unix_time().as_secs();
-        is_valid.then_some(Round {
+        is_valid.then_some(PreviousRounds {
             answers: state.answers,
             memo: state.memo,
         })

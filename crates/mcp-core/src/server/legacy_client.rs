@@ -1,4 +1,4 @@
-//! The client of a call in the handshake era: a question to it is a request of its own, over its
+//! The client of a call in the legacy era: a question to it is a request of its own, over its
 //! connection, and the call waits.
 
 use std::sync::Arc;
@@ -7,10 +7,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use futures_util::future::try_join_all;
 
 use super::{Caller, Connection};
-use crate::tool::{Answers, Client, ClientInfo, InputRequest, ToolError};
+use crate::tool::{AnswersFuture, Client, ClientInfo, InputRequest, ToolError};
 
 /// A client that stays connected.
-pub(super) struct HandshakeClient {
+pub(super) struct LegacyClient {
     caller: Arc<Caller>,
     connection: Arc<Connection>,
     info: ClientInfo,
@@ -18,7 +18,7 @@ pub(super) struct HandshakeClient {
     is_asking: AtomicBool,
 }
 
-impl HandshakeClient {
+impl LegacyClient {
     pub(super) fn new(caller: &Arc<Caller>, connection: &Arc<Connection>) -> Self {
         let info = ClientInfo {
             capabilities: connection.capabilities(),
@@ -34,7 +34,7 @@ impl HandshakeClient {
     }
 }
 
-impl Client for HandshakeClient {
+impl Client for LegacyClient {
     fn info(&self) -> &ClientInfo {
         &self.info
     }
@@ -47,7 +47,7 @@ impl Client for HandshakeClient {
         self.caller.disconnect();
     }
 
-    fn ask<'a>(&'a self, questions: &'a [(&'a str, InputRequest)]) -> Answers<'a> {
+    fn ask<'a>(&'a self, questions: &'a [(&'a str, InputRequest)]) -> AnswersFuture<'a> {
         Box::pin(async move {
             self.is_asking.store(true, Ordering::Relaxed);
             let answers = try_join_all(questions.iter().map(|(_, question)| {

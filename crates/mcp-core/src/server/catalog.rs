@@ -4,17 +4,17 @@ use std::sync::{Arc, PoisonError};
 
 use serde_json::{Value, json};
 
-use super::catalogue::Catalogue;
-use super::{Change, Lists, Offer, Server};
+use super::tool_catalog::ToolCatalog;
+use super::{Server, ServerChange, ServerFeatures, ServerItems};
 use crate::jsonrpc::Json;
 use crate::prompt::PromptKind;
-use crate::registry::{BoundItems, Kind};
+use crate::registry::{BoundItems, ItemKind};
 use crate::resource::{ResourceDefinition, ResourceKind};
 use crate::tool::ToolKind;
 
 /// One state of the lists. A request works with the state that it has found.
-pub(super) struct Offered {
-    pub(super) catalogue: Catalogue,
+pub(super) struct Catalog {
+    pub(super) tools: ToolCatalog,
     pub(super) resources: BoundItems<ResourceKind>,
     pub(super) prompts: BoundItems<PromptKind>,
     /// The results of `resources/list`, `resources/templates/list` and `prompts/list`.
@@ -23,9 +23,9 @@ pub(super) struct Offered {
     pub(super) prompt_list: Json,
 }
 
-impl Offered {
-    pub(super) fn new(lists: Lists) -> Self {
-        let Lists {
+impl Catalog {
+    pub(super) fn new(lists: ServerItems) -> Self {
+        let ServerItems {
             tools,
             resources,
             prompts,
@@ -46,23 +46,23 @@ impl Offered {
                 "prompts",
                 prompts.iter().map(|(definition, _)| definition.encode()),
             ),
-            catalogue: Catalogue::new(tools),
+            tools: ToolCatalog::new(tools),
             resources,
             prompts,
         }
     }
 
     /// Which lists are not what they were.
-    fn changes_since(&self, before: &Self) -> impl Iterator<Item = Change> {
+    fn changes_since(&self, before: &Self) -> impl Iterator<Item = ServerChange> {
         let same = |one: &Json, other: &Json| one.as_str() == other.as_str();
-        let tools = same(&self.catalogue.full, &before.catalogue.full);
+        let tools = same(&self.tools.full, &before.tools.full);
         let resources = same(&self.resource_list, &before.resource_list)
             && same(&self.template_list, &before.template_list);
         let prompts = same(&self.prompt_list, &before.prompt_list);
         [
-            (!tools).then_some(Change::Tools),
-            (!resources).then_some(Change::Resources),
-            (!prompts).then_some(Change::Prompts),
+            (!tools).then_some(ServerChange::Tools),
+            (!resources).then_some(ServerChange::Resources),
+            (!prompts).then_some(ServerChange::Prompts),
         ]
         .into_iter()
         .flatten()
@@ -76,7 +76,7 @@ fn list(name: &str, items: impl Iterator<Item = String>) -> Json {
 }
 
 /// Adds the items of `more` that have none of the names in `own`.
-fn add<K: Kind>(own: &mut BoundItems<K>, mut more: BoundItems<K>) {
+fn add<K: ItemKind>(own: &mut BoundItems<K>, mut more: BoundItems<K>) {
     let is_free = |id: &str| own.iter().all(|(other, _)| K::id(other) != id);
     more.retain(|(definition, _)| is_free(K::id(definition)));
     own.append(&mut more);
@@ -86,20 +86,20 @@ impl Server {
     /// Offers `more` beside what the server has offered from its start, in place of what was
     /// published before, and announces the lists that have changed by it. An item that has the name
     /// of one of the server's own is not offered: nothing shadows those.
-    pub fn publish(&self, more: Lists) {
-        let mut lists = self.own.clone();
+    pub fn publish(&self, more: ServerItems) {
+        let mut lists = self.own_items.clone();
         add::<ToolKind>(&mut lists.tools, more.tools);
         add::<ResourceKind>(&mut lists.resources, more.resources);
         add::<PromptKind>(&mut lists.prompts, more.prompts);
-        let offered = Arc::new(Offered::new(lists));
+        let catalog = Arc::new(Catalog::new(lists));
         let before = {
-            let mut current = self.offered.write().unwrap_or_else(PoisonError::into_inner);
-            std::mem::replace(&mut *current, Arc::clone(&offered))
+            let mut current = self.catalog.write().unwrap_or_else(PoisonError::into_inner);
+            std::mem::replace(&mut *current, Arc::clone(&catalog))
         };
-        let Some(changes) = &self.offer.changes else {
+        let Some(changes) = &self.features.changes else {
             return;
         };
-        for change in offered.changes_since(&before) {
+        for change in catalog.changes_since(&before) {
             changes.announce(change);
         }
     }
@@ -107,37 +107,37 @@ impl Server {
     /// True if a tool of this name is offered at the moment: toolsets and `--read-only` leave some
     /// out.
     pub fn has_tool(&self, name: &str) -> bool {
-        self.offered().catalogue.get(name).is_some()
+        self.catalog().tools.get(name).is_some()
     }
 
     /// What is offered at the moment.
-    pub(super) fn offered(&self) -> Arc<Offered> {
-        Arc::clone(&self.offered.read().unwrap_or_else(PoisonError::into_inner))
+    pub(super) fn catalog(&self) -> Arc<Catalog> {
+        Arc::clone(&self.catalog.read().unwrap_or_else(PoisonError::into_inner))
     }
 
     pub(super) fn has_resources(&self) -> bool {
-        self.offer.relays || !self.offered().resources.is_empty()
+        self.features.relays || !self.catalog().resources.is_empty()
     }
 
     pub(super) fn has_prompts(&self) -> bool {
-        self.offer.relays || !self.offered().prompts.is_empty()
+        self.features.relays || !self.catalog().prompts.is_empty()
     }
 
     /// The `ServerCapabilities`: what is offered, and nothing else.
     pub(super) fn capabilities(&self) -> Value {
-        let Offer {
+        let ServerFeatures {
             changes,
             logging,
             experimental,
             relays,
             ..
-        } = &self.offer;
+        } = &self.features;
         let list = |with_subscriptions: bool| match (changes.is_some(), with_subscriptions) {
             (true, true) => json!({"listChanged": true, "subscribe": true}),
             (true, false) => json!({"listChanged": true}),
             (false, _) => json!({}),
         };
-        let offered = self.offered();
+        let catalog = self.catalog();
         let mut capabilities = json!({"tools": list(false)});
         if self.has_resources() {
             capabilities["resources"] = list(true);
@@ -146,7 +146,7 @@ impl Server {
             capabilities["prompts"] = list(false);
         }
         let completes = |(resource, _): &(ResourceDefinition, _)| resource.is_template();
-        if *relays || !offered.prompts.is_empty() || offered.resources.iter().any(completes) {
+        if *relays || !catalog.prompts.is_empty() || catalog.resources.iter().any(completes) {
             capabilities["completions"] = json!({});
         }
         if *logging {

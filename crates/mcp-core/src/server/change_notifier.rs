@@ -10,7 +10,7 @@ const QUEUE: usize = 256;
 
 /// Something that clients may have cached has changed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Change {
+pub enum ServerChange {
     /// The list of tools.
     Tools,
     /// The list of prompts.
@@ -21,7 +21,7 @@ pub enum Change {
     Resource(String),
 }
 
-impl Change {
+impl ServerChange {
     /// Those of the lists.
     pub(super) const LISTS: [Self; 3] = [Self::Tools, Self::Prompts, Self::Resources];
 
@@ -45,16 +45,16 @@ impl Change {
 }
 
 /// Resources that clients wait for changes of, with the number of those who do.
-pub type Watched = BTreeMap<String, usize>;
+pub type SubscribedUris = BTreeMap<String, usize>;
 
 /// Tells every listening client of changes.
 #[derive(Clone, Debug)]
-pub struct Changes {
-    sender: broadcast::Sender<Change>,
-    watched: watch::Sender<Watched>,
+pub struct ChangeNotifier {
+    sender: broadcast::Sender<ServerChange>,
+    watched: watch::Sender<SubscribedUris>,
 }
 
-impl Changes {
+impl ChangeNotifier {
     /// Nobody listens yet.
     pub fn new() -> Self {
         Self {
@@ -64,18 +64,18 @@ impl Changes {
     }
 
     /// Tells those who listen.
-    pub fn announce(&self, change: Change) {
+    pub fn announce(&self, change: ServerChange) {
         // Without listeners there is nobody to tell.
         let _ = self.sender.send(change);
     }
 
     /// The resources that somebody has subscribed to, now and from now on: what nobody waits for
     /// need not be looked at.
-    pub fn watched(&self) -> watch::Receiver<Watched> {
+    pub fn subscribed_uris(&self) -> watch::Receiver<SubscribedUris> {
         self.watched.subscribe()
     }
 
-    pub(super) fn listen(&self) -> broadcast::Receiver<Change> {
+    pub(super) fn listen(&self) -> broadcast::Receiver<ServerChange> {
         self.sender.subscribe()
     }
 
@@ -90,7 +90,7 @@ impl Changes {
     }
 }
 
-impl Default for Changes {
+impl Default for ChangeNotifier {
     fn default() -> Self {
         Self::new()
     }
@@ -99,7 +99,7 @@ impl Default for Changes {
 /// One client's wait for the changes of one resource.
 pub(super) struct Interest {
     uri: String,
-    watched: watch::Sender<Watched>,
+    watched: watch::Sender<SubscribedUris>,
 }
 
 impl Drop for Interest {
@@ -121,8 +121,8 @@ mod tests {
 
     #[test]
     fn interest_is_counted() {
-        let changes = Changes::new();
-        let watched = changes.watched();
+        let changes = ChangeNotifier::new();
+        let watched = changes.subscribed_uris();
         let (first, second) = (changes.interest("a"), changes.interest("a"));
         assert_eq!(watched.borrow().get("a"), Some(&2));
         drop(first);

@@ -13,27 +13,27 @@ use crate::tool::{Content, ToolError, ToolResult};
 impl Server {
     /// `mcp.callTool`: the raw result object. There is no `isError`, so a tool that fails becomes a
     /// JSON-RPC error.
-    pub(super) async fn legacy_call_tool(&self, context: &Context<'_>) -> Result<Outcome, Error> {
+    pub(super) async fn seed_001_call_tool(&self, context: &Context<'_>) -> Result<Outcome, Error> {
         let (name, arguments) = context.params.named_call()?;
-        let offered = self.offered();
-        let Some(tool) = offered.catalogue.get(&name) else {
-            return Err(Error::LegacyToolNotFound(name.into_owned()));
+        let catalog = self.catalog();
+        let Some(tool) = catalog.tools.get(&name) else {
+            return Err(Error::Seed001ToolNotFound(name.into_owned()));
         };
         self.mode(&tool.0, context)?;
         let end = self.run(tool, arguments, context).await;
         match end.map_err(Error::InvalidParams)? {
             CallEnd::Done(ToolResult::Structured(json)) => Ok(json.into()),
             CallEnd::Done(ToolResult::Content(content)) => Ok(raw(content).into()),
-            CallEnd::Done(ToolResult::Imported(result)) => imported(&result),
+            CallEnd::Done(ToolResult::Relayed(result)) => relayed_value(&result),
             CallEnd::NeedsInput(questions) => Ok(Outcome::NeedsInput(questions)),
-            CallEnd::Failed(error) if error.is_rpc_error(Era::Plain) => Err(error.into()),
+            CallEnd::Failed(error) if error.is_rpc_error(Era::Unversioned) => Err(error.into()),
             CallEnd::Failed(error) => Err(Error::ToolFailed(error)),
         }
     }
 
     /// `mcp.getServerInfo`. `uptime` is in seconds, `average_response_time` in seconds per request;
     /// the counters leave out the request that asks for them.
-    pub(super) fn legacy_server_info(&self) -> Value {
+    pub(super) fn seed_001_server_info(&self) -> Value {
         let metrics = self.health.metrics();
         let degraded = self.degraded();
         let mut info = json!({
@@ -43,7 +43,7 @@ impl Server {
             "status": if degraded.is_none() { "online" } else { "degraded" },
             "uptime": self.clock.uptime().as_secs(),
             "request_count": metrics.total_requests,
-            "tools_count": self.offered().catalogue.len(),
+            "tools_count": self.catalog().tools.len(),
             "health_metrics": metrics,
         });
         if let Some(reason) = degraded {
@@ -54,7 +54,7 @@ impl Server {
 }
 
 /// The `CallToolResult` of another server, as the one value that it stands for.
-fn imported(result: &Members) -> Result<Outcome, Error> {
+fn relayed_value(result: &Members) -> Result<Outcome, Error> {
     let content = result.get("content").unwrap_or("[]");
     let texts: Vec<Value> = serde_json::from_str(content).unwrap_or_default();
     let text = match texts.as_slice() {
