@@ -1,6 +1,6 @@
 //! Unix seconds, in which the engine counts.
 
-use upstream::time::{Since, Timestamp, timestamp};
+use upstream::time::{Since, Timestamp, parse_timestamp};
 
 /// The unix seconds of a point in time that a caller has named; never negative.
 pub(crate) fn from_argument(since: Since) -> i64 {
@@ -9,5 +9,5 @@ pub(crate) fn from_argument(since: Since) -> i64 {
 
 /// The unix seconds of a timestamp that the engine has written.
 pub(crate) fn from_timestamp(text: &str) -> Option<i64> {
-    timestamp(text).map(Timestamp::as_second)
+    parse_timestamp(text).map(Timestamp::as_second)
 }

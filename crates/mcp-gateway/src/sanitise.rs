@@ -6,7 +6,7 @@
 use mcp_core::jsonrpc::Members;
 use serde_json::Value;
 use serde_json::value::RawValue;
-use upstream::text::is_hidden;
+use upstream::text::is_invisible;
 
 /// Deeper schemas make clients that follow them recursively give up.
 const MAX_DEPTH: usize = 64;
@@ -74,7 +74,7 @@ fn show(value: &mut Value) -> bool {
                 changed |= match value {
                     Value::String(text) if name == "description" || name == "title" => {
                         let before = text.len();
-                        text.retain(|letter| !is_hidden(letter));
+                        text.retain(|letter| !is_invisible(letter));
                         text.len() != before
                     }
                     value => show(value),
@@ -93,7 +93,7 @@ fn show(value: &mut Value) -> bool {
 
 /// True if JSON text holds what people cannot see, as it is or escaped.
 pub(crate) fn hides_something(json: &str) -> bool {
-    if !json.is_ascii() && json.chars().any(is_hidden) {
+    if !json.is_ascii() && json.chars().any(is_invisible) {
         return true;
     }
     let mut rest = json;
@@ -110,7 +110,7 @@ pub(crate) fn hides_something(json: &str) -> bool {
         // The first half of a tag, or a character that needs no second one.
         let is_tag = code == Some(0xdb40);
         let letter = code.and_then(|code| char::from_u32(code.into()));
-        if is_tag || letter.is_some_and(is_hidden) {
+        if is_tag || letter.is_some_and(is_invisible) {
             return true;
         }
     }

@@ -13,7 +13,7 @@ use mcp_serve::Secret;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
-use upstream::http::{Client, Failure, Method, Profile, Request};
+use upstream::http::{Client, HttpFailure, Method, Request, ServiceProfile};
 
 use crate::policy::Policy;
 
@@ -25,7 +25,7 @@ pub(crate) use workflow::{Definition, Filter, Node, Tag, Workflow, WorkflowRow};
 const PROBE_TIMEOUT: Duration = Duration::from_secs(4);
 
 /// How n8n is asked, and how its failures are told.
-pub(crate) static N8N: Profile = Profile {
+pub(crate) static N8N: ServiceProfile = ServiceProfile {
     user_agent: concat!("n8n-mcp-server/", env!("CARGO_PKG_VERSION")),
     // n8n answers in milliseconds; a busy one in a few seconds.
     timeout: Duration::from_secs(10),
@@ -57,7 +57,7 @@ impl Api {
     }
 
     /// Asks for the smallest thing that needs the key.
-    pub(crate) async fn probe(&self) -> Result<(), Failure> {
+    pub(crate) async fn probe(&self) -> Result<(), HttpFailure> {
         let request = self.request(Method::GET, &["workflows"]);
         let request = request.query(&[("limit", "1")]).timeout(PROBE_TIMEOUT);
         request.json::<Page<WorkflowRow>>().await.map(drop)
@@ -76,7 +76,7 @@ impl Api {
         &self,
         path: &[&str],
         query: &[(&str, &str)],
-    ) -> Result<T, Failure> {
+    ) -> Result<T, HttpFailure> {
         self.request(Method::GET, path).query(query).json().await
     }
 
@@ -85,7 +85,7 @@ impl Api {
         &self,
         path: &[&str],
         max_pages: usize,
-    ) -> Result<(Vec<T>, bool), Failure> {
+    ) -> Result<(Vec<T>, bool), HttpFailure> {
         let (mut rows, mut cursor) = (Vec::new(), None::<String>);
         for _ in 0..max_pages {
             let mut query = vec![("limit", "250")];
@@ -106,7 +106,7 @@ impl Api {
         method: Method,
         path: &[&str],
         body: &Value,
-    ) -> Result<T, Failure> {
+    ) -> Result<T, HttpFailure> {
         self.request(method, path).body(body).json().await
     }
 }

@@ -12,7 +12,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use tokio::sync::{OnceCell, SetOnce};
 use tokio::time::{Instant, sleep};
-use upstream::http::{Url, join, shown};
+use upstream::http::{Url, display_url, join_path};
 use upstream::text::first_line;
 
 use crate::id::Id;
@@ -82,7 +82,7 @@ pub(crate) struct McpStart {
 impl BuiltinMcp {
     pub(crate) fn new(base: &Url, token: Secret) -> Self {
         Self {
-            url: join(base, ["mcp-server", "http"]),
+            url: join_path(base, ["mcp-server", "http"]),
             token,
             session: Mutex::new(None),
         }
@@ -246,7 +246,7 @@ impl BuiltinMcp {
                 "n8n's MCP server at {address} answered in a way that is not understood.",
             ),
         };
-        let text = text.replace("{address}", &shown(&self.url));
+        let text = text.replace("{address}", &display_url(&self.url));
         ToolError::new(kind, text).caused_by(error)
     }
 }

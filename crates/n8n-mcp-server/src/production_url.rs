@@ -9,7 +9,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 use tokio::time::{Instant, sleep};
 use upstream::http::multipart::{Form, Part};
-use upstream::http::{Client, Failure, Fault, Method, StatusCode};
+use upstream::http::{Client, Fault, HttpFailure, Method, StatusCode};
 
 use crate::id::Id;
 use crate::pending::Pending;
@@ -135,7 +135,7 @@ async fn exchange(
     credentials: &WebhookCredentials,
     request_id: &str,
     within: Duration,
-) -> Result<Reply, Failure> {
+) -> Result<Reply, HttpFailure> {
     let known_by = Instant::now() + ACTIVATION_TIMEOUT;
     loop {
         let request = http
@@ -151,7 +151,7 @@ async fn exchange(
                 request.with(|request| request.multipart(form))
             }
         };
-        let response = request.timeout(within).send_for_any().await?;
+        let response = request.timeout(within).send_any_status().await?;
         let (status, body) = (response.status, response.body);
         let unregistered = is_unregistered(workflow, sent, status, &body);
         if !unregistered || Instant::now() >= known_by {
@@ -222,7 +222,7 @@ fn is_unregistered(workflow: &Id, sent: &UrlRequest, status: StatusCode, body: &
 }
 
 /// Tells what may have started something from what has not.
-fn settle(sent: Result<Reply, Failure>) -> Result<UrlAnswer, ToolError> {
+fn settle(sent: Result<Reply, HttpFailure>) -> Result<UrlAnswer, ToolError> {
     match sent {
         Ok(reply) if reply.unregistered => Err(ToolError::conflict(
             "n8n does not know the production URL of this workflow, although it is active. \

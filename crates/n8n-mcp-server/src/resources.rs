@@ -12,8 +12,8 @@ use mcp_core::resource::{Resource, ResourceContents, ResourceSet};
 use mcp_core::tool::{Call, Tool as _, ToolError, ToolErrorKind};
 use schemars::JsonSchema;
 use serde::Deserialize;
-use upstream::poll::{self, Backoff, Subject};
-use upstream::resource::answer;
+use upstream::poll::{self, Backoff, PollTarget};
+use upstream::resource::from_tool;
 
 use crate::api::ExecutionFilter;
 use crate::id::Id;
@@ -47,7 +47,7 @@ impl Resource for Workflows {
     type Service = N8n;
 
     async fn read(self, n8n: &N8n, call: &Call) -> Result<ResourceContents, ToolError> {
-        answer(ListWorkflows::first_page(), n8n, call).await
+        from_tool(ListWorkflows::first_page(), n8n, call).await
     }
 }
 
@@ -64,7 +64,7 @@ impl Resource for Workflow {
     type Service = N8n;
 
     async fn read(self, n8n: &N8n, call: &Call) -> Result<ResourceContents, ToolError> {
-        answer(GetWorkflow::summary(id(self.id)?), n8n, call).await
+        from_tool(GetWorkflow::summary(id(self.id)?), n8n, call).await
     }
 
     async fn complete(n8n: &N8n, _: &str, value: &str) -> Vec<String> {
@@ -85,7 +85,7 @@ impl Resource for Execution {
     type Service = N8n;
 
     async fn read(self, n8n: &N8n, call: &Call) -> Result<ResourceContents, ToolError> {
-        answer(GetExecution::preview(id(self.id)?), n8n, call).await
+        from_tool(GetExecution::preview(id(self.id)?), n8n, call).await
     }
 
     async fn complete(n8n: &N8n, _: &str, value: &str) -> Vec<String> {
@@ -174,8 +174,8 @@ impl WatchedResource<'_> {
     }
 }
 
-impl Subject for WatchedResource<'_> {
-    async fn look(&mut self, watched: &BTreeSet<String>) -> Vec<String> {
+impl PollTarget for WatchedResource<'_> {
+    async fn poll(&mut self, watched: &BTreeSet<String>) -> Vec<String> {
         let now = match self.read().await {
             Ok(ResourceContents::Text(content)) => {
                 let mut hasher = DefaultHasher::new();

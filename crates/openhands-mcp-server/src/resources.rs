@@ -10,7 +10,7 @@ use mcp_core::resource::{Resource, ResourceContents, ResourceSet};
 use mcp_core::tool::{Call, ToolError};
 use schemars::JsonSchema;
 use serde::Deserialize;
-use upstream::resource::answer;
+use upstream::resource::from_tool;
 
 use crate::OpenHands;
 use crate::api::TaskId;
@@ -45,7 +45,7 @@ impl Resource for State {
     type Service = OpenHands;
 
     async fn read(self, service: &OpenHands, call: &Call) -> Result<ResourceContents, ToolError> {
-        answer(GetTaskResult { task_id: self.id }, service, call).await
+        from_tool(GetTaskResult { task_id: self.id }, service, call).await
     }
 
     async fn complete(service: &OpenHands, _: &str, value: &str) -> Vec<String> {
@@ -66,7 +66,7 @@ impl Resource for Events {
     type Service = OpenHands;
 
     async fn read(self, service: &OpenHands, call: &Call) -> Result<ResourceContents, ToolError> {
-        answer(GetTaskEvents::all(self.id), service, call).await
+        from_tool(GetTaskEvents::all(self.id), service, call).await
     }
 
     async fn complete(service: &OpenHands, _: &str, value: &str) -> Vec<String> {

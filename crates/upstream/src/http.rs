@@ -1,7 +1,7 @@
 //! HTTP towards one service: no redirects, no repetition, no unbounded bodies.
 //!
-//! A server declares one [`Profile`] and makes one [`Client`] of it. A [`Request`] ends in a
-//! [`Response`] or in a [`Failure`], which is a [`ToolError`](mcp_core::tool::ToolError) in the
+//! A server declares one [`ServiceProfile`] and makes one [`Client`] of it. A [`Request`] ends in a
+//! [`Response`] or in an [`HttpFailure`], which is a [`ToolError`](mcp_core::tool::ToolError) in the
 //! words of the profile: `client.get(["api", "v1", "workflows"]).json::<Page>().await?`.
 
 mod client;
@@ -15,7 +15,7 @@ pub use reqwest::multipart;
 pub use reqwest::{Method, RequestBuilder, StatusCode, Upgraded, Url};
 
 pub use client::{Client, SetupError};
-pub use failure::{Failure, Fault, JsonError, Refusal, Wording};
-pub use profile::Profile;
+pub use failure::{ErrorResponse, FailureTexts, Fault, HttpFailure, JsonError};
+pub use profile::ServiceProfile;
 pub use request::{Request, Response};
-pub use url::{join, shown};
+pub use url::{display_url, join_path};

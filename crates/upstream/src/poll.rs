@@ -7,4 +7,4 @@ mod watch;
 
 pub use announce::announce;
 pub use backoff::{Backoff, Delays};
-pub use watch::{Subject, watch};
+pub use watch::{PollTarget, watch};

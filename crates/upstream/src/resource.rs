@@ -9,7 +9,7 @@ use serde::Serialize;
 ///
 /// # Errors
 /// Those of the tool.
-pub async fn answer<T>(
+pub async fn from_tool<T>(
     tool: T,
     service: &T::Service,
     call: &Call,
@@ -58,9 +58,9 @@ mod tests {
     #[tokio::test]
     async fn the_content_is_what_the_tool_answers() {
         let call = Call::default();
-        let contents = answer(Double { of: 4 }, &2, &call).await.unwrap();
+        let contents = from_tool(Double { of: 4 }, &2, &call).await.unwrap();
         assert!(matches!(contents, ResourceContents::Text(json) if json == r#"{"times":8}"#));
-        let error = answer(Double { of: u32::MAX }, &2, &call).await;
+        let error = from_tool(Double { of: u32::MAX }, &2, &call).await;
         assert_eq!(error.unwrap_err().kind(), ToolErrorKind::NotFound);
     }
 }

@@ -11,7 +11,7 @@ pub use jiff::Timestamp;
 pub use jiff::tz::Offset;
 
 /// A duration with its unit: `500ms`, `90s`, `5m`, `2h`, `7d`, `2w`, `1y`.
-pub fn duration(text: &str) -> Option<Duration> {
+pub fn parse_duration(text: &str) -> Option<Duration> {
     let digits = text.bytes().take_while(u8::is_ascii_digit).count();
     let (count, unit) = text.split_at(digits);
     let millis = match unit {
@@ -30,7 +30,7 @@ pub fn duration(text: &str) -> Option<Duration> {
 
 /// A date or a time in ISO 8601, in UTC unless it says otherwise: RFC 3339, and also `2026-01-31`,
 /// `2026-01-31 12:00`.
-pub fn timestamp(text: &str) -> Option<Timestamp> {
+pub fn parse_timestamp(text: &str) -> Option<Timestamp> {
     let text = text.trim();
     // More than it reads: periods of time zones in brackets, years of six digits.
     if !text.starts_with(|c: char| c.is_ascii_digit()) || text.contains('[') {
@@ -50,7 +50,7 @@ pub fn before(now: Timestamp, age: Duration) -> Timestamp {
 /// The time since a moment that a service wrote; `None` where it cannot be read. Zero where the
 /// clock of the service is ahead.
 pub fn since(moment: &str) -> Option<Duration> {
-    let passed = Timestamp::now().duration_since(timestamp(moment)?);
+    let passed = Timestamp::now().duration_since(parse_timestamp(moment)?);
     Some(Duration::try_from(passed).unwrap_or_default())
 }
 
@@ -75,13 +75,13 @@ pub enum Since {
 impl Since {
     /// The point in time that `text` names.
     pub fn parse(text: &str) -> Option<Self> {
-        if let Some(age) = duration(text) {
+        if let Some(age) = parse_duration(text) {
             return Some(Self::Ago(age));
         }
         let is_number = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
         let at = match is_number {
             true => Timestamp::from_second(text.parse().ok()?).ok(),
-            false => timestamp(text),
+            false => parse_timestamp(text),
         };
         at.map(Self::At)
     }
@@ -137,18 +137,18 @@ mod tests {
             ("2w", 1_209_600_000),
             ("1y", 31_536_000_000),
         ] {
-            assert_eq!(duration(text), Some(Duration::from_millis(millis)));
+            assert_eq!(parse_duration(text), Some(Duration::from_millis(millis)));
         }
         for text in ["", "5", "s", "-1s", "+1s", "1.5s", "5 s", "5S", "äm", "１h"] {
-            assert_eq!(duration(text), None, "{text}");
+            assert_eq!(parse_duration(text), None, "{text}");
         }
         assert_eq!(
-            duration("99999999999999999999s"),
+            parse_duration("99999999999999999999s"),
             None,
             "the count is too large"
         );
         assert_eq!(
-            duration("9999999999999999999d"),
+            parse_duration("9999999999999999999d"),
             None,
             "the product is too large"
         );
@@ -168,7 +168,7 @@ mod tests {
             ("2026-11-21T07:35:17.420061867Z", 1_795_246_517_420),
             ("2026-11-21T09:48:26.411985Z", 1_795_254_506_411),
         ] {
-            let read = timestamp(text).map(Timestamp::as_millisecond);
+            let read = parse_timestamp(text).map(Timestamp::as_millisecond);
             assert_eq!(read, Some(millis), "{text}");
         }
         for text in [
@@ -188,7 +188,7 @@ mod tests {
             "+002026-11-21",
             "ääääääääää",
         ] {
-            assert_eq!(timestamp(text), None, "{text}");
+            assert_eq!(parse_timestamp(text), None, "{text}");
         }
     }
 
@@ -201,7 +201,7 @@ mod tests {
         let with_offset = format!("{:.6}", micros.display_with_offset(Offset::UTC));
         assert_eq!(with_offset, "2025-10-21T14:32:10.123000+00:00");
         for seconds in [951_782_399, 951_868_800, 4_107_542_400, -1] {
-            let read = timestamp(&rfc3339(seconds)).map(Timestamp::as_second);
+            let read = parse_timestamp(&rfc3339(seconds)).map(Timestamp::as_second);
             assert_eq!(read, Some(seconds));
         }
     }

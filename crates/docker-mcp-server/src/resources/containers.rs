@@ -4,7 +4,7 @@ use mcp_core::resource::{Resource, ResourceContents};
 use mcp_core::tool::{Call, ToolError};
 use schemars::JsonSchema;
 use serde::Deserialize;
-use upstream::resource::answer;
+use upstream::resource::from_tool;
 
 use super::{container_names, uri};
 use crate::docker::Docker;
@@ -26,7 +26,7 @@ impl Resource for Containers {
     type Service = Docker;
 
     async fn read(self, docker: &Docker, call: &Call) -> Result<ResourceContents, ToolError> {
-        answer(ListContainers::all(), docker, call).await
+        from_tool(ListContainers::all(), docker, call).await
     }
 }
 
@@ -43,7 +43,7 @@ impl Resource for Container {
     type Service = Docker;
 
     async fn read(self, docker: &Docker, call: &Call) -> Result<ResourceContents, ToolError> {
-        answer(GetContainer::new(self.id), docker, call).await
+        from_tool(GetContainer::new(self.id), docker, call).await
     }
 
     async fn complete(docker: &Docker, _: &str, value: &str) -> Vec<String> {
@@ -64,7 +64,7 @@ impl Resource for Logs {
     type Service = Docker;
 
     async fn read(self, docker: &Docker, call: &Call) -> Result<ResourceContents, ToolError> {
-        answer(GetContainerLogs::new(self.id), docker, call).await
+        from_tool(GetContainerLogs::new(self.id), docker, call).await
     }
 
     async fn complete(docker: &Docker, _: &str, value: &str) -> Vec<String> {
@@ -85,7 +85,7 @@ impl Resource for Stats {
     type Service = Docker;
 
     async fn read(self, docker: &Docker, call: &Call) -> Result<ResourceContents, ToolError> {
-        answer(GetContainerStats::new(self.id), docker, call).await
+        from_tool(GetContainerStats::new(self.id), docker, call).await
     }
 
     async fn complete(docker: &Docker, _: &str, value: &str) -> Vec<String> {

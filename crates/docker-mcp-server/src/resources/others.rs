@@ -4,7 +4,7 @@ use mcp_core::resource::{Resource, ResourceContents};
 use mcp_core::tool::{Call, ToolError};
 use schemars::JsonSchema;
 use serde::Deserialize;
-use upstream::resource::answer;
+use upstream::resource::from_tool;
 
 use super::uri;
 use crate::compose;
@@ -25,7 +25,7 @@ impl Resource for Images {
     type Service = Docker;
 
     async fn read(self, docker: &Docker, call: &Call) -> Result<ResourceContents, ToolError> {
-        answer(ListImages::default(), docker, call).await
+        from_tool(ListImages::default(), docker, call).await
     }
 }
 
@@ -40,7 +40,7 @@ impl Resource for Projects {
     type Service = Docker;
 
     async fn read(self, docker: &Docker, call: &Call) -> Result<ResourceContents, ToolError> {
-        answer(ListComposeProjects::new(None), docker, call).await
+        from_tool(ListComposeProjects::new(None), docker, call).await
     }
 }
 
@@ -57,7 +57,7 @@ impl Resource for Project {
     type Service = Docker;
 
     async fn read(self, docker: &Docker, call: &Call) -> Result<ResourceContents, ToolError> {
-        answer(ListComposeProjects::new(Some(self.project)), docker, call).await
+        from_tool(ListComposeProjects::new(Some(self.project)), docker, call).await
     }
 
     async fn complete(docker: &Docker, _: &str, value: &str) -> Vec<String> {

@@ -19,7 +19,7 @@ impl<'de> Deserialize<'de> for ConfigDuration {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let duration = match NumberOrText::deserialize(deserializer) {
             Ok(NumberOrText::Seconds(seconds)) => Duration::try_from_secs_f64(seconds).ok(),
-            Ok(NumberOrText::Text(text)) => upstream::time::duration(&text),
+            Ok(NumberOrText::Text(text)) => upstream::time::parse_duration(&text),
             Err(_) => None,
         };
         duration.map(Self).ok_or_else(|| {

@@ -7,7 +7,7 @@ use serde::de::{DeserializeOwned, IgnoredAny};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
-use upstream::http::{Failure, Method};
+use upstream::http::{HttpFailure, Method};
 
 use super::{Api, N8nFailure as _, Page};
 use crate::id::Id;
@@ -107,7 +107,7 @@ impl Api {
         &self,
         id: &Id,
         with_data: bool,
-    ) -> Result<Option<Execution>, Failure> {
+    ) -> Result<Option<Execution>, HttpFailure> {
         let query: &[_] = if with_data {
             &[("includeData", "true")]
         } else {
@@ -124,7 +124,7 @@ impl Api {
     pub(crate) async fn executions<T: DeserializeOwned>(
         &self,
         filter: &ExecutionFilter,
-    ) -> Result<Page<T>, Failure> {
+    ) -> Result<Page<T>, HttpFailure> {
         let request = self.request(Method::GET, &["executions"]);
         request.query(filter).json().await
     }
@@ -135,7 +135,7 @@ impl Api {
         id: &Id,
         with_current_workflow: bool,
         within: Duration,
-    ) -> Result<Execution, Failure> {
+    ) -> Result<Execution, HttpFailure> {
         let path = ["executions", id.as_str(), "retry"];
         let body = json!({"loadWorkflow": with_current_workflow});
         let request = self.request(Method::POST, &path).body(&body);
@@ -143,7 +143,7 @@ impl Api {
     }
 
     /// Deletes an execution; false if n8n does not have it.
-    pub(crate) async fn delete_execution(&self, id: &Id) -> Result<bool, Failure> {
+    pub(crate) async fn delete_execution(&self, id: &Id) -> Result<bool, HttpFailure> {
         let request = self.request(Method::DELETE, &["executions", id.as_str()]);
         match request.json().await {
             Ok(IgnoredAny) => Ok(true),

@@ -2,7 +2,7 @@
 
 use mcp_core::tool::ToolErrorKind;
 use serde::Deserialize;
-use upstream::http::{Failure, Refusal, StatusCode, Wording};
+use upstream::http::{ErrorResponse, FailureTexts, HttpFailure, StatusCode};
 use upstream::text::first_line;
 
 use super::scope::scope;
@@ -12,7 +12,7 @@ use ToolErrorKind::{Conflict, Forbidden, NotFound, Unauthorized, Unavailable, Up
 /// n8n's sentences about requests are short; what is longer is something else.
 const MAX_COMPLAINT: usize = 300;
 
-pub(super) const WORDING: Wording = Wording {
+pub(super) const WORDING: FailureTexts = FailureTexts {
     unreachable: "n8n at {address} cannot be reached. Start it, or set N8N_URL to where it is.",
     timeout: "n8n at {address} did not answer within {seconds} s.",
     interrupted: "n8n at {address} closed the connection before its answer was complete.",
@@ -69,7 +69,7 @@ pub(super) const WORDING: Wording = Wording {
 };
 
 /// Refusals that are understood by n8n's own sentence, or by the request.
-fn refusal(refusal: &Refusal, address: &str) -> Option<(ToolErrorKind, String)> {
+fn refusal(refusal: &ErrorResponse, address: &str) -> Option<(ToolErrorKind, String)> {
     let message = message(refusal);
     let licence = message.as_deref().filter(|text| text.contains("license"));
     match (refusal.status().as_u16(), licence) {
@@ -103,7 +103,7 @@ fn refusal(refusal: &Refusal, address: &str) -> Option<(ToolErrorKind, String)> 
 }
 
 /// n8n's own sentence; `None` where the body is not n8n's JSON.
-fn message(refusal: &Refusal) -> Option<String> {
+fn message(refusal: &ErrorResponse) -> Option<String> {
     #[derive(Deserialize)]
     struct Body {
         message: String,
@@ -112,7 +112,7 @@ fn message(refusal: &Refusal) -> Option<String> {
 }
 
 /// n8n writes "not found" of a path and "Not Found" of a thing.
-fn is_unknown_operation(refusal: &Refusal) -> bool {
+fn is_unknown_operation(refusal: &ErrorResponse) -> bool {
     match refusal.status() {
         StatusCode::METHOD_NOT_ALLOWED => true,
         StatusCode::NOT_FOUND => message(refusal).as_deref() == Some("not found"),
@@ -145,7 +145,7 @@ pub(crate) trait N8nFailure {
     fn is_conflict(&self) -> bool;
 }
 
-impl N8nFailure for Failure {
+impl N8nFailure for HttpFailure {
     fn complaint(&self) -> Option<String> {
         let refusal = self.refusal();
         let refusal = refusal.filter(|one| one.status() == StatusCode::BAD_REQUEST)?;
@@ -158,7 +158,7 @@ impl N8nFailure for Failure {
 
     fn is_missing(&self) -> bool {
         let is_missing =
-            |one: &Refusal| one.status() == StatusCode::NOT_FOUND && message(one).is_some();
+            |one: &ErrorResponse| one.status() == StatusCode::NOT_FOUND && message(one).is_some();
         self.refusal().is_some_and(is_missing)
     }
 

@@ -8,7 +8,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
-use upstream::http::{Failure, Method, StatusCode};
+use upstream::http::{HttpFailure, Method, StatusCode};
 
 use super::{Api, N8nFailure as _, Page};
 use crate::id::Id;
@@ -182,7 +182,7 @@ impl Api {
             .query(filter)
             .query(&[("excludePinnedData", "true")]);
         let page = request.json().await;
-        page.map_err(|failure: Failure| {
+        page.map_err(|failure: HttpFailure| {
             if filter.cursor.is_some() && failure.status() == Some(StatusCode::BAD_REQUEST) {
                 ToolError::invalid_argument(
                     "`cursor` is not one that n8n handed out. Pass the `next_cursor` of the page \
@@ -207,7 +207,8 @@ impl Api {
         &self,
         id: &Id,
     ) -> Result<(Workflow, T), ToolError> {
-        let raw: Result<Box<RawValue>, Failure> = self.get(&["workflows", id.as_str()], &[]).await;
+        let raw: Result<Box<RawValue>, HttpFailure> =
+            self.get(&["workflows", id.as_str()], &[]).await;
         let raw = raw.map_err(|failure| explain(failure, id))?;
         let read = || -> serde_json::Result<(Workflow, T)> {
             let workflow = serde_json::from_str(raw.get())?;
@@ -235,7 +236,7 @@ impl Api {
     }
 }
 
-fn explain(failure: Failure, id: &Id) -> ToolError {
+fn explain(failure: HttpFailure, id: &Id) -> ToolError {
     if failure.is_missing() {
         ToolError::not_found(format!(
             "n8n has no workflow {id}. list_workflows shows those that it has."

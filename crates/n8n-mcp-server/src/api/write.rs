@@ -8,7 +8,7 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
-use upstream::http::{Failure, Method, StatusCode};
+use upstream::http::{HttpFailure, Method, StatusCode};
 
 use super::{Api, N8nFailure as _, Workflow};
 use crate::id::Id;
@@ -149,7 +149,7 @@ impl Api {
     }
 }
 
-fn explain(failure: Failure) -> ToolError {
+fn explain(failure: HttpFailure) -> ToolError {
     if let Some(complaint) = failure.complaint() {
         return ToolError::invalid_argument(format!("n8n refuses this: {complaint}"));
     }
@@ -163,7 +163,7 @@ fn explain(failure: Failure) -> ToolError {
 }
 
 /// True if n8n refused a field that it does not know.
-fn knows_less(failure: &Failure) -> bool {
+fn knows_less(failure: &HttpFailure) -> bool {
     failure.complaint().is_some_and(|complaint| {
         complaint.contains("additional properties") || complaint.contains("Unrecognized key")
     })

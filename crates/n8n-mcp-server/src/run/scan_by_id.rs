@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use serde_json::value::RawValue;
-use upstream::http::Failure;
-use upstream::time::{Timestamp, before, timestamp};
+use upstream::http::HttpFailure;
+use upstream::time::{Timestamp, before, parse_timestamp};
 
 use super::search::{Search, newest};
 use crate::api::{Execution, N8nFailure as _};
@@ -62,7 +62,7 @@ impl Search {
                 }
             }
             let is_old = |seen: &Execution| {
-                let started = seen.started_at.as_deref().and_then(timestamp);
+                let started = seen.started_at.as_deref().and_then(parse_timestamp);
                 started.is_some_and(|started| started < too_old)
             };
             if seen.iter().any(is_old) {
@@ -74,7 +74,7 @@ impl Search {
     }
 
     /// The execution of this number without its data; `None` if there is none.
-    async fn look_up(&self, number: u64) -> Result<Option<Execution>, Failure> {
+    async fn look_up(&self, number: u64) -> Result<Option<Execution>, HttpFailure> {
         let id = number.to_string();
         match self.api.get(&["executions", &id], &[]).await {
             Err(failure) if failure.is_missing() => Ok(None),
@@ -85,7 +85,7 @@ impl Search {
     /// The execution with its data, if it holds our id; unclear while it holds nobody's.
     async fn read(&self, id: &Id) -> Scanned {
         let query = [("includeData", "true")];
-        let found: Result<Box<RawValue>, Failure> =
+        let found: Result<Box<RawValue>, HttpFailure> =
             self.api.get(&["executions", id.as_str()], &query).await;
         let Ok(found) = found else {
             return Scanned::Unclear;

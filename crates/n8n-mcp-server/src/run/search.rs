@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use tokio::sync::SetOnce;
-use upstream::http::{Failure, Fault};
+use upstream::http::{Fault, HttpFailure};
 
 use crate::api::{Api, Execution, ExecutionFilter};
 use crate::id::Id;
@@ -42,7 +42,7 @@ pub(super) struct Search {
 }
 
 /// The number of the newest execution, of this workflow or of all; 0 if there is none.
-pub(super) async fn newest(api: &Api, workflow: Option<&Id>) -> Result<u64, Failure> {
+pub(super) async fn newest(api: &Api, workflow: Option<&Id>) -> Result<u64, HttpFailure> {
     let filter = ExecutionFilter {
         workflow: workflow.cloned(),
         limit: 1,
@@ -74,7 +74,7 @@ impl Search {
     }
 
     /// The execution that holds the request id, with its data.
-    pub(super) async fn find(&self, lists: Statuses) -> Result<Option<Execution>, Failure> {
+    pub(super) async fn find(&self, lists: Statuses) -> Result<Option<Execution>, HttpFailure> {
         for status in lists {
             if let Some(found) = self.find_in(status).await? {
                 self.remember(&found.id);
@@ -111,7 +111,10 @@ impl Search {
         Some(only)
     }
 
-    async fn find_in(&self, status: Option<&'static str>) -> Result<Option<Execution>, Failure> {
+    async fn find_in(
+        &self,
+        status: Option<&'static str>,
+    ) -> Result<Option<Execution>, HttpFailure> {
         let tries = if self.after.is_some() {
             TRIES
         } else {
@@ -131,7 +134,7 @@ impl Search {
         status: Option<&'static str>,
         limit: u32,
         pages: usize,
-    ) -> Result<Option<Execution>, Failure> {
+    ) -> Result<Option<Execution>, HttpFailure> {
         #[derive(Deserialize)]
         struct Row {
             id: Id,

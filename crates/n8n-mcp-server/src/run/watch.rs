@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use mcp_core::tool::ToolError;
 use tokio::time::{Instant, sleep};
-use upstream::http::Failure;
+use upstream::http::HttpFailure;
 
 use super::deadline::{Deadline, FIRST_POLL_INTERVAL, SHOW_UP_TIMEOUT};
 use super::outcome::Run;
@@ -249,12 +249,12 @@ impl<'a> ExecutionWatch<'a> {
     }
 }
 
-fn unfollowed(id: &Id, failure: Failure) -> Run {
+fn unfollowed(id: &Id, failure: HttpFailure) -> Run {
     let text = ToolError::from(failure).to_string();
     Run::running(Some(id)).noting(format!("It was running when last seen. {text}"))
 }
 
-fn lost(failure: Failure) -> ToolError {
+fn lost(failure: HttpFailure) -> ToolError {
     let cause = ToolError::from(failure);
     ToolError::unavailable(format!(
         "The workflow was started, but its execution cannot be followed. {cause} Do not run it \

@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde::de::{DeserializeOwned, IgnoredAny};
 use serde_json::Value;
-use upstream::http::{Failure, Method};
+use upstream::http::{HttpFailure, Method};
 
 use crate::api::{N8nFailure as _, Page};
 use crate::id::Id;
@@ -105,7 +105,7 @@ pub(super) fn check_cursor(cursor: Option<&str>) -> Result<(), ToolError> {
 }
 
 /// n8n's refusal: of the arguments in its own words, of what does not exist as `missing` says.
-pub(super) fn refusal(failure: Failure, missing: &str) -> ToolError {
+pub(super) fn refusal(failure: HttpFailure, missing: &str) -> ToolError {
     if let Some(complaint) = failure.complaint() {
         return ToolError::invalid_argument(format!("n8n does not accept this: {complaint}"));
     }

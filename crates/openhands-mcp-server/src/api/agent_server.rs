@@ -10,7 +10,7 @@ use serde::de::{DeserializeOwned, IgnoredAny};
 use serde_json::Value;
 use upstream::http::header::HeaderMap;
 use upstream::http::{
-    Client, Method, Profile, Request as HttpRequest, RequestBuilder, Response, StatusCode,
+    Client, Method, Request as HttpRequest, RequestBuilder, Response, ServiceProfile, StatusCode,
     Upgraded, Url,
 };
 
@@ -25,7 +25,7 @@ const READ_TIMEOUT: Duration = Duration::from_secs(10);
 /// The largest answer seen is a conversation with some hundred model calls, below 1 MB.
 pub(super) const MAX_BODY: usize = 8 * 1024 * 1024;
 
-static PROFILE: Profile = Profile {
+static PROFILE: ServiceProfile = ServiceProfile {
     user_agent: concat!(env!("CARGO_PKG_NAME"), "/", env!("CARGO_PKG_VERSION")),
     timeout: READ_TIMEOUT,
     max_body: MAX_BODY,

@@ -5,7 +5,7 @@ use std::io;
 use mcp_core::tool::{ToolError, ToolErrorKind};
 use serde::Deserialize;
 use serde_json::Value;
-use upstream::http::{Failure as HttpFailure, Fault, Refusal, StatusCode, Wording};
+use upstream::http::{ErrorResponse, FailureTexts, Fault, HttpFailure, StatusCode};
 
 use super::task_id::TaskId;
 
@@ -18,7 +18,7 @@ const NO_ANSWER: &str = "The OpenHands agent server at {address} does not answer
 const NO_KEY: &str = "The key of the OpenHands agent server cannot be read (yet): check \
     OPENHANDS_API_KEY_FILE.";
 
-pub(super) const WORDING: Wording = Wording {
+pub(super) const WORDING: FailureTexts = FailureTexts {
     unreachable: NO_ANSWER,
     interrupted: NO_ANSWER,
     timeout: "The OpenHands agent server at {address} did not answer within {seconds} s. Try again \
@@ -262,7 +262,7 @@ fn down(id: TaskId, sandbox: Sandbox) -> ToolError {
 }
 
 /// The explanation that only the agent server gives: `{"detail": …}`.
-fn detail(refusal: &Refusal) -> Option<Value> {
+fn detail(refusal: &ErrorResponse) -> Option<Value> {
     #[derive(Deserialize)]
     struct Body {
         detail: Value,
@@ -272,7 +272,7 @@ fn detail(refusal: &Refusal) -> Option<Value> {
 
 /// The code or the fields of that explanation: `detail.code`, or the place of the first field at
 /// fault as `body.workspace`. Names, never text.
-fn hint(refusal: &Refusal) -> Option<String> {
+fn hint(refusal: &ErrorResponse) -> Option<String> {
     let detail = detail(refusal)?;
     let names: Vec<&str> = match &detail {
         Value::Object(_) => vec![detail.get("code")?.as_str()?],
@@ -288,7 +288,7 @@ fn hint(refusal: &Refusal) -> Option<String> {
 }
 
 /// Refusals that the status alone does not explain.
-fn explain_refusal(refusal: &Refusal, address: &str) -> Option<(ToolErrorKind, String)> {
+fn explain_refusal(refusal: &ErrorResponse, address: &str) -> Option<(ToolErrorKind, String)> {
     let status = refusal.status().as_u16();
     let hint = hint(refusal);
     let the_server = format!("The OpenHands agent server at {address}");

@@ -7,7 +7,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use upstream::poll::{self, Backoff, Subject};
+use upstream::poll::{self, Backoff, PollTarget};
 
 use super::uri::{self, Part};
 use crate::OpenHands;
@@ -58,8 +58,8 @@ pub(crate) async fn announce_changes(service: &OpenHands) {
     poll::watch(&service.changes, task, open).await;
 }
 
-impl Subject for WatchedTask<'_> {
-    async fn look(&mut self, watched: &BTreeSet<String>) -> Vec<String> {
+impl PollTarget for WatchedTask<'_> {
+    async fn poll(&mut self, watched: &BTreeSet<String>) -> Vec<String> {
         self.announced.retain(|uri| watched.contains(uri));
         let watches_files = watched.iter().any(|uri| part(uri) == Some(Part::Diff));
         match self.read(watches_files).await {
@@ -80,7 +80,7 @@ impl Subject for WatchedTask<'_> {
         }
     }
 
-    async fn heard(&mut self) {
+    async fn wait_for_event(&mut self) {
         self.listener.changed().await;
     }
 }

@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use reqwest::{Method, Url, redirect, retry};
 
-use super::failure::{Failure, Fault, Peer};
-use super::profile::Profile;
+use super::failure::{Fault, HttpFailure, Peer};
+use super::profile::ServiceProfile;
 use super::request::Request;
-use super::url::{is_loopback, shown};
+use super::url::{display_url, is_loopback};
 
 /// A peer that does not accept a connection for this long is down.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
@@ -24,7 +24,7 @@ pub struct Client {
     http: reqwest::Client,
     base: Arc<Url>,
     peer: Peer,
-    profile: &'static Profile,
+    profile: &'static ServiceProfile,
 }
 
 impl Client {
@@ -32,7 +32,7 @@ impl Client {
     ///
     /// # Errors
     /// When `base` is no `http` or `https` URL with a host, or TLS cannot be set up.
-    pub fn new(base: Url, profile: &'static Profile) -> Result<Self, SetupError> {
+    pub fn new(base: Url, profile: &'static ServiceProfile) -> Result<Self, SetupError> {
         if !matches!(base.scheme(), "http" | "https") || !base.has_host() {
             return Err(SetupError("not an http or https URL with a host".into()));
         }
@@ -52,7 +52,7 @@ impl Client {
         }
         Ok(Self {
             http: builder.build().map_err(|error| SetupError(error.into()))?,
-            peer: Peer::new(shown(&base), &profile.wording),
+            peer: Peer::new(display_url(&base), &profile.wording),
             base: Arc::new(base),
             profile,
         })
@@ -69,7 +69,7 @@ impl Client {
     }
 
     /// A failure of this service that did not come from a request.
-    pub fn failure(&self, fault: Fault) -> Failure {
+    pub fn failure(&self, fault: Fault) -> HttpFailure {
         self.peer.failure(fault)
     }
 
@@ -80,7 +80,7 @@ impl Client {
         path: impl IntoIterator<Item = S>,
     ) -> Request {
         let path = path.into_iter().map(Into::into).collect();
-        let url = super::url::join(&self.base, &path);
+        let url = super::url::join_path(&self.base, &path);
         let builder = self.http.request(method.clone(), url);
         Request::new(builder, self.peer.clone(), self.profile, (method, path))
     }

@@ -18,7 +18,7 @@ pub type JsonError = serde_path_to_error::Error<serde_json::Error>;
 ///
 /// `{address}` stands for where the service is, in all of them.
 #[derive(Debug)]
-pub struct Wording {
+pub struct FailureTexts {
     /// There is no connection: nothing was sent.
     pub unreachable: &'static str,
     /// No complete answer in time; `{seconds}` is the limit.
@@ -39,20 +39,20 @@ pub struct Wording {
     /// status, `{retry}` the advice to try again at the time that the service names.
     pub statuses: &'static [(RangeInclusive<u16>, ToolErrorKind, &'static str)],
     /// Refusals that take more than the status to be understood. Asked before `statuses`.
-    pub refusal: fn(&Refusal, address: &str) -> Option<(ToolErrorKind, String)>,
+    pub refusal: fn(&ErrorResponse, address: &str) -> Option<(ToolErrorKind, String)>,
     /// The reason that the service itself gives, for the log.
-    pub reason: fn(&Refusal) -> Option<String>,
+    pub reason: fn(&ErrorResponse) -> Option<String>,
 }
 
 /// A service at an address.
 #[derive(Clone)]
 pub(super) struct Peer {
     address: Arc<str>,
-    wording: &'static Wording,
+    wording: &'static FailureTexts,
 }
 
 impl Peer {
-    pub(super) fn new(address: String, wording: &'static Wording) -> Self {
+    pub(super) fn new(address: String, wording: &'static FailureTexts) -> Self {
         Self {
             address: address.into(),
             wording,
@@ -63,8 +63,8 @@ impl Peer {
         &self.address
     }
 
-    pub(super) fn failure(&self, fault: Fault) -> Failure {
-        Failure {
+    pub(super) fn failure(&self, fault: Fault) -> HttpFailure {
+        HttpFailure {
             fault,
             peer: self.clone(),
         }
@@ -72,7 +72,7 @@ impl Peer {
 }
 
 /// A request without a result. Becomes a [`ToolError`] in the words of the service.
-pub struct Failure {
+pub struct HttpFailure {
     fault: Fault,
     peer: Peer,
 }
@@ -97,7 +97,7 @@ pub enum Fault {
     /// The answer cannot be read.
     Unreadable(JsonError),
     /// The answer is no success.
-    Refused(Box<Refusal>),
+    Refused(Box<ErrorResponse>),
 }
 
 impl From<reqwest::Error> for Fault {
@@ -113,7 +113,7 @@ impl From<reqwest::Error> for Fault {
 }
 
 /// An answer outside 2xx.
-pub struct Refusal {
+pub struct ErrorResponse {
     pub(super) status: StatusCode,
     pub(super) method: Method,
     pub(super) path: Vec<String>,
@@ -122,7 +122,7 @@ pub struct Refusal {
     pub(super) body: Vec<u8>,
 }
 
-impl Refusal {
+impl ErrorResponse {
     /// The status.
     pub fn status(&self) -> StatusCode {
         self.status
@@ -156,19 +156,19 @@ impl Refusal {
 }
 
 // Bodies are long, and may repeat secrets.
-impl fmt::Debug for Refusal {
+impl fmt::Debug for ErrorResponse {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "HTTP {} to {}", self.status.as_u16(), self.method)
     }
 }
 
-impl fmt::Debug for Failure {
+impl fmt::Debug for HttpFailure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:?} at {}", self.fault, self.peer.address)
     }
 }
 
-impl Failure {
+impl HttpFailure {
     /// The way in which the request failed.
     pub fn fault(&self) -> &Fault {
         &self.fault
@@ -185,7 +185,7 @@ impl Failure {
     }
 
     /// The answer outside 2xx, if there was one.
-    pub fn refusal(&self) -> Option<&Refusal> {
+    pub fn refusal(&self) -> Option<&ErrorResponse> {
         match &self.fault {
             Fault::Refused(refusal) => Some(refusal),
             _ => None,
@@ -194,7 +194,7 @@ impl Failure {
 
     /// The status of the answer outside 2xx, if there was one.
     pub fn status(&self) -> Option<StatusCode> {
-        self.refusal().map(Refusal::status)
+        self.refusal().map(ErrorResponse::status)
     }
 
     /// True if no answer came in time.
@@ -224,8 +224,8 @@ impl Failure {
     }
 }
 
-impl From<Failure> for ToolError {
-    fn from(Failure { fault, peer }: Failure) -> Self {
+impl From<HttpFailure> for ToolError {
+    fn from(HttpFailure { fault, peer }: HttpFailure) -> Self {
         use ToolErrorKind::{Timeout, Unauthorized, Unavailable, Upstream};
         let Peer { address, wording } = peer;
         let error = |kind, text: &str| Self::new(kind, text.replace("{address}", &address));
@@ -251,7 +251,7 @@ impl From<Failure> for ToolError {
     }
 }
 
-fn refused(refusal: &Refusal, wording: &Wording, address: &str) -> ToolError {
+fn refused(refusal: &ErrorResponse, wording: &FailureTexts, address: &str) -> ToolError {
     let status = refusal.status.as_u16();
     let (kind, text) = (wording.refusal)(refusal, address).unwrap_or_else(|| {
         let mut rows = wording.statuses.iter();

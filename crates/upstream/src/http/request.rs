@@ -9,8 +9,8 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::time::timeout;
 
-use super::failure::{Failure, Fault, Peer, Refusal};
-use super::profile::Profile;
+use super::failure::{ErrorResponse, Fault, HttpFailure, Peer};
+use super::profile::ServiceProfile;
 
 /// A request that is being put together.
 #[must_use]
@@ -29,7 +29,7 @@ impl Request {
     pub(super) fn new(
         builder: RequestBuilder,
         peer: Peer,
-        profile: &Profile,
+        profile: &ServiceProfile,
         target: (Method, Vec<String>),
     ) -> Self {
         Self {
@@ -105,7 +105,7 @@ impl Request {
     ///
     /// # Errors
     /// Those of [`Request::send`], and when the answer is no such JSON.
-    pub async fn json<T: DeserializeOwned>(self) -> Result<T, Failure> {
+    pub async fn json<T: DeserializeOwned>(self) -> Result<T, HttpFailure> {
         self.send().await?.json()
     }
 
@@ -113,14 +113,14 @@ impl Request {
     ///
     /// # Errors
     /// When there is no answer, or one outside 2xx.
-    pub async fn send(self) -> Result<Response, Failure> {
+    pub async fn send(self) -> Result<Response, HttpFailure> {
         let (target, has_credential) = (self.target.clone(), self.has_credential);
-        let response = self.send_for_any().await?;
+        let response = self.send_any_status().await?;
         if response.status.is_success() {
             return Ok(response);
         }
         let (method, path) = target;
-        let refusal = Refusal {
+        let refusal = ErrorResponse {
             status: response.status,
             method,
             path,
@@ -135,7 +135,7 @@ impl Request {
     ///
     /// # Errors
     /// When there is no answer, or none that is small enough.
-    pub async fn send_for_any(self) -> Result<Response, Failure> {
+    pub async fn send_any_status(self) -> Result<Response, HttpFailure> {
         let (peer, limit, max_body) = (self.peer, self.timeout, self.max_body);
         let exchange = async {
             if let Some(fault) = self.fault {
@@ -163,7 +163,7 @@ impl Request {
     ///
     /// # Errors
     /// When there is no answer, or another one than 101 Switching Protocols.
-    pub async fn upgrade(self) -> Result<(HeaderMap, Upgraded), Failure> {
+    pub async fn upgrade(self) -> Result<(HeaderMap, Upgraded), HttpFailure> {
         let (peer, limit) = (self.peer, self.timeout);
         let (method, path) = self.target;
         let exchange = async {
@@ -174,7 +174,7 @@ impl Request {
             let status = response.status();
             let headers = std::mem::take(response.headers_mut());
             if status != StatusCode::SWITCHING_PROTOCOLS {
-                return Err(Fault::Refused(Box::new(Refusal {
+                return Err(Fault::Refused(Box::new(ErrorResponse {
                     status,
                     method,
                     path,
@@ -222,7 +222,7 @@ impl Response {
     ///
     /// # Errors
     /// When it is no such JSON.
-    pub fn json<T: DeserializeOwned>(&self) -> Result<T, Failure> {
+    pub fn json<T: DeserializeOwned>(&self) -> Result<T, HttpFailure> {
         let body = match &self.body[..] {
             [] => b"null",
             body => body,

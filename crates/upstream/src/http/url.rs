@@ -3,7 +3,7 @@
 use reqwest::Url;
 
 /// `base` with more path segments, each of them escaped: none of them can leave its place.
-pub fn join<S: AsRef<str>>(base: &Url, segments: impl IntoIterator<Item = S>) -> Url {
+pub fn join_path<S: AsRef<str>>(base: &Url, segments: impl IntoIterator<Item = S>) -> Url {
     let mut url = base.clone();
     // Only URLs without a host have no segments, and clients are not made of those.
     if let Ok(mut path) = url.path_segments_mut() {
@@ -21,7 +21,7 @@ pub fn join<S: AsRef<str>>(base: &Url, segments: impl IntoIterator<Item = S>) ->
 }
 
 /// The URL as it may be shown: without credentials, query and fragment.
-pub fn shown(url: &Url) -> String {
+pub fn display_url(url: &Url) -> String {
     let mut url = url.clone();
     // Both fail only for URLs without a host, which have no credentials.
     let _ = url.set_username("");
@@ -42,7 +42,7 @@ mod tests {
     use super::*;
 
     fn joined(base: &str, segments: &[&str]) -> String {
-        join(&Url::parse(base).unwrap(), segments).into()
+        join_path(&Url::parse(base).unwrap(), segments).into()
     }
 
     #[test]
@@ -75,7 +75,7 @@ mod tests {
     #[test]
     fn credentials_are_not_shown() {
         let url = Url::parse("https://user:secret@n8n.example/p/?key=k#f").unwrap();
-        assert_eq!(shown(&url), "https://n8n.example/p");
+        assert_eq!(display_url(&url), "https://n8n.example/p");
     }
 
     #[test]

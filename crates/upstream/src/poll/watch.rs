@@ -20,21 +20,21 @@ const MAX_LOOKS: usize = 4;
 
 /// Something that resources show, and that is looked at while somebody has subscribed to one of
 /// them. Remembers what it has seen.
-pub trait Subject: Send {
+pub trait PollTarget: Send {
     /// The least time between two looks: services may say many times within a second that
     /// something happens.
-    const GAP: Duration = Duration::from_millis(250);
+    const MIN_POLL_INTERVAL: Duration = Duration::from_millis(250);
 
     /// Looks at it. Returns those of the `watched` resources, in their URIs, that have changed since
     /// the last look.
-    fn look(&mut self, watched: &BTreeSet<String>) -> impl Future<Output = Vec<String>> + Send;
+    fn poll(&mut self, watched: &BTreeSet<String>) -> impl Future<Output = Vec<String>> + Send;
 
     /// The delays between two looks while nothing changes, from now on.
     fn backoff(&self) -> Backoff;
 
     /// Resolves when the service says that something happens, if it ever does. Dropped and called
     /// anew at any time.
-    fn heard(&mut self) -> impl Future<Output = ()> + Send {
+    fn wait_for_event(&mut self) -> impl Future<Output = ()> + Send {
         pending()
     }
 }
@@ -47,7 +47,7 @@ struct Entry<S> {
     due: Instant,
 }
 
-impl<S: Subject> Entry<S> {
+impl<S: PollTarget> Entry<S> {
     fn new(subject: S) -> Self {
         let now = Instant::now();
         Self {
@@ -59,8 +59,8 @@ impl<S: Subject> Entry<S> {
         }
     }
 
-    async fn look(&mut self) -> Vec<String> {
-        let changed = self.subject.look(&self.watched).await;
+    async fn poll(&mut self) -> Vec<String> {
+        let changed = self.subject.poll(&self.watched).await;
         self.delays.set_backoff(self.subject.backoff());
         if !changed.is_empty() {
             self.delays.reset();
@@ -70,18 +70,18 @@ impl<S: Subject> Entry<S> {
         changed
     }
 
-    async fn heard(&mut self) {
-        self.subject.heard().await;
+    async fn wait_for_event(&mut self) {
+        self.subject.wait_for_event().await;
         // What is said may not be stored yet, so another look follows soon.
         self.delays.reset();
-        self.due = self.due.min(self.looked + S::GAP);
+        self.due = self.due.min(self.looked + S::MIN_POLL_INTERVAL);
     }
 }
 
 /// Announces changes of watched resources, for as long as this is polled. `key` tells what a URI is
 /// about, if about anything that changes: resources with the same key share one subject, which
 /// `open` makes.
-pub async fn watch<K: Ord + Send, S: Subject>(
+pub async fn watch<K: Ord + Send, S: PollTarget>(
     changes: &ChangeNotifier,
     key: impl Fn(&str) -> Option<K> + Send,
     open: impl Fn(&K) -> S + Send,
@@ -90,7 +90,7 @@ pub async fn watch<K: Ord + Send, S: Subject>(
     look_after(changes.subscribed_uris(), key, open, tell).await;
 }
 
-async fn look_after<K: Ord, S: Subject, F: Future<Output = ()>>(
+async fn look_after<K: Ord, S: PollTarget, F: Future<Output = ()>>(
     mut watched: Receiver<SubscribedUris>,
     key: impl Fn(&str) -> Option<K>,
     open: impl Fn(&K) -> S,
@@ -118,7 +118,7 @@ async fn look_after<K: Ord, S: Subject, F: Future<Output = ()>>(
 }
 
 /// Keeps what is still watched and adds what is new, to be looked at now.
-fn renew<K: Ord, S: Subject>(
+fn renew<K: Ord, S: PollTarget>(
     entries: &mut BTreeMap<K, Entry<S>>,
     watched: &SubscribedUris,
     key: impl Fn(&str) -> Option<K>,
@@ -144,24 +144,29 @@ fn renew<K: Ord, S: Subject>(
     entries.retain(|_, entry| !entry.watched.is_empty());
 }
 
-async fn look_at_due<K, S: Subject, F: Future<Output = ()>>(
+async fn look_at_due<K, S: PollTarget, F: Future<Output = ()>>(
     entries: &mut BTreeMap<K, Entry<S>>,
     tell: impl Fn(Vec<String>) -> F,
 ) {
     let now = Instant::now();
     let due = entries.values_mut().filter(|entry| entry.due <= now);
-    let looks = due.map(|entry| async { tell(entry.look().await).await });
+    let looks = due.map(|entry| async { tell(entry.poll().await).await });
     stream::iter(looks)
         .for_each_concurrent(MAX_LOOKS, |look| look)
         .await;
 }
 
 /// Waits until something is heard of one of them, which is then due.
-async fn any_heard<K, S: Subject>(entries: &mut BTreeMap<K, Entry<S>>) {
+async fn any_heard<K, S: PollTarget>(entries: &mut BTreeMap<K, Entry<S>>) {
     if entries.is_empty() {
         return pending().await;
     }
-    select_all(entries.values_mut().map(|entry| Box::pin(entry.heard()))).await;
+    select_all(
+        entries
+            .values_mut()
+            .map(|entry| Box::pin(entry.wait_for_event())),
+    )
+    .await;
 }
 
 #[cfg(test)]
@@ -183,8 +188,8 @@ mod tests {
         seen: Option<u32>,
     }
 
-    impl Subject for Number {
-        async fn look(&mut self, watched: &BTreeSet<String>) -> Vec<String> {
+    impl PollTarget for Number {
+        async fn poll(&mut self, watched: &BTreeSet<String>) -> Vec<String> {
             self.looks.fetch_add(1, SeqCst);
             let now = self.now.load(SeqCst);
             match self.seen.replace(now).is_some_and(|seen| seen != now) {
@@ -197,7 +202,7 @@ mod tests {
             Backoff::new(Duration::from_secs(1), Duration::from_secs(64))
         }
 
-        async fn heard(&mut self) {
+        async fn wait_for_event(&mut self) {
             self.said.notified().await;
         }
     }

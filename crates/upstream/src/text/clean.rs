@@ -14,7 +14,7 @@ pub fn clean(text: &str) -> Cow<'_, str> {
     if text
         .bytes()
         .all(|byte| matches!(byte, b' '..=b'~' | b'\n' | b'\t'))
-        || !text.contains(|c| c == '\r' || is_hidden(c))
+        || !text.contains(|c| c == '\r' || is_invisible(c))
     {
         return Cow::Borrowed(text);
     }
@@ -38,7 +38,7 @@ pub fn clean(text: &str) -> Cow<'_, str> {
                 out.push(c);
                 line = out.len();
             }
-            c if is_hidden(c) => {}
+            c if is_invisible(c) => {}
             c => out.push(c),
         }
     }
@@ -47,7 +47,7 @@ pub fn clean(text: &str) -> Cow<'_, str> {
 
 /// True for characters that a model reads and no screen shows: controls but line ends and tabs,
 /// marks without width or of direction, byte order marks, tags.
-pub fn is_hidden(c: char) -> bool {
+pub fn is_invisible(c: char) -> bool {
     c.is_control() && !matches!(c, '\n' | '\r' | '\t')
         || matches!(
             c,

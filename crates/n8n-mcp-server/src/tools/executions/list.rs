@@ -3,8 +3,8 @@
 use mcp_core::tool::{Bounded, Call, Effect, Tool, ToolError};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use upstream::http::Failure;
-use upstream::time::{Since, Timestamp, timestamp};
+use upstream::http::HttpFailure;
+use upstream::time::{Since, Timestamp, parse_timestamp};
 
 use crate::api::{Execution, ExecutionFilter, N8nFailure as _, Page as ApiPage};
 use crate::id::Id;
@@ -105,7 +105,7 @@ impl Tool for ListExecutions {
 async fn page(
     n8n: &N8n,
     filter: &ExecutionFilter,
-) -> Result<(Vec<Execution>, Option<String>), Failure> {
+) -> Result<(Vec<Execution>, Option<String>), HttpFailure> {
     let asked = n8n.api.executions(filter).await;
     let since = match (&asked, &filter.started_after) {
         (Err(failure), Some(since)) if is_about_time(failure) => since.clone(),
@@ -119,21 +119,21 @@ async fn page(
     let all = page.data.len();
     // One that was not started yet is as new as can be.
     let is_new = |one: &Execution| {
-        let started = one.started_at.as_deref().and_then(timestamp);
-        started.is_none_or(|started| Some(started) >= timestamp(&since))
+        let started = one.started_at.as_deref().and_then(parse_timestamp);
+        started.is_none_or(|started| Some(started) >= parse_timestamp(&since))
     };
     let data: Vec<_> = page.data.into_iter().filter(is_new).collect();
     let next = page.next_cursor.filter(|_| data.len() == all);
     Ok((data, next))
 }
 
-fn is_about_time(failure: &Failure) -> bool {
+fn is_about_time(failure: &HttpFailure) -> bool {
     failure
         .complaint()
         .is_some_and(|text| text.contains("startedAfter") && text.contains("nknown"))
 }
 
-fn explain(failure: Failure, filter: &ExecutionFilter) -> ToolError {
+fn explain(failure: HttpFailure, filter: &ExecutionFilter) -> ToolError {
     match failure.complaint() {
         Some(text) if text.contains("startedAfter") => ToolError::invalid_argument(
             "`since` is no time that n8n understands; write it like 2026-01-31T12:00:00Z.",

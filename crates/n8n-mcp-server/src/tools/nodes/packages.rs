@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::json;
-use upstream::http::{Failure, Method};
+use upstream::http::{HttpFailure, Method};
 
 use crate::api::N8nFailure as _;
 use crate::service::N8n;
@@ -99,7 +99,7 @@ impl Tool for InstallCommunityPackage {
         let path = ["community-packages"];
         let request = n8n.api.request(Method::POST, &path).body(&body);
         let installed = request.timeout(NPM_TIMEOUT).json().await;
-        installed.map_err(|failure: Failure| match failure.complaint() {
+        installed.map_err(|failure: HttpFailure| match failure.complaint() {
             Some(text) if text.contains("not vetted") => ToolError::forbidden(format!(
                 "n8n installs only packages that its makers have vetted, and {name} is not one. \
                      The owner can allow others (N8N_UNVERIFIED_PACKAGES_ENABLED) or install it in \

@@ -7,13 +7,13 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
 
 use super::*;
-use crate::http::{Client, Wording};
+use crate::http::{Client, FailureTexts};
 
-static PROFILE: Profile = Profile {
+static PROFILE: ServiceProfile = ServiceProfile {
     user_agent: "test/1",
     timeout: Duration::from_secs(5),
     max_body: 1 << 20,
-    wording: Wording {
+    wording: FailureTexts {
         unreachable: "There is nobody at {address}.",
         timeout: "No answer from {address} within {seconds} s.",
         interrupted: "{address} hung up.",
@@ -61,7 +61,7 @@ fn http(status: &str, body: &str) -> String {
 }
 
 #[track_caller]
-fn check(failure: Failure, kind: ToolErrorKind, message: &str) {
+fn check(failure: HttpFailure, kind: ToolErrorKind, message: &str) {
     let address = failure.address().to_owned();
     assert!(!address.contains('@'), "{address}");
     let error = ToolError::from(failure);
@@ -138,7 +138,7 @@ async fn refusals_are_told_by_status_and_by_body() {
             .causes()
             .contains("HTTP 500: the reason")
     );
-    assert!(client.get(["a"]).send_for_any().await.is_ok());
+    assert!(client.get(["a"]).send_any_status().await.is_ok());
 }
 
 #[tokio::test]
