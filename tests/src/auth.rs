@@ -37,7 +37,7 @@ async fn refusal(args: &[&str], env: &[(&str, &str)]) -> Output {
 }
 
 async fn ping(server: &Server, authorization: &str) -> Reply {
-    let body = Dialect::Plain.request("1", "ping", "");
+    let body = Dialect::Unversioned.request("1", "ping", "");
     server
         .post_with(&[("authorization", authorization)], body)
         .await
@@ -57,7 +57,9 @@ async fn a_token_comes_from_a_flag_a_variable_or_a_file() {
         (&[], &variables),
     ] {
         let server = Server::with_args(FIXTURE, args, env).await;
-        let reply = server.post(Dialect::Plain.request("1", "ping", "")).await;
+        let reply = server
+            .post(Dialect::Unversioned.request("1", "ping", ""))
+            .await;
         assert_eq!(reply.status, 401, "{args:?}");
         for scheme in ["Bearer", "bearer", "BEARER"] {
             let reply = ping(&server, &format!("{scheme} {TOKEN}")).await;
@@ -124,7 +126,7 @@ async fn a_second_token_beside_a_good_one_is_refused() {
     ] {
         let reply = RawConnection::round_trip(
             &server.url,
-            post(&fields, &Dialect::Plain.request("1", "ping", "")),
+            post(&fields, &Dialect::Unversioned.request("1", "ping", "")),
         )
         .await;
         assert_eq!(reply.status, 401);
@@ -171,7 +173,7 @@ async fn an_open_door_needs_a_lock_or_a_word() {
     let server = Server::with_args(FIXTURE, &open, &[]).await;
     let reply = RawConnection::round_trip(
         &server.url,
-        post(&[], &Dialect::Plain.request("1", "ping", "")),
+        post(&[], &Dialect::Unversioned.request("1", "ping", "")),
     )
     .await;
     assert_eq!(reply.status, 200);
@@ -180,7 +182,7 @@ async fn an_open_door_needs_a_lock_or_a_word() {
     let server = Server::with_args(FIXTURE, &locked, &[]).await;
     let reply = RawConnection::round_trip(
         &server.url,
-        post(&[], &Dialect::Plain.request("1", "ping", "")),
+        post(&[], &Dialect::Unversioned.request("1", "ping", "")),
     )
     .await;
     assert_eq!(reply.status, 401);
@@ -228,7 +230,7 @@ async fn tokens_are_in_no_log_and_no_help() {
 
 /// The status of a `ping` with these `Host` and `Origin` lines.
 async fn knock(server: &Server, fields: &[&str]) -> u16 {
-    let body = Dialect::Plain.request("1", "ping", "");
+    let body = Dialect::Unversioned.request("1", "ping", "");
     let head = post(fields, &body).replacen("Host: localhost\r\n", "", 1);
     let mut wire = RawConnection::connect(&server.url).await;
     wire.send(head).await;
@@ -299,7 +301,7 @@ async fn hosts_and_origins() {
 async fn a_target_with_a_host_of_its_own_is_checked_too() {
     let server = Server::start(FIXTURE, &[]).await;
     for (host, status) in [("evil.example", 403), ("localhost:1", 200)] {
-        let body = Dialect::Plain.request("1", "ping", "");
+        let body = Dialect::Unversioned.request("1", "ping", "");
         let text = post(&[], &body).replace("/mcp", &format!("http://{host}/mcp"));
         let mut wire = RawConnection::connect(&server.url).await;
         wire.send(text).await;
@@ -329,7 +331,9 @@ async fn further_hosts_are_allowed_by_name() {
 #[tokio::test]
 async fn what_is_refused_is_told_why_in_the_plain_era_too() {
     let server = guarded().await;
-    let reply = server.post(Dialect::Plain.request("1", "ping", "")).await;
+    let reply = server
+        .post(Dialect::Unversioned.request("1", "ping", ""))
+        .await;
     let data = &reply.json()["error"]["data"];
     assert_has!(data, {"kind": "unauthorized", "reason": "Invalid or missing API key"});
 }

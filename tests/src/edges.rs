@@ -29,6 +29,8 @@ fn refused(reply: &Reply, status: u16, code: i32, id: Value) -> Value {
 
 /// Whatever was sent before, the server serves on.
 async fn serves_on(server: &Server) {
-    let reply = server.request_as(Dialect::Plain, "ping", "", "").await;
+    let reply = server
+        .request_as(Dialect::Unversioned, "ping", "", "")
+        .await;
     assert_eq!(reply.body, r#"{"jsonrpc":"2.0","id":1,"result":{}}"#);
 }

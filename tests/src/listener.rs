@@ -47,7 +47,10 @@ impl Listening {
 }
 
 fn ping(id: u32) -> String {
-    post(&[], &Dialect::Plain.request(&id.to_string(), "ping", ""))
+    post(
+        &[],
+        &Dialect::Unversioned.request(&id.to_string(), "ping", ""),
+    )
 }
 
 /// A call that reports at once and then every `step` milliseconds, as a stream.
@@ -55,7 +58,7 @@ fn slow(step: u32, steps: u32) -> String {
     let members = format!(
         r#""name":"slow","arguments":{{"step":{step},"steps":{steps}}},"_meta":{{"progressToken":1}}"#
     );
-    let body = Dialect::Plain.request("1", "tools/call", &members);
+    let body = Dialect::Unversioned.request("1", "tools/call", &members);
     post(&["Accept: application/json, text/event-stream"], &body)
 }
 

@@ -73,7 +73,7 @@ impl Peer {
         let members =
             r#""name":"slow","arguments":{"step":1,"steps":1},"_meta":{"progressToken":1}"#;
         let members = members.replace(r#""step":1,"steps":1"#, r#""step":60,"steps":1000"#);
-        self.send(Dialect::Plain.request(id, "tools/call", &members))
+        self.send(Dialect::Unversioned.request(id, "tools/call", &members))
             .await;
         assert_eq!(self.message().await["method"], "notifications/progress");
     }
@@ -156,7 +156,7 @@ async fn it_ends_with_its_input() {
 async fn it_ends_when_it_is_told_to() {
     for signal in [Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP] {
         let mut peer = Peer::start(&[]);
-        peer.ask(Dialect::Plain, "1", "ping", "").await;
+        peer.ask(Dialect::Unversioned, "1", "ping", "").await;
         peer.signal(signal);
         assert_eq!(peer.ended().await, Some(0), "{signal}");
 
@@ -170,9 +170,10 @@ async fn it_ends_when_it_is_told_to() {
 #[tokio::test]
 async fn it_ends_when_nobody_reads() {
     let mut peer = Peer::start(&[]);
-    peer.ask(Dialect::Plain, "1", "ping", "").await;
+    peer.ask(Dialect::Unversioned, "1", "ping", "").await;
     drop(peer.stdout.take());
-    peer.send(Dialect::Plain.request("2", "ping", "")).await;
+    peer.send(Dialect::Unversioned.request("2", "ping", ""))
+        .await;
     assert_eq!(peer.ended().await, Some(0));
 }
 
@@ -181,11 +182,11 @@ async fn what_was_asked_before_the_end_of_the_input_is_answered() {
     let mut peer = Peer::start(&[]);
     for id in 0..500 {
         let members = format!(r#""name":"echo","arguments":{{"value":{id}}}"#);
-        let line = Dialect::Plain.request(&id.to_string(), "tools/call", &members);
+        let line = Dialect::Unversioned.request(&id.to_string(), "tools/call", &members);
         peer.send(line).await;
     }
     let slow = r#""name":"slow","arguments":{"step":50,"steps":1}"#;
-    peer.send(Dialect::Plain.request("500", "tools/call", slow))
+    peer.send(Dialect::Unversioned.request("500", "tools/call", slow))
         .await;
     drop(peer.stdin.take());
     let mut answered = 0;
@@ -204,7 +205,9 @@ async fn it_tells_what_it_speaks_before_any_handshake() {
     assert_eq!(versions[0], "2026-07-28", "{answer}");
     // A client that is not sure asks without `_meta` and must not wait for ever.
     let mut peer = Peer::start(&[]);
-    let answer = peer.ask(Dialect::Plain, "0", "server/discover", "").await;
+    let answer = peer
+        .ask(Dialect::Unversioned, "0", "server/discover", "")
+        .await;
     assert!(answer["result"].is_object() || answer["error"]["code"].is_number());
 }
 
@@ -225,7 +228,7 @@ async fn a_line_that_is_too_long_costs_only_itself() {
         assert_eq!(answer["error"]["data"]["kind"], "too_large", "{answer}");
         assert_eq!(answer["error"]["data"]["limit"], LIMIT);
         assert_eq!(answer["id"], Value::Null);
-        let answer = peer.ask(Dialect::Plain, "2", "ping", "").await;
+        let answer = peer.ask(Dialect::Unversioned, "2", "ping", "").await;
         assert_eq!(answer["id"], 2);
     }
     // The last line, without its end.
@@ -252,18 +255,22 @@ async fn eras_interleave() {
 
     let answer = peer.ask(Dialect::Modern, "1", "server/discover", "").await;
     assert!(is_modern(&answer), "{answer}");
-    let answer = peer.ask(Dialect::Plain, "2", "tools/list", "").await;
+    let answer = peer.ask(Dialect::Unversioned, "2", "tools/list", "").await;
     assert!(
         !is_modern(&answer) && !has_output_schema(&answer),
         "{answer}"
     );
-    let answer = peer.ask(Dialect::Plain, "3", "mcp.listTools", "").await;
+    let answer = peer
+        .ask(Dialect::Unversioned, "3", "mcp.listTools", "")
+        .await;
     assert!(answer["result"].is_array(), "{answer}");
 
     let version = r#""protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"t","version":"1"}"#;
-    let answer = peer.ask(Dialect::Plain, "4", "initialize", version).await;
+    let answer = peer
+        .ask(Dialect::Unversioned, "4", "initialize", version)
+        .await;
     assert_eq!(answer["result"]["protocolVersion"], "2025-06-18");
-    let answer = peer.ask(Dialect::Plain, "5", "tools/list", "").await;
+    let answer = peer.ask(Dialect::Unversioned, "5", "tools/list", "").await;
     assert!(
         !is_modern(&answer) && has_output_schema(&answer),
         "{answer}"
@@ -273,7 +280,7 @@ async fn eras_interleave() {
     assert!(is_modern(&answer), "{answer}");
     let answer = peer.ask(Dialect::Modern, "7", "ping", "").await;
     assert_eq!(answer["error"]["code"], -32601);
-    let answer = peer.ask(Dialect::Plain, "8", "ping", "").await;
+    let answer = peer.ask(Dialect::Unversioned, "8", "ping", "").await;
     assert_eq!(answer["result"], json!({}));
     // From 2025-06-18 on there are no batches, here neither.
     peer.send(r#"[{"jsonrpc":"2.0","id":9,"method":"ping"}]"#)
@@ -298,13 +305,13 @@ async fn a_slow_call_blocks_no_other() {
     let mut peer = Peer::start(&[]);
     for id in 1..=50 {
         let slow = r#""name":"slow","arguments":{"step":60000,"steps":1}"#;
-        let line = Dialect::Plain.request(&id.to_string(), "tools/call", slow);
+        let line = Dialect::Unversioned.request(&id.to_string(), "tools/call", slow);
         peer.send(line).await;
     }
     for id in 100..110 {
         let echo = r#""name":"echo","arguments":{"value":1}"#;
         let answer = peer
-            .ask(Dialect::Plain, &id.to_string(), "tools/call", echo)
+            .ask(Dialect::Unversioned, &id.to_string(), "tools/call", echo)
             .await;
         assert_eq!(answer["id"], id);
     }
@@ -326,12 +333,14 @@ async fn a_cancelled_call_gets_no_answer() {
     peer.send(r#"{"jsonrpc":"2.0","method":"notifications/cancelled"}"#)
         .await;
     // It still runs: it still reports.
-    peer.send(Dialect::Plain.request("3", "ping", "")).await;
+    peer.send(Dialect::Unversioned.request("3", "ping", ""))
+        .await;
     assert_eq!(peer.answer().await["id"], 3);
     assert_eq!(peer.message().await["method"], "notifications/progress");
 
     peer.send(cancelled("1")).await;
-    peer.send(Dialect::Plain.request("4", "ping", "")).await;
+    peer.send(Dialect::Unversioned.request("4", "ping", ""))
+        .await;
     assert_eq!(peer.answer().await["id"], 4);
     drop(peer.stdin.take());
     while let Some(line) = peer.line().await {
@@ -346,7 +355,7 @@ async fn a_result_is_one_line_whatever_is_in_it() {
     let mut peer = Peer::start(&[]);
     let value = "[1,\r2,\r\r{\"a\":\"\\r\\n\"}]";
     let members = format!(r#""name":"echo","arguments":{{"value":{value}}}"#);
-    peer.send(Dialect::Plain.request("1", "mcp.callTool", &members))
+    peer.send(Dialect::Unversioned.request("1", "mcp.callTool", &members))
         .await;
     let line = peer.line().await.unwrap();
     assert!(!line.contains('\r'), "{line:?}");
@@ -360,7 +369,7 @@ async fn results_of_several_lines_are_one_line_too() {
     // A frame of several lines comes in over HTTP, so this one is looked at in memory.
     let server = crate::harness::in_memory(std::iter::once("mcp-conformance"));
     let members = "\"name\":\"echo\",\"arguments\":{\"value\":[1,\n2,\r\n3]}";
-    let frame = Dialect::Plain.request("1", "mcp.callTool", members);
+    let frame = Dialect::Unversioned.request("1", "mcp.callTool", members);
     let answer = server
         .handle(IncomingFrame {
             frame: frame.as_bytes(),
@@ -382,7 +391,7 @@ async fn twenty_thousand_questions_get_twenty_thousand_answers() {
     let asking = tokio::spawn(async move {
         for id in 0..COUNT {
             let members = format!(r#""name":"echo","arguments":{{"value":{id}}}"#);
-            let line = Dialect::Plain.request(&id.to_string(), "tools/call", &members) + "\n";
+            let line = Dialect::Unversioned.request(&id.to_string(), "tools/call", &members) + "\n";
             stdin.write_all(line.as_bytes()).await.unwrap();
         }
         stdin

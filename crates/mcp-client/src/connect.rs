@@ -37,7 +37,7 @@ impl Client {
     /// # Errors
     /// Those of [`Client::connect`].
     pub async fn initialize(&self, who: &ClientInfo) -> Result<Arc<ServerInfo>, Error> {
-        self.meet(who, EraChoice::Handshake).await
+        self.meet(who, EraChoice::Legacy).await
     }
 
     async fn meet(&self, who: &ClientInfo, era: EraChoice) -> Result<Arc<ServerInfo>, Error> {
@@ -56,7 +56,7 @@ impl Client {
             let Some(who) = current.who.as_ref().filter(|_| Arc::ptr_eq(lost, &current)) else {
                 return Ok(());
             };
-            let server = self.agree_on(who, EraChoice::Handshake).await?;
+            let server = self.agree_on(who, EraChoice::Legacy).await?;
             self.0.inbound.handler.session_renewed(&server);
             Ok(())
         };
@@ -66,8 +66,8 @@ impl Client {
 
     async fn agree_on(&self, who: &ClientInfo, era: EraChoice) -> Result<Arc<ServerInfo>, Error> {
         let server = match era {
-            EraChoice::Plain => plain(),
-            EraChoice::Handshake => self.shake_hands(who).await?,
+            EraChoice::Unversioned => plain(),
+            EraChoice::Legacy => self.shake_hands(who).await?,
             EraChoice::Modern => match self.discover(who).await {
                 Ok(Some(server)) => server,
                 Ok(None) => return Err(self.broken("it does not speak 2026-07-28")),

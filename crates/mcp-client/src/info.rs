@@ -12,15 +12,15 @@ pub enum EraChoice {
     /// server does not know that method either, plain.
     ///
     /// Some old servers exit at the sight of anything but `initialize`: a child that ends during
-    /// [`connect`](crate::Client::connect) may be started again with [`EraChoice::Handshake`].
+    /// [`connect`](crate::Client::connect) may be started again with [`EraChoice::Legacy`].
     #[default]
     Newest,
     /// Only 2026-07-28: every request describes itself.
     Modern,
     /// Only 2024-11-05 to 2025-11-25: `initialize` first.
-    Handshake,
+    Legacy,
     /// No handshake at all: JSON-RPC, and nothing around it.
-    Plain,
+    Unversioned,
 }
 
 /// Who we say we are.

@@ -26,8 +26,8 @@ async fn the_era_is_found_and_told() {
         let server = peer.client.server().unwrap();
         let expected = match way.1 {
             EraChoice::Newest | EraChoice::Modern => Era::Modern,
-            EraChoice::Handshake => Era::Legacy(Revision::LATEST),
-            EraChoice::Plain => Era::Unversioned,
+            EraChoice::Legacy => Era::Legacy(Revision::LATEST),
+            EraChoice::Unversioned => Era::Unversioned,
         };
         assert_eq!(server.era, expected);
         assert_eq!(server.protocol_version, expected.revision());
@@ -141,7 +141,7 @@ async fn who_gives_up_stops_the_call() {
 
 #[tokio::test]
 async fn a_call_whose_stream_is_closed_goes_on_on_the_next() {
-    let peer = Peer::meet((true, EraChoice::Handshake)).await;
+    let peer = Peer::meet((true, EraChoice::Legacy)).await;
     let call = json!({"name": "test_reconnection", "arguments": {}});
     let result = peer.client.request("tools/call", &call).await.unwrap();
     assert!(result.get().contains("You came back."));

@@ -22,7 +22,7 @@ pub(super) type Seen = mpsc::UnboundedReceiver<(String, Value)>;
 
 /// Both transports, three eras each.
 pub(super) fn ways() -> impl Iterator<Item = (bool, EraChoice)> {
-    let eras = [EraChoice::Newest, EraChoice::Handshake, EraChoice::Plain];
+    let eras = [EraChoice::Newest, EraChoice::Legacy, EraChoice::Unversioned];
     [true, false]
         .into_iter()
         .flat_map(move |is_http| eras.map(|dialect| (is_http, dialect)))

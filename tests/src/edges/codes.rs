@@ -33,7 +33,9 @@ async fn what_the_modern_era_removed_is_gone_there_only() {
         let reply = server.request_as(Dialect::Modern, method, "", "").await;
         refused(&reply, 404, -32601, json!(1));
     }
-    let reply = server.request_as(Dialect::Plain, "ping", "", "").await;
+    let reply = server
+        .request_as(Dialect::Unversioned, "ping", "", "")
+        .await;
     assert_eq!(reply.status, 200);
 }
 
@@ -48,7 +50,7 @@ async fn an_unknown_tool_is_an_invalid_parameter() {
         assert!(available.contains(&json!("echo")), "{error}");
     }
     // Except where seed 001 says otherwise.
-    for dialect in [Dialect::Plain, Dialect::Handshake("2025-11-25")] {
+    for dialect in [Dialect::Unversioned, Dialect::Legacy("2025-11-25")] {
         let members = r#""name":"invalid_tool","arguments":{}"#;
         let reply = server
             .request_as(dialect, "mcp.callTool", "", members)
@@ -200,8 +202,8 @@ async fn profiles_renumber_the_plain_era_only() {
         let server = Server::with_args(FIXTURE, &["--error-profile", profile], &[]).await;
         for dialect in Dialect::ALL {
             let [tool, arguments, forbidden] = match dialect {
-                Dialect::Plain => plain,
-                Dialect::Handshake(_) | Dialect::Modern => profiles[0].1,
+                Dialect::Unversioned => plain,
+                Dialect::Legacy(_) | Dialect::Modern => profiles[0].1,
             };
             let reply = server.call_as(dialect, "invalid_tool", "{}").await;
             refused(&reply, 200, tool, json!(1));

@@ -182,7 +182,7 @@ async fn batches_belong_to_the_revisions_that_have_them() {
 async fn a_modern_request_in_a_batch_is_refused_alone() {
     let server = fixture().await;
     let modern = Dialect::Modern.request("1", "tools/list", "");
-    let plain = Dialect::Plain.request("2", "ping", "");
+    let plain = Dialect::Unversioned.request("2", "ping", "");
     let replies = server.post(format!("[{modern},{plain}]")).await.json();
     assert_eq!(replies[0]["error"]["code"], -32600);
     assert_eq!(replies[1]["result"], json!({}));

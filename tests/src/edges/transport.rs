@@ -34,7 +34,7 @@ async fn an_origin_of_this_machine_is_welcome_on_any_port() {
         "https://127.0.0.1",
         "http://[::1]:80",
     ] {
-        let body = Dialect::Plain.request("1", "ping", "");
+        let body = Dialect::Unversioned.request("1", "ping", "");
         let reply = server.post_with(&[("origin", origin)], body).await;
         assert_eq!(reply.status, 200, "{origin}: {reply:?}");
     }
@@ -70,7 +70,7 @@ async fn whoever_does_not_say_gets_json() {
     let server = fixture().await;
     let reply = RawConnection::round_trip(
         &server.url,
-        post(&[], &Dialect::Plain.request("1", "tools/list", "")),
+        post(&[], &Dialect::Unversioned.request("1", "tools/list", "")),
     )
     .await;
     assert_eq!(reply.status, 200);
@@ -81,7 +81,7 @@ async fn whoever_does_not_say_gets_json() {
 async fn whoever_reads_events_only_gets_events_and_keeps_the_status() {
     let server = fixture().await;
     let accept = ("accept", "text/event-stream");
-    let body = Dialect::Plain.request("1", "ping", "");
+    let body = Dialect::Unversioned.request("1", "ping", "");
     let reply = server.post_with(&[accept], body).await;
     assert_eq!(reply.headers["content-type"], "text/event-stream");
     assert_eq!(
@@ -137,7 +137,7 @@ async fn an_unknown_version_is_told_the_known_ones() {
     let server = fixture().await;
     for version in ["1999-01-01", "2025-11-25x", "latest", "", "2099-12-31"] {
         for method in ["tools/list", "initialize"] {
-            let body = Dialect::Plain.request("1", method, "");
+            let body = Dialect::Unversioned.request("1", method, "");
             let reply = server
                 .post_with(&[("mcp-protocol-version", version)], body)
                 .await;
@@ -159,7 +159,7 @@ async fn an_unknown_version_is_told_the_known_ones() {
 async fn a_version_that_is_no_text_is_unknown_too() {
     let server = fixture().await;
     let mut wire = RawConnection::connect(&server.url).await;
-    let body = Dialect::Plain.request("1", "tools/list", "");
+    let body = Dialect::Unversioned.request("1", "tools/list", "");
     let text = post(&["MCP-Protocol-Version: VERSION"], &body);
     let bytes: Vec<u8> = text
         .replace("VERSION", "\u{1}")
@@ -231,7 +231,7 @@ async fn a_header_that_stands_twice_decides_nothing() {
 #[tokio::test]
 async fn other_media_types_are_refused_and_a_missing_one_is_not() {
     let server = fixture().await;
-    let body = Dialect::Plain.request("1", "ping", "");
+    let body = Dialect::Unversioned.request("1", "ping", "");
     for kind in [
         "text/plain",
         "application/x-www-form-urlencoded",

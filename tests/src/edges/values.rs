@@ -48,7 +48,7 @@ async fn the_raw_result_of_seed_001_too() {
     for value in VALUES {
         let members = format!(r#""name":"echo","arguments":{{"value":{value}}}"#);
         let reply = server
-            .request_as(Dialect::Plain, "mcp.callTool", "", &members)
+            .request_as(Dialect::Unversioned, "mcp.callTool", "", &members)
             .await;
         let expected = format!(r#"{{"jsonrpc":"2.0","id":1,"result":{{"value":{value}}}}}"#);
         assert_eq!(reply.body, expected);
@@ -68,7 +68,7 @@ async fn a_progress_token_goes_through_as_it_is() {
         let members = format!(
             r#""name":"slow","arguments":{{"step":1,"steps":2}},"_meta":{{"progressToken":{token}}}"#
         );
-        let body = Dialect::Plain.request("1", "tools/call", &members);
+        let body = Dialect::Unversioned.request("1", "tools/call", &members);
         let reply = server.post_with(&[accept], body).await;
         let said = format!(r#""progressToken":{token}"#);
         assert!(reply.body.contains(&said), "{reply:?}");
@@ -78,7 +78,7 @@ async fn a_progress_token_goes_through_as_it_is() {
         let members = format!(
             r#""name":"slow","arguments":{{"step":1,"steps":2}},"_meta":{{"progressToken":{token}}}"#
         );
-        let body = Dialect::Plain.request("1", "tools/call", &members);
+        let body = Dialect::Unversioned.request("1", "tools/call", &members);
         let reply = server.post_with(&[accept], body).await;
         assert_eq!(
             reply.json()["result"]["isError"],
@@ -91,7 +91,7 @@ async fn a_progress_token_goes_through_as_it_is() {
 #[tokio::test]
 async fn line_breaks_between_values_do_not_break_events() {
     let server = fixture().await;
-    let body = Dialect::Plain.request(
+    let body = Dialect::Unversioned.request(
         "1",
         "mcp.callTool",
         "\"name\":\"echo\",\"arguments\":{\"value\":[1,\n\n2,\r3,\r\n4]}",

@@ -90,7 +90,7 @@ async fn questions_pass_in_all_pairs_of_eras() {
     ];
     for form in &forms {
         let gateway = Gateway::with(form).await;
-        for dialect in [EraChoice::Newest, EraChoice::Handshake] {
+        for dialect in [EraChoice::Newest, EraChoice::Legacy] {
             let client = gateway.client(dialect, None).await;
             let place = format!("{dialect:?} {form}");
 

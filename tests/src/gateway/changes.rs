@@ -38,7 +38,7 @@ async fn changes_of_three_backends_are_one_change() {
     for key in ["a", "b", "c"] {
         gateway.until(key, "running").await;
     }
-    for dialect in [EraChoice::Newest, EraChoice::Handshake] {
+    for dialect in [EraChoice::Newest, EraChoice::Legacy] {
         let (handler, mut seen) = recorder();
         let client = gateway.client(dialect, Some(handler)).await;
         let wanted = json!({"toolsListChanged": true, "promptsListChanged": true, "resourcesListChanged": true});
@@ -95,7 +95,7 @@ async fn one_that_flaps_is_heard_once_a_second_at_most() {
 async fn who_subscribes_hears_of_the_resource() {
     for form in [fixture(&["--stdio"]), fixture(&["old"])] {
         let gateway = Gateway::with(&form).await;
-        for dialect in [EraChoice::Newest, EraChoice::Handshake] {
+        for dialect in [EraChoice::Newest, EraChoice::Legacy] {
             let (handler, mut seen) = recorder();
             let client = gateway.client(dialect, Some(handler)).await;
             let uri = "test://watched-resource";
@@ -103,7 +103,7 @@ async fn who_subscribes_hears_of_the_resource() {
                 .listen(&json!({"resourceSubscriptions": [uri]}))
                 .await
                 .unwrap();
-            if dialect == EraChoice::Handshake {
+            if dialect == EraChoice::Legacy {
                 client
                     .request("resources/subscribe", &json!({"uri": uri}))
                     .await

@@ -64,7 +64,7 @@ async fn definitions_are_those_of_the_backend() {
     let server = Server::start("mcp-conformance", &[]).await;
     let (gateways, _server, _fronts) = backends().await;
     for (form, gateway) in gateways.iter().enumerate() {
-        for dialect in [Dialect::Handshake("2025-11-25"), Dialect::Modern] {
+        for dialect in [Dialect::Legacy("2025-11-25"), Dialect::Modern] {
             // The unversioned era shows less of a tool, so that is what such a backend says.
             if form == 4 {
                 continue;
@@ -157,7 +157,7 @@ async fn content_of_every_kind_is_what_the_backend_sent() {
             } else {
                 "{}"
             };
-            for dialect in [Dialect::Handshake("2025-11-25"), Dialect::Modern] {
+            for dialect in [Dialect::Legacy("2025-11-25"), Dialect::Modern] {
                 let expected = direct.call_as(dialect, tool, arguments).await.json();
                 let found = gateway
                     .server
@@ -225,10 +225,10 @@ async fn names_are_accepted_in_three_forms_and_shown_in_two() {
 
 #[tokio::test]
 async fn progress_reaches_the_client() {
-    use mcp_client::EraChoice::{Handshake, Newest};
+    use mcp_client::EraChoice::{Legacy, Newest};
     let (gateways, _server, _fronts) = backends().await;
     for (form, gateway) in gateways.iter().enumerate().take(4) {
-        for dialect in [Newest, Handshake] {
+        for dialect in [Newest, Legacy] {
             let client = gateway.client(dialect, None).await;
             let (reports, mut seen) = tokio::sync::mpsc::channel(16);
             let call = json!({"name": "b__test_tool_with_progress", "arguments": {}});
@@ -249,10 +249,10 @@ async fn progress_reaches_the_client() {
 
 #[tokio::test]
 async fn cancelling_reaches_the_backend() {
-    use mcp_client::EraChoice::{Handshake, Newest};
+    use mcp_client::EraChoice::{Legacy, Newest};
     let (gateways, _server, _fronts) = backends().await;
     for (form, gateway) in gateways.iter().enumerate().take(4) {
-        for dialect in [Newest, Handshake] {
+        for dialect in [Newest, Legacy] {
             let client = gateway.client(dialect, None).await;
             let other = client.clone();
             let slow = tokio::spawn(async move {
@@ -295,7 +295,7 @@ async fn results_with_what_we_do_not_know_are_kept() {
     .await;
     let gateway = Gateway::with(&format!("url = {:?}\nprotocol = \"rpc\"", fake.url)).await;
     let listed = gateway
-        .request_as(Dialect::Handshake("2025-11-25"), "tools/list", "", "")
+        .request_as(Dialect::Legacy("2025-11-25"), "tools/list", "", "")
         .await
         .body;
     for part in [
@@ -308,7 +308,7 @@ async fn results_with_what_we_do_not_know_are_kept() {
     }
     let called = gateway
         .server
-        .call_as(Dialect::Handshake("2025-11-25"), "b__t", "{}")
+        .call_as(Dialect::Legacy("2025-11-25"), "b__t", "{}")
         .await
         .body;
     for part in [
@@ -324,12 +324,12 @@ async fn results_with_what_we_do_not_know_are_kept() {
 #[tokio::test]
 async fn log_messages_of_a_call_reach_its_client() {
     use super::asking::recorder;
-    use mcp_client::EraChoice::{Handshake, Newest};
+    use mcp_client::EraChoice::{Legacy, Newest};
     let (gateways, _server, _fronts) = backends().await;
     for (form, gateway) in gateways.iter().enumerate().take(4) {
-        for dialect in [Newest, Handshake] {
+        for dialect in [Newest, Legacy] {
             let client = gateway.client(dialect, None).await;
-            if dialect == Handshake {
+            if dialect == Legacy {
                 client
                     .request("logging/setLevel", &json!({"level": "info"}))
                     .await

@@ -43,7 +43,7 @@ async fn list(client: &Client, method: &str, member: &str, id: &str) -> Vec<Valu
 
 /// Asserts that whatever the backend lists is offered as it is, but for the name.
 async fn offers_all_of(gateway: &Gateway, direct: &Client) {
-    for dialect in [EraChoice::Newest, EraChoice::Handshake] {
+    for dialect in [EraChoice::Newest, EraChoice::Legacy] {
         let client = gateway.client(dialect, None).await;
         for (method, member, id) in [
             ("tools/list", "tools", "name"),

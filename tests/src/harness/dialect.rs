@@ -5,8 +5,8 @@ use super::{Reply, Server};
 /// One way: the era, and for a handshake the revision that its header names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Dialect {
-    Plain,
-    Handshake(&'static str),
+    Unversioned,
+    Legacy(&'static str),
     Modern,
 }
 
@@ -15,33 +15,33 @@ const META: &str = r#""_meta":{"io.modelcontextprotocol/protocolVersion":"2026-0
 
 impl Dialect {
     pub(crate) const ALL: [Self; 6] = [
-        Self::Plain,
-        Self::Handshake("2024-11-05"),
-        Self::Handshake("2025-03-26"),
-        Self::Handshake("2025-06-18"),
-        Self::Handshake("2025-11-25"),
+        Self::Unversioned,
+        Self::Legacy("2024-11-05"),
+        Self::Legacy("2025-03-26"),
+        Self::Legacy("2025-06-18"),
+        Self::Legacy("2025-11-25"),
         Self::Modern,
     ];
 
     /// Whether it has what `revision` introduced.
     pub(crate) fn supports(self, revision: &str) -> bool {
         match self {
-            Self::Plain => "2025-03-26" >= revision,
-            Self::Handshake(spoken) => spoken >= revision,
+            Self::Unversioned => "2025-03-26" >= revision,
+            Self::Legacy(spoken) => spoken >= revision,
             Self::Modern => true,
         }
     }
 
     /// The HTTP status of a message that is none.
     pub(crate) fn malformed_status(self) -> u16 {
-        if self == Self::Plain { 200 } else { 400 }
+        if self == Self::Unversioned { 200 } else { 400 }
     }
 
     /// What every request of the dialect carries, whatever its body is.
     pub(crate) fn headers(self) -> Vec<(&'static str, &'static str)> {
         match self {
-            Self::Plain => Vec::new(),
-            Self::Handshake(revision) => vec![("mcp-protocol-version", revision)],
+            Self::Unversioned => Vec::new(),
+            Self::Legacy(revision) => vec![("mcp-protocol-version", revision)],
             Self::Modern => vec![("mcp-protocol-version", MODERN)],
         }
     }

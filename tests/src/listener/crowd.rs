@@ -121,7 +121,7 @@ async fn what_is_refused_leaves_nothing_behind() {
         post(&[auth, "Content-Type: text/plain"], "{}"),
         post(
             &[auth],
-            &Dialect::Plain.request("1", "tools/call", r#""name":"nobody""#),
+            &Dialect::Unversioned.request("1", "tools/call", r#""name":"nobody""#),
         ),
     ];
     // Warm-up: buffers and pools grow to their size.
@@ -240,7 +240,7 @@ async fn a_client_that_asks_too_often_is_told_when_to_come_back() {
     let ask = async |token: &str| {
         // What a proxy says about the client is not believed.
         let address = uuid::Uuid::new_v4().to_string();
-        let body = Dialect::Plain.request("1", "ping", "");
+        let body = Dialect::Unversioned.request("1", "ping", "");
         let headers = [("authorization", token), ("x-forwarded-for", &address)];
         server.post_with(&headers, body).await
     };

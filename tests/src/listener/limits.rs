@@ -113,7 +113,7 @@ async fn an_answer_that_nobody_reads_is_given_up() {
     .await;
     let value = "x".repeat(3_000_000);
     let members = format!(r#""name":"echo","arguments":{{"value":"{value}"}}"#);
-    let body = Dialect::Plain.request("1", "tools/call", &members);
+    let body = Dialect::Unversioned.request("1", "tools/call", &members);
     for accept in ["Accept: application/json", "Accept: text/event-stream"] {
         let mut wire = RawConnection::with_small_buffer(&listening.url).await;
         wire.send(post(&[accept], &body)).await;
@@ -162,7 +162,7 @@ async fn a_body_over_the_limit_is_refused_before_it_is_read() {
         &listening.url,
         post(
             &[],
-            &Dialect::Plain.request(&format!("\"{pad}\""), "ping", ""),
+            &Dialect::Unversioned.request(&format!("\"{pad}\""), "ping", ""),
         ),
     )
     .await;

@@ -74,7 +74,7 @@ async fn the_user_is_asked_for_every_action() {
     let server = Server::start(NAME, &env(&real)).await;
     let yes = json!({"action": "accept", "content": {"allow": true}});
     let no = json!({"action": "accept", "content": {"allow": false, "reason": "not this one"}});
-    for dialect in [EraChoice::Handshake, EraChoice::Modern] {
+    for dialect in [EraChoice::Legacy, EraChoice::Modern] {
         let answers = vec![yes.clone(), no.clone()];
         let (client, user) = user(&server, dialect, answers).await;
         let task = json!({"task": "RUN: echo one\nRUN: echo two > made\nSAY: both",
@@ -96,7 +96,7 @@ async fn a_model_cannot_agree_for_its_user() {
     let Some(real) = openhands() else { return };
     let server = Server::start(NAME, &env(&real)).await;
     let control = stdio_client(NAME, &env(&real)).await;
-    for dialect in [EraChoice::Handshake, EraChoice::Modern] {
+    for dialect in [EraChoice::Legacy, EraChoice::Modern] {
         let task = json!({"task": "RUN: echo one\nSAY: done", "confirm": "always"});
         let run = call(&control, "run_task", task).await;
         let id = &run["task_id"];

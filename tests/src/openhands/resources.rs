@@ -94,7 +94,7 @@ pub(super) async fn listener(
             for (name, value) in env(real) {
                 command = command.env(name, value);
             }
-            builder.era(EraChoice::Handshake).stdio(command)
+            builder.era(EraChoice::Legacy).stdio(command)
         }
     };
     let client = client.unwrap();
@@ -142,7 +142,7 @@ async fn who_watches_a_task_is_told_what_changes() {
     let server = Server::start(NAME, &env(&real)).await;
     let control = stdio_client(NAME, &env(&real)).await;
     // Both eras over HTTP, and stdio.
-    for dialect in [Some(EraChoice::Handshake), Some(EraChoice::Modern), None] {
+    for dialect in [Some(EraChoice::Legacy), Some(EraChoice::Modern), None] {
         let (client, mut heard) = listener(&real, &server, dialect).await;
         let run = run_task(&control, "SAY: ready").await;
         let id = &run["task_id"];

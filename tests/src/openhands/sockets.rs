@@ -54,7 +54,7 @@ async fn a_step_is_told_as_it_happens() {
     let run = start_task(&control, &task).await;
     let id = &run["task_id"];
     until_that(&control, id, |state| state["steps"] == 1).await;
-    let (client, mut heard) = listener(&line.real, &server, Some(EraChoice::Handshake)).await;
+    let (client, mut heard) = listener(&line.real, &server, Some(EraChoice::Legacy)).await;
     let events = [format!("{}/events", uri(id))];
     subscribe(&client, &events).await;
     hear(&mut heard, &events).await;
@@ -93,7 +93,7 @@ async fn a_socket_that_is_cut_heals_and_nothing_is_missed() {
     let control = stdio_client(NAME, &env(&own)).await;
     let run = run_task(&control, "SAY: ready").await;
     let id = &run["task_id"];
-    let (client, mut heard) = listener(&line.real, &server, Some(EraChoice::Handshake)).await;
+    let (client, mut heard) = listener(&line.real, &server, Some(EraChoice::Legacy)).await;
     let events = [format!("{}/events", uri(id))];
     subscribe(&client, &events).await;
     hear(&mut heard, &events).await;

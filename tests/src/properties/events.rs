@@ -36,7 +36,7 @@ fn any_message_is_one_event() {
     let listening = Arc::new(runtime.block_on(Listening::start(Limits::default())));
     for_all(200, &(id(), value()), |(id, value)| {
         let members = format!(r#""name":"echo","arguments":{{"value":{value}}}"#);
-        let body = Dialect::Plain.request(&id, "mcp.callTool", &members);
+        let body = Dialect::Unversioned.request(&id, "mcp.callTool", &members);
         let reply = runtime.block_on(async {
             let mut wire = RawConnection::connect(&listening.url).await;
             wire.send(post(&["Accept: text/event-stream"], &body)).await;

@@ -183,7 +183,7 @@ async fn a_server_without_any_handshake_is_plain() {
     assert_eq!(list.header("mcp-method"), None);
 
     let client = Client::builder()
-        .era(EraChoice::Plain)
+        .era(EraChoice::Unversioned)
         .http(server.endpoint());
     assert_eq!(
         client.unwrap().connect(&who()).await.unwrap().era,

@@ -14,13 +14,13 @@ use crate::config::{Backend, Child, Remote, Secret, Target};
 /// Why it cannot be used, in words for people; they hold no secret.
 pub(super) async fn connect(config: &Backend, handler: Arc<dyn Handler>) -> Result<Client, String> {
     let dialect = match config.target {
-        Target::Rpc(_) => EraChoice::Plain,
+        Target::Rpc(_) => EraChoice::Unversioned,
         Target::Child(_) | Target::Http(_) => EraChoice::Newest,
     };
     match negotiate(config, Arc::clone(&handler), dialect).await {
         // Some servers of the legacy era end at the sight of anything else.
         Err(Error::Closed { .. }) if config.is_child() => {
-            negotiate(config, handler, EraChoice::Handshake).await
+            negotiate(config, handler, EraChoice::Legacy).await
         }
         connected => connected,
     }

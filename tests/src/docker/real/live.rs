@@ -55,9 +55,7 @@ impl Listener {
 
     async fn stdio(host: &str) -> Self {
         let (ear, heard) = unbounded_channel();
-        let builder = patient()
-            .era(EraChoice::Handshake)
-            .handler(Arc::new(Ear(ear)));
+        let builder = patient().era(EraChoice::Legacy).handler(Arc::new(Ear(ear)));
         let program = binary(SERVER);
         let command = Command::new(program.to_str().unwrap()).arg("--stdio");
         let client = builder.stdio(command.env("DOCKER_HOST", host)).unwrap();
@@ -118,7 +116,7 @@ async fn a_change_is_told_to_who_subscribed_over_http() {
         lab.server.wait_for_status("online").await;
         let name = lab.run("watched", &["sleep", "600"], json!({})).await;
         let other = lab.run("other", &["sleep", "600"], json!({})).await;
-        let mut listener = Listener::http(&lab.server, EraChoice::Handshake).await;
+        let mut listener = Listener::http(&lab.server, EraChoice::Legacy).await;
         listener.subscribe(&[&uri(&name)]).await;
         listener.follow(json!({})).await;
         lab.docker.pause_container(&other).await.unwrap();
@@ -234,7 +232,7 @@ async fn a_broken_stream_is_taken_up_again() {
     let proxy = Proxy::start(&lab.host).await;
     let server = Server::start(SERVER, &[("DOCKER_HOST", &proxy.host)]).await;
     server.wait_for_status("online").await;
-    let mut listener = Listener::http(&server, EraChoice::Handshake).await;
+    let mut listener = Listener::http(&server, EraChoice::Legacy).await;
     listener.subscribe(&[&uri(&name)]).await;
     listener.follow(json!({})).await;
     lab.docker.pause_container(&name).await.unwrap();

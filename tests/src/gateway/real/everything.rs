@@ -54,7 +54,7 @@ async fn everything_passes(gateway: &Gateway) {
     echoes(gateway).await;
     let wrong = gateway.answer("b__get-sum", json!({"a": "one"})).await;
     assert!(failure(&wrong).contains("expected number"), "{wrong}");
-    for (round, dialect) in [EraChoice::Newest, EraChoice::Handshake]
+    for (round, dialect) in [EraChoice::Newest, EraChoice::Legacy]
         .into_iter()
         .enumerate()
     {

@@ -83,7 +83,7 @@ async fn everything_passes(gateway: &Gateway) {
     assert_eq!(sum(gateway, json!({"a": 1, "b": 2})).await, 3);
     let failed = failure(&gateway.answer("b__fail", json!({})).await);
     assert!(failed.contains("it cannot be done"), "{failed}");
-    for dialect in [EraChoice::Newest, EraChoice::Handshake] {
+    for dialect in [EraChoice::Newest, EraChoice::Legacy] {
         let client = gateway.client(dialect, None).await;
         let ask = async |method: &str, params: Value| ask(&client, method, params).await;
         let added = json!({"name": "b__add", "arguments": {"a": 1, "b": 2}});

@@ -87,7 +87,7 @@ async fn is_there(site: &Site, workflow: &Workflow) -> bool {
 async fn the_user_is_asked_and_decides() {
     let Some(site) = Site::new() else { return };
     let server = server(&site).await;
-    for dialect in [EraChoice::Handshake, EraChoice::Modern] {
+    for dialect in [EraChoice::Legacy, EraChoice::Modern] {
         let workflow = site.draft(vec![webhook("lastNode")], json!({})).await;
         for no in [
             json!({"action": "decline"}),

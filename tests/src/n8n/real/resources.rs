@@ -31,7 +31,7 @@ impl Handler for Ear {
 async fn listener(lab: &Lab) -> (Client, UnboundedReceiver<String>) {
     let (ear, heard) = unbounded_channel();
     let builder = Client::builder()
-        .era(EraChoice::Handshake)
+        .era(EraChoice::Legacy)
         .handler(Arc::new(Ear(ear)));
     let client = builder
         .http(Endpoint::new(&lab.server.url).unwrap())

@@ -28,7 +28,7 @@ async fn task_of(client: &Client, dialect: EraChoice, workflow: &Workflow) -> Va
     let arguments =
         json!({"workflow_id": workflow.id, "wait_seconds": 3, "parameters": parameters});
     let mut params = json!({"name": "run_workflow", "arguments": arguments});
-    if dialect == EraChoice::Handshake {
+    if dialect == EraChoice::Legacy {
         params["task"] = json!({});
     }
     let created = ask(client, "tools/call", &params).await;
@@ -62,7 +62,7 @@ async fn a_task_follows_its_execution_to_the_end() {
     let Some(site) = Site::new() else { return };
     let server = Server::start(SERVER, &site.env_without_mcp()).await;
     let workflow = site.live(vec![webhook("lastNode"), wait(8), echo()]).await;
-    for dialect in [EraChoice::Handshake, EraChoice::Modern] {
+    for dialect in [EraChoice::Legacy, EraChoice::Modern] {
         let client = knowing(&server, dialect).await;
         let id = task_of(&client, dialect, &workflow).await;
         let task = until(&client, &id, |task| task["status"] != "working").await;
@@ -114,7 +114,7 @@ async fn a_task_that_is_cancelled_stops_its_execution() {
     let Some(site) = Site::new() else { return };
     let server = Server::start(SERVER, &site.env_without_mcp()).await;
     let workflow = site.live(vec![webhook("lastNode"), wait(60), echo()]).await;
-    for dialect in [EraChoice::Handshake, EraChoice::Modern] {
+    for dialect in [EraChoice::Legacy, EraChoice::Modern] {
         let client = knowing(&server, dialect).await;
         let id = task_of(&client, dialect, &workflow).await;
         let execution = execution_of(&client, &id).await;
