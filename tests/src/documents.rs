@@ -7,7 +7,7 @@
 //! of it says that nothing does. A request may be any text, also broken JSON.
 //!
 //! In a response, `"..."` matches anything, and a last `"..."` of an array any rest. An object may
-//! hold more than is written down: what a document promises is what it shows.
+//! have more members than the document shows. JSON inside of a text is compared as JSON.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ use mcp_serve::Product as _;
 
 use crate::harness::{Server, binary};
 
-/// One request and what is promised about the answer.
+/// A request and the answer that the document shows.
 struct Pair {
     line: usize,
     request: String,
@@ -32,13 +32,13 @@ struct Pair {
 
 pub(crate) struct Document {
     name: String,
-    /// The binary that is asked.
+    /// The binary under test.
     server: String,
     args: Vec<String>,
     pairs: Vec<Pair>,
 }
 
-/// The documents that `server` is asked.
+/// The documents for `server`.
 pub(crate) fn documents(server: &str) -> Vec<Document> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("documents");
     let mut paths: Vec<_> = std::fs::read_dir(folder)
@@ -48,7 +48,7 @@ pub(crate) fn documents(server: &str) -> Vec<Document> {
     paths.sort();
     let all = paths.iter().map(|path| Document::parse(path));
     let asked: Vec<Document> = all.filter(|document| document.server == server).collect();
-    assert!(!asked.is_empty(), "no document asks {server}");
+    assert!(!asked.is_empty(), "no document for {server}");
     asked
 }
 
@@ -118,10 +118,19 @@ impl Document {
     }
 }
 
-/// Whether `found` keeps the promise of `expected`; else where it does not.
+/// Compares an answer with the one that is shown.
+///
+/// # Errors
+/// The first difference, with its path.
 pub(crate) fn matches(expected: &Value, found: &Value, path: &str) -> Result<(), String> {
     match (expected, found) {
         (Value::String(any), _) if any == "..." => Ok(()),
+        (Value::String(expected), Value::String(found)) if expected.starts_with('{') => {
+            let parse = |text: &str| {
+                serde_json::from_str(text).map_err(|error| format!("{path} is no JSON: {error}"))
+            };
+            matches(&parse(expected)?, &parse(found)?, path)
+        }
         (Value::Object(expected), Value::Object(found)) => {
             expected.iter().try_for_each(|(key, value)| {
                 let found = found
@@ -186,7 +195,7 @@ impl Document {
                 self.check("stdio", pair, answer.as_deref());
             }
         }
-        // An answer to what wants none would be left over.
+        // An answer to a notification would be left over.
         drop(stdin);
         assert_eq!(lines.next_line().await.unwrap(), None, "{}", self.name);
         assert!(child.wait().await.unwrap().success());

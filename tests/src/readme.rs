@@ -1,7 +1,8 @@
-//! The README is true: what it lists is generated, what it names exists, what it shows happens.
+//! Checks the README and the pages of `docs`: tables are generated, names exist, examples run.
 
 mod curl;
 mod hosts;
+mod recipes;
 mod tables;
 
 use std::collections::BTreeSet;
@@ -10,22 +11,41 @@ use std::process::Command;
 use serde_json::Value;
 
 use crate::committed::root;
-use crate::harness::binary;
+use crate::harness::{Server, binary};
 use crate::surface::{SERVERS, printed};
 
-/// A fenced block of the page.
+/// The pages for users. `ARCHITECTURE.md` and `CONTRIBUTING.md` name code, too.
+const USER_PAGES: [&str; 6] = [
+    "README.md",
+    "CHANGELOG.md",
+    "SECURITY.md",
+    "docs/configuration.md",
+    "docs/recipes.md",
+    "docs/tools.md",
+];
+
+/// The pages for those who change the code.
+const DEVELOPER_PAGES: [&str; 2] = ["ARCHITECTURE.md", "CONTRIBUTING.md"];
+
+/// A fenced block of a page.
 struct Block {
-    line: usize,
+    /// The page and the line, as `README.md:12`.
+    position: String,
     language: String,
     text: String,
 }
 
-fn page() -> String {
-    std::fs::read_to_string(root().join("README.md")).unwrap()
+fn page(path: &str) -> String {
+    std::fs::read_to_string(root().join(path)).unwrap()
 }
 
-fn blocks() -> Vec<Block> {
-    let page = page();
+/// The text of all pages for users.
+fn user_pages() -> String {
+    USER_PAGES.map(page).concat()
+}
+
+fn blocks(path: &str) -> Vec<Block> {
+    let page = page(path);
     let mut lines = page.lines().enumerate();
     let mut blocks = Vec::new();
     while let Some((at, line)) = lines.next() {
@@ -35,7 +55,7 @@ fn blocks() -> Vec<Block> {
                 .map(|(_, line)| line)
                 .take_while(|line| *line != "```");
             blocks.push(Block {
-                line: at + 1,
+                position: format!("{path}:{}", at + 1),
                 language: language.to_owned(),
                 text: text.collect::<Vec<_>>().join("\n"),
             });
@@ -44,7 +64,7 @@ fn blocks() -> Vec<Block> {
     blocks
 }
 
-/// What a server can be told, as it prints it.
+/// The options of a server, as it prints them.
 fn options(server: &str) -> Vec<Value> {
     serde_json::from_str(&printed(server, "--print-options")).unwrap()
 }
@@ -88,12 +108,12 @@ fn every_flag_exists() {
         known.extend(words(&help).map(str::to_owned));
     }
     // Of `claude mcp add` and of cargo.
-    known.extend(["--transport", "--header", "--release"].map(str::to_owned));
+    known.extend(["--transport", "--features", "--release"].map(str::to_owned));
     let is_flag = |word: &&str| {
         let name = word.strip_prefix("--");
         name.is_some_and(|name| name.starts_with(|c: char| c.is_ascii_lowercase()))
     };
-    for flag in words(&page()).filter(is_flag) {
+    for flag in words(&user_pages()).filter(is_flag) {
         assert!(known.contains(flag), "{flag} does not exist");
     }
 }
@@ -112,6 +132,8 @@ fn every_variable_exists() {
     // Read by `run-all`.
     let services = std::fs::read_to_string(root().join("xtask/src/services/openhands.rs")).unwrap();
     known.extend(words(&services).map(str::to_owned));
+    // Of an example, of the child that it starts and of a placeholder.
+    known.extend(["HTTPS_PROXY", "LOG_LEVEL"].map(str::to_owned));
     let is_variable = |word: &&str| {
         word.contains('_')
             && word
@@ -121,8 +143,8 @@ fn every_variable_exists() {
     let compose = std::fs::read_to_string(root().join("docker-compose.yml")).unwrap();
     let ours = compose.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
     let ours = ours.filter(|word| word.starts_with("MCP_"));
-    let page = page();
-    for variable in words(&page).filter(is_variable).chain(ours) {
+    let pages = user_pages();
+    for variable in words(&pages).filter(is_variable).chain(ours) {
         // Some come with a number at their end.
         let exists = known.iter().any(|known| known.starts_with(variable));
         assert!(exists, "{variable} does not exist");
@@ -130,39 +152,40 @@ fn every_variable_exists() {
 }
 
 #[test]
-fn every_chore_exists() {
+fn every_xtask_command_exists() {
     let help = xtask_help();
-    let page = page();
+    let pages = user_pages() + &DEVELOPER_PAGES.map(page).concat();
     let mut named = 0;
-    for (at, _) in page.match_indices("cargo xtask ") {
-        let chore = page[at..].split([' ', '`', '\n']).nth(2).unwrap();
+    for (at, _) in pages.match_indices("cargo xtask ") {
+        let command = pages[at..].split([' ', '`', '\n']).nth(2).unwrap();
         assert!(
-            help.contains(&format!("cargo xtask {chore}")),
-            "cargo xtask {chore} does not exist"
+            command == "…" || help.contains(&format!("cargo xtask {command}")),
+            "cargo xtask {command} does not exist"
         );
         named += 1;
     }
-    assert!(named >= 2, "the page does not name the two commands");
+    assert!(named >= 2, "the pages do not name the two commands");
 }
 
 #[test]
 fn every_link_leads_somewhere() {
-    let page = page();
-    for (at, _) in page.match_indices("](") {
-        let target = page[at + 2..].split(')').next().unwrap();
-        let is_there = target.starts_with("https://") || root().join(target).exists();
-        assert!(is_there, "{target} does not exist");
+    for path in USER_PAGES.into_iter().chain(DEVELOPER_PAGES) {
+        let (page, file) = (page(path), root().join(path));
+        for (at, _) in page.match_indices("](") {
+            let target = page[at + 2..].split(')').next().unwrap();
+            let is_there = target.starts_with("https://") || file.with_file_name(target).exists();
+            assert!(is_there, "{path}: {target} does not exist");
+        }
     }
-    assert!(root().join("docker-compose.yml").exists() && page.contains("`docker-compose.yml`"));
 }
 
 #[test]
 fn every_block_is_checked() {
-    for block in blocks() {
+    for block in USER_PAGES.into_iter().flat_map(blocks) {
         let checked = match &*block.language {
             // The picture.
             "" => true,
-            "json" => serde_json::from_str::<Value>(&block.text).is_ok(),
+            "json" | "json n8n" => serde_json::from_str::<Value>(&block.text).is_ok(),
             "sh" => block.text.lines().all(|line| {
                 let begins = [
                     "curl ",
@@ -170,17 +193,38 @@ fn every_block_is_checked() {
                     "cargo xtask ",
                     "claude mcp add ",
                     "mcp-gateway ",
+                    "OPENHANDS_MCP_SERVERS=",
                 ];
                 begins.iter().any(|begin| line.starts_with(begin))
             }),
-            // Its keys are those that the gateway's own tests of its configuration know.
-            "toml" => block.text.starts_with("[backends."),
+            // `gateway_files_are_valid` has it.
+            "toml" => true,
             _ => false,
         };
         assert!(
             checked,
-            "README.md:{}: no test knows this block:\n{}",
-            block.line, block.text
+            "{}: no test knows this block:\n{}",
+            block.position, block.text
         );
     }
+}
+
+#[tokio::test]
+async fn gateway_files_are_valid() {
+    let folder = std::env::temp_dir().join(format!("readme-{}", uuid::Uuid::new_v4().simple()));
+    std::fs::create_dir(&folder).unwrap();
+    let file = folder.join("gateway.toml");
+    let mut files = 0;
+    for block in USER_PAGES.into_iter().flat_map(blocks) {
+        if block.language == "toml" {
+            // Without the download. `postgres` and the like are only in comments.
+            std::fs::write(&file, block.text.replace("\"npx\"", "\"cat\"")).unwrap();
+            let args = ["--config", file.to_str().unwrap()];
+            // A file that is wrong keeps it from starting.
+            Server::with_args("mcp-gateway", &args, &[("MCP_TOKEN", "a-token")]).await;
+            files += 1;
+        }
+    }
+    assert_eq!(files, 2);
+    std::fs::remove_dir_all(&folder).unwrap();
 }

@@ -30,7 +30,7 @@ pub(crate) fn check(layout: &Layout) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Writes snapshots and the generated parts of the README, by the tests that compare them.
+/// Updates the snapshots and the generated tables of the pages, by the tests that compare them.
 pub(crate) fn codegen(layout: &Layout) -> anyhow::Result<ExitCode> {
     let done = run(layout, BUILD, &[])? && run(layout, UPDATE, &[("UPDATE", "1")])?;
     Ok(exit_code(done))

@@ -1,4 +1,4 @@
-//! The `curl` lines of the README are run, and answered as it shows.
+//! Runs the `curl` lines of the README and compares the answers.
 
 use std::process::Command;
 
@@ -13,20 +13,20 @@ use super::{Block, blocks, port, server_of};
 use crate::documents;
 use crate::harness::{Server, real};
 
-/// A `curl` and the answer that is shown below it.
-struct Shown {
-    line: usize,
+/// A `curl` line with the answer below it.
+struct Example {
+    position: String,
     command: String,
     answer: Value,
 }
 
-impl Shown {
-    /// True for a call of a tool, which needs the service.
+impl Example {
+    /// Returns true for a tool call, which needs the service.
     fn is_call(&self) -> bool {
         self.command.contains(" -d ")
     }
 
-    /// The default port that it goes to.
+    /// The port in its URL.
     fn port(&self) -> &str {
         let (_, rest) = self
             .command
@@ -36,7 +36,7 @@ impl Shown {
     }
 
     fn run(&self, server: &Server) {
-        let place = format!("README.md:{}", self.line);
+        let place = &self.position;
         let free = server
             .url
             .strip_suffix("/mcp")
@@ -61,41 +61,50 @@ impl Shown {
     }
 }
 
-fn shown() -> Vec<Shown> {
-    let blocks = blocks();
+fn examples() -> Vec<Example> {
+    let blocks = blocks("README.md");
     let pair = |pair: &[Block]| {
         let [command, answer] = pair else { return None };
         let is_curl = command.language == "sh" && command.text.starts_with("curl ");
-        is_curl.then(|| Shown {
-            line: command.line,
+        is_curl.then(|| Example {
+            position: command.position.clone(),
             command: command.text.clone(),
             answer: serde_json::from_str(&answer.text).expect("an answer"),
         })
     };
-    let shown: Vec<_> = blocks.windows(2).filter_map(pair).collect();
-    assert!(shown.len() >= 5);
-    shown
+    let examples: Vec<_> = blocks.windows(2).filter_map(pair).collect();
+    assert!(examples.len() >= 5);
+    examples
 }
 
 /// Runs the calls that go to `server`.
 fn run_calls(server: &Server, name: &str) {
     let port = port(name);
-    let shown = shown();
-    let calls: Vec<_> = shown
+    let examples = examples();
+    let calls: Vec<_> = examples
         .iter()
-        .filter(|shown| shown.is_call() && shown.port() == port)
+        .filter(|example| example.is_call() && example.port() == port)
         .collect();
     assert!(!calls.is_empty(), "no call of {name}");
-    calls.iter().for_each(|shown| shown.run(server));
+    calls.iter().for_each(|example| example.run(server));
+}
+
+#[test]
+fn first_call_is_the_standard_one() {
+    let calls: Vec<_> = examples().into_iter().filter(Example::is_call).collect();
+    let methods = ["tools/call", "mcp.callTool"];
+    for (call, method) in calls.iter().zip(methods) {
+        assert!(call.command.contains(method), "{}", call.position);
+    }
 }
 
 #[tokio::test]
-async fn what_needs_no_service() {
-    for shown in shown().iter().filter(|shown| !shown.is_call()) {
-        let server = Server::start(server_of(shown.port()), &[]).await;
-        // Its first look at the service follows at once.
+async fn requests_that_need_no_service() {
+    for example in examples().iter().filter(|example| !example.is_call()) {
+        let server = Server::start(server_of(example.port()), &[]).await;
+        // The first probe of the service follows at once.
         server.wait_for_status("degraded").await;
-        shown.run(&server);
+        example.run(&server);
     }
 }
 
@@ -148,7 +157,7 @@ mod docker {
             remove(&docker, example).await;
         }
 
-        /// The container that `run-all` makes on an engine of its own.
+        /// Starts the example container of `run-all`.
         async fn run(docker: &Docker, name: &str) {
             let body = ContainerCreateBody {
                 image: Some("busybox:test".to_owned()),
@@ -165,7 +174,7 @@ mod docker {
 
         async fn remove(docker: &Docker, name: &str) {
             let options = RemoveContainerOptionsBuilder::new().force(true).build();
-            // It is not there as a rule.
+            // Usually it does not exist.
             let _ = docker.remove_container(name, Some(options)).await;
         }
     }

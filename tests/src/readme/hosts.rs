@@ -1,4 +1,4 @@
-//! The snippets for hosts: what they start answers over stdio, what they call is a server's address.
+//! Checks the snippets for hosts: their commands start a server, their URLs are a server's address.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::{blocks, server_of};
 use crate::harness::binary;
 
-/// A server as a host's file names it.
+/// A server's entry in a host's file.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Entry {
@@ -59,9 +59,9 @@ impl Entry {
 }
 
 #[tokio::test]
-async fn files_start_and_call_what_is_there() {
+async fn host_files_name_servers_that_answer() {
     let mut hosts = 0;
-    for block in blocks() {
+    for block in blocks("README.md") {
         let Ok(file) = serde_json::from_str::<Value>(&block.text) else {
             continue;
         };
@@ -78,9 +78,9 @@ async fn files_start_and_call_what_is_there() {
 }
 
 #[tokio::test]
-async fn commands_for_claude_code_start_and_call_what_is_there() {
-    let mut ways = 0;
-    for block in blocks() {
+async fn claude_code_commands_name_servers_that_answer() {
+    let mut commands = 0;
+    for block in blocks("README.md") {
         for line in block
             .text
             .lines()
@@ -88,13 +88,13 @@ async fn commands_for_claude_code_start_and_call_what_is_there() {
         {
             let (name, entry) = added(line);
             entry.check(&name).await;
-            ways += 1;
+            commands += 1;
         }
     }
-    assert_eq!(ways, 2, "HTTP and stdio");
+    assert_eq!(commands, 2, "HTTP and stdio");
 }
 
-/// What `claude mcp add …` adds.
+/// Parses the arguments of `claude mcp add`.
 fn added(line: &str) -> (String, Entry) {
     let (own, command) = line.split_once(" -- ").unwrap_or((line, ""));
     let mut command = command.split_whitespace().map(str::to_owned);

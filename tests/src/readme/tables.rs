@@ -1,4 +1,4 @@
-//! The tables of the README, written from the declarations that the servers work by.
+//! Generates the tables of the pages from what the servers print about themselves.
 
 use std::fmt::Write as _;
 
@@ -10,15 +10,52 @@ use crate::surface::{SERVERS, printed, tools};
 
 #[test]
 fn tables_are_fresh() {
-    let mut page = page();
+    let mut tools = page("docs/tools.md");
     for server in SERVERS {
-        page = replaced(&page, &format!("tools:{server}"), &tool_table(server));
+        tools = replaced(&tools, &format!("tools:{server}"), &tool_table(server));
     }
-    page = replaced(&page, "options", &option_tables());
-    committed::check("README.md", &page);
+    for (path, text) in [
+        ("docs/tools.md", tools),
+        (
+            "docs/configuration.md",
+            filled("docs/configuration.md", "options", &option_tables()),
+        ),
+        (
+            "README.md",
+            filled("README.md", "toolsets", &toolset_table()),
+        ),
+    ] {
+        committed::check(path, &text);
+    }
 }
 
-/// The page with what is between `<!-- name -->` and `<!-- end -->` replaced.
+/// Reads a page and fills in one table.
+fn filled(path: &str, name: &str, table: &str) -> String {
+    replaced(&page(path), name, table)
+}
+
+/// One row per server: its default tools and the names of its other toolsets.
+fn toolset_table() -> String {
+    let mut table = "| Server | Tools by default | More toolsets |\n|---|---|---|\n".to_owned();
+    let code = |names: Vec<String>| {
+        let names = names.iter().map(|name| format!("`{name}`"));
+        names.collect::<Vec<_>>().join(", ")
+    };
+    for server in SERVERS {
+        let tools = tools(server, "default");
+        let names = tools
+            .iter()
+            .map(|tool| tool["name"].as_str().unwrap().to_owned());
+        let more = toolsets(server)
+            .into_iter()
+            .filter(|name| name != "default");
+        let (names, more) = (code(names.collect()), code(more.collect()));
+        let _ = writeln!(table, "| `{server}` | {names} | {more} |");
+    }
+    table
+}
+
+/// Replaces the text between `<!-- name -->` and `<!-- end -->`.
 fn replaced(page: &str, name: &str, table: &str) -> String {
     let begin = format!("<!-- {name} -->\n");
     let (before, rest) = page
