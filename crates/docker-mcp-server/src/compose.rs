@@ -1,63 +1,68 @@
-//! Compose projects, told by the labels of their containers: no compose file or program is needed
-//! to see them.
+//! Compose projects, found by the labels of their containers: this needs no compose file or program.
 
 use std::collections::BTreeMap;
 
 use mcp_core::tool::ToolError;
 
 use crate::docker::Docker;
-use crate::engine::Summary;
+use crate::engine::ContainerSummary;
 use crate::name::ObjectName;
 
-/// The label that says to which project a container belongs.
+/// The label with the project of a container.
 pub(crate) const PROJECT: &str = "com.docker.compose.project";
-/// The label that says which of its services it is.
+/// The label with the service of a container.
 pub(crate) const SERVICE: &str = "com.docker.compose.service";
-/// The labels that say where the project was brought up, and of which files.
+/// The labels with the directory and the compose files of the project.
 pub(crate) const DIRECTORY: &str = "com.docker.compose.project.working_dir";
 pub(crate) const FILES: &str = "com.docker.compose.project.config_files";
 
-/// The containers of all projects that the rules leave in sight, by project; those of a project by
-/// service and name.
-pub(crate) async fn projects(docker: &Docker) -> Result<BTreeMap<String, Vec<Summary>>, ToolError> {
-    let mut projects: BTreeMap<String, Vec<Summary>> = BTreeMap::new();
+/// The visible containers of all projects, by project; within a project by service and name.
+pub(crate) async fn projects(
+    docker: &Docker,
+) -> Result<BTreeMap<String, Vec<ContainerSummary>>, ToolError> {
+    let mut projects: BTreeMap<String, Vec<ContainerSummary>> = BTreeMap::new();
     for container in docker.containers(true).await? {
         if let Some(project) = container.labels.get(PROJECT) {
             projects.entry(project.clone()).or_default().push(container);
         }
     }
+    let key = |container: &ContainerSummary| {
+        let name = container.display_name();
+        (service(container).to_owned(), name.to_owned())
+    };
     for containers in projects.values_mut() {
-        containers.sort_by_cached_key(|container| {
-            let name = container.display_name();
-            (service(container).to_owned(), name.to_owned())
-        });
+        containers.sort_by_cached_key(key);
     }
     Ok(projects)
 }
 
-/// The containers of one project.
-/// Errors when there is none in sight; names those that are.
+/// The visible containers of one project.
+/// Errors when there are none; names the projects that exist.
 pub(crate) async fn project(
     docker: &Docker,
     project: &ObjectName,
-) -> Result<Vec<Summary>, ToolError> {
+) -> Result<Vec<ContainerSummary>, ToolError> {
     let mut projects = projects(docker).await?;
     projects.remove(project.as_str()).ok_or_else(|| {
-        let redactor = docker.redactor();
-        let known: Vec<String> = projects
-            .keys()
-            .take(10)
-            .map(|name| redactor.text(name))
-            .collect();
-        let known = match known.as_slice() {
-            [] => "There are none.".to_owned(),
-            known => format!("There are: {}.", known.join(", ")),
-        };
+        let known = known_projects(docker, projects.keys());
         ToolError::not_found(format!("There is no compose project `{project}`. {known}"))
     })
 }
 
-/// The service of its project that a container is.
-pub(crate) fn service(container: &Summary) -> &str {
+/// A sentence that names the first of these projects.
+pub(crate) fn known_projects<'a>(
+    docker: &Docker,
+    names: impl Iterator<Item = &'a String>,
+) -> String {
+    let redactor = docker.redactor();
+    let known: Vec<String> = names.take(10).map(|name| redactor.text(name)).collect();
+    match known.as_slice() {
+        [] => "There are none.".to_owned(),
+        known => format!("There are: {}.", known.join(", ")),
+    }
+}
+
+/// The compose service that a container belongs to; empty if none.
+pub(crate) fn service(container: &ContainerSummary) -> &str {
     container.labels.get(SERVICE).map_or("", String::as_str)
 }

@@ -184,12 +184,12 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::engine::Details;
+    use crate::engine::ContainerDetails;
 
     /// As engines from version 1.52 of the interface on tell it: without the deprecated members,
     /// with some that are new, and with the memory of cgroup v2.
     fn facts(state: serde_json::Value, events: serde_json::Value) -> Facts {
-        let details: Details = serde_json::from_value(json!({
+        let details: ContainerDetails = serde_json::from_value(json!({
             "Id": "a".repeat(64), "Name": "/web", "Path": "sh", "Args": ["-c", "serve"], "RestartCount": 0,
             "State": state, "Storage": {"RootFS": {"Snapshot": {"Name": "overlayfs"}}},
             "ImageManifestDescriptor": {"mediaType": "application/vnd.oci.image.manifest.v1+json"},

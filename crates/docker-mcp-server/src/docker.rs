@@ -1,7 +1,7 @@
-//! The engine, as far as the policy lets it be seen and changed.
+//! The engine, as far as the policy lets a caller see and change it.
 //!
-//! Every object is fetched here: by `container`, `image` … to look at it, by `mutable_…` to change it. The
-//! rules are asked nowhere else.
+//! Every object is fetched here: by `container`, `image` … to read it, by `mutable_…` to change it. The
+//! rules are checked nowhere else.
 
 mod objects;
 
@@ -9,12 +9,12 @@ use mcp_core::server::ChangeNotifier;
 use mcp_core::tool::{Call, ToolError};
 use upstream::redact::Redactor;
 
-use crate::engine::{Action, Details, Engine, Summary, Target, self_container};
+use crate::engine::{Action, ContainerDetails, ContainerSummary, Engine, Target, self_container};
 use crate::name::ContainerName;
 use crate::options::DockerOptions;
 use crate::policy::{Policy, Subject, forbidden};
 
-/// The service of the tools: an engine, and the policy that says what of it may be shown and changed.
+/// The service of the tools: an engine, and the policy that says what may be shown and changed.
 pub struct Docker {
     pub(crate) engine: Engine,
     pub(crate) policy: Policy,
@@ -24,7 +24,7 @@ pub struct Docker {
 
 impl Docker {
     /// The engine and the policy that the options name.
-    /// Errors when an option is none that could ever work.
+    /// Errors when an option could never work.
     pub(crate) fn new(options: &DockerOptions) -> anyhow::Result<Self> {
         let target = Target::from_options(options)?;
         Ok(Self {
@@ -35,38 +35,45 @@ impl Docker {
         })
     }
 
-    /// For the texts of one answer.
+    /// A redactor for the texts of one answer.
     pub(crate) fn redactor(&self) -> Redactor {
         Redactor::new(self.redact)
     }
 
-    /// The running containers that may be looked at, or `all`, in the engine's order.
-    pub(crate) async fn containers(&self, all: bool) -> Result<Vec<Summary>, ToolError> {
-        let mut listed = self.engine.containers(all).await?;
-        listed.retain(|container| self.policy.permits(&Subject::from(container)));
-        Ok(listed)
+    /// The visible running containers, or `all`, in the engine's order.
+    pub(crate) async fn containers(&self, all: bool) -> Result<Vec<ContainerSummary>, ToolError> {
+        Ok(self.visible(self.engine.containers(all).await?))
     }
 
-    /// Returns the visible ones of the newest containers, stopped ones included.
-    pub(crate) async fn newest_containers(&self, most: usize) -> Result<Vec<Summary>, ToolError> {
-        let mut listed = self.engine.newest_containers(most).await?;
-        listed.retain(|container| self.policy.permits(&Subject::from(container)));
-        Ok(listed)
+    /// The visible ones of the newest containers, stopped ones included.
+    pub(crate) async fn newest_containers(
+        &self,
+        most: usize,
+    ) -> Result<Vec<ContainerSummary>, ToolError> {
+        Ok(self.visible(self.engine.newest_containers(most).await?))
     }
 
-    /// The details of a container that may be looked at.
-    /// Errors when there is none, or the policy hides it.
-    pub(crate) async fn container(&self, name: &ContainerName) -> Result<Details, ToolError> {
+    fn visible(&self, mut listed: Vec<ContainerSummary>) -> Vec<ContainerSummary> {
+        listed.retain(|container| self.policy.permits(&Subject::from(container)));
+        listed
+    }
+
+    /// The details of a visible container.
+    /// Errors when it does not exist, or the policy hides it.
+    pub(crate) async fn container(
+        &self,
+        name: &ContainerName,
+    ) -> Result<ContainerDetails, ToolError> {
         let details = self.engine.inspect(name).await?;
         self.policy.permit(&Subject::from(&details))?;
         Ok(details)
     }
 
-    /// The details of a container that could be looked at a moment ago; `None` where it is gone.
+    /// The details of a container that was visible a moment ago; `None` if it is gone.
     pub(crate) async fn container_now(
         &self,
         id: &ContainerName,
-    ) -> Result<Option<Details>, ToolError> {
+    ) -> Result<Option<ContainerDetails>, ToolError> {
         match self.engine.try_inspect(id).await {
             Ok(details) => Ok(Some(details)),
             Err(failure) if failure.is_no_such_container() => Ok(None),
@@ -75,11 +82,11 @@ impl Docker {
     }
 
     /// The details of a container that may be changed.
-    /// Errors when there is none, the policy protects it, or this server runs in it.
+    /// Errors when it does not exist, the policy protects it, or this server runs in it.
     pub(crate) async fn mutable_container(
         &self,
         name: &ContainerName,
-    ) -> Result<Details, ToolError> {
+    ) -> Result<ContainerDetails, ToolError> {
         let details = self.container(name).await?;
         let name = details.display_name();
         if self_container::is_self(&details.id) {
@@ -92,12 +99,12 @@ impl Docker {
     }
 
     /// Whether a listed container may be changed.
-    pub(crate) fn may_change(&self, container: &Summary) -> bool {
+    pub(crate) fn may_change(&self, container: &ContainerSummary) -> bool {
         self.policy.may_change(&container.labels) && !self_container::is_self(&container.id)
     }
 
-    /// Makes a change by a typed call, and brings it to its end also when the caller gives up.
-    /// Errors in words about `action`.
+    /// Makes a change by a typed call, and completes it even if the caller cancels.
+    /// Errors describe `action`.
     pub(crate) async fn change<T, C>(
         &self,
         action: Action<'_>,
@@ -113,8 +120,8 @@ impl Docker {
         }
     }
 
-    /// Lets what may lose data go on only if the policy and the user agree. `loss` is a sentence
-    /// that says what will be lost; `confirm` is the tool's argument, which has to be `target`.
+    /// Permits a call that may lose data only if the policy and the user agree. `loss` is a sentence
+    /// that says what will be lost; `confirm` is the tool's argument, which must equal `target`.
     pub(crate) async fn confirm(
         &self,
         call: &Call,
@@ -122,27 +129,20 @@ impl Docker {
         target: &str,
         confirm: &Option<String>,
     ) -> Result<(), ToolError> {
-        self.policy.destructive()?;
+        self.policy.permit_destructive()?;
         call.confirm(loss, target, confirm.as_deref()).await
     }
 }
 
-impl<'a> From<&'a Details> for Subject<'a> {
-    fn from(details: &'a Details) -> Self {
-        Self::Container {
-            name: details.display_name(),
-            image: &details.config.image,
-            labels: &details.config.labels,
-        }
+impl<'a> From<&'a ContainerDetails> for Subject<'a> {
+    fn from(details: &'a ContainerDetails) -> Self {
+        let config = &details.config;
+        Self::container(details.display_name(), &config.image, &config.labels)
     }
 }
 
-impl<'a> From<&'a Summary> for Subject<'a> {
-    fn from(summary: &'a Summary) -> Self {
-        Self::Container {
-            name: summary.display_name(),
-            image: &summary.image,
-            labels: &summary.labels,
-        }
+impl<'a> From<&'a ContainerSummary> for Subject<'a> {
+    fn from(summary: &'a ContainerSummary) -> Self {
+        Self::container(summary.display_name(), &summary.image, &summary.labels)
     }
 }

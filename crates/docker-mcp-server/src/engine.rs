@@ -1,29 +1,29 @@
-//! The Docker Engine: finding it, asking it, and saying why it did not do what it was asked.
+//! Client of the Docker Engine: finds it, sends requests, and explains its errors.
 //!
-//! Requests are bollard's typed calls ([`Engine::try_change`], [`Engine::call`], [`Engine::streams`]):
-//! all that changes something (containers, images, networks, volumes, builds, pulls, commands), files
-//! in and out, processes, and whatever has a small reply of a fixed form.
+//! Most requests are bollard's typed calls ([`Engine::try_change`], [`Engine::call`],
+//! [`Engine::streams`]): every change of containers, images, networks and volumes, builds, pulls,
+//! commands, file copies, and every request with a small reply of a fixed form.
 //!
-//! A few go past bollard, through the same [`connector`], since bollard cannot do them:
-//! * Lists and details of containers, images, networks and volumes, disk usage, the host, events:
-//!   one value that bollard's types do not know (a state that a newer engine
-//!   invented, Podman's type of event, a member that version 1.52 took away) fails the whole reply.
-//!   We pick the members that we use, of types that any engine can fill.
-//! * Logs: bollard keeps the line of a terminal until it ends, which it may never do; and it does
-//!   not say which of its pieces begin a record.
+//! A few bypass bollard, through the same [`connector`], since bollard cannot do them:
+//! * Lists and details of containers, images, networks and volumes, disk usage, host information,
+//!   events: one value that is missing in bollard's types (a state of a newer engine, an event type of
+//!   Podman, a member that version 1.52 removed) fails the whole reply. We read only the members that
+//!   we use, with types that every engine can fill.
+//! * Logs: bollard buffers the line of a terminal until it ends, which may never happen; and it does
+//!   not report which of its chunks begin a record.
 //! * Creating a network: bollard's request has no `CheckDuplicate`, without which engines before
-//!   version 25 give one name to two networks.
-//! * Updating a container: bollard does not hand on the engine's warnings.
+//!   version 25 create two networks with the same name.
+//! * Updating a container: bollard drops the engine's warnings.
 //!
-//! Nothing that a caller writes can become another request either way: what is pasted into a path is
-//! a checked type of `name`, and what is a query value is encoded.
+//! In both cases a caller's text cannot become another request: a path contains only checked types of
+//! `name`, and query values are encoded.
 
 mod action;
 mod connector;
 mod container;
 mod context;
+mod error;
 mod events;
-mod failure;
 mod log;
 mod not_found;
 mod object;
@@ -43,25 +43,26 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-pub(crate) use action::{Action, Kind};
+pub(crate) use action::{Action, ObjectKind};
 pub(crate) use container::{
-    Details, Health, HostConfig, Mount, Port, PortBinding, State, Summary, is_anonymous,
+    ContainerDetails, ContainerState, ContainerSummary, Health, HostConfig, MountPoint,
+    PortBinding, PortSummary, is_anonymous,
 };
+pub(crate) use error::EngineError;
 pub(crate) use events::Event;
-pub(crate) use failure::Failure;
 pub(crate) use log::LogQuery;
-pub(crate) use object::{Image, ImageDetails, Network, Volume};
+pub(crate) use object::{ImageDetails, ImageSummary, Network, Volume};
 pub(crate) use path::Path;
 pub(crate) use target::Target;
 
 use connector::Connector;
 
-/// Most bytes of a list, or of a reply to bollard, that are read; an entry has about 1 KB.
+/// Most bytes of a list, or of a reply to bollard; an entry has about 1 KB.
 const MAX_LIST_BYTES: u64 = 32 << 20;
-/// Most bytes of one container's details that are read.
+/// Most bytes of one container's details.
 const MAX_OBJECT_BYTES: u64 = 4 << 20;
 
-/// A Docker Engine. Holds no connection.
+/// A client of one Docker Engine. Keeps no connection open.
 pub(crate) struct Engine {
     target: Target,
     connector: Connector,
@@ -71,8 +72,8 @@ pub(crate) struct Engine {
 }
 
 impl Engine {
-    /// The engine at `target`, whose replies are waited for up to `timeout` each.
-    /// Errors when no request could ever be made of its address.
+    /// A client of the engine at `target`, with a `timeout` for each reply.
+    /// Errors when the address can never work.
     pub(crate) fn new(target: Target, timeout: Duration) -> anyhow::Result<Self> {
         let connector = Connector::new(&target)?;
         Ok(Self {
@@ -84,39 +85,38 @@ impl Engine {
         })
     }
 
-    /// Where it listens.
+    /// The address of the engine.
     pub(crate) fn target(&self) -> &Target {
         &self.target
     }
 
-    /// How long one reply is waited for.
+    /// The timeout of one reply.
     pub(crate) fn timeout(&self) -> Duration {
         self.timeout
     }
 
-    /// bollard, for replies whose size has a limit; the caller watches the time.
+    /// bollard, for replies of limited size; the caller has to apply a timeout.
     pub(crate) fn bounded(&self) -> &bollard::Docker {
         &self.bollard
     }
 
-    /// bollard, for replies that are streams: they have no limit, and the caller watches the time.
+    /// bollard, for streamed replies of unlimited size; the caller has to apply a timeout.
     pub(crate) fn streams(&self) -> &bollard::Docker {
         &self.streams
     }
 
-    /// The engine's version, waited for at most `limit`: the shortest reply by which a Docker
-    /// Engine can be told from something else that speaks HTTP.
+    /// The engine's version, with the timeout `limit`. It is the shortest reply that distinguishes a
+    /// Docker Engine from any other HTTP server.
     pub(crate) async fn version(&self, limit: Duration) -> Result<String, ToolError> {
         let read = async {
             let version = self.bollard.version().await?;
             match (version.version, version.api_version) {
                 (Some(version), Some(api)) => Ok(format!("{version}, API {api}")),
-                _ => Err(Failure::unreadable("a version without a number")),
+                _ => Err(EngineError::unreadable("a version without a number")),
             }
         };
-        within(limit, read)
-            .await
-            .map_err(|failure| self.explain(failure))
+        let read = within(limit, read).await;
+        read.map_err(|failure| self.explain(failure))
     }
 
     /// The JSON at `path` as `T`.
@@ -124,7 +124,7 @@ impl Engine {
         self.get_within(self.timeout, path).await
     }
 
-    /// The JSON at `path` as `T`, which takes the engine longer than most.
+    /// The JSON at `path` as `T`, with the timeout `limit`.
     pub(crate) async fn get_within<T: DeserializeOwned>(
         &self,
         limit: Duration,
@@ -134,10 +134,10 @@ impl Engine {
         read.map_err(|failure| self.explain(failure))
     }
 
-    /// The JSON at `path`, which is about one object, as `T`.
+    /// The JSON at `path`, which describes one object, as `T`.
     pub(crate) async fn get_object<T: DeserializeOwned>(
         &self,
-        object: (Kind, &str),
+        object: (ObjectKind, &str),
         path: Path,
     ) -> Result<T, ToolError> {
         match self.try_get(path).await {
@@ -146,12 +146,12 @@ impl Engine {
         }
     }
 
-    /// As [`Engine::get`], for callers that know what a failure means.
-    pub(crate) async fn try_get<T: DeserializeOwned>(&self, path: Path) -> Result<T, Failure> {
+    /// As [`Engine::get`], for callers that handle the error.
+    pub(crate) async fn try_get<T: DeserializeOwned>(&self, path: Path) -> Result<T, EngineError> {
         within(self.timeout, self.read(path, MAX_LIST_BYTES)).await
     }
 
-    /// Asks something by a typed call.
+    /// Sends a typed call that changes nothing.
     pub(crate) async fn call<T, C>(
         &self,
         call: impl FnOnce(bollard::Docker) -> C,
@@ -163,11 +163,11 @@ impl Engine {
         done.map_err(|failure| self.explain(failure))
     }
 
-    /// As [`Engine::call`], for callers that know what a failure means.
+    /// As [`Engine::call`], for callers that handle the error.
     pub(crate) async fn try_call<T, C>(
         &self,
         call: impl FnOnce(bollard::Docker) -> C,
-    ) -> Result<T, Failure>
+    ) -> Result<T, EngineError>
     where
         C: Future<Output = Result<T, bollard::errors::Error>>,
     {
@@ -175,13 +175,13 @@ impl Engine {
         within(self.timeout, async { Ok(call.await?) }).await
     }
 
-    /// Makes a change by a typed call, and brings it to its end also when the caller gives up. The
-    /// change itself takes `duration`, beside the time that any reply may take.
+    /// Makes a change by a typed call, and completes it even if the caller cancels. `duration` is the
+    /// time that the change itself takes; it is added to the timeout of the reply.
     pub(crate) async fn try_change<T, C>(
         &self,
         duration: Duration,
         call: impl FnOnce(bollard::Docker) -> C,
-    ) -> Result<T, Failure>
+    ) -> Result<T, EngineError>
     where
         T: Send + 'static,
         C: Future<Output = Result<T, bollard::errors::Error>> + Send + 'static,
@@ -190,68 +190,69 @@ impl Engine {
         finish(self.timeout + duration, async { Ok(call.await?) }).await
     }
 
-    /// As [`Engine::try_change`], where bollard has no call. `Null` where the engine says nothing.
+    /// As [`Engine::try_change`], for requests that bollard lacks. Returns `Null` if the reply is
+    /// empty.
     pub(crate) async fn try_post(
         &self,
         path: Path,
         body: &impl Serialize,
-    ) -> Result<Value, Failure> {
-        let body = serde_json::to_vec(body).map_err(Failure::unreadable)?;
+    ) -> Result<Value, EngineError> {
+        let body = serde_json::to_vec(body).map_err(EngineError::unreadable)?;
         let connector = self.connector.clone();
         let post = async move {
-            let body = body.into();
-            connector
-                .fetch(Method::POST, path, body, MAX_OBJECT_BYTES)
-                .await
+            let fetch = connector.fetch(Method::POST, path, body.into(), MAX_OBJECT_BYTES);
+            fetch.await
         };
         let receipt = finish(self.timeout, post).await?;
         if receipt.is_empty() {
             return Ok(Value::Null);
         }
-        serde_json::from_slice(&receipt).map_err(Failure::unreadable)
+        serde_json::from_slice(&receipt).map_err(EngineError::unreadable)
     }
 
-    /// `failure` of a question that is about no object in particular.
-    pub(crate) fn explain(&self, failure: Failure) -> ToolError {
+    /// The tool error of a request that concerns no particular object.
+    pub(crate) fn explain(&self, failure: EngineError) -> ToolError {
         failure.explain(&self.target, None)
     }
 
-    /// `failure` of a change.
-    pub(crate) async fn explain_action(&self, failure: Failure, action: Action<'_>) -> ToolError {
+    /// The tool error of a change.
+    pub(crate) async fn explain_action(
+        &self,
+        failure: EngineError,
+        action: Action<'_>,
+    ) -> ToolError {
         let needs = action.needs;
         self.explain_about(failure, needs, Some(&action)).await
     }
 
-    async fn read<T: DeserializeOwned>(&self, path: Path, limit: u64) -> Result<T, Failure> {
-        let json = self
-            .connector
-            .fetch(Method::GET, path, Bytes::new(), limit)
-            .await?;
-        let value = serde_json::from_slice(&json).map_err(Failure::unreadable)?;
-        parse(value).map_err(Failure::unreadable)
+    async fn read<T: DeserializeOwned>(&self, path: Path, limit: u64) -> Result<T, EngineError> {
+        let fetch = self.connector.fetch(Method::GET, path, Bytes::new(), limit);
+        let value = serde_json::from_slice(&fetch.await?).map_err(EngineError::unreadable)?;
+        parse(value).map_err(EngineError::unreadable)
     }
 }
 
-/// `future`, or [`Failure::Deadline`] when it takes longer than `limit`.
+/// Runs `future` with a timeout.
+/// Errors with [`EngineError::Timeout`] when it takes longer than `limit`.
 pub(crate) async fn within<T>(
     limit: Duration,
-    future: impl Future<Output = Result<T, Failure>>,
-) -> Result<T, Failure> {
+    future: impl Future<Output = Result<T, EngineError>>,
+) -> Result<T, EngineError> {
     let done = tokio::time::timeout(limit, future).await;
-    done.unwrap_or(Err(Failure::Deadline(limit)))
+    done.unwrap_or(Err(EngineError::Timeout(limit)))
 }
 
-/// `change`, brought to its end or to its limit also when the caller gives up: some engines take a
-/// closed connection as a reason to kill at once what they were to stop gently.
+/// Runs `change` to its end or its timeout even if the caller cancels: when the connection closes,
+/// some engines kill at once a container that they were asked to stop gracefully.
 async fn finish<T: Send + 'static>(
     limit: Duration,
-    change: impl Future<Output = Result<T, Failure>> + Send + 'static,
-) -> Result<T, Failure> {
+    change: impl Future<Output = Result<T, EngineError>> + Send + 'static,
+) -> Result<T, EngineError> {
     let done = tokio::spawn(within(limit, change)).await;
-    done.unwrap_or_else(|error| Err(Failure::unreadable(error)))
+    done.unwrap_or_else(|error| Err(EngineError::unreadable(error)))
 }
 
-/// Null is how the engine writes an empty list, and what a member that is missing means.
+/// Parses a reply. The engine writes null for an empty list and for a missing member.
 fn parse<T: DeserializeOwned>(mut value: Value) -> serde_json::Result<T> {
     strip_nulls(&mut value);
     serde_json::from_value(value)
@@ -260,7 +261,7 @@ fn parse<T: DeserializeOwned>(mut value: Value) -> serde_json::Result<T> {
 fn strip_nulls(value: &mut Value) {
     match value {
         Value::Object(members) => {
-            // A port that is exposed and not published has null for its bindings: the key counts.
+            // An exposed port that is not published has null for its bindings: keep the key.
             for (key, member) in members.iter_mut() {
                 if member.is_null() && key.contains('/') {
                     *member = Value::Array(Vec::new());

@@ -1,7 +1,7 @@
-//! Tells clients what has changed: one stream of the engine's events for all of them.
+//! Notifies clients of changes, with one stream of the engine's events for all of them.
 //!
-//! The stream is opened again whenever it ends, from where it ended. What happened while the engine
-//! was away is not known, so everything counts as changed then.
+//! When the stream ends it is reopened from the last event. Events while the engine was down are
+//! unknown, so everything counts as changed then.
 
 mod pending;
 
@@ -10,33 +10,33 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use mcp_core::server::Server;
 use tokio::time::{Instant, sleep_until, timeout};
-use upstream::poll::Backoff;
+use upstream::poll::{self, Backoff};
 
-use self::pending::Pending;
+use self::pending::PendingChanges;
 use crate::docker::Docker;
 use crate::engine::Event;
 use crate::resources;
 
-/// What happens within this time is told at once, each change only once.
+/// Debounce of notifications: changes within this time are announced together, each once.
 const DEBOUNCE: Duration = Duration::from_millis(100);
-/// A stream that was silent for so long is opened anew: it may be cut off without a word.
-const SILENCE: Duration = Duration::from_secs(300);
-/// Between two attempts to reach an engine that is away.
-const LONGEST_DELAY: Duration = Duration::from_secs(2);
-const RETRY: Backoff = Backoff::new(Duration::from_millis(100), LONGEST_DELAY);
-/// How long an engine may take to say that it is there.
+/// A stream without events for so long is reopened: the connection may be dead.
+const IDLE_TIMEOUT: Duration = Duration::from_secs(300);
+/// Longest delay between two attempts to reach an engine that is down.
+const MAX_RETRY_DELAY: Duration = Duration::from_secs(2);
+const RETRY_BACKOFF: Backoff = Backoff::new(Duration::from_millis(100), MAX_RETRY_DELAY);
+/// The timeout of the check whether the engine is up.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// Follows the engine's events and announces what they change.
-pub(crate) struct Follower {
+pub(crate) struct EventFollower {
     docker: Arc<Docker>,
     server: Arc<Server>,
-    /// Unix nanoseconds from which on nothing was told yet. At first by our own clock, so that what
-    /// happens while the first stream is opened is told too.
+    /// Unix nanoseconds of the first event that was not announced yet. Initially from our own clock,
+    /// so that events while the first stream opens are announced too.
     since: i64,
 }
 
-impl Follower {
+impl EventFollower {
     pub(crate) fn new(docker: Arc<Docker>, server: Arc<Server>) -> Self {
         Self {
             docker,
@@ -45,18 +45,18 @@ impl Follower {
         }
     }
 
-    /// Goes on for ever, whatever happens to the engine.
+    /// Runs until the server stops, even if the engine goes down.
     pub(crate) async fn run(mut self) {
-        // Whether a stream has ended, so that something may have been missed.
+        // Whether a stream has ended, so that events may have been missed.
         let mut broken = false;
-        let mut delays = RETRY.delays();
+        let mut delays = RETRY_BACKOFF.delays();
         loop {
             if self.docker.engine.version(PROBE_TIMEOUT).await.is_ok()
                 && self.catch_up(broken).await
             {
                 let began = Instant::now();
                 broken = self.stream().await;
-                if began.elapsed() > LONGEST_DELAY {
+                if began.elapsed() > MAX_RETRY_DELAY {
                     delays.reset();
                 }
             }
@@ -64,14 +64,14 @@ impl Follower {
         }
     }
 
-    /// Announces what one stream tells, up to its end. Whether it broke.
+    /// Announces the events of one stream. Returns true if the stream broke.
     async fn stream(&mut self) -> bool {
         let mut events = self.docker.engine.events(self.since);
-        let mut pending = Pending::default();
+        let mut pending = PendingChanges::default();
         let mut due = Instant::now();
         let broken = loop {
             tokio::select! {
-                event = timeout(SILENCE, events.next()) => match event {
+                event = timeout(IDLE_TIMEOUT, events.next()) => match event {
                     Ok(Ok(Some(event))) => {
                         self.since = after(&event);
                         if pending.is_empty() {
@@ -95,8 +95,8 @@ impl Follower {
         broken
     }
 
-    /// Says what there is; after a break also that all that clients may have seen may be another.
-    /// False if the engine is away again.
+    /// Publishes the current containers; after a reconnect, also marks everything as changed.
+    /// Returns false if the engine is down again.
     async fn catch_up(&self, broken: bool) -> bool {
         if !broken {
             resources::publish(&self.docker, &self.server).await;
@@ -105,15 +105,15 @@ impl Follower {
         let Ok(containers) = self.docker.containers(true).await else {
             return false;
         };
-        self.announce(Pending::all(&containers)).await;
+        self.announce(PendingChanges::all(&containers)).await;
         true
     }
 
-    async fn announce(&self, pending: Pending) {
-        if pending.changes_list() {
+    async fn announce(&self, pending: PendingChanges) {
+        if pending.list_changed {
             resources::publish(&self.docker, &self.server).await;
         }
-        pending.announce(&self.docker.changes).await;
+        poll::announce(&self.docker.changes, pending.uris).await;
     }
 }
 

@@ -1,4 +1,4 @@
-//! What exit codes mean.
+//! Meanings of exit codes.
 
 use std::borrow::Cow;
 

@@ -1,13 +1,12 @@
 //! MCP server for Docker containers.
 //!
-//! A call comes in as the arguments of one of the `tools`; every name in them is a
-//! [`name::ContainerName`], which cannot change a URL path. The tool gets what it works on from
-//! [`Docker`], as far as the `policy` lets it, and asks the `engine`, which knows where Docker
-//! listens and puts its failures into words. What comes back is cleaned and
-//! redacted (`upstream::redact`) before it goes out, and bounded: a container decides what its log and its
-//! labels say, and how much of it.
+//! A call arrives as the arguments of one of the `tools`; every name in them is a
+//! [`name::ContainerName`], which cannot change a URL path. The tool gets its objects from [`Docker`],
+//! which applies the `policy`, and sends requests through the `engine`, which knows the address of
+//! Docker and explains its errors. Results are cleaned, redacted (`upstream::redact`) and truncated,
+//! since a container decides the content and the size of its log and its labels.
 //!
-//! Only this crate talks to Docker.
+//! Only this crate connects to Docker.
 
 mod compose;
 mod diagnose;
@@ -36,7 +35,7 @@ use mcp_core::tool::{Effect, ToolError, Toolset};
 pub use docker::Docker;
 pub use options::DockerOptions;
 
-/// The Docker server, as [`mcp_serve::run`] takes it.
+/// The Docker server, for [`mcp_serve::run`].
 pub struct DockerServer;
 
 impl mcp_serve::Product for DockerServer {
@@ -48,11 +47,8 @@ impl mcp_serve::Product for DockerServer {
     type Service = Docker;
 
     fn tools(options: &DockerOptions) -> Toolset<Docker> {
-        if options.policy().no_destructive {
-            tools::all().retain(|tool| tool.effect != Effect::Destructive)
-        } else {
-            tools::all()
-        }
+        let no_destructive = options.policy().no_destructive;
+        tools::all().retain(|tool| !no_destructive || tool.effect != Effect::Destructive)
     }
 
     fn resources() -> ResourceSet<Docker> {
@@ -65,10 +61,8 @@ impl mcp_serve::Product for DockerServer {
 
     fn connect(options: DockerOptions) -> anyhow::Result<Docker> {
         let docker = Docker::new(&options)?;
-        tracing::info!(
-            "the Docker Engine is expected at {}",
-            docker.engine.target()
-        );
+        let target = docker.engine.target();
+        tracing::info!("the Docker Engine is expected at {target}");
         Ok(docker)
     }
 }
@@ -81,7 +75,7 @@ impl mcp_serve::Service for Docker {
     }
 
     async fn run(self: Arc<Self>, server: Arc<Server>) {
-        events::Follower::new(self, server).run().await;
+        events::EventFollower::new(self, server).run().await;
     }
 
     fn changes(&self) -> Option<ChangeNotifier> {

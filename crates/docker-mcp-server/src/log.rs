@@ -11,7 +11,7 @@ use futures_util::StreamExt;
 pub(crate) use self::frames::Frames;
 pub(crate) use self::pattern::Pattern;
 pub(crate) use self::tail::Tail;
-use crate::engine::{Engine, Failure, LogQuery};
+use crate::engine::{Engine, EngineError, LogQuery};
 use crate::name::ContainerName;
 
 /// Records of both streams among which the lines of one are looked for, at least.
@@ -40,7 +40,7 @@ pub(crate) async fn read(
     tty: bool,
     bytes: usize,
     limit: Duration,
-) -> Result<Log, Failure> {
+) -> Result<Log, EngineError> {
     search(engine, container, query, tty, bytes, limit, None).await
 }
 
@@ -56,7 +56,7 @@ pub(crate) async fn search(
     bytes: usize,
     limit: Duration,
     keep: Option<Keep<'_>>,
-) -> Result<Log, Failure> {
+) -> Result<Log, EngineError> {
     let lines = query.tail as usize;
     query.tail = if keep.is_some() {
         SEARCHED
@@ -74,14 +74,14 @@ pub(crate) async fn search(
         while let Some(piece) = reply.next().await {
             frames.push(&piece?, |frame| tail.push(frame))?;
         }
-        Ok::<(), Failure>(())
+        Ok::<(), EngineError>(())
     };
     let incomplete = match tokio::time::timeout(limit, collect).await {
         Ok(done) => {
             done?;
             false
         }
-        Err(_) if tail.is_empty() => return Err(Failure::Deadline(limit)),
+        Err(_) if tail.is_empty() => return Err(EngineError::Timeout(limit)),
         Err(_) => true,
     };
     Ok(Log {

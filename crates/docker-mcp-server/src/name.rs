@@ -1,4 +1,4 @@
-//! The identifier check between a caller and the engine's URL paths.
+//! Identifiers that are safe to put into the engine's URL paths.
 
 mod image;
 
@@ -11,39 +11,39 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
 /// A name or an id of an object of the engine.
 ///
-/// bollard pastes identifiers into URL paths as they are: `../volumes/x` would reach another
-/// endpoint and `?` would add parameters. Every identifier that comes from a caller has this type,
-/// so that one that could change a path cannot be expressed.
+/// bollard puts identifiers into URL paths unescaped: `../volumes/x` would reach another endpoint
+/// and `?` would add parameters. Every identifier of a caller has this type, which cannot hold a text
+/// that changes a path.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Name<K>(String, PhantomData<K>);
 
 /// A container's name, id, or the beginning of its id: `[a-zA-Z0-9][a-zA-Z0-9_.-]*`, at most 128
-/// characters. One leading `/` is taken off, because the engine itself prints names that way.
-pub type ContainerName = Name<Container>;
+/// characters. One leading `/` is removed, because the engine itself prints names that way.
+pub type ContainerName = Name<ContainerSyntax>;
 
 /// A network's name or id, or a volume's name: as that of a container, at most 255 characters.
-pub type ObjectName = Name<Object>;
+pub type ObjectName = Name<ObjectSyntax>;
 
 /// An image's name with an optional registry, tag and digest, or its id:
 /// `[registry[:port]/]path[:tag][@sha256:digest]` and `sha256:digest`.
-pub type ImageName = Name<image::Image>;
+pub type ImageName = Name<image::ImageSyntax>;
 
-/// A kind of objects, with what their identifiers look like.
-pub trait NameKind {
-    /// Says what an identifier looks like, to a caller whose text is none.
+/// The syntax of the identifiers of one kind of objects.
+pub trait NameSyntax {
+    /// The error text for an invalid identifier: describes a valid one.
     const EXPECTED: &'static str;
 
-    /// The identifier in a text, if it is one.
+    /// Returns the identifier if `text` is valid.
     fn check(text: &str) -> Option<&str>;
 }
 
-/// Containers.
+/// The syntax of container names.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Container {}
+pub enum ContainerSyntax {}
 
-impl NameKind for Container {
+impl NameSyntax for ContainerSyntax {
     const EXPECTED: &'static str = "not a container name or id: it starts with a letter or digit, \
-        goes on with letters, digits, `_`, `.` or `-`, and has at most 128 characters; \
+        continues with letters, digits, `_`, `.` or `-`, and has at most 128 characters; \
         list_containers shows them";
 
     fn check(text: &str) -> Option<&str> {
@@ -52,12 +52,12 @@ impl NameKind for Container {
     }
 }
 
-/// Networks and volumes.
+/// The syntax of network and volume names.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Object {}
+pub enum ObjectSyntax {}
 
-impl NameKind for Object {
-    const EXPECTED: &'static str = "not a name: it starts with a letter or digit, goes on with \
+impl NameSyntax for ObjectSyntax {
+    const EXPECTED: &'static str = "not a name: it starts with a letter or digit, continues with \
         letters, digits, `_`, `.` or `-`, and has at most 255 characters";
 
     fn check(text: &str) -> Option<&str> {
@@ -65,13 +65,12 @@ impl NameKind for Object {
     }
 }
 
-/// Why a string is no name. Does not repeat the string: it may be long or hostile.
+/// The reason why a string is not a name. Does not repeat the string: it may be long or hostile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct InvalidName(&'static str);
 
-impl<K: NameKind> Name<K> {
-    /// Checks a text.
-    /// Errors when it is no identifier of this kind.
+impl<K: NameSyntax> Name<K> {
+    /// Errors when `text` is not an identifier of this kind.
     pub fn new(text: &str) -> Result<Self, InvalidName> {
         K::check(text)
             .map(|name| Self(name.to_owned(), PhantomData))
@@ -104,7 +103,7 @@ impl<K> Serialize for Name<K> {
     }
 }
 
-impl<'de, K: NameKind> Deserialize<'de> for Name<K> {
+impl<'de, K: NameSyntax> Deserialize<'de> for Name<K> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = Cow::<str>::deserialize(deserializer)?;
         Self::new(&text).map_err(de::Error::custom)
@@ -121,12 +120,12 @@ impl<K> JsonSchema for Name<K> {
     }
 
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        // No `pattern`: it costs tokens on every turn, and the refusal says the same in words.
+        // No `pattern`: it costs tokens on every turn, and the error text says the same.
         json_schema!({"type": "string"})
     }
 }
 
-/// Whether `name` is made of what cannot change a path.
+/// Returns true if `name` is safe as a path segment.
 fn is_plain(name: &str, max_len: usize) -> bool {
     let starts = name.starts_with(|c: char| c.is_ascii_alphanumeric());
     let legal = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '-');
@@ -138,7 +137,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_and_ids_pass() {
+    fn names_and_ids_are_accepted() {
         let id = "f0badb8fffde1d7898b54324963c4a278bb5904a2c89bf1b53a05af23028374a";
         let long = "x".repeat(128);
         for name in ["web", "demo-web-1", "a", "0", "db_1.old", id, &long] {
@@ -150,14 +149,13 @@ mod tests {
     }
 
     #[test]
-    fn what_could_change_a_path_does_not() {
+    fn names_that_could_change_a_path_are_refused() {
         let long = "x".repeat(129);
-        let plain =
+        let hostile =
             "/ //web . .. ../volumes/x %2e%2e/x a/b a?b a#b a;b a\\b -a _a a%2f ä a\u{202e}b";
-        let hostile = plain.split(' ').chain(["", "a b", "a\n", "a\0", &long]);
-        for name in hostile {
+        for name in hostile.split(' ').chain(["", "a b", "a\n", "a\0", &long]) {
             let error = ContainerName::new(name).unwrap_err();
-            assert_eq!(error, InvalidName(Container::EXPECTED), "{name:?}");
+            assert_eq!(error, InvalidName(ContainerSyntax::EXPECTED), "{name:?}");
             assert!(ObjectName::new(name).is_err() || name == long);
         }
     }

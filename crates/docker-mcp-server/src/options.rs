@@ -1,4 +1,4 @@
-//! What can be configured beside what every server has.
+//! Options of the Docker server, beside those of every server.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -7,7 +7,7 @@ use clap::builder::FalseyValueParser;
 
 use crate::policy::PolicyFile;
 
-/// Which engine, how long to wait for it, and what to hide of its containers.
+/// The engine, its timeout, and the operator's policy.
 #[derive(Clone, Debug, clap::Args)]
 #[command(next_help_heading = "Docker")]
 pub struct DockerOptions {
@@ -16,7 +16,7 @@ pub struct DockerOptions {
     #[arg(long, env = "DOCKER_HOST", value_name = "URL")]
     pub docker_host: Option<String>,
 
-    /// Docker context that knows the engine's address; --docker-host goes before it.
+    /// Docker context with the engine's address; --docker-host overrides it.
     #[arg(long, env = "DOCKER_CONTEXT", value_name = "NAME")]
     pub docker_context: Option<String>,
 
@@ -32,14 +32,9 @@ pub struct DockerOptions {
     #[arg(long, env = "DOCKER_CONFIG", value_name = "DIR")]
     pub docker_config: Option<PathBuf>,
 
-    /// Seconds to wait for an answer of the engine; a stop waits for its container on top.
-    #[arg(
-        long,
-        env = "DOCKER_CLIENT_TIMEOUT",
-        value_name = "SECONDS",
-        default_value_t = 10,
-        value_parser = clap::value_parser!(u64).range(1..=600)
-    )]
+    /// Seconds to wait for a reply of the engine; a stop also waits for its container.
+    #[arg(long, env = "DOCKER_CLIENT_TIMEOUT", value_name = "SECONDS")]
+    #[arg(default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=600))]
     pub docker_timeout: u64,
 
     /// Show environment values, labels, command lines and log lines that look like secrets.
@@ -50,55 +45,39 @@ pub struct DockerOptions {
     #[arg(long, env = "DOCKER_MCP_ALLOW_EXEC", value_parser = FalseyValueParser::new())]
     pub allow_exec: bool,
 
-    /// Neither offer nor do what stops, removes or overwrites something.
+    /// Neither list nor run tools that stop, remove or overwrite something.
     #[arg(long, env = "DOCKER_MCP_NO_DESTRUCTIVE", value_parser = FalseyValueParser::new())]
     pub no_destructive: bool,
 
-    /// Change only what this server has created, as its label tells.
+    /// Change only what this server has created, which it marks with a label.
     #[arg(long, env = "DOCKER_MCP_ONLY_CREATED", value_parser = FalseyValueParser::new())]
     pub only_created: bool,
 
-    /// Only these containers: name=shop-*, image=postgres or label=tier=web, with commas.
-    #[arg(
-        long,
-        env = "DOCKER_MCP_ALLOW",
-        value_name = "RULE",
-        value_delimiter = ','
-    )]
+    /// Only these containers: name=shop-*, image=postgres or label=tier=web, separated by commas.
+    #[arg(long, env = "DOCKER_MCP_ALLOW", value_name = "RULE")]
+    #[arg(value_delimiter = ',')]
     pub allow: Vec<String>,
 
-    /// All containers but these; goes before --allow.
-    #[arg(
-        long,
-        env = "DOCKER_MCP_DENY",
-        value_name = "RULE",
-        value_delimiter = ','
-    )]
+    /// All containers except these; overrides --allow.
+    #[arg(long, env = "DOCKER_MCP_DENY", value_name = "RULE")]
+    #[arg(value_delimiter = ',')]
     pub deny: Vec<String>,
 
-    /// Directories that builds and compose projects may be read from, with commas.
-    #[arg(
-        long,
-        env = "DOCKER_MCP_PROJECT_DIR",
-        value_name = "DIR",
-        value_delimiter = ','
-    )]
+    /// Directories that builds and compose projects may be read from, separated by commas.
+    #[arg(long, env = "DOCKER_MCP_PROJECT_DIR", value_name = "DIR")]
+    #[arg(value_delimiter = ',')]
     pub project_dir: Vec<PathBuf>,
 
-    /// JSON file that sets any of these, and under `create` what containers may be created with:
+    /// JSON file that sets any of these, and under `create` what new containers may use:
     /// privileged, host_namespaces, capabilities, binds.
-    // Read once, with the command line: which tools there are depends on it.
-    #[arg(
-        long = "policy",
-        env = "DOCKER_MCP_POLICY",
-        value_name = "FILE",
-        value_parser = PolicyFile::read
-    )]
+    // Read once, with the command line: the list of tools depends on it.
+    #[arg(long = "policy", env = "DOCKER_MCP_POLICY", value_name = "FILE")]
+    #[arg(value_parser = PolicyFile::read)]
     pub(crate) policy_file: Option<PolicyFile>,
 }
 
 impl DockerOptions {
-    /// The policy of the file and of the other options: together, never instead of each other.
+    /// The policy of the file and of the other options, merged: neither overrides the other.
     pub(crate) fn policy(&self) -> PolicyFile {
         let mut policy = self.policy_file.clone().unwrap_or_default();
         policy.allow.extend_from_slice(&self.allow);
@@ -110,12 +89,12 @@ impl DockerOptions {
         policy
     }
 
-    /// How long one request to the engine may take.
+    /// The timeout of one request to the engine.
     pub(crate) fn timeout(&self) -> Duration {
         Duration::from_secs(self.docker_timeout)
     }
 
-    /// The directory of the docker configuration, where one can be known.
+    /// The directory of the docker configuration; `None` if the home directory is unknown.
     pub(crate) fn config_dir(&self) -> Option<PathBuf> {
         let given = self.docker_config.clone();
         given

@@ -1,131 +1,120 @@
-//! What this server may do, beyond what the engine lets anybody do who can open its socket.
+//! The operator's policy: it restricts this server beyond what the engine restricts, which is nothing
+//! for a program that can open its socket.
 //!
-//! Everything here is set by who starts the server, on the command line and in a policy file, and
-//! by nobody who calls it. Without a word the server may see every container, and start nothing
-//! that could take over the host.
+//! The operator sets it on the command line and in a policy file; no client can change it. By default
+//! the server may see every container, and create none that could take over the host.
 
 mod create;
 mod file;
-mod refusal;
 mod rule;
 
 use std::collections::BTreeMap;
 use std::path::{Component, Path, PathBuf};
 
-use mcp_core::tool::ToolError;
+use mcp_core::tool::{ToolError, ToolErrorKind};
 
-pub(crate) use create::Wanted;
+pub(crate) use create::PrivilegeRequest;
 pub(crate) use file::PolicyFile;
-pub(crate) use refusal::forbidden;
 pub(crate) use rule::Subject;
 
-use self::create::Exceptions;
 use self::rule::Rules;
 
 /// The label of what this server has created.
 pub(crate) const CREATED: &str = "docker-mcp-server.created";
 
-/// What is allowed.
+/// The rules and settings of the operator.
 #[derive(Debug, Default)]
 pub(crate) struct Policy {
     rules: Rules,
-    only_created: bool,
-    no_destructive: bool,
-    exec: bool,
-    create: Exceptions,
-    /// Where builds and compose projects may be read from.
-    directories: Vec<PathBuf>,
+    settings: PolicyFile,
+}
+
+/// The error of a call that the operator's options forbid.
+pub(crate) fn forbidden(text: impl Into<String>) -> ToolError {
+    ToolError::new(ToolErrorKind::Forbidden, text)
+}
+
+fn allow_if(allowed: bool, refusal: impl FnOnce() -> String) -> Result<(), ToolError> {
+    match allowed {
+        true => Ok(()),
+        false => Err(forbidden(refusal())),
+    }
 }
 
 impl Policy {
-    /// Reads the rules of a policy.
-    /// Errors when a rule is none.
-    pub(crate) fn new(policy: PolicyFile) -> anyhow::Result<Self> {
-        Ok(Self {
-            rules: Rules::parse(&policy.allow, &policy.deny)?,
-            only_created: policy.only_created,
-            no_destructive: policy.no_destructive,
-            exec: policy.exec,
-            create: policy.create,
-            directories: policy.directories,
-        })
+    /// Parses the rules of a policy.
+    /// Errors when a rule is not valid.
+    pub(crate) fn new(settings: PolicyFile) -> anyhow::Result<Self> {
+        let rules = Rules::parse(&settings.allow, &settings.deny)?;
+        Ok(Self { rules, settings })
     }
 
-    /// Whether `subject` is in sight of this server at all.
+    /// Whether `subject` is visible to this server.
     pub(crate) fn permits(&self, subject: &Subject<'_>) -> bool {
         self.rules.permit(subject)
     }
 
-    /// Refuses what the rules put out of bounds.
-    /// Errors when they do.
+    /// Errors when the rules hide `subject`.
     pub(crate) fn permit(&self, subject: &Subject<'_>) -> Result<(), ToolError> {
-        if self.permits(subject) {
-            return Ok(());
-        }
-        Err(forbidden(format!(
-            "`{}` is out of bounds for this server: its rules (--allow, --deny) exclude it.",
-            subject.name()
-        )))
+        allow_if(self.permits(subject), || {
+            format!(
+                "`{}` is out of bounds for this server: its rules (--allow, --deny) exclude it.",
+                subject.name()
+            )
+        })
     }
 
-    /// Whether what has these labels may be changed: all, or what this server has created.
+    /// Whether an object with these labels may be changed.
     pub(crate) fn may_change(&self, labels: &BTreeMap<String, String>) -> bool {
-        !self.only_created || labels.contains_key(CREATED)
+        !self.settings.only_created || labels.contains_key(CREATED)
     }
 
-    /// Refuses to change what somebody else created, where that is all that may be changed.
-    /// Errors when it is.
+    /// Errors when only this server's own objects may be changed, and this is not one of them.
     pub(crate) fn permit_change(
         &self,
         name: &str,
         labels: &BTreeMap<String, String>,
     ) -> Result<(), ToolError> {
-        if self.may_change(labels) {
-            return Ok(());
-        }
-        Err(forbidden(format!(
-            "`{name}` was not created by this server, which was told to change only what it \
-             created (--only-created)."
-        )))
+        allow_if(self.may_change(labels), || {
+            format!(
+                "`{name}` was not created by this server, which may change only what it created \
+                 (--only-created)."
+            )
+        })
     }
 
-    /// Refuses what reaches out of a container, unless the policy makes an exception for it.
-    /// Errors names the first thing that is not allowed.
-    pub(crate) fn check_create(&self, wanted: &Wanted<'_>) -> Result<(), ToolError> {
-        self.create.check(wanted)
+    /// Errors when a container would reach the host without an exception of the policy; names the
+    /// first option that is not allowed.
+    pub(crate) fn permit_create(&self, request: &PrivilegeRequest<'_>) -> Result<(), ToolError> {
+        self.settings.create.check(request)
     }
 
-    /// Refuses to run commands, unless that is switched on.
-    /// Errors when it is not.
-    pub(crate) fn exec(&self) -> Result<(), ToolError> {
-        if self.exec {
-            return Ok(());
-        }
-        Err(forbidden(
-            "Commands in containers are switched off. Who runs this server can allow them with \
-             --allow-exec.",
-        ))
+    /// Errors when commands in containers are not allowed.
+    pub(crate) fn permit_exec(&self) -> Result<(), ToolError> {
+        allow_if(self.settings.exec, || {
+            "Commands in containers are disabled. The operator of this server can allow them with \
+             --allow-exec."
+                .to_owned()
+        })
     }
 
-    /// Refuses what may lose data, where that is switched off.
-    /// Errors when it is.
-    pub(crate) fn destructive(&self) -> Result<(), ToolError> {
-        if !self.no_destructive {
-            return Ok(());
-        }
-        Err(forbidden(
-            "This server was started with --no-destructive: nothing may be stopped, removed or \
-             overwritten through it.",
-        ))
+    /// Errors when calls that may lose data are not allowed.
+    pub(crate) fn permit_destructive(&self) -> Result<(), ToolError> {
+        allow_if(!self.settings.no_destructive, || {
+            "This server was started with --no-destructive: it may not stop, remove or overwrite \
+             anything."
+                .to_owned()
+        })
     }
 
     /// The directory at `path`, if builds and compose projects may be read from it.
-    /// Errors when it is outside of those that are allowed, or does not exist.
+    /// Errors when it is outside of the allowed directories, or does not exist.
     pub(crate) fn directory(&self, path: &str) -> Result<PathBuf, ToolError> {
+        let roots = &self.settings.directories;
         let outside = || {
-            forbidden(match self.directories.len() {
+            forbidden(match roots.len() {
                 0 => {
-                    "No directory may be read. Who runs this server can allow some with \
+                    "No directory may be read. The operator of this server can allow some with \
                      --project-dir."
                 }
                 _ => "This directory is outside of those that --project-dir allows.",
@@ -138,21 +127,18 @@ impl Policy {
                 "The directory must be an absolute path without `..`.",
             ));
         }
-        // Nothing is said about what exists outside.
-        if !self.directories.iter().any(|root| asked.starts_with(root)) {
+        // Checked before it is resolved, so that an error does not reveal what exists outside.
+        if !roots.iter().any(|root| asked.starts_with(root)) {
             return Err(outside());
         }
         let real = asked.canonicalize();
         let real = real.map_err(|_| ToolError::not_found("There is no such directory."))?;
-        let roots = self
-            .directories
-            .iter()
-            .filter_map(|root| root.canonicalize().ok());
-        // A link may lead out.
-        if !roots.into_iter().any(|root| real.starts_with(root)) {
-            return Err(outside());
+        // Checked again after it is resolved: a symbolic link may lead outside.
+        let mut real_roots = roots.iter().filter_map(|root| root.canonicalize().ok());
+        match real_roots.any(|root| real.starts_with(root)) {
+            true => Ok(real),
+            false => Err(outside()),
         }
-        Ok(real)
     }
 }
 
@@ -165,10 +151,11 @@ mod tests {
         let dir = std::env::temp_dir().canonicalize().unwrap();
         let (inside, text) = (dir.join("."), dir.to_str().unwrap());
         assert!(Policy::default().directory(text).is_err());
-        let policy = Policy {
+        let policy = Policy::new(PolicyFile {
             directories: vec![inside],
-            ..Policy::default()
-        };
+            ..PolicyFile::default()
+        });
+        let policy = policy.unwrap();
         assert_eq!(policy.directory(text).unwrap(), dir);
         for outside in ["/", "/etc", "tmp", &format!("{text}/../etc"), ""] {
             assert!(policy.directory(outside).is_err(), "{outside}");
@@ -176,8 +163,8 @@ mod tests {
     }
 
     #[test]
-    fn what_is_dangerous_is_off_until_said() {
+    fn exec_is_off_and_destructive_calls_are_on_by_default() {
         let policy = Policy::default();
-        assert!(policy.exec().is_err() && policy.destructive().is_ok());
+        assert!(policy.permit_exec().is_err() && policy.permit_destructive().is_ok());
     }
 }

@@ -14,7 +14,7 @@ pub(crate) use listed::publish;
 pub(crate) use others::project_names;
 
 use crate::docker::Docker;
-use crate::engine::Summary;
+use crate::engine::ContainerSummary;
 
 /// All resources and templates, in the order in which they are listed.
 pub(crate) fn all() -> ResourceSet<Docker> {
@@ -31,7 +31,7 @@ pub(crate) fn all() -> ResourceSet<Docker> {
 /// Up to 100 names of containers that begin with `value`.
 pub(crate) async fn container_names(docker: &Docker, value: &str) -> Vec<String> {
     let listed = docker.containers(true).await.unwrap_or_default();
-    let names = listed.iter().map(Summary::display_name);
+    let names = listed.iter().map(ContainerSummary::display_name);
     let mut names: Vec<String> = names
         .filter(|name| !name.is_empty() && name.starts_with(value))
         .map(str::to_owned)

@@ -11,7 +11,7 @@ use futures_util::StreamExt as _;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::engine::{Engine, Failure, within};
+use crate::engine::{Engine, EngineError, within};
 use crate::name::ContainerName;
 
 /// Between the two looks: long enough for the counters, which advance in hundredths of a second.
@@ -103,7 +103,7 @@ fn difference(before: Option<u64>, after: Option<u64>) -> u64 {
 pub(crate) async fn counters(
     engine: &Engine,
     container: &ContainerName,
-) -> Result<Counters, Failure> {
+) -> Result<Counters, EngineError> {
     let options = StatsOptionsBuilder::new().stream(false).one_shot(true);
     let mut counters = engine
         .bounded()
@@ -111,7 +111,7 @@ pub(crate) async fn counters(
     let look = async {
         match counters.next().await {
             Some(counters) => Ok(counters?),
-            None => Err(Failure::unreadable("no counters")),
+            None => Err(EngineError::unreadable("no counters")),
         }
     };
     within(engine.timeout(), look).await

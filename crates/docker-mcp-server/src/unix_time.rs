@@ -1,8 +1,8 @@
-//! Unix seconds, in which the engine counts.
+//! Unix seconds, the engine's unit of time.
 
 use upstream::time::{Since, Timestamp, parse_timestamp};
 
-/// The unix seconds of a point in time that a caller has named; never negative.
+/// The unix seconds of a caller's argument; never negative.
 pub(crate) fn from_argument(since: Since) -> i64 {
     since.from(Timestamp::now()).as_second().max(0)
 }

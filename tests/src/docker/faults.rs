@@ -127,7 +127,7 @@ async fn a_reply_that_breaks_off_is_no_answer() {
     ] {
         let server = in_front_of(&bytes(reply, true).await).await;
         let message = fail(&server, "list_containers", json!({})).await;
-        assert_contains(&message, "broke off or is no Docker Engine");
+        assert_contains(&message, "incomplete, or it is no Docker Engine");
     }
 }
 

@@ -4,7 +4,9 @@ use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use crate::docker::Docker;
-use crate::engine::{Details, Event, Failure, LogQuery, State, self_container};
+use crate::engine::{
+    ContainerDetails, ContainerState, EngineError, Event, LogQuery, self_container,
+};
 use crate::log;
 use crate::name::ContainerName;
 use crate::unix_time;
@@ -24,7 +26,7 @@ const SECOND_LOOK: Duration = Duration::from_millis(1200);
 /// A container, looked at from all sides.
 #[derive(Debug, Default)]
 pub(super) struct Facts {
-    pub(super) details: Details,
+    pub(super) details: ContainerDetails,
     /// It was started again while it was looked at.
     pub(super) restarted_meanwhile: bool,
     /// Of the last hour, oldest first, as far as the engine remembers.
@@ -62,7 +64,11 @@ pub(super) struct End {
 impl Facts {
     /// Asks the engine. Only that the container exists is sure; the rest is there where the engine
     /// tells it in time.
-    pub(super) async fn gather(docker: &Docker, id: &ContainerName, details: Details) -> Self {
+    pub(super) async fn gather(
+        docker: &Docker,
+        id: &ContainerName,
+        details: ContainerDetails,
+    ) -> Self {
         let now = SystemTime::now().duration_since(UNIX_EPOCH);
         let now = now.map_or(0, |now| i64::try_from(now.as_secs()).unwrap_or(i64::MAX));
         let period = (now - LOOKBACK, now + 1);
@@ -86,7 +92,7 @@ impl Facts {
         }
     }
 
-    pub(super) fn state(&self) -> &State {
+    pub(super) fn state(&self) -> &ContainerState {
         &self.details.state
     }
 
@@ -137,7 +143,7 @@ impl Facts {
 }
 
 impl LastWords {
-    async fn of(docker: &Docker, id: &ContainerName, details: &Details) -> Self {
+    async fn of(docker: &Docker, id: &ContainerName, details: &ContainerDetails) -> Self {
         if details.host_config.log_config.driver == "none" {
             return Self::NotKept;
         }
@@ -157,7 +163,9 @@ impl LastWords {
                     both = true;
                     continue;
                 }
-                Err(Failure::Answered { message, .. }) if message.contains("support reading") => {
+                Err(EngineError::Refused { message, .. })
+                    if message.contains("support reading") =>
+                {
                     Self::NotKept
                 }
                 Err(_) => Self::Unknown,
@@ -170,9 +178,9 @@ impl LastWords {
 async fn second_look(
     docker: &Docker,
     id: &ContainerName,
-    details: &Details,
+    details: &ContainerDetails,
     now: i64,
-) -> Option<Details> {
+) -> Option<ContainerDetails> {
     let restarts = !matches!(&*details.host_config.restart_policy.name, "" | "no");
     let started = unix_time::from_timestamp(&details.state.started_at).unwrap_or(0);
     if !restarts || !details.state.runs() || now - started > YOUNG || details.restart_count > 2 {
@@ -183,7 +191,7 @@ async fn second_look(
 }
 
 /// Who else has a host port that this container publishes. Asked only where it does not run.
-async fn port_holders(docker: &Docker, details: &Details) -> Vec<String> {
+async fn port_holders(docker: &Docker, details: &ContainerDetails) -> Vec<String> {
     let bindings = details.host_config.port_bindings.values().flatten();
     let wanted: Vec<u16> = bindings
         .filter_map(|binding| binding.port.parse().ok())
@@ -203,7 +211,7 @@ async fn port_holders(docker: &Docker, details: &Details) -> Vec<String> {
 
 /// Directories that it binds and that are not on this machine. The engine gives no reason when a
 /// start fails of it; we can look where it would look, if it is on this machine.
-fn missing_binds(docker: &Docker, details: &Details) -> Vec<String> {
+fn missing_binds(docker: &Docker, details: &ContainerDetails) -> Vec<String> {
     if !docker.engine.target().is_local()
         || self_container::in_container()
         || details.state.is_alive()

@@ -1,19 +1,20 @@
-//! Images, networks and volumes, as far as the policy lets them be seen and changed.
+//! Images, networks and volumes, as far as the policy lets a caller see and change them.
 
 use std::collections::BTreeMap;
 
 use mcp_core::tool::ToolError;
 use serde::Deserialize;
+use serde_json::Value;
 
 use super::Docker;
-use crate::engine::{Event, Image, ImageDetails, Kind, Network, Path, Volume};
+use crate::engine::{Event, ImageDetails, ImageSummary, Network, ObjectKind, Path, Volume};
 use crate::name::{ImageName, ObjectName};
 use crate::policy::Subject;
 
 impl Docker {
-    /// The images that may be looked at.
-    pub(crate) async fn images(&self) -> Result<Vec<Image>, ToolError> {
-        let mut images: Vec<Image> = self.engine.get(Path::to("/images/json")).await?;
+    /// The visible images.
+    pub(crate) async fn images(&self) -> Result<Vec<ImageSummary>, ToolError> {
+        let mut images: Vec<ImageSummary> = self.engine.get(Path::to("/images/json")).await?;
         images.retain(|image| {
             let name = image.tags().next().unwrap_or(&image.id);
             self.policy.permits(&Subject::Image(name))
@@ -21,14 +22,14 @@ impl Docker {
         Ok(images)
     }
 
-    /// An image that may be looked at.
-    /// Errors when there is none, or the policy hides it.
+    /// A visible image.
+    /// Errors when it does not exist, or the policy hides it.
     pub(crate) async fn image(&self, name: &ImageName) -> Result<ImageDetails, ToolError> {
         self.permit_image(name)?;
         let path = Path::to("/images").id(name).then("/json");
-        let image = (Kind::Image, name.as_str());
+        let image = (ObjectKind::Image, name.as_str());
         let details: ImageDetails = self.engine.get_object(image, path).await?;
-        // An id must not be the way around a rule about names.
+        // An id must not bypass a rule about names.
         for tag in &details.repo_tags {
             self.policy.permit(&Subject::Image(tag))?;
         }
@@ -36,7 +37,7 @@ impl Docker {
     }
 
     /// An image that may be removed.
-    /// Errors when there is none, or the policy protects it.
+    /// Errors when it does not exist, or the policy protects it.
     pub(crate) async fn mutable_image(&self, name: &ImageName) -> Result<ImageDetails, ToolError> {
         let details = self.image(name).await?;
         let labels = &details.config.labels;
@@ -49,148 +50,94 @@ impl Docker {
         self.policy.permit(&Subject::Image(name.as_str()))
     }
 
-    /// The networks that may be looked at.
+    /// The visible networks.
     pub(crate) async fn networks(&self) -> Result<Vec<Network>, ToolError> {
         let mut networks: Vec<Network> = self.engine.get(Path::to("/networks")).await?;
-        networks.retain(|network| self.policy.permits(&Subject::from(network)));
+        networks.retain(|at| self.policy.permits(&Subject::object(&at.name, &at.labels)));
         networks.sort_by(|a, b| a.name.cmp(&b.name).then_with(|| a.id.cmp(&b.id)));
         Ok(networks)
     }
 
-    /// A network that may be looked at.
-    /// Errors when there is none, or the policy hides it.
+    /// A visible network.
+    /// Errors when it does not exist, or the policy hides it.
     pub(crate) async fn network(&self, name: &ObjectName) -> Result<Network, ToolError> {
         let path = Path::to("/networks").id(name);
-        let network = (Kind::Network, name.as_str());
+        let network = (ObjectKind::Network, name.as_str());
         let network: Network = self.engine.get_object(network, path).await?;
-        self.policy.permit(&Subject::from(&network))?;
+        self.permit_object(&network.name, &network.labels)?;
         Ok(network)
     }
 
-    /// A network that may be removed.
-    /// Errors when there is none, or the policy protects it.
-    pub(crate) async fn mutable_network(&self, name: &ObjectName) -> Result<Network, ToolError> {
-        let network = self.network(name).await?;
-        self.policy.permit_change(&network.name, &network.labels)?;
-        Ok(network)
-    }
-
-    /// The volumes that may be looked at.
+    /// The visible volumes.
     pub(crate) async fn volumes(&self) -> Result<Vec<Volume>, ToolError> {
         #[derive(Default, Deserialize)]
         #[serde(default, rename_all = "PascalCase")]
-        struct Volumes {
+        struct VolumeList {
             volumes: Vec<Volume>,
         }
-        let Volumes { mut volumes } = self.engine.get(Path::to("/volumes")).await?;
-        volumes.retain(|volume| self.policy.permits(&Subject::from(volume)));
+        let VolumeList { mut volumes } = self.engine.get(Path::to("/volumes")).await?;
+        volumes.retain(|at| self.policy.permits(&Subject::object(&at.name, &at.labels)));
         volumes.sort_by(|a, b| a.name.cmp(&b.name));
         Ok(volumes)
     }
 
-    /// A volume that may be looked at.
-    /// Errors when there is none, or the policy hides it.
+    /// A visible volume.
+    /// Errors when it does not exist, or the policy hides it.
     pub(crate) async fn volume(&self, name: &ObjectName) -> Result<Volume, ToolError> {
         let path = Path::to("/volumes").id(name);
-        let volume = (Kind::Volume, name.as_str());
+        let volume = (ObjectKind::Volume, name.as_str());
         let volume: Volume = self.engine.get_object(volume, path).await?;
-        self.policy.permit(&Subject::from(&volume))?;
+        self.permit_object(&volume.name, &volume.labels)?;
         Ok(volume)
     }
 
-    /// A volume that may be removed.
-    /// Errors when there is none, or the policy protects it.
-    pub(crate) async fn mutable_volume(&self, name: &ObjectName) -> Result<Volume, ToolError> {
-        let volume = self.volume(name).await?;
-        self.policy.permit_change(&volume.name, &volume.labels)?;
-        Ok(volume)
-    }
-
-    /// Refuses a network or a volume, yet to be created, that the policy puts out of bounds.
+    /// Refuses a network or a volume that the policy puts out of bounds, even before it exists.
     pub(crate) fn permit_object(
         &self,
-        name: &ObjectName,
+        name: &str,
         labels: &BTreeMap<String, String>,
     ) -> Result<(), ToolError> {
-        let name = name.as_str();
-        self.policy.permit(&Subject::Object { name, labels })
+        self.policy.permit(&Subject::object(name, labels))
     }
 
-    /// Whether an event may be looked at. The attributes of a container are its labels too.
-    pub(crate) fn shows(&self, event: &Event) -> bool {
+    /// Whether an event is visible. The attributes of a container include its labels.
+    pub(crate) fn may_see_event(&self, event: &Event) -> bool {
         let (name, labels) = (event.name(), event.attributes());
+        let image = labels.get("image").map_or("", String::as_str);
         self.policy.permits(&match &*event.kind {
-            "container" => Subject::Container {
-                name,
-                image: labels.get("image").map_or("", String::as_str),
-                labels,
-            },
+            "container" => Subject::container(name, image, labels),
             "image" => Subject::Image(name),
-            _ => Subject::Object { name, labels },
+            _ => Subject::object(name, labels),
         })
     }
 
-    /// How many containers each image has, by its whole id: also those that may not be looked at.
-    pub(crate) async fn users_of_images(&self) -> Result<BTreeMap<String, usize>, ToolError> {
-        #[derive(Deserialize)]
-        struct User {
-            #[serde(rename = "ImageID", default)]
-            image: String,
-        }
-        let path = Path::to("/containers/json").query("all", true);
-        let users: Vec<User> = self.engine.get(path).await?;
+    /// The number of containers of each image, by its whole id; includes hidden containers.
+    pub(crate) async fn image_usage(&self) -> Result<BTreeMap<String, usize>, ToolError> {
         let mut counts = BTreeMap::new();
-        for user in users {
-            *counts.entry(user.image).or_default() += 1;
+        for container in self.all_containers().await? {
+            let image = container["ImageID"].as_str().unwrap_or_default();
+            *counts.entry(image.to_owned()).or_default() += 1;
         }
         Ok(counts)
     }
 
-    /// The names of the containers that mount each volume, stopped ones included; also of those that
-    /// may not be looked at.
-    pub(crate) async fn users_of_volumes(
-        &self,
-    ) -> Result<BTreeMap<String, Vec<String>>, ToolError> {
-        #[derive(Default, Deserialize)]
-        #[serde(default, rename_all = "PascalCase")]
-        struct User {
-            names: Vec<String>,
-            mounts: Vec<Mounted>,
-        }
-        #[derive(Default, Deserialize)]
-        #[serde(default, rename_all = "PascalCase")]
-        struct Mounted {
-            name: String,
-        }
-        let path = Path::to("/containers/json").query("all", true);
-        let listed: Vec<User> = self.engine.get(path).await?;
+    /// The names of the containers that mount each volume, stopped and hidden ones included.
+    pub(crate) async fn volume_usage(&self) -> Result<BTreeMap<String, Vec<String>>, ToolError> {
         let mut users: BTreeMap<String, Vec<String>> = BTreeMap::new();
-        for user in listed {
-            let name = user.names.first().map_or("", String::as_str);
-            let mounted = user.mounts.into_iter().map(|mount| mount.name);
-            for volume in mounted.filter(|volume| !volume.is_empty()) {
-                let names = users.entry(volume).or_default();
+        for container in self.all_containers().await? {
+            let name = container["Names"][0].as_str().unwrap_or_default();
+            let mounts = container["Mounts"].as_array().into_iter().flatten();
+            let volumes = mounts.filter_map(|mount| mount["Name"].as_str());
+            for volume in volumes.filter(|volume| !volume.is_empty()) {
+                let names = users.entry(volume.to_owned()).or_default();
                 names.push(name.trim_start_matches('/').to_owned());
             }
         }
         Ok(users)
     }
-}
 
-impl<'a> From<&'a Network> for Subject<'a> {
-    fn from(network: &'a Network) -> Self {
-        Self::Object {
-            name: &network.name,
-            labels: &network.labels,
-        }
-    }
-}
-
-impl<'a> From<&'a Volume> for Subject<'a> {
-    fn from(volume: &'a Volume) -> Self {
-        Self::Object {
-            name: &volume.name,
-            labels: &volume.labels,
-        }
+    async fn all_containers(&self) -> Result<Vec<Value>, ToolError> {
+        let path = Path::to("/containers/json").query("all", true);
+        self.engine.get(path).await
     }
 }

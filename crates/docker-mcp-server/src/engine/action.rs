@@ -1,32 +1,32 @@
-//! Changes, in the words that their failures are told with.
+//! Descriptions of changes, for the error texts.
 
 use std::time::Duration;
 
 /// The kinds of objects that an engine has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum ObjectKind {
     Container,
     Image,
     Network,
     Volume,
 }
 
-/// A change that an engine is asked for.
+/// A change that the engine is asked to make.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Action<'a> {
     /// An infinitive.
     pub(super) verb: &'static str,
-    /// The object that is changed, by the name that the caller gave.
+    /// The changed object, by the name that the caller gave.
     pub(super) name: &'a str,
-    /// The object that may not exist: mostly the same.
-    pub(super) needs: (Kind, &'a str),
-    /// How long it takes by itself, beside the time that any reply may take.
+    /// The object that may be missing: mostly the same.
+    pub(super) needs: (ObjectKind, &'a str),
+    /// The time that the change itself takes, added to the timeout of the reply.
     pub(crate) duration: Duration,
 }
 
 impl<'a> Action<'a> {
     /// To `verb` the object `name`.
-    pub(crate) fn new(verb: &'static str, kind: Kind, name: &'a str) -> Self {
+    pub(crate) fn new(verb: &'static str, kind: ObjectKind, name: &'a str) -> Self {
         Self {
             verb,
             name,
@@ -35,15 +35,15 @@ impl<'a> Action<'a> {
         }
     }
 
-    /// The same, where another object may be the one that does not exist.
-    pub(crate) fn with_need(self, kind: Kind, name: &'a str) -> Self {
+    /// Sets the object that may be missing, if it is another one.
+    pub(crate) fn with_required(self, kind: ObjectKind, name: &'a str) -> Self {
         Self {
             needs: (kind, name),
             ..self
         }
     }
 
-    /// The same, where it takes so long by itself.
+    /// Sets the time that the change itself takes.
     pub(crate) fn with_duration(self, duration: Duration) -> Self {
         Self { duration, ..self }
     }

@@ -1,11 +1,10 @@
-//! The one way onto the engine's socket, for bollard's typed calls and for what bollard cannot do.
+//! Connections to the engine's socket, for bollard's typed calls and for our own requests.
 //!
-//! bollard sends all of its requests through [`Connector::send`], as its custom transport. Beside
-//! it, the same connector reads a few endpoints by itself; `engine` says which, and why.
+//! bollard sends all of its requests through [`Connector::send`], as its custom transport. A few
+//! requests use the connector directly; `engine` says which, and why.
 //!
-//! Each request opens a connection, so that a restarted engine is simply there again. That a
-//! connection serves one request also bounds the reply: bollard reads it whole, so the limit is one
-//! on the bytes of the connection.
+//! Each request opens a connection, so a restarted engine needs no reconnect. Since a connection serves
+//! one request, a limit on its bytes also limits the reply, which bollard reads as a whole.
 
 use std::io;
 use std::pin::Pin;
@@ -27,27 +26,27 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
-use super::failure::{Failure, Obstacle};
+use super::error::{ConnectProblem, EngineError};
 use super::path::Path;
 use super::target::Target;
 
-/// bollard's time limit for all requests, in seconds. Ours are shorter, per request, and cover the
-/// body; bollard's only has to be out of their way.
+/// bollard's timeout for all requests, in seconds. Ours are shorter, per request, and include the
+/// body; bollard's only has to be longer.
 const BOLLARD_TIMEOUT: u64 = 24 * 60 * 60;
-/// The limit of a reply that goes on for as long as somebody reads it.
+/// The limit of a streamed reply.
 const UNLIMITED: u64 = u64::MAX;
 
-/// The bytes of a reply, in pieces.
-pub(crate) type ByteStream = BoxStream<'static, Result<Bytes, Failure>>;
+/// The bytes of a reply, in chunks.
+pub(crate) type ByteStream = BoxStream<'static, Result<Bytes, EngineError>>;
 
-/// Opens connections to one engine. Clones share what is known of it.
+/// Opens connections to one engine. Clones share their state.
 #[derive(Clone)]
 pub(super) struct Connector(Arc<Shared>);
 
 struct Shared {
     target: Target,
     host: HeaderValue,
-    /// Read when it is first possible: a missing file is an error of the call, not of the start.
+    /// Read at the first connection: a missing file fails the call, not the start of the server.
     tls: OnceLock<TlsConnector>,
 }
 
@@ -64,11 +63,11 @@ impl Connector {
         })))
     }
 
-    /// bollard, whose replies have at most `limit` bytes each; `None` for streams.
+    /// bollard with at most `limit` bytes per reply; `None` for streams.
     ///
-    /// Its requests go out without a version in the path, which has the engine speak its newest
-    /// one. That is wanted: there is no version that the engines of 2020 and of next year both
-    /// accept, and what we use is in all.
+    /// Its requests have no version in the path, so the engine uses its newest one. This is
+    /// intended: no version is accepted by the engines of 2020 and by those of next year, and all
+    /// versions have what we use.
     pub(super) fn bollard(
         &self,
         limit: Option<u64>,
@@ -78,7 +77,7 @@ impl Connector {
             let connector = connector.clone();
             async move {
                 let sent = connector.send(request, limit).await;
-                // bollard has no error of ours; `Failure` finds itself in there again.
+                // bollard cannot carry our errors; `EngineError::from` unwraps it again.
                 sent.map_err(|failure| io::Error::other(failure).into())
             }
         };
@@ -90,39 +89,37 @@ impl Connector {
         )
     }
 
-    /// The whole reply, of at most `limit` bytes, to a request with this JSON.
+    /// Sends a request with this JSON and returns the whole reply, of at most `limit` bytes.
     pub(super) async fn fetch(
         &self,
         method: Method,
         path: Path,
         json: Bytes,
         limit: u64,
-    ) -> Result<Bytes, Failure> {
+    ) -> Result<Bytes, EngineError> {
         let reply = self.request(method, path, json, limit).await?;
         Ok(reply.into_body().collect().await?.to_bytes())
     }
 
-    /// The reply to `GET path` as it comes in, without a limit.
+    /// The reply to `GET path` as a stream of unlimited size.
     pub(super) fn stream(&self, path: Path) -> ByteStream {
         let connector = self.clone();
         let open = async move {
-            let reply = connector
-                .request(Method::GET, path, Bytes::new(), UNLIMITED)
-                .await?;
-            let body = reply.into_body().into_data_stream();
-            Ok::<_, Failure>(body.map_err(Failure::from))
+            let request = connector.request(Method::GET, path, Bytes::new(), UNLIMITED);
+            let body = request.await?.into_body().into_data_stream();
+            Ok::<_, EngineError>(body.map_err(EngineError::from))
         };
         stream::once(open).try_flatten().boxed()
     }
 
-    /// The engine's reply, if it is no refusal.
+    /// The engine's reply, if its status is a success.
     async fn request(
         &self,
         method: Method,
         path: Path,
         json: Bytes,
         limit: u64,
-    ) -> Result<Response<Incoming>, Failure> {
+    ) -> Result<Response<Incoming>, EngineError> {
         let mut request = BollardRequest::new(body_full(json));
         *request.method_mut() = method;
         *request.uri_mut() = path.into_uri()?;
@@ -142,16 +139,16 @@ impl Connector {
             Ok(Refusal { message }) => message,
             Err(_) => String::from_utf8_lossy(&body).into_owned(),
         };
-        Err(Failure::answered(status.as_u16(), &message))
+        Err(EngineError::refused(status.as_u16(), &message))
     }
 
-    /// Sends a request on a connection of its own, on which at most `limit` bytes come back.
+    /// Sends a request on a new connection, which reads at most `limit` bytes.
     async fn send(
         &self,
         mut request: BollardRequest,
         limit: u64,
-    ) -> Result<Response<Incoming>, Failure> {
-        // The path alone: the whole address is how one asks a proxy.
+    ) -> Result<Response<Incoming>, EngineError> {
+        // Only the path: an absolute URI is the form of a request to a proxy.
         let path = request.uri().path_and_query().cloned();
         *request.uri_mut() = path.map(Uri::from).unwrap_or_default();
         request.headers_mut().insert(HOST, self.0.host.clone());
@@ -161,24 +158,25 @@ impl Connector {
             limit,
         };
         let (mut sender, connection) = http1::handshake(TokioIo::new(connection)).await?;
-        // It ends with the reply, and whoever reads that learns of its errors.
+        // It ends with the reply, whose reader gets its errors.
         tokio::spawn(connection.with_upgrades());
         Ok(sender.send_request(request).await?)
     }
 
-    async fn open(&self) -> Result<Box<dyn Duplex>, Failure> {
+    async fn open(&self) -> Result<Box<dyn Duplex>, EngineError> {
         match &self.0.target {
             #[cfg(unix)]
-            Target::Unix(path) => Ok(Box::new(
-                tokio::net::UnixStream::connect(path)
-                    .await
-                    .map_err(Failure::unreachable)?,
-            )),
+            Target::Unix(path) => {
+                let connected = tokio::net::UnixStream::connect(path).await;
+                Ok(Box::new(connected.map_err(EngineError::unreachable)?))
+            }
             #[cfg(windows)]
-            Target::Pipe(path) => Ok(Box::new(pipe(path).await.map_err(Failure::unreachable)?)),
+            Target::Pipe(path) => Ok(Box::new(
+                pipe(path).await.map_err(EngineError::unreachable)?,
+            )),
             Target::Tcp(address) => Ok(Box::new(tcp(address).await?)),
             Target::Tls(address, certificates) => {
-                let failed = |error| Failure::Unreachable(Obstacle::Tls, error);
+                let failed = |error| EngineError::Unreachable(ConnectProblem::Tls, error);
                 let tls = match self.0.tls.get() {
                     Some(tls) => tls,
                     None => {
@@ -203,13 +201,12 @@ impl Connector {
     }
 }
 
-async fn tcp(address: &str) -> Result<TcpStream, Failure> {
-    TcpStream::connect(address)
-        .await
-        .map_err(Failure::unreachable)
+async fn tcp(address: &str) -> Result<TcpStream, EngineError> {
+    let connected = TcpStream::connect(address).await;
+    connected.map_err(EngineError::unreachable)
 }
 
-/// A pipe has as many ends as its server has opened; when all are taken, one is opened soon.
+/// Opens a pipe, and retries while all of its instances are in use.
 #[cfg(windows)]
 async fn pipe(path: &str) -> io::Result<tokio::net::windows::named_pipe::NamedPipeClient> {
     const ERROR_PIPE_BUSY: i32 = 231;
@@ -224,16 +221,16 @@ async fn pipe(path: &str) -> io::Result<tokio::net::windows::named_pipe::NamedPi
     }
 }
 
-fn unsupported(path: &str) -> Failure {
-    let text = format!("this system has no sockets like {path}");
-    Failure::Unreachable(Obstacle::Other, text.into())
+fn unsupported(path: &str) -> EngineError {
+    let text = format!("this operating system does not support sockets like {path}");
+    EngineError::Unreachable(ConnectProblem::Other, text.into())
 }
 
 trait Duplex: AsyncRead + AsyncWrite + Send + Unpin {}
 
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Duplex for T {}
 
-/// A connection from which at most `limit` bytes are read.
+/// A connection that reads at most `limit` bytes.
 struct Connection {
     stream: Box<dyn Duplex>,
     left: u64,
@@ -251,10 +248,7 @@ impl AsyncRead for Connection {
         let read = buffer.filled().len() - before;
         match self.left.checked_sub(read as u64) {
             Some(left) => self.left = left,
-            None => {
-                let error = io::Error::other(Failure::TooLarge(self.limit));
-                return Poll::Ready(Err(error));
-            }
+            None => return Poll::Ready(Err(io::Error::other(EngineError::TooLarge(self.limit)))),
         }
         Poll::Ready(Ok(()))
     }

@@ -1,6 +1,6 @@
-//! What we read of the engine's containers: `GET /containers/json` and `GET /containers/{id}/json`.
+//! Models of the engine's containers: `GET /containers/json` and `GET /containers/{id}/json`.
 //!
-//! Every field may be missing or null: engines differ by version, and Podman leaves some out. Names
+//! Every field may be missing or null: engines differ by version, and Podman omits some. Names
 //! and meanings are those of the Docker Engine API.
 
 use std::collections::BTreeMap;
@@ -9,8 +9,8 @@ use mcp_core::tool::ToolError;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::action::Kind;
-use super::failure::Failure;
+use super::action::ObjectKind;
+use super::error::EngineError;
 use super::path::Path;
 use super::{Engine, MAX_OBJECT_BYTES, parse, within};
 use crate::name::ContainerName;
@@ -18,13 +18,13 @@ use crate::name::ContainerName;
 /// One container of a list.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
-pub(crate) struct Summary {
+pub(crate) struct ContainerSummary {
     pub(crate) id: String,
     pub(crate) names: Vec<String>,
     pub(crate) image: String,
     /// Unix seconds.
     pub(crate) created: i64,
-    pub(crate) ports: Vec<Port>,
+    pub(crate) ports: Vec<PortSummary>,
     pub(crate) labels: BTreeMap<String, String>,
     /// `running`, `exited`, …
     pub(crate) state: String,
@@ -35,12 +35,12 @@ pub(crate) struct Summary {
 /// A port of a listed container.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
-pub(crate) struct Port {
+pub(crate) struct PortSummary {
     #[serde(rename = "IP")]
     pub(crate) ip: String,
     #[serde(rename = "PrivatePort")]
     pub(crate) private: u16,
-    /// 0 where it is not published.
+    /// 0 if it is not published.
     #[serde(rename = "PublicPort")]
     pub(crate) public: u16,
     #[serde(rename = "Type")]
@@ -50,34 +50,34 @@ pub(crate) struct Port {
 /// One container in detail.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
-pub(crate) struct Details {
+pub(crate) struct ContainerDetails {
     pub(crate) id: String,
     pub(crate) name: String,
     /// RFC 3339.
     pub(crate) created: String,
-    /// The command as it is run: the program, then [`Details::args`].
+    /// The program; its arguments are in [`ContainerDetails::args`].
     pub(crate) path: String,
     pub(crate) args: Vec<String>,
-    pub(crate) state: State,
+    pub(crate) state: ContainerState,
     pub(crate) restart_count: i64,
     pub(crate) config: Config,
     pub(crate) host_config: HostConfig,
-    pub(crate) mounts: Vec<Mount>,
+    pub(crate) mounts: Vec<MountPoint>,
     pub(crate) network_settings: NetworkSettings,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
-pub(crate) struct State {
+pub(crate) struct ContainerState {
     /// `created`, `running`, `paused`, `restarting`, `removing`, `exited`, `dead`.
     pub(crate) status: String,
     #[serde(rename = "OOMKilled")]
     pub(crate) oom_killed: bool,
     /// Of the last run.
     pub(crate) exit_code: i64,
-    /// Why it could not be started.
+    /// The reason why it could not be started.
     pub(crate) error: String,
-    /// RFC 3339; the year 1 where it never was.
+    /// RFC 3339; the year 1 if it was never started.
     pub(crate) started_at: String,
     pub(crate) finished_at: String,
     pub(crate) health: Option<Health>,
@@ -89,13 +89,13 @@ pub(crate) struct Health {
     pub(crate) status: String,
     pub(crate) failing_streak: i64,
     /// Oldest first.
-    pub(crate) log: Vec<Probe>,
+    pub(crate) log: Vec<HealthProbe>,
 }
 
 /// One run of a health check.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
-pub(crate) struct Probe {
+pub(crate) struct HealthProbe {
     pub(crate) end: String,
     pub(crate) exit_code: i64,
     pub(crate) output: String,
@@ -112,11 +112,11 @@ pub(crate) struct Config {
     pub(crate) working_dir: String,
     pub(crate) labels: BTreeMap<String, String>,
     pub(crate) healthcheck: Option<Healthcheck>,
-    /// Seconds between SIGTERM and SIGKILL; 10 where it is not set.
+    /// Seconds between SIGTERM and SIGKILL; 10 if it is not set.
     pub(crate) stop_timeout: Option<u32>,
 }
 
-/// How the engine finds out whether a container is healthy.
+/// The health check of a container.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub(crate) struct Healthcheck {
@@ -128,7 +128,7 @@ pub(crate) struct Healthcheck {
 #[serde(default, rename_all = "PascalCase")]
 pub(crate) struct HostConfig {
     pub(crate) restart_policy: RestartPolicy,
-    /// The engine removes it when it ends.
+    /// The engine removes it when it exits.
     pub(crate) auto_remove: bool,
     pub(crate) log_config: LogConfig,
     pub(crate) network_mode: String,
@@ -158,7 +158,7 @@ pub(crate) struct LogConfig {
 
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
-pub(crate) struct Mount {
+pub(crate) struct MountPoint {
     #[serde(rename = "Type")]
     pub(crate) kind: String,
     /// Of a volume.
@@ -175,7 +175,7 @@ pub(crate) struct NetworkSettings {
     /// By `80/tcp`.
     pub(crate) ports: BTreeMap<String, Vec<PortBinding>>,
     /// By name.
-    pub(crate) networks: BTreeMap<String, Network>,
+    pub(crate) networks: BTreeMap<String, EndpointSettings>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -189,28 +189,27 @@ pub(crate) struct PortBinding {
 
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
-pub(crate) struct Network {
+pub(crate) struct EndpointSettings {
     #[serde(rename = "IPAddress")]
     pub(crate) ip_address: String,
 }
 
-impl Details {
+impl ContainerDetails {
     /// The name without the slash that the engine puts before it.
     pub(crate) fn display_name(&self) -> &str {
         self.name.trim_start_matches('/')
     }
 
-    /// The identifier by which it is changed: its id, since a name may go to another container
-    /// between two requests.
-    /// Errors when the engine's id is none.
+    /// The identifier for changes: its id, since a name may move to another container between two
+    /// requests.
+    /// Errors when the engine's id is not valid.
     pub(crate) fn container_id(&self) -> Result<ContainerName, ToolError> {
-        ContainerName::new(&self.id).map_err(|_| {
-            ToolError::upstream("The Docker Engine reports a container without an id.")
-        })
+        let no_id = |_| ToolError::upstream("The Docker Engine reports a container without an id.");
+        ContainerName::new(&self.id).map_err(no_id)
     }
 }
 
-impl Summary {
+impl ContainerSummary {
     /// Its first name, without the slash that the engine puts before it.
     pub(crate) fn display_name(&self) -> &str {
         let name = self.names.first().map_or("", String::as_str);
@@ -218,25 +217,25 @@ impl Summary {
     }
 }
 
-impl Mount {
-    /// Whether it is a volume that nobody has named.
+impl MountPoint {
+    /// Whether it is an anonymous volume.
     pub(crate) fn is_anonymous(&self) -> bool {
         self.kind == "volume" && is_anonymous(&self.name)
     }
 }
 
-/// The engine names a volume that nobody has named with 64 hexadecimal digits.
+/// Whether the name was made by the engine: it consists of 64 hexadecimal digits.
 pub(crate) fn is_anonymous(volume: &str) -> bool {
     volume.len() == 64 && volume.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
-impl State {
-    /// Whether its main process lives, also where it is paused.
+impl ContainerState {
+    /// Whether it was started and has not exited; also true if it is paused or restarting.
     pub(crate) fn is_alive(&self) -> bool {
         matches!(&*self.status, "running" | "paused" | "restarting")
     }
 
-    /// Whether its main process lives now: one that is restarted has none between two runs.
+    /// Whether its main process exists now: a restarting container has none between two runs.
     pub(crate) fn runs(&self) -> bool {
         self.is_alive() && self.status != "restarting"
     }
@@ -244,50 +243,58 @@ impl State {
 
 impl Engine {
     /// The running containers, or `all`, in the engine's order.
-    pub(crate) async fn containers(&self, all: bool) -> Result<Vec<Summary>, ToolError> {
+    pub(crate) async fn containers(&self, all: bool) -> Result<Vec<ContainerSummary>, ToolError> {
         let path = Path::to("/containers/json").query("all", all);
         Ok(summaries(self.get(path).await?))
     }
 
-    /// The newest containers, stopped ones too.
-    pub(crate) async fn newest_containers(&self, most: usize) -> Result<Vec<Summary>, ToolError> {
+    /// The newest containers, stopped ones included.
+    pub(crate) async fn newest_containers(
+        &self,
+        most: usize,
+    ) -> Result<Vec<ContainerSummary>, ToolError> {
         let path = Path::to("/containers/json").query("limit", most);
         Ok(summaries(self.get(path).await?))
     }
 
     /// The details of one container.
-    pub(crate) async fn inspect(&self, container: &ContainerName) -> Result<Details, ToolError> {
+    pub(crate) async fn inspect(
+        &self,
+        container: &ContainerName,
+    ) -> Result<ContainerDetails, ToolError> {
         match self.try_inspect(container).await {
             Ok(details) => Ok(details),
             Err(failure) => {
-                let object = (Kind::Container, container.as_str());
+                let object = (ObjectKind::Container, container.as_str());
                 Err(self.explain_about(failure, object, None).await)
             }
         }
     }
 
     /// The details of one container, for callers that expect it to be gone.
-    pub(crate) async fn try_inspect(&self, container: &ContainerName) -> Result<Details, Failure> {
+    pub(crate) async fn try_inspect(
+        &self,
+        container: &ContainerName,
+    ) -> Result<ContainerDetails, EngineError> {
         let path = Path::to("/containers").id(container).then("/json");
         within(self.timeout, self.read(path, MAX_OBJECT_BYTES)).await
     }
 }
 
-/// The containers of a list. One that is not understood keeps its id, and its neighbours.
-fn summaries(listed: Vec<Value>) -> Vec<Summary> {
+/// The containers of a list. One that cannot be parsed keeps its id and does not fail the list.
+fn summaries(listed: Vec<Value>) -> Vec<ContainerSummary> {
+    let summary = |container: Value| {
+        let id = container["Id"].as_str().unwrap_or_default().to_owned();
+        parse(container).unwrap_or_else(|error| {
+            tracing::warn!(%id, %error, "a container of the list cannot be parsed");
+            ContainerSummary {
+                id,
+                state: "unknown".to_owned(),
+                ..ContainerSummary::default()
+            }
+        })
+    };
     listed.into_iter().map(summary).collect()
-}
-
-fn summary(container: Value) -> Summary {
-    let id = container["Id"].as_str().unwrap_or_default().to_owned();
-    parse(container).unwrap_or_else(|error| {
-        tracing::warn!(%id, %error, "a container of the list is not understood");
-        Summary {
-            id,
-            state: "unknown".to_owned(),
-            ..Summary::default()
-        }
-    })
 }
 
 #[cfg(test)]
@@ -295,7 +302,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_odd_container_does_not_spoil_the_list() {
+    fn invalid_container_does_not_fail_the_list() {
         let list = r#"[
             {"Id":"a","Names":["/web"],"State":"hibernating","Ports":null,"Labels":null,"New":1},
             {"Id":"b","Names":"no list"},
@@ -303,18 +310,15 @@ mod tests {
         ]"#;
         let list = summaries(serde_json::from_str(list).unwrap());
         assert_eq!(list[0].state, "hibernating");
-        assert_eq!(
-            (list[1].id.as_str(), list[1].state.as_str()),
-            ("b", "unknown")
-        );
+        assert_eq!((&*list[1].id, &*list[1].state), ("b", "unknown"));
         assert_eq!(list.len(), 3);
     }
 
     #[test]
-    fn nulls_are_empty() {
+    fn null_members_are_empty() {
         let json = r#"{"Id":"a","Config":{"Env":null,"Cmd":null},"State":{"Health":null},
             "NetworkSettings":{"Ports":{"80/tcp":null}},"HostConfig":{"PidsLimit":null}}"#;
-        let details: Details = parse(serde_json::from_str(json).unwrap()).unwrap();
+        let details: ContainerDetails = parse(serde_json::from_str(json).unwrap()).unwrap();
         assert!(details.config.env.is_empty() && details.state.health.is_none());
         assert!(details.network_settings.ports["80/tcp"].is_empty());
     }

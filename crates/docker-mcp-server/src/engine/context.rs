@@ -1,5 +1,5 @@
-//! Docker contexts, which bollard does not know: the address that Docker Desktop,
-//! colima or `docker context use` left in the configuration.
+//! Docker contexts, which bollard does not support: the address that Docker Desktop, colima or
+//! `docker context use` wrote into the configuration.
 
 use std::collections::HashMap;
 use std::fs;
@@ -11,11 +11,11 @@ use serde::Deserialize;
 
 use super::tls::Certificates;
 
-/// Where a context says that its engine is.
-pub(super) struct Endpoint {
+/// The engine of a context.
+pub(super) struct ContextEndpoint {
     /// In the form of `DOCKER_HOST`.
     pub(super) host: String,
-    /// Present where the context has TLS files.
+    /// Present if the context has TLS files.
     pub(super) certificates: Option<Certificates>,
 }
 
@@ -35,7 +35,7 @@ struct MetaEndpoint {
     skip_tls_verify: bool,
 }
 
-/// The name of the current context in the docker configuration at `config`, where it has one.
+/// The name of the current context in the docker configuration at `config`, if it has one.
 pub(super) fn current(config: &Path) -> anyhow::Result<Option<String>> {
     #[derive(Deserialize)]
     struct Config {
@@ -46,7 +46,7 @@ pub(super) fn current(config: &Path) -> anyhow::Result<Option<String>> {
     let text = match fs::read_to_string(&file) {
         Ok(text) => text,
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
-        // Someone else's configuration, as under sudo.
+        // The configuration of another user, for example under sudo.
         Err(error) if error.kind() == ErrorKind::PermissionDenied => return Ok(None),
         Err(error) => return Err(error).with_context(|| file.display().to_string()),
     };
@@ -56,10 +56,10 @@ pub(super) fn current(config: &Path) -> anyhow::Result<Option<String>> {
 }
 
 /// The endpoint of the context `name`.
-pub(super) fn endpoint(config: &Path, name: &str) -> anyhow::Result<Endpoint> {
+pub(super) fn endpoint(config: &Path, name: &str) -> anyhow::Result<ContextEndpoint> {
     let contexts = config.join("contexts");
-    // The directories' names are hashes of the contexts' names. Reading the few files that there
-    // are takes no hash function.
+    // The directories are named by hashes of the contexts' names. Reading all of the few files needs
+    // no hash function.
     for dir in fs::read_dir(contexts.join("meta")).into_iter().flatten() {
         let dir = dir.context("docker contexts")?;
         let Ok(text) = fs::read_to_string(dir.path().join("meta.json")) else {
@@ -76,7 +76,7 @@ pub(super) fn endpoint(config: &Path, name: &str) -> anyhow::Result<Endpoint> {
     bail!("there is no docker context {name:?}; `docker context ls` shows them, or set DOCKER_HOST")
 }
 
-fn docker_endpoint(mut meta: Meta, tls: &Path) -> anyhow::Result<Endpoint> {
+fn docker_endpoint(mut meta: Meta, tls: &Path) -> anyhow::Result<ContextEndpoint> {
     let name = meta.name;
     let Some(endpoint) = meta.endpoints.remove("docker") else {
         bail!("the docker context {name:?} has no docker endpoint");
@@ -85,7 +85,7 @@ fn docker_endpoint(mut meta: Meta, tls: &Path) -> anyhow::Result<Endpoint> {
         bail!("the docker context {name:?} skips TLS verification, which is not supported");
     }
     let certificates = tls.is_dir().then(|| Certificates::in_dir(tls));
-    Ok(Endpoint {
+    Ok(ContextEndpoint {
         host: endpoint.host,
         certificates,
     })

@@ -1,4 +1,4 @@
-//! What the engine tells of what happens to its objects: `GET /events`.
+//! Events of the engine's objects: `GET /events`.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -8,50 +8,24 @@ use serde::Deserialize;
 use serde_json::json;
 
 use super::connector::ByteStream;
-use super::failure::Failure;
+use super::error::EngineError;
 use super::path::Path;
 use super::{Engine, within};
 use crate::name::ContainerName;
 
 /// Most past events that are kept; the engine itself remembers a few hundred.
-const PAST_LIMIT: usize = 1_000;
-
-/// Longest event that is read, in bytes.
+const MAX_PAST_EVENTS: usize = 1_000;
+/// Longest event, in bytes.
 const MAX_LINE_BYTES: u64 = 1 << 20;
-/// What has events that are asked for.
+/// The kinds of objects whose events are requested.
 const KINDS: [&str; 3] = ["container", "image", "network"];
-/// What clients can see the effect of. The engine sends nothing else, above all not the three
-/// events of every run of a health check, whose actions carry command lines. `died`, `remove`,
-/// `removed` and `rename` are also Podman's.
-const ACTIONS: [&str; 25] = [
-    "create",
-    "start",
-    "die",
-    "died",
-    "oom",
-    "kill",
-    "stop",
-    "restart",
-    "pause",
-    "unpause",
-    "rename",
-    "update",
-    "destroy",
-    "remove",
-    "removed",
-    "health_status",
-    "pull",
-    "tag",
-    "untag",
-    "delete",
-    "import",
-    "load",
-    "commit",
-    "connect",
-    "disconnect",
-];
+/// The actions whose effect clients can see. The engine sends no others, in particular not the three
+/// events of every run of a health check, which contain command lines. `died`, `remove`, `removed`
+/// and `rename` are sent by Podman.
+const ACTIONS: &str = "create start die died oom kill stop restart pause unpause rename update destroy \
+    remove removed health_status pull tag untag delete import load commit connect disconnect";
 
-/// Something that happened.
+/// One event.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct Event {
@@ -85,7 +59,7 @@ impl Event {
         &self.actor.id
     }
 
-    /// The name of the object, or what it is known by where it has none.
+    /// The name of the object; an id if it has none.
     pub(crate) fn name(&self) -> &str {
         self.attribute("name").unwrap_or_else(|| match &*self.kind {
             "container" => self.id().get(..12).unwrap_or(self.id()),
@@ -103,7 +77,7 @@ impl Event {
         self.action.split(':').next().unwrap_or_default()
     }
 
-    /// All details; the labels of a container are among them.
+    /// All details; they include the labels of a container.
     pub(crate) fn attributes(&self) -> &BTreeMap<String, String> {
         &self.actor.attributes
     }
@@ -114,15 +88,15 @@ impl Event {
     }
 }
 
-/// Events, one after the other: one JSON object per line.
-pub(crate) struct Events {
+/// A stream of events: one JSON object per line.
+pub(crate) struct EventStream {
     reply: ByteStream,
-    /// Bytes of a line that is not complete.
+    /// Bytes of an incomplete line.
     rest: Vec<u8>,
     is_wanted: fn(&Event) -> bool,
 }
 
-impl Events {
+impl EventStream {
     fn new(reply: ByteStream, is_wanted: fn(&Event) -> bool) -> Self {
         Self {
             reply,
@@ -131,9 +105,9 @@ impl Events {
         }
     }
 
-    /// The next event that is wanted; `None` after the last one. What is no event is skipped.
+    /// The next wanted event; `None` after the last one. Skips invalid lines.
     /// Errors when the stream breaks.
-    pub(crate) async fn next(&mut self) -> Result<Option<Event>, Failure> {
+    pub(crate) async fn next(&mut self) -> Result<Option<Event>, EngineError> {
         loop {
             while let Some(end) = self.rest.iter().position(|byte| *byte == b'\n') {
                 let line: Vec<u8> = self.rest.drain(..=end).collect();
@@ -143,37 +117,41 @@ impl Events {
                 }
             }
             if self.rest.len() as u64 > MAX_LINE_BYTES {
-                return Err(Failure::TooLarge(MAX_LINE_BYTES));
+                return Err(EngineError::TooLarge(MAX_LINE_BYTES));
             }
             match self.reply.next().await {
-                Some(piece) => self.rest.extend_from_slice(&piece?),
+                Some(chunk) => self.rest.extend_from_slice(&chunk?),
                 None => return Ok(None),
             }
         }
     }
 }
 
-/// Whether clients can see an effect of it. Not every engine filters as it is told to.
+/// Whether clients can see its effect. Checked here too, since some engines ignore the filter.
 fn has_effect(event: &Event) -> bool {
-    ACTIONS.contains(&event.verb())
+    actions().any(|action| action == event.verb())
+}
+
+fn actions() -> impl Iterator<Item = &'static str> {
+    ACTIONS.split(' ')
 }
 
 impl Engine {
-    /// Everything with an effect that has happened since `since` (unix nanoseconds), as far as the
-    /// engine remembers, and then what happens. Ends only with the connection.
-    pub(crate) fn events(&self, since: i64) -> Events {
-        let filters = json!({"type": KINDS, "event": ACTIONS});
+    /// All events with an effect since `since` (unix nanoseconds) that the engine remembers, then new
+    /// ones as they happen. Ends only with the connection.
+    pub(crate) fn events(&self, since: i64) -> EventStream {
+        let filters = json!({"type": KINDS, "event": actions().collect::<Vec<_>>()});
         let (seconds, nanos) = (since / 1_000_000_000, since % 1_000_000_000);
         let path = Path::to("/events")
             .query("filters", filters)
             .query("since", format!("{seconds}.{nanos:09}"));
-        Events::new(self.connector.stream(path), has_effect)
+        EventStream::new(self.connector.stream(path), has_effect)
     }
 
-    /// All that has happened between two times (unix seconds, with a fraction), to objects of `kind`
-    /// where one is given, but for the commands that ran in containers: a health check makes three
-    /// such events every time. The caller watches the time.
-    pub(crate) fn history(&self, since: i64, until: &str, kind: Option<&str>) -> Events {
+    /// All events between two times (unix seconds, with a fraction), of objects of `kind` if given.
+    /// Leaves out commands in containers: every run of a health check makes three such events. The
+    /// caller has to apply a timeout.
+    pub(crate) fn history(&self, since: i64, until: &str, kind: Option<&str>) -> EventStream {
         let mut path = Path::to("/events")
             .query("since", since)
             .query("until", until);
@@ -181,34 +159,34 @@ impl Engine {
             path = path.query("filters", json!({"type": [kind]}));
         }
         let is_no_command = |event: &Event| !event.action.starts_with("exec_");
-        Events::new(self.connector.stream(path), is_no_command)
+        EventStream::new(self.connector.stream(path), is_no_command)
     }
 
-    /// What happened to one container between two times (unix seconds), as far as the engine
-    /// remembers, oldest first. Asked for at most `limit`.
+    /// The events of one container between two times (unix seconds) that the engine remembers,
+    /// oldest first, with the timeout `limit`.
     pub(crate) async fn past_events(
         &self,
         container: &ContainerName,
         (since, until): (i64, i64),
         limit: Duration,
-    ) -> Result<Vec<Event>, Failure> {
-        let filters = json!({"type": ["container"], "container": [container], "event": ACTIONS});
+    ) -> Result<Vec<Event>, EngineError> {
+        let actions: Vec<_> = actions().collect();
+        let filters = json!({"type": ["container"], "container": [container], "event": actions});
         let path = Path::to("/events")
             .query("since", since)
             .query("until", until)
             .query("filters", filters);
-        let mut events = Events::new(self.connector.stream(path), has_effect);
-        within(limit, async {
+        let mut events = EventStream::new(self.connector.stream(path), has_effect);
+        let read = async {
             let mut past = Vec::new();
-            while let Some(event) = events.next().await? {
+            while past.len() < MAX_PAST_EVENTS
+                && let Some(event) = events.next().await?
+            {
                 past.push(event);
-                if past.len() >= PAST_LIMIT {
-                    break;
-                }
             }
             Ok(past)
-        })
-        .await
+        };
+        within(limit, read).await
     }
 }
 
@@ -220,7 +198,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn events_are_read_line_by_line_however_they_are_cut() {
+    async fn events_are_parsed_from_chunks_of_any_size() {
         let stream = concat!(
             r#"{"Type":"container","Action":"die","Actor":{"ID":"ab","Attributes":{"exitCode":"3"}},"time":1,"timeNano":1000000001}"#,
             "\n{\"no\n\n",
@@ -230,11 +208,9 @@ mod tests {
             "\n{\"Type\":\"never ended"
         );
         for size in [1, 7, 4096] {
-            let pieces = stream.as_bytes().chunks(size);
-            let pieces: Vec<_> = pieces
-                .map(|piece| Ok(Bytes::copy_from_slice(piece)))
-                .collect();
-            let mut events = Events::new(stream::iter(pieces).boxed(), has_effect);
+            let chunks = stream.as_bytes().chunks(size);
+            let chunks = chunks.map(|chunk| Ok(Bytes::copy_from_slice(chunk)));
+            let mut events = EventStream::new(stream::iter(chunks).boxed(), has_effect);
             let mut seen = Vec::new();
             while let Some(event) = events.next().await.unwrap() {
                 seen.push(event);

@@ -5,7 +5,7 @@ use super::connector::ByteStream;
 use super::path::Path;
 use crate::name::ContainerName;
 
-/// Which part of a log is asked for.
+/// The requested part of a log.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct LogQuery {
     pub(crate) stdout: bool,
@@ -17,7 +17,7 @@ pub(crate) struct LogQuery {
     /// Records, counted from the newest.
     pub(crate) tail: u32,
     pub(crate) timestamps: bool,
-    /// Goes on with what is yet to be written.
+    /// Continues with new records.
     pub(crate) follow: bool,
 }
 
@@ -34,7 +34,7 @@ impl LogQuery {
 }
 
 impl Engine {
-    /// The log of a container as the engine frames it. The caller watches the time.
+    /// The log of a container, in the engine's frames. The caller has to apply a timeout.
     pub(crate) fn logs(&self, container: &ContainerName, query: &LogQuery) -> ByteStream {
         let mut path = Path::to("/containers")
             .id(container)

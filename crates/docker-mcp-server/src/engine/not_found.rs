@@ -1,21 +1,19 @@
-//! What is said about an object that does not exist: what the caller may have meant.
+//! Explains that an object does not exist, and suggests similar names.
 
 use std::time::Duration;
 
-use serde::Deserialize;
+use mcp_core::tool::{ToolError, ToolErrorKind};
 use serde_json::Value;
 
-use mcp_core::tool::{ToolError, ToolErrorKind};
-
-use super::action::{Action, Kind};
-use super::failure::Failure;
+use super::action::{Action, ObjectKind};
+use super::error::EngineError;
 use super::path::Path;
 use super::{Engine, suggest, within};
 
-/// How long the names of existing objects are waited for, to suggest one in an error.
+/// The timeout of the names of existing objects, which are read to suggest one in an error.
 const SUGGESTION_TIMEOUT: Duration = Duration::from_secs(2);
 
-impl Kind {
+impl ObjectKind {
     fn word(self) -> &'static str {
         match self {
             Self::Container => "container",
@@ -25,7 +23,7 @@ impl Kind {
         }
     }
 
-    fn where_to_look(self) -> &'static str {
+    fn hint(self) -> &'static str {
         match self {
             Self::Container => "list_containers with all: true shows which ones exist.",
             Self::Image => "list_images shows which ones exist; pull_image gets others.",
@@ -34,10 +32,10 @@ impl Kind {
         }
     }
 
-    /// Whether the engine says that there is no such object. Other objects may be missing too: a
-    /// network is connected to a container.
-    fn is_missing(self, failure: &Failure) -> bool {
-        let Failure::Answered {
+    /// Whether the engine reports that this object is missing. A request may also fail because of
+    /// another object: a network is connected to a container.
+    fn is_missing(self, failure: &EngineError) -> bool {
+        let EngineError::Refused {
             status: 404,
             message,
         } = failure
@@ -52,19 +50,19 @@ impl Kind {
 }
 
 impl Engine {
-    /// `failure` about an object as a tool's error. Where there is no such object, says which ones
-    /// are called nearly so.
+    /// The tool error of a request that concerns one object. If the object does not exist, it
+    /// suggests similar names.
     pub(crate) async fn explain_about(
         &self,
-        failure: Failure,
-        (kind, name): (Kind, &str),
+        failure: EngineError,
+        (kind, name): (ObjectKind, &str),
         action: Option<&Action<'_>>,
     ) -> ToolError {
         match &failure {
-            Failure::Answered {
+            EngineError::Refused {
                 status: 409,
                 message,
-            } if kind != Kind::Container => ToolError::new(
+            } if kind != ObjectKind::Container => ToolError::new(
                 ToolErrorKind::Conflict,
                 format!("The Docker Engine refuses: {message}."),
             ),
@@ -72,7 +70,7 @@ impl Engine {
                 let known = within(SUGGESTION_TIMEOUT, self.names(kind)).await;
                 let near = suggest::nearest(name, &known.unwrap_or_default());
                 let suggestion = match near.as_slice() {
-                    [] => kind.where_to_look().to_owned(),
+                    [] => kind.hint().to_owned(),
                     near => format!("Did you mean {}?", near.join(" or ")),
                 };
                 let word = kind.word();
@@ -82,39 +80,22 @@ impl Engine {
         }
     }
 
-    async fn names(&self, kind: Kind) -> Result<Vec<String>, Failure> {
-        #[derive(Default, Deserialize)]
-        #[serde(default, rename_all = "PascalCase")]
-        struct Named {
-            name: String,
-            names: Vec<String>,
-            repo_tags: Vec<String>,
-        }
+    /// The names of all objects of one kind.
+    async fn names(&self, kind: ObjectKind) -> Result<Vec<String>, EngineError> {
         let path = match kind {
-            Kind::Container => Path::to("/containers/json").query("all", true),
-            Kind::Image => Path::to("/images/json"),
-            Kind::Network => Path::to("/networks"),
-            Kind::Volume => Path::to("/volumes"),
+            ObjectKind::Container => Path::to("/containers/json").query("all", true),
+            ObjectKind::Image => Path::to("/images/json"),
+            ObjectKind::Network => Path::to("/networks"),
+            ObjectKind::Volume => Path::to("/volumes"),
         };
-        let listed: Value = self.try_get(path).await?;
-        let listed = match listed {
-            Value::Object(mut volumes) => volumes.remove("Volumes").unwrap_or_default(),
-            list => list,
-        };
-        let Value::Array(listed) = listed else {
-            return Ok(Vec::new());
-        };
-        let names = listed.into_iter().flat_map(|object| {
-            let Named {
-                name,
-                names,
-                repo_tags,
-            } = serde_json::from_value(object).unwrap_or_default();
-            let first = names.into_iter().next();
-            let first = first.map(|name| name.trim_start_matches('/').to_owned());
-            let name = (!name.is_empty()).then_some(name);
-            name.into_iter().chain(first).chain(repo_tags)
+        let reply: Value = self.try_get(path).await?;
+        let objects = reply.get("Volumes").unwrap_or(&reply).as_array();
+        let names = objects.into_iter().flatten().flat_map(|object| {
+            let tags = object["RepoTags"].as_array().into_iter().flatten();
+            let names = [&object["Name"], &object["Names"][0]].into_iter();
+            names.chain(tags).filter_map(Value::as_str)
         });
-        Ok(names.collect())
+        let names = names.map(|name| name.trim_start_matches('/').to_owned());
+        Ok(names.filter(|name| !name.is_empty()).collect())
     }
 }

@@ -1,5 +1,5 @@
-//! Models of images, networks and volumes, as far as we read them. As of containers, every member may be missing or
-//! null; names and meanings are those of the Docker Engine API.
+//! Models of the engine's images, networks and volumes. Every member may be missing or null; names and
+//! meanings are those of the Docker Engine API.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use serde_json::Value;
 /// An image of the list (`GET /images/json`).
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
-pub(crate) struct Image {
+pub(crate) struct ImageSummary {
     pub(crate) id: String,
     pub(crate) repo_tags: Vec<String>,
     pub(crate) created: i64,
@@ -58,25 +58,25 @@ pub(crate) struct Network {
     #[serde(rename = "IPAM")]
     pub(crate) ipam: Ipam,
     pub(crate) labels: BTreeMap<String, String>,
-    /// By id; only where one network is asked for.
-    pub(crate) containers: BTreeMap<String, Endpoint>,
+    /// By id; empty in a list of networks.
+    pub(crate) containers: BTreeMap<String, AttachedContainer>,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub(crate) struct Ipam {
-    pub(crate) config: Vec<Range>,
+    pub(crate) config: Vec<Subnet>,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
-pub(crate) struct Range {
+pub(crate) struct Subnet {
     pub(crate) subnet: String,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-pub(crate) struct Endpoint {
+pub(crate) struct AttachedContainer {
     #[serde(rename = "Name")]
     pub(crate) name: String,
     #[serde(rename = "IPv4Address")]
@@ -94,8 +94,8 @@ pub(crate) struct Volume {
     pub(crate) labels: BTreeMap<String, String>,
 }
 
-impl Image {
-    /// Its names. An image without one has a placeholder on some engines.
+impl ImageSummary {
+    /// Its names, without the placeholder of some engines for an image without a name.
     pub(crate) fn tags(&self) -> impl Iterator<Item = &str> {
         let tags = self.repo_tags.iter().map(String::as_str);
         tags.filter(|tag| *tag != "<none>:<none>")

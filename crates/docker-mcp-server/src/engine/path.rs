@@ -1,4 +1,4 @@
-//! What an engine is asked for: a path that nobody but us decides on.
+//! Request paths: made of fixed words, checked names and encoded values.
 //!
 //! A path is put together from our own words, from identifiers whose types have checked them, and
 //! from query values, which are encoded. So there is no way from a caller's text to another
@@ -9,8 +9,8 @@ use std::fmt::{Display, Write as _};
 use http::Uri;
 use http::uri::PathAndQuery;
 
-use super::Failure;
-use crate::name::{Name, NameKind};
+use super::EngineError;
+use crate::name::{Name, NameSyntax};
 
 /// The path and the query of a request.
 #[derive(Clone, Debug)]
@@ -20,7 +20,7 @@ pub(crate) struct Path {
 }
 
 impl Path {
-    /// Begins with our own words: `/containers`.
+    /// Starts a path with a fixed word: `/containers`.
     pub(crate) fn to(fixed: &'static str) -> Self {
         Self {
             text: fixed.to_owned(),
@@ -28,20 +28,20 @@ impl Path {
         }
     }
 
-    /// Goes on with what identifies one object.
-    pub(crate) fn id(mut self, id: &Name<impl NameKind>) -> Self {
+    /// Appends the identifier of an object.
+    pub(crate) fn id(mut self, id: &Name<impl NameSyntax>) -> Self {
         // Writing to a string cannot fail.
         let _ = write!(self.text, "/{id}");
         self
     }
 
-    /// Goes on with our own words: `/json`.
+    /// Appends a fixed word: `/json`.
     pub(crate) fn then(mut self, fixed: &'static str) -> Self {
         self.text.push_str(fixed);
         self
     }
 
-    /// Adds a parameter with any value.
+    /// Adds a parameter with any value, which is encoded.
     pub(crate) fn query(mut self, key: &'static str, value: impl Display) -> Self {
         self.text.push(if self.has_query { '&' } else { '?' });
         self.has_query = true;
@@ -60,9 +60,9 @@ impl Path {
         self
     }
 
-    pub(super) fn into_uri(self) -> Result<Uri, Failure> {
+    pub(super) fn into_uri(self) -> Result<Uri, EngineError> {
         let path = PathAndQuery::try_from(self.text);
-        path.map(Uri::from).map_err(Failure::unreadable)
+        path.map(Uri::from).map_err(EngineError::unreadable)
     }
 }
 
@@ -72,7 +72,7 @@ mod tests {
     use crate::name::ContainerName;
 
     #[test]
-    fn a_path_is_ours_and_a_value_is_encoded() {
+    fn values_of_a_path_are_encoded() {
         let name = ContainerName::new("web").unwrap();
         let path = Path::to("/containers")
             .id(&name)

@@ -1,8 +1,8 @@
-//! Whether a container is the one that this server runs in.
+//! Detects the container that this server runs in.
 
 use std::sync::LazyLock;
 
-/// The id of our container, whole or its beginning; `None` outside of one.
+/// The id of our container, or its beginning; `None` outside of a container.
 static OWN_ID: LazyLock<Option<String>> = LazyLock::new(|| {
     let mounts = std::fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
     let hostname = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
@@ -14,13 +14,13 @@ pub(crate) fn is_self(id: &str) -> bool {
     OWN_ID.as_deref().is_some_and(|own| id.starts_with(own))
 }
 
-/// Whether this server runs in a container, and so sees other files than the engine.
+/// Whether this server runs in a container, where it sees other files than the engine.
 pub(crate) fn in_container() -> bool {
     OWN_ID.is_some()
 }
 
-/// The engine mounts `/etc/hostname` and its like from the directory of the container. Only the
-/// mounts of ours count: on a host, those of every container are listed too.
+/// The id in our own mounts: the engine mounts `/etc/hostname` and similar files from the directory of
+/// the container. On a host, the mounts of other containers are listed too; they do not count.
 fn id_in_mounts(mountinfo: &str) -> Option<String> {
     mountinfo.lines().find_map(|line| {
         let mut fields = line.split(' ').skip(3);
@@ -36,7 +36,7 @@ fn id_in_mounts(mountinfo: &str) -> Option<String> {
     })
 }
 
-/// By default a container's hostname is the beginning of its id.
+/// The id in the hostname, which is by default the beginning of the container's id.
 fn id_in_hostname(hostname: &str) -> Option<String> {
     let hostname = hostname.trim();
     (hostname.len() == 12 && is_hex(hostname)).then(|| hostname.to_owned())
@@ -61,11 +61,9 @@ mod tests {
     }
 
     #[test]
-    fn a_hostname_is_an_id_when_it_looks_like_one() {
-        assert_eq!(
-            id_in_hostname("f0badb8fffde\n").as_deref(),
-            Some("f0badb8fffde")
-        );
+    fn a_hostname_of_12_hex_digits_is_an_id() {
+        let id = id_in_hostname("f0badb8fffde\n");
+        assert_eq!(id.as_deref(), Some("f0badb8fffde"));
         assert_eq!(id_in_hostname("web-1"), None);
     }
 }

@@ -1,13 +1,13 @@
-//! What a caller may have meant by a name that does not exist.
+//! Suggestions for a name that does not exist.
 
-/// Up to three of `names` that `name` may have been meant for, in backticks, nearest first.
+/// Up to three of `names` that are most similar to `name`, in backticks, best first.
 pub(super) fn nearest(name: &str, names: &[String]) -> Vec<String> {
     let wanted = name.to_ascii_lowercase();
     let mut scored: Vec<(f64, &String)> = names
         .iter()
         .map(|known| {
             let lower = known.to_ascii_lowercase();
-            // A service's name within `project-service-1` is what people type.
+            // People often type only the service's name of `project-service-1`.
             let contained = lower.contains(&wanted) || wanted.contains(&lower);
             let bonus = if contained { 1.0 } else { 0.0 };
             (bonus + strsim::jaro_winkler(&wanted, &lower), known)

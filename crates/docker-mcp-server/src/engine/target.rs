@@ -1,4 +1,4 @@
-//! Where the engine listens, as the options say.
+//! The address of the engine, from the options.
 
 use std::ffi::OsString;
 use std::fmt;
@@ -23,13 +23,13 @@ pub(crate) enum Target {
     Pipe(String),
     /// `host:port` without encryption.
     Tcp(String),
-    /// `host:port` with TLS, both sides showing a certificate.
+    /// `host:port` with mutual TLS.
     Tls(String, Certificates),
 }
 
 impl Target {
-    /// The engine that the options name, in the order of the docker CLI: host, context, the current
-    /// context of its configuration, the usual socket.
+    /// Finds the engine in the order of the docker CLI: host, context, the current context of its
+    /// configuration, the default socket.
     pub(crate) fn from_options(options: &DockerOptions) -> anyhow::Result<Self> {
         let given = |text: &Option<String>| text.clone().filter(|text| !text.is_empty());
         let config = options.config_dir();
@@ -47,7 +47,7 @@ impl Target {
             Some(name) => Some(name),
             None => context::current(&config)?,
         };
-        // `default` is the CLI's word for "no context".
+        // In the CLI, `default` means no context.
         let Some(name) = context.filter(|name| name != "default") else {
             return Self::parse(DEFAULT_HOST, None);
         };
@@ -61,7 +61,7 @@ impl Target {
         matches!(self, Self::Unix(_) | Self::Pipe(_))
     }
 
-    /// The variables by which other programs of Docker find the same engine.
+    /// The environment variables with which Docker's own programs find the same engine.
     pub(crate) fn environment(&self) -> Vec<(&'static str, OsString)> {
         let mut environment = vec![("DOCKER_HOST", self.to_string().into())];
         if let Self::Tls(_, files) = self
@@ -73,10 +73,10 @@ impl Target {
         environment
     }
 
-    /// Reads an address in the form of `DOCKER_HOST`.
+    /// Parses an address in the form of `DOCKER_HOST`.
     fn parse(host: &str, certificates: Option<Certificates>) -> anyhow::Result<Self> {
         let Some((scheme, address)) = host.split_once("://") else {
-            bail!("{host:?} is no address; write unix:///path or tcp://host:port");
+            bail!("{host:?} is not an address; write unix:///path or tcp://host:port");
         };
         match scheme {
             "unix" if !address.is_empty() => Ok(Self::Unix(address.to_owned())),
@@ -113,7 +113,7 @@ impl fmt::Display for Target {
     }
 }
 
-/// `host` or `host:port`, which will be pasted into URLs.
+/// Checks `host` or `host:port`, which becomes a header and part of URLs.
 fn tcp_address(address: &str, port: u16) -> anyhow::Result<String> {
     let address = address.strip_suffix('/').unwrap_or(address);
     let legal = |c: char| c.is_ascii_alphanumeric() || "-._:[]".contains(c);
@@ -143,13 +143,8 @@ mod tests {
     }
 
     #[test]
-    fn addresses_are_read_as_the_cli_reads_them() {
-        let same = [
-            "unix:///run/x.sock",
-            "tcp://127.0.0.1:2375",
-            "tcp://[::1]:99",
-        ];
-        for host in same {
+    fn addresses_are_parsed_as_by_the_cli() {
+        for host in "unix:///run/x.sock tcp://127.0.0.1:2375 tcp://[::1]:99".split(' ') {
             assert_eq!(parse(host).as_deref(), Ok(host));
         }
         assert_eq!(parse("tcp://box").as_deref(), Ok("tcp://box:2375"));
@@ -164,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn other_addresses_are_refused_with_a_way_out() {
+    fn other_addresses_are_refused_with_advice() {
         let cases = [
             ("/var/run/docker.sock", "unix:///path"),
             ("ssh://me@host", "forward the socket"),

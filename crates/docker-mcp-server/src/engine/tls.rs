@@ -1,4 +1,4 @@
-//! TLS towards the engine: both sides show a certificate.
+//! Mutual TLS with the engine.
 
 use std::error::Error;
 use std::path::{Path, PathBuf};
@@ -28,13 +28,13 @@ impl Certificates {
         }
     }
 
-    /// The directory that they are in.
+    /// Their directory.
     pub(super) fn dir(&self) -> Option<&Path> {
         self.ca.parent()
     }
 
-    /// Reads them. Engines are trusted that the system's authorities or that of `ca.pem` certify.
-    /// Errors when a file is missing or is not what its name says.
+    /// Reads the files. Trusts the system's certificate authorities and that of `ca.pem`.
+    /// Errors when a file is missing or invalid.
     pub(super) fn connector(&self) -> Result<TlsConnector, Box<dyn Error + Send + Sync>> {
         let mut roots = RootCertStore::empty();
         roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);

@@ -1,54 +1,43 @@
-//! Changes that have not been told yet.
+//! Changes that have not been announced yet.
 
 use std::collections::BTreeSet;
 
-use mcp_core::server::ChangeNotifier;
-use upstream::poll;
-
 use crate::compose::PROJECT;
-use crate::engine::{Event, Summary};
+use crate::engine::{ContainerSummary, Event};
 use crate::resources::uri;
 
-/// Which resources changed.
+/// The URIs of changed resources.
 #[derive(Debug, Default)]
-pub(super) struct Pending {
-    uris: BTreeSet<String>,
-    /// There are other containers than before.
-    listed: bool,
+pub(super) struct PendingChanges {
+    pub(super) uris: BTreeSet<String>,
+    /// The list of containers may have changed.
+    pub(super) list_changed: bool,
 }
 
-impl Pending {
+impl PendingChanges {
     pub(super) fn is_empty(&self) -> bool {
         self.uris.is_empty()
     }
 
-    /// Whether there may be other containers than before.
-    pub(super) fn changes_list(&self) -> bool {
-        self.listed
-    }
-
-    /// The lists, and everything about these containers.
-    pub(super) fn all(containers: &[Summary]) -> Self {
-        let mut pending = Self {
-            listed: true,
-            ..Self::default()
-        };
+    /// Marks the lists and every resource of these containers.
+    pub(super) fn all(containers: &[ContainerSummary]) -> Self {
         let lists = [uri::CONTAINERS, uri::IMAGES, uri::COMPOSE];
-        pending.uris.extend(lists.map(str::to_owned));
+        let mut pending = Self {
+            uris: lists.map(str::to_owned).into(),
+            list_changed: true,
+        };
         for container in containers {
             pending.container(&container.id);
             for name in &container.names {
                 pending.container(name);
             }
             let project = container.labels.get(PROJECT);
-            pending
-                .uris
-                .extend(project.map(|project| uri::project(project)));
+            pending.uris.extend(project.map(|name| uri::project(name)));
         }
         pending
     }
 
-    /// What `event` changed.
+    /// Marks the resources that `event` changed.
     pub(super) fn add(&mut self, event: &Event) {
         match &*event.kind {
             "image" => _ = self.uris.insert(uri::IMAGES.to_owned()),
@@ -64,7 +53,7 @@ impl Pending {
     fn container_event(&mut self, event: &Event) {
         self.uris.insert(uri::CONTAINERS.to_owned());
         self.container(event.id());
-        // Clients may know it by any of these.
+        // Clients may use any of these names.
         let names = ["name", "oldName"].map(|name| event.attribute(name));
         for name in names.into_iter().flatten() {
             self.container(name);
@@ -74,42 +63,41 @@ impl Pending {
             self.uris.insert(uri::project(project));
         }
         let verb = event.verb();
-        self.listed |= matches!(verb, "create" | "destroy" | "remove" | "removed" | "rename");
+        self.list_changed |= matches!(verb, "create" | "destroy" | "remove" | "removed" | "rename");
     }
 
-    /// Everything about the container that clients call `name`, which may be an id.
+    /// Marks every resource of the container `name`, which may be an id.
     fn container(&mut self, name: &str) {
         let name = name.trim_start_matches('/');
         let is_id = name.len() == 64 && name.bytes().all(|byte| byte.is_ascii_hexdigit());
+        // Docker shows and accepts the first 12 digits.
         let short = is_id.then(|| &name[..12]);
         for name in [Some(name), short].into_iter().flatten() {
             self.uris
                 .extend([uri::container(name), uri::logs(name), uri::stats(name)]);
         }
     }
-
-    /// Tells those who have subscribed.
-    pub(super) async fn announce(self, changes: &ChangeNotifier) {
-        poll::announce(changes, self.uris).await;
-    }
 }
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
-    fn event(json: serde_json::Value) -> Event {
-        serde_json::from_value(json).unwrap()
+    fn changes(event: serde_json::Value) -> PendingChanges {
+        let mut pending = PendingChanges::default();
+        pending.add(&serde_json::from_value(event).unwrap());
+        pending
     }
 
     #[test]
-    fn a_container_is_known_by_all_its_names() {
+    fn an_event_changes_the_uris_of_all_names_of_a_container() {
         let id = "ab12".repeat(16);
-        let mut pending = Pending::default();
-        pending.add(&event(serde_json::json!({
+        let pending = changes(json!({
             "Type": "container", "Action": "start",
             "Actor": {"ID": id, "Attributes": {"name": "web", "com.docker.compose.project": "shop"}},
-        })));
+        }));
         for expected in [
             "docker://containers",
             "docker://containers/web",
@@ -121,22 +109,16 @@ mod tests {
         ] {
             assert!(pending.uris.contains(expected), "{expected}");
         }
-        assert!(!pending.listed);
+        assert!(!pending.list_changed);
     }
 
     #[test]
-    fn what_comes_and_goes_changes_the_list() {
+    fn new_and_removed_containers_change_the_list() {
         for action in ["create", "destroy", "remove", "rename"] {
-            let mut pending = Pending::default();
-            pending.add(&event(
-                serde_json::json!({"Type": "container", "Action": action}),
-            ));
-            assert!(pending.listed, "{action}");
+            let pending = changes(json!({"Type": "container", "Action": action}));
+            assert!(pending.list_changed, "{action}");
         }
-        let mut pending = Pending::default();
-        pending.add(&event(
-            serde_json::json!({"Type": "image", "Action": "tag"}),
-        ));
+        let pending = changes(json!({"Type": "image", "Action": "tag"}));
         assert_eq!(pending.uris.len(), 1);
     }
 }

@@ -1,6 +1,6 @@
 //! The engine's log stream (`application/vnd.docker.raw-stream` and its multiplexed form).
 
-use crate::engine::Failure;
+use crate::engine::EngineError;
 
 /// Bytes before each frame: the stream's number, three zeros, the length.
 const HEADER: usize = 8;
@@ -46,7 +46,7 @@ impl Frames {
         &mut self,
         piece: &[u8],
         mut each: impl FnMut(Part<'_>),
-    ) -> Result<(), Failure> {
+    ) -> Result<(), EngineError> {
         if self.tty {
             each(Part {
                 source: 1,
@@ -89,9 +89,9 @@ impl Frames {
 }
 
 impl Open {
-    fn read(header: &[u8; HEADER]) -> Result<Self, Failure> {
+    fn read(header: &[u8; HEADER]) -> Result<Self, EngineError> {
         let [source @ 0..=2, 0, 0, 0, length @ ..] = *header else {
-            return Err(Failure::unreadable("a log frame without a header"));
+            return Err(EngineError::unreadable("a log frame without a header"));
         };
         Ok(Self {
             source: source.into(),
@@ -117,7 +117,7 @@ mod tests {
         frame
     }
 
-    fn read(tty: bool, pieces: &[&[u8]]) -> Result<[String; 3], Failure> {
+    fn read(tty: bool, pieces: &[&[u8]]) -> Result<[String; 3], EngineError> {
         let mut streams = <[Vec<u8>; 3]>::default();
         let mut frames = Frames::new(tty);
         for piece in pieces {

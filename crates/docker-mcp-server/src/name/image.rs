@@ -1,20 +1,20 @@
 //! References to images.
 
-use super::{ImageName, NameKind};
+use super::{ImageName, NameSyntax};
 
 /// Longest reference accepted, in bytes.
 const MAX_LEN: usize = 400;
 
-/// Images.
+/// The syntax of image references.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Image {}
+pub enum ImageSyntax {}
 
-impl NameKind for Image {
+impl NameSyntax for ImageSyntax {
     const EXPECTED: &'static str = "not an image: write `name`, `name:tag`, \
         `registry:port/path/name:tag` or an id; list_images shows them";
 
-    /// A reference goes into URL paths as it is, slashes included, so every part between slashes is
-    /// checked: it begins with a letter or digit, which `..` does not.
+    /// Checks every part between slashes, since a reference goes into URL paths unescaped, slashes
+    /// included: each begins with a letter or digit, which `..` does not.
     fn check(text: &str) -> Option<&str> {
         let (rest, digest) = match text.split_once('@') {
             Some((rest, digest)) => (rest, Some(digest)),
@@ -43,7 +43,7 @@ impl ImageName {
     pub fn split(&self) -> (&str, &str) {
         let reference = self.as_str();
         if let Some((name, digest)) = reference.split_once('@') {
-            // A digest stands for a tag where the engine takes both apart.
+            // The engine accepts a digest in place of a tag.
             return (name, digest);
         }
         let last = reference.rfind('/').map_or(0, |slash| slash + 1);
@@ -70,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn references_and_ids_pass() {
+    fn references_and_ids_are_accepted() {
         let hex = "f0badb8fffde1d7898b54324963c4a278bb5904a2c89bf1b53a05af23028374a";
         let cases = [
             ("busybox", ("busybox", "latest")),
@@ -89,10 +89,10 @@ mod tests {
     }
 
     #[test]
-    fn what_could_change_a_path_does_not() {
-        let plain = "/ a/ /a a//b .. ../x a/../b a/.. a/./b %2e%2e/x a?b a#b ä a:b:c a/b:c/d a@b \
-                     a@sha256:zz :a a: -a a\\b a..b x/json?y";
-        for name in plain.split(' ').chain(["", "a b", "a\n", "a\0"]) {
+    fn references_that_could_change_a_path_are_refused() {
+        let hostile = "/ a/ /a a//b .. ../x a/../b a/.. a/./b %2e%2e/x a?b a#b ä a:b:c a/b:c/d a@b \
+                       a@sha256:zz :a a: -a a\\b a..b x/json?y";
+        for name in hostile.split(' ').chain(["", "a b", "a\n", "a\0"]) {
             assert!(ImageName::new(name).is_err(), "{name:?}");
         }
     }

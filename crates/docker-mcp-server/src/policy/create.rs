@@ -1,31 +1,31 @@
-//! What containers may be created with.
+//! Policy for new containers.
 //!
-//! Whoever creates a privileged container owns the host. So what reaches out of a container is
+//! A privileged container has full control of the host. So options that reach out of a container are
 //! refused, unless the policy file makes an exception.
 
 use mcp_core::tool::ToolError;
 use serde::Deserialize;
 
-use super::refusal::forbidden;
+use super::allow_if;
 
-/// What the policy file allows of what is refused otherwise.
+/// Exceptions of the policy file: options that are allowed although they reach out of a container.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub(super) struct Exceptions {
+pub(super) struct CreateExceptions {
     /// `--privileged`.
     privileged: bool,
     /// The host's network, process and IPC namespaces, and those of other containers.
     host_namespaces: bool,
     /// Capabilities that may be added, as `NET_ADMIN`.
     capabilities: Vec<String>,
-    /// Paths of the host that may be mounted, and what is below them. A socket and `/` only where
+    /// Paths of the host that may be mounted, and everything below them. A socket and `/` only if
     /// they are named themselves.
     binds: Vec<String>,
 }
 
-/// What is asked for of what reaches out of a container.
+/// The options of a new container that reach out of it.
 #[derive(Debug, Default)]
-pub(crate) struct Wanted<'a> {
+pub(crate) struct PrivilegeRequest<'a> {
     pub(crate) privileged: bool,
     pub(crate) network: Option<&'a str>,
     /// Process and IPC namespace.
@@ -35,44 +35,50 @@ pub(crate) struct Wanted<'a> {
     pub(crate) binds: Vec<&'a str>,
 }
 
-impl Exceptions {
-    /// Refuses what is not among them.
-    /// Errors names the first thing that is not allowed.
-    pub(super) fn check(&self, wanted: &Wanted<'_>) -> Result<(), ToolError> {
-        if wanted.privileged && !self.privileged {
-            return Err(refused("privileged: true"));
-        }
-        let of_others = |mode: &str| mode == "host" || mode.starts_with("container:");
-        let modes = wanted.network.iter().chain(&wanted.namespaces);
-        for mode in modes {
-            if of_others(mode) && !self.host_namespaces {
-                return Err(refused("a namespace of the host or of another container"));
-            }
-        }
-        for capability in wanted.capabilities {
-            let name = |text: &str| {
-                text.to_ascii_uppercase()
-                    .trim_start_matches("CAP_")
-                    .to_owned()
-            };
-            if !self
-                .capabilities
-                .iter()
-                .any(|known| name(known) == name(capability))
-            {
-                return Err(refused("an added capability"));
-            }
-        }
-        for path in &wanted.binds {
-            if !self.binds.iter().any(|root| covers(root, path)) {
-                return Err(refused("this path of the host as a mount"));
-            }
-        }
-        Ok(())
+impl CreateExceptions {
+    /// Errors when a requested option is not an exception; names the first one.
+    pub(super) fn check(&self, request: &PrivilegeRequest<'_>) -> Result<(), ToolError> {
+        let is_foreign = |mode: &&str| *mode == "host" || mode.starts_with("container:");
+        let mut modes = request.network.iter().chain(&request.namespaces);
+        let has_capability = |wanted: &String| {
+            let mut allowed = self.capabilities.iter();
+            allowed.any(|allowed| capability(allowed) == capability(wanted))
+        };
+        let may_bind = |path: &&str| self.binds.iter().any(|root| covers(root, path));
+        let checks = [
+            (self.privileged || !request.privileged, "privileged: true"),
+            (
+                self.host_namespaces || !modes.any(is_foreign),
+                "a namespace of the host or of another container",
+            ),
+            (
+                request.capabilities.iter().all(has_capability),
+                "an added capability",
+            ),
+            (
+                request.binds.iter().all(may_bind),
+                "this path of the host as a mount",
+            ),
+        ];
+        checks.iter().try_for_each(|(allowed, option)| {
+            allow_if(*allowed, || {
+                format!(
+                    "This server does not create containers with {option}: it would reach out of \
+                     the container. Leave it out, or ask the operator of this server to allow it in \
+                     the policy file (--policy)."
+                )
+            })
+        })
     }
 }
 
-/// Whether a mount of `path` is covered by leave to mount `root`.
+/// The name of a capability without its optional prefix.
+fn capability(name: &str) -> String {
+    let name = name.to_ascii_uppercase();
+    name.trim_start_matches("CAP_").to_owned()
+}
+
+/// Whether the permission to mount `root` covers a mount of `path`.
 fn covers(root: &str, path: &str) -> bool {
     let parts = |path: &str| -> Vec<String> {
         let parts = path.split('/').filter(|part| !matches!(*part, "" | "."));
@@ -89,19 +95,12 @@ fn covers(root: &str, path: &str) -> bool {
     asked.starts_with(&root)
 }
 
-fn refused(what: &str) -> ToolError {
-    forbidden(format!(
-        "This server does not create containers with {what}: it would reach out of the container. \
-         Leave it out; or who runs this server allows it in the policy file (--policy)."
-    ))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn mounts_are_below_what_is_allowed() {
+    fn mounts_are_below_an_allowed_path() {
         for (root, path, expected) in [
             ("/srv", "/srv", true),
             ("/srv", "/srv/data/", true),
@@ -120,38 +119,22 @@ mod tests {
     }
 
     #[test]
-    fn nothing_reaches_out_unless_allowed() {
+    fn privileges_are_refused_unless_allowed() {
         let capabilities = ["cap_net_admin".to_owned()];
-        let all = [
-            Wanted {
-                privileged: true,
-                ..Wanted::default()
-            },
-            Wanted {
-                network: Some("host"),
-                ..Wanted::default()
-            },
-            Wanted {
-                namespaces: vec!["container:x"],
-                ..Wanted::default()
-            },
-            Wanted {
-                capabilities: &capabilities,
-                ..Wanted::default()
-            },
-            Wanted {
-                binds: vec!["/srv/x"],
-                ..Wanted::default()
-            },
-        ];
-        let open: Exceptions = serde_json::from_str(
+        let open: CreateExceptions = serde_json::from_str(
             r#"{"privileged":true,"host_namespaces":true,"capabilities":["NET_ADMIN"],"binds":["/srv"]}"#,
         )
         .unwrap();
-        for wanted in &all {
-            assert!(Exceptions::default().check(wanted).is_err(), "{wanted:?}");
-            assert!(open.check(wanted).is_ok(), "{wanted:?}");
+        let mut requests: [PrivilegeRequest<'_>; 6] = Default::default();
+        requests[1].privileged = true;
+        requests[2].network = Some("host");
+        requests[3].namespaces = vec!["container:x"];
+        requests[4].capabilities = &capabilities;
+        requests[5].binds = vec!["/srv/x"];
+        for (at, request) in requests.iter().enumerate() {
+            let closed = CreateExceptions::default().check(request);
+            assert_eq!(closed.is_err(), at > 0, "{request:?}");
+            assert!(open.check(request).is_ok(), "{request:?}");
         }
-        assert!(Exceptions::default().check(&Wanted::default()).is_ok());
     }
 }

@@ -4,10 +4,10 @@ use std::path::PathBuf;
 
 use serde::Deserialize;
 
-use super::create::Exceptions;
+use super::create::CreateExceptions;
 
-/// A policy as JSON. Every member may be missing; one that is unknown is an error, since it may be
-/// a misspelt restriction.
+/// A policy as JSON. Every member is optional; an unknown one is an error, since it may be a
+/// misspelt restriction.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct PolicyFile {
@@ -21,15 +21,15 @@ pub(crate) struct PolicyFile {
     pub(crate) no_destructive: bool,
     /// As `--allow-exec`.
     pub(crate) exec: bool,
-    /// What containers may be created with.
-    pub(super) create: Exceptions,
+    /// Exceptions for new containers.
+    pub(super) create: CreateExceptions,
     /// As `--project-dir`.
     pub(crate) directories: Vec<PathBuf>,
 }
 
 impl PolicyFile {
     /// Reads the file at `path`.
-    /// Errors when it cannot be read or is no policy.
+    /// Errors when it cannot be read or is not a valid policy.
     pub(crate) fn read(path: &str) -> anyhow::Result<Self> {
         Ok(serde_json::from_str(&std::fs::read_to_string(path)?)?)
     }

@@ -1,13 +1,13 @@
-//! Which containers, networks, volumes and images are in bounds.
+//! The allow and deny rules: they decide which containers, networks, volumes and images are visible.
 
 use std::collections::BTreeMap;
 
 use anyhow::bail;
 
-/// What rules are applied to.
+/// An object that rules are applied to.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Subject<'a> {
-    /// A container, also one that is yet to be created.
+    /// A container, even before it is created.
     Container {
         name: &'a str,
         image: &'a str,
@@ -23,6 +23,23 @@ pub(crate) enum Subject<'a> {
 }
 
 impl<'a> Subject<'a> {
+    pub(crate) fn container(
+        name: &'a str,
+        image: &'a str,
+        labels: &'a BTreeMap<String, String>,
+    ) -> Self {
+        Self::Container {
+            name,
+            image,
+            labels,
+        }
+    }
+
+    /// A network or a volume.
+    pub(crate) fn object(name: &'a str, labels: &'a BTreeMap<String, String>) -> Self {
+        Self::Object { name, labels }
+    }
+
     pub(super) fn name(&self) -> &'a str {
         match self {
             Self::Container { name, .. } | Self::Object { name, .. } | Self::Image(name) => name,
@@ -30,8 +47,7 @@ impl<'a> Subject<'a> {
     }
 }
 
-/// Allowed is what some `allow` matches, or everything where there is none; and what no `deny`
-/// matches.
+/// Allows a subject if any `allow` rule matches, or none is set, and no `deny` rule does.
 #[derive(Debug, Default)]
 pub(super) struct Rules {
     allow: Vec<Rule>,
@@ -58,8 +74,8 @@ impl Rules {
     }
 
     pub(super) fn permit(&self, subject: &Subject<'_>) -> bool {
-        // A rule about images says nothing about volumes.
-        let allow = || self.allow.iter().filter(|rule| rule.is_about(subject));
+        // A rule for images does not apply to volumes.
+        let allow = || self.allow.iter().filter(|rule| rule.applies_to(subject));
         let allowed = allow().next().is_none() || allow().any(|rule| rule.matches(subject));
         allowed && !self.deny.iter().any(|rule| rule.matches(subject))
     }
@@ -75,18 +91,18 @@ impl Rule {
                 None => Self::Label(label.to_owned(), None),
             },
             _ => bail!(
-                "{text:?} is no rule: write name=PATTERN, image=PATTERN or label=KEY[=PATTERN]"
+                "{text:?} is not a rule: write name=PATTERN, image=PATTERN or label=KEY[=PATTERN]"
             ),
         };
         if let Self::Name(pattern) | Self::Image(pattern) | Self::Label(pattern, _) = &rule
             && pattern.is_empty()
         {
-            bail!("{text:?} is no rule: it matches nothing");
+            bail!("{text:?} is not a rule: its pattern is empty");
         }
         Ok(rule)
     }
 
-    fn is_about(&self, subject: &Subject<'_>) -> bool {
+    fn applies_to(&self, subject: &Subject<'_>) -> bool {
         match subject {
             Subject::Container { .. } => true,
             Subject::Image(_) => matches!(self, Self::Image(_)),
@@ -96,33 +112,29 @@ impl Rule {
 
     fn matches(&self, subject: &Subject<'_>) -> bool {
         match (self, subject) {
-            (
-                Self::Name(pattern),
-                Subject::Container { name, .. } | Subject::Object { name, .. },
-            ) => glob(pattern, name),
+            (Self::Image(pattern), Subject::Container { image, .. } | Subject::Image(image)) => {
+                is_image(pattern, image)
+            }
+            (Self::Image(_), _) | (_, Subject::Image(_)) => false,
+            (Self::Name(pattern), _) => glob(pattern, subject.name()),
             (
                 Self::Label(key, pattern),
                 Subject::Container { labels, .. } | Subject::Object { labels, .. },
             ) => labels
                 .get(key)
                 .is_some_and(|value| pattern.as_ref().is_none_or(|pattern| glob(pattern, value))),
-            (Self::Image(pattern), Subject::Container { image, .. } | Subject::Image(image)) => {
-                is_image(pattern, image)
-            }
-            _ => false,
         }
     }
 }
 
-/// An image is called `x` and `docker.io/library/x:latest` alike; a pattern without a tag means
-/// all of them.
+/// Whether an image matches. `x` and `docker.io/library/x:latest` are the same image; a pattern
+/// without a tag matches all tags.
 fn is_image(pattern: &str, image: &str) -> bool {
-    let image = image
-        .trim_start_matches("docker.io/")
-        .trim_start_matches("library/");
-    let pattern = pattern
-        .trim_start_matches("docker.io/")
-        .trim_start_matches("library/");
+    let short = |name: &str| -> String {
+        let name = name.trim_start_matches("docker.io/");
+        name.trim_start_matches("library/").to_owned()
+    };
+    let (pattern, image) = (&short(pattern), &short(image));
     let name = image.split('@').next().unwrap_or(image);
     let slash = name.rfind('/').map_or(0, |slash| slash + 1);
     let untagged = match name[slash..].find(':') {
@@ -134,7 +146,7 @@ fn is_image(pattern: &str, image: &str) -> bool {
         || (untagged == name && glob(pattern, &format!("{name}:latest")))
 }
 
-/// Whether `text` is `pattern`, in which `*` stands for anything.
+/// Whether `text` matches `pattern`, in which `*` stands for any text.
 fn glob(pattern: &str, text: &str) -> bool {
     let Some((head, mut rest)) = pattern.split_once('*') else {
         return pattern == text;
@@ -142,7 +154,7 @@ fn glob(pattern: &str, text: &str) -> bool {
     let Some(mut text) = text.strip_prefix(head) else {
         return false;
     };
-    // The leftmost place of each part leaves most room for the others.
+    // The leftmost match of each part leaves the most text for the others.
     while let Some((part, more)) = rest.split_once('*') {
         let Some(at) = text.find(part) else {
             return false;
@@ -158,17 +170,12 @@ mod tests {
     use super::*;
 
     fn rules(allow: &[&str], deny: &[&str]) -> Rules {
-        let owned = |rules: &[&str]| {
-            rules
-                .iter()
-                .map(|rule| (*rule).to_owned())
-                .collect::<Vec<_>>()
-        };
+        let owned = |rules: &[&str]| rules.iter().map(ToString::to_string).collect::<Vec<_>>();
         Rules::parse(&owned(allow), &owned(deny)).unwrap()
     }
 
     #[test]
-    fn patterns() {
+    fn patterns_match_names_and_images() {
         for (pattern, text, expected) in [
             ("web", "web", true),
             ("web", "web2", false),
@@ -193,13 +200,9 @@ mod tests {
     }
 
     #[test]
-    fn allow_and_deny() {
+    fn deny_wins_over_allow() {
         let labels = BTreeMap::from([("tier".to_owned(), "web".to_owned())]);
-        let container = |name| Subject::Container {
-            name,
-            image: "busybox:test",
-            labels: &labels,
-        };
+        let container = |name| Subject::container(name, "busybox:test", &labels);
         assert!(rules(&[], &[]).permit(&container("x")));
         let some = rules(&["name=shop-*", "label=tier=db"], &["name=shop-secret"]);
         assert!(some.permit(&container("shop-web")));
@@ -207,18 +210,16 @@ mod tests {
         assert!(rules(&["label=tier"], &[]).permit(&container("x")));
         assert!(!rules(&[], &["label=tier=w*"]).permit(&container("x")));
         assert!(!rules(&["image=alpine"], &[]).permit(&container("x")));
-        // Rules about containers leave images alone, and the other way round.
+        // Rules for containers do not apply to images, nor the other way round.
         assert!(some.permit(&Subject::Image("busybox")));
         assert!(!rules(&["image=alpine"], &[]).permit(&Subject::Image("busybox")));
-        let volume = Subject::Object {
-            name: "data",
-            labels: &BTreeMap::new(),
-        };
+        let none = BTreeMap::new();
+        let volume = Subject::object("data", &none);
         assert!(rules(&["image=alpine"], &[]).permit(&volume) && !some.permit(&volume));
     }
 
     #[test]
-    fn what_is_no_rule_is_refused() {
+    fn invalid_rules_are_refused() {
         for text in ["", "web", "name=", "user=x", "label="] {
             assert!(Rule::parse(text).is_err(), "{text}");
         }

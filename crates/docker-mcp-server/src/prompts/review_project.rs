@@ -8,7 +8,7 @@ use upstream::redact::Redactor;
 
 use crate::compose;
 use crate::docker::Docker;
-use crate::engine::Summary;
+use crate::engine::ContainerSummary;
 use crate::resources::project_names;
 
 /// Containers that are listed; larger projects are told to be looked at with the tools.
@@ -66,7 +66,7 @@ impl Prompt for ReviewComposeProject {
     }
 }
 
-fn row(container: &Summary, redactor: &Redactor) -> String {
+fn row(container: &ContainerSummary, redactor: &Redactor) -> String {
     let service = match compose::service(container) {
         "" => "?",
         service => service,

@@ -8,7 +8,7 @@ use upstream::redact::Redactor;
 
 use super::{containers, uri};
 use crate::docker::Docker;
-use crate::engine::Summary;
+use crate::engine::ContainerSummary;
 
 /// Containers that are listed, the newest; the others can be read all the same.
 const MAX_LISTED: usize = 50;
@@ -41,7 +41,7 @@ pub(crate) async fn publish(docker: &Arc<Docker>, server: &Server) {
 }
 
 fn definition(
-    container: &Summary,
+    container: &ContainerSummary,
     template: &ResourceDefinition,
     redactor: &Redactor,
 ) -> Option<ResourceDefinition> {

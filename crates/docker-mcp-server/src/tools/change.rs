@@ -38,12 +38,12 @@ pub(super) struct Change {
 
 impl Change {
     /// `container` is as it was.
-    pub(super) fn none(container: &Details) -> Self {
+    pub(super) fn none(container: &ContainerDetails) -> Self {
         Self::between(container, container)
     }
 
     /// From `before` to `after`, with nothing said about it yet.
-    pub(super) fn between(before: &Details, after: &Details) -> Self {
+    pub(super) fn between(before: &ContainerDetails, after: &ContainerDetails) -> Self {
         let (was, is) = (&before.state, &after.state);
         Self {
             container: after.display_name().to_owned(),
@@ -57,7 +57,7 @@ impl Change {
     }
 
     /// `container` was stopped and, as it was created to be, removed.
-    pub(super) fn removed(container: &Details) -> Self {
+    pub(super) fn removed(container: &ContainerDetails) -> Self {
         Self {
             after: "removed".to_owned(),
             changed: true,
@@ -84,7 +84,10 @@ impl Change {
 }
 
 /// How a container is now, after a change.
-pub(super) async fn compare(docker: &Docker, before: &Details) -> Result<Change, ToolError> {
+pub(super) async fn compare(
+    docker: &Docker,
+    before: &ContainerDetails,
+) -> Result<Change, ToolError> {
     let now = docker.container_now(&before.container_id()?).await?;
     Ok(match now {
         Some(after) => Change::between(before, &after),
@@ -94,9 +97,12 @@ pub(super) async fn compare(docker: &Docker, before: &Details) -> Result<Change,
 
 /// Looks at a container that was just started until it has ended or has run for a second, and says
 /// so when it has ended.
-pub(super) async fn settle(docker: &Docker, before: &Details) -> Result<Change, ToolError> {
+pub(super) async fn settle(
+    docker: &Docker,
+    before: &ContainerDetails,
+) -> Result<Change, ToolError> {
     let id = before.container_id()?;
-    let mut seen: Option<Details> = None;
+    let mut seen: Option<ContainerDetails> = None;
     for pause in LOOKS {
         tokio::time::sleep(pause).await;
         let Some(now) = docker.container_now(&id).await? else {
@@ -115,7 +121,7 @@ pub(super) async fn settle(docker: &Docker, before: &Details) -> Result<Change, 
     Ok(Change::between(before, seen.as_ref().unwrap_or(before)))
 }
 
-async fn early_end(docker: &Docker, change: Change, after: &Details) -> Change {
+async fn early_end(docker: &Docker, change: Change, after: &ContainerDetails) -> Change {
     let state = &after.state;
     let meaning = exit_code::meaning(state.exit_code, state.oom_killed);
     let code = state.exit_code;
@@ -135,7 +141,7 @@ async fn early_end(docker: &Docker, change: Change, after: &Details) -> Change {
 }
 
 /// The end of the log; `None` where there is none. What explains an error must not become one.
-async fn last_lines(docker: &Docker, container: &Details) -> Option<String> {
+async fn last_lines(docker: &Docker, container: &ContainerDetails) -> Option<String> {
     let query = LogQuery {
         // Only of this run.
         since: unix_time::from_timestamp(&container.state.started_at).unwrap_or(0),

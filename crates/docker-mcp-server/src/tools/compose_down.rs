@@ -44,7 +44,7 @@ impl Tool for ComposeDown {
     type Output = Down;
 
     async fn call(self, docker: &Docker, call: &Call) -> Result<Down, ToolError> {
-        docker.policy.destructive()?;
+        docker.policy.permit_destructive()?;
         let mut containers = Vec::new();
         for container in compose::project(docker, &self.project).await? {
             if let Ok(id) = ContainerName::new(&container.id) {
@@ -103,8 +103,11 @@ impl Down {
 }
 
 impl ComposeDown {
-    fn loss(&self, containers: &[Details], volumes: &[ObjectName]) -> String {
-        let names: Vec<&str> = containers.iter().map(Details::display_name).collect();
+    fn loss(&self, containers: &[ContainerDetails], volumes: &[ObjectName]) -> String {
+        let names: Vec<&str> = containers
+            .iter()
+            .map(ContainerDetails::display_name)
+            .collect();
         let data = match (volumes, self.volumes) {
             ([], _) => "",
             (_, true) => " All data in its volumes is lost for good:",
@@ -148,7 +151,7 @@ impl ComposeDown {
 }
 
 /// Stops a container gently, and removes it with its anonymous volumes.
-async fn end(docker: &Docker, container: &Details) -> Result<(), ToolError> {
+async fn end(docker: &Docker, container: &ContainerDetails) -> Result<(), ToolError> {
     let (name, id) = (container.display_name(), container.container_id()?);
     if container.state.is_alive() {
         stop(docker, name, &id, grace::<0, 0>(None, container)).await?;

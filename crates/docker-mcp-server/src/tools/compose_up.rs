@@ -50,7 +50,7 @@ impl Tool for ComposeUp {
     type Output = Up;
 
     async fn call(self, docker: &Docker, call: &Call) -> Result<Up, ToolError> {
-        docker.policy.destructive()?;
+        docker.policy.permit_destructive()?;
         let directory = docker.policy.directory(&self.directory)?;
         let project = match &self.project {
             Some(name) => name.as_str().to_lowercase(),

@@ -4,7 +4,7 @@ use bollard::models::{EndpointSettings, NetworkConnectRequest};
 
 use super::done::Done;
 use super::prelude::*;
-use crate::policy::Wanted;
+use crate::policy::PrivilegeRequest;
 
 /// Connect a container to a network.
 #[derive(Deserialize, JsonSchema)]
@@ -28,9 +28,9 @@ impl Tool for ConnectNetwork {
     async fn call(self, docker: &Docker, _: &Call) -> Result<Done, ToolError> {
         let container = docker.mutable_container(&self.container).await?;
         let network = docker.network(&self.network).await?;
-        docker.policy.check_create(&Wanted {
+        docker.policy.permit_create(&PrivilegeRequest {
             network: Some(&network.name),
-            ..Wanted::default()
+            ..PrivilegeRequest::default()
         })?;
         let name = container.display_name();
         if container
@@ -48,8 +48,8 @@ impl Tool for ConnectNetwork {
             }),
         };
         let id = self.network.to_string();
-        let action = Action::new("connect", Kind::Container, name)
-            .with_need(Kind::Network, self.network.as_str());
+        let action = Action::new("connect", ObjectKind::Container, name)
+            .with_required(ObjectKind::Network, self.network.as_str());
         docker
             .change(action, |engine| async move {
                 engine.connect_network(&id, request).await

@@ -8,7 +8,7 @@ use bollard::query_parameters::DownloadFromContainerOptionsBuilder;
 use futures_util::StreamExt as _;
 
 use super::prelude::*;
-use crate::engine::{Failure, within};
+use crate::engine::{EngineError, within};
 
 /// Bytes of the file without `max_bytes`.
 const DEFAULT_BYTES: u32 = 7_000;
@@ -184,7 +184,7 @@ pub(super) async fn archive(
     id: &ContainerName,
     path: &str,
     limit: usize,
-) -> Result<Vec<u8>, Failure> {
+) -> Result<Vec<u8>, EngineError> {
     let options = DownloadFromContainerOptionsBuilder::new()
         .path(path)
         .build();
@@ -207,11 +207,11 @@ pub(super) async fn archive(
 /// A failure to read or write `path`. The engine's words name paths of the host.
 pub(super) async fn explain(
     docker: &Docker,
-    failure: Failure,
+    failure: EngineError,
     container: &ContainerName,
     path: &str,
 ) -> ToolError {
-    if let Failure::Answered { status, message } = &failure {
+    if let EngineError::Refused { status, message } = &failure {
         let has = |text: &str| message.contains(text);
         if *status == 404 && !failure.is_no_such_container() {
             return ToolError::not_found(format!("There is no {path:?} in `{container}`."));
@@ -221,7 +221,7 @@ pub(super) async fn explain(
             return conflict(text);
         }
     }
-    let object = (Kind::Container, container.as_str());
+    let object = (ObjectKind::Container, container.as_str());
     docker.engine.explain_about(failure, object, None).await
 }
 

@@ -8,7 +8,7 @@ use bollard::query_parameters::UploadToContainerOptionsBuilder;
 
 use super::copy_from_container::{archive, check_path, explain};
 use super::prelude::*;
-use crate::engine::Failure;
+use crate::engine::EngineError;
 
 /// Write a file into a container, whose directory must exist.
 #[derive(Deserialize, JsonSchema)]
@@ -52,7 +52,7 @@ impl Tool for CopyToContainer {
         let id = details.container_id()?;
         let overwritten = match archive(docker, &id, &self.path, 512).await {
             Ok(_) => true,
-            Err(Failure::Answered { status: 404, .. }) => false,
+            Err(EngineError::Refused { status: 404, .. }) => false,
             Err(failure) => return Err(explain(docker, failure, &self.container, &self.path).await),
         };
         if overwritten {

@@ -5,13 +5,13 @@ use std::collections::{BTreeMap, HashMap};
 use bollard::models::{ContainerCreateBody, HostConfig};
 use bollard::query_parameters::CreateContainerOptionsBuilder;
 
-use self::mount::Mount;
-use self::port::Port;
+use self::mount::MountSpec;
+use self::port::PortSpec;
 use super::change::{self, Change};
 use super::limits::{Megabytes, RestartPolicy, memory_bytes, nano_cpus};
 use super::prelude::*;
 use super::{ports, short_id, start_container};
-use crate::policy::{CREATED, Subject, Wanted};
+use crate::policy::{CREATED, PrivilegeRequest, Subject};
 
 mod mount;
 mod port;
@@ -40,11 +40,11 @@ pub(super) struct CreateContainer {
     /// `8080:80`, `127.0.0.1:8080:80/udp`, or `80` for any free port.
     #[serde(default)]
     #[schemars(with = "Vec<String>")]
-    ports: Vec<Port>,
+    ports: Vec<PortSpec>,
     /// `volume:/path`, `/host/path:/path`, each with `:ro`.
     #[serde(default)]
     #[schemars(with = "Vec<String>")]
-    mounts: Vec<Mount>,
+    mounts: Vec<MountSpec>,
     /// Network, or `none`, `host`.
     network: Option<String>,
     restart: Option<RestartPolicy>,
@@ -105,8 +105,8 @@ impl Tool for CreateContainer {
             Some(name) => options.name(name.as_str()),
             None => options,
         };
-        let action = Action::new("create", Kind::Container, self.name())
-            .with_need(Kind::Image, self.image.as_str());
+        let action = Action::new("create", ObjectKind::Container, self.name())
+            .with_required(ObjectKind::Image, self.image.as_str());
         let receipt = docker
             .change(action, |engine| async move {
                 engine.create_container(Some(options.build()), body).await
@@ -172,12 +172,16 @@ impl CreateContainer {
     /// Refuses what the policy does not allow, before anything is asked of the engine.
     fn check(&self, docker: &Docker) -> Result<(), ToolError> {
         let namespaces = self.pid.iter().chain(&self.ipc).map(String::as_str);
-        docker.policy.check_create(&Wanted {
+        docker.policy.permit_create(&PrivilegeRequest {
             privileged: self.privileged,
             network: self.network.as_deref(),
             namespaces: namespaces.collect(),
             capabilities: &self.cap_add,
-            binds: self.mounts.iter().filter_map(Mount::host_path).collect(),
+            binds: self
+                .mounts
+                .iter()
+                .filter_map(MountSpec::host_path)
+                .collect(),
         })?;
         docker.policy.permit(&Subject::Container {
             name: self.name.as_ref().map_or("", ContainerName::as_str),
@@ -197,7 +201,7 @@ impl CreateContainer {
         let given = |list: &[String]| (!list.is_empty()).then(|| list.to_vec());
         let host = HostConfig {
             port_bindings: Some(port::bindings(&self.ports)),
-            binds: Some(self.mounts.iter().map(Mount::to_string).collect()),
+            binds: Some(self.mounts.iter().map(MountSpec::to_string).collect()),
             auto_remove: Some(self.auto_remove),
             privileged: Some(self.privileged),
             cap_add: Some(self.cap_add.clone()),

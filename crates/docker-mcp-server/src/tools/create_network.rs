@@ -6,7 +6,7 @@ use serde_json::json;
 
 use super::done::Done;
 use super::prelude::*;
-use crate::engine::{Failure, Path};
+use crate::engine::{EngineError, Path};
 use crate::policy::CREATED;
 
 /// Create a bridge network, in which containers find each other by name.
@@ -32,7 +32,7 @@ impl Tool for CreateNetwork {
     type Output = Done;
 
     async fn call(self, docker: &Docker, _: &Call) -> Result<Done, ToolError> {
-        docker.permit_object(&self.network, &self.labels)?;
+        docker.permit_object(self.network.as_str(), &self.labels)?;
         let mut labels = self.labels.clone();
         labels.insert(CREATED.to_owned(), "true".to_owned());
         let mut body = json!({
@@ -48,7 +48,7 @@ impl Tool for CreateNetwork {
         let path = Path::to("/networks/create");
         match docker.engine.try_post(path, &body).await {
             Ok(_) => Ok(Done::new(&self.network, "created")),
-            Err(Failure::Answered {
+            Err(EngineError::Refused {
                 status: 403 | 409,
                 message,
             }) => {
@@ -56,7 +56,7 @@ impl Tool for CreateNetwork {
                 Err(conflict(text))
             }
             Err(failure) => {
-                let action = Action::new("create", Kind::Network, self.network.as_str());
+                let action = Action::new("create", ObjectKind::Network, self.network.as_str());
                 Err(docker.engine.explain_action(failure, action).await)
             }
         }

@@ -6,7 +6,7 @@ use bollard::models::VolumeCreateRequest;
 
 use super::done::Done;
 use super::prelude::*;
-use crate::engine::{Failure, Path};
+use crate::engine::{EngineError, Path};
 use crate::policy::CREATED;
 
 /// Create an empty volume. One that exists stays as it is.
@@ -27,7 +27,7 @@ impl Tool for CreateVolume {
     type Output = Done;
 
     async fn call(self, docker: &Docker, _: &Call) -> Result<Done, ToolError> {
-        docker.permit_object(&self.volume, &self.labels)?;
+        docker.permit_object(self.volume.as_str(), &self.labels)?;
         let existing = docker
             .engine
             .try_get(Path::to("/volumes").id(&self.volume))
@@ -36,7 +36,7 @@ impl Tool for CreateVolume {
             Ok(serde_json::Value::Object(_)) => {
                 return Ok(Done::new(&self.volume, "kept").with_note("It existed already."));
             }
-            Err(Failure::Answered { status: 404, .. }) | Ok(_) => {}
+            Err(EngineError::Refused { status: 404, .. }) | Ok(_) => {}
             Err(failure) => return Err(docker.engine.explain(failure)),
         }
         let mut labels: HashMap<String, String> = self.labels.into_iter().collect();
@@ -48,7 +48,7 @@ impl Tool for CreateVolume {
             // Driver options could mount any path of the host, so there are none.
             ..VolumeCreateRequest::default()
         };
-        let action = Action::new("create", Kind::Volume, self.volume.as_str());
+        let action = Action::new("create", ObjectKind::Volume, self.volume.as_str());
         docker
             .change(action, |engine| async move {
                 engine.create_volume(request).await

@@ -44,8 +44,8 @@ impl Tool for DisconnectNetwork {
             force: Some(false),
         };
         let id = self.network.to_string();
-        let action = Action::new("disconnect", Kind::Container, name)
-            .with_need(Kind::Network, self.network.as_str());
+        let action = Action::new("disconnect", ObjectKind::Container, name)
+            .with_required(ObjectKind::Network, self.network.as_str());
         docker
             .change(action, |engine| async move {
                 engine.disconnect_network(&id, request).await

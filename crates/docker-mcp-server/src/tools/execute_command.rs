@@ -68,8 +68,8 @@ impl Tool for ExecuteCommand {
     type Output = Executed;
 
     async fn call(self, docker: &Docker, call: &Call) -> Result<Executed, ToolError> {
-        docker.policy.exec()?;
-        docker.policy.destructive()?;
+        docker.policy.permit_exec()?;
+        docker.policy.permit_destructive()?;
         let command = self.command()?;
         let details = docker.mutable_container(&self.container).await?;
         let name = details.display_name().to_owned();
@@ -84,8 +84,8 @@ impl Tool for ExecuteCommand {
         let seconds = self.timeout_seconds.map_or(DEFAULT_SECONDS, Bounded::get);
         let limit = Duration::from_secs(seconds.into());
         let room = self.max_bytes.map_or(DEFAULT_BYTES, Bounded::get) as usize;
-        let action = Action::new("run a command in", Kind::Container, &name)
-            .with_need(Kind::Container, self.container.as_str());
+        let action = Action::new("run a command in", ObjectKind::Container, &name)
+            .with_required(ObjectKind::Container, self.container.as_str());
         let mut process = match Process::start(&docker.engine, &id, &command).await {
             Ok(process) => process,
             Err(failure) => return Err(docker.engine.explain_action(failure, action).await),

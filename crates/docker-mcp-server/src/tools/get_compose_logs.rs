@@ -7,7 +7,7 @@ use upstream::time::Since;
 use super::get_container_logs::keeping;
 use super::prelude::*;
 use crate::compose;
-use crate::engine::{LogQuery, Summary};
+use crate::engine::{ContainerSummary, LogQuery};
 use crate::log::{self, Pattern};
 use crate::unix_time;
 
@@ -123,7 +123,7 @@ impl Tool for GetComposeLogs {
 }
 
 impl GetComposeLogs {
-    async fn read(&self, docker: &Docker, container: &Summary) -> Option<log::Log> {
+    async fn read(&self, docker: &Docker, container: &ContainerSummary) -> Option<log::Log> {
         let id = ContainerName::new(&container.id).ok()?;
         let query = LogQuery {
             since: self.since.map_or(0, unix_time::from_argument),

@@ -10,7 +10,7 @@ use upstream::text::truncate;
 use super::prelude::*;
 use super::{ports, short_id};
 use crate::compose;
-use crate::engine::{Health, HostConfig, Mount, State};
+use crate::engine::{ContainerState, Health, HostConfig, MountPoint};
 use crate::exit_code;
 
 /// Longest single text that is shown (a value, a label, a command), in characters.
@@ -160,7 +160,7 @@ impl GetContainer {
 }
 
 impl Container {
-    fn new(details: &Details, asked: &GetContainer, redactor: &Redactor) -> Self {
+    fn new(details: &ContainerDetails, asked: &GetContainer, redactor: &Redactor) -> Self {
         let config = &details.config;
         let wants = |section| asked.wants(section);
         let env = wants(Section::Env).then(|| env(&config.env, redactor));
@@ -211,7 +211,7 @@ impl Container {
 }
 
 impl StateView {
-    fn new(details: &Details, text: &impl Fn(&str) -> String) -> Self {
+    fn new(details: &ContainerDetails, text: &impl Fn(&str) -> String) -> Self {
         let state = &details.state;
         let ended = has_ended(state);
         // The year 1 is the engine's way to say "never".
@@ -232,7 +232,7 @@ impl StateView {
 
 /// Whether the exit code says something: a container that was never run has 0, unless it could not
 /// be started.
-fn has_ended(state: &State) -> bool {
+fn has_ended(state: &ContainerState) -> bool {
     let never_run = state.status == "created" && state.exit_code == 0;
     !never_run && !matches!(&*state.status, "running" | "paused")
 }
@@ -313,7 +313,7 @@ fn left_out(env: usize, labels: usize) -> Option<String> {
 }
 
 /// `/srv/data -> /data (bind, ro)`.
-fn mount(mount: &Mount, text: &impl Fn(&str) -> String) -> String {
+fn mount(mount: &MountPoint, text: &impl Fn(&str) -> String) -> String {
     let source = if mount.name.is_empty() {
         &mount.source
     } else {
@@ -325,7 +325,7 @@ fn mount(mount: &Mount, text: &impl Fn(&str) -> String) -> String {
 }
 
 /// Where it is published, or while it does not run, where it will be.
-fn published_ports(details: &Details) -> Vec<String> {
+fn published_ports(details: &ContainerDetails) -> Vec<String> {
     let now = ports::of_bindings(&details.network_settings.ports);
     if now.is_empty() {
         return ports::of_bindings(&details.host_config.port_bindings);
@@ -333,7 +333,10 @@ fn published_ports(details: &Details) -> Vec<String> {
     now
 }
 
-fn networks(details: &Details, text: &impl Fn(&str) -> String) -> BTreeMap<String, String> {
+fn networks(
+    details: &ContainerDetails,
+    text: &impl Fn(&str) -> String,
+) -> BTreeMap<String, String> {
     let networks = details.network_settings.networks.iter().take(MAX_ITEMS);
     let shown = networks.map(|(name, network)| (text(name), text(&network.ip_address)));
     shown.collect()

@@ -4,7 +4,7 @@ use upstream::text::newest_lines;
 use upstream::time::Since;
 
 use super::prelude::*;
-use crate::engine::{Failure, LogQuery};
+use crate::engine::{EngineError, LogQuery};
 use crate::log::{self, Keep, Log, Pattern};
 use crate::unix_time;
 
@@ -161,15 +161,15 @@ pub(super) fn keeping<'a>(docker: &Docker, pattern: &'a Pattern) -> Keep<'a> {
 /// A failure to read the log of `container`.
 pub(super) async fn explain(
     docker: &Docker,
-    failure: Failure,
+    failure: EngineError,
     container: &ContainerName,
 ) -> ToolError {
     match failure {
-        Failure::Answered { message, .. } if message.contains("support reading") => {
+        EngineError::Refused { message, .. } if message.contains("support reading") => {
             unreadable(container)
         }
         failure => {
-            let object = (Kind::Container, container.as_str());
+            let object = (ObjectKind::Container, container.as_str());
             docker.engine.explain_about(failure, object, None).await
         }
     }

@@ -48,11 +48,11 @@ impl Tool for KillContainer {
             let loss = format!("Sends SIG{signal} to `{name}`: what it has not saved is lost.");
             docker.confirm(call, &loss, name, &self.confirm).await?;
         } else {
-            docker.policy.destructive()?;
+            docker.policy.permit_destructive()?;
         }
         let id = before.container_id()?;
         let options = KillContainerOptionsBuilder::new().signal(&signal).build();
-        let action = Action::new("kill", Kind::Container, self.container.as_str());
+        let action = Action::new("kill", ObjectKind::Container, self.container.as_str());
         docker
             .change(action, |engine| async move {
                 engine.kill_container(id.as_str(), Some(options)).await

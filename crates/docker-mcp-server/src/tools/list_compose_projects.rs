@@ -6,7 +6,7 @@ use super::list_containers::health;
 use super::ports;
 use super::prelude::*;
 use crate::compose;
-use crate::engine::Summary;
+use crate::engine::ContainerSummary;
 
 /// Bytes of rows in an answer, which has them twice.
 const MAX_BYTES: usize = 6_500;
@@ -96,8 +96,8 @@ impl ListComposeProjects {
 }
 
 impl Project {
-    fn new(name: &str, containers: &[Summary], full: bool, redactor: &Redactor) -> Self {
-        let count = |wanted: &dyn Fn(&Summary) -> bool| {
+    fn new(name: &str, containers: &[ContainerSummary], full: bool, redactor: &Redactor) -> Self {
+        let count = |wanted: &dyn Fn(&ContainerSummary) -> bool| {
             containers
                 .iter()
                 .filter(|container| wanted(container))

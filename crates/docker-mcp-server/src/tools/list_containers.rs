@@ -7,7 +7,7 @@ use upstream::time::rfc3339;
 use super::prelude::*;
 use super::{ports, short_id};
 use crate::compose;
-use crate::engine::Summary;
+use crate::engine::ContainerSummary;
 
 /// Rows without `limit`, and the bytes that they may have: an answer has them twice, as structure
 /// and as text, and stays below 16 KB.
@@ -28,7 +28,7 @@ pub(crate) struct ListContainers {
     /// Only names that contain this.
     name: Option<String>,
     /// Only in this state; looks at stopped ones too.
-    state: Option<ContainerState>,
+    state: Option<StateFilter>,
     /// Only with this label: `key` or `key=value`.
     label: Option<String>,
     /// Only of images whose name contains this.
@@ -42,7 +42,7 @@ pub(crate) struct ListContainers {
 /// States of the engine, and two healths.
 #[derive(Clone, Copy, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "lowercase")]
-enum ContainerState {
+enum StateFilter {
     Created,
     Running,
     Paused,
@@ -101,7 +101,7 @@ impl ListContainers {
         }
     }
 
-    fn select(&self, mut listed: Vec<Summary>, redactor: &Redactor) -> Containers {
+    fn select(&self, mut listed: Vec<ContainerSummary>, redactor: &Redactor) -> Containers {
         if let Some(part) = &self.name {
             let part = part.trim_start_matches('/').to_lowercase();
             listed.retain(|container| name(container).to_lowercase().contains(&part));
@@ -125,11 +125,11 @@ impl ListContainers {
     }
 
     /// Whether it passes the filters other than that by name.
-    fn wants(&self, container: &Summary) -> bool {
+    fn wants(&self, container: &ContainerSummary) -> bool {
         let health = health(&container.status);
         let state = self.state.is_none_or(|state| match state {
-            ContainerState::Healthy => health == Some("healthy"),
-            ContainerState::Unhealthy => health == Some("unhealthy"),
+            StateFilter::Healthy => health == Some("healthy"),
+            StateFilter::Unhealthy => health == Some("unhealthy"),
             state => format!("{state:?}").to_lowercase() == container.state,
         });
         let label = self
@@ -165,7 +165,7 @@ impl ListContainers {
 }
 
 impl Row {
-    fn new(container: &Summary, redactor: &Redactor) -> Self {
+    fn new(container: &ContainerSummary, redactor: &Redactor) -> Self {
         let text = |text: &str| truncate(&redactor.text(text), MAX_TEXT);
         let label = |key: &str| container.labels.get(key);
         Self {
@@ -184,7 +184,7 @@ impl Row {
 }
 
 /// Its first name; containers that others link to have more.
-fn name(container: &Summary) -> &str {
+fn name(container: &ContainerSummary) -> &str {
     let own = container
         .names
         .iter()
@@ -206,20 +206,20 @@ pub(super) fn health(status: &str) -> Option<&'static str> {
 mod tests {
     use super::*;
 
-    fn containers(count: i64) -> Vec<Summary> {
-        let one = |number| Summary {
+    fn containers(count: i64) -> Vec<ContainerSummary> {
+        let one = |number| ContainerSummary {
             id: format!("{number:064x}"),
             names: vec![format!("/shop-service-{number}")],
             image: "registry.example.com/team/service:1.2.3".into(),
             created: 1_700_000_000 + number / 2,
             state: "running".into(),
             status: "Up 5 minutes (healthy)".into(),
-            ..Summary::default()
+            ..ContainerSummary::default()
         };
         (0..count).map(one).collect()
     }
 
-    fn list(arguments: &str, listed: Vec<Summary>) -> Containers {
+    fn list(arguments: &str, listed: Vec<ContainerSummary>) -> Containers {
         let tool: ListContainers = serde_json::from_str(arguments).unwrap();
         tool.select(listed, &Redactor::new(true))
     }

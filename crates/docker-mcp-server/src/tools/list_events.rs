@@ -15,7 +15,7 @@ const DEFAULT_AGE: Duration = Duration::from_secs(3_600);
 /// Rows without `limit`, and the bytes of an answer, which has them twice.
 const DEFAULT_ROWS: u32 = 100;
 const MAX_BYTES: usize = 6_500;
-/// Details of an event that say what happened; the rest is labels.
+/// ContainerDetails of an event that say what happened; the rest is labels.
 const TOLD: [&str; 7] = [
     "image",
     "exitCode",
@@ -138,6 +138,6 @@ impl ListEvents {
     fn wants(&self, docker: &Docker, event: &Event) -> bool {
         let part = self.name.as_deref();
         let named = part.is_none_or(|part| event.name().contains(part));
-        named && docker.shows(event)
+        named && docker.may_see_event(event)
     }
 }

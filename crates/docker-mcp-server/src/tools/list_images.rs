@@ -50,7 +50,7 @@ impl Tool for ListImages {
 
     async fn call(self, docker: &Docker, _: &Call) -> Result<Images, ToolError> {
         let mut images = docker.images().await?;
-        let users = docker.users_of_images().await?;
+        let users = docker.image_usage().await?;
         let part = self.name.as_deref().map(str::to_lowercase);
         images.retain(|image| {
             let has = |part: &String| {

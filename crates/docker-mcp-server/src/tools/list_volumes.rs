@@ -54,7 +54,7 @@ impl Tool for ListVolumes {
             Some(name) => vec![docker.volume(name).await?],
             None => docker.volumes().await?,
         };
-        let mut users = docker.users_of_volumes().await?;
+        let mut users = docker.volume_usage().await?;
         let redactor = docker.redactor();
         let rows = listed.into_iter().filter_map(|volume| {
             let used_by = users.remove(&volume.name).unwrap_or_default();

@@ -33,7 +33,7 @@ impl Tool for PauseContainer {
         }
         let (id, unpause) = (before.container_id()?, self.unpause);
         let verb = if unpause { "unpause" } else { "pause" };
-        let action = Action::new(verb, Kind::Container, self.container.as_str());
+        let action = Action::new(verb, ObjectKind::Container, self.container.as_str());
         docker
             .change(action, |engine| async move {
                 match unpause {

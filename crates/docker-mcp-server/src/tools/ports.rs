@@ -4,14 +4,14 @@ use std::collections::BTreeMap;
 
 use upstream::text::truncate_list;
 
-use crate::engine::{Port, PortBinding};
+use crate::engine::{PortBinding, PortSummary};
 
 /// Most ports that are shown of one container; a range may publish thousands.
 const MAX_PORTS: usize = 20;
 
 /// The ports of a listed container.
-pub(super) fn of_summary(ports: &[Port]) -> Vec<String> {
-    let mut ports: Vec<&Port> = ports.iter().collect();
+pub(super) fn of_summary(ports: &[PortSummary]) -> Vec<String> {
+    let mut ports: Vec<&PortSummary> = ports.iter().collect();
     ports.sort_by_key(|port| (port.private, &port.protocol, port.public, &port.ip));
     let ports = ports.into_iter().map(|port| {
         let inside = format!("{}/{}", port.private, port.protocol);
@@ -49,7 +49,7 @@ mod tests {
 
     #[test]
     fn ports_are_written_as_docker_ps_does() {
-        let port = |ip: &str, private, public| Port {
+        let port = |ip: &str, private, public| PortSummary {
             ip: ip.to_owned(),
             private,
             public,
@@ -64,7 +64,7 @@ mod tests {
             of_summary(&ports),
             ["127.0.0.1:8080->80/tcp", "[::]:8080->80/tcp", "443/tcp"]
         );
-        let many: Vec<Port> = (1..=1_000).map(|n| port("", n, n)).collect();
+        let many: Vec<PortSummary> = (1..=1_000).map(|n| port("", n, n)).collect();
         assert_eq!(of_summary(&many).last().unwrap(), "and 980 more");
     }
 }

@@ -9,7 +9,7 @@ pub(super) use serde_with::skip_serializing_none;
 use upstream::text::{Fitting, fitting};
 
 pub(super) use crate::docker::Docker;
-pub(super) use crate::engine::{Action, Details, Kind};
+pub(super) use crate::engine::{Action, ContainerDetails, ObjectKind};
 pub(super) use crate::name::{ContainerName, ImageName, ObjectName};
 
 /// As many of the first rows as fit into `max` bytes of JSON, and the number of the others.

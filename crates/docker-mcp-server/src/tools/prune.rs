@@ -111,7 +111,7 @@ impl Tool for Prune {
     async fn call(self, docker: &Docker, call: &Call) -> Result<Pruned, ToolError> {
         if self.apply {
             // Also where there is nothing to remove: what is allowed depends on no state.
-            docker.policy.destructive()?;
+            docker.policy.permit_destructive()?;
         }
         if self.what == What::BuildCache {
             return self.build_cache(docker, call).await;
@@ -194,7 +194,7 @@ impl Prune {
             .confirm(call, &loss, self.what.as_str(), &self.confirm)
             .await?;
         let options = PruneBuildOptionsBuilder::new().all(self.all).build();
-        let action = Action::new("prune", Kind::Image, self.what.as_str());
+        let action = Action::new("prune", ObjectKind::Image, self.what.as_str());
         docker
             .change(action, |engine| async move {
                 engine.prune_build(Some(options)).await
@@ -233,7 +233,7 @@ async fn containers(docker: &Docker) -> Result<Vec<Unused>, ToolError> {
 }
 
 async fn images(docker: &Docker, all: bool) -> Result<Vec<Unused>, ToolError> {
-    let users = docker.users_of_images().await?;
+    let users = docker.image_usage().await?;
     let listed = docker.images().await?;
     let mut unused = Vec::new();
     for image in listed {
@@ -286,7 +286,7 @@ async fn unused_networks(docker: &Docker) -> Result<Vec<Unused>, ToolError> {
 }
 
 async fn unused_volumes(docker: &Docker, all: bool) -> Result<Vec<Unused>, ToolError> {
-    let users = docker.users_of_volumes().await?;
+    let users = docker.volume_usage().await?;
     let listed = docker.volumes().await?;
     let unused = listed.iter().filter(|volume| {
         !users.contains_key(&volume.name)

@@ -8,7 +8,7 @@ use super::prelude::*;
 use super::progress::Layers;
 use super::short_id;
 use super::wait_container::cancelled;
-use crate::engine::Failure;
+use crate::engine::EngineError;
 
 /// Get an image from its registry, with progress.
 #[derive(Deserialize, JsonSchema)]
@@ -80,9 +80,9 @@ impl Tool for PullImage {
 }
 
 impl PullImage {
-    fn explain(&self, docker: &Docker, failure: Failure) -> ToolError {
+    fn explain(&self, docker: &Docker, failure: EngineError) -> ToolError {
         match failure {
-            Failure::Answered { message, .. } if !message.is_empty() => {
+            EngineError::Refused { message, .. } if !message.is_empty() => {
                 self.refused(docker, &message)
             }
             failure => docker.engine.explain(failure),

@@ -44,7 +44,7 @@ impl Tool for RemoveContainer {
 }
 
 impl RemoveContainer {
-    fn loss(&self, container: &Details) -> String {
+    fn loss(&self, container: &ContainerDetails) -> String {
         let name = container.display_name();
         let kill = match container.state.is_alive() {
             true => " while it runs",
@@ -71,7 +71,7 @@ pub(super) async fn remove(
 ) -> Result<(), ToolError> {
     let id = id.clone();
     let options = RemoveContainerOptionsBuilder::new().force(force).v(volumes);
-    let action = Action::new("remove", Kind::Container, name);
+    let action = Action::new("remove", ObjectKind::Container, name);
     docker
         .change(action, |engine| async move {
             let options = options.build();

@@ -50,7 +50,7 @@ pub(super) async fn remove_image(
 ) -> Result<(), ToolError> {
     let name = image.to_string();
     let options = RemoveImageOptionsBuilder::new().force(force).build();
-    let action = Action::new("remove", Kind::Image, image.as_str());
+    let action = Action::new("remove", ObjectKind::Image, image.as_str());
     docker
         .change(action, |engine| async move {
             engine.remove_image(&name, Some(options), None).await

@@ -20,32 +20,27 @@ impl Tool for RemoveNetwork {
     type Output = Done;
 
     async fn call(self, docker: &Docker, call: &Call) -> Result<Done, ToolError> {
-        let network = docker.mutable_network(&self.network).await?;
+        let network = docker.network(&self.network).await?;
+        let name = network.name.as_str();
+        docker.policy.permit_change(name, &network.labels)?;
         if !network.containers.is_empty() {
-            let names: Vec<&str> = network.containers.values().map(|at| &*at.name).collect();
-            let text = format!(
-                "`{}` is in use by {}: disconnect_network takes them out.",
-                network.name,
-                names.join(", ")
-            );
-            return Err(conflict(text));
+            let users: Vec<&str> = network.containers.values().map(|at| &*at.name).collect();
+            let users = users.join(", ");
+            return Err(conflict(format!(
+                "`{name}` is in use by {users}: disconnect_network takes them out."
+            )));
         }
-        let loss = format!(
-            "Removes the network `{}`; nothing is connected to it.",
-            network.name
-        );
-        docker
-            .confirm(call, &loss, &network.name, &self.confirm)
-            .await?;
+        let loss = format!("Removes the network `{name}`; nothing is connected to it.");
+        docker.confirm(call, &loss, name, &self.confirm).await?;
         remove_network(docker, &self.network).await?;
-        Ok(Done::new(&network.name, "removed"))
+        Ok(Done::new(name, "removed"))
     }
 }
 
 /// Removes a network that no container is connected to.
 pub(super) async fn remove_network(docker: &Docker, network: &ObjectName) -> Result<(), ToolError> {
     let id = network.to_string();
-    let action = Action::new("remove", Kind::Network, network.as_str());
+    let action = Action::new("remove", ObjectKind::Network, network.as_str());
     docker
         .change(
             action,

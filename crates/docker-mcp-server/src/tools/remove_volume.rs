@@ -22,31 +22,26 @@ impl Tool for RemoveVolume {
     type Output = Done;
 
     async fn call(self, docker: &Docker, call: &Call) -> Result<Done, ToolError> {
-        let volume = docker.mutable_volume(&self.volume).await?;
-        if let Some(users) = docker.users_of_volumes().await?.remove(&volume.name) {
-            let text = format!(
-                "`{}` is in use by {} (stopped containers count too).",
-                volume.name,
-                users.join(", ")
-            );
-            return Err(conflict(text));
+        let volume = docker.volume(&self.volume).await?;
+        let name = volume.name.as_str();
+        docker.policy.permit_change(name, &volume.labels)?;
+        if let Some(users) = docker.volume_usage().await?.remove(name) {
+            let users = users.join(", ");
+            return Err(conflict(format!(
+                "`{name}` is in use by {users} (stopped containers count too)."
+            )));
         }
-        let loss = format!(
-            "Removes the volume `{}`: all data in it is lost for good.",
-            volume.name
-        );
-        docker
-            .confirm(call, &loss, &volume.name, &self.confirm)
-            .await?;
+        let loss = format!("Removes the volume `{name}`: all data in it is lost for good.");
+        docker.confirm(call, &loss, name, &self.confirm).await?;
         remove_volume(docker, &self.volume).await?;
-        Ok(Done::new(&volume.name, "removed").with_note(loss))
+        Ok(Done::new(name, "removed").with_note(loss))
     }
 }
 
 /// Removes a volume that no container uses.
 pub(super) async fn remove_volume(docker: &Docker, volume: &ObjectName) -> Result<(), ToolError> {
     let name = volume.to_string();
-    let action = Action::new("remove", Kind::Volume, volume.as_str());
+    let action = Action::new("remove", ObjectKind::Volume, volume.as_str());
     docker
         .change(action, |engine| async move {
             engine

@@ -27,10 +27,10 @@ impl Tool for RestartContainer {
 
     async fn call(self, docker: &Docker, _: &Call) -> Result<Change, ToolError> {
         let before = docker.mutable_container(&self.container).await?;
-        docker.policy.destructive()?;
+        docker.policy.permit_destructive()?;
         let id = before.container_id()?;
         let grace = grace(self.timeout_seconds, &before);
-        let action = Action::new("restart", Kind::Container, self.container.as_str())
+        let action = Action::new("restart", ObjectKind::Container, self.container.as_str())
             .with_duration(Duration::from_secs(grace.into()));
         let options = RestartContainerOptionsBuilder::new()
             .t(grace.cast_signed())

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::change::{self, Change};
 use super::prelude::*;
-use crate::engine::Failure;
+use crate::engine::EngineError;
 
 /// Start a container and check that it stays up.
 #[derive(Deserialize, JsonSchema)]
@@ -46,7 +46,7 @@ pub(super) async fn start(
         Err(failure) => match known_cause(name, &failure) {
             Some(error) => Err(error),
             None => {
-                let action = Action::new("start", Kind::Container, name.as_str());
+                let action = Action::new("start", ObjectKind::Container, name.as_str());
                 Err(docker.engine.explain_action(failure, action).await)
             }
         },
@@ -55,8 +55,8 @@ pub(super) async fn start(
 
 /// The failures of a start that come from the container's configuration, with what to do about
 /// them. The engine reports them with the statuses of a bad request and of its own fault alike.
-fn known_cause(container: &ContainerName, failure: &Failure) -> Option<ToolError> {
-    let Failure::Answered { message, .. } = failure else {
+fn known_cause(container: &ContainerName, failure: &EngineError) -> Option<ToolError> {
+    let EngineError::Refused { message, .. } = failure else {
         return None;
     };
     let has = |text: &str| message.contains(text);

@@ -31,7 +31,7 @@ impl Tool for StopContainer {
 
     async fn call(self, docker: &Docker, call: &Call) -> Result<Change, ToolError> {
         let before = docker.mutable_container(&self.container).await?;
-        docker.policy.destructive()?;
+        docker.policy.permit_destructive()?;
         if !before.state.is_alive() {
             return Ok(Change::none(&before).with_note("It was not running.".to_owned()));
         }
@@ -57,7 +57,7 @@ impl Tool for StopContainer {
 /// Seconds between SIGTERM and SIGKILL: as asked for, or as the container was created.
 pub(super) fn grace<const MIN: u32, const MAX: u32>(
     asked: Option<Bounded<MIN, MAX>>,
-    container: &Details,
+    container: &ContainerDetails,
 ) -> u32 {
     let own = container.config.stop_timeout.unwrap_or(DEFAULT_GRACE);
     asked.map_or(own, Bounded::get)
@@ -74,8 +74,8 @@ pub(super) async fn stop(
     let options = StopContainerOptionsBuilder::new()
         .t(grace.cast_signed())
         .build();
-    let action =
-        Action::new("stop", Kind::Container, name).with_duration(Duration::from_secs(grace.into()));
+    let action = Action::new("stop", ObjectKind::Container, name)
+        .with_duration(Duration::from_secs(grace.into()));
     docker
         .change(action, |engine| async move {
             engine.stop_container(id.as_str(), Some(options)).await
@@ -83,7 +83,7 @@ pub(super) async fn stop(
         .await
 }
 
-fn stopped(before: &Details, after: &Details, grace: u32) -> Change {
+fn stopped(before: &ContainerDetails, after: &ContainerDetails, grace: u32) -> Change {
     let code = after.state.exit_code;
     let change = Change::between(before, after).with_exit_code(code);
     if after.state.is_alive() {

@@ -32,7 +32,7 @@ impl Tool for TagImage {
         }
         let image = self.image.to_string();
         let options = TagImageOptionsBuilder::new().repo(name).tag(tag).build();
-        let action = Action::new("tag", Kind::Image, self.image.as_str());
+        let action = Action::new("tag", ObjectKind::Image, self.image.as_str());
         docker
             .change(action, |engine| async move {
                 engine.tag_image(&image, Some(options)).await

@@ -62,7 +62,7 @@ impl Tool for UpdateContainer {
         let mut warnings = Vec::new();
         if !changed.is_empty() {
             let path = Path::to("/containers").id(&id).then("/update");
-            let action = Action::new("update", Kind::Container, asked);
+            let action = Action::new("update", ObjectKind::Container, asked);
             let receipt = match engine.try_post(path, &limits).await {
                 Ok(receipt) => receipt,
                 Err(failure) => return Err(engine.explain_action(failure, action).await),
@@ -75,7 +75,7 @@ impl Tool for UpdateContainer {
             let options = RenameContainerOptionsBuilder::new()
                 .name(name.as_str())
                 .build();
-            let action = Action::new("rename", Kind::Container, asked);
+            let action = Action::new("rename", ObjectKind::Container, asked);
             docker
                 .change(action, |engine| async move {
                     engine.rename_container(id.as_str(), options).await

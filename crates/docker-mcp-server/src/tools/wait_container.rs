@@ -92,7 +92,7 @@ impl Tool for WaitContainer {
 }
 
 impl WaitContainer {
-    fn report(&self, seen: &Details, reached: bool, waited: Duration) -> Waited {
+    fn report(&self, seen: &ContainerDetails, reached: bool, waited: Duration) -> Waited {
         let ended = !seen.state.is_alive();
         let (code, oom) = (seen.state.exit_code, seen.state.oom_killed);
         Waited {
@@ -112,7 +112,7 @@ impl WaitContainer {
     }
 }
 
-fn health(container: &Details) -> Option<&str> {
+fn health(container: &ContainerDetails) -> Option<&str> {
     Some(&*container.state.health.as_ref()?.status)
 }
 

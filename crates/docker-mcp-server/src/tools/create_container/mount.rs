@@ -9,9 +9,9 @@ use crate::name::ObjectName;
 /// `source:/path[:ro]`, where the source is a volume or a path of the host.
 #[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
 #[serde(try_from = "String")]
-pub(super) struct Mount(String);
+pub(super) struct MountSpec(String);
 
-impl Mount {
+impl MountSpec {
     fn parse(text: &str) -> Option<Self> {
         let mut parts = text.split(':');
         let (source, target) = (parts.next()?, parts.next()?);
@@ -32,13 +32,13 @@ impl Mount {
     }
 }
 
-impl fmt::Display for Mount {
+impl fmt::Display for MountSpec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
     }
 }
 
-impl TryFrom<String> for Mount {
+impl TryFrom<String> for MountSpec {
     type Error = &'static str;
 
     fn try_from(text: String) -> Result<Self, Self::Error> {
@@ -52,7 +52,12 @@ mod tests {
 
     #[test]
     fn a_path_of_the_host_is_told_from_a_volume() {
-        let path = |text| Mount::parse(text).unwrap().host_path().map(str::to_owned);
+        let path = |text| {
+            MountSpec::parse(text)
+                .unwrap()
+                .host_path()
+                .map(str::to_owned)
+        };
         assert_eq!(path("data:/data"), None);
         assert_eq!(path("/srv/x:/data:ro").as_deref(), Some("/srv/x"));
         for text in [
@@ -68,7 +73,7 @@ mod tests {
             "\\x:/y",
             "x:/y:ro,rshared",
         ] {
-            assert!(Mount::parse(text).is_none(), "{text}");
+            assert!(MountSpec::parse(text).is_none(), "{text}");
         }
     }
 }

@@ -8,7 +8,7 @@ use serde::Deserialize;
 /// `[[ip:]port:]port[/protocol]`.
 #[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
 #[serde(try_from = "String")]
-pub(super) struct Port {
+pub(super) struct PortSpec {
     ip: String,
     /// Empty for any.
     host: String,
@@ -16,7 +16,7 @@ pub(super) struct Port {
     inside: String,
 }
 
-impl Port {
+impl PortSpec {
     fn parse(text: &str) -> Option<Self> {
         let (text, protocol) = text.split_once('/').unwrap_or((text, "tcp"));
         if !matches!(protocol, "tcp" | "udp" | "sctp") {
@@ -43,7 +43,7 @@ impl Port {
 
 /// As `HostConfig.PortBindings`. A port without an address is published on loopback only: who wants
 /// it on all addresses writes `0.0.0.0`.
-pub(super) fn bindings(ports: &[Port]) -> PortMap {
+pub(super) fn bindings(ports: &[PortSpec]) -> PortMap {
     let mut bindings = PortMap::new();
     for port in ports {
         let ip = match &*port.ip {
@@ -60,11 +60,11 @@ pub(super) fn bindings(ports: &[Port]) -> PortMap {
 }
 
 /// As `ExposedPorts`.
-pub(super) fn exposed(ports: &[Port]) -> Vec<String> {
+pub(super) fn exposed(ports: &[PortSpec]) -> Vec<String> {
     ports.iter().map(|port| port.inside.clone()).collect()
 }
 
-impl TryFrom<String> for Port {
+impl TryFrom<String> for PortSpec {
     type Error = &'static str;
 
     fn try_from(text: String) -> Result<Self, Self::Error> {
@@ -88,7 +88,7 @@ mod tests {
             ("[::1]:8080:80", "::1", "8080", "80/tcp"),
         ] {
             let expected = json!({inside: [{"HostIp": ip, "HostPort": host}]});
-            let bindings = bindings(&[Port::parse(text).unwrap()]);
+            let bindings = bindings(&[PortSpec::parse(text).unwrap()]);
             assert_eq!(serde_json::to_value(bindings).unwrap(), expected);
         }
         for text in [
@@ -102,7 +102,7 @@ mod tests {
             "8080:",
             "1:2:3:4",
         ] {
-            assert!(Port::parse(text).is_none(), "{text}");
+            assert!(PortSpec::parse(text).is_none(), "{text}");
         }
     }
 }

@@ -15,7 +15,7 @@ use futures_util::StreamExt as _;
 use futures_util::stream::BoxStream;
 
 use super::output::Output;
-use crate::engine::{Engine, Failure, within};
+use crate::engine::{Engine, EngineError, within};
 use crate::name::ContainerName;
 
 /// Says who it is and becomes the command.
@@ -65,7 +65,7 @@ pub(super) struct End {
     pub(super) still_running: bool,
 }
 
-struct State {
+struct ExecState {
     running: bool,
     exit_code: Option<i64>,
 }
@@ -76,7 +76,7 @@ impl<'a> Process<'a> {
         engine: &'a Engine,
         container: &'a ContainerName,
         command: &'a Command,
-    ) -> Result<Self, Failure> {
+    ) -> Result<Self, EngineError> {
         let argv = ANNOUNCE.iter().map(|word| (*word).to_owned());
         let argv = argv.chain(command.argv.iter().cloned()).collect();
         let exec = create(engine, container, command, argv).await?;
@@ -93,7 +93,7 @@ impl<'a> Process<'a> {
 
     /// Reads its output until it ends, and keeps `room` bytes of each stream; kills it when it takes
     /// longer than `limit`.
-    pub(super) async fn end(&mut self, limit: Duration, room: usize) -> Result<End, Failure> {
+    pub(super) async fn end(&mut self, limit: Duration, room: usize) -> Result<End, EngineError> {
         let (mut stdout, mut stderr) = (Output::new(room), Output::new(room));
         let read = self.read(&mut stdout, &mut stderr);
         let mut timed_out = match tokio::time::timeout(limit, read).await {
@@ -144,7 +144,7 @@ impl<'a> Process<'a> {
         tokio::time::timeout(NOTICE, ended).await.is_ok()
     }
 
-    async fn read(&mut self, stdout: &mut Output, stderr: &mut Output) -> Result<(), Failure> {
+    async fn read(&mut self, stdout: &mut Output, stderr: &mut Output) -> Result<(), EngineError> {
         loop {
             while let Some(piece) = self.reply.next().await {
                 match piece? {
@@ -177,7 +177,7 @@ impl<'a> Process<'a> {
     }
 
     /// Whether the shell that announces the process could not be run itself.
-    async fn has_no_shell(&mut self) -> Result<bool, Failure> {
+    async fn has_no_shell(&mut self) -> Result<bool, EngineError> {
         let Announced::Awaited(said) = &self.announced else {
             return Ok(false);
         };
@@ -187,12 +187,12 @@ impl<'a> Process<'a> {
         Ok(matches!(code, Some(126 | 127)) && (missing || said.is_empty()))
     }
 
-    async fn state(&mut self) -> Result<State, Failure> {
+    async fn state(&mut self) -> Result<ExecState, EngineError> {
         let exec = self
             .engine
             .try_call(|engine| async move { engine.inspect_exec(&self.exec).await });
         let exec = exec.await?;
-        Ok(State {
+        Ok(ExecState {
             running: exec.running.unwrap_or_default(),
             exit_code: exec.exit_code,
         })
@@ -229,7 +229,7 @@ async fn create(
     container: &ContainerName,
     command: &Command,
     argv: Vec<String>,
-) -> Result<String, Failure> {
+) -> Result<String, EngineError> {
     let config = ExecConfig {
         attach_stdout: Some(true),
         attach_stderr: Some(true),
@@ -248,11 +248,11 @@ async fn create(
 async fn attach(
     engine: &Engine,
     exec: &str,
-) -> Result<BoxStream<'static, Result<LogOutput, Error>>, Failure> {
+) -> Result<BoxStream<'static, Result<LogOutput, Error>>, EngineError> {
     let start = async { Ok(engine.streams().start_exec(exec, None).await?) };
     match within(engine.timeout(), start).await? {
         StartExecResults::Attached { output, .. } => Ok(output),
-        StartExecResults::Detached => Err(Failure::unreadable("a command without its output")),
+        StartExecResults::Detached => Err(EngineError::unreadable("a command without its output")),
     }
 }
 

@@ -6,7 +6,7 @@ use upstream::redact::Redactor;
 use upstream::text::truncate_list;
 
 use crate::docker::Docker;
-use crate::engine::Details;
+use crate::engine::ContainerDetails;
 
 /// Processes and files that are shown, and the longest line of them in characters.
 const MAX_ITEMS: usize = 60;
@@ -15,7 +15,7 @@ const MAX_TEXT: usize = 200;
 /// As `ps` shows them.
 pub(super) async fn processes(
     docker: &Docker,
-    container: &Details,
+    container: &ContainerDetails,
     redactor: &Redactor,
 ) -> Result<Vec<String>, ToolError> {
     let id = container.container_id()?;
@@ -36,7 +36,7 @@ pub(super) async fn processes(
 /// As `docker diff` shows them.
 pub(super) async fn changes(
     docker: &Docker,
-    container: &Details,
+    container: &ContainerDetails,
     redactor: &Redactor,
 ) -> Result<Vec<String>, ToolError> {
     let id = container.container_id()?;

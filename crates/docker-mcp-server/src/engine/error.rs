@@ -1,5 +1,4 @@
-//! The one place where errors of the connection and of the engine become something that a caller can
-//! act on.
+//! Errors of the connection and of the engine, and their translation into tool errors.
 
 use std::error::Error as StdError;
 use std::fmt;
@@ -14,80 +13,77 @@ use upstream::text::truncate;
 use super::action::Action;
 use super::target::Target;
 
-/// The longest text of the engine that an error repeats, in characters.
-const MAX_SAID: usize = 300;
+/// Longest message of the engine that an error repeats, in characters.
+const MAX_MESSAGE: usize = 300;
 
-/// An error that has a cause of its own.
 type Source = Box<dyn StdError + Send + Sync>;
 
-/// Why the engine did not do what it was asked.
+/// The reason why a request to the engine failed.
 #[derive(Debug)]
-pub(crate) enum Failure {
-    /// It was not asked: there was no connection.
-    Unreachable(Obstacle, Source),
-    /// It said no.
-    Answered {
+pub(crate) enum EngineError {
+    /// There was no connection, so the request was not sent.
+    Unreachable(ConnectProblem, Source),
+    /// The engine replied with an error status.
+    Refused {
         /// HTTP status.
         status: u16,
-        /// Its reason in one line, fit to be shown; empty where it gave none that is.
+        /// The engine's message in one line, redacted; empty if it was not plain text.
         message: String,
     },
-    /// Nothing came within this time.
-    Deadline(Duration),
-    /// The reply broke off or is no engine's.
+    /// The reply did not arrive within this time.
+    Timeout(Duration),
+    /// The reply was incomplete, or not that of a Docker Engine.
     Unreadable(Source),
     /// The reply has more bytes than this.
     TooLarge(u64),
 }
 
-/// What is in the way of a connection.
+/// The reason why a connection failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Obstacle {
+pub(crate) enum ConnectProblem {
     NoSocket,
     Permission,
-    NobodyListens,
+    Refused,
     Tls,
     Other,
 }
 
-impl Failure {
-    /// No connection, because of this.
+impl EngineError {
+    /// The error of a failed connection.
     pub(super) fn unreachable(error: io::Error) -> Self {
-        let obstacle = match error.kind() {
-            io::ErrorKind::NotFound => Obstacle::NoSocket,
-            io::ErrorKind::PermissionDenied => Obstacle::Permission,
-            io::ErrorKind::ConnectionRefused => Obstacle::NobodyListens,
-            _ => Obstacle::Other,
+        let problem = match error.kind() {
+            io::ErrorKind::NotFound => ConnectProblem::NoSocket,
+            io::ErrorKind::PermissionDenied => ConnectProblem::Permission,
+            io::ErrorKind::ConnectionRefused => ConnectProblem::Refused,
+            _ => ConnectProblem::Other,
         };
-        Self::Unreachable(obstacle, error.into())
+        Self::Unreachable(problem, error.into())
     }
 
-    /// A reply that makes no sense, because of this.
+    /// The error of an invalid reply.
     pub(crate) fn unreadable(error: impl Into<Source>) -> Self {
         Self::Unreadable(error.into())
     }
 
-    /// A refusal with this HTTP status and reason.
-    pub(super) fn answered(status: u16, message: &str) -> Self {
-        Self::Answered {
-            status,
-            message: said(message),
-        }
+    /// The error of a reply with this HTTP status and message.
+    pub(super) fn refused(status: u16, message: &str) -> Self {
+        let message = one_line(message);
+        Self::Refused { status, message }
     }
 
-    /// The failure as a tool's error; after a change was asked for (`action`) it leaves open whether
-    /// that happens. An object that does not exist is the business of who knows which ones do.
+    /// The tool error. For a change (`action`), a timeout or a broken connection leaves open whether
+    /// it happens. `Engine::explain_about` handles objects that do not exist.
     pub(super) fn explain(self, target: &Target, action: Option<&Action<'_>>) -> ToolError {
         match self {
-            Self::Unreachable(obstacle, source) => {
-                let kind = match obstacle {
-                    Obstacle::Permission => ToolErrorKind::Unauthorized,
+            Self::Unreachable(problem, source) => {
+                let kind = match problem {
+                    ConnectProblem::Permission => ToolErrorKind::Unauthorized,
                     _ => ToolErrorKind::Unavailable,
                 };
-                ToolError::new(kind, obstacle.advice(target)).caused_by(source)
+                ToolError::new(kind, problem.advice(target)).caused_by(source)
             }
-            Self::Answered { status, message } => refusal(status, &message),
-            Self::Deadline(limit) => {
+            Self::Refused { status, message } => refusal(status, &message),
+            Self::Timeout(limit) => {
                 let seconds = limit.as_secs();
                 let text = match action {
                     None => format!(
@@ -104,7 +100,7 @@ impl Failure {
             Self::Unreadable(source) => {
                 let text = match action {
                     None => format!(
-                        "What answers at {target} broke off or is no Docker Engine. Check \
+                        "The reply from {target} was incomplete, or it is no Docker Engine. Check \
                          DOCKER_HOST, or try again."
                     ),
                     Some(Action { verb, name, .. }) => format!(
@@ -121,9 +117,9 @@ impl Failure {
         }
     }
 
-    /// Whether the engine said that there is no such container.
+    /// Whether the engine reports that there is no such container.
     pub(crate) fn is_no_such_container(&self) -> bool {
-        matches!(self, Self::Answered { status: 404, message }
+        matches!(self, Self::Refused { status: 404, message }
             if message.to_ascii_lowercase().contains("no such container"))
     }
 }
@@ -131,10 +127,6 @@ impl Failure {
 const UNCERTAIN: &str = "It may still happen: check with get_container before repeating.";
 
 fn refusal(status: u16, message: &str) -> ToolError {
-    let said = match message {
-        "" => format!("HTTP status {status}"),
-        message => message.to_owned(),
-    };
     if message.starts_with("Multiple IDs found") {
         return ToolError::invalid_argument(
             "Several container ids begin like this: give more of the id, or the name.",
@@ -145,39 +137,35 @@ fn refusal(status: u16, message: &str) -> ToolError {
             "The Docker Engine expects TLS: set DOCKER_TLS_VERIFY=1 and DOCKER_CERT_PATH.",
         );
     }
+    use ToolErrorKind::{Conflict, NotFound, Unauthorized, Upstream};
     let (kind, text) = match status {
-        401 | 403 => (
-            ToolErrorKind::Unauthorized,
-            "The Docker Engine does not allow this",
-        ),
-        404 => (
-            ToolErrorKind::NotFound,
-            "The Docker Engine does not know this",
-        ),
-        409 => (
-            ToolErrorKind::Conflict,
-            "The container's state does not allow this",
-        ),
-        500.. => (ToolErrorKind::Upstream, "The Docker Engine failed"),
-        _ => (ToolErrorKind::Upstream, "The Docker Engine refused"),
+        401 | 403 => (Unauthorized, "The Docker Engine does not allow this"),
+        404 => (NotFound, "The Docker Engine does not know this"),
+        409 => (Conflict, "The container's state does not allow this"),
+        500.. => (Upstream, "The Docker Engine failed"),
+        _ => (Upstream, "The Docker Engine refused"),
     };
-    ToolError::new(kind, format!("{text}: {said}."))
+    let reason = match message {
+        "" => format!("HTTP status {status}"),
+        message => message.to_owned(),
+    };
+    ToolError::new(kind, format!("{text}: {reason}."))
 }
 
-impl Obstacle {
+impl ConnectProblem {
     fn advice(self, target: &Target) -> String {
         match self {
             Self::NoSocket => format!(
                 "There is no Docker Engine at {target}: the socket does not exist. Start the \
-                 engine, or set DOCKER_HOST to where it listens."
+                 engine, or set DOCKER_HOST to its address."
             ),
             Self::Permission => format!(
                 "This server may not open the Docker socket {target}: permission denied. Add its \
                  user to the `docker` group and start it again."
             ),
-            Self::NobodyListens => format!(
+            Self::Refused => format!(
                 "No Docker Engine listens at {target}. Start the engine, or set DOCKER_HOST to \
-                 where it listens."
+                 its address."
             ),
             Self::Tls => format!(
                 "The TLS connection to the Docker Engine at {target} failed. Check ca.pem, \
@@ -191,30 +179,27 @@ impl Obstacle {
     }
 }
 
-impl fmt::Display for Failure {
+impl fmt::Display for EngineError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{self:?}")
     }
 }
 
-/// It travels through bollard and hyper as the cause of their errors.
-impl StdError for Failure {}
+/// bollard and hyper carry it as the cause of their errors.
+impl StdError for EngineError {}
 
-impl From<hyper::Error> for Failure {
+impl From<hyper::Error> for EngineError {
     fn from(error: hyper::Error) -> Self {
         let mut cause = error.source();
         while let Some(inner) = cause {
-            // An I/O error's `source` is the source of what it wraps, so the wrapped one is looked
-            // at here.
-            let wrapped = inner
-                .downcast_ref::<io::Error>()
-                .and_then(io::Error::get_ref);
+            // `source` of an I/O error skips the error that it wraps, so check that one here.
+            let wrapped = inner.downcast_ref().and_then(io::Error::get_ref);
             if let Some(Self::TooLarge(limit)) = wrapped.and_then(|inner| inner.downcast_ref()) {
                 return Self::TooLarge(*limit);
             }
-            // An engine that does not like our certificate says so after the handshake (TLS 1.3).
+            // In TLS 1.3 an engine rejects our certificate only after the handshake.
             if wrapped.is_some_and(|inner| inner.is::<rustls::Error>()) {
-                return Self::Unreachable(Obstacle::Tls, error.into());
+                return Self::Unreachable(ConnectProblem::Tls, error.into());
             }
             cause = inner.source();
         }
@@ -222,13 +207,13 @@ impl From<hyper::Error> for Failure {
     }
 }
 
-impl From<Error> for Failure {
+impl From<Error> for EngineError {
     fn from(error: Error) -> Self {
         match error {
             Error::DockerResponseServerError {
                 status_code,
                 message,
-            } => Self::answered(status_code, &message),
+            } => Self::refused(status_code, &message),
             Error::IOError { err } => match err.downcast::<Self>() {
                 Ok(failure) => failure,
                 Err(error) => Self::Unreadable(error.into()),
@@ -239,23 +224,23 @@ impl From<Error> for Failure {
     }
 }
 
-/// The engine's reason as one line that can be shown. What is no plain text (a proxy's page, JSON
-/// of something else) says nothing to a caller.
-fn said(message: &str) -> String {
+/// The engine's message as one redacted line. Empty if it is no plain text (a proxy's page, JSON of
+/// another program), which would not help a caller.
+fn one_line(message: &str) -> String {
     let line = message.trim().lines().next().unwrap_or_default();
     if line.starts_with(['<', '{', '[']) {
         return String::new();
     }
-    truncate(redacted(line).trim_end_matches('.'), MAX_SAID)
+    truncate(redacted(line).trim_end_matches('.'), MAX_MESSAGE)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::action::Kind;
+    use super::super::action::ObjectKind;
     use super::*;
 
-    fn answered(status: u16, message: &str) -> ToolError {
-        let failure = Failure::from(Error::DockerResponseServerError {
+    fn refused(status: u16, message: &str) -> ToolError {
+        let failure = EngineError::from(Error::DockerResponseServerError {
             status_code: status,
             message: message.to_owned(),
         });
@@ -263,32 +248,30 @@ mod tests {
     }
 
     #[test]
-    fn statuses_have_kinds_and_reasons() {
-        let error = answered(409, "cannot start a paused container, try unpause instead");
+    fn http_statuses_become_error_kinds() {
+        let error = refused(409, "cannot start a paused container, try unpause instead");
         assert_eq!(error.kind(), ToolErrorKind::Conflict);
         assert!(error.message().contains("try unpause instead"));
-        assert_eq!(answered(500, "boom").kind(), ToolErrorKind::Upstream);
-        let error = answered(500, "Multiple IDs found with provided prefix: a");
+        assert_eq!(refused(500, "boom").kind(), ToolErrorKind::Upstream);
+        let error = refused(500, "Multiple IDs found with provided prefix: a");
         assert_eq!(error.kind(), ToolErrorKind::InvalidArgument);
     }
 
     #[test]
-    fn pages_and_secrets_are_not_repeated() {
-        let error = answered(502, "<html><body>/srv/app/secret.py</body></html>");
-        assert_eq!(
-            error.message(),
-            "The Docker Engine failed: HTTP status 502."
-        );
-        let error = answered(500, "exec: \"run --password=hunter2\": not found");
+    fn html_pages_and_secrets_are_not_repeated() {
+        let error = refused(502, "<html><body>/srv/app/secret.py</body></html>");
+        let expected = "The Docker Engine failed: HTTP status 502.";
+        assert_eq!(error.message(), expected);
+        let error = refused(500, "exec: \"run --password=hunter2\": not found");
         assert!(!error.message().contains("hunter2"), "{error}");
-        assert!(answered(500, &"x".repeat(10_000)).message().len() < 400);
+        assert!(refused(500, &"x".repeat(10_000)).message().len() < 400);
     }
 
     #[test]
-    fn an_unconfirmed_change_is_called_uncertain() {
+    fn an_unconfirmed_change_is_reported_as_uncertain() {
         let target = Target::Tcp("h:1".into());
-        let action = Action::new("stop", Kind::Container, "web");
-        let error = Failure::Deadline(Duration::from_secs(20)).explain(&target, Some(&action));
+        let action = Action::new("stop", ObjectKind::Container, "web");
+        let error = EngineError::Timeout(Duration::from_secs(20)).explain(&target, Some(&action));
         assert_eq!(error.kind(), ToolErrorKind::Timeout);
         assert!(error.message().contains("may still happen"));
     }
