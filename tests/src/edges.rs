@@ -2,6 +2,9 @@
 
 mod codes;
 mod envelope;
+mod eras;
+mod overload;
+mod panics;
 mod transport;
 mod values;
 

@@ -16,7 +16,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// An end that the specification wants within a second; the machine may be busy.
 const SOON: Duration = Duration::from_secs(4);
 
-struct Peer {
+pub(crate) struct Peer {
     child: tokio::process::Child,
     /// `None` once it was closed.
     stdin: Option<ChildStdin>,
@@ -24,7 +24,7 @@ struct Peer {
 }
 
 impl Peer {
-    fn start(args: &[&str]) -> Self {
+    pub(crate) fn start(args: &[&str]) -> Self {
         let mut child = tokio::process::Command::new(binary("mcp-conformance"))
             .arg("--stdio")
             .args(args)
@@ -63,7 +63,13 @@ impl Peer {
         message
     }
 
-    async fn ask(&mut self, dialect: Dialect, id: &str, method: &str, members: &str) -> Value {
+    pub(crate) async fn ask(
+        &mut self,
+        dialect: Dialect,
+        id: &str,
+        method: &str,
+        members: &str,
+    ) -> Value {
         self.send(dialect.request(id, method, members)).await;
         self.message().await
     }

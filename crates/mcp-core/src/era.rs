@@ -52,13 +52,9 @@ impl Era {
     /// Decides for one request whose parameters have this `_meta`.
     pub(crate) fn decide_by_meta(hints: &Hints<'_>, method: &str, meta: Option<&RawValue>) -> Self {
         let named = hints.protocol_version.map(Revision::parse);
-        // A client that serves several eras may send `Mcp-Method` with all of them: a version says more.
-        let is_modern = match named {
-            Some(None) => true,
-            Some(Some(_)) => names_version(meta),
-            None => hints.method.is_some() || names_version(meta),
-        };
-        if is_modern {
+        // `Mcp-Method` alone decides nothing: real clients send it in every era (mcp-remote 0.15 with
+        // its `initialize`).
+        if named == Some(None) || names_version(meta) {
             return Self::Modern;
         }
         match named.flatten().or(hints.negotiated) {
@@ -163,14 +159,16 @@ mod tests {
         check(none, "tools/list", Some(META), Era::Modern);
         check(negotiated, "tools/list", Some(META), Era::Modern);
         check(version("2025-06-18"), "tools/list", Some(META), Era::Modern);
+        let method = |method| Hints {
+            method: Some(method),
+            ..none
+        };
+        check(method("tools/list"), "tools/list", None, Era::Unversioned);
         check(
-            Hints {
-                method: Some("tools/list"),
-                ..none
-            },
-            "tools/list",
+            method("initialize"),
+            "initialize",
             None,
-            Era::Modern,
+            Era::Legacy(Revision::LATEST),
         );
         check(
             Hints {

@@ -20,7 +20,7 @@ pub use build::{
     ErrorObject, Response, encode, error, internal_error, invalid_params, invalid_request,
     method_not_found, parse_error, response,
 };
-pub use decode::{DecodeError, Fault, decode};
+pub use decode::{DecodeError, Fault, MAX_BATCH, decode};
 pub use frame::Frame;
 pub use id::Id;
 pub use json::Json;

@@ -53,9 +53,6 @@ pub use original_request::{OriginalRequest, PreviousRounds};
 pub use reply::FrameReply;
 use tasks::Tasks;
 
-/// The most messages that one batch may hold.
-pub const MAX_BATCH: usize = 50;
-
 /// Who a server is.
 #[derive(Clone, Debug)]
 pub struct Identity {

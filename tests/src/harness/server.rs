@@ -94,10 +94,23 @@ impl Server {
 
     /// Its resident memory, in KiB.
     pub(crate) fn memory_kib(&self) -> u64 {
+        self.status_kib("VmRSS:")
+    }
+
+    /// The most memory that was resident at any time, in KiB.
+    pub(crate) fn peak_memory_kib(&self) -> u64 {
+        self.status_kib("VmHWM:")
+    }
+
+    fn status_kib(&self, field: &str) -> u64 {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.pid())).unwrap();
-        let line = status.lines().find(|line| line.starts_with("VmRSS:"));
-        let kib = line.unwrap().split_whitespace().nth(1).unwrap();
-        kib.parse().unwrap()
+        let line = status.lines().find_map(|line| line.strip_prefix(field));
+        line.unwrap()
+            .split_whitespace()
+            .next()
+            .unwrap()
+            .parse()
+            .unwrap()
     }
 
     /// One POST, as `curl -H 'Content-Type: application/json' -d BODY` would do it.

@@ -9,6 +9,9 @@ use super::id::Id;
 use super::message::{Message, Notification, Request, ResponseIn};
 use super::string::string;
 
+/// The most messages of one batch.
+pub const MAX_BATCH: usize = 50;
+
 /// Decodes a single JSON-RPC message from one line of input; a trailing newline is allowed.
 ///
 /// # Errors
@@ -36,6 +39,8 @@ pub enum Fault {
     NotAnObject,
     /// `[]`.
     EmptyBatch,
+    /// More messages than a batch may hold.
+    LargeBatch,
     /// The field stands twice in the envelope, so its meaning is ambiguous.
     Duplicate(&'static str),
     /// The field is absent.
@@ -49,7 +54,7 @@ impl Fault {
     pub fn field(&self) -> Option<&'static str> {
         match self {
             Self::Duplicate(field) | Self::Missing(field) | Self::Wrong(field, _) => Some(field),
-            Self::NotJson(_) | Self::NotAnObject | Self::EmptyBatch => None,
+            Self::NotJson(_) | Self::NotAnObject | Self::EmptyBatch | Self::LargeBatch => None,
         }
     }
 }
@@ -60,6 +65,7 @@ impl fmt::Display for Fault {
             Self::NotJson(detail) => f.write_str(detail),
             Self::NotAnObject => f.write_str("a message must be a JSON object"),
             Self::EmptyBatch => f.write_str("a batch must hold at least one message"),
+            Self::LargeBatch => write!(f, "a batch holds at most {MAX_BATCH} messages"),
             Self::Duplicate(field) => write!(f, "Duplicate field: {field}"),
             Self::Missing(field) => write!(f, "Missing required field: {field}"),
             Self::Wrong(field, must) => write!(f, "{field} must be {must}"),

@@ -1,8 +1,13 @@
 //! What one line or one HTTP body holds: a message, or a batch of them.
 
+use std::fmt;
+
+use serde::de::{
+    Deserialize, DeserializeSeed, Deserializer, Error as _, IgnoredAny, SeqAccess, Visitor,
+};
 use serde_json::value::RawValue;
 
-use super::decode::{DecodeError, Envelope, Fault, decode_str, utf8};
+use super::decode::{DecodeError, Envelope, Fault, MAX_BATCH, decode_str, utf8};
 use super::message::Message;
 
 /// Everything that one line or one HTTP body can hold.
@@ -18,30 +23,67 @@ impl<'a> Frame<'a> {
     /// Reads one message or one batch.
     ///
     /// # Errors
-    /// The whole frame is refused when it is not UTF-8, not JSON, an empty batch, or a single
-    /// message that is none. A bad item of a batch is refused alone.
+    /// The whole frame is refused when it is not UTF-8, not JSON, an empty batch, one of more than
+    /// [`MAX_BATCH`] messages, or a single message that is none. A bad item of a batch is refused alone.
     pub fn decode(bytes: &'a [u8]) -> Result<Self, DecodeError<'a>> {
         let text = utf8(bytes)?;
         if !text.trim_ascii_start().starts_with('[') {
             return decode_str(text).map(Self::Single);
         }
         // One pass is enough for items that are objects, as all are that anybody means.
-        if let Ok(items) = serde_json::from_str::<Vec<Envelope<'_>>>(text)
-            && !items.is_empty()
-        {
-            return Ok(Self::Batch(
-                items.into_iter().map(Envelope::decode).collect(),
-            ));
+        if let Ok(items) = items(text) {
+            let messages = items.into_iter().map(Envelope::decode);
+            return Ok(Self::Batch(messages.collect()));
         }
-        let items: Vec<&RawValue> = serde_json::from_str(text).map_err(DecodeError::parse)?;
-        if items.is_empty() {
-            return Err(DecodeError::invalid(None, Fault::EmptyBatch));
+        let items = items::<&RawValue>(text)?;
+        let messages = items.into_iter().map(|item| decode_str(item.get()));
+        Ok(Self::Batch(messages.collect()))
+    }
+}
+
+/// Reads the items of a batch. Stops at the first that is too many: 4 MiB of `{}` would become 370 MB.
+fn items<'a, T: Deserialize<'a>>(text: &'a str) -> Result<Vec<T>, DecodeError<'a>> {
+    let mut items = Vec::new();
+    let mut deserializer = serde_json::Deserializer::from_str(text);
+    let read = Items(&mut items).deserialize(&mut deserializer);
+    match read.and_then(|()| deserializer.end()) {
+        Ok(()) if items.is_empty() => Err(DecodeError::invalid(None, Fault::EmptyBatch)),
+        Ok(()) => Ok(items),
+        Err(error) if error.is_data() && items.len() == MAX_BATCH => {
+            Err(DecodeError::invalid(None, Fault::LargeBatch))
         }
-        Ok(Self::Batch(
-            items
-                .into_iter()
-                .map(|item| decode_str(item.get()))
-                .collect(),
-        ))
+        Err(error) => Err(DecodeError::parse(error)),
+    }
+}
+
+/// Fills the vector with at most [`MAX_BATCH`] items.
+struct Items<'v, T>(&'v mut Vec<T>);
+
+impl<'a, T: Deserialize<'a>> DeserializeSeed<'a> for Items<'_, T> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'a>>(self, deserializer: D) -> Result<(), D::Error> {
+        deserializer.deserialize_seq(self)
+    }
+}
+
+impl<'a, T: Deserialize<'a>> Visitor<'a> for Items<'_, T> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a batch")
+    }
+
+    fn visit_seq<A: SeqAccess<'a>>(self, mut batch: A) -> Result<(), A::Error> {
+        while self.0.len() < MAX_BATCH {
+            match batch.next_element()? {
+                Some(item) => self.0.push(item),
+                None => return Ok(()),
+            }
+        }
+        match batch.next_element::<IgnoredAny>()? {
+            Some(_) => Err(A::Error::custom("too many")),
+            None => Ok(()),
+        }
     }
 }

@@ -1,8 +1,10 @@
 //! From a frame to its answer: which messages it holds, in which era each of them is, and which
 //! method answers it.
 
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
+use futures_util::FutureExt as _;
 use futures_util::future::join_all;
 use serde_json::json;
 use serde_json::value::RawValue;
@@ -16,7 +18,7 @@ use super::modern_client::ModernClient;
 use super::outcome::{MethodResult, Outcome};
 use super::params::Params;
 use super::reply::MessageReply;
-use super::{Caller, Connection, FrameReply, IncomingFrame, MAX_BATCH, OriginalRequest, Server};
+use super::{Caller, Connection, FrameReply, IncomingFrame, OriginalRequest, Server};
 use crate::era::{Era, Hints};
 use crate::error::Error;
 use crate::jsonrpc::{
@@ -58,22 +60,12 @@ impl Server {
         source: &Source<'_>,
     ) -> FrameReply {
         let era = Era::from_headers(source.hints);
-        let refusal = if !era.allows_batch() {
-            Some(format!("{} has no batches", era.revision()))
-        } else if messages.len() > MAX_BATCH {
-            Some(format!("a batch holds at most {MAX_BATCH} messages"))
-        } else {
-            None
-        };
-        if let Some(detail) = refusal {
-            return FrameReply::single(self.refuse(
-                None,
-                era,
-                &Error::InvalidRequest {
-                    detail,
-                    field: None,
-                },
-            ));
+        if !era.allows_batch() {
+            let refusal = Error::InvalidRequest {
+                detail: format!("{} has no batches", era.revision()),
+                field: None,
+            };
+            return FrameReply::single(self.refuse(None, era, &refusal));
         }
         let replies = join_all(
             messages
@@ -133,7 +125,11 @@ impl Server {
         let given_up = in_flight.as_ref().map(|(token, _)| token);
         let token = given_up.or(cancelled).cloned();
         let outcome = self.outcome(&request, &params, era, source, token, in_batch);
-        let outcome = outcome.await;
+        let outcome = AssertUnwindSafe(outcome).catch_unwind().await;
+        let outcome = outcome.unwrap_or_else(|_| {
+            tracing::error!(method = %request.method, "panicked");
+            Err(Error::Internal)
+        });
         if given_up.is_some_and(CancellationToken::is_cancelled) {
             return None;
         }

@@ -21,12 +21,13 @@ use crate::error::{Error, supported_versions};
 use crate::jsonrpc::{Json, Request, string};
 use crate::tool::{Client as _, ClientCapabilities};
 
-/// For how long and for whom caches may keep a list, where changes are announced or never happen. The
-/// milliseconds bound what a client sees late after an upgrade.
-const LIST_CACHE: &str = r#""ttlMs":300000,"cacheScope":"public","#;
+/// Cache hints of a list that cannot change while the server runs: 5 minutes bound how long a client
+/// misses an upgrade. Private, as a cache that is shared would answer callers without a token.
+const CONSTANT: &str = r#""ttlMs":300000,"cacheScope":"private","#;
 
-/// The same for a resource: what it holds changes without notice, so it is stale at once.
-const RESOURCE_CACHE: &str = r#""ttlMs":0,"cacheScope":"private","#;
+/// Cache hints of resources, and of lists that can change: stale at once. A client that caches for longer
+/// would not ask again when it is told of a change.
+const CHANGEABLE: &str = r#""ttlMs":0,"cacheScope":"private","#;
 
 impl Server {
     /// Reads what a request says about itself and its client.
@@ -81,12 +82,15 @@ impl Server {
             ResultKind::Complete => "complete",
         };
         let cache = match method {
+            McpMethod::ReadResource => CHANGEABLE,
             McpMethod::Discover
             | McpMethod::ListTools
             | McpMethod::ListResources
             | McpMethod::ListTemplates
-            | McpMethod::ListPrompts => LIST_CACHE,
-            McpMethod::ReadResource => RESOURCE_CACHE,
+            | McpMethod::ListPrompts => match self.features.changes {
+                Some(_) => CHANGEABLE,
+                None => CONSTANT,
+            },
             _ => "",
         };
         MethodResult {

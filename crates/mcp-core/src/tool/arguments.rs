@@ -24,7 +24,10 @@ pub(crate) fn parse_arguments<T: DeserializeOwned>(
         });
     }
     // The path of the field costs time, so only a failure pays for it.
-    serde_json::from_str(arguments.get()).or_else(|_| {
+    serde_json::from_str(arguments.get()).or_else(|error| {
+        if let Some(arguments) = without_tool_call_id(arguments, &error) {
+            return parse_arguments(&arguments);
+        }
         let mut deserializer = serde_json::Deserializer::from_str(arguments.get());
         serde_path_to_error::deserialize(&mut deserializer).map_err(|error| {
             let path = error.path().to_string();
@@ -34,6 +37,19 @@ pub(crate) fn parse_arguments<T: DeserializeOwned>(
             }
         })
     })
+}
+
+/// Returns the arguments without the `toolCallId` that n8n 1.x clients add to every call, if that is
+/// what the schema does not know.
+fn without_tool_call_id(arguments: &RawValue, error: &serde_json::Error) -> Option<Box<RawValue>> {
+    const ADDED: &str = "toolCallId";
+    if !error.to_string().starts_with("unknown field `toolCallId`") {
+        return None;
+    }
+    let mut members: serde_json::Map<String, serde_json::Value> =
+        serde_json::from_str(arguments.get()).ok()?;
+    members.remove(ADDED)?;
+    serde_json::value::to_raw_value(&members).ok()
 }
 
 /// The field at fault: the path, or the field that the message names where the fault is the
@@ -86,6 +102,13 @@ mod tests {
         check("{}", "step", "missing field `step`");
         check(
             r#"{"step":1,"x":2}"#,
+            "x",
+            "unknown field `x`, expected `step` or `tags`",
+        );
+        let added = RawValue::from_string(r#"{"toolCallId":"1","step":1}"#.to_owned()).unwrap();
+        assert!(parse_arguments::<Count>(&added).is_ok());
+        check(
+            r#"{"step":1,"toolCallId":"1","x":2}"#,
             "x",
             "unknown field `x`, expected `step` or `tags`",
         );

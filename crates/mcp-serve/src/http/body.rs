@@ -61,6 +61,11 @@ async fn whole(mut body: Incoming, limits: &Limits) -> Result<Bytes, BodyError> 
         if whole.is_empty() && body.is_end_stream() {
             return Ok(data);
         }
+        if whole.is_empty() {
+            // Room for all that is announced, at once: to grow by doubling takes three times the body.
+            // What never comes never becomes resident.
+            whole.reserve(data.len() + body.size_hint().lower() as usize);
+        }
         whole.extend_from_slice(&data);
     }
     Ok(whole.freeze())

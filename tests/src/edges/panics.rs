@@ -1,0 +1,36 @@
+//! A tool that panics costs its own call, on every transport.
+
+use serde_json::json;
+
+use super::{fixture, refused, serves_on};
+use crate::harness::Dialect;
+use crate::stdio::Peer;
+
+const CALL: &str = r#""name":"protocol_error_job","arguments":{}"#;
+
+#[tokio::test]
+async fn panic_is_an_internal_error_over_http() {
+    let server = fixture().await;
+    for dialect in Dialect::ALL {
+        let reply = server.call_as(dialect, "protocol_error_job", "{}").await;
+        refused(&reply, 200, -32603, json!(1));
+    }
+    let batch = [
+        Dialect::Unversioned.request("1", "tools/call", CALL),
+        Dialect::Unversioned.request("2", "ping", ""),
+    ];
+    let replies = server.post(format!("[{}]", batch.join(","))).await.json();
+    assert_eq!(replies[0]["error"]["code"], -32603);
+    assert_eq!(replies[1]["result"], json!({}));
+    assert!(server.log().contains("panicked"));
+    serves_on(&server).await;
+}
+
+#[tokio::test]
+async fn panic_is_an_internal_error_over_stdio() {
+    let mut peer = Peer::start(&[]);
+    for dialect in Dialect::ALL {
+        let answer = peer.ask(dialect, "1", "tools/call", CALL).await;
+        assert_eq!(answer["error"]["code"], -32603, "{dialect:?} {answer}");
+    }
+}
