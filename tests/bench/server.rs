@@ -12,8 +12,6 @@ use serde::{Deserialize, Serialize};
 /// Items of one result, some 10 KB together.
 const ITEMS: u32 = 50;
 
-struct Stock;
-
 #[derive(clap::Args)]
 struct Options {
     /// Tools in the list.
@@ -71,27 +69,7 @@ impl Tool for ListItems {
     }
 }
 
-impl Product for Stock {
-    const NAME: &'static str = "bench-server";
-    const DESCRIPTION: &'static str = "A server with many tools and a large result";
-    const PORT: u16 = 3460;
-    type Options = Options;
-    type Service = Shelves;
-
-    fn tools(_: &Options) -> Toolset<Shelves> {
-        shelves()
-    }
-
-    fn connect(Options { tools }: Options) -> anyhow::Result<Shelves> {
-        Ok(Shelves { tools })
-    }
-}
-
 impl Service for Shelves {
-    async fn probe(&self) -> Result<(), ToolError> {
-        Ok(())
-    }
-
     /// The same tool under as many names.
     async fn run(self: Arc<Self>, server: Arc<Server>) {
         let mut tools = shelves().bind(&self);
@@ -114,5 +92,13 @@ fn shelves() -> Toolset<Shelves> {
 }
 
 fn main() -> ExitCode {
-    mcp_serve::run::<Stock>()
+    Product::with_service(
+        "bench-server",
+        env!("CARGO_PKG_VERSION"),
+        "A server with many tools and a large result",
+        |Options { tools }| Ok(Shelves { tools }),
+    )
+    .port(3460)
+    .tools(|_| shelves())
+    .run()
 }

@@ -12,13 +12,10 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use fixture::Fixture;
 use mcp_core::era::Hints;
 use mcp_core::server::{Caller, Connection, IncomingFrame};
 use serde_json::Value;
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
-
-use mcp_serve::Product as _;
 
 use crate::harness::{Server, binary};
 
@@ -204,21 +201,21 @@ impl Document {
 
 #[tokio::test]
 async fn over_http() {
-    for document in documents(Fixture::NAME) {
+    for document in documents(fixture::NAME) {
         document.over_http(&[]).await;
     }
 }
 
 #[tokio::test]
 async fn over_stdio() {
-    for document in documents(Fixture::NAME) {
+    for document in documents(fixture::NAME) {
         document.over_stdio(&[]).await;
     }
 }
 
 #[tokio::test]
 async fn in_memory() {
-    for document in documents(Fixture::NAME) {
+    for document in documents(fixture::NAME) {
         let args =
             std::iter::once("mcp-conformance").chain(document.args.iter().map(String::as_str));
         let server = crate::harness::in_memory(args);

@@ -7,7 +7,7 @@ mod smuggling;
 
 use std::net::Ipv4Addr;
 
-use mcp_serve::{Guard, Key, Limits, Listener, Registry, Tokens};
+use mcp_serve::{Guard, HttpService, Key, Limits, Listener, Registry, Tokens};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
@@ -26,9 +26,8 @@ impl Listening {
         let guard = Guard::new(Tokens::default(), &[]);
         let address = (Ipv4Addr::LOCALHOST, 0).into();
         let signer = Key::random().unwrap().signer();
-        let listener = Listener::bind(address, server, guard, signer, limits, Registry::default())
-            .await
-            .unwrap();
+        let service = HttpService::new(server, guard, signer, limits, Registry::default());
+        let listener = Listener::bind(address, service).await.unwrap();
         let url = format!("http://{}/mcp", listener.address());
         let stop = CancellationToken::new();
         let stopped = stop.clone();

@@ -20,6 +20,7 @@ mod committed;
 mod docker;
 mod documents;
 mod edges;
+mod examples;
 mod gateway;
 mod listener;
 mod module_cycles;

@@ -27,44 +27,37 @@ mod unix_time;
 use std::sync::Arc;
 use std::time::Duration;
 
-use mcp_core::prompt::PromptSet;
-use mcp_core::resource::ResourceSet;
 use mcp_core::server::{ChangeNotifier, Server};
 use mcp_core::tool::{Effect, ToolError, Toolset};
+use mcp_serve::Product;
 
 pub use docker::Docker;
 pub use options::DockerOptions;
 
-/// The Docker server, for [`mcp_serve::run`].
-pub struct DockerServer;
+/// The Docker server.
+pub fn product() -> Product<Docker, DockerOptions> {
+    Product::with_service(
+        "docker-mcp-server",
+        env!("CARGO_PKG_VERSION"),
+        "Docker containers: list, inspect, start, stop, restart, and read their logs",
+        connect,
+    )
+    .port(3458)
+    .tools(tools)
+    .resources(resources::all())
+    .prompts(prompts::all())
+}
 
-impl mcp_serve::Product for DockerServer {
-    const NAME: &'static str = "docker-mcp-server";
-    const DESCRIPTION: &'static str =
-        "Docker containers: list, inspect, start, stop, restart, and read their logs";
-    const PORT: u16 = 3458;
-    type Options = DockerOptions;
-    type Service = Docker;
+fn connect(options: DockerOptions) -> anyhow::Result<Docker> {
+    let docker = Docker::new(&options)?;
+    let target = docker.engine.target();
+    tracing::info!("the Docker Engine is expected at {target}");
+    Ok(docker)
+}
 
-    fn tools(options: &DockerOptions) -> Toolset<Docker> {
-        let no_destructive = options.policy().no_destructive;
-        tools::all().retain(|tool| !no_destructive || tool.effect != Effect::Destructive)
-    }
-
-    fn resources() -> ResourceSet<Docker> {
-        resources::all()
-    }
-
-    fn prompts() -> PromptSet<Docker> {
-        prompts::all()
-    }
-
-    fn connect(options: DockerOptions) -> anyhow::Result<Docker> {
-        let docker = Docker::new(&options)?;
-        let target = docker.engine.target();
-        tracing::info!("the Docker Engine is expected at {target}");
-        Ok(docker)
-    }
+fn tools(options: &DockerOptions) -> Toolset<Docker> {
+    let no_destructive = options.policy().no_destructive;
+    tools::all().retain(|tool| !no_destructive || tool.effect != Effect::Destructive)
 }
 
 impl mcp_serve::Service for Docker {

@@ -3,5 +3,5 @@
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    mcp_serve::run::<docker_mcp_server::DockerServer>()
+    docker_mcp_server::product().run()
 }

@@ -26,4 +26,4 @@ mod tools;
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-pub use product::GatewayServer;
+pub use product::product;

@@ -11,5 +11,5 @@ fn main() -> ExitCode {
     {
         return mcp_client::reaper::run(args);
     }
-    mcp_serve::run::<mcp_gateway::GatewayServer>()
+    mcp_gateway::product().run()
 }

@@ -17,9 +17,11 @@ mod metrics;
 mod rate;
 mod reply;
 mod router;
+mod service;
 mod session;
 
 pub use connection::Workers;
 pub use guard::Guard;
 pub use limits::Limits;
 pub use listener::Listener;
+pub use service::HttpService;

@@ -1,10 +1,7 @@
-//! The edges in: everything that a server needs to be reached, and the `main` of every server.
-//!
-//! A server is a [`Product`]: a name, a port, its options, its service and its tools. [`run()`] is
-//! its whole `main`: it reads the command line, starts the log, and serves HTTP or stdio until it
-//! is told to stop. The protocol itself is `mcp-core`'s.
+#![doc = include_str!("../README.md")]
 
 mod clock;
+mod function;
 mod http;
 mod key;
 mod log;
@@ -17,14 +14,16 @@ mod secret;
 mod stdio;
 mod tokens;
 
-pub use http::{Guard, Limits, Listener, Workers};
+pub use http::{Guard, HttpService, Limits, Listener, Workers};
 pub use key::Key;
 pub use options::{Command, Options};
-pub use probe::watch;
-pub use product::{Product, Service};
-pub use run::{assemble, command, run};
+pub use product::{NoOptions, Product, Service};
+pub use run::Running;
 pub use secret::Secret;
 pub use tokens::Tokens;
 
 /// The registry of the metrics that `/metrics` shows.
 pub use prometheus_client::registry::Registry;
+
+// Crates that occur in the public interface, so that a server needs no matching versions of them.
+pub use {anyhow, clap, mcp_core, schemars};

@@ -1,4 +1,4 @@
-//! What can be configured about every server. Every flag has an environment variable.
+//! The command line of every server. Every flag has an environment variable.
 
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -7,19 +7,19 @@ use std::time::Duration;
 use clap::{Args, Parser, ValueEnum};
 use mcp_core::error::ErrorCodes;
 
-/// The command line of a server: what this one has, and what all have.
+/// The command line of a server: its own options, and those of all servers.
 #[derive(Parser)]
 pub struct Command<O: Args> {
-    /// What this one has; first, because that is what has to be set.
+    /// Its own options; first, because some of them must be set.
     #[command(flatten, next_help_heading = "Service")]
     pub product: O,
-    /// What every server has.
+    /// The options of every server.
     #[command(flatten, next_help_heading = "Server")]
     pub common: Options,
 }
 
 /// The options that all servers share.
-#[derive(Args)]
+#[derive(Args, Clone)]
 #[group(skip)]
 pub struct Options {
     /// Serve one client over stdin and stdout instead of HTTP.

@@ -1,21 +1,15 @@
-//! What a server tells about itself instead of serving: JSON on stdout, from the one declaration
-//! that it also works by.
+//! The `--print-…` options: prints tools, toolsets and options as JSON, from the declarations that the
+//! server also works by.
 
 use std::io::Write as _;
 
 use clap::{Arg, Command, builder::StyledStr};
-use mcp_core::tool::{Detail, Toolset};
+use mcp_core::tool::{Detail, ToolDefinition, Toolset};
 use serde_json::{Value, json};
 
 /// The tools as `tools/list` shows them.
-pub(crate) fn tools<S: Send + Sync + 'static>(tools: &Toolset<S>) -> anyhow::Result<()> {
-    let definitions = tools.definitions();
-    write(
-        definitions
-            .iter()
-            .map(|tool| tool.render(Detail::Full))
-            .collect(),
-    )
+pub(crate) fn tools(tools: impl Iterator<Item = ToolDefinition>) -> anyhow::Result<()> {
+    write(tools.map(|tool| tool.render(Detail::Full)).collect())
 }
 
 /// The names of the toolsets.
@@ -37,8 +31,7 @@ pub(crate) fn options(mut command: Command) -> anyhow::Result<()> {
     )
 }
 
-/// One option; `value` and `default` are `null` where there is none, `values` is empty where they
-/// cannot be counted.
+/// One option. `value` and `default` may be `null`; `values` is empty unless the option is an enum.
 fn option(arg: &Arg) -> Value {
     let takes_value = arg.get_action().takes_values();
     let value = arg.get_value_names().and_then(|names| names.first());

@@ -15,7 +15,7 @@ const CALM: Duration = Duration::from_secs(15);
 const ALERT: Duration = Duration::from_secs(1);
 
 /// Probes `service` for ever and keeps the state of `server` up to date.
-pub async fn watch(server: Arc<Server>, service: Arc<impl Service>) {
+pub(crate) async fn watch(server: Arc<Server>, service: Arc<impl Service>) {
     loop {
         let probe = tokio::time::timeout(PATIENCE, service.probe()).await;
         let trouble = match probe {

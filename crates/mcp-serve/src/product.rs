@@ -1,101 +1,186 @@
-//! What makes one server different from the next.
+//! A server as a program: its name, its options, its service and its tools.
 
 use std::future::Future;
 use std::sync::Arc;
 
 use mcp_core::method::MethodSet;
 use mcp_core::prompt::PromptSet;
+use mcp_core::registry::BoundItems;
 use mcp_core::resource::ResourceSet;
-use mcp_core::server::{ChangeNotifier, Server};
-use mcp_core::tool::{ToolError, Toolset};
+use mcp_core::server::{ChangeNotifier, Identity, Server};
+use mcp_core::tool::{Effect, Output, ToolError, ToolKind, Toolset};
 use prometheus_client::registry::Registry;
+use schemars::JsonSchema;
+use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
-/// One server of the workspace: its name, its options, its service and its tools.
+use crate::function;
+
+/// An MCP server, to be run as a program ([`Product::run`]) or to be mounted in another one
+/// ([`Product::mount`]).
 ///
-/// `main` is then `mcp_serve::run::<P>()`.
-pub trait Product: 'static {
-    /// The name that it gives itself, which is also its binary's.
-    const NAME: &'static str;
-    /// One sentence for `--help`, `mcp.getServerInfo` and `initialize`.
-    const DESCRIPTION: &'static str;
-    /// The port that it listens on by default.
-    const PORT: u16;
-    /// What can be configured beside what every server has. Every flag has an environment variable.
-    type Options: clap::Args;
-    /// What the tools work on.
-    type Service: Service;
+/// `S` is the service that its tools work on, `O` are the options that it has beside those of every
+/// server. A server without either is made by [`Product::new`].
+pub struct Product<S = (), O = NoOptions> {
+    pub(crate) identity: Identity,
+    pub(crate) port: u16,
+    pub(crate) connect: fn(O) -> anyhow::Result<S>,
+    pub(crate) tools: fn(&O) -> Toolset<S>,
+    pub(crate) functions: BoundItems<ToolKind>,
+    pub(crate) resources: ResourceSet<S>,
+    pub(crate) prompts: PromptSet<S>,
+    pub(crate) methods: MethodSet<S>,
+    pub(crate) experimental: Map<String, Value>,
+}
 
-    /// The tools that these options leave, without a service: `--print-tools` needs none.
-    fn tools(options: &Self::Options) -> Toolset<Self::Service>;
+/// No options beside those of every server.
+#[derive(clap::Args)]
+pub struct NoOptions {}
 
-    /// The resources, without a service.
-    fn resources() -> ResourceSet<Self::Service> {
-        ResourceSet::new()
-    }
-
-    /// The prompts, without a service.
-    fn prompts() -> PromptSet<Self::Service> {
-        PromptSet::new()
-    }
-
-    /// Methods of its own, without a service.
-    fn methods() -> MethodSet<Self::Service> {
-        MethodSet::new()
-    }
-
-    /// Capabilities that the specification does not know, by name.
-    fn experimental() -> Map<String, Value> {
-        Map::new()
-    }
-
-    /// Makes the service from its options. Does not talk to it: a server starts whatever state its
-    /// service is in.
+impl Product {
+    /// A server without a service: all that its tools need comes with a call.
     ///
-    /// # Errors
-    /// When the options themselves are unusable; says which and why.
-    fn connect(options: Self::Options) -> anyhow::Result<Self::Service>;
+    /// `name` is that of its program, `version` is `env!("CARGO_PKG_VERSION")` of its crate, and
+    /// `description` is one sentence for `--help`, `mcp.getServerInfo` and `initialize`.
+    pub fn new(name: &str, version: &str, description: &str) -> Self {
+        Self::with_service(name, version, description, |_| Ok(()))
+    }
+}
+
+impl<S, O> Product<S, O> {
+    /// A server with a service, which `connect` makes from its options. `connect` sends nothing to
+    /// the service: a server starts in whatever state its service is. It fails if the options
+    /// are unusable, and says which and why.
+    pub fn with_service(
+        name: &str,
+        version: &str,
+        description: &str,
+        connect: fn(O) -> anyhow::Result<S>,
+    ) -> Self {
+        Self {
+            identity: Identity {
+                name: name.to_owned(),
+                version: version.to_owned(),
+                description: description.to_owned(),
+            },
+            port: 3000,
+            connect,
+            tools: |_| Toolset::new(),
+            functions: Vec::new(),
+            resources: ResourceSet::new(),
+            prompts: PromptSet::new(),
+            methods: MethodSet::new(),
+            experimental: Map::new(),
+        }
+    }
+
+    /// Sets the port that it listens on by default, instead of 3000.
+    #[must_use]
+    pub fn port(self, port: u16) -> Self {
+        Self { port, ..self }
+    }
+
+    /// Sets the tools that these options leave.
+    #[must_use]
+    pub fn tools(self, tools: fn(&O) -> Toolset<S>) -> Self {
+        Self { tools, ..self }
+    }
+
+    /// Adds a tool that is a function of its arguments. The doc comment of the argument struct is
+    /// the description of the tool, and those of its fields describe the arguments. A tool that
+    /// needs a service, reports progress or asks the client implements [`mcp_core::tool::Tool`].
+    ///
+    /// # Panics
+    /// If the name is taken or illegal, or the struct has no doc comment.
+    #[must_use]
+    pub fn function<A, R, T>(
+        mut self,
+        name: &str,
+        effect: Effect,
+        function: impl Fn(A) -> R + Send + Sync + 'static,
+    ) -> Self
+    where
+        A: DeserializeOwned + JsonSchema + Send + 'static,
+        R: Future<Output = Result<T, ToolError>> + Send + 'static,
+        T: Output + 'static,
+    {
+        let is_taken = self.functions.iter().any(|(tool, _)| tool.name == name);
+        assert!(!is_taken, "tool {name} is declared twice");
+        self.functions.push(function::bind(name, effect, function));
+        self
+    }
+
+    /// Sets the resources.
+    #[must_use]
+    pub fn resources(self, resources: ResourceSet<S>) -> Self {
+        Self { resources, ..self }
+    }
+
+    /// Sets the prompts.
+    #[must_use]
+    pub fn prompts(self, prompts: PromptSet<S>) -> Self {
+        Self { prompts, ..self }
+    }
+
+    /// Sets methods of its own.
+    #[must_use]
+    pub fn methods(self, methods: MethodSet<S>) -> Self {
+        Self { methods, ..self }
+    }
+
+    /// Sets capabilities that the specification does not know, by name.
+    #[must_use]
+    pub fn experimental(self, experimental: Map<String, Value>) -> Self {
+        Self {
+            experimental,
+            ..self
+        }
+    }
 }
 
 /// The service behind a server.
 pub trait Service: Send + Sync + 'static {
+    /// True if it relays calls to other servers, and their tools to clients.
+    const RELAYS: bool = false;
+
+    /// True if calls send log messages to the client.
+    const LOGS: bool = false;
+
     /// Asks the service whether it would serve a call now, within a few seconds.
     ///
     /// # Errors
     /// The reason why it would not, in words for the operator and the model.
-    fn probe(&self) -> impl Future<Output = Result<(), ToolError>> + Send;
+    fn probe(&self) -> impl Future<Output = Result<(), ToolError>> + Send {
+        std::future::ready(Ok(()))
+    }
 
-    /// Its work in the background, from the start to the stop of the server: keeping up with the
-    /// service, and with it what `server` offers ([`Server::publish`]).
+    /// Runs in the background, from the start to the stop of the server: follows changes of the
+    /// service, and publishes changed lists ([`Server::publish`]).
     fn run(self: Arc<Self>, server: Arc<Server>) -> impl Future<Output = ()> + Send {
         let _ = server;
         std::future::ready(())
     }
 
-    /// Ends what it has started. The server waits for it, but not for long.
+    /// Ends everything that it has started. The server waits for it for up to 10 s.
     fn stop(&self) -> impl Future<Output = ()> + Send {
         std::future::ready(())
     }
 
-    /// Where the service announces that lists or resources have changed; `None` if they never do.
+    /// The channel that announces changes of lists and resources; `None` if they never change.
     fn changes(&self) -> Option<ChangeNotifier> {
         None
     }
 
-    /// Completes when it can show what it has to offer. The server waits for it before it answers
-    /// anybody, but not for long.
+    /// Completes when its lists are complete. The server waits for it for up to 2 s before it
+    /// answers its first request.
     fn ready(&self) -> impl Future<Output = ()> + Send {
         std::future::ready(())
     }
-
-    /// True if it passes calls on to other servers, and what they offer to clients.
-    const RELAYS: bool = false;
 
     /// Registers its own metrics, which `/metrics` shows beside those of the server.
     fn register(&self, registry: &mut Registry) {
         let _ = registry;
     }
-
-    /// True if calls send log messages to the client.
-    const LOGS: bool = false;
 }
+
+impl Service for () {}

@@ -37,40 +37,25 @@ mod workflow_tools;
 
 use std::sync::Arc;
 
-use mcp_core::prompt::PromptSet;
-use mcp_core::resource::ResourceSet;
 use mcp_core::server::{ChangeNotifier, Server};
-use mcp_core::tool::{ToolError, Toolset};
+use mcp_core::tool::ToolError;
 use mcp_serve::{Product, Service};
 
 pub use crate::options::Options;
 pub use crate::service::N8n;
 
-/// The server, for `mcp_serve::run`.
-pub struct N8nServer;
-
-impl Product for N8nServer {
-    const NAME: &'static str = "n8n-mcp-server";
-    const DESCRIPTION: &'static str = "n8n workflows: list, inspect and really run them";
-    const PORT: u16 = 3456;
-    type Options = Options;
-    type Service = N8n;
-
-    fn tools(_: &Options) -> Toolset<N8n> {
-        tools::all()
-    }
-
-    fn resources() -> ResourceSet<N8n> {
-        resources::all()
-    }
-
-    fn prompts() -> PromptSet<N8n> {
-        prompts::all()
-    }
-
-    fn connect(options: Options) -> anyhow::Result<N8n> {
-        options.connect()
-    }
+/// The n8n server.
+pub fn product() -> Product<N8n, Options> {
+    Product::with_service(
+        "n8n-mcp-server",
+        env!("CARGO_PKG_VERSION"),
+        "n8n workflows: list, inspect and really run them",
+        Options::connect,
+    )
+    .port(3456)
+    .tools(|_| tools::all())
+    .resources(resources::all())
+    .prompts(prompts::all())
 }
 
 impl Service for N8n {

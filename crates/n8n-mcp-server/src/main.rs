@@ -3,5 +3,5 @@
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    mcp_serve::run::<n8n_mcp_server::N8nServer>()
+    n8n_mcp_server::product().run()
 }

@@ -37,38 +37,22 @@ pub use service::OpenHands;
 
 use std::sync::Arc;
 
-use mcp_core::prompt::PromptSet;
-use mcp_core::resource::ResourceSet;
 use mcp_core::server::{ChangeNotifier, Server};
-use mcp_core::tool::{ToolError, Toolset};
+use mcp_core::tool::ToolError;
 use mcp_serve::{Product, Service};
 
 /// The OpenHands server.
-pub struct OpenHandsServer;
-
-impl Product for OpenHandsServer {
-    const NAME: &'static str = "openhands-mcp-server";
-    const DESCRIPTION: &'static str =
-        "OpenHands tasks: hand coding work to an agent and get the result";
-    const PORT: u16 = 3457;
-    type Options = Options;
-    type Service = OpenHands;
-
-    fn tools(_: &Options) -> Toolset<OpenHands> {
-        tools::all()
-    }
-
-    fn resources() -> ResourceSet<OpenHands> {
-        resources::all()
-    }
-
-    fn prompts() -> PromptSet<OpenHands> {
-        prompts::all()
-    }
-
-    fn connect(options: Options) -> anyhow::Result<OpenHands> {
-        OpenHands::new(options)
-    }
+pub fn product() -> Product<OpenHands, Options> {
+    Product::with_service(
+        "openhands-mcp-server",
+        env!("CARGO_PKG_VERSION"),
+        "OpenHands tasks: hand coding work to an agent and get the result",
+        OpenHands::new,
+    )
+    .port(3457)
+    .tools(|_| tools::all())
+    .resources(resources::all())
+    .prompts(prompts::all())
 }
 
 impl Service for OpenHands {

@@ -3,5 +3,5 @@
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    mcp_serve::run::<openhands_mcp_server::OpenHandsServer>()
+    openhands_mcp_server::product().run()
 }

@@ -4,15 +4,15 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::sync::OnceLock;
 
-/// The path of a binary of the workspace. Built first where nobody says that it is
-/// (`MCP_TEST_BIN_DIR`).
+/// Returns the path of a program of the workspace. All are built first, unless `MCP_TEST_BIN_DIR` says
+/// where they are.
 pub(crate) fn binary(name: &str) -> PathBuf {
     static DIR: OnceLock<PathBuf> = OnceLock::new();
     DIR.get_or_init(|| match std::env::var_os("MCP_TEST_BIN_DIR") {
         Some(dir) => dir.into(),
         None => {
             let built = Command::new(env!("CARGO"))
-                .args(["build", "--workspace", "--bins"])
+                .args(["build", "--workspace", "--bins", "--examples"])
                 .status();
             assert!(
                 built.is_ok_and(|status| status.success()),

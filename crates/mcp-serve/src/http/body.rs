@@ -7,7 +7,7 @@ use std::time::Duration;
 use bytes::{Bytes, BytesMut};
 use futures_util::FutureExt as _;
 use http_body_util::BodyExt as _;
-use hyper::body::{Body as _, Incoming};
+use hyper::body::Body;
 
 use super::limits::Limits;
 
@@ -24,7 +24,10 @@ pub(super) enum BodyError {
 
 /// Reads a body of at most `limits.body` bytes; a larger declared length is refused before anything is
 /// read.
-pub(super) async fn read(body: Incoming, limits: &Limits) -> Result<Bytes, BodyError> {
+pub(super) async fn read<B>(body: B, limits: &Limits) -> Result<Bytes, BodyError>
+where
+    B: Body<Data = Bytes> + Unpin,
+{
     // Beside the timeout between two pieces: a byte now and then is no progress.
     within(limits.body_whole, pin!(whole(body, limits)))
         .await
@@ -45,7 +48,10 @@ async fn within<T>(
     }
 }
 
-async fn whole(mut body: Incoming, limits: &Limits) -> Result<Bytes, BodyError> {
+async fn whole<B>(mut body: B, limits: &Limits) -> Result<Bytes, BodyError>
+where
+    B: Body<Data = Bytes> + Unpin,
+{
     if body.size_hint().lower() > limits.body as u64 {
         return Err(BodyError::TooLarge);
     }

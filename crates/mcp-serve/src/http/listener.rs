@@ -13,9 +13,6 @@ use anyhow::Context as _;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use mcp_core::server::Server;
-use mcp_core::sign::Signer;
-use prometheus_client::registry::Registry;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::Handle;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -23,9 +20,9 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::connection::{Place, Takeover, Workers, WriteTimeout};
-use super::guard::Guard;
 use super::limits::Limits;
 use super::router::Router;
+use super::service::HttpService;
 
 /// Bytes of the head of one request; more is answered with 431.
 const MAX_HEAD_BYTES: usize = 32 * 1024;
@@ -42,18 +39,11 @@ pub struct Listener {
 }
 
 impl Listener {
-    /// Opens the port. What `registry` holds is shown by `/metrics`.
+    /// Opens the port.
     ///
     /// # Errors
     /// When the port is taken or the address is not this machine's.
-    pub async fn bind(
-        address: SocketAddr,
-        server: Arc<Server>,
-        guard: Guard,
-        signer: Signer,
-        limits: Limits,
-        registry: Registry,
-    ) -> anyhow::Result<Self> {
+    pub async fn bind(address: SocketAddr, service: HttpService) -> anyhow::Result<Self> {
         let socket = TcpListener::bind(address)
             .await
             .with_context(|| match address.port() {
@@ -62,19 +52,16 @@ impl Listener {
                     "cannot listen on {address} (is port {port} in use? --port chooses another)"
                 ),
             })?;
-        let address = socket.local_addr()?;
-        let router = Arc::new(Router::new(
-            server, guard, signer, limits, address, registry,
-        ));
+        let HttpService(router) = service;
         Ok(Self {
+            address: socket.local_addr()?,
             socket,
-            address,
+            limits: *router.limits(),
             router,
-            limits,
         })
     }
 
-    /// Where it listens: the real port where 0 was asked for.
+    /// The address that it listens on, with the real port where 0 was asked for.
     pub fn address(&self) -> SocketAddr {
         self.address
     }

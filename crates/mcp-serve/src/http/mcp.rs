@@ -4,9 +4,10 @@ mod post;
 
 use std::sync::Arc;
 
+use bytes::Bytes;
 use http::header::HeaderMap;
 use http::{Request, Response, StatusCode};
-use hyper::body::Incoming as RequestBody;
+use hyper::body::Body;
 use mcp_core::era::Era;
 use mcp_core::error::Error;
 use mcp_core::server::{FrameReply, Server};
@@ -60,6 +61,10 @@ impl McpEndpoint {
         &self.server
     }
 
+    pub(super) fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
     /// The number of requests that are being worked on.
     pub(super) fn calls_in_flight(&self) -> usize {
         self.limits
@@ -67,9 +72,9 @@ impl McpEndpoint {
             .saturating_sub(self.in_flight.available_permits())
     }
 
-    pub(super) async fn post(
+    pub(super) async fn post<B: Body<Data = Bytes> + Unpin>(
         &self,
-        request: Request<RequestBody>,
+        request: Request<B>,
         client: Client<'_>,
     ) -> Response<Reply> {
         let (head, body) = request.into_parts();

@@ -1,12 +1,13 @@
 //! The paths of a server: authenticates a request, limits its rate, and routes it.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Instant;
 
-use http::header::HeaderMap;
+use bytes::Bytes;
+use http::header::{HOST, HeaderMap};
 use http::{Method, Request, Response, StatusCode};
-use hyper::body::Incoming as RequestBody;
+use hyper::body::Body;
 use mcp_core::error::Error;
 use mcp_core::server::Server;
 use mcp_core::sign::Signer;
@@ -26,7 +27,6 @@ pub(super) struct Router {
     rate: Option<RateLimit>,
     mcp: Arc<McpEndpoint>,
     registry: Registry,
-    address: SocketAddr,
 }
 
 impl Router {
@@ -35,7 +35,6 @@ impl Router {
         guard: Guard,
         signer: Signer,
         limits: Limits,
-        address: SocketAddr,
         mut registry: Registry,
     ) -> Self {
         let mcp = Arc::new(McpEndpoint::new(server, signer, limits));
@@ -45,13 +44,20 @@ impl Router {
             rate: limits.rate.map(RateLimit::new),
             mcp,
             registry,
-            address,
         }
     }
 
-    pub(super) async fn answer(
+    pub(super) fn server(&self) -> &Server {
+        self.mcp.server()
+    }
+
+    pub(super) fn limits(&self) -> &Limits {
+        self.mcp.limits()
+    }
+
+    pub(super) async fn answer<B: Body<Data = Bytes> + Unpin>(
         &self,
-        request: Request<RequestBody>,
+        request: Request<B>,
         peer: IpAddr,
     ) -> Response<Reply> {
         let headers = request.headers();
@@ -68,13 +74,13 @@ impl Router {
                 self.mcp.get(headers, client)
             }
             (&Method::DELETE, "/mcp") if names_session(headers) => self.mcp.delete(headers, client),
-            (_, "/mcp") => reply::method_not_allowed(&self.help()),
+            (_, "/mcp") => reply::method_not_allowed(&self.help(headers)),
             (&Method::GET | &Method::HEAD, "/healthz") => {
                 reply::json(StatusCode::OK, r#"{"status":"ok"}"#)
             }
             (&Method::GET | &Method::HEAD, "/readyz") => self.ready(),
             (&Method::GET | &Method::HEAD, "/metrics") => metrics::reply(&self.registry),
-            _ => reply::json(StatusCode::NOT_FOUND, format!("{:#}\n", self.help())),
+            _ => reply::json(StatusCode::NOT_FOUND, format!("{:#}\n", self.help(headers))),
         }
     }
 
@@ -83,11 +89,7 @@ impl Router {
     ///
     /// # Errors
     /// `Forbidden`, `Unauthorized`, `HeaderMismatch` or `RateLimited`.
-    fn authenticate(
-        &self,
-        request: &Request<RequestBody>,
-        peer: IpAddr,
-    ) -> Result<Client<'_>, Error> {
+    fn authenticate<B>(&self, request: &Request<B>, peer: IpAddr) -> Result<Client<'_>, Error> {
         let (path, headers) = (request.uri().path(), request.headers());
         let is_public = match path {
             "/mcp" => request.method() != Method::POST && !names_session(headers),
@@ -128,7 +130,7 @@ impl Router {
     }
 
     fn ready(&self) -> Response<Reply> {
-        match self.mcp.server().degraded() {
+        match self.server().degraded() {
             None => reply::json(StatusCode::OK, r#"{"status":"online"}"#),
             Some(reason) => {
                 let body = json!({"status": "degraded", "reason": reason});
@@ -137,9 +139,10 @@ impl Router {
         }
     }
 
-    /// Says what this server is and how to call it, for people with a browser or a bare `curl`.
-    fn help(&self) -> Value {
-        let identity = self.mcp.server().identity();
+    /// Describes this server and how to call it, for people with a browser or a bare `curl`.
+    fn help(&self, headers: &HeaderMap) -> Value {
+        let identity = self.server().identity();
+        let host = headers.get(HOST).and_then(|host| host.to_str().ok());
         json!({
             "name": identity.name,
             "version": identity.version,
@@ -147,7 +150,7 @@ impl Router {
             "protocol": "Model Context Protocol, JSON-RPC 2.0: POST one message to /mcp",
             "example": format!(
                 "curl http://{}/mcp -H 'Content-Type: application/json' -d '{}'",
-                self.address,
+                host.unwrap_or("localhost"),
                 r#"{"jsonrpc":"2.0","id":1,"method":"tools/list"}"#
             ),
         })

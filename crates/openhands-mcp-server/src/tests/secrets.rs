@@ -2,12 +2,11 @@
 
 use mcp_core::resource::ResourceContents;
 use mcp_core::tool::Call;
-use mcp_serve::Product as _;
 use serde_json::{Value, json};
 
 use super::fake::{Fake, Reply};
 use super::{ID, call, openhands};
-use crate::OpenHandsServer;
+use crate::resources;
 
 /// Put together here so that no scanner takes it for a token.
 fn secret() -> String {
@@ -74,7 +73,7 @@ async fn tools_show_no_secret() {
 async fn resources_show_no_secret() {
     let fake = leaky().await;
     let service = std::sync::Arc::new(openhands(&fake.url));
-    for (resource, bound) in OpenHandsServer::resources().bind(&service) {
+    for (resource, bound) in resources::all().bind(&service) {
         let uri = resource.uri.replace("{id}", ID);
         let call = Call::default();
         let reading = bound.read(&uri, &call).unwrap();

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use http::header::{HeaderMap, HeaderValue};
 use http::{Response, StatusCode};
-use hyper::body::Incoming as RequestBody;
+use hyper::body::Body;
 use mcp_core::era::{Era, Hints};
 use mcp_core::error::Error;
 use mcp_core::server::{Caller, FrameReply, IncomingFrame, Negotiated, Peer};
@@ -69,7 +69,10 @@ impl<'a> Post<'a> {
         }
     }
 
-    pub(super) async fn answer(self, body: RequestBody) -> Response<Reply> {
+    pub(super) async fn answer<B>(self, body: B) -> Response<Reply>
+    where
+        B: Body<Data = Bytes> + Unpin,
+    {
         let (session, body, permit) = match self.receive(body).await {
             Ok(received) => received,
             Err(refusal) => return self.refuse(refusal),
@@ -80,9 +83,9 @@ impl<'a> Post<'a> {
 
     /// Takes the request in. The order is that of the cost: a request that must be refused is refused
     /// before its body is read.
-    async fn receive(
+    async fn receive<B: Body<Data = Bytes> + Unpin>(
         &self,
-        body: RequestBody,
+        body: B,
     ) -> Result<(Option<Session>, Bytes, OwnedSemaphorePermit), Refusal> {
         self.admit()?;
         let session = self.session()?;

@@ -1,0 +1,79 @@
+//! The paths of a server as a tower service.
+
+use std::convert::Infallible;
+use std::future::Future;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use http::{Request, Response};
+use http_body_util::BodyExt;
+use http_body_util::combinators::UnsyncBoxBody;
+use hyper::body::Body;
+use mcp_core::server::Server;
+use mcp_core::sign::Signer;
+use prometheus_client::registry::Registry;
+use tower_service::Service;
+
+use super::guard::Guard;
+use super::limits::Limits;
+use super::router::Router;
+
+/// `/mcp`, `/healthz`, `/readyz` and `/metrics` of a server: what [`Listener`](crate::Listener)
+/// serves, and a tower service for the router of another program (axum).
+///
+/// Tokens, allowed hosts and origins, the rate limit, the limits of bodies and of requests in flight,
+/// sessions and resumable streams are applied here. The program around it provides:
+///
+/// - the limits of connections ([`Limits::connections`], [`Limits::head`], [`Limits::write_stall`],
+///   [`Limits::drain`]), and TLS;
+/// - the `Host` header as the client sent it;
+/// - the address of the client as the request extension [`SocketAddr`], by which clients without a
+///   token are limited; without it they share one rate limit;
+/// - at the end a call of [`HttpService::close`], which ends the streams that wait for changes.
+#[derive(Clone)]
+pub struct HttpService(pub(super) Arc<Router>);
+
+impl HttpService {
+    /// The paths of `server`. `/metrics` shows the content of `registry`.
+    pub fn new(
+        server: Arc<Server>,
+        guard: Guard,
+        signer: Signer,
+        limits: Limits,
+        registry: Registry,
+    ) -> Self {
+        let router = Router::new(server, guard, signer, limits, registry);
+        Self(Arc::new(router))
+    }
+
+    /// Ends the streams that wait for changes, so that their connections can be closed.
+    pub fn close(&self) {
+        self.0.server().close();
+    }
+}
+
+impl<B> Service<Request<B>> for HttpService
+where
+    B: Body<Data = Bytes, Error: Send> + Send + Unpin + 'static,
+{
+    type Response = Response<UnsyncBoxBody<Bytes, Infallible>>;
+    type Error = Infallible;
+    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Infallible>> + Send>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request<B>) -> Self::Future {
+        let router = Arc::clone(&self.0);
+        let peer = request.extensions().get().map(SocketAddr::ip);
+        let peer = peer.unwrap_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED));
+        Box::pin(async move {
+            let response = router.answer(request, peer).await;
+            Ok(response.map(BodyExt::boxed_unsync))
+        })
+    }
+}

@@ -1,0 +1,135 @@
+//! The examples of `mcp-serve`, run as programs.
+
+use std::process::{Command, Output};
+
+use mcp_client::Client;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use serde_json::{Value, json};
+
+use crate::harness::{Dialect, Server, assert_contains, binary, http_client, stdio_client};
+
+const HELLO: &str = "examples/hello";
+
+/// Lists the tools and calls each of them.
+async fn check_hello(client: &Client) {
+    let info = client.server().unwrap();
+    assert_contains(&info.server_info.get(), r#""name":"hello","#);
+    assert_contains(&info.server_info.get(), r#""version":"1.2.3""#);
+    let tools = client.list("tools/list", "tools").await.unwrap();
+    let names = tools.iter().map(|tool| {
+        let tool: Value = serde_json::from_str(tool.get()).unwrap();
+        tool["name"].as_str().unwrap().to_owned()
+    });
+    assert_eq!(names.collect::<Vec<_>>(), ["add", "greet"]);
+    for (name, arguments, text) in [
+        ("add", json!({"a": 1, "b": 2.5}), "3.5"),
+        ("greet", json!({"name": "Ada"}), "Hello, Ada!"),
+    ] {
+        let params = json!({"name": name, "arguments": arguments});
+        let result = client.request("tools/call", &params).await.unwrap();
+        assert_contains(&result.get(), &format!(r#""text":"{text}""#));
+    }
+}
+
+#[tokio::test]
+async fn hello_serves_http_and_stdio() {
+    let server = Server::start(HELLO, &[]).await;
+    check_hello(&server.client().await).await;
+    check_hello(&stdio_client(HELLO, &[]).await).await;
+
+    let call = json!({"name": "add", "arguments": {"a": "1", "b": 2}});
+    let error = server.error("tools/call", call).await;
+    assert_has!(&error["data"], {"kind": "invalid_params", "field": "a"});
+}
+
+fn output(program: &str, args: &[&str]) -> Output {
+    Command::new(binary(program)).args(args).output().unwrap()
+}
+
+fn stdout(program: &str, args: &[&str]) -> String {
+    String::from_utf8(output(program, args).stdout).unwrap()
+}
+
+#[tokio::test]
+async fn each_server_reports_the_version_of_its_crate() {
+    for (program, name, version) in [
+        (HELLO, "hello", "1.2.3"),
+        (
+            "mcp-conformance",
+            "mcp-conformance",
+            env!("CARGO_PKG_VERSION"),
+        ),
+    ] {
+        assert_eq!(
+            stdout(program, &["--version"]),
+            format!("{name} {version}\n")
+        );
+        let server = Server::start(program, &[]).await;
+        let info = server.result("mcp.getServerInfo", json!({})).await;
+        assert_has!(&info, {"name": name, "version": version});
+    }
+}
+
+#[test]
+fn options_choose_among_functions_too() {
+    let tools = |args: &[&str]| stdout(HELLO, &[&["--print-tools"], args].concat());
+    for args in [&[][..], &["--read-only"], &["--toolsets", "all"]] {
+        assert!(tools(args).contains(r#""name": "greet""#), "{args:?}");
+    }
+    let refused = output(HELLO, &["--print-tools", "--toolsets", "more"]);
+    assert!(!refused.status.success());
+    assert_contains(&String::from_utf8(refused.stderr).unwrap(), "--toolsets");
+}
+
+#[tokio::test]
+async fn axum_example_applies_tokens_and_limits() {
+    let env = [("MCP_TOKEN", "s3cret"), ("MCP_BODY_LIMIT", "1000")];
+    let mut server = Server::start("examples/axum", &env).await;
+    let page = http_client()
+        .get(server.url.replace("/mcp", "/"))
+        .send()
+        .await;
+    assert_contains(&page.unwrap().text().await.unwrap(), "MCP");
+
+    let token = ("authorization", "Bearer s3cret");
+    let ping = Dialect::Unversioned.request("1", "ping", "");
+    let post = async |headers: &[_], body: &str| {
+        let reply = server.post_with(headers, body.to_owned()).await;
+        reply.status
+    };
+    assert_eq!(post(&[token], &ping).await, 200);
+    assert_eq!(post(&[], &ping).await, 401);
+    assert_eq!(
+        post(&[token, ("origin", "http://evil.example")], &ping).await,
+        403
+    );
+    assert_eq!(post(&[token], &"x".repeat(1001)).await, 413);
+    let call = r#""name":"add","arguments":{"a":1,"b":2}"#;
+    let call = Dialect::Unversioned.request("1", "tools/call", call);
+    let reply = server.post_with(&[token], call).await;
+    assert_contains(&reply.body, r#""text":"3""#);
+
+    let stream = listen(&server.url, token).await;
+    kill(
+        Pid::from_raw(server.pid().try_into().unwrap()),
+        Signal::SIGINT,
+    )
+    .unwrap();
+    assert_contains(&stream.text().await.unwrap(), r#""result":{"#);
+    assert_eq!(server.wait_for_exit().await, Some(0));
+}
+
+/// Opens a stream that waits for changes.
+async fn listen(url: &str, (name, value): (&str, &str)) -> reqwest::Response {
+    let body = Dialect::Modern.request("1", "subscriptions/listen", r#""notifications":{}"#);
+    let request = http_client().post(url).body(body).header(name, value);
+    let request = request
+        .header("content-type", "application/json")
+        .header("accept", "application/json, text/event-stream")
+        .header("mcp-protocol-version", "2026-07-28")
+        .header("mcp-method", "subscriptions/listen");
+    let response = request.send().await.unwrap();
+    assert_eq!(response.status(), 200);
+    response
+}
