@@ -1,4 +1,4 @@
-//! Time, handed in from the edge so that the core has none of its own.
+//! The clock interface, which the program implements: the core itself reads no time.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -9,7 +9,7 @@ pub trait Clock: Send + Sync {
     /// Time since the server started.
     fn uptime(&self) -> Duration;
 
-    /// Time since 1970-01-01, for what must be understood by another process.
+    /// Time since 1970-01-01, for timestamps that other processes read.
     fn unix_time(&self) -> Duration;
 
     /// Completes after `duration`.

@@ -1,4 +1,4 @@
-//! To which era a request belongs: decided for every request by itself.
+//! Decides which era each request belongs to.
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -8,16 +8,16 @@ use crate::revision::{MODERN, Revision};
 /// The three dialects on one endpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Era {
-    /// No handshake, no session: what the seeds show. Otherwise the rules of 2025-03-26, the
-    /// revision that the specification tells servers to assume where a client names none.
+    /// No handshake, no session and no version, as the seeds show it. The rules of 2025-03-26 hold,
+    /// the revision that the specification tells servers to assume if a client names none.
     Unversioned,
-    /// After `initialize`, at the negotiated revision.
+    /// `initialize`, and what follows it at the negotiated revision.
     Legacy(Revision),
     /// 2026-07-28: stateless, every request describes itself.
     Modern,
 }
 
-/// What a transport knows about a request beside its body.
+/// Facts that a transport knows about a request, apart from its body.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Hints<'a> {
     /// `MCP-Protocol-Version`.
@@ -26,18 +26,18 @@ pub struct Hints<'a> {
     pub method: Option<&'a str>,
     /// `Mcp-Name`.
     pub name: Option<&'a str>,
-    /// `Mcp-Param-…`: the rest of the name, and the value as it came.
+    /// `Mcp-Param-…`: the rest of the name, and the raw value.
     pub params: &'a [(&'a str, &'a [u8])],
     /// W3C `traceparent`.
     pub traceparent: Option<&'a str>,
-    /// What `initialize` negotiated on this connection (stdio) or in this session.
+    /// The revision that `initialize` negotiated on this connection (stdio) or in this session.
     pub negotiated: Option<Revision>,
     /// True over HTTP, where the modern era repeats the envelope in headers.
     pub has_headers: bool,
 }
 
 impl Era {
-    /// Decides by headers alone, for a body that could not be read.
+    /// Decides by the headers alone, for a body that cannot be read.
     pub fn from_headers(hints: &Hints<'_>) -> Self {
         Self::decide(hints, "", None)
     }
@@ -73,7 +73,7 @@ impl Era {
         }
     }
 
-    /// True if several messages may travel in one array.
+    /// True if batches are allowed: several messages in one array.
     pub fn allows_batch(self) -> bool {
         match self {
             Self::Unversioned => true,
@@ -82,7 +82,7 @@ impl Era {
         }
     }
 
-    /// The name of the revision whose rules hold.
+    /// The date of the revision whose rules hold.
     pub fn revision(self) -> &'static str {
         match self {
             Self::Unversioned => Revision::V2025_03_26.as_str(),
@@ -92,7 +92,7 @@ impl Era {
     }
 }
 
-/// The `_meta` of parameters that are an object, unread.
+/// The `_meta` of parameters that are an object, not parsed yet.
 pub(crate) fn meta_of(params: &RawValue) -> serde_json::Result<Option<&RawValue>> {
     #[derive(Deserialize)]
     struct Params<'a> {
@@ -118,13 +118,8 @@ fn names_version(meta: Option<&RawValue>) -> bool {
 mod tests {
     use super::*;
 
+    const VERSION: &str = "io.modelcontextprotocol/protocolVersion";
     const META: &str = r#"{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28"}}"#;
-
-    #[track_caller]
-    fn check(hints: Hints<'_>, method: &str, params: Option<&str>, expected: Era) {
-        let params = params.map(|text| RawValue::from_string(text.to_owned()).unwrap());
-        assert_eq!(Era::decide(&hints, method, params.as_deref()), expected);
-    }
 
     #[test]
     fn every_request_has_one_era() {
@@ -133,82 +128,49 @@ mod tests {
             protocol_version: Some(date),
             ..none
         };
+        let named = |hints| Hints {
+            method: Some("tools/list"),
+            ..hints
+        };
         let negotiated = Hints {
             negotiated: Some(Revision::V2024_11_05),
             ..none
         };
-
-        check(none, "tools/list", None, Era::Unversioned);
-        check(none, "mcp.listTools", Some("{}"), Era::Unversioned);
-        check(none, "initialize", None, Era::Legacy(Revision::LATEST));
-        check(
-            negotiated,
-            "tools/list",
-            None,
-            Era::Legacy(Revision::V2024_11_05),
-        );
-        check(
-            version("2025-06-18"),
-            "tools/list",
-            None,
-            Era::Legacy(Revision::V2025_06_18),
-        );
-        check(version("2026-07-28"), "tools/list", None, Era::Modern);
-        check(version("2026-07-28"), "initialize", None, Era::Modern);
-        check(version("1999-01-01"), "tools/list", None, Era::Modern);
-        check(none, "tools/list", Some(META), Era::Modern);
-        check(negotiated, "tools/list", Some(META), Era::Modern);
-        check(version("2025-06-18"), "tools/list", Some(META), Era::Modern);
-        let method = |method| Hints {
-            method: Some(method),
-            ..none
-        };
-        check(method("tools/list"), "tools/list", None, Era::Unversioned);
-        check(
-            method("initialize"),
-            "initialize",
-            None,
-            Era::Legacy(Revision::LATEST),
-        );
-        check(
-            Hints {
-                method: Some("tools/list"),
-                ..version("2025-11-25")
-            },
-            "tools/list",
-            None,
-            Era::Legacy(Revision::V2025_11_25),
-        );
-        check(
-            none,
-            "tools/list",
-            Some(r#"{"_meta":{"io.modelcontextprotocol\/protocolVersion":"2026-07-28"}}"#),
-            Era::Modern,
-        );
-        check(
-            none,
-            "tools/list",
-            Some(r#"{"_meta":{"\u0069o.\u006dodelcontextprotocol/protocolVersion":1}}"#),
-            Era::Modern,
-        );
-        // The name in a value decides nothing, nor does a position.
-        check(
-            none,
-            "tools/list",
-            Some(&format!("[{META}]")),
-            Era::Unversioned,
-        );
-        check(
-            none,
-            "tools/list",
-            Some(r#"{"_meta":["io.modelcontextprotocol/protocolVersion"]}"#),
-            Era::Unversioned,
-        );
-        check(
-            none,
-            "tools/call",
-            Some(r#"{"x":"io.modelcontextprotocol/protocolVersion"}"#),
-            Era::Unversioned,
-        );
+        let in_array = format!("[{META}]");
+        let as_item = format!(r#"{{"_meta":["{VERSION}"]}}"#);
+        let as_value = format!(r#"{{"x":"{VERSION}"}}"#);
+        let (list, legacy, unversioned) = ("tools/list", Era::Legacy, Era::Unversioned);
+        let (june, november) = (Revision::V2025_06_18, Revision::V2025_11_25);
+        for (hints, method, params, expected) in [
+            (none, list, "", unversioned),
+            (none, "mcp.listTools", "{}", unversioned),
+            (none, "initialize", "", legacy(Revision::LATEST)),
+            (negotiated, list, "", legacy(Revision::V2024_11_05)),
+            (version("2025-06-18"), list, "", legacy(june)),
+            (version("2026-07-28"), list, "", Era::Modern),
+            (version("2026-07-28"), "initialize", "", Era::Modern),
+            (version("1999-01-01"), list, "", Era::Modern),
+            (none, list, META, Era::Modern),
+            (negotiated, list, META, Era::Modern),
+            (version("2025-06-18"), list, META, Era::Modern),
+            (named(none), list, "", unversioned),
+            (named(none), "initialize", "", legacy(Revision::LATEST)),
+            (named(version("2025-11-25")), list, "", legacy(november)),
+            (none, list, &META.replace('/', r"\/"), Era::Modern),
+            (
+                none,
+                list,
+                &META.replace("io.m", r"\u0069o.\u006d"),
+                Era::Modern,
+            ),
+            // The name as a value, or in an array, decides nothing.
+            (none, list, &in_array, unversioned),
+            (none, list, &as_item, unversioned),
+            (none, "tools/call", &as_value, unversioned),
+        ] {
+            let raw = RawValue::from_string(params.to_owned()).ok();
+            let era = Era::decide(&hints, method, raw.as_deref());
+            assert_eq!(era, expected, "{method} {params}");
+        }
     }
 }

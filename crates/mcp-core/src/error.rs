@@ -1,4 +1,4 @@
-//! What the protocol peer is told when a request fails.
+//! Errors of requests, and their form on the wire.
 
 mod bad_param;
 mod codes;
@@ -11,19 +11,19 @@ use serde_json::{Value, json};
 use crate::era::Era;
 use crate::jsonrpc::{ErrorObject, Fault};
 use crate::revision::{MODERN, Revision};
-use crate::tool::{ArgumentError, RpcForm, ToolError};
+use crate::tool::{ArgumentError, RpcError, ToolError};
 
 pub use bad_param::BadParam;
-pub(crate) use bad_param::clipped;
+pub(crate) use bad_param::truncated;
 
-/// A request that failed, by kind. A number is only a rendering of a kind: see [`Error::render`].
+/// A failed request, by kind. [`Error::render`] gives the number of the kind in each dialect.
 #[derive(Debug)]
 pub enum Error {
     /// Not JSON.
     Parse(String),
     /// JSON, but no request.
     InvalidRequest {
-        /// What is wrong with it.
+        /// The fault, in words.
         detail: String,
         /// The envelope field at fault, where it is one field's fault.
         field: Option<&'static str>,
@@ -40,46 +40,46 @@ pub enum Error {
     ToolNotFound {
         /// The name that was asked for.
         name: String,
-        /// The names that there are.
+        /// The names of the listed tools.
         available: Vec<String>,
     },
     /// No such resource.
     ResourceNotFound(String),
     /// No such prompt.
     PromptNotFound(String),
-    /// No such tool, in the words of seed 001: its `mcp.callTool` calls that an internal error.
+    /// No such tool, in the form of seed 001: for its `mcp.callTool` that is an internal error.
     Seed001ToolNotFound(String),
     /// A tool failed where the dialect has no `isError` result (seed 001).
     ToolFailed(ToolError),
     /// The tool runs only as a task, or never as one (2025-11-25).
     TaskSupport(String),
-    /// What a task has ended with.
+    /// The error that a task has ended with.
     OfTask(Arc<Self>),
-    /// What another server has answered.
+    /// The error of another server, passed on.
     Relayed(Box<ErrorObject>),
     /// A fault of ours; the detail is in the log.
     Internal,
     /// No valid credentials.
     Unauthorized,
-    /// The session of the request has ended, expired, or never was.
+    /// The session of the request has ended, has expired, or never existed.
     SessionNotFound,
-    /// Valid credentials, a foreign `Host` or `OriginalRequest`, or a policy of ours.
+    /// A foreign `Host` or `Origin`, or a request that a policy forbids.
     Forbidden(String),
     /// Too many requests; how long to wait before the next.
     RateLimited(Duration),
     /// The body is larger than this many bytes.
     TooLarge(usize),
-    /// The version asked for is not spoken here (2026-07-28).
+    /// The requested version is not supported (2026-07-28).
     UnsupportedVersion(String),
     /// A header and the body differ (2026-07-28).
     HeaderMismatch(String),
 }
 
-/// How the unversioned era numbers its errors. Never reaches the other eras, where some of these numbers
-/// mean something else.
+/// The table of error codes of the unversioned era. The other eras always use [`ErrorCodes::Spec`],
+/// because some of these numbers mean something else there.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ErrorCodes {
-    /// JSON-RPC's five numbers, and numbers outside of the reserved range for the rest.
+    /// The five codes of JSON-RPC, and codes outside of the reserved range for the rest.
     #[default]
     Spec,
     /// The table of seed 000: `-32000 … -32004`.
@@ -115,41 +115,35 @@ impl Error {
         }
     }
 
-    /// The error in the numbers and words of a dialect.
+    /// The error with the code and the words of a dialect.
     pub fn render(&self, era: Era, profile: ErrorCodes) -> ErrorObject {
         if let Self::Relayed(error) = self {
             return codes::render_relayed(error, era);
         }
-        let profile = if era == Era::Unversioned {
-            profile
-        } else {
-            ErrorCodes::Spec
+        let profile = match era {
+            Era::Unversioned => profile,
+            _ => ErrorCodes::Spec,
         };
         let (title, detail) = self.words();
         let message = match (profile, detail) {
-            (ErrorCodes::Spec, Some(detail)) if title.is_empty() => detail,
-            (ErrorCodes::Spec, Some(detail)) => format!("{title}: {detail}"),
             (_, Some(detail)) if title.is_empty() => detail,
+            (ErrorCodes::Spec, Some(detail)) => format!("{title}: {detail}"),
             _ => title.to_owned(),
         };
         let mut data = self.data(profile);
-        for value in data
-            .as_object_mut()
-            .into_iter()
-            .flat_map(|data| data.values_mut())
-        {
-            if let Value::String(text) = value {
-                *text = clipped(std::mem::take(text));
+        for value in data.as_object_mut().into_iter().flatten() {
+            if let (_, Value::String(text)) = value {
+                *text = truncated(std::mem::take(text));
             }
         }
         ErrorObject {
             code: self.code(era, profile),
-            message: clipped(message),
+            message: truncated(message),
             data: Some(data),
         }
     }
 
-    /// The standard words, and what makes this case special.
+    /// The standard title, and the detail of this case.
     fn words(&self) -> (&'static str, Option<String>) {
         match self {
             Self::Parse(detail) => ("Parse error", Some(detail.clone())),
@@ -199,10 +193,9 @@ impl Error {
             }
             Self::InvalidParams(bad) | Self::Malformed(bad) => {
                 data["field"] = json!(bad.field);
-                let reason = if profile == ErrorCodes::Codefluss {
-                    "error"
-                } else {
-                    "reason"
+                let reason = match profile {
+                    ErrorCodes::Codefluss => "error",
+                    _ => "reason",
                 };
                 data[reason] = json!(bad.reason);
                 if let (Some(schema), ErrorCodes::Extended) = (&bad.schema, profile) {
@@ -216,9 +209,8 @@ impl Error {
             Self::Unauthorized => data["reason"] = json!("Invalid or missing API key"),
             Self::TooLarge(limit) => data["limit"] = json!(limit),
             Self::UnsupportedVersion(requested) => {
-                let supported: Vec<&str> = supported_versions();
                 data["requested"] = json!(requested);
-                data["supported"] = json!(supported);
+                data["supported"] = json!(supported_versions());
             }
             Self::ResourceNotFound(uri) => data["uri"] = json!(uri),
             Self::PromptNotFound(name) => data["promptName"] = json!(name),
@@ -236,12 +228,13 @@ pub(crate) fn supported_versions() -> Vec<&'static str> {
     std::iter::once(MODERN).chain(handshake).collect()
 }
 
-/// The error of a request whose work has failed.
 impl From<ToolError> for Error {
     fn from(mut error: ToolError) -> Self {
         match error.take_rpc() {
-            Some(RpcForm::Relayed(error)) => Self::Relayed(Box::new(error)),
-            Some(RpcForm::MissingCapability(missing)) => Self::MissingCapability(Box::new(missing)),
+            Some(RpcError::Relayed(error)) => Self::Relayed(Box::new(error)),
+            Some(RpcError::MissingCapability(missing)) => {
+                Self::MissingCapability(Box::new(missing))
+            }
             None => Self::ToolFailed(error),
         }
     }
@@ -269,65 +262,39 @@ impl From<Fault> for Error {
 mod tests {
     use super::*;
 
-    #[track_caller]
-    fn check(error: &Error, era: Era, profile: ErrorCodes, code: i32, message: &str) {
-        let object = error.render(era, profile);
-        assert_eq!((object.code, object.message.as_str()), (code, message));
-    }
-
     #[test]
-    fn numbers_depend_on_the_profile_and_never_leave_the_plain_era() {
-        let unknown = Error::ToolNotFound {
+    fn codes_of_profiles_stay_in_the_unversioned_era() {
+        let tool = || Error::ToolNotFound {
             name: "x".into(),
             available: Vec::new(),
         };
-        check(
-            &unknown,
-            Era::Unversioned,
-            ErrorCodes::Spec,
-            -32602,
-            "Tool not found: x",
-        );
-        check(
-            &unknown,
-            Era::Unversioned,
-            ErrorCodes::Extended,
-            -32007,
-            "Tool not found",
-        );
-        check(
-            &unknown,
-            Era::Modern,
-            ErrorCodes::Extended,
-            -32602,
-            "Tool not found: x",
-        );
-        check(
-            &Error::Unauthorized,
-            Era::Unversioned,
-            ErrorCodes::Codefluss,
-            -32001,
-            "Authentication failed",
-        );
-        check(
-            &Error::Unauthorized,
-            Era::Legacy(Revision::LATEST),
-            ErrorCodes::Codefluss,
-            40100,
-            "Authentication failed",
-        );
+        let legacy = Era::Legacy(Revision::LATEST);
+        let (named, bare) = ("Tool not found: x", "Tool not found");
+        let auth = || (Error::Unauthorized, "Authentication failed");
+        for ((error, message), era, profile, code) in [
+            ((tool(), named), Era::Unversioned, ErrorCodes::Spec, -32602),
+            (
+                (tool(), bare),
+                Era::Unversioned,
+                ErrorCodes::Extended,
+                -32007,
+            ),
+            ((tool(), named), Era::Modern, ErrorCodes::Extended, -32602),
+            (auth(), Era::Unversioned, ErrorCodes::Codefluss, -32001),
+            (auth(), legacy, ErrorCodes::Codefluss, 40100),
+        ] {
+            let object = error.render(era, profile);
+            assert_eq!((object.code, object.message.as_str()), (code, message));
+        }
     }
 
     #[test]
     fn seed_000_names_the_field_and_the_error() {
-        let error = Error::InvalidParams(BadParam::new("projectId", "Required field missing"));
+        let missing = "Required field missing";
+        let error = Error::InvalidParams(BadParam::new("projectId", missing));
         let object = error.render(Era::Unversioned, ErrorCodes::Codefluss);
         assert_eq!(object.message, "Invalid params");
-        assert_eq!(
-            object.data,
-            Some(
-                json!({"kind": "invalid_params", "field": "projectId", "error": "Required field missing"})
-            )
-        );
+        let data = json!({"kind": "invalid_params", "field": "projectId", "error": missing});
+        assert_eq!(object.data, Some(data));
     }
 }

@@ -1,11 +1,11 @@
-//! The numbers of `mcp.getServerInfo`: what was asked, and how it went.
+//! Request counters, which `mcp.getServerInfo` shows.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
 use serde::Serialize;
 
-/// Counts every answered request, whatever the dialect and the transport.
+/// Counts the answered requests of every dialect and transport.
 #[derive(Debug, Default)]
 pub struct Health {
     successful: AtomicU64,
@@ -16,11 +16,11 @@ pub struct Health {
 /// The counters at one moment (seed 001, `health_metrics`).
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct HealthMetrics {
-    /// Requests answered, the current one not included. Notifications do not count.
+    /// Requests answered, without the current one. Notifications do not count.
     pub total_requests: u64,
-    /// Those answered with a result that is no error.
+    /// Requests answered with a result that is not an error.
     pub successful_requests: u64,
-    /// Those answered with a JSON-RPC error or an `isError` result.
+    /// Requests answered with a JSON-RPC error or an `isError` result.
     pub failed_requests: u64,
     /// Seconds per request, over all of them.
     pub average_response_time: f64,
@@ -29,11 +29,7 @@ pub struct HealthMetrics {
 impl Health {
     /// Counts one answered request.
     pub fn record(&self, succeeded: bool, took: Duration) {
-        let counter = if succeeded {
-            &self.successful
-        } else {
-            &self.failed
-        };
+        let counter = [&self.failed, &self.successful][usize::from(succeeded)];
         counter.fetch_add(1, Relaxed);
         let microseconds = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
         self.microseconds.fetch_add(microseconds, Relaxed);
@@ -66,7 +62,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_average_is_over_all_requests() {
+    fn average_covers_all_requests() {
         let health = Health::default();
         health.record(true, Duration::from_millis(100));
         health.record(false, Duration::from_millis(300));

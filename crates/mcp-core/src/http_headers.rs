@@ -1,6 +1,6 @@
-//! The HTTP headers in which the modern era repeats what a body says, so that whatever stands between
-//! can route by them (2026-07-28, "Request Metadata" and "Custom Headers from Tool Parameters"). The
-//! server checks them, the client writes them.
+//! HTTP headers that repeat parts of the body in the modern era, so that proxies can route by them
+//! (2026-07-28, "Request Metadata" and "Custom Headers from Tool Parameters"). The client writes them,
+//! the server checks them.
 //!
 //! A tool declares that an argument is repeated with
 //! `#[schemars(extend("x-mcp-header" = "Region"))]` on the field.
@@ -13,12 +13,12 @@ use serde_json::Value;
 
 const KEYWORD: &str = "x-mcp-header";
 
-/// True if this JSON may declare an argument that is repeated in a header.
+/// True if this JSON may declare an argument with a header.
 pub fn may_declare(schema: &str) -> bool {
     schema.contains(KEYWORD)
 }
 
-/// The member of the parameters that `Mcp-Name` repeats: it says what a request is about.
+/// The member of the parameters that `Mcp-Name` repeats.
 pub fn named_member(method: &str) -> Option<&'static str> {
     match method {
         "tools/call" | "prompts/get" => Some("name"),
@@ -28,7 +28,7 @@ pub fn named_member(method: &str) -> Option<&'static str> {
     }
 }
 
-/// The value as it can stand in a header: as it is where that is safe, in base64 otherwise.
+/// Encodes a header value, with base64 if it is not plain ASCII.
 pub fn encode(value: &str) -> Cow<'_, str> {
     let is_visible = value.bytes().all(|byte| (b' '..=b'~').contains(&byte));
     let is_trimmed = value.trim_matches(' ') == value;
@@ -39,7 +39,7 @@ pub fn encode(value: &str) -> Cow<'_, str> {
     Cow::Owned(format!("=?base64?{}?=", STANDARD.encode(value)))
 }
 
-/// The value that stands in a header; `None` if its base64 is none.
+/// Decodes a header value; `None` if its base64 is invalid.
 pub fn decode(header: &str) -> Option<Cow<'_, str>> {
     let header = header.trim_matches([' ', '\t']);
     let coded = header.strip_prefix("=?base64?");
@@ -67,7 +67,7 @@ impl HeaderParam {
         found.filter(|value| !value.is_null())
     }
 
-    /// The argument as its header says it, before it is encoded.
+    /// The argument as text for its header, not encoded yet.
     pub fn text(&self, arguments: &Value) -> Option<String> {
         match self.find(arguments)? {
             Value::String(text) => Some(text.clone()),
@@ -81,13 +81,13 @@ impl HeaderParam {
 /// The arguments of an input schema that are repeated in headers.
 ///
 /// # Errors
-/// A declaration that the specification forbids: clients drop such a tool from the list.
+/// Returned for a declaration that the specification forbids: clients drop such a tool.
 pub fn header_params(schema: &Value) -> Result<Vec<HeaderParam>, String> {
     let mut found = Vec::new();
     collect(schema, &mut Vec::new(), &mut found)?;
     if found.len() != occurrences(schema) {
         return Err(format!(
-            "{KEYWORD} stands where no property of the arguments is"
+            "{KEYWORD} must be part of a property of the arguments"
         ));
     }
     Ok(found)
@@ -118,13 +118,13 @@ fn collect(
 fn check(header: &str, property: &Value, found: &[HeaderParam]) -> Result<(), &'static str> {
     let is_token = |c: char| c.is_ascii_alphanumeric() || "!#$%&'*+-.^_`|~".contains(c);
     if header.is_empty() || !header.chars().all(is_token) {
-        return Err("is no name of a header");
+        return Err("is not a valid header name");
     }
     if found
         .iter()
         .any(|other| other.header.eq_ignore_ascii_case(header))
     {
-        return Err("stands twice");
+        return Err("is used twice");
     }
     match property.get("type").and_then(Value::as_str) {
         Some("string" | "integer" | "boolean") => Ok(()),
@@ -132,7 +132,7 @@ fn check(header: &str, property: &Value, found: &[HeaderParam]) -> Result<(), &'
     }
 }
 
-/// How often the keyword stands anywhere. A property may have that name without being one.
+/// Counts the keyword anywhere in the schema. A property that only has this name does not count.
 fn occurrences(schema: &Value) -> usize {
     match schema {
         Value::Array(items) => items.iter().map(occurrences).sum(),
@@ -159,7 +159,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_argument_is_found_by_its_path() {
+    fn argument_is_found_by_its_path() {
         let schema = json!({"properties": {
             "where": {"type": "object", "properties": {
                 "region": {"type": "string", "x-mcp-header": "Region"},
@@ -174,13 +174,8 @@ mod tests {
         assert_eq!(found[0].find(&json!({})), None);
     }
 
-    #[track_caller]
-    fn check_refused(schema: &Value) {
-        assert!(header_params(schema).is_err(), "{schema}");
-    }
-
     #[test]
-    fn values_survive_their_header() {
+    fn values_survive_encoding() {
         for (value, header) in [
             ("us-west1", "us-west1"),
             ("us west 1", "us west 1"),
@@ -202,24 +197,25 @@ mod tests {
     }
 
     #[test]
-    fn what_clients_would_refuse_is_refused() {
+    fn invalid_declarations_are_refused() {
         let with = |property| json!({"properties": {"a": property}});
-        check_refused(&with(json!({"type": "string", "x-mcp-header": ""})));
-        check_refused(&with(
-            json!({"type": "string", "x-mcp-header": "two words"}),
-        ));
-        check_refused(&with(json!({"type": "string", "x-mcp-header": "a\r\nb"})));
-        check_refused(&with(json!({"type": "number", "x-mcp-header": "A"})));
-        check_refused(&with(json!({"type": "object", "x-mcp-header": "A"})));
         let item = json!({"type": "string", "x-mcp-header": "A"});
-        check_refused(&with(json!({"type": "array", "items": item})));
-        check_refused(
-            &json!({"properties": {"a": item, "b": {"type": "string", "x-mcp-header": "a"}}}),
-        );
-        check_refused(&json!({"anyOf": [with(item.clone())]}));
-        check_refused(&with(json!({"type": "string", "x-mcp-header": 1})));
-        check_refused(&with(json!({"type": "string", "x-mcp-header": "Région"})));
-        check_refused(&with(json!({"x-mcp-header": "A"})));
+        let lower = json!({"type": "string", "x-mcp-header": "a"});
+        for schema in [
+            with(json!({"type": "string", "x-mcp-header": ""})),
+            with(json!({"type": "string", "x-mcp-header": "two words"})),
+            with(json!({"type": "string", "x-mcp-header": "a\r\nb"})),
+            with(json!({"type": "string", "x-mcp-header": "Région"})),
+            with(json!({"type": "string", "x-mcp-header": 1})),
+            with(json!({"type": "number", "x-mcp-header": "A"})),
+            with(json!({"type": "object", "x-mcp-header": "A"})),
+            with(json!({"x-mcp-header": "A"})),
+            with(json!({"type": "array", "items": item})),
+            json!({"properties": {"a": item, "b": lower}}),
+            json!({"anyOf": [with(item.clone())]}),
+        ] {
+            assert!(header_params(&schema).is_err(), "{schema}");
+        }
         let named = json!({"x-mcp-header": {"type": "string"}});
         assert_eq!(header_params(&json!({"properties": named})), Ok(Vec::new()));
     }

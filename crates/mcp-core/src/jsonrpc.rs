@@ -36,5 +36,5 @@ pub const INVALID_REQUEST: i32 = -32600;
 pub const METHOD_NOT_FOUND: i32 = -32601;
 /// The method's parameters are invalid.
 pub const INVALID_PARAMS: i32 = -32602;
-/// The server failed inside.
+/// An internal error of the server.
 pub const INTERNAL_ERROR: i32 = -32603;

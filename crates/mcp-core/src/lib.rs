@@ -1,17 +1,19 @@
-//! The Model Context Protocol without its edges: no sockets, no clock, no environment.
+//! The Model Context Protocol without input and output: no sockets, no clock, no environment.
 //!
 //! * [`jsonrpc`]: bytes to message and back; ids, arguments and results pass byte for byte.
-//! * [`era`]: to which of the three dialects a request belongs, decided for each by itself.
-//! * [`tool`]: how a tool is declared; everything that is known about it follows from there.
-//! * [`resource`], [`prompt`] and [`method`]: the same for resources, prompts and methods of one's
-//!   own.
+//! * [`era`]: decides which of the three dialects a request belongs to.
+//! * [`tool`]: declarations of tools; lists, validation and annotations follow from them. Also
+//!   progress, questions to the client ([`tool::InputRequest`]), confirmation
+//!   ([`tool::Call::confirm`]) and tasks ([`tool::TaskSupport`]).
+//! * [`resource`], [`prompt`] and [`method`]: the same for resources, prompts and custom methods.
 //! * [`registry`]: the items of one kind, declared without a service and then bound to one.
-//! * [`server`]: dispatch, one frame in, one answer out.
-//! * [`http_headers`]: the headers in which the modern era repeats what a body says.
-//! * [`error`]: one enum of kinds; a number is a rendering of a kind in a dialect.
+//! * [`server`]: dispatch, one frame in, one answer out, and notifications of changes
+//!   ([`server::ChangeNotifier`]).
+//! * [`http_headers`]: the headers in which the modern era repeats parts of the body.
+//! * [`error`]: one enum of kinds; each dialect has its own number for a kind.
 //!
-//! What is deliberately absent: a transport (`mcp-serve`, `mcp-client`), and any knowledge of the
-//! seeds' `mcp.*` methods outside of `server/seed_001.rs`.
+//! Deliberately absent are a transport (`mcp-serve`, `mcp-client`) and any knowledge of the seeds'
+//! `mcp.*` methods outside of `server/seed_001.rs`.
 
 pub mod clock;
 pub mod completion;

@@ -1,4 +1,4 @@
-//! Methods of one's own, beside those of the specification (seed 004, "custom methods").
+//! Custom methods, beside those of the specification (seed 004, "custom methods").
 
 use std::future::Future;
 use std::sync::Arc;
@@ -12,12 +12,12 @@ use crate::jsonrpc::Json;
 use crate::registry::{Bound, ItemKind, Registry};
 use crate::tool::{ArgumentError, Call, ToolError, parse_arguments};
 
-/// One method. The implementing struct is its parameters, which may not deny unknown fields: every
-/// request may carry `_meta`.
+/// A custom method. The implementing struct is its parameters, which may not deny unknown fields:
+/// every request may carry `_meta`.
 pub trait Method: DeserializeOwned + Send + 'static {
     /// Its name, with a namespace of its own: `custom/myMethod`.
     const NAME: &'static str;
-    /// What it works on.
+    /// The service that it works on.
     type Service: Send + Sync + 'static;
     /// The `result`, which must be a JSON object.
     type Output: Serialize + Send;
@@ -25,7 +25,7 @@ pub trait Method: DeserializeOwned + Send + 'static {
     /// Answers one request.
     ///
     /// # Errors
-    /// Becomes a JSON-RPC error.
+    /// A [`ToolError`] becomes a JSON-RPC error.
     fn answer(
         self,
         service: &Self::Service,
@@ -33,15 +33,15 @@ pub trait Method: DeserializeOwned + Send + 'static {
     ) -> impl Future<Output = Result<Self::Output, ToolError>> + Send;
 }
 
-/// An answer that is being worked out.
+/// A running call of a method.
 pub type MethodFuture<'a> = BoxFuture<'a, Result<Json, ToolError>>;
 
 /// A method together with the service that it works on.
 pub trait BoundMethod: Send + Sync {
-    /// Reads the parameters and starts.
+    /// Parses the parameters and starts the call.
     ///
     /// # Errors
-    /// The parameters do not fit.
+    /// Invalid parameters; nothing was started.
     fn start<'a>(
         &'a self,
         params: &RawValue,
@@ -52,7 +52,7 @@ pub trait BoundMethod: Send + Sync {
 /// The methods of a server.
 pub type MethodSet<S> = Registry<MethodKind, S>;
 
-/// Methods, among the kinds of items; their names are all that is known about them.
+/// The kind of item of [`MethodSet`]; a method's definition is its name.
 #[derive(Clone, Copy, Debug)]
 pub struct MethodKind;
 
@@ -67,14 +67,15 @@ impl ItemKind for MethodKind {
 }
 
 impl<S: Send + Sync + 'static> MethodSet<S> {
-    /// Adds one.
+    /// Adds a method.
     ///
     /// # Panics
-    /// When its name is taken or has no namespace: both are found by the first test.
+    /// If its name is taken or has no namespace; the first test finds both.
     #[must_use]
     pub fn with<M: Method<Service = S>>(self) -> Self {
-        assert!(M::NAME.contains('/'), "method name {:?} is bare", M::NAME);
-        self.add(M::NAME, |service| {
+        let name = M::NAME;
+        assert!(name.contains('/'), "method name {name:?} has no namespace");
+        self.add(name, |service| {
             Arc::new(Bound::<MethodKind, M, S>::new(service))
         })
     }

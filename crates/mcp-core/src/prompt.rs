@@ -1,4 +1,33 @@
-//! How a prompt is declared: one struct that is its arguments, and one [`Prompt`] impl.
+//! Declares prompts: one struct with the arguments, and one [`Prompt`] impl.
+//!
+//! ```
+//! use std::sync::Arc;
+//!
+//! use mcp_core::prompt::{Prompt, PromptMessage, PromptSet};
+//! use mcp_core::tool::{Call, Content, ToolError};
+//! use schemars::JsonSchema;
+//! use serde::Deserialize;
+//!
+//! /// Writes a greeting.
+//! #[derive(Deserialize, JsonSchema)]
+//! struct Greeting {
+//!     /// The user's name.
+//!     name: String,
+//! }
+//!
+//! impl Prompt for Greeting {
+//!     const NAME: &'static str = "greeting";
+//!     type Service = ();
+//!
+//!     async fn messages(self, (): &(), _: &Call) -> Result<Vec<PromptMessage>, ToolError> {
+//!         let text = format!("Write a greeting for {}.", self.name);
+//!         Ok(vec![PromptMessage::user(Content::text(text))])
+//!     }
+//! }
+//!
+//! let prompts = PromptSet::new().with::<Greeting>().bind(&Arc::new(()));
+//! assert!(prompts[0].0.arguments[0].required);
+//! ```
 
 mod set;
 
@@ -15,25 +44,25 @@ pub use set::{
     PromptSet,
 };
 
-/// One prompt. The implementing struct is its arguments, all of them strings; its doc comment is
-/// the description.
+/// A prompt. The fields of the implementing struct are the arguments, all of them strings; its doc
+/// comment is the description.
 pub trait Prompt: DeserializeOwned + JsonSchema + Send + 'static {
     /// Published name.
     const NAME: &'static str;
-    /// What it may look things up in.
+    /// The service that it reads from.
     type Service: Send + Sync + 'static;
 
     /// Writes the messages.
     ///
     /// # Errors
-    /// When an argument names nothing, or the service cannot be asked.
+    /// An argument names something that does not exist, or the service is unavailable.
     fn messages(
         self,
         service: &Self::Service,
         call: &Call,
     ) -> impl Future<Output = Result<Vec<PromptMessage>, ToolError>> + Send;
 
-    /// Values for the argument `argument` that start with `value`, the best first.
+    /// Completions: values for `argument` that start with `value`, best first.
     fn complete(
         service: &Self::Service,
         argument: &str,
@@ -59,19 +88,15 @@ enum Role {
 }
 
 impl PromptMessage {
-    /// What the user says.
+    /// A message of the user.
     pub fn user(content: Content) -> Self {
-        Self {
-            role: Role::User,
-            content,
-        }
+        let role = Role::User;
+        Self { role, content }
     }
 
-    /// What the model says.
+    /// A message of the model.
     pub fn assistant(content: Content) -> Self {
-        Self {
-            role: Role::Assistant,
-            content,
-        }
+        let role = Role::Assistant;
+        Self { role, content }
     }
 }

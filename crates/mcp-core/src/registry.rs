@@ -1,21 +1,21 @@
-//! The items of one kind that a server offers: declared without a service, then bound to one.
+//! Collections of items that a server offers: declared without a service, then bound to one.
 
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-/// A kind of items: tools, resources, prompts, methods.
+/// A kind of item: tool, resource, prompt or method.
 pub trait ItemKind {
-    /// The declaration of an item, known without its service.
+    /// The part of an item that is known without its service.
     type ToolDefinition;
-    /// An item together with the service that it works on.
+    /// An item together with its service.
     type Bound: ?Sized;
     /// The word for one item.
     const NOUN: &'static str;
-    /// The key that is unique among the items.
+    /// The name or URI that is unique among the items.
     fn id(definition: &Self::ToolDefinition) -> &str;
 }
 
-/// The group of what is declared outside of any.
+/// The group of items that are declared outside of a group.
 pub(crate) const UNGROUPED: &str = "default";
 
 /// The items that work on a service of type `S`, in the order in which they are listed.
@@ -30,19 +30,19 @@ pub(crate) struct Item<K: ItemKind, S> {
     pub(crate) bind: fn(Arc<S>) -> Arc<K::Bound>,
 }
 
-/// The items that a service offers, each with what is known about it.
+/// Items that are bound to a service, each with its definition.
 pub type BoundItems<K> = Vec<(<K as ItemKind>::ToolDefinition, Arc<<K as ItemKind>::Bound>)>;
 
 impl<K: ItemKind, S> Registry<K, S> {
-    /// No items.
+    /// An empty registry.
     pub fn new() -> Self {
         Self { items: Vec::new() }
     }
 
-    /// Adds one item, which `bind` hands its service.
+    /// Adds an item; `bind` gives it its service.
     ///
     /// # Panics
-    /// When its name is taken: found by the first test.
+    /// If its name is taken; the first test finds that.
     pub(crate) fn add(
         self,
         definition: K::ToolDefinition,
@@ -58,11 +58,8 @@ impl<K: ItemKind, S> Registry<K, S> {
     pub(crate) fn push(mut self, item: Item<K, S>) -> Self {
         let id = K::id(&item.definition);
         let mut ids = self.items.iter().map(|item| K::id(&item.definition));
-        assert!(
-            ids.all(|other| other != id),
-            "{} {id} is declared twice",
-            K::NOUN
-        );
+        let is_free = ids.all(|other| other != id);
+        assert!(is_free, "{} {id} is declared twice", K::NOUN);
         self.items.push(item);
         self
     }
@@ -81,7 +78,7 @@ impl<K: ItemKind, S> Registry<K, S> {
         self
     }
 
-    /// Hands the items their service.
+    /// Gives the items their service.
     pub fn bind(self, service: &Arc<S>) -> BoundItems<K> {
         let bind = |item: Item<K, S>| (item.definition, (item.bind)(Arc::clone(service)));
         self.items.into_iter().map(bind).collect()
@@ -94,7 +91,7 @@ impl<K: ItemKind, S> Default for Registry<K, S> {
     }
 }
 
-/// The declaration `T` of an item of kind `K`, together with its service.
+/// The item of kind `K` that `T` declares, together with its service.
 pub(crate) struct Bound<K, T, S> {
     pub(crate) service: Arc<S>,
     declared: PhantomData<fn() -> (K, T)>,

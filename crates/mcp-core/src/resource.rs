@@ -1,8 +1,39 @@
-//! How a resource is declared: one struct that is the variables of its URI, and one [`Resource`]
-//! impl.
+//! Declares resources: one struct with the variables of the URI, and one [`Resource`] impl.
 //!
-//! A URI without variables (`docker://containers`) is a resource of its own and is listed; one with
-//! variables (`docker://containers/{id}`) is a template for many.
+//! A URI without variables (`docker://containers`) is one resource, which is listed; a URI with
+//! variables (`docker://containers/{id}`) is a template for many resources.
+//!
+//! ```
+//! use std::sync::Arc;
+//!
+//! use mcp_core::resource::{Resource, ResourceContents, ResourceSet};
+//! use mcp_core::tool::{Call, ToolError};
+//! use schemars::JsonSchema;
+//! use serde::Deserialize;
+//!
+//! /// The log of one job.
+//! #[derive(Deserialize, JsonSchema)]
+//! struct JobLog {
+//!     id: String,
+//! }
+//!
+//! impl Resource for JobLog {
+//!     const URI: &'static str = "jobs://{id}/log";
+//!     const NAME: &'static str = "job log";
+//!     const MIME_TYPE: &'static str = "text/plain";
+//!     type Service = ();
+//!
+//!     async fn read(self, (): &(), _: &Call) -> Result<ResourceContents, ToolError> {
+//!         match self.id.as_str() {
+//!             "7" => Ok(ResourceContents::Text("started".to_owned())),
+//!             id => Err(ToolError::not_found(format!("There is no job {id}."))),
+//!         }
+//!     }
+//! }
+//!
+//! let resources = ResourceSet::new().with::<JobLog>().bind(&Arc::new(()));
+//! assert!(resources[0].0.is_template());
+//! ```
 
 mod set;
 mod template;
@@ -17,8 +48,8 @@ use crate::tool::{Call, ToolError};
 
 pub use set::{BoundResource, ReadFuture, ResourceDefinition, ResourceKind, ResourceSet};
 
-/// One resource, or one template of resources. The implementing struct is the variables of the URI,
-/// all of them strings; its doc comment is the description.
+/// A resource, or a template of resources. The fields of the implementing struct are the variables of
+/// the URI, all of them strings; its doc comment is the description.
 pub trait Resource: DeserializeOwned + JsonSchema + Send + 'static {
     /// The URI, in which `{name}` stands for one segment of a path (RFC 6570, level 1).
     const URI: &'static str;
@@ -26,21 +57,21 @@ pub trait Resource: DeserializeOwned + JsonSchema + Send + 'static {
     const NAME: &'static str;
     /// For example `application/json`.
     const MIME_TYPE: &'static str;
-    /// What it is read from.
+    /// The service that it is read from.
     type Service: Send + Sync + 'static;
 
     /// Reads it.
     ///
     /// # Errors
-    /// [`ToolErrorKind::NotFound`](crate::tool::ToolErrorKind::NotFound) where the variables name
-    /// nothing.
+    /// [`ToolErrorKind::NotFound`](crate::tool::ToolErrorKind::NotFound) if there is no such
+    /// resource.
     fn read(
         self,
         service: &Self::Service,
         call: &Call,
     ) -> impl Future<Output = Result<ResourceContents, ToolError>> + Send;
 
-    /// Values for the variable `argument` that start with `value`, the best first.
+    /// Completions: values for the variable `argument` that start with `value`, best first.
     fn complete(
         service: &Self::Service,
         argument: &str,
@@ -51,13 +82,13 @@ pub trait Resource: DeserializeOwned + JsonSchema + Send + 'static {
     }
 }
 
-/// What a resource holds.
+/// The content of a resource.
 #[derive(Clone, Debug)]
 pub enum ResourceContents {
     /// Text, also JSON.
     Text(String),
-    /// Anything else; travels as base64.
+    /// Binary data, sent as base64.
     Blob(Vec<u8>),
-    /// The whole result, as another server wrote it.
+    /// The whole result of another server, unchanged.
     Relayed(Box<RawValue>),
 }

@@ -1,8 +1,8 @@
-//! The revisions of the specification that are spoken here.
+//! The supported revisions of the specification.
 
 use std::fmt;
 
-/// A revision of the legacy era: one that starts with `initialize`.
+/// A legacy revision: one that starts with an `initialize` handshake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Revision {
     /// The first stable one, which the seeds describe.
@@ -15,7 +15,7 @@ pub enum Revision {
     V2025_11_25,
 }
 
-/// The one revision without a handshake.
+/// The modern revision, which has no handshake.
 pub const MODERN: &str = "2026-07-28";
 
 impl Revision {
@@ -27,14 +27,13 @@ impl Revision {
         Self::V2025_11_25,
     ];
 
-    /// What is answered to a client that asks for something unknown.
+    /// The revision that a client gets which asks for an unknown one.
     pub const LATEST: Self = Self::V2025_11_25;
 
-    /// The revision with this date, if it is one of the legacy era.
+    /// The legacy revision with this date.
     pub fn parse(date: &str) -> Option<Self> {
-        Self::ALL
-            .into_iter()
-            .find(|revision| revision.as_str() == date)
+        let mut all = Self::ALL.into_iter();
+        all.find(|revision| revision.as_str() == date)
     }
 
     /// Its date, as on the wire.

@@ -1,4 +1,4 @@
-//! How a tool is declared: one struct that is its arguments, and one [`Tool`] impl.
+//! Declares tools: one struct with the arguments, and one [`Tool`] impl.
 //!
 //! ```
 //! use mcp_core::tool::{Call, Effect, Tool, ToolError, Toolset};
@@ -7,11 +7,11 @@
 //!
 //! struct Greeter;
 //!
-//! /// Greets somebody.
+//! /// Greets a user.
 //! #[derive(Deserialize, JsonSchema)]
 //! #[serde(deny_unknown_fields)]
 //! struct Greet {
-//!     /// Whom to greet.
+//!     /// The user's name.
 //!     name: String,
 //! }
 //!
@@ -32,11 +32,14 @@
 //! }
 //!
 //! let tools = Toolset::new().with::<Greet>();
-//! assert_eq!(tools.definitions()[0].description, "Greets somebody.");
+//! assert_eq!(tools.definitions()[0].description, "Greets a user.");
 //! ```
 //!
-//! Everything else follows from that declaration: validation, every list in every dialect, the
+//! Everything else follows from that declaration: validation, every list in every era, the
 //! annotations, `--read-only`, the README tables and the snapshots of the public surface.
+//!
+//! [`Call`] reports [progress](Call::progress), asks the client for [input](Call::ask) and the user
+//! for [confirmation](Call::confirm). [`TaskSupport`] lets a call run as a task.
 
 mod arguments;
 mod call;
@@ -68,7 +71,7 @@ pub use content::Content;
 pub use definition::ToolDefinition;
 pub use detail::Detail;
 pub use effect::Effect;
-pub(crate) use error::RpcForm;
+pub(crate) use error::RpcError;
 pub use error::{ToolError, ToolErrorKind};
 pub use input_request::{ClientCapabilities, InputRequest};
 pub use log_level::LogLevel;
@@ -77,22 +80,21 @@ pub use schema::Bounded;
 pub use task::TaskSupport;
 pub use toolset::{ALL_TOOLSETS, BoundTool, DEFAULT_TOOLSET, ToolFuture, ToolKind, Toolset};
 
-/// One tool. The implementing struct is its arguments.
+/// A tool. The fields of the implementing struct are its arguments.
 ///
 /// The struct's doc comment is the tool's description and its fields' doc comments describe the
-/// arguments; both are paid for by the user on every turn of a conversation, so they are short.
-/// The struct carries `#[serde(deny_unknown_fields)]`, so that a model that invents a field is told
-/// the valid ones.
+/// arguments. The user pays for both on every turn of a conversation, so they are short. The struct
+/// has `#[serde(deny_unknown_fields)]`, so that the error for an invented field lists the valid ones.
 pub trait Tool: DeserializeOwned + JsonSchema + Send + 'static {
     /// Published name, `^[a-zA-Z0-9_-]{1,64}$`.
     const NAME: &'static str;
-    /// What a call does to the service. Annotations and `--read-only` follow from it.
+    /// The effect of a call on the service. Annotations and `--read-only` follow from it.
     const EFFECT: Effect;
-    /// Whether a call may go on as a task after its request was answered.
+    /// Whether a call may continue as a task after its request was answered.
     const TASK: TaskSupport = TaskSupport::Never;
-    /// What the tool works on.
+    /// The service that the tool works on.
     type Service: Send + Sync + 'static;
-    /// What it returns: a `Serialize + JsonSchema` struct, or a [`ToolResult`] made by hand.
+    /// The result: a `Serialize + JsonSchema` struct, or a [`ToolResult`] made by hand.
     type Output: Output;
 
     /// Does the work.

@@ -1,20 +1,20 @@
-//! The parameter at fault, and how much of it is repeated to the peer.
+//! Invalid parameters, and the limit of what an error repeats of a request.
 
 use serde_json::Value;
 
-/// The parameter at fault.
+/// A parameter that is invalid.
 #[derive(Debug, Default)]
 pub struct BadParam {
-    /// Its path; empty where it is the parameters as a whole.
+    /// Its path; empty if the parameters as a whole are invalid.
     pub field: String,
-    /// What is wrong with it.
+    /// The fault, in words.
     pub reason: String,
-    /// What it should have been, as JSON Schema, where that is known.
+    /// The JSON Schema that it should match, if that is known.
     pub schema: Option<Box<Value>>,
 }
 
 impl BadParam {
-    /// `field` is at fault because of `reason`.
+    /// `field` is invalid because of `reason`.
     pub fn new(field: impl Into<String>, reason: impl Into<String>) -> Self {
         Self {
             field: field.into(),
@@ -23,23 +23,22 @@ impl BadParam {
         }
     }
 
-    /// One line that names the field, unless the reason does already.
+    /// One line that names the field, unless the reason already does.
     pub fn line(&self) -> String {
-        clipped(
-            if self.field.is_empty() || self.reason.contains(&self.field) {
-                self.reason.clone()
-            } else {
-                format!("{}: {}", self.field, self.reason)
-            },
-        )
+        let Self { field, reason, .. } = self;
+        truncated(match field.is_empty() || reason.contains(field) {
+            true => reason.clone(),
+            false => format!("{field}: {reason}"),
+        })
     }
 }
 
-/// Bytes of what a peer said when it is repeated to it: enough to know it by.
+/// Bytes of a request that its error repeats: enough to recognise it.
 const MAX_QUOTE: usize = 1000;
 
-/// A request of megabytes must not be answered with megabytes.
-pub(crate) fn clipped(mut text: String) -> String {
+/// Truncates text that may come from the peer: a request of megabytes must not be answered with
+/// megabytes.
+pub(crate) fn truncated(mut text: String) -> String {
     if text.len() > MAX_QUOTE {
         text.truncate(text.floor_char_boundary(MAX_QUOTE));
         text.push('…');

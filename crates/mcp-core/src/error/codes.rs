@@ -1,4 +1,4 @@
-//! The numbers of errors: codes by era and profile, and statuses of HTTP.
+//! Error codes by era and profile, and HTTP statuses.
 
 use super::{Error, ErrorCodes};
 use crate::era::Era;
@@ -7,7 +7,7 @@ use crate::jsonrpc::{
 };
 use crate::tool::ToolErrorKind;
 
-/// Numbers for what the specification has no number for, outside of the range that it reserves.
+/// Codes for kinds that the specification has no code for, outside of the range that it reserves.
 mod app {
     pub(super) const UNAUTHORIZED: i32 = 40100;
     pub(super) const FORBIDDEN: i32 = 40300;
@@ -18,7 +18,7 @@ mod app {
 }
 
 impl Error {
-    /// The code in the numbers of a dialect.
+    /// The code of the kind in a dialect.
     pub(super) fn code(&self, era: Era, profile: ErrorCodes) -> i32 {
         use ErrorCodes::{Codefluss, Extended, Spec};
         match (self, profile) {
@@ -33,7 +33,7 @@ impl Error {
             (Self::ToolNotFound { .. }, Spec | Codefluss) => INVALID_PARAMS,
             (Self::ToolNotFound { .. }, Extended) => -32007,
             (Self::Seed001ToolNotFound(_), _) => INTERNAL_ERROR,
-            // The number of the legacy era, which the modern era forbids.
+            // The code of the legacy era, which the modern era forbids.
             (Self::ResourceNotFound(_), Spec) if matches!(era, Era::Legacy(_)) => -32002,
             (Self::ResourceNotFound(_), Spec) => INVALID_PARAMS,
             (Self::ResourceNotFound(_), Codefluss) => -32003,
@@ -64,8 +64,8 @@ impl Error {
         }
     }
 
-    /// The HTTP status in the modern era, by the specification's table; 200 where a result would
-    /// have been possible.
+    /// The HTTP status in the modern era, by the specification's table; 200 for errors that could
+    /// also have been a result.
     pub(crate) fn modern_status(&self) -> u16 {
         match self {
             Self::MethodNotFound(_) => 404,
@@ -81,8 +81,8 @@ impl Error {
     }
 }
 
-/// The error of another server, in a number that the client's era allows: 2026-07-28 has given up the number for a missing resource, and the earlier revisions do not know
-/// those that it has added.
+/// The error of another server, with a code that the client's era allows: 2026-07-28 has removed the
+/// code for a missing resource, and the earlier revisions do not know the codes that it has added.
 pub(super) fn render_relayed(error: &ErrorObject, era: Era) -> ErrorObject {
     let code = match (error.code, era) {
         (-32002, Era::Modern) => INVALID_PARAMS,

@@ -1,4 +1,4 @@
-//! Message builders: what a server answers (seed 002).
+//! Builders of responses (seed 002).
 
 use std::borrow::Cow;
 
@@ -12,7 +12,7 @@ use super::{
 /// One response, ready to be [encoded](encode).
 #[derive(Clone, Debug)]
 pub struct Response<'a> {
-    /// `None` becomes `null`: the id of the request could not be read.
+    /// `None`, if the request has no readable id, becomes `null`.
     pub id: Option<Id<'a>>,
     /// The `result`, or the `error` object.
     pub outcome: Result<Json, ErrorObject>,
@@ -21,11 +21,11 @@ pub struct Response<'a> {
 /// The `error` member of a response.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ErrorObject {
-    /// What kind of error it is, in the numbers of the dialect that the peer speaks.
+    /// The kind of error, as a code of the peer's dialect.
     pub code: i32,
     /// One sentence.
     pub message: String,
-    /// What helps the client to diagnose it.
+    /// Details that help the client to diagnose it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub data: Option<Value>,
 }
@@ -38,7 +38,7 @@ impl Response<'_> {
             Ok(result) => (r#","result":"#, Cow::Borrowed(result.as_str())),
             Err(error) => (r#","error":"#, Cow::Owned(error.to_json())),
         };
-        // More than all punctuation together: nothing below moves what was written.
+        // More than all punctuation together, so that `out` is allocated once.
         out.reserve(40 + id.len() + body.len());
         out.extend_from_slice(br#"{"jsonrpc":"2.0","id":"#);
         out.extend_from_slice(id.as_bytes());
@@ -106,24 +106,16 @@ pub fn method_not_found<'a>(id: Id<'a>, method: &str) -> Response<'a> {
     error(id, METHOD_NOT_FOUND, message, None)
 }
 
-/// `-32602`, with what is wrong with which parameter.
+/// `-32602`; `detail` names the parameter and its fault.
 pub fn invalid_params<'a>(id: Id<'a>, detail: &str) -> Response<'a> {
-    error(
-        id,
-        INVALID_PARAMS,
-        format!("Invalid params: {detail}"),
-        None,
-    )
+    let message = format!("Invalid params: {detail}");
+    error(id, INVALID_PARAMS, message, None)
 }
 
-/// `-32603`; `detail` is read by the peer, so it holds no internals.
+/// `-32603`; the peer reads `detail`, so it holds no internals.
 pub fn internal_error<'a>(id: Id<'a>, detail: &str) -> Response<'a> {
-    error(
-        id,
-        INTERNAL_ERROR,
-        format!("Internal error: {detail}"),
-        None,
-    )
+    let message = format!("Internal error: {detail}");
+    error(id, INTERNAL_ERROR, message, None)
 }
 
 #[cfg(test)]
@@ -133,45 +125,32 @@ mod tests {
     use super::*;
 
     #[test]
-    fn responses_are_what_json_rpc_shows() {
+    fn responses_are_encoded_as_json_rpc() {
         let raw = RawValue::from_string("7".to_owned()).unwrap();
         let id = Id::new(&raw).unwrap();
+        let check = |built: Response<'_>, id: &str, rest: &str| {
+            let line = format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},{rest}}}\n");
+            assert_eq!(String::from_utf8(encode(&built)).unwrap(), line);
+        };
         let result = Json::Owned(r#"{"n":1e400}"#.to_owned());
-        for (built, id, rest) in [
-            (response(id, result), "7", r#""result":{"n":1e400}"#),
-            (
-                error(id, -32000, "no", Some(json!({"a": 1}))),
-                "7",
-                r#""error":{"code":-32000,"message":"no","data":{"a":1}}"#,
-            ),
-            (
-                parse_error(None),
-                "null",
-                r#""error":{"code":-32700,"message":"Parse error"}"#,
-            ),
-            (
-                invalid_request(Some(id)),
-                "7",
-                r#""error":{"code":-32600,"message":"Invalid Request"}"#,
-            ),
+        check(response(id, result), "7", r#""result":{"n":1e400}"#);
+        let with_data = error(id, -32000, "no", Some(json!({"a": 1})));
+        let body = r#""error":{"code":-32000,"message":"no","data":{"a":1}}"#;
+        check(with_data, "7", body);
+        for (built, id, code, message) in [
+            (parse_error(None), "null", -32700, "Parse error"),
+            (invalid_request(Some(id)), "7", -32600, "Invalid Request"),
             (
                 method_not_found(id, "x"),
                 "7",
-                r#""error":{"code":-32601,"message":"Method not found: x"}"#,
+                -32601,
+                "Method not found: x",
             ),
-            (
-                invalid_params(id, "x"),
-                "7",
-                r#""error":{"code":-32602,"message":"Invalid params: x"}"#,
-            ),
-            (
-                internal_error(id, "x"),
-                "7",
-                r#""error":{"code":-32603,"message":"Internal error: x"}"#,
-            ),
+            (invalid_params(id, "x"), "7", -32602, "Invalid params: x"),
+            (internal_error(id, "x"), "7", -32603, "Internal error: x"),
         ] {
-            let line = format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},{rest}}}\n");
-            assert_eq!(String::from_utf8(encode(&built)).unwrap(), line);
+            let body = format!(r#""error":{{"code":{code},"message":"{message}"}}"#);
+            check(built, id, &body);
         }
     }
 }

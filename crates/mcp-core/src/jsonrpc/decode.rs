@@ -1,4 +1,4 @@
-//! Bytes to message: one borrowed pass that keeps the id even of a request it refuses.
+//! Decodes bytes to a message, in one pass that borrows, and keeps the id even of an invalid request.
 
 use std::fmt;
 
@@ -15,25 +15,25 @@ pub const MAX_BATCH: usize = 50;
 /// Decodes a single JSON-RPC message from one line of input; a trailing newline is allowed.
 ///
 /// # Errors
-/// [`DecodeError`] says whether the input was not JSON or not a message, names the field at fault
-/// and carries the id if one could be read.
+/// [`DecodeError`] says whether the input is not JSON or not a message, names the invalid field and
+/// holds the id if it can be read.
 pub fn decode(line: &[u8]) -> Result<Message<'_>, DecodeError<'_>> {
     decode_str(utf8(line)?)
 }
 
-/// Why a frame, or one item of a batch, is not a message.
+/// The error of a frame, or of one item of a batch, that is not a message.
 #[derive(Debug)]
 pub struct DecodeError<'a> {
-    /// The id of the refused request, where it had a legal one.
+    /// The id of the invalid request, if it has a valid one.
     pub id: Option<Id<'a>>,
-    /// What is wrong.
+    /// The kind of the error.
     pub fault: Fault,
 }
 
-/// What is wrong with a frame.
+/// Kinds of invalid frames.
 #[derive(Debug, PartialEq)]
 pub enum Fault {
-    /// Not JSON, or not UTF-8: `-32700`. Says what and where.
+    /// Not JSON, or not UTF-8: `-32700`. Holds the parser's message.
     NotJson(String),
     /// JSON, but not an object.
     NotAnObject,
@@ -41,16 +41,16 @@ pub enum Fault {
     EmptyBatch,
     /// More messages than a batch may hold.
     LargeBatch,
-    /// The field stands twice in the envelope, so its meaning is ambiguous.
+    /// The field is in the envelope twice, so its meaning is ambiguous.
     Duplicate(&'static str),
     /// The field is absent.
     Missing(&'static str),
-    /// The field has the wrong type or value; says what it must be.
+    /// The field has a wrong type or value; the second text says what it must be.
     Wrong(&'static str, &'static str),
 }
 
 impl Fault {
-    /// The envelope field at fault, if it is one field's fault.
+    /// The invalid field of the envelope, if it is one field.
     pub fn field(&self) -> Option<&'static str> {
         match self {
             Self::Duplicate(field) | Self::Missing(field) | Self::Wrong(field, _) => Some(field),
@@ -109,7 +109,7 @@ pub(super) fn decode_str(text: &str) -> Result<Message<'_>, DecodeError<'_>> {
     envelope.decode()
 }
 
-/// The fields of a message, unread. A repeated field is noted rather than fatal, so that the id is
+/// The fields of a message, not parsed yet. A repeated field does not end the pass, so that the id is
 /// still found.
 #[derive(Default)]
 pub(super) struct Envelope<'a> {
@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_keeps_its_bytes() {
+    fn request_keeps_its_bytes() {
         let line = br#"{"jsonrpc":"2.0","id":123456789012345678901234567890,"method":"m","params":{"n":1e400}}"#;
         let Message::Request(request) = decode(line).unwrap() else {
             panic!("not a request")
@@ -237,43 +237,36 @@ mod tests {
     }
 
     #[test]
-    fn without_an_id_it_is_a_notification() {
+    fn message_without_id_is_a_notification() {
         let message = decode(b"{\"jsonrpc\":\"2.0\",\"method\":\"initialized\"}\n").unwrap();
         assert!(matches!(message, Message::Notification(n) if n.method == "initialized"));
     }
 
     #[test]
-    fn refusals_name_the_field_and_keep_the_id() {
-        check(
-            r#"{"jsonrpc":"2.0","id":1}"#,
-            Some("1"),
-            Fault::Missing("method"),
-        );
-        check(
-            r#"{"id":"a","method":"m"}"#,
-            Some(r#""a""#),
-            Fault::Missing("jsonrpc"),
-        );
+    fn errors_name_the_field_and_keep_the_id() {
+        let version = Fault::Wrong("jsonrpc", "\"2.0\"");
+        let no_version = r#"{"id":"a","method":"m"}"#;
+        check(no_version, Some(r#""a""#), Fault::Missing("jsonrpc"));
         check(
             r#"{"jsonrpc":"1.0","id":1,"method":"m"}"#,
             Some("1"),
-            Fault::Wrong("jsonrpc", "\"2.0\""),
+            version,
         );
-        check(
-            r#"{"jsonrpc":"2.0","id":1,"method":7}"#,
-            Some("1"),
-            Fault::Wrong("method", "a string"),
-        );
-        check(
-            r#"{"jsonrpc":"2.0","id":1,"method":"m","params":3}"#,
-            Some("1"),
-            Fault::Wrong("params", "an object"),
-        );
-        check(
-            r#"{"jsonrpc":"2.0","id":1,"method":"m","method":"n"}"#,
-            Some("1"),
-            Fault::Duplicate("method"),
-        );
+        for (rest, fault) in [
+            ("", Fault::Missing("method")),
+            (r#","method":7"#, Fault::Wrong("method", "a string")),
+            (
+                r#","method":"m","params":3"#,
+                Fault::Wrong("params", "an object"),
+            ),
+            (r#","method":"m","method":"n""#, Fault::Duplicate("method")),
+        ] {
+            check(
+                &format!(r#"{{"jsonrpc":"2.0","id":1{rest}}}"#),
+                Some("1"),
+                fault,
+            );
+        }
         for id in ["null", "1.5", "true", "{}", "[1]"] {
             let line = format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"m"}}"#);
             check(&line, None, Fault::Wrong("id", "a string or an integer"));
@@ -282,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_json_is_a_parse_error() {
+    fn invalid_json_is_a_parse_error() {
         let lines: [&[u8]; 5] = [
             b"{",
             b"{\"a\":1}x",

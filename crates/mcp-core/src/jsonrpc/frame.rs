@@ -1,4 +1,4 @@
-//! What one line or one HTTP body holds: a message, or a batch of them.
+//! Decodes one line or one HTTP body: a message, or a batch of messages.
 
 use std::fmt;
 
@@ -10,12 +10,12 @@ use serde_json::value::RawValue;
 use super::decode::{DecodeError, Envelope, Fault, MAX_BATCH, decode_str, utf8};
 use super::message::Message;
 
-/// Everything that one line or one HTTP body can hold.
+/// The content of one line or one HTTP body.
 #[derive(Debug)]
 pub enum Frame<'a> {
-    /// A message of its own.
+    /// One message.
     Single(Message<'a>),
-    /// A JSON array of messages, each of them decoded or refused by itself. Never empty.
+    /// A JSON array of messages, each of which may be invalid. Never empty.
     Batch(Vec<Result<Message<'a>, DecodeError<'a>>>),
 }
 
@@ -23,14 +23,14 @@ impl<'a> Frame<'a> {
     /// Reads one message or one batch.
     ///
     /// # Errors
-    /// The whole frame is refused when it is not UTF-8, not JSON, an empty batch, one of more than
-    /// [`MAX_BATCH`] messages, or a single message that is none. A bad item of a batch is refused alone.
+    /// The frame is not UTF-8, not JSON, an empty batch, a batch of more than [`MAX_BATCH`] messages,
+    /// or an invalid message. An invalid item of a batch is an error of that item only.
     pub fn decode(bytes: &'a [u8]) -> Result<Self, DecodeError<'a>> {
         let text = utf8(bytes)?;
         if !text.trim_ascii_start().starts_with('[') {
             return decode_str(text).map(Self::Single);
         }
-        // One pass is enough for items that are objects, as all are that anybody means.
+        // One pass is enough if all items are objects, which is the normal case.
         if let Ok(items) = items(text) {
             let messages = items.into_iter().map(Envelope::decode);
             return Ok(Self::Batch(messages.collect()));
@@ -41,7 +41,7 @@ impl<'a> Frame<'a> {
     }
 }
 
-/// Reads the items of a batch. Stops at the first that is too many: 4 MiB of `{}` would become 370 MB.
+/// Reads the items of a batch. Stops at the limit: 4 MiB of `{}` would become 370 MB.
 fn items<'a, T: Deserialize<'a>>(text: &'a str) -> Result<Vec<T>, DecodeError<'a>> {
     let mut items = Vec::new();
     let mut deserializer = serde_json::Deserializer::from_str(text);

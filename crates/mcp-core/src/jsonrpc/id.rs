@@ -37,29 +37,16 @@ impl PartialEq for Id<'_> {
 mod tests {
     use super::*;
 
-    fn accepts(json: &str) -> bool {
-        Id::new(&RawValue::from_string(json.to_owned()).unwrap()).is_some()
-    }
-
     #[test]
-    fn strings_and_integers_are_ids() {
-        for id in [
-            "1",
-            "-7",
-            "0",
-            r#""""#,
-            r#""a""#,
-            r#""\u00e4""#,
-            "123456789012345678901234567890",
-        ] {
-            assert!(accepts(id), "{id}");
-        }
-    }
-
-    #[test]
-    fn everything_else_is_not() {
-        for id in ["null", "true", "1.0", "1e3", "1E3", "[]", "{}"] {
-            assert!(!accepts(id), "{id}");
-        }
+    fn only_strings_and_integers_are_ids() {
+        let accepts = |json: &&str| {
+            let raw = RawValue::from_string((*json).to_owned()).unwrap();
+            Id::new(&raw).is_some()
+        };
+        let long = "123456789012345678901234567890";
+        let ids = ["1", "-7", "0", r#""""#, r#""a""#, r#""\u00e4""#, long];
+        assert_eq!(ids.iter().find(|id| !accepts(id)), None);
+        let others = ["null", "true", "1.0", "1e3", "1E3", "[]", "{}"];
+        assert_eq!(others.iter().find(|id| accepts(id)), None);
     }
 }

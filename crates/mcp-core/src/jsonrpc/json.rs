@@ -1,19 +1,19 @@
-//! Text that is known to be JSON.
+//! Text that is valid JSON.
 
 use std::sync::Arc;
 
 use serde::Serialize;
 use serde_json::value::RawValue;
 
-/// One serialised JSON value, written once and then only copied.
+/// One serialised JSON value.
 ///
-/// Lists and definitions are shared between all their answers; the result of a call is owned by
-/// its one answer.
+/// Lists and definitions are shared between all responses; the result of a call belongs to its one
+/// response.
 #[derive(Clone, Debug)]
 pub enum Json {
-    /// Made for one message.
+    /// Sent in one message.
     Owned(String),
-    /// Made once, sent many times.
+    /// Sent in many messages.
     Shared(Arc<str>),
 }
 
@@ -21,7 +21,7 @@ impl Json {
     /// Serialises `value`.
     ///
     /// # Errors
-    /// When a `Serialize` implementation fails or a map has a key that is not a string.
+    /// A `Serialize` implementation fails, or a map has a key that is not a string.
     pub fn from_serializable(value: &(impl Serialize + ?Sized)) -> serde_json::Result<Self> {
         serde_json::to_string(value).map(Self::Owned)
     }

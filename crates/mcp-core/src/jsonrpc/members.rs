@@ -1,4 +1,4 @@
-//! An object whose members are passed on as they came.
+//! A JSON object whose members keep the bytes that they were read from.
 
 use std::fmt;
 use std::ops::Range;
@@ -8,16 +8,16 @@ use serde_json::value::RawValue;
 
 use super::string::push_quoted;
 
-/// The members of an object, in their order, each as the JSON that it was written as.
+/// The members of an object, in their order, each as its original JSON text.
 #[derive(Clone, Debug, Default)]
 pub struct Members {
-    /// Names, without their quotes and escapes, and values, all in one piece. What was replaced or
-    /// removed stays, unseen.
+    /// Names, without quotes and escapes, and values, in one allocation. Replaced and removed
+    /// members stay in it, unused.
     text: String,
     members: Vec<Member>,
 }
 
-/// Where in the text a member is.
+/// The positions of a member in the text.
 #[derive(Clone, Debug)]
 struct Member {
     name: Range<usize>,
@@ -25,12 +25,12 @@ struct Member {
 }
 
 impl Members {
-    /// Those of `object`, which is JSON; `None` if it is no object.
+    /// Parses `object`; `None` if it is not a JSON object.
     pub fn read(object: &str) -> Option<Self> {
         let mut json = serde_json::Deserializer::from_str(object);
         let mut read = Self {
             text: String::with_capacity(object.len()),
-            // A result has about as many.
+            // As many as a usual result has.
             members: Vec::with_capacity(6),
         };
         json.deserialize_map(Reader(&mut read)).ok()?;
@@ -56,18 +56,18 @@ impl Members {
         }
     }
 
-    /// Takes the member `name` out, however often it was written.
+    /// Removes the member `name`, and duplicates of it.
     pub fn remove(&mut self, name: &str) {
         let Self { text, members } = self;
         members.retain(|member| text[member.name.clone()] != *name);
     }
 
-    /// True if there is none.
+    /// True if the object has no members.
     pub fn is_empty(&self) -> bool {
         self.members.is_empty()
     }
 
-    /// Names and JSON of all of them, in order.
+    /// The names and JSON of all members, in order.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
         let text = |range: &Range<usize>| &self.text[range.clone()];
         self.members
@@ -84,8 +84,8 @@ impl Members {
         object
     }
 
-    /// The object in which the member `name` is this JSON, in its place or at the end, or is left out.
-    /// It stands there once, however often it was written.
+    /// The object with the member `name` set to this JSON, in its place or at the end, or without that
+    /// member. Duplicates of it are removed.
     pub fn encode_with(&self, name: &str, json: Option<&str>) -> String {
         let room = name.len() + json.map_or(0, str::len) + 6;
         let mut object = String::with_capacity(self.size() + room);
@@ -96,22 +96,20 @@ impl Members {
             key => (key, json.filter(|_| first == Some(at))),
         });
         let members = others.chain(first.is_none().then_some((name, json)));
-        write(
-            members.filter_map(|(key, json)| Some((key, json?))),
-            &mut object,
-        );
+        let members = members.filter_map(|(key, json)| Some((key, json?)));
+        write(members, &mut object);
         object.push('}');
         object
     }
 
-    /// What stands between its braces.
+    /// The object without its braces.
     pub fn inner(&self) -> String {
         let mut inner = String::with_capacity(self.size());
         write(self.iter(), &mut inner);
         inner
     }
 
-    /// Bytes between its braces; a few more where a name has escapes.
+    /// The bytes between its braces; a few more if a name has escapes.
     fn size(&self) -> usize {
         let size = |member: &Member| member.name.len() + member.value.len() + 4;
         self.members.iter().map(size).sum()
@@ -139,7 +137,7 @@ fn write<'a>(members: impl Iterator<Item = (&'a str, &'a str)>, out: &mut String
     }
 }
 
-/// Takes in the members of an object.
+/// Reads the members of an object.
 struct Reader<'a>(&'a mut Members);
 
 impl<'de> Visitor<'de> for Reader<'_> {
@@ -159,7 +157,7 @@ impl<'de> Visitor<'de> for Reader<'_> {
     }
 }
 
-/// Takes in the name of a member.
+/// Reads the name of a member.
 struct Name<'a>(&'a mut Members);
 
 impl<'de> DeserializeSeed<'de> for Name<'_> {
@@ -187,7 +185,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn members_come_back_as_they_were_written() {
+    fn members_keep_their_bytes() {
         let text = r#"{"a":123456789012345678901234567890,"b":[1e400, 1.0],"c\"":{"x" : null}}"#;
         let members = Members::read(text).unwrap();
         assert_eq!(members.encode(), text);
@@ -208,10 +206,8 @@ mod tests {
         members.set("c", "4");
         assert_eq!(members.encode(), r#"{"a":3,"c":4}"#);
         assert_eq!(members.encode_with("a", Some("5")), r#"{"a":5,"c":4}"#);
-        assert_eq!(
-            members.encode_with("d", Some("6")),
-            r#"{"a":3,"c":4,"d":6}"#
-        );
+        let added = members.encode_with("d", Some("6"));
+        assert_eq!(added, r#"{"a":3,"c":4,"d":6}"#);
         assert_eq!(members.encode_with("a", None), r#"{"c":4}"#);
         let mut twice = Members::read(r#"{"a":1,"b":2,"a":3}"#).unwrap();
         assert_eq!(twice.get("a"), Some("1"));

@@ -1,4 +1,4 @@
-//! What a peer can send: a request, a notification, or a response.
+//! The three kinds of messages: request, notification, response.
 
 use std::borrow::Cow;
 
@@ -17,32 +17,32 @@ pub enum Message<'a> {
     Response(ResponseIn<'a>),
 }
 
-/// A call that wants an answer.
+/// A message that needs a response.
 #[derive(Debug)]
 pub struct Request<'a> {
     /// Echoed in the response.
     pub id: Id<'a>,
     /// The method's name.
     pub method: Cow<'a, str>,
-    /// The parameters, unread; absent and `null` are the same.
+    /// The parameters, not parsed; absent and `null` are the same.
     pub params: Option<&'a RawValue>,
 }
 
-/// A message that wants no answer.
+/// A message that gets no response.
 #[derive(Debug)]
 pub struct Notification<'a> {
     /// The method's name.
     pub method: Cow<'a, str>,
-    /// The parameters, unread.
+    /// The parameters, not parsed.
     pub params: Option<&'a RawValue>,
 }
 
-/// A peer's answer to a request of ours.
+/// A peer's response to our request.
 #[derive(Debug)]
 pub struct ResponseIn<'a> {
-    /// The id of our request; `None` where the peer could not read it.
+    /// The id of our request; `None` if the peer could not read it.
     pub id: Option<Id<'a>>,
-    /// `Ok` with the `result`, `Err` with the `error` object, both unread.
+    /// `Ok` with the `result`, `Err` with the `error` object, both not parsed.
     pub outcome: Result<&'a RawValue, &'a RawValue>,
 }
 

@@ -1,8 +1,8 @@
-//! JSON strings, read and written without a detour where they have no escapes.
+//! Fast reading and writing of JSON strings without escapes.
 
 use std::borrow::Cow;
 
-/// What this JSON says if it is a string.
+/// The text of a JSON string; `None` for other JSON.
 pub fn string(json: &str) -> Option<Cow<'_, str>> {
     let inner = json.strip_prefix('"')?.strip_suffix('"')?;
     if inner.contains('\\') {
@@ -20,8 +20,8 @@ pub fn quoted(text: &str) -> String {
 
 /// Adds the text as a JSON string.
 pub fn push_quoted(json: &mut String, text: &str) {
-    let is_odd = |byte| matches!(byte, b'"' | b'\\' | ..b' ');
-    if text.bytes().any(is_odd) {
+    let needs_escape = |byte| matches!(byte, b'"' | b'\\' | ..b' ');
+    if text.bytes().any(needs_escape) {
         json.push_str(&serde_json::Value::from(text).to_string());
     } else {
         json.extend(["\"", text, "\""]);
@@ -33,16 +33,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn strings_are_what_serde_reads_and_writes() {
-        for text in [
-            "",
-            "plain",
-            "ä 😀",
-            "\"",
-            "a\\b",
-            "\n\u{1f}",
-            "\u{7f}\u{2028}",
-        ] {
+    fn strings_are_the_same_as_with_serde() {
+        let escapes = ["\"", "a\\b", "\n\u{1f}", "\u{7f}\u{2028}"];
+        for text in escapes.into_iter().chain(["", "plain", "ä 😀"]) {
             let json = serde_json::to_string(text).unwrap();
             assert_eq!(quoted(text), json);
             assert_eq!(string(&json).as_deref(), Some(text));

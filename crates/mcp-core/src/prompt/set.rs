@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
 use serde::Serialize;
+use serde_json::json;
 use serde_json::value::RawValue;
-use serde_json::{Value, json};
 
 use super::{Prompt, PromptMessage};
 use crate::completion::Completes;
@@ -18,11 +18,11 @@ use crate::tool::{ArgumentError, Call, ToolError, parse_arguments, schema};
 pub struct PromptDefinition {
     /// Unique within a server.
     pub name: Cow<'static, str>,
-    /// What it is for.
+    /// Its purpose, in a sentence.
     pub description: String,
     /// Its arguments, in order.
     pub arguments: Vec<PromptArgument>,
-    /// Its definition as its own server wrote it, where it has another.
+    /// The original definition, if the prompt is relayed from another server.
     #[serde(skip)]
     pub relayed: Option<Box<RawValue>>,
 }
@@ -42,30 +42,30 @@ impl PromptDefinition {
 pub struct PromptArgument {
     /// Its name.
     pub name: String,
-    /// What it means.
+    /// Its meaning.
     pub description: String,
-    /// True if the prompt cannot do without.
+    /// True if it must be given.
     pub required: bool,
 }
 
-/// What a prompt says.
+/// The result of a prompt.
 #[derive(Clone, Debug)]
 pub enum PromptOutput {
     /// Its messages.
     Messages(Vec<PromptMessage>),
-    /// The whole result, as another server wrote it.
+    /// The whole result of another server, unchanged.
     Relayed(Box<RawValue>),
 }
 
-/// Messages that are being written.
+/// A running request for a prompt.
 pub type PromptFuture<'a> = BoxFuture<'a, Result<PromptOutput, ToolError>>;
 
 /// A prompt together with its service.
 pub trait BoundPrompt: Completes {
-    /// Reads the arguments and starts writing.
+    /// Parses the arguments and starts to write.
     ///
     /// # Errors
-    /// The arguments do not fit.
+    /// Invalid arguments; nothing was started.
     fn write<'a>(
         &'a self,
         arguments: &RawValue,
@@ -76,7 +76,7 @@ pub trait BoundPrompt: Completes {
 /// The prompts of a server, in the order in which they are listed.
 pub type PromptSet<S> = Registry<PromptKind, S>;
 
-/// Prompts, among the kinds of items.
+/// The kind of item of [`PromptSet`].
 #[derive(Clone, Copy, Debug)]
 pub struct PromptKind;
 
@@ -91,10 +91,10 @@ impl ItemKind for PromptKind {
 }
 
 impl<S: Send + Sync + 'static> PromptSet<S> {
-    /// Adds one.
+    /// Adds a prompt.
     ///
     /// # Panics
-    /// When its name is taken or it has no doc comment: both are found by the first test.
+    /// If its name is taken or it has no doc comment; the first test finds both.
     #[must_use]
     pub fn with<P: Prompt<Service = S>>(self) -> Self {
         self.add(define::<P>(), |service| {
@@ -105,20 +105,13 @@ impl<S: Send + Sync + 'static> PromptSet<S> {
 
 fn define<P: Prompt>() -> PromptDefinition {
     let (description, schema) = schema::documented::<P>("prompt", P::NAME);
-    let required: Vec<&str> = schema["required"]
-        .as_array()
-        .into_iter()
-        .flatten()
-        .filter_map(Value::as_str)
-        .collect();
+    let required = schema["required"].as_array();
+    let required = |name: &str| required.is_some_and(|all| all.iter().any(|item| item == name));
     let properties = schema["properties"].as_object().into_iter().flatten();
     let arguments = properties.map(|(name, property)| PromptArgument {
         name: name.clone(),
-        description: property["description"]
-            .as_str()
-            .unwrap_or_default()
-            .to_owned(),
-        required: required.contains(&name.as_str()),
+        description: property["description"].as_str().unwrap_or("").to_owned(),
+        required: required(name),
     });
     PromptDefinition {
         name: P::NAME.into(),

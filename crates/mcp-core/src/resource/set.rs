@@ -20,11 +20,11 @@ pub struct ResourceDefinition {
     pub uri: Cow<'static, str>,
     /// A short name.
     pub name: Cow<'static, str>,
-    /// What it holds.
+    /// Its content, in a sentence.
     pub description: String,
     /// For example `application/json`.
     pub mime_type: Cow<'static, str>,
-    /// Its definition as its own server wrote it, where it has another.
+    /// The original definition, if the resource is relayed from another server.
     pub relayed: Option<Box<RawValue>>,
 }
 
@@ -39,11 +39,7 @@ impl ResourceDefinition {
         if let Some(relayed) = &self.relayed {
             return relayed.get().to_owned();
         }
-        let uri = if self.is_template() {
-            "uriTemplate"
-        } else {
-            "uri"
-        };
+        let uri = ["uri", "uriTemplate"][usize::from(self.is_template())];
         json!({
             uri: self.uri,
             "name": self.name,
@@ -54,19 +50,19 @@ impl ResourceDefinition {
     }
 }
 
-/// A read that is under way.
+/// A running read.
 pub type ReadFuture<'a> = BoxFuture<'a, Result<ResourceContents, ToolError>>;
 
 /// A resource together with the service that it is read from.
 pub trait BoundResource: Completes {
-    /// Starts reading `uri`; `None` if this is not its resource.
+    /// Starts to read `uri`; `None` if it belongs to another resource.
     fn read<'a>(&'a self, uri: &str, call: &'a Call) -> Option<ReadFuture<'a>>;
 }
 
 /// The resources that are read from a service of type `S`, in the order in which they are listed.
 pub type ResourceSet<S> = Registry<ResourceKind, S>;
 
-/// Resources and their templates, among the kinds of items.
+/// The kind of item of [`ResourceSet`].
 #[derive(Clone, Copy, Debug)]
 pub struct ResourceKind;
 
@@ -81,10 +77,10 @@ impl ItemKind for ResourceKind {
 }
 
 impl<S: Send + Sync + 'static> ResourceSet<S> {
-    /// Adds one.
+    /// Adds a resource or a template.
     ///
     /// # Panics
-    /// When its URI is taken or it has no doc comment: both are found by the first test.
+    /// If its URI is taken or it has no doc comment; the first test finds both.
     #[must_use]
     pub fn with<R: Resource<Service = S>>(self) -> Self {
         let (description, _) = schema::documented::<R>("resource", R::URI);

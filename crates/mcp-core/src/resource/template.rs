@@ -13,8 +13,8 @@ pub(super) fn variables(template: &str) -> Vec<&str> {
 
 /// The variables that turn `template` into `uri`; `None` if it does not match.
 ///
-/// A variable matches one or more characters, never a slash. Only level 1 of RFC 6570 is spoken, so
-/// that matching is linear and cannot be made slow by a hostile URI.
+/// A variable matches one or more characters, never a slash. Only level 1 of RFC 6570 is supported,
+/// so matching is linear and a hostile URI cannot make it slow.
 pub(super) fn matches(template: &str, uri: &str) -> Option<Map<String, Value>> {
     let mut found = Map::new();
     let (mut template, mut uri) = (template, uri);
@@ -56,35 +56,23 @@ fn percent_decoded(value: &str) -> Option<String> {
 mod tests {
     use super::*;
 
-    #[track_caller]
-    fn check(template: &str, uri: &str, expected: Option<Value>) {
-        assert_eq!(
-            matches(template, uri).map(Value::Object),
-            expected,
-            "{template} {uri}"
-        );
-    }
-
     #[test]
-    fn a_variable_is_one_segment() {
+    fn variable_is_one_segment() {
         use serde_json::json;
-        check(
-            "test://template/{id}/data",
-            "test://template/123/data",
-            Some(json!({"id": "123"})),
-        );
-        check(
-            "d://{a}/{b}",
-            "d://x/y%20z",
-            Some(json!({"a": "x", "b": "y z"})),
-        );
-        check("d://c", "d://c", Some(json!({})));
-        check("d://c", "d://c/", None);
-        check("d://{a}", "d://x/y", None);
-        check("d://{a}", "d://", None);
-        check("d://{a}/logs", "d://x/stats", None);
-        check("d://{a}", "d://%zz", None);
-        check("d://{a}", "d://%ff", None);
+        for (template, uri, expected) in [
+            ("t://x/{id}/data", "t://x/12/data", json!({"id": "12"})),
+            ("d://{a}/{b}", "d://x/y%20z", json!({"a": "x", "b": "y z"})),
+            ("d://c", "d://c", json!({})),
+            ("d://c", "d://c/", Value::Null),
+            ("d://{a}", "d://x/y", Value::Null),
+            ("d://{a}", "d://", Value::Null),
+            ("d://{a}/logs", "d://x/stats", Value::Null),
+            ("d://{a}", "d://%zz", Value::Null),
+            ("d://{a}", "d://%ff", Value::Null),
+        ] {
+            let found = matches(template, uri).map(Value::Object);
+            assert_eq!(found.unwrap_or_default(), expected, "{template} {uri}");
+        }
     }
 
     #[test]

@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::Server;
 use super::context::Context;
 use super::outcome::CallEnd;
-use super::tool_result::note_failure;
+use super::tool_result::log_failure;
 use crate::tool::{Call, ToolError, ToolErrorKind};
 
 /// How often a call that asks a person is given its time again.
@@ -40,7 +40,7 @@ impl Server {
             )),
         };
         if let Err(error) = &result {
-            note_failure(name, error);
+            log_failure(name, error);
         }
         context.end(result)
     }

@@ -57,7 +57,7 @@ fn lowered(content: &str, era: Era) -> Option<String> {
     let lowered = |item: &&RawValue| -> Option<String> {
         let known: Content = serde_json::from_str(item.get()).ok()?;
         matches!(known, Content::Audio { .. } | Content::ResourceLink { .. })
-            .then(|| serde_json::to_string(&known.lowered(era)).ok())
+            .then(|| serde_json::to_string(&known.for_era(era)).ok())
             .flatten()
     };
     let items: Vec<String> = items

@@ -1,4 +1,4 @@
-//! From the end of a tool call to what its request is answered.
+//! Turns the outcome of a tool call into the result of its request.
 
 use serde_json::json;
 
@@ -10,7 +10,7 @@ use crate::jsonrpc::Json;
 use crate::revision::Revision;
 use crate::tool::{ArgumentError, Content, ToolDefinition, ToolError, ToolResult};
 
-/// Returns the result of a request by the end of its tool.
+/// Returns the result of a request whose tool has ended.
 pub(super) fn conclude(era: Era, end: CallEnd<ToolResult>) -> Result<Outcome, Error> {
     match end {
         CallEnd::Done(ToolResult::Relayed(result)) => Ok(relayed::tool(result, era).into()),
@@ -21,9 +21,9 @@ pub(super) fn conclude(era: Era, end: CallEnd<ToolResult>) -> Result<Outcome, Er
     }
 }
 
-/// Returns the result of a request whose arguments do not fit.
+/// Returns the result of a request with invalid arguments.
 pub(super) fn bad_arguments(name: &str, era: Era, bad: BadParam) -> Result<Outcome, Error> {
-    // SEP-1303 (2025-11-25): the model can mend its arguments only if it sees the error.
+    // SEP-1303 (2025-11-25): the model can correct its arguments only if it sees the error.
     if era.knows(Revision::V2025_11_25) {
         let words = format!("Invalid arguments for {name}: {}", bad.line());
         return Ok(failed(&words).into());
@@ -31,20 +31,18 @@ pub(super) fn bad_arguments(name: &str, era: Era, bad: BadParam) -> Result<Outco
     Err(Error::InvalidParams(bad))
 }
 
-/// Tells the operator why a call has failed.
-pub(super) fn note_failure(name: &str, error: &ToolError) {
-    if !error.is_of_client() {
-        let (kind, cause) = (error.kind().as_str(), error.causes());
-        tracing::warn!(name, kind, cause, "{error}");
+/// Logs why a call has failed.
+pub(super) fn log_failure(name: &str, error: &ToolError) {
+    let (kind, cause) = (error.kind().as_str(), error.causes());
+    match error.concerns_operator() {
+        true => tracing::warn!(name, kind, cause, "{error}"),
+        false => tracing::debug!(name, kind, cause, "{error}"),
     }
 }
 
-/// The argument at fault, with its schema.
+/// The invalid argument, with its schema.
 pub(super) fn bad_argument(definition: &ToolDefinition, error: ArgumentError) -> BadParam {
-    let property = definition
-        .input_schema
-        .get("properties")
-        .and_then(|all| all.get(&error.field));
+    let property = definition.input_schema["properties"].get(&error.field);
     BadParam {
         field: error.field,
         reason: error.reason,
@@ -52,7 +50,7 @@ pub(super) fn bad_argument(definition: &ToolDefinition, error: ArgumentError) ->
     }
 }
 
-/// A `CallToolResult`. The text of a structured result is the same bytes, escaped.
+/// Encodes a `CallToolResult`. The text of a structured result is its JSON, escaped.
 fn render(result: &ToolResult, era: Era) -> Result<Json, Error> {
     let written = match result {
         ToolResult::Structured(json) => {
@@ -71,7 +69,7 @@ fn render(result: &ToolResult, era: Era) -> Result<Json, Error> {
             })
         }
         ToolResult::Content(content) => {
-            let content: Vec<Content> = content.iter().map(|item| item.lowered(era)).collect();
+            let content: Vec<Content> = content.iter().map(|item| item.for_era(era)).collect();
             serde_json::to_string(&content)
                 .map(|content| format!(r#"{{"content":{content},"isError":false}}"#))
         }
@@ -83,7 +81,7 @@ fn render(result: &ToolResult, era: Era) -> Result<Json, Error> {
     })
 }
 
-/// The result of a tool that failed: what the model reads.
+/// The result of a failed tool, with its message.
 pub(super) fn failed(message: &str) -> MethodResult {
     let result = json!({"content": [Content::text(message)], "isError": true});
     MethodResult {

@@ -1,18 +1,18 @@
-//! Reading the arguments of a call, and saying what is wrong with them.
+//! Parses the arguments of a call and explains invalid ones.
 
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 
-/// Arguments that do not fit the tool's schema.
+/// Arguments that do not match the tool's schema.
 #[derive(Debug)]
 pub struct ArgumentError {
-    /// Path of the field at fault, as `a.b[0]`; empty where it is the arguments as a whole.
+    /// Path of the invalid field, as `a.b[0]`; empty if the arguments as a whole are invalid.
     pub field: String,
-    /// What is wrong with it.
+    /// The fault, in words.
     pub reason: String,
 }
 
-/// Reads arguments as `T`, which must come as a JSON object.
+/// Parses arguments, which must be a JSON object, as `T`.
 pub(crate) fn parse_arguments<T: DeserializeOwned>(
     arguments: &RawValue,
 ) -> Result<T, ArgumentError> {
@@ -23,24 +23,21 @@ pub(crate) fn parse_arguments<T: DeserializeOwned>(
             reason: "arguments must be a JSON object".into(),
         });
     }
-    // The path of the field costs time, so only a failure pays for it.
+    // The path of the field costs time, so it is only computed after a failure.
     serde_json::from_str(arguments.get()).or_else(|error| {
         if let Some(arguments) = without_tool_call_id(arguments, &error) {
             return parse_arguments(&arguments);
         }
         let mut deserializer = serde_json::Deserializer::from_str(arguments.get());
-        serde_path_to_error::deserialize(&mut deserializer).map_err(|error| {
-            let path = error.path().to_string();
-            ArgumentError {
-                field: field(path, error.inner()),
-                reason: reason(error.inner()),
-            }
+        serde_path_to_error::deserialize(&mut deserializer).map_err(|error| ArgumentError {
+            field: field(error.path().to_string(), error.inner()),
+            reason: reason(error.inner()),
         })
     })
 }
 
-/// Returns the arguments without the `toolCallId` that n8n 1.x clients add to every call, if that is
-/// what the schema does not know.
+/// Returns the arguments without the `toolCallId` that n8n 1.x clients add to every call, if the
+/// schema does not know that field.
 fn without_tool_call_id(arguments: &RawValue, error: &serde_json::Error) -> Option<Box<RawValue>> {
     const ADDED: &str = "toolCallId";
     if !error.to_string().starts_with("unknown field `toolCallId`") {
@@ -52,8 +49,8 @@ fn without_tool_call_id(arguments: &RawValue, error: &serde_json::Error) -> Opti
     serde_json::value::to_raw_value(&members).ok()
 }
 
-/// The field at fault: the path, or the field that the message names where the fault is the
-/// enclosing object's.
+/// The invalid field: the path, or the field that the message names if the enclosing object is
+/// invalid.
 fn field(path: String, error: &serde_json::Error) -> String {
     if path != "." {
         return path;
@@ -85,47 +82,26 @@ mod tests {
         tags: Vec<String>,
     }
 
-    #[track_caller]
-    fn check(arguments: &str, field: &str, reason: &str) {
-        let raw = RawValue::from_string(arguments.to_owned()).unwrap();
-        let error = parse_arguments::<Count>(&raw).unwrap_err();
-        assert_eq!(
-            (error.field.as_str(), error.reason.as_str()),
-            (field, reason),
-            "{arguments}"
-        );
-    }
-
     #[test]
-    fn a_bad_argument_is_named() {
-        check("[1]", "", "arguments must be a JSON object");
-        check("{}", "step", "missing field `step`");
-        check(
-            r#"{"step":1,"x":2}"#,
-            "x",
-            "unknown field `x`, expected `step` or `tags`",
-        );
+    fn error_names_the_invalid_argument() {
+        let unknown = "unknown field `x`, expected `step` or `tags`";
+        let text = "invalid type: string \"1\", expected u8";
+        let item = "invalid type: integer `2`, expected a string";
+        let large = "invalid value: integer `300`, expected u8";
+        for (arguments, field, reason) in [
+            ("[1]", "", "arguments must be a JSON object"),
+            ("{}", "step", "missing field `step`"),
+            (r#"{"step":1,"x":2}"#, "x", unknown),
+            (r#"{"step":1,"toolCallId":"1","x":2}"#, "x", unknown),
+            (r#"{"step":"1"}"#, "step", text),
+            (r#"{"step":1,"tags":["a",2]}"#, "tags[1]", item),
+            (r#"{"step":300}"#, "step", large),
+        ] {
+            let raw = RawValue::from_string(arguments.to_owned()).unwrap();
+            let error = parse_arguments::<Count>(&raw).unwrap_err();
+            assert_eq!((&*error.field, &*error.reason), (field, reason));
+        }
         let added = RawValue::from_string(r#"{"toolCallId":"1","step":1}"#.to_owned()).unwrap();
         assert!(parse_arguments::<Count>(&added).is_ok());
-        check(
-            r#"{"step":1,"toolCallId":"1","x":2}"#,
-            "x",
-            "unknown field `x`, expected `step` or `tags`",
-        );
-        check(
-            r#"{"step":"1"}"#,
-            "step",
-            "invalid type: string \"1\", expected u8",
-        );
-        check(
-            r#"{"step":1,"tags":["a",2]}"#,
-            "tags[1]",
-            "invalid type: integer `2`, expected a string",
-        );
-        check(
-            r#"{"step":300}"#,
-            "step",
-            "invalid value: integer `300`, expected u8",
-        );
     }
 }

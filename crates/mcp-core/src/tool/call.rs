@@ -1,4 +1,4 @@
-//! The call that a tool is answering, seen from inside the tool.
+//! The call of a tool, as the tool sees it.
 
 use std::any::Any;
 use std::sync::Arc;
@@ -8,22 +8,22 @@ use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 use tokio_util::sync::CancellationToken;
 
-use super::client::Nobody;
+use super::client::NoClient;
 use super::input_request::check;
 use super::{Client, ClientCapabilities, ClientInfo, InputRequest, LogLevel, ToolError};
 
-/// The call that a tool is answering: its client, its cancellation, and what else is known about it.
+/// The call that a tool works on: its client, its cancellation, and other facts about it.
 #[derive(Clone)]
 pub struct Call {
     client: Arc<dyn Client>,
-    /// `None`: nobody can give it up.
+    /// `None` if the call cannot be cancelled.
     cancelled: Option<CancellationToken>,
     progress: Option<Arc<Progress>>,
     /// One value of each type.
     extensions: Vec<Arc<dyn Any + Send + Sync>>,
 }
 
-/// The `progressToken` of the request and how far the caller was told we are.
+/// The `progressToken` of the request and the last progress that was sent.
 struct Progress {
     token: Box<RawValue>,
     /// Bits of an `f64`.
@@ -31,7 +31,7 @@ struct Progress {
 }
 
 impl Call {
-    /// A call of `client` that ends early when `cancelled` is.
+    /// A call of `client`, which the token `cancelled` cancels.
     pub fn new(client: Arc<dyn Client>, cancelled: impl Into<Option<CancellationToken>>) -> Self {
         Self {
             client,
@@ -41,17 +41,15 @@ impl Call {
         }
     }
 
-    /// The same call, which ends early when `cancelled` is.
+    /// Returns the call, which the token `cancelled` cancels.
     #[must_use]
-    pub fn with_cancellation(self, cancelled: CancellationToken) -> Self {
-        Self {
-            cancelled: Some(cancelled),
-            ..self
-        }
+    pub fn with_cancellation(mut self, cancelled: CancellationToken) -> Self {
+        self.cancelled = Some(cancelled);
+        self
     }
 
-    /// The same call, ended by `cancelled` and made by what `wrap` makes of its client.
-    pub(crate) fn moved_to(
+    /// A copy of the call with another cancellation and with its client wrapped by `wrap`.
+    pub(crate) fn with_client(
         &self,
         cancelled: CancellationToken,
         wrap: impl FnOnce(Arc<dyn Client>) -> Arc<dyn Client>,
@@ -63,22 +61,22 @@ impl Call {
         }
     }
 
-    /// The same call, asked to report its progress under `token`.
+    /// Returns the call, which reports its progress under `token`.
     #[must_use]
-    pub(crate) fn with_progress(self, token: Box<RawValue>) -> Self {
+    pub(crate) fn with_progress(mut self, token: Box<RawValue>) -> Self {
         let last = AtomicU64::new(f64::NEG_INFINITY.to_bits());
-        let progress = Some(Arc::new(Progress { token, last }));
-        Self { progress, ..self }
+        self.progress = Some(Arc::new(Progress { token, last }));
+        self
     }
 
-    /// The same call with one more fact about it, for tools that know its type.
+    /// Returns the call with one more fact about it, for tools that know its type.
     #[must_use]
     pub fn with_extension<T: Any + Send + Sync>(mut self, fact: Arc<T>) -> Self {
         self.extensions.push(fact);
         self
     }
 
-    /// The fact of type `T` about this call, where it has one.
+    /// The fact of type `T` about this call, if it has one.
     pub fn extension<T: Any>(&self) -> Option<&T> {
         let mut extensions = self.extensions.iter();
         extensions.find_map(|fact| (**fact).downcast_ref())
@@ -99,8 +97,8 @@ impl Call {
         self.client().supports_tasks
     }
 
-    /// Completes when the caller has given up. A tool that works on after that works for nobody:
-    /// it should stop what it started, or let it go on where it has a handle.
+    /// Completes when the call is cancelled. The caller no longer waits for the result, so the tool
+    /// should stop its work, or leave it running if it can be found again.
     pub async fn cancelled(&self) {
         match &self.cancelled {
             Some(cancelled) => cancelled.cancelled().await,
@@ -108,27 +106,35 @@ impl Call {
         }
     }
 
-    /// True once the caller has given up.
+    /// True once the call is cancelled.
     pub fn is_cancelled(&self) -> bool {
         let cancelled = self.cancelled.as_ref();
         cancelled.is_some_and(CancellationToken::is_cancelled)
     }
 
-    /// Tells the caller how far the work is, if it asked to be told.
+    /// Sends a progress notification, if the client asked for progress. In a task, `message` becomes
+    /// the status message.
     ///
-    /// `done` must grow from call to call, as the specification demands; a value that does not is
-    /// not sent. `total` is in the same unit, where it is known.
+    /// `done` must increase from call to call, as the specification demands; other values are not
+    /// sent. `total` is in the same unit, if it is known.
+    ///
+    /// ```
+    /// # fn import(files: &[&str], call: &mcp_core::tool::Call) {
+    /// let total = files.len() as f64;
+    /// for (at, file) in files.iter().enumerate() {
+    ///     call.progress(at as f64, Some(total), &format!("importing {file}"));
+    /// }
+    /// # }
+    /// ```
     pub fn progress(&self, done: f64, total: Option<f64>, message: &str) {
         self.client.show_status(message);
         let Some(progress) = &self.progress else {
             return;
         };
-        let grows = |last: u64| (done > f64::from_bits(last)).then(|| done.to_bits());
-        if progress
-            .last
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, grows)
-            .is_err()
-        {
+        let increased = |last: u64| (done > f64::from_bits(last)).then(|| done.to_bits());
+        let last = &progress.last;
+        let updated = last.fetch_update(Ordering::Relaxed, Ordering::Relaxed, increased);
+        if updated.is_err() {
             return;
         }
         let mut params = json!({"progress": done});
@@ -138,16 +144,15 @@ impl Call {
         if let Some(total) = total {
             params["total"] = json!(total);
         }
-        // The token goes back as it came: as a `Value`, a long number would be another one.
+        // The token keeps its bytes: a `Value` would change a long number.
         let token = format!(r#"{{"progressToken":{},"#, progress.token);
         self.send("notifications/progress", params, |params| {
             params.replacen('{', &token, 1)
         });
     }
 
-    /// Lets go of the caller's connection while the call goes on, so that a long wait holds none.
-    /// Only where the caller knows to come back for the rest, in sessions over HTTP from 2025-11-25
-    /// on; elsewhere nothing happens.
+    /// Closes the caller's connection while the call continues, so that a long wait holds none. Does
+    /// nothing unless the caller can resume the stream: in sessions over HTTP from 2025-11-25 on.
     pub fn disconnect(&self) {
         self.client.disconnect();
     }
@@ -174,15 +179,27 @@ impl Call {
 
     /// Asks the client one question; `key` names it among the questions of this call.
     ///
+    /// ```
+    /// use mcp_core::tool::{Call, InputRequest, ToolError};
+    /// use serde_json::json;
+    ///
+    /// async fn ask_for_name(call: &Call) -> Result<Option<String>, ToolError> {
+    ///     let schema = json!({"type": "object", "properties": {"name": {"type": "string"}}});
+    ///     let question = InputRequest::elicit("What is the new workflow's name?", schema);
+    ///     let answer = call.ask("name", question).await?;
+    ///     Ok(answer["content"]["name"].as_str().map(str::to_owned))
+    /// }
+    /// ```
+    ///
     /// # Errors
-    /// When the client cannot be asked for that, or does not answer. Also, in the modern era, to end
-    /// this round: pass every error on.
+    /// The client does not support the question, or does not answer. In the modern era also an error
+    /// that ends this round, so the tool must return every error.
     pub async fn ask(&self, key: &str, request: InputRequest) -> Result<Value, ToolError> {
         let mut answers = self.ask_all(vec![(key, request)]).await?;
         Ok(answers.pop().unwrap_or_default())
     }
 
-    /// Asks several questions at once; the answers come in the order of the questions.
+    /// Asks several questions at once. The answers are in the order of the questions.
     ///
     /// # Errors
     /// As [`Call::ask`].
@@ -194,11 +211,12 @@ impl Call {
         self.client.ask(&requests).await
     }
 
-    /// The error by which a call ends to ask its client. `memo` is there in its next round; it
-    /// travels through the client, who can read it but not change it.
+    /// Returns the error with which a call ends to ask its client (2026-07-28, "Multi Round-Trip
+    /// Requests"). The next round gets `memo`; the client stores it and can read it, but not change
+    /// it.
     ///
     /// # Errors
-    /// When the client cannot be asked for that.
+    /// The client does not support one of the questions.
     pub fn require_input(
         &self,
         requests: &[(&str, InputRequest)],
@@ -210,19 +228,18 @@ impl Call {
         Ok(self.client.require_input(Map::from_iter(questions), memo))
     }
 
-    /// True if [`Call::ask`] gives the answer while the call goes on; false if the call has to end
-    /// with the question.
+    /// True if [`Call::ask`] waits for the answer; false if the call has to end with the question.
     pub fn waits_for_answers(&self) -> bool {
         self.client.waits_for_answers()
     }
 
-    /// True while a person is being waited for.
+    /// True while the call waits for a person.
     pub(crate) fn is_asking(&self) -> bool {
         self.client.is_asking()
     }
 
-    /// Has the request answered with a task, in which this call goes on ([`TaskSupport::Late`]).
-    /// False if it is none that can.
+    /// Answers the request with a task, in which this call continues ([`TaskSupport::Late`]). Returns
+    /// false if the call cannot become a task.
     ///
     /// [`TaskSupport::Late`]: super::TaskSupport::Late
     pub async fn continue_as_task(&self) -> bool {
@@ -230,10 +247,10 @@ impl Call {
     }
 }
 
-/// A call that nobody made and nobody gives up.
+/// A call without a client, which is never cancelled.
 impl Default for Call {
     fn default() -> Self {
-        Self::new(Arc::new(Nobody(ClientInfo::default())), None)
+        Self::new(Arc::new(NoClient(ClientInfo::default())), None)
     }
 }
 
@@ -257,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn progress_only_grows() {
+    fn only_increasing_progress_is_sent() {
         let recorder = Arc::new(Recorder::default());
         let token = RawValue::from_string("\"t\"".to_owned()).unwrap();
         let call = Call::new(recorder.clone(), None).with_progress(token);
@@ -267,10 +284,9 @@ mod tests {
         let sent = recorder.0.lock().unwrap();
         assert_eq!(sent.len(), 3);
         let last: Value = serde_json::from_str(&sent[2]).unwrap();
-        assert_eq!(
-            last["params"],
-            json!({"progressToken": "t", "progress": 2.0, "total": 2.0, "message": "step"})
-        );
+        let expected =
+            json!({"progressToken": "t", "progress": 2.0, "total": 2.0, "message": "step"});
+        assert_eq!(last["params"], expected);
     }
 
     #[test]

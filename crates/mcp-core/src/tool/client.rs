@@ -1,4 +1,4 @@
-//! The client of a call, as far as a tool can reach it.
+//! The interface from a call to its client.
 
 use std::sync::Arc;
 
@@ -10,73 +10,74 @@ use super::{ClientCapabilities, InputRequest, LogLevel, ToolError, ToolErrorKind
 /// Facts about the client of a call.
 #[derive(Clone, Debug, Default)]
 pub struct ClientInfo {
-    /// A name that no other client has, where it is known; what a call leaves behind is for it alone.
+    /// A unique name, if it is known. Only this client sees the tasks of its calls.
     pub name: Option<Arc<str>>,
     /// The capabilities that it has declared.
     pub capabilities: ClientCapabilities,
-    /// Log messages that are less severe are not wanted; `None`: none are.
+    /// The lowest severity of log messages to send; `None` for no messages.
     pub log_level: Option<LogLevel>,
-    /// It may be answered with a task (2026-07-28).
+    /// True if calls may be answered with a task (2026-07-28).
     pub supports_tasks: bool,
-    /// The `_meta` of messages about the call: those of a task name it (2025-11-25, "Related Task
-    /// Metadata").
+    /// The `_meta` of messages about the call; in a task it names the task (2025-11-25, "Related
+    /// Task Metadata").
     pub message_meta: Option<Arc<Value>>,
 }
 
-/// The way from a call to its client. Each era has its own, and so do tasks.
+/// The client of a call. Each era and tasks have their own implementation.
 pub trait Client: Send + Sync {
     /// Facts about it.
     fn info(&self) -> &ClientInfo;
 
-    /// Hands over one encoded notification, without a newline; lost where there is no way back.
+    /// Sends one encoded notification, without a newline. It is dropped if there is no stream to the
+    /// client.
     fn notify(&self, message: String);
 
-    /// Closes its connection, but not the call: it comes back for the rest. Does nothing where it
-    /// could not.
+    /// Closes its connection, but not the call, if the client can resume the stream.
     fn disconnect(&self) {}
 
-    /// Shows how the work stands, where that outlives the request.
+    /// Sets the status message of the task, if the call is one.
     fn show_status(&self, _message: &str) {}
 
-    /// Asks questions that its capabilities allow; the answers come in their order. Who has no
-    /// capabilities is asked nothing.
+    /// Asks questions that its capabilities allow. The answers are in the order of the questions. A
+    /// client without capabilities is asked nothing.
     ///
     /// # Errors
-    /// The refusal of the client, or [`ToolErrorKind::Interrupted`] where the call has to end
-    /// before there is an answer.
+    /// The refusal of the client, or [`ToolErrorKind::Interrupted`] if the call has to end before
+    /// there is an answer.
     fn ask<'a>(&'a self, _questions: &'a [(&'a str, InputRequest)]) -> AnswersFuture<'a> {
         Box::pin(std::future::ready(Ok(Vec::new())))
     }
 
-    /// Notes what it is to be asked by the end of the call, by key, and what the call wants to know
-    /// then. Returns the error by which the call ends.
+    /// Stores the questions, by key, and the memo with which the call ends. Returns the error that
+    /// ends it.
     fn require_input(&self, _questions: Map<String, Value>, _memo: Value) -> ToolError {
         ToolError::new(ToolErrorKind::Interrupted, "The client must answer first.")
     }
 
-    /// True if an answer comes while the call goes on; false if the call has to end first.
+    /// True if [`Client::ask`] waits for answers; false if the call has to end first.
     fn waits_for_answers(&self) -> bool {
         true
     }
 
-    /// True while a person is being waited for.
+    /// True while the call waits for a person.
     fn is_asking(&self) -> bool {
         false
     }
 
-    /// Has the request answered with a task in which the call goes on; false if it is none that can.
+    /// Answers the request with a task, in which the call continues. Returns false if the call cannot
+    /// become a task.
     fn start_task(&self) -> BoxFuture<'_, bool> {
         Box::pin(std::future::ready(false))
     }
 }
 
-/// Answers that are being waited for.
+/// Answers that the call waits for.
 pub type AnswersFuture<'a> = BoxFuture<'a, Result<Vec<Value>, ToolError>>;
 
-/// The client of a call that nobody made: it can neither be told nor asked anything.
-pub(super) struct Nobody(pub(super) ClientInfo);
+/// The client of a call without one: it drops notifications and is never asked.
+pub(super) struct NoClient(pub(super) ClientInfo);
 
-impl Client for Nobody {
+impl Client for NoClient {
     fn info(&self) -> &ClientInfo {
         &self.0
     }

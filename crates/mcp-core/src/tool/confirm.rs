@@ -1,18 +1,31 @@
-//! Asking before something is lost.
+//! Confirmation of destructive calls by the user.
 
 use serde_json::{Value, json};
 
-use super::{Call, InputRequest, ToolError, ToolErrorKind};
+use super::{Call, InputRequest, ToolError};
 
 impl Call {
-    /// Lets a destructive call go on only if its user agrees.
+    /// Returns an error unless the user confirms a destructive call.
     ///
-    /// A client that can ask its user is made to (elicitation), whatever `given` holds: a model may
+    /// If the client supports elicitation, the user is asked, and `given` is ignored: a model may
     /// have filled it in. With any other client `given`, the tool's own `confirm` argument, must
-    /// repeat `target`. In the modern era the call ends with the question and is run from its start
-    /// again, so nothing may have been done before.
+    /// equal `target`. In the modern era the call ends with the question and runs from its start
+    /// again, so the tool must confirm before it does anything.
     ///
     /// `loss` is one sentence that says what will be done and lost, for the user and the model.
+    ///
+    /// ```
+    /// # use mcp_core::tool::{Call, ToolError};
+    /// # struct Remove { name: String, confirm: Option<String> }
+    /// # impl Remove {
+    /// async fn call(self, call: &Call) -> Result<(), ToolError> {
+    ///     let loss = format!("Removes the volume {} and its data.", self.name);
+    ///     call.confirm(&loss, &self.name, self.confirm.as_deref()).await?;
+    ///     // Removes it.
+    ///     Ok(())
+    /// }
+    /// # }
+    /// ```
     ///
     /// # Errors
     /// The user declined, or `given` does not name the target; nothing was done.
@@ -32,69 +45,58 @@ impl Call {
                 }},
                 "required": ["confirm"],
             });
-            let answer = self
-                .ask("confirm", InputRequest::elicit(loss, schema))
-                .await?;
-            return agreed(&answer);
+            let question = InputRequest::elicit(loss, schema);
+            return check(&self.ask("confirm", question).await?);
         }
         match given {
             Some(given) if given == target => Ok(()),
-            Some(given) => Err(ToolError::invalid_argument(format!(
-                "confirm is {given:?}, but this is about {target:?}. Nothing was done."
-            ))),
-            None => Err(ToolError::new(
-                ToolErrorKind::Forbidden,
-                format!(
-                    "{loss} Nothing was done yet: ask the user, then call again with \
-                     confirm: {target:?}."
-                ),
+            Some(given) => Err(ToolError::invalid_field(
+                "confirm",
+                format!("is {given:?}, but this is about {target:?}. Nothing was done."),
             )),
+            None => Err(ToolError::forbidden(format!(
+                "{loss} Nothing was done yet: ask the user, then call again with \
+                 confirm: {target:?}."
+            ))),
         }
     }
 }
 
-fn agreed(answer: &Value) -> Result<(), ToolError> {
-    if answer["action"] == "accept" && answer["content"]["confirm"] == true {
-        return Ok(());
+fn check(answer: &Value) -> Result<(), ToolError> {
+    match answer["action"] == "accept" && answer["content"]["confirm"] == true {
+        true => Ok(()),
+        false => Err(ToolError::forbidden(
+            "The user did not agree. Nothing was done.",
+        )),
     }
-    Err(ToolError::new(
-        ToolErrorKind::Forbidden,
-        "The user did not agree. Nothing was done.",
-    ))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tool::ToolErrorKind;
 
     #[tokio::test]
-    async fn a_client_that_cannot_ask_names_the_target() {
+    async fn client_without_elicitation_names_the_target() {
         let call = Call::default();
         let loss = "Removes the container web and its log.";
         let error = call.confirm(loss, "web", None).await.unwrap_err();
         assert_eq!(error.kind(), ToolErrorKind::Forbidden);
-        assert!(
-            error.message().contains("confirm: \"web\""),
-            "{}",
-            error.message()
-        );
+        let message = error.message();
+        assert!(message.contains("confirm: \"web\""), "{message}");
         let error = call.confirm(loss, "web", Some("db")).await.unwrap_err();
         assert_eq!(error.kind(), ToolErrorKind::InvalidArgument);
         assert!(call.confirm(loss, "web", Some("web")).await.is_ok());
     }
 
     #[test]
-    fn only_a_yes_is_one() {
-        let yes = json!({"action": "accept", "content": {"confirm": true}});
-        let no = json!({"action": "accept", "content": {"confirm": false}});
-        assert!(agreed(&yes).is_ok());
-        for answer in [
-            no,
-            json!({"action": "decline"}),
-            json!({"action": "accept"}),
-            json!({}),
-        ] {
-            assert!(agreed(&answer).is_err(), "{answer}");
+    fn only_an_explicit_yes_confirms() {
+        let accept = |content| json!({"action": "accept", "content": content});
+        assert!(check(&accept(json!({"confirm": true}))).is_ok());
+        let declined = json!({"action": "decline"});
+        let no = accept(json!({"confirm": false}));
+        for answer in [no, declined, json!({"action": "accept"}), json!({})] {
+            assert!(check(&answer).is_err(), "{answer}");
         }
     }
 }

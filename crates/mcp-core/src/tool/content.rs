@@ -1,4 +1,4 @@
-//! Unstructured content, and what of it each revision knows.
+//! Unstructured content, and its fallbacks for revisions that lack a type.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -45,8 +45,8 @@ pub enum Content {
         /// A short name.
         name: String,
     },
-    /// A type of one's own, such as seed 004's `custom/chart` and `embed`: an object that names its
-    /// `type`. The revisions that close the list of types get it as text.
+    /// A custom type, such as seed 004's `custom/chart` and `embed`: an object with a `type`. The
+    /// revisions that allow no other types get it as text.
     #[serde(untagged)]
     Custom(Value),
 }
@@ -59,30 +59,24 @@ impl Content {
 
     /// A picture; `mime_type` is for example `image/png`.
     pub fn image(bytes: &[u8], mime_type: &str) -> Self {
-        let data = STANDARD.encode(bytes);
-        Self::Image {
-            data,
-            mime_type: mime_type.to_owned(),
-        }
+        let (data, mime_type) = (STANDARD.encode(bytes), mime_type.to_owned());
+        Self::Image { data, mime_type }
     }
 
     /// A sound; `mime_type` is for example `audio/wav`.
     pub fn audio(bytes: &[u8], mime_type: &str) -> Self {
-        let data = STANDARD.encode(bytes);
-        Self::Audio {
-            data,
-            mime_type: mime_type.to_owned(),
-        }
+        let (data, mime_type) = (STANDARD.encode(bytes), mime_type.to_owned());
+        Self::Audio { data, mime_type }
     }
 
-    /// An item of a type of one's own.
+    /// An item of a custom type.
     pub fn custom(kind: &str, mut members: Value) -> Self {
         members["type"] = json!(kind);
         Self::Custom(members)
     }
 
-    /// The item as a client of `era` can read it: what it does not know becomes text.
-    pub(crate) fn lowered(&self, era: Era) -> Self {
+    /// The item for a client of `era`: types that the era lacks become text.
+    pub(crate) fn for_era(&self, era: Era) -> Self {
         match self {
             Self::Audio { mime_type, data } if !era.knows(Revision::V2025_03_26) => Self::text(
                 format!("[{mime_type}, {} characters of base64]", data.len()),
@@ -100,50 +94,30 @@ impl Content {
 mod tests {
     use super::*;
 
-    #[track_caller]
-    fn check(content: &Content, era: Era, expected: Value) {
-        assert_eq!(json!(content.lowered(era)), expected);
-    }
-
     #[test]
-    fn each_revision_gets_what_it_knows() {
+    fn unknown_types_become_text() {
         let first = Era::Legacy(Revision::V2024_11_05);
         let latest = Era::Legacy(Revision::V2025_11_25);
+        let text = |text: &str| json!({"type": "text", "text": text});
         let sound = Content::audio(b"abc", "audio/wav");
-        check(
-            &sound,
-            first,
-            json!({"type": "text", "text": "[audio/wav, 4 characters of base64]"}),
-        );
-        check(
-            &sound,
-            latest,
-            json!({"type": "audio", "data": "YWJj", "mimeType": "audio/wav"}),
-        );
         let link = Content::ResourceLink {
             uri: "d://c".into(),
             name: "c".into(),
         };
-        check(
-            &link,
-            Era::Unversioned,
-            json!({"type": "text", "text": "c: d://c"}),
-        );
-        check(
-            &link,
-            Era::Modern,
-            json!({"type": "resource_link", "uri": "d://c", "name": "c"}),
-        );
         let chart = Content::custom("custom/chart", json!({"data": [1]}));
-        check(
-            &chart,
-            Era::Unversioned,
-            json!({"data": [1], "type": "custom/chart"}),
-        );
-        check(
-            &chart,
-            latest,
-            json!({"type": "text", "text": r#"{"data":[1],"type":"custom/chart"}"#}),
-        );
+        let audio = json!({"type": "audio", "data": "YWJj", "mimeType": "audio/wav"});
+        let linked = json!({"type": "resource_link", "uri": "d://c", "name": "c"});
+        let charted = json!({"data": [1], "type": "custom/chart"});
+        let base64 = text("[audio/wav, 4 characters of base64]");
+        for (content, era, expected) in [
+            (&sound, first, &base64),
+            (&sound, latest, &audio),
+            (&link, Era::Unversioned, &text("c: d://c")),
+            (&link, Era::Modern, &linked),
+            (&chart, Era::Unversioned, &charted),
+            (&chart, latest, &text(&charted.to_string())),
+        ] {
+            assert_eq!(json!(content.for_era(era)), *expected);
+        }
     }
 }

@@ -1,33 +1,33 @@
-//! What a tool is to those who list it.
+//! The published definition of a tool.
 
 use serde_json::value::RawValue;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use super::relayed::RelayedDefinition;
 use super::{Detail, Effect, Output, TaskSupport, Tool, schema};
 use crate::http_headers::header_params;
 use crate::jsonrpc::{Members, string};
 
-/// A tool's published definition; every list in every dialect is rendered from it.
+/// A tool's published definition; the lists of every era are rendered from it.
 #[derive(Clone, Debug)]
 pub struct ToolDefinition {
     /// Unique within a server.
     pub name: String,
-    /// What it does, in a sentence or two.
+    /// The tool's purpose, in a sentence or two.
     pub description: String,
-    /// What a call does to the service.
+    /// The effect of a call on the service.
     pub effect: Effect,
-    /// Whether a call may go on as a task.
+    /// Whether a call may continue as a task.
     pub task: TaskSupport,
     /// JSON Schema of the arguments: an object with `properties`.
     pub input_schema: Value,
-    /// JSON Schema of `structuredContent`, where the tool returns any.
+    /// JSON Schema of `structuredContent`, if the tool returns any.
     pub output_schema: Option<Value>,
-    /// Other names that call it.
+    /// Other names under which it can be called.
     pub aliases: Vec<String>,
-    /// False for a tool that can be called, but is in no list.
+    /// False for a tool that can be called but is not listed.
     pub is_listed: bool,
-    /// What its own server wrote, where it has another.
+    /// The original definition, if the tool is relayed from another server.
     pub(super) relayed: Option<RelayedDefinition>,
 }
 
@@ -35,15 +35,13 @@ impl ToolDefinition {
     /// The definition of `T`.
     ///
     /// # Panics
-    /// When `T` has no doc comment, an illegal name or an illegal header: found by the first test.
+    /// If `T` has no doc comment, an invalid name or an invalid header; the first test finds that.
     pub fn from_tool<T: Tool>() -> Self {
         let (description, input_schema) = schema::documented::<T>("tool", T::NAME);
-        let legal = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+        let valid = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
         let name = T::NAME;
-        assert!(
-            (1..=64).contains(&name.len()) && name.chars().all(legal),
-            "illegal tool name {name:?}"
-        );
+        let is_valid = (1..=64).contains(&name.len()) && name.chars().all(valid);
+        assert!(is_valid, "invalid tool name {name:?}");
         let headers = header_params(&input_schema);
         assert!(headers.is_ok(), "tool {name}: {headers:?}");
         Self {
@@ -59,30 +57,24 @@ impl ToolDefinition {
         }
     }
 
-    /// The definition `item` of another server, published as `name`, and as `seed_001_name` where
-    /// seed 001 lists it; both names call it.
+    /// The definition `item` of another server, published as `name`, and as `seed_001_name` in the
+    /// list of seed 001. Both names call it.
     ///
     /// # Errors
-    /// The fault of the definition: it must be an object with an object as `inputSchema`.
+    /// The fault of the definition, which must be an object with an object as `inputSchema`.
     pub fn from_backend(
         name: String,
         seed_001_name: String,
         item: &RawValue,
     ) -> Result<Self, String> {
         let members = Members::read(item.get()).ok_or("is not an object")?;
-        let parsed = |name: &str| -> Option<Value> {
-            members
-                .get(name)
-                .and_then(|json| serde_json::from_str(json).ok())
-        };
+        let parsed =
+            |name: &str| -> Option<Value> { serde_json::from_str(members.get(name)?).ok() };
         let input_schema = parsed("inputSchema")
             .filter(Value::is_object)
             .ok_or("has no inputSchema that is an object")?;
-        let description = members
-            .get("description")
-            .and_then(string)
-            .map(|text| text.into_owned())
-            .unwrap_or_default();
+        let description = members.get("description").and_then(string);
+        let description = description.unwrap_or_default().into_owned();
         let annotations = parsed("annotations").unwrap_or_default();
         let execution = parsed("execution").unwrap_or_default();
         let task = match execution["taskSupport"].as_str() {
@@ -106,7 +98,7 @@ impl ToolDefinition {
         })
     }
 
-    /// The name as people read it: `list_workflows` is "List workflows".
+    /// The name for people: `list_workflows` is "List workflows".
     pub fn title(&self) -> String {
         let mut words = self.name.replace(['_', '-'], " ");
         if let Some(first) = words.get_mut(..1) {
@@ -115,7 +107,7 @@ impl ToolDefinition {
         words
     }
 
-    /// The definition as JSON, with the fields that `detail` shows.
+    /// The definition as JSON, with the fields of `detail`.
     pub fn encode(&self, detail: Detail) -> String {
         match &self.relayed {
             Some(relayed) => relayed.encode(&self.name, detail),
@@ -123,31 +115,27 @@ impl ToolDefinition {
         }
     }
 
-    /// The definition with the fields that `detail` shows.
+    /// The definition with the fields of `detail`.
     pub fn render(&self, detail: Detail) -> Value {
-        let mut tool = Map::new();
-        tool.insert("name".into(), json!(self.name));
-        let is_full = matches!(detail, Detail::Full | Detail::Tasks);
-        if is_full {
-            tool.insert("title".into(), json!(self.title()));
+        let mut tool = json!({"name": self.name});
+        if detail.shows("title") {
+            tool["title"] = json!(self.title());
         }
-        tool.insert("description".into(), json!(self.description));
-        let schema = if detail == Detail::Seed001 {
-            "parameter_schema"
-        } else {
-            "inputSchema"
+        tool["description"] = json!(self.description);
+        let schema = match detail {
+            Detail::Seed001 => "parameter_schema",
+            _ => "inputSchema",
         };
-        tool.insert(schema.into(), self.input_schema.clone());
-        if let (true, Some(output)) = (is_full, &self.output_schema) {
-            tool.insert("outputSchema".into(), output.clone());
+        tool[schema] = self.input_schema.clone();
+        if let (true, Some(output)) = (detail.shows("outputSchema"), &self.output_schema) {
+            tool["outputSchema"] = output.clone();
         }
-        if is_full || detail == Detail::Annotated {
-            tool.insert("annotations".into(), self.effect.annotations());
+        if detail.shows("annotations") {
+            tool["annotations"] = self.effect.annotations();
         }
-        if detail == Detail::Tasks && self.task != TaskSupport::Never {
-            let execution = json!({"taskSupport": self.task.as_str()});
-            tool.insert("execution".into(), execution);
+        if detail.shows("execution") && self.task != TaskSupport::Never {
+            tool["execution"] = json!({"taskSupport": self.task.as_str()});
         }
-        Value::Object(tool)
+        tool
     }
 }

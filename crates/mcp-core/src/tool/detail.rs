@@ -1,6 +1,6 @@
-//! Which fields of a definition a list shows.
+//! The levels of detail of tool lists.
 
-/// Which fields of a definition a list shows.
+/// The fields of a definition that a list shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Detail {
     /// `name`, `description`, `parameter_schema` (seed 001).
@@ -11,36 +11,19 @@ pub enum Detail {
     Annotated,
     /// Adds `title` and `outputSchema` (2025-06-18 and later).
     Full,
-    /// Adds `execution`, where a tool may run as a task (2025-11-25 alone).
+    /// Adds `execution`, if a tool may run as a task (2025-11-25 only).
     Tasks,
 }
 
 impl Detail {
-    /// The members of a relayed definition that a list shows, where it has them.
-    pub(super) fn relayed_members(self) -> &'static [&'static str] {
-        match self {
-            Self::Seed001 => &["description"],
-            Self::Basic => &["description", "inputSchema"],
-            Self::Annotated => &["description", "inputSchema", "annotations"],
-            Self::Full => &[
-                "title",
-                "icons",
-                "description",
-                "inputSchema",
-                "outputSchema",
-                "annotations",
-                "_meta",
-            ],
-            Self::Tasks => &[
-                "title",
-                "icons",
-                "description",
-                "inputSchema",
-                "outputSchema",
-                "annotations",
-                "execution",
-                "_meta",
-            ],
+    /// True if a list of this detail shows the field.
+    pub(super) fn shows(self, field: &str) -> bool {
+        match field {
+            "description" => true,
+            "inputSchema" => self != Self::Seed001,
+            "annotations" => !matches!(self, Self::Seed001 | Self::Basic),
+            "execution" => self == Self::Tasks,
+            _ => matches!(self, Self::Full | Self::Tasks),
         }
     }
 }

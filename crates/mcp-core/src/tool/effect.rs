@@ -1,8 +1,8 @@
-//! What a call does to the service.
+//! The effect of a tool on its service.
 
 use serde_json::{Value, json};
 
-/// What a call does to the service; required of every tool, so that it cannot be forgotten.
+/// The effect of a call on the service; every tool must declare it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effect {
     /// Changes nothing.
@@ -13,13 +13,13 @@ pub enum Effect {
     Idempotent,
     /// May lose data.
     Destructive,
-    /// May lose data in some calls, and has others that lose nothing: a preview, a new file.
+    /// Some calls may lose data, others lose nothing: a preview, a new file.
     PartlyDestructive,
 }
 
 impl Effect {
-    /// Reads the annotations of another server's tool; without any, assumes the worst
-    /// (specification, `ToolAnnotations`).
+    /// Reads the annotations of another server's tool; absent ones have the defaults of the
+    /// specification, which assume the worst (`ToolAnnotations`).
     pub(super) fn from_annotations(annotations: &Value) -> Self {
         let is = |name: &str, default: bool| annotations[name].as_bool().unwrap_or(default);
         if is("readOnlyHint", false) {

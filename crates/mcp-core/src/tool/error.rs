@@ -1,4 +1,4 @@
-//! What a tool says when it could not do what was asked.
+//! Errors of tools.
 
 use std::error::Error;
 use std::fmt;
@@ -8,50 +8,58 @@ use serde_json::{Map, Value};
 use crate::era::Era;
 use crate::jsonrpc::ErrorObject;
 
-/// A failed call, for its three audiences: the peer gets the [kind](ToolErrorKind), the model the
-/// message (`isError: true`), the operator the source (in the log).
+/// The error of a call. The peer gets the [kind](ToolErrorKind), the model the message
+/// (`isError: true`), the operator the cause (in the log).
 ///
-/// The message names what went wrong and what to try next. It never holds a body, a URL with
+/// The message says what went wrong and what to try next. It never holds a body, a URL with
 /// credentials, a stack trace or a path of the service.
+///
+/// ```
+/// # use mcp_core::tool::{ToolError, ToolErrorKind};
+/// let error = ToolError::not_found("There is no workflow 7. list_workflows shows all of them.");
+/// assert_eq!(error.kind(), ToolErrorKind::NotFound);
+/// let error = ToolError::invalid_field("limit", "must be at least 1.");
+/// assert_eq!(error.message(), "limit must be at least 1.");
+/// ```
 #[derive(Debug)]
 pub struct ToolError {
     kind: ToolErrorKind,
     message: String,
     source: Option<Box<dyn Error + Send + Sync>>,
-    rpc: Option<Box<RpcForm>>,
+    rpc: Option<Box<RpcError>>,
 }
 
-/// A JSON-RPC error that says more than the message of a failed call.
+/// The JSON-RPC form of an error, if that holds more than the message.
 #[derive(Debug)]
-pub(crate) enum RpcForm {
-    /// The error that another server has answered with.
+pub(crate) enum RpcError {
+    /// The error of another server.
     Relayed(ErrorObject),
     /// The client did not declare these capabilities (2026-07-28).
     MissingCapability(Value),
 }
 
-/// Stable names of the ways in which a call fails.
+/// The kinds of errors, with stable names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ToolErrorKind {
-    /// An argument has the right type but no usable value.
+    /// An argument has the right type but an invalid value.
     InvalidArgument,
-    /// The thing that the arguments name does not exist.
+    /// The object that the arguments name does not exist.
     NotFound,
-    /// The service is in a state that does not allow it.
+    /// The state of the service does not allow the call.
     Conflict,
-    /// The service does not answer, or answers that it cannot right now.
+    /// The service does not answer, or cannot serve the call now.
     Unavailable,
-    /// The service refuses our credentials or their scope.
+    /// The service rejects our credentials or their scope.
     Unauthorized,
-    /// Our own configuration forbids it.
+    /// The server's configuration or the user forbids the call.
     Forbidden,
-    /// Not done within the time allowed.
+    /// The call took too long.
     Timeout,
-    /// The caller gave up.
+    /// The caller cancelled the call.
     Cancelled,
-    /// The service answered with an error or with something unreadable.
+    /// The service answered with an error or with unreadable data.
     Upstream,
-    /// The call has ended to ask its client, who makes it again: not a failure (2026-07-28).
+    /// The call ends to ask its client, which repeats it: not a failure (2026-07-28).
     Interrupted,
 }
 
@@ -84,55 +92,58 @@ impl ToolError {
         }
     }
 
-    /// The JSON-RPC error that another server has answered with, passed on as it is.
+    /// The JSON-RPC error of another server, passed on unchanged.
     pub fn from_backend(error: ErrorObject) -> Self {
         Self {
-            rpc: Some(Box::new(RpcForm::Relayed(error))),
+            rpc: Some(Box::new(RpcError::Relayed(error))),
             ..Self::new(ToolErrorKind::Upstream, "The backend refused the request.")
         }
     }
 
-    /// The client does not have the capabilities of these names.
+    /// The error for a client without these capabilities.
     pub(crate) fn missing_capability(missing: Map<String, Value>) -> Self {
         let names: Vec<&str> = missing.keys().map(String::as_str).collect();
         let names = names.join(" and ");
         Self {
-            rpc: Some(Box::new(RpcForm::MissingCapability(missing.into()))),
+            rpc: Some(Box::new(RpcError::MissingCapability(missing.into()))),
             ..Self::invalid_argument(format!("This needs a client that supports {names}."))
         }
     }
 
-    /// The code of a JSON-RPC error that another server has answered with.
+    /// The code of the JSON-RPC error of another server.
     pub fn code(&self) -> Option<i32> {
         match self.rpc.as_deref() {
-            Some(RpcForm::Relayed(error)) => Some(error.code),
+            Some(RpcError::Relayed(error)) => Some(error.code),
             _ => None,
         }
     }
 
-    /// True if it only ends a round: the client is asked, and calls again (2026-07-28).
+    /// True if it only ends a round: the client answers a question and repeats the call (2026-07-28).
     pub fn asks_client(&self) -> bool {
         self.kind == ToolErrorKind::Interrupted
     }
 
-    /// True if a client of `era` gets a JSON-RPC error where others get a result that says what has
-    /// failed. The error of another server is one in every era.
+    /// True if a client of `era` gets a JSON-RPC error instead of a result with `isError`. The error
+    /// of another server is a JSON-RPC error in every era.
     pub(crate) fn is_rpc_error(&self, era: Era) -> bool {
         match self.rpc.as_deref() {
-            Some(RpcForm::Relayed(_)) => true,
-            Some(RpcForm::MissingCapability(_)) => era == Era::Modern,
+            Some(RpcError::Relayed(_)) => true,
+            Some(RpcError::MissingCapability(_)) => era == Era::Modern,
             None => false,
         }
     }
 
-    /// Takes out the JSON-RPC error, where it has one.
-    pub(crate) fn take_rpc(&mut self) -> Option<RpcForm> {
+    /// Takes the JSON-RPC error, if it has one.
+    pub(crate) fn take_rpc(&mut self) -> Option<RpcError> {
         self.rpc.take().map(|form| *form)
     }
 
-    /// True if it is no failure of the service or the tool, so that its operator need not know.
-    pub(crate) fn is_of_client(&self) -> bool {
-        self.rpc.is_some() || self.asks_client()
+    /// True if the service or the server failed, which the operator should know. False for what the
+    /// caller can correct, and for errors of another server, which logs its own.
+    pub(crate) fn concerns_operator(&self) -> bool {
+        use ToolErrorKind::{Timeout, Unauthorized, Unavailable, Upstream};
+        let is_failure = matches!(self.kind, Timeout | Unauthorized | Unavailable | Upstream);
+        is_failure && self.rpc.is_none()
     }
 
     /// [`ToolErrorKind::InvalidArgument`]; the message names the argument.
@@ -140,12 +151,17 @@ impl ToolError {
         Self::new(ToolErrorKind::InvalidArgument, message)
     }
 
-    /// [`ToolErrorKind::NotFound`]; the message says how to find what exists.
+    /// [`ToolErrorKind::InvalidArgument`] of the argument `field`; `reason` completes the sentence.
+    pub fn invalid_field(field: &str, reason: impl fmt::Display) -> Self {
+        Self::invalid_argument(format!("{field} {reason}"))
+    }
+
+    /// [`ToolErrorKind::NotFound`]; the message says how to find existing objects.
     pub fn not_found(message: impl Into<String>) -> Self {
         Self::new(ToolErrorKind::NotFound, message)
     }
 
-    /// [`ToolErrorKind::Conflict`]; the message says what is in the way.
+    /// [`ToolErrorKind::Conflict`]; the message names the conflict.
     pub fn conflict(message: impl Into<String>) -> Self {
         Self::new(ToolErrorKind::Conflict, message)
     }
@@ -155,7 +171,7 @@ impl ToolError {
         Self::new(ToolErrorKind::Unauthorized, message)
     }
 
-    /// [`ToolErrorKind::Forbidden`]; the message names who decides.
+    /// [`ToolErrorKind::Forbidden`]; the message names the setting or the person that decides.
     pub fn forbidden(message: impl Into<String>) -> Self {
         Self::new(ToolErrorKind::Forbidden, message)
     }
@@ -170,7 +186,7 @@ impl ToolError {
         Self::new(ToolErrorKind::Upstream, message)
     }
 
-    /// The result cannot be written as JSON.
+    /// The error for a result that is not valid JSON.
     pub(crate) fn unwritable(error: serde_json::Error) -> Self {
         Self::upstream("The result could not be written as JSON.").caused_by(error)
     }
@@ -182,28 +198,21 @@ impl ToolError {
         self
     }
 
-    /// Which way it failed.
+    /// The kind of the error.
     pub fn kind(&self) -> ToolErrorKind {
         self.kind
     }
 
-    /// What the model reads.
+    /// The message for the model.
     pub fn message(&self) -> &str {
         &self.message
     }
 
-    /// The chain of causes in one line, for the log; empty where there is none.
+    /// The chain of causes in one line, for the log; empty if there is no cause.
     pub fn causes(&self) -> String {
-        let mut line = String::new();
-        let mut next = self.source();
-        while let Some(error) = next {
-            if !line.is_empty() {
-                line.push_str(": ");
-            }
-            line.push_str(&error.to_string());
-            next = error.source();
-        }
-        line
+        let chain = std::iter::successors(self.source(), |&error| error.source());
+        let chain: Vec<String> = chain.map(ToString::to_string).collect();
+        chain.join(": ")
     }
 }
 
@@ -215,8 +224,6 @@ impl fmt::Display for ToolError {
 
 impl Error for ToolError {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
-        self.source
-            .as_ref()
-            .map(|source| &**source as &(dyn Error + 'static))
+        self.source.as_deref().map(|source| source as _)
     }
 }

@@ -1,28 +1,28 @@
-//! Asking the client while its request is being answered: for the user's input, for a model's
-//! answer, for its roots.
+//! Questions to the client during a call: elicitation (input of the user), sampling (an answer of its
+//! model), roots.
 //!
-//! In the legacy era the question is a request of its own and the call waits. In the modern era
-//! there are no such requests: the call ends with the question, and the client repeats it with the
-//! answer. A tool that asks is therefore run from its start again in the second round, and must not
-//! have done anything before it asks that may not be done twice.
+//! In the legacy era the question is a request to the client and the call waits. The modern era has
+//! no such requests: the call ends with the question, and the client repeats it with the answer. The
+//! tool then runs from its start again, so it must not do anything before the question that must not
+//! be done twice.
 
 use serde_json::{Map, Value, json};
 
 use super::ToolError;
 
-/// What a client says that it can be asked for.
+/// The kinds of questions that a client supports.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ClientCapabilities {
-    /// The user's input.
+    /// Input of the user.
     pub elicitation: bool,
-    /// A model's answer.
+    /// An answer of the client's model.
     pub sampling: bool,
-    /// The folders that it works in.
+    /// The folders that the client works in.
     pub roots: bool,
 }
 
 impl ClientCapabilities {
-    /// Reads a `ClientCapabilities` object.
+    /// Parses a `ClientCapabilities` object of the specification.
     pub fn read(declared: &Value) -> Self {
         let has = |name: &str| declared.get(name).is_some_and(Value::is_object);
         Self {
@@ -43,37 +43,32 @@ pub struct InputRequest {
 impl InputRequest {
     /// Asks the user to fill in `schema`, an object of primitive properties (`elicitation/create`).
     pub fn elicit(message: &str, schema: Value) -> Self {
+        let method = "elicitation/create";
         let params = json!({"mode": "form", "message": message, "requestedSchema": schema});
-        Self {
-            method: "elicitation/create",
-            params,
-        }
+        Self { method, params }
     }
 
-    /// Asks the client's model; `params` is a `CreateMessageRequest`'s (`sampling/createMessage`).
+    /// Asks the client's model; `params` are those of a `CreateMessageRequest`
+    /// (`sampling/createMessage`).
     pub fn sample(params: Value) -> Self {
-        Self {
-            method: "sampling/createMessage",
-            params,
-        }
+        let method = "sampling/createMessage";
+        Self { method, params }
     }
 
     /// Asks for the folders that the client works in (`roots/list`).
     pub fn roots() -> Self {
-        Self {
-            method: "roots/list",
-            params: json!({}),
-        }
+        let (method, params) = ("roots/list", json!({}));
+        Self { method, params }
     }
 
-    /// A question of another server, passed on as it is; `None` if clients are never asked that.
+    /// A question of another server, unchanged; `None` if `method` is not a question to clients.
     pub fn from_backend(method: &str, params: Value) -> Option<Self> {
         let known = ["elicitation/create", "sampling/createMessage", "roots/list"];
         let method = known.into_iter().find(|known| *known == method)?;
         Some(Self { method, params })
     }
 
-    /// The question as a task or a result carries it.
+    /// The question as part of a task or a result.
     pub(crate) fn to_json(&self) -> Value {
         json!({"method": self.method, "params": self.params})
     }
@@ -101,7 +96,7 @@ impl InputRequest {
     }
 }
 
-/// Refuses questions that a client with these capabilities did not say it can answer.
+/// Returns an error if a question needs a capability that the client did not declare.
 pub(super) fn check(
     capabilities: ClientCapabilities,
     requests: &[(&str, InputRequest)],

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// How severe a log message is, least first.
+/// The severity of a log message, least severe first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum LogLevel {

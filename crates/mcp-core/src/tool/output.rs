@@ -1,4 +1,4 @@
-//! What a tool returns, and how it becomes a `CallToolResult`.
+//! Results of tools.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -7,11 +7,11 @@ use serde_json::Value;
 use super::{Content, schema};
 use crate::jsonrpc::{Json, Members};
 
-/// What a tool may return.
+/// A type that a tool may return.
 ///
-/// Every `Serialize + JsonSchema` type is an output: its schema becomes the `outputSchema`, its
-/// JSON the `structuredContent` and, from the same bytes, the text. Tools that return pictures,
-/// sound or links build a [`ToolResult`] themselves.
+/// Every `Serialize + JsonSchema` type is an output: its schema becomes the `outputSchema`, its JSON
+/// the `structuredContent` and the text. Tools that return pictures, sound or links build a
+/// [`ToolResult`].
 pub trait Output: Send {
     /// The `outputSchema`; `None` for results without `structuredContent`.
     fn schema() -> Option<Value>;
@@ -19,23 +19,23 @@ pub trait Output: Send {
     /// The result.
     ///
     /// # Errors
-    /// When a `Serialize` implementation fails.
+    /// A `Serialize` implementation fails.
     fn into_result(self) -> serde_json::Result<ToolResult>;
 }
 
-/// The result of a call that did what was asked (specification, `CallToolResult`).
+/// The result of a successful call (specification, `CallToolResult`).
 #[derive(Debug)]
 pub enum ToolResult {
     /// One JSON value: sent as `structuredContent` and as text.
     Structured(Json),
     /// Content items made by hand.
     Content(Vec<Content>),
-    /// A whole `CallToolResult`, as another server wrote it.
+    /// The whole `CallToolResult` of another server, unchanged.
     Relayed(Members),
 }
 
 impl ToolResult {
-    /// Plain text and nothing else.
+    /// A result that is plain text.
     pub fn text(text: impl Into<String>) -> Self {
         Self::Content(vec![Content::text(text)])
     }

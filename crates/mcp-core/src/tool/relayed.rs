@@ -1,35 +1,47 @@
-//! Definitions from other servers, passed on as they were written.
+//! Tool definitions of other servers, passed on unchanged.
 
 use serde_json::Value;
 
 use super::Detail;
 use crate::jsonrpc::Members;
 
-/// A tool's definition as its server wrote it. What this server knows is selected from it, member
-/// by member, and nothing is written anew: numbers keep their digits.
+/// The members that are passed on, in the order of the lists.
+const MEMBERS: [&str; 8] = [
+    "title",
+    "icons",
+    "description",
+    "inputSchema",
+    "outputSchema",
+    "annotations",
+    "execution",
+    "_meta",
+];
+
+/// A tool's original definition. Known members are selected from it and keep their bytes, so that
+/// numbers keep their digits.
 #[derive(Clone, Debug)]
 pub(super) struct RelayedDefinition {
     pub(super) members: Members,
-    /// The name that seed 001's list shows.
+    /// The name in the list of seed 001.
     pub(super) seed_001_name: String,
 }
 
 impl RelayedDefinition {
-    /// The definition as `name`, with the members that `detail` shows.
+    /// The definition as `name`, with the members of `detail`.
     pub(super) fn encode(&self, name: &str, detail: Detail) -> String {
-        let is_legacy = detail == Detail::Seed001;
-        let name = if is_legacy { &self.seed_001_name } else { name };
-        let mut text = format!(r#"{{"name":{}"#, Value::from(name));
-        let mut push = |key: &str, json: &str| {
-            text.push_str(&format!(r#","{key}":{json}"#));
+        let is_seed_001 = detail == Detail::Seed001;
+        let name = if is_seed_001 {
+            &self.seed_001_name
+        } else {
+            name
         };
-        for key in detail.relayed_members() {
-            if let Some(json) = self.members.get(key) {
-                push(key, json);
+        let mut text = format!(r#"{{"name":{}"#, Value::from(name));
+        let shown = MEMBERS.iter().filter(|name| detail.shows(name));
+        let renamed = is_seed_001.then_some(("parameter_schema", "inputSchema"));
+        for (name, original) in shown.map(|name| (*name, *name)).chain(renamed) {
+            if let Some(json) = self.members.get(original) {
+                text.push_str(&format!(r#","{name}":{json}"#));
             }
-        }
-        if let (true, Some(schema)) = (is_legacy, self.members.get("inputSchema")) {
-            push("parameter_schema", schema);
         }
         text.push('}');
         text

@@ -1,9 +1,9 @@
-//! JSON Schemas that real hosts accept, and bounds that are enforced.
+//! JSON Schemas that real hosts accept, and integers with enforced bounds.
 //!
-//! `schemars` describes Rust faithfully; hosts want less. VS Code needs `items` on arrays, Gemini
-//! dies on type arrays, Anthropic's API refuses combinators at the top, strict modes demand
-//! `properties`. `input` and `output` clean up once, for every tool; only a schema that is
-//! written by hand and says so with `$schema` is published as it is.
+//! `schemars` describes Rust exactly, but hosts support less. VS Code needs `items` on arrays, Gemini
+//! fails on type arrays, Anthropic's API refuses combinators at the top, strict modes require
+//! `properties`. `input` and `output` simplify the schemas of all tools. Only a schema that is
+//! written by hand and names its dialect with `$schema` is published unchanged.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -13,17 +13,17 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, de};
 use serde_json::{Map, Value};
 
-/// An integer from `MIN` to `MAX`: the bound in the schema and the check come from one place.
+/// An integer from `LOW` to `HIGH`, in the schema and when it is parsed.
 ///
-/// A value outside is refused, not clamped, so that the model learns what the bound is.
+/// Other values are errors; they are not clamped, so that the model learns the bounds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(transparent)]
-pub struct Bounded<const MIN: u32, const MAX: u32>(u32);
+pub struct Bounded<const LOW: u32, const HIGH: u32>(u32);
 
-impl<const MIN: u32, const MAX: u32> Bounded<MIN, MAX> {
-    /// `None` outside of the bounds.
+impl<const LOW: u32, const HIGH: u32> Bounded<LOW, HIGH> {
+    /// Returns `None` outside of the bounds.
     pub fn new(value: u32) -> Option<Self> {
-        (MIN..=MAX).contains(&value).then_some(Self(value))
+        (LOW..=HIGH).contains(&value).then_some(Self(value))
     }
 
     /// The value.
@@ -32,14 +32,14 @@ impl<const MIN: u32, const MAX: u32> Bounded<MIN, MAX> {
     }
 }
 
-impl<'de, const MIN: u32, const MAX: u32> Deserialize<'de> for Bounded<MIN, MAX> {
+impl<'de, const LOW: u32, const HIGH: u32> Deserialize<'de> for Bounded<LOW, HIGH> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Within<const MIN: u32, const MAX: u32>;
-        impl<const MIN: u32, const MAX: u32> de::Visitor<'_> for Within<MIN, MAX> {
-            type Value = Bounded<MIN, MAX>;
+        struct Within<const LOW: u32, const HIGH: u32>;
+        impl<const LOW: u32, const HIGH: u32> de::Visitor<'_> for Within<LOW, HIGH> {
+            type Value = Bounded<LOW, HIGH>;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                write!(f, "an integer from {MIN} to {MAX}")
+                write!(f, "an integer from {LOW} to {HIGH}")
             }
 
             fn visit_u64<E: de::Error>(self, value: u64) -> Result<Self::Value, E> {
@@ -51,45 +51,44 @@ impl<'de, const MIN: u32, const MAX: u32> Deserialize<'de> for Bounded<MIN, MAX>
     }
 }
 
-impl<const MIN: u32, const MAX: u32> JsonSchema for Bounded<MIN, MAX> {
+impl<const LOW: u32, const HIGH: u32> JsonSchema for Bounded<LOW, HIGH> {
     fn inline_schema() -> bool {
         true
     }
 
     fn schema_name() -> Cow<'static, str> {
-        format!("From{MIN}To{MAX}").into()
+        format!("From{LOW}To{HIGH}").into()
     }
 
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({"type": "integer", "minimum": MIN, "maximum": MAX})
+        json_schema!({"type": "integer", "minimum": LOW, "maximum": HIGH})
     }
 }
 
-/// Description and input schema of a tool's arguments.
+/// The description and the input schema of a tool's arguments.
 fn input<T: JsonSchema>() -> (String, Value) {
     let mut schema = generate::<T>(SchemaSettings::draft2020_12());
     let description = match schema.remove("description") {
         Some(Value::String(text)) => text,
         _ => String::new(),
     };
-    // A struct without fields has none; strict modes demand the key.
-    schema
-        .entry("properties")
-        .or_insert_with(|| Value::Object(Map::new()));
+    // A struct without fields has none, but strict modes require the key.
+    let properties = schema.entry("properties");
+    properties.or_insert_with(|| Value::Object(Map::new()));
     (description, Value::Object(schema))
 }
 
 /// The same for an item that must have a description.
 ///
 /// # Panics
-/// When `T` has no doc comment: found by the first test.
+/// If `T` has no doc comment; the first test finds that.
 pub(crate) fn documented<T: JsonSchema>(noun: &str, name: &str) -> (String, Value) {
     let (description, schema) = input::<T>();
     assert!(!description.is_empty(), "{noun} {name} has no doc comment");
     (description, schema)
 }
 
-/// Output schema of a tool's result.
+/// The output schema of a tool's result.
 pub(super) fn output<T: JsonSchema>() -> Value {
     let mut schema = generate::<T>(SchemaSettings::draft2020_12().for_serialize());
     schema.remove("description");
@@ -103,11 +102,10 @@ fn generate<T: JsonSchema>(mut settings: SchemaSettings) -> Map<String, Value> {
     if schema.get("title").and_then(Value::as_str) == Some(&*T::schema_name()) {
         schema.remove("title");
     }
-    // Derived schemas name no dialect. Who writes one by hand and names it means every word.
-    let schema = if schema.get("$schema").is_some() {
-        schema.to_value()
-    } else {
-        clean(schema.to_value())
+    // Derived schemas name no dialect. A schema by hand that names one is meant exactly so.
+    let schema = match schema.get("$schema") {
+        Some(_) => schema.to_value(),
+        None => simplified(schema.to_value()),
     };
     match schema {
         Value::Object(schema) => schema,
@@ -115,19 +113,17 @@ fn generate<T: JsonSchema>(mut settings: SchemaSettings) -> Map<String, Value> {
     }
 }
 
-/// Takes out what hosts stumble over or what only costs tokens.
-fn clean(schema: Value) -> Value {
+/// The schema without keywords that hosts do not support or that only cost tokens.
+fn simplified(schema: Value) -> Value {
     let Value::Object(mut schema) = schema else {
         // `true` allows anything; some validators know only the object form.
         return Value::Object(Map::new());
     };
     schema.remove("title");
     schema.remove("format");
-    // "Absent" says as much as an empty default does.
-    if schema
-        .get("default")
-        .is_some_and(|default| default.is_null() || *default == serde_json::json!([]))
-    {
+    // An empty default is the same as none.
+    let is_empty = |default: &Value| default.is_null() || *default == serde_json::json!([]);
+    if schema.get("default").is_some_and(is_empty) {
         schema.remove("default");
     }
     if schema.get("additionalProperties") == Some(&Value::Bool(true)) {
@@ -138,31 +134,21 @@ fn clean(schema: Value) -> Value {
     }
     let mut schema = without_null(schema);
     constants_to_enum(&mut schema);
-    for key in ["properties", "$defs"] {
-        if let Some(Value::Object(members)) = schema.get_mut(key) {
-            members
-                .values_mut()
-                .for_each(|member| *member = clean(member.take()));
-        }
-    }
-    if let Some(items) = schema.get_mut("items") {
-        *items = clean(items.take());
-    }
-    if let Some(additional @ Value::Object(_)) = schema.get_mut("additionalProperties") {
-        *additional = clean(additional.take());
-    }
-    for key in ["anyOf", "oneOf", "allOf"] {
-        if let Some(Value::Array(members)) = schema.get_mut(key) {
-            members
-                .iter_mut()
-                .for_each(|member| *member = clean(member.take()));
+    for (key, value) in &mut schema {
+        let simplify = |inner: &mut Value| *inner = simplified(inner.take());
+        match (key.as_str(), value) {
+            ("properties" | "$defs", Value::Object(all)) => all.values_mut().for_each(simplify),
+            ("anyOf" | "oneOf" | "allOf", Value::Array(all)) => all.iter_mut().for_each(simplify),
+            ("items", items) => simplify(items),
+            ("additionalProperties", other @ Value::Object(_)) => simplify(other),
+            _ => {}
         }
     }
     Value::Object(schema)
 }
 
-/// `T | null` is how schemars writes an optional field. Absence says the same: arguments are
-/// optional by not being `required`, outputs skip what is `None`.
+/// Removes `null` from types: schemars writes an optional field as `T | null`, but an argument is
+/// already optional if it is not `required`, and outputs omit what is `None`.
 fn without_null(mut schema: Map<String, Value>) -> Map<String, Value> {
     if let Some(Value::Array(types)) = schema.get_mut("type") {
         types.retain(|kind| kind != "null");
@@ -187,16 +173,13 @@ fn without_null(mut schema: Map<String, Value>) -> Map<String, Value> {
     schema
 }
 
-/// An enum whose variants have doc comments becomes `oneOf` of constants; hosts want `enum`.
+/// Turns `oneOf` of constants, which schemars makes of an enum with doc comments, into `enum`.
 fn constants_to_enum(schema: &mut Map<String, Value>) {
     let Some(Value::Array(members)) = schema.get("oneOf") else {
         return;
     };
-    let constants: Option<Vec<Value>> = members
-        .iter()
-        .map(|member| member.get("const").cloned())
-        .collect();
-    if let Some(constants) = constants {
+    let constants = members.iter().map(|member| member.get("const").cloned());
+    if let Some(constants) = constants.collect::<Option<Vec<Value>>>() {
         schema.remove("oneOf");
         schema.insert("type".into(), "string".into());
         schema.insert("enum".into(), constants.into());
@@ -220,7 +203,7 @@ mod tests {
         tags: Vec<String>,
         /// On or off.
         active: Option<bool>,
-        /// How many.
+        /// The maximum.
         limit: Option<Bounded<1, 250>>,
         order: Option<Order>,
         side: Option<Side>,
@@ -245,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn schemas_are_plain() {
+    fn derived_schemas_are_simplified() {
         let (description, schema) = input::<List>();
         assert_eq!(description, "Lists things.");
         assert_eq!(
@@ -256,7 +239,7 @@ mod tests {
                 "properties": {
                     "tags": {"type": "array", "items": {"type": "string"}, "description": "Only these."},
                     "active": {"type": "boolean", "description": "On or off."},
-                    "limit": {"type": "integer", "minimum": 1, "maximum": 250, "description": "How many."},
+                    "limit": {"type": "integer", "minimum": 1, "maximum": 250, "description": "The maximum."},
                     "order": {"type": "string", "enum": ["up", "down"]},
                     "side": {"type": "string", "enum": ["left", "right"]},
                     "input": {"type": "object", "description": "Anything."},
@@ -275,7 +258,7 @@ mod tests {
         fn json_schema(_: &mut SchemaGenerator) -> Schema {
             json_schema!({
                 "$schema": "https://json-schema.org/draft/2020-12/schema",
-                "description": "All of it is meant.",
+                "description": "Written by hand.",
                 "type": "object",
                 "properties": {"at": {"type": ["string", "null"], "format": "date-time"}},
                 "anyOf": [{"required": ["at"]}],
@@ -284,22 +267,16 @@ mod tests {
     }
 
     #[test]
-    fn a_schema_by_hand_is_published_as_it_is() {
+    fn schema_by_hand_is_published_unchanged() {
         let (description, schema) = input::<ByHand>();
-        assert_eq!(description, "All of it is meant.");
-        assert_eq!(
-            schema,
-            json!({
-                "$schema": "https://json-schema.org/draft/2020-12/schema",
-                "type": "object",
-                "properties": {"at": {"type": ["string", "null"], "format": "date-time"}},
-                "anyOf": [{"required": ["at"]}],
-            })
-        );
+        assert_eq!(description, "Written by hand.");
+        let mut expected = ByHand::json_schema(&mut SchemaGenerator::default());
+        expected.remove("description");
+        assert_eq!(schema, expected.to_value());
     }
 
     #[test]
-    fn a_bound_is_enforced() {
+    fn bound_is_enforced() {
         let parse = |text| serde_json::from_str::<Bounded<1, 3>>(text);
         assert_eq!(parse("3").unwrap().get(), 3);
         assert_eq!(

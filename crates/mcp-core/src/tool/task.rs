@@ -1,24 +1,48 @@
-//! Whether a call may go on after its request was answered.
+//! Task support of tools.
 
-/// How a tool runs where the client knows tasks: the extension `io.modelcontextprotocol/tasks`, or
-/// the experimental tasks of 2025-11-25.
+/// Whether a tool runs as a task for clients that support tasks: with the extension
+/// `io.modelcontextprotocol/tasks`, or the experimental tasks of 2025-11-25.
 ///
-/// The body is the same either way. As a task, its progress becomes the task's status message, what
-/// it [asks](super::Call::ask) waits in the task for the client's answer, and the task's
-/// cancellation is the call's.
+/// The tool's code is the same either way. In a task its progress becomes the status message, its
+/// [questions](super::Call::ask) wait in the task for the client's answers, and cancellation of the
+/// task cancels the call.
+///
+/// ```
+/// use mcp_core::tool::{Call, Effect, TaskSupport, Tool, ToolDefinition, ToolError, ToolResult};
+///
+/// /// Builds an image.
+/// #[derive(serde::Deserialize, schemars::JsonSchema)]
+/// #[serde(deny_unknown_fields)]
+/// struct BuildImage {}
+///
+/// impl Tool for BuildImage {
+///     const NAME: &'static str = "build_image";
+///     const EFFECT: Effect = Effect::Additive;
+///     const TASK: TaskSupport = TaskSupport::Optional;
+///     type Service = ();
+///     type Output = ToolResult;
+///
+///     async fn call(self, (): &(), call: &Call) -> Result<ToolResult, ToolError> {
+///         call.progress(0.0, None, "building");
+///         Ok(ToolResult::text("built"))
+///     }
+/// }
+///
+/// assert_eq!(ToolDefinition::from_tool::<BuildImage>().task, TaskSupport::Optional);
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum TaskSupport {
     /// The request is answered with the result.
     #[default]
     Never,
-    /// Clients that know tasks get one unless the result is there at once; others wait.
+    /// Clients that support tasks get one, unless the result is ready at once; others wait.
     Optional,
-    /// The call itself finds out whether it takes long ([`Call::continue_as_task`]): until then it may
+    /// The call becomes a task when it asks for that ([`Call::continue_as_task`]); before, it may
     /// still be answered with its result.
     ///
     /// [`Call::continue_as_task`]: super::Call::continue_as_task
     Late,
-    /// It takes longer than anybody waits: clients that do not know tasks are refused.
+    /// The call takes too long to wait for: clients that do not support tasks are refused.
     Required,
 }
 

@@ -9,17 +9,16 @@ use super::arguments::{ArgumentError, parse_arguments};
 use super::{Call, Effect, Output, Tool, ToolDefinition, ToolError, ToolResult};
 use crate::registry::{Bound, Item, ItemKind, Registry, UNGROUPED};
 
-/// The toolset of what is declared outside of any [`Toolset::group`], and the one that is offered
-/// unless others are chosen.
+/// The toolset of tools outside of a [`Toolset::group`]; served unless others are chosen.
 pub const DEFAULT_TOOLSET: &str = UNGROUPED;
 
-/// The toolsets that people choose to mean all.
+/// The name with which users choose all toolsets.
 pub const ALL_TOOLSETS: &str = "all";
 
 /// The tools that work on a service of type `S`, in the order in which they are listed.
 pub type Toolset<S> = Registry<ToolKind, S>;
 
-/// Tools, among the kinds of items.
+/// The kind of item of [`Toolset`].
 #[derive(Clone, Copy, Debug)]
 pub struct ToolKind;
 
@@ -38,10 +37,10 @@ pub type ToolFuture<'a> = BoxFuture<'a, Result<ToolResult, ToolError>>;
 
 /// A tool together with the service that it works on.
 pub trait BoundTool: Send + Sync {
-    /// Reads the arguments and starts the call.
+    /// Parses the arguments and starts the call.
     ///
     /// # Errors
-    /// Nothing was started: the arguments do not fit.
+    /// Invalid arguments; nothing was started.
     fn start<'a>(
         &'a self,
         arguments: &RawValue,
@@ -50,10 +49,10 @@ pub trait BoundTool: Send + Sync {
 }
 
 impl<S: Send + Sync + 'static> Toolset<S> {
-    /// Adds one tool.
+    /// Adds a tool.
     ///
     /// # Panics
-    /// When the name is taken or the declaration is incomplete: both are found by the first test.
+    /// If the name is taken or the declaration is incomplete; the first test finds both.
     #[must_use]
     pub fn with<T: Tool<Service = S>>(self) -> Self {
         self.add(ToolDefinition::from_tool::<T>(), |service| {
@@ -61,23 +60,20 @@ impl<S: Send + Sync + 'static> Toolset<S> {
         })
     }
 
-    /// Adds the tools of `set` as the toolset `name`, which is offered only where it is chosen.
+    /// Adds the tools of `set` as the toolset `name`, which is served only if it is chosen.
     ///
     /// # Panics
-    /// When a name is taken: found by the first test.
+    /// If a name is taken; the first test finds that.
     #[must_use]
     pub fn group(self, name: &'static str, set: Self) -> Self {
-        assert!(
-            name != ALL_TOOLSETS && !self.groups().contains(&name),
-            "toolset {name} is declared twice"
-        );
-        let items = set.into_items().into_iter();
-        items.fold(self, |all, item| {
-            all.push(Item {
-                group: name,
-                ..item
-            })
-        })
+        let is_free = name != ALL_TOOLSETS && !self.groups().contains(&name);
+        assert!(is_free, "toolset {name} is declared twice");
+        let in_group = |item| Item {
+            group: name,
+            ..item
+        };
+        let items = set.into_items().into_iter().map(in_group);
+        items.fold(self, Registry::push)
     }
 
     /// The names of the toolsets, in order.
@@ -90,7 +86,7 @@ impl<S: Send + Sync + 'static> Toolset<S> {
     /// Keeps the tools of the toolsets that are `chosen`: some of [`Toolset::groups`], or [`ALL_TOOLSETS`].
     ///
     /// # Errors
-    /// The first name that is none of them.
+    /// The first unknown name.
     pub fn choose(self, chosen: &[String]) -> Result<Self, String> {
         let groups = self.groups();
         let is_known = |name: &&String| *name == ALL_TOOLSETS || groups.contains(&name.as_str());
@@ -162,27 +158,17 @@ mod tests {
         let _ = Toolset::new().with::<Count>().with::<Count>();
     }
 
-    /// Counts again.
-    #[derive(Debug, Deserialize, JsonSchema)]
-    #[serde(deny_unknown_fields)]
-    struct Recount {}
-
-    impl Tool for Recount {
-        const NAME: &'static str = "recount";
-        const EFFECT: Effect = Effect::ReadOnly;
-        type Service = ();
-        type Output = ToolResult;
-        async fn call(self, (): &(), _: &Call) -> Result<ToolResult, ToolError> {
-            Ok(ToolResult::Content(Vec::new()))
-        }
-    }
-
     #[test]
     fn toolsets_are_chosen_by_name() {
         let tools = || {
-            Toolset::new()
-                .with::<Count>()
-                .group("more", Toolset::new().with::<Recount>())
+            let add = |name: &str, set: Toolset<()>| {
+                let mut definition = ToolDefinition::from_tool::<Count>();
+                definition.name = name.to_owned();
+                set.add(definition, |service| {
+                    Arc::new(Bound::<ToolKind, Count, ()>::new(service))
+                })
+            };
+            add("count", Toolset::new()).group("more", add("recount", Toolset::new()))
         };
         let chosen = |names: &[&str]| -> Result<Vec<String>, String> {
             let names: Vec<String> = names.iter().map(ToString::to_string).collect();
@@ -194,16 +180,6 @@ mod tests {
         assert_eq!(chosen(&["more"]).unwrap(), ["recount"]);
         assert_eq!(chosen(&["all"]).unwrap(), ["count", "recount"]);
         assert_eq!(chosen(&["more", "less"]), Err("less".to_owned()));
-    }
-
-    #[test]
-    fn read_only_hides_what_changes() {
-        assert!(
-            Toolset::new()
-                .with::<Count>()
-                .read_only()
-                .definitions()
-                .is_empty()
-        );
+        assert!(tools().read_only().definitions().is_empty());
     }
 }

@@ -21,7 +21,7 @@ use crate::server::limits::CLEAN_UP;
 use crate::server::modern_client::ModernClient;
 use crate::server::outcome::{MethodResult, Outcome, ResultKind};
 use crate::server::params::wrong;
-use crate::server::tool_result::{bad_argument, bad_arguments, conclude, note_failure};
+use crate::server::tool_result::{bad_argument, bad_arguments, conclude, log_failure};
 use crate::tool::{BoundTool, Call, TaskSupport, ToolDefinition};
 
 /// How a call is to be answered.
@@ -183,7 +183,7 @@ impl Drop for UnpublishedTask<'_> {
 
 /// `call` as `task` goes on with it: for as long as the task is wanted, not the request.
 fn in_task(call: &Call, task: &Arc<Task>, keeps_peer: bool) -> Call {
-    call.moved_to(task.token(), |client| {
+    call.with_client(task.token(), |client| {
         Arc::new(TaskClient::new(task, client, keeps_peer))
     })
 }
@@ -206,7 +206,7 @@ fn work(
             }
         };
         if let Err(error) = &result {
-            note_failure(&definition.name, error);
+            log_failure(&definition.name, error);
         }
         conclude(era, end(client.as_deref(), result))
     })

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use crate::era::Era;
-use crate::error::{Error, ErrorCodes, clipped};
+use crate::error::{Error, ErrorCodes, truncated};
 use crate::jsonrpc::Json;
 use crate::server::outcome::{MethodResult, Outcome};
 use crate::server::tool_result::failed;
@@ -78,5 +78,5 @@ impl TaskOutcome {
 fn first_text(result: &Json) -> Option<String> {
     let result: Value = serde_json::from_str(result.as_str()).ok()?;
     let text = result.pointer("/content/0/text")?.as_str()?;
-    Some(clipped(text.to_owned()))
+    Some(truncated(text.to_owned()))
 }

@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::outcome::TaskOutcome;
 use crate::clock::Clock;
-use crate::error::clipped;
+use crate::error::truncated;
 
 /// A call that goes on after its request was answered.
 pub(in crate::server) struct Task {
@@ -92,7 +92,7 @@ impl Task {
         self.change(|state| {
             let is_news = !message.is_empty() && state.message.as_deref() != Some(message);
             if is_news {
-                state.message = Some(clipped(message.to_owned()));
+                state.message = Some(truncated(message.to_owned()));
             }
             is_news
         });
