@@ -1,3 +1,5 @@
+//! Turns a list of tools into an MCP server over HTTP and stdio.
+//!
 #![doc = include_str!("../README.md")]
 
 mod clock;
