@@ -1,18 +1,18 @@
 //! One server behind the gateway.
 //!
-//! * [`supervise`]: starts it, keeps it up, and knows what it offers; [`connect`]: the way to it.
-//! * [`notifications`]: what it says of its own accord.
-//! * [`snapshot`]: what it offers; [`fingerprints`]: whether that is what it was.
-//! * [`ask`]: one request to it, with all that protects the caller.
-//! * [`breaker`], [`backoff`], [`metrics`]: when not to ask, when to try again, what it came to.
+//! * [`supervise`]: starts, restarts and stops it, and reads its lists; [`connect`]: connects to it.
+//! * [`notifications`]: its messages that belong to no call.
+//! * [`snapshot`]: its lists; [`fingerprints`]: detects changed tool definitions.
+//! * [`request`]: one request to it, with concurrency limit, circuit breaker and retry.
+//! * [`breaker`], [`backoff`], [`metrics`]: circuit breaker, delays between starts, counters.
 
-mod ask;
 mod backoff;
 mod breaker;
 mod connect;
 mod fingerprints;
 mod metrics;
 mod notifications;
+mod request;
 mod snapshot;
 mod state;
 mod supervise;
@@ -31,91 +31,95 @@ use tokio_util::sync::CancellationToken;
 
 use crate::config;
 use crate::config::BackendKey;
-use crate::events::Log;
+use crate::events::EventLog;
 
-pub(crate) use self::ask::Failure;
 use self::breaker::Breaker;
 use self::fingerprints::Fingerprints;
-use self::metrics::Metrics;
-pub(crate) use self::snapshot::{Item, Snapshot, fits};
-pub(crate) use self::state::{State, Status};
+use self::metrics::BackendMetrics;
+pub(crate) use self::request::RequestError;
+pub(crate) use self::snapshot::{ListedItem, Snapshot, fits};
+pub(crate) use self::state::{BackendState, BackendStatus};
 
-/// What backends tell the gateway.
+/// The channels from the backends to the gateway.
 #[derive(Clone)]
 pub(crate) struct Signals {
-    /// A list of some backend is not what it was.
+    /// Notified when a list of a backend has changed.
     pub(crate) lists: Arc<Notify>,
-    /// Where clients hear of changed resources, and say which ones they wait for.
+    /// Announces changed resources to the clients, and holds their subscriptions.
     pub(crate) changes: ChangeNotifier,
-    /// The event log.
-    pub(crate) log: Arc<Log>,
+    pub(crate) log: Arc<EventLog>,
 }
 
-/// One server behind the gateway, as configured and as it is.
+/// One server behind the gateway: its configuration and its state.
 pub(crate) struct Backend {
     pub(crate) key: BackendKey,
-    pub(crate) config: config::Backend,
-    pub(crate) metrics: Metrics,
+    pub(crate) config: config::BackendConfig,
+    pub(crate) metrics: BackendMetrics,
     signals: Signals,
-    status: watch::Sender<Status>,
+    status: watch::Sender<BackendStatus>,
     snapshot: Mutex<Arc<Snapshot>>,
     fingerprints: Mutex<Fingerprints>,
     breaker: Breaker,
     permits: Semaphore,
-    /// It is being asked whether it is there at all.
+    /// True while it is probed after a timeout.
     probing: AtomicBool,
-    /// How often it was asked for something.
-    asked: AtomicU64,
-    /// Somebody asks while it sleeps.
+    /// Number of requests to it.
+    requests: AtomicU64,
+    /// Notified by a request that comes while it is stopped after `idle_timeout`.
     wake: Notify,
-    /// Somebody wants it started anew.
+    /// Notified by `gateway_restart`.
     restart: Notify,
-    /// Its lists may have changed.
-    stale: Notify,
-    /// It is not wanted any more.
-    gone: CancellationToken,
+    /// Notified when its lists may have changed.
+    lists_changed: Notify,
+    /// Cancelled when it is removed or the gateway stops.
+    removed: CancellationToken,
 }
 
 impl Backend {
-    /// A backend that is not started yet: see [`Backend::supervise`].
-    pub(crate) fn new(key: BackendKey, config: config::Backend, signals: Signals) -> Arc<Self> {
+    /// A backend that is not started; [`Backend::supervise`] starts it.
+    pub(crate) fn new(
+        key: BackendKey,
+        config: config::BackendConfig,
+        signals: Signals,
+    ) -> Arc<Self> {
         Arc::new(Self {
             key,
             permits: Semaphore::new(config.max_in_flight as usize),
             config,
-            metrics: Metrics::default(),
+            metrics: BackendMetrics::default(),
             signals,
             status: watch::Sender::default(),
             snapshot: Mutex::default(),
             fingerprints: Mutex::default(),
             breaker: Breaker::default(),
             probing: AtomicBool::new(false),
-            asked: AtomicU64::new(0),
+            requests: AtomicU64::new(0),
             wake: Notify::new(),
             restart: Notify::new(),
-            stale: Notify::new(),
-            gone: CancellationToken::new(),
+            lists_changed: Notify::new(),
+            removed: CancellationToken::new(),
         })
     }
 
-    /// How it is.
-    pub(crate) fn status(&self) -> Status {
+    pub(crate) fn status(&self) -> BackendStatus {
         let status = self.status.borrow().clone();
         match self.breaker.open_for() {
-            Some(wait) if matches!(status.state, State::Running) => status.cut_off(wait),
+            Some(wait) if matches!(status.state, BackendState::Running) => {
+                status.with_open_circuit(wait)
+            }
             _ => status,
         }
     }
 
-    /// True if it can be called: it runs, or a call starts it.
+    /// Returns true if it can be called: it runs, or a call will start it.
     pub(crate) fn is_up(&self) -> bool {
         let status = self.status();
-        let sleeps = self.config.idle_timeout.is_some() && status.server.is_some();
-        status.state == State::Running || status.state == State::Stopped && sleeps
+        let is_idle = self.config.idle_timeout.is_some() && status.server.is_some();
+        status.state == BackendState::Running || status.state == BackendState::Stopped && is_idle
     }
 
-    /// Protocol violations since it was configured: answers to nothing that was asked or not given
-    /// up, and what was no message at all.
+    /// Protocol violations since it was configured: unmatched responses, and output that is not a
+    /// message.
     pub(crate) fn protocol_violations(&self) -> Counters {
         let client = self.status.borrow().client.clone();
         let mut counters = client.as_ref().map(Client::counters).unwrap_or_default();
@@ -124,12 +128,12 @@ impl Backend {
         counters
     }
 
-    /// What it offers, as far as is known.
+    /// The lists that were read last.
     pub(crate) fn snapshot(&self) -> Arc<Snapshot> {
         Arc::clone(&self.snapshot.lock())
     }
 
-    /// True if it may answer calls with tasks (2026-07-28, `io.modelcontextprotocol/tasks`).
+    /// Returns true if it may answer calls with tasks (2026-07-28, `io.modelcontextprotocol/tasks`).
     pub(crate) fn has_tasks(&self) -> bool {
         #[derive(Default, Deserialize)]
         struct Capabilities {
@@ -140,39 +144,38 @@ impl Backend {
         let Some(server) = &status.server else {
             return false;
         };
-        let said: Capabilities =
+        let declared: Capabilities =
             serde_json::from_str(server.capabilities.get()).unwrap_or_default();
-        server.era == Era::Modern
-            && said
-                .extensions
-                .contains_key("io.modelcontextprotocol/tasks")
+        let tasks = "io.modelcontextprotocol/tasks";
+        server.era == Era::Modern && declared.extensions.contains_key(tasks)
     }
 
-    /// Completes once it was tried to start it.
-    pub(crate) async fn tried(&self) {
+    /// Completes when the first start has succeeded or failed.
+    pub(crate) async fn first_start(&self) {
         let mut status = self.status.subscribe();
         // The sender lives as long as `self`.
         let _ = status
-            .wait_for(|status| !matches!(status.state, State::Stopped | State::Starting))
+            .wait_for(|status| {
+                !matches!(status.state, BackendState::Stopped | BackendState::Starting)
+            })
             .await;
     }
 
-    /// Starts it anew, however often that has failed before.
-    /// What its tools look like then is taken as what they are.
+    /// Restarts it, also after a crash loop, and accepts its changed tool definitions.
     pub(crate) fn restart(&self) {
-        self.fingerprints.lock().forget();
+        self.fingerprints.lock().reset();
         self.restart.notify_one();
     }
 
-    /// Lets it go.
+    /// Stops it for good.
     pub(crate) fn stop(&self) {
-        self.gone.cancel();
+        self.removed.cancel();
     }
 
     fn set_snapshot(&self, mut snapshot: Snapshot) {
-        let (different, news) = self.fingerprints.lock().compare(&snapshot.tools);
+        let (different, changes) = self.fingerprints.lock().compare(&snapshot.tools);
         snapshot.changed = different;
-        for change in &news {
+        for change in &changes {
             self.record_change(change);
         }
         *self.snapshot.lock() = Arc::new(snapshot);

@@ -1,4 +1,4 @@
-//! The catalog: what the backends offer, put together under published names.
+//! The catalog: the lists of all backends, merged under published names.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, OnceLock};
@@ -6,78 +6,68 @@ use std::sync::{Arc, OnceLock};
 use mcp_core::server::ServerItems;
 use mcp_core::tool::{BoundTool, TaskSupport, ToolDefinition};
 
-use crate::backend::{Backend, Item, Snapshot};
+use crate::backend::{Backend, ListedItem, Snapshot};
 use crate::config::{BackendKey, Filter, ToolChanges};
-use crate::names::{BackendItems, Names, Reason};
+use crate::names::{BackendItems, PublishedItem, PublishedNames, RefusalReason};
 use crate::relay::tool::RelayedTool;
 use crate::relay::{Relay, prompt, resource};
 use crate::sanitise;
 use crate::search::ToolIndex;
 
-/// The backends' items under their published names, and what of them is not published.
+/// The backends' items under their published names, and the items that cannot be published.
 #[derive(Default)]
 pub(crate) struct Catalog {
     pub(crate) lists: ServerItems,
-    /// What is left out although nothing denies it, and why, for `gateway_status`.
-    pub(crate) refused: Vec<Refused>,
+    /// Items that are not published although no rule denies them, for `gateway_status`.
+    pub(crate) refused: Vec<RefusedItem>,
     /// Made by the first search.
     index: OnceLock<ToolIndex>,
 }
 
 /// An item that cannot be offered.
 #[derive(Clone, Debug)]
-pub(crate) struct Refused {
+pub(crate) struct RefusedItem {
     pub(crate) backend: BackendKey,
     pub(crate) item: String,
     pub(crate) reason: String,
 }
 
-/// A backend with what it offers at the moment.
-struct Part {
+/// A backend and its lists at one time.
+struct BackendSnapshot {
     backend: Arc<Backend>,
     snapshot: Arc<Snapshot>,
 }
 
-impl Part {
-    fn items<'a>(&'a self, filter: &'a Filter, items: &'a [Item]) -> BackendItems<'a> {
-        BackendItems {
-            backend: &self.backend.key,
-            filter,
-            bare: self.backend.config.bare,
-            names: items.iter().map(|item| item.id.as_str()).collect(),
-        }
-    }
-}
+/// Selects one list of a snapshot.
+type ListOf = fn(&Snapshot) -> &Vec<ListedItem>;
 
 impl Catalog {
-    /// Puts together what `backends` offer at the moment. The same lists always give the same
-    /// catalog, in the same order.
+    /// Merges the current lists of `backends`. The same lists always give the same catalog, in the
+    /// same order.
     pub(crate) fn new(
         relay: &Relay,
         backends: &BTreeMap<BackendKey, Arc<Backend>>,
         changes: ToolChanges,
     ) -> Self {
-        let parts: Vec<Part> = backends
-            .values()
-            .map(|backend| Part {
-                backend: Arc::clone(backend),
-                snapshot: backend.snapshot(),
-            })
-            .collect();
+        let snapshots = backends.values().map(|backend| BackendSnapshot {
+            backend: Arc::clone(backend),
+            snapshot: backend.snapshot(),
+        });
+        let snapshots: Vec<BackendSnapshot> = snapshots.collect();
         let mut catalog = Self::default();
-        catalog.add_tools(relay, &parts, changes == ToolChanges::Block);
-        catalog.add_prompts(relay, &parts);
-        catalog.add_resources(relay, &parts);
+        catalog.add_tools(relay, &snapshots, changes == ToolChanges::Block);
+        catalog.add_prompts(relay, &snapshots);
+        catalog.add_resources(relay, &snapshots);
         catalog
     }
 
-    /// The tools that clients may see, in the order of their names.
+    /// The tools that are not denied, in the order of their names.
     pub(crate) fn listed_tools(&self) -> impl Iterator<Item = &ToolDefinition> {
         let tools = self.lists.tools.iter().map(|(tool, _)| tool);
         tools.filter(|tool| tool.is_listed)
     }
 
-    /// The tool with this name or alias.
+    /// Returns the tool with this name or alias.
     pub(crate) fn tool(&self, name: &str) -> Option<&Arc<dyn BoundTool>> {
         let mut tools = self.lists.tools.iter();
         let has_name = |tool: &ToolDefinition| {
@@ -86,7 +76,7 @@ impl Catalog {
         tools.find(|(tool, _)| has_name(tool)).map(|(_, tool)| tool)
     }
 
-    /// The listed tools that have to do with `query`, the best match first.
+    /// Returns the listed tools that match `query`, the best match first.
     pub(crate) fn search(&self, query: &str, limit: u32) -> rusqlite::Result<Vec<&ToolDefinition>> {
         let index = match self.index.get() {
             Some(index) => index,
@@ -100,22 +90,12 @@ impl Catalog {
         Ok(found.filter_map(|at| tools.get(at).copied()).collect())
     }
 
-    fn add_tools(&mut self, relay: &Relay, parts: &[Part], blocks_changes: bool) {
-        let all = Filter::default();
-        let names = |filtered: bool| {
-            Names::publish(parts.iter().map(|part| {
-                let filter = &part.backend.config.filter;
-                part.items(if filtered { filter } else { &all }, &part.snapshot.tools)
-            }))
-        };
-        self.refuse_unnamed(&names(true));
-        // Those that are denied can be called too: the answer says that they are denied.
-        for published in names(false).published() {
-            let Some(part) = find(parts, &published.backend) else {
-                continue;
-            };
-            let tools = &part.snapshot.tools;
-            let Some(item) = tools.iter().find(|tool| *tool.id == *published.item) else {
+    fn add_tools(&mut self, relay: &Relay, snapshots: &[BackendSnapshot], blocks_changes: bool) {
+        let tools: ListOf = |snapshot| &snapshot.tools;
+        self.refuse_unpublished(&published_names(snapshots, tools, true));
+        // Denied tools can be called as well; the answer is that they are denied.
+        for published in published_names(snapshots, tools, false).published() {
+            let Some((part, item)) = find(snapshots, tools, published) else {
                 continue;
             };
             let is_denied = !part.backend.config.filter.allows(&item.id);
@@ -124,18 +104,18 @@ impl Catalog {
                 ToolDefinition::from_backend(name, plain, &definition)
             });
             let mut definition = match definition {
-                Ok(definition) => definition,
                 Err(_) if is_denied => continue,
+                Ok(_) if blocks_changes && part.snapshot.changed.contains(&item.id) => {
+                    let reason = "has changed since it was first seen; gateway_restart accepts it";
+                    self.refuse(&published.backend, &item.id, reason);
+                    continue;
+                }
+                Ok(definition) => definition,
                 Err(reason) => {
                     self.refuse(&published.backend, &item.id, reason);
                     continue;
                 }
             };
-            if blocks_changes && part.snapshot.changed.contains(&item.id) {
-                let reason = "is not what it was; gateway_restart accepts it";
-                self.refuse(&published.backend, &item.id, reason);
-                continue;
-            }
             definition.is_listed = !is_denied;
             if part.backend.has_tasks() {
                 definition.task = TaskSupport::Late;
@@ -153,60 +133,51 @@ impl Catalog {
         }
     }
 
-    fn add_prompts(&mut self, relay: &Relay, parts: &[Part]) {
-        let offers = parts
-            .iter()
-            .map(|part| part.items(&part.backend.config.filter, &part.snapshot.prompts));
-        let names = Names::publish(offers);
-        self.refuse_unnamed(&names);
+    fn add_prompts(&mut self, relay: &Relay, snapshots: &[BackendSnapshot]) {
+        let prompts: ListOf = |snapshot| &snapshot.prompts;
+        let names = published_names(snapshots, prompts, true);
+        self.refuse_unpublished(&names);
         for published in names.published() {
-            let relayed = find(parts, &published.backend).and_then(|part| {
-                let prompts = &part.snapshot.prompts;
-                let item = prompts
-                    .iter()
-                    .find(|prompt| *prompt.id == *published.item)?;
-                prompt::relayed(relay, &part.backend, published, item)
-            });
+            let relayed = find(snapshots, prompts, published)
+                .and_then(|(part, item)| prompt::relayed(relay, &part.backend, published, item));
             self.lists.prompts.extend(relayed);
         }
     }
 
-    /// URIs are the backends' own: the first backend that has one answers for it.
-    fn add_resources(&mut self, relay: &Relay, parts: &[Part]) {
+    /// URIs are published unchanged: the first backend that lists a URI answers for it.
+    fn add_resources(&mut self, relay: &Relay, snapshots: &[BackendSnapshot]) {
         let mut taken = BTreeSet::new();
-        for Part { backend, snapshot } in parts {
+        for BackendSnapshot { backend, snapshot } in snapshots {
             let items = snapshot.resources.iter().chain(&snapshot.templates);
             for item in items.filter(|item| backend.config.filter.allows(&item.id)) {
                 if taken.insert(item.id.clone()) {
-                    self.lists
-                        .resources
-                        .push(resource::relayed(relay, backend, item));
-                    continue;
+                    let relayed = resource::relayed(relay, backend, item);
+                    self.lists.resources.push(relayed);
+                } else {
+                    let reason = "another backend has a resource with this URI";
+                    self.refuse(&backend.key, &item.id, reason);
                 }
-                let reason = "another backend has a resource with this URI";
-                self.refuse(&backend.key, &item.id, reason);
             }
         }
-        // What is named in full is never taken for what only fits a template.
-        self.lists
-            .resources
-            .sort_by_key(|(resource, _)| resource.is_template());
+        // An exact URI is matched before all templates.
+        let resources = &mut self.lists.resources;
+        resources.sort_by_key(|(resource, _)| resource.is_template());
     }
 
-    fn refuse_unnamed(&mut self, names: &Names) {
+    fn refuse_unpublished(&mut self, names: &PublishedNames) {
         for refused in names.refused() {
             let reason = match &refused.reason {
-                Reason::Unnamed => "has no name".to_owned(),
-                Reason::Twice => "is listed twice".to_owned(),
-                Reason::Reserved => "has a name of the gateway's own tools".to_owned(),
-                Reason::Taken(other) => format!("its name is taken by {other:?}"),
+                RefusalReason::Unnamed => "has no name".to_owned(),
+                RefusalReason::Twice => "is listed twice".to_owned(),
+                RefusalReason::Reserved => "has the name of a tool of the gateway".to_owned(),
+                RefusalReason::Taken(other) => format!("has the same name as {other:?}"),
             };
             self.refuse(&refused.backend, &refused.item, reason);
         }
     }
 
     fn refuse(&mut self, backend: &BackendKey, item: &str, reason: impl Into<String>) {
-        self.refused.push(Refused {
+        self.refused.push(RefusedItem {
             backend: backend.clone(),
             item: item.to_owned(),
             reason: reason.into(),
@@ -214,6 +185,38 @@ impl Catalog {
     }
 }
 
-fn find<'a>(parts: &'a [Part], key: &BackendKey) -> Option<&'a Part> {
-    parts.iter().find(|part| part.backend.key == *key)
+/// Publishes the names of one list of all backends; without the denied items if `is_filtered`.
+fn published_names(
+    snapshots: &[BackendSnapshot],
+    list: ListOf,
+    is_filtered: bool,
+) -> PublishedNames {
+    let all = Filter::default();
+    PublishedNames::publish(
+        snapshots
+            .iter()
+            .map(|BackendSnapshot { backend, snapshot }| BackendItems {
+                backend: &backend.key,
+                filter: if is_filtered {
+                    &backend.config.filter
+                } else {
+                    &all
+                },
+                bare: backend.config.bare,
+                names: list(snapshot).iter().map(|item| item.id.as_str()).collect(),
+            }),
+    )
+}
+
+/// Returns the item of a published name, and its backend.
+fn find<'a>(
+    snapshots: &'a [BackendSnapshot],
+    list: ListOf,
+    published: &PublishedItem,
+) -> Option<(&'a BackendSnapshot, &'a ListedItem)> {
+    let part = snapshots
+        .iter()
+        .find(|part| part.backend.key == published.backend)?;
+    let mut items = list(&part.snapshot).iter();
+    Some((part, items.find(|item| *item.id == *published.item)?))
 }

@@ -1,8 +1,8 @@
-//! Which backends there are, and how the gateway treats them.
+//! The configuration: the backends and the settings of the gateway.
 //!
-//! [`Options`] is the command line; [`Options::load`] reads it, with the file that it names, into a
-//! [`Config`] and a [`Source`], which tells of every later change of that file. A file is either ours
-//! (TOML) or that of another host (`mcp.json`); what is wrong with it is a [`ConfigError`].
+//! [`Options`] is the command line; [`Options::load`] reads it and the file that it names into a
+//! [`Config`] and a [`ConfigSource`], which reports every later change of that file. The file is TOML,
+//! or the `mcp.json` of an MCP host. An error in it is a [`ConfigError`].
 
 mod backend;
 mod cli_backend;
@@ -22,56 +22,55 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
+use serde::Deserialize;
+
 use crate::events;
 
-pub(crate) use self::backend::{Backend, Child, Remote, Target};
+pub(crate) use self::backend::{BackendConfig, Child, Remote, Target};
 pub(crate) use self::error::ConfigError;
 pub(crate) use self::filter::Filter;
 pub(crate) use self::key::BackendKey;
 pub(crate) use self::options::Options;
 pub(crate) use self::secret::Secret;
-pub(crate) use self::source::Source;
+pub(crate) use self::source::ConfigSource;
 
-/// What the start of a backend may take, unless set.
+/// The default of `start_timeout`.
 const START_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// How many requests may be under way at a backend, unless set.
+/// The default of `max_in_flight`.
 const MAX_IN_FLIGHT: u32 = 64;
 
-/// How the gateway is configured. Has no `Debug`, as its backends have none.
+/// The configuration of the gateway. Has no `Debug`, since backends may hold secrets.
 #[derive(Clone, PartialEq)]
 pub(crate) struct Config {
-    /// The backends, those that are not used included.
-    pub(crate) backends: BTreeMap<BackendKey, Backend>,
-    /// With more published tools than this, a search takes the place of their definitions; `None`
-    /// for never.
+    /// All backends, also disabled ones.
+    pub(crate) backends: BTreeMap<BackendKey, BackendConfig>,
+    /// With more published tools than this, the search tools are listed instead of them.
     pub(crate) search_above: Option<usize>,
-    /// What is done about a tool that is not what it was.
     pub(crate) tool_changes: ToolChanges,
-    /// Where events are kept …
     pub(crate) events: events::StoreLocation,
-    /// … and how many of them.
     pub(crate) retention: events::Retention,
 }
 
-/// What is done about a tool whose description or schema is not what it was.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// The reaction to a tool whose description or schema has changed since it was first seen.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub(crate) enum ToolChanges {
-    /// An event is recorded.
+    /// Only record an event.
     #[default]
     Warn,
-    /// The tool is not published either, until its backend is restarted by somebody.
+    /// Also withdraw the tool until `gateway_restart` is called for its backend.
     Block,
 }
 
-/// The store that a text names: `memory`, an address of PostgreSQL, or a file.
-fn store(text: &str, folder: &Path) -> Result<events::StoreLocation, &'static str> {
+/// Parses the location of the event store: `memory`, the URL of a PostgreSQL database, or a file.
+fn parse_store(text: &str, folder: &Path) -> Result<events::StoreLocation, &'static str> {
     match text.trim() {
-        "" => Err("names no store: a file, `memory`, or postgres://USER:PASSWORD@HOST/DATABASE"),
+        "" => Err("must be a file, `memory`, or postgres://USER:PASSWORD@HOST/DATABASE"),
         "memory" => Ok(events::StoreLocation::Memory),
         #[cfg(feature = "postgres")]
         address if is_postgres(address) => {
-            events::StoreLocation::postgres(address).ok_or("is not a valid address of a database")
+            events::StoreLocation::postgres(address).ok_or("is not a valid URL of a database")
         }
         #[cfg(not(feature = "postgres"))]
         address if is_postgres(address) => Err("this gateway was built without PostgreSQL"),
@@ -84,7 +83,6 @@ fn is_postgres(text: &str) -> bool {
 }
 
 impl Default for Config {
-    /// No backends; events in memory.
     fn default() -> Self {
         Self {
             backends: BTreeMap::new(),

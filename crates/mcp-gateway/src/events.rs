@@ -1,11 +1,11 @@
-//! The event log: what happened, for people and for `get_events`, and never at a call's expense.
+//! The event log, for operators and for `get_events`. It never delays a call.
 //!
-//! * [`Event`] is what happened, [`Record`] how it is kept and shown (the format of seed 003).
-//! * [`Log`] takes events without waiting and hands them to a thread that writes them in batches.
-//! * [`Store`] is where they go: SQLite in one file, or PostgreSQL for several gateways together.
+//! * [`Event`] is a new event, [`Record`] its stored form and the form of `get_events` (seed 003).
+//! * [`EventLog`] takes events without waiting and passes them to a thread that writes in batches.
+//! * [`Store`] keeps them: SQLite in one file, or PostgreSQL for several gateways together.
 //!
-//! Whatever becomes of the store, a call does not notice: events wait in a bounded queue, the excess
-//! is counted and dropped, the state is shown as degraded, and writing goes on when it can.
+//! A failing store does not affect calls: events wait in a bounded queue, more events are counted and
+//! dropped, the log is reported as degraded, and writing is tried again with a backoff.
 
 mod event;
 mod location;
@@ -20,12 +20,12 @@ mod store;
 mod trace;
 mod writer;
 
-pub(crate) use self::event::{Call, Event, Outcome, Status, kind};
+pub(crate) use self::event::{Event, EventStatus, FinishedCall, Outcome, kind};
 pub(crate) use self::location::StoreLocation;
-pub(crate) use self::log::Log;
+pub(crate) use self::log::EventLog;
 pub(crate) use self::query::Query;
 pub(crate) use self::record::Record;
-pub(crate) use self::store::{Failure, Fault, Retention};
+pub(crate) use self::store::{Retention, StoreError};
 pub(crate) use self::trace::TraceId;
 pub(crate) use upstream::time::Timestamp;
 

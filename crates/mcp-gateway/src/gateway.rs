@@ -1,4 +1,4 @@
-//! The gateway: its backends, what they offer together, and the record.
+//! The gateway's state: its configuration, its backends, their catalog and the event log.
 
 mod service;
 
@@ -14,29 +14,28 @@ use tokio::task::JoinSet;
 use crate::backend::{Backend, Signals};
 use crate::catalog::Catalog;
 use crate::config::{self, BackendKey, Config};
-use crate::events::{Event, Log, Status, TraceId, kind};
+use crate::events::{Event, EventLog, EventStatus, TraceId, kind};
 use crate::relay::Relay;
 
 /// The service behind the gateway's server.
 pub struct Gateway {
-    /// The source of the configuration, which may change while the gateway runs.
-    source: config::Source,
+    source: config::ConfigSource,
     signals: Signals,
     relay: Relay,
-    /// Shared with the metrics.
+    /// The backends that are not disabled. Shared with the metrics.
     backends: Arc<Mutex<BTreeMap<BackendKey, Arc<Backend>>>>,
-    /// The tasks that keep the backends up.
+    /// One task for each backend, which starts and restarts it.
     supervisors: Mutex<JoinSet<()>>,
     catalog: Mutex<Arc<Catalog>>,
     config: Mutex<Arc<Config>>,
-    /// True once a catalog was published.
+    /// True after the first catalog was published.
     published: watch::Sender<bool>,
 }
 
 impl Gateway {
-    /// The gateway with the backends of `config`, none of them started. `source` tells when the
-    /// configuration changes.
-    pub(crate) fn new(config: Config, source: config::Source, log: Arc<Log>) -> Self {
+    /// A gateway with the backends of `config`, none of them started. `source` reports changes of the
+    /// configuration.
+    pub(crate) fn new(config: Config, source: config::ConfigSource, log: Arc<EventLog>) -> Self {
         let signals = Signals {
             lists: Arc::new(Notify::new()),
             changes: ChangeNotifier::new(),
@@ -54,18 +53,16 @@ impl Gateway {
         }
     }
 
-    /// The backends, by key.
     pub(crate) fn backends(&self) -> BTreeMap<BackendKey, Arc<Backend>> {
         self.backends.lock().clone()
     }
 
-    /// The catalog that is offered at the moment.
+    /// The catalog that was published last.
     pub(crate) fn catalog(&self) -> Arc<Catalog> {
         Arc::clone(&self.catalog.lock())
     }
 
-    /// The event log.
-    pub(crate) fn log(&self) -> &Log {
+    pub(crate) fn log(&self) -> &EventLog {
         &self.signals.log
     }
 
@@ -74,28 +71,28 @@ impl Gateway {
     }
 
     /// Records an event of the gateway itself.
-    fn record(&self, event: &'static str, status: Status, facts: Map<String, Value>) {
+    fn record(&self, event: &'static str, status: EventStatus, facts: Map<String, Value>) {
         let event = Event::new(TraceId::random(), event, status, facts);
         self.signals.log.record(event);
     }
 
-    /// Starts and ends backends so that they are those of `config`; those that are configured as
-    /// they were are left alone.
+    /// Starts and stops backends so that they match `config`. A backend whose configuration is
+    /// unchanged is not touched.
     fn apply(&self, config: Config) {
         let mut backends = self.backends.lock();
         backends.retain(|key, backend| {
-            let stays = config.backends.get(key) == Some(&backend.config);
-            if !stays {
+            let is_unchanged = config.backends.get(key) == Some(&backend.config);
+            if !is_unchanged {
                 backend.stop();
             }
-            stays
+            is_unchanged
         });
         for (key, wanted) in &config.backends {
             if wanted.disabled.is_some() || backends.contains_key(key) {
                 continue;
             }
             let backend = Backend::new(key.clone(), wanted.clone(), self.signals.clone());
-            backend.record(kind::BACKEND_REGISTERED, Status::Success, None);
+            backend.record(kind::BACKEND_REGISTERED, EventStatus::Success, None);
             self.supervisors
                 .lock()
                 .spawn(Arc::clone(&backend).supervise());

@@ -1,12 +1,14 @@
-//! The gateway: every MCP server behind one endpoint, supervised and on record.
+//! The gateway: every MCP server behind one endpoint, supervised and logged.
 //!
-//! * `gateway`: the gateway at work; `backend`: one server behind it; `relay`: what passes through;
-//!   `catalog`: what all of them offer together; `tools`: what it offers itself.
-//! * [`config`]: which backends there are, read from one file and followed while it changes.
-//! * [`names`]: under which names their tools are published, and the way back.
-//! * [`shape`]: what arguments look like, without what they say.
-//! * [`events`]: the event log, embedded or shared, that never hurts a call.
+//! * [`gateway`]: the running service; [`backend`]: one server behind it.
+//! * [`relay`]: forwards requests and answers; [`catalog`]: the merged lists of all backends;
+//!   [`tools`]: the gateway's own tools.
+//! * [`config`]: the backends and settings, read from one file that is watched for changes.
+//! * [`names`]: the public names of the backends' tools.
+//! * [`argument_types`]: the types and sizes of arguments, without their values.
+//! * [`events`]: the event log, in a local file or a shared database. It never delays a call.
 
+mod argument_types;
 mod backend;
 mod catalog;
 mod config;
@@ -19,10 +21,9 @@ mod random;
 mod relay;
 mod sanitise;
 mod search;
-mod shape;
 mod tools;
 
-/// A call that is passed on is many small pieces of memory that do not live long.
+/// Forwarding a call makes many small and short-lived allocations.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 

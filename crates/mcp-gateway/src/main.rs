@@ -2,14 +2,14 @@
 
 use std::process::ExitCode;
 
+use mcp_client::reaper;
+
 fn main() -> ExitCode {
     let mut args = std::env::args_os().skip(1);
-    // The reaper of a backend, which ends it when the gateway is gone.
-    if args
-        .next()
-        .is_some_and(|first| first == mcp_client::reaper::ARGUMENT)
-    {
-        return mcp_client::reaper::run(args);
+    // The gateway starts itself as the parent of a backend's process, to end that process when the
+    // gateway is killed.
+    if args.next().is_some_and(|first| first == reaper::ARGUMENT) {
+        return reaper::run(args);
     }
     mcp_gateway::product().run()
 }

@@ -1,4 +1,4 @@
-//! The metrics of the gateway and its backends, read when they are asked for.
+//! The Prometheus metrics of the gateway and its backends, read at each scrape.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -13,9 +13,9 @@ use prometheus_client::metrics::gauge::ConstGauge;
 
 use crate::backend::Backend;
 use crate::config::BackendKey;
-use crate::events::Log;
+use crate::events::EventLog;
 
-/// A number of each backend: its name, what it means, and how it is read.
+/// A metric of each backend: its name, its help text, and the function that reads it.
 type Metric = (&'static str, &'static str, fn(&Backend) -> u64);
 
 const GAUGES: [Metric; 2] = [
@@ -31,7 +31,7 @@ const GAUGES: [Metric; 2] = [
     ),
 ];
 
-/// Without the `_total` that their samples end with.
+/// The names are without `_total`, which the samples end with.
 const COUNTERS: [Metric; 5] = [
     (
         "mcp_gateway_backend_calls",
@@ -40,7 +40,7 @@ const COUNTERS: [Metric; 5] = [
     ),
     (
         "mcp_gateway_backend_errors",
-        "Tool calls that ended without the result that was asked for.",
+        "Tool calls that failed.",
         |backend| backend.metrics.errors.get(),
     ),
     (
@@ -50,68 +50,63 @@ const COUNTERS: [Metric; 5] = [
     ),
     (
         "mcp_gateway_backend_stray_answers",
-        "Answers that nobody waited for, or not any more.",
+        "Responses that match no open request.",
         |backend| backend.protocol_violations().unmatched_responses,
     ),
     (
         "mcp_gateway_backend_noise",
-        "Lines and events of the backend that were no messages.",
+        "Output of the backend that is not a message.",
         |backend| backend.protocol_violations().invalid_messages,
     ),
 ];
 
-/// Collects the metrics of whatever backends there are.
+/// Collects the metrics of all backends and of the event log.
 pub(crate) struct GatewayMetrics {
     pub(crate) backends: Arc<Mutex<BTreeMap<BackendKey, Arc<Backend>>>>,
-    pub(crate) log: Arc<Log>,
+    pub(crate) log: Arc<EventLog>,
 }
 
 impl Collector for GatewayMetrics {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
         let backends: Vec<Arc<Backend>> = self.backends.lock().values().cloned().collect();
-        let mut each = |name, help, kind, encode: &Encode<'_>| {
+        let gauges = GAUGES.map(|metric| (MetricType::Gauge, metric));
+        let counters = COUNTERS.map(|metric| (MetricType::Counter, metric));
+        for (kind, (name, help, read)) in gauges.into_iter().chain(counters) {
             let mut family = encoder.encode_descriptor(name, help, None, kind)?;
             for backend in &backends {
                 let labels = [("backend", backend.key.as_str())];
-                encode(backend, family.encode_family(&labels)?)?;
+                encode(kind, read(backend), family.encode_family(&labels)?)?;
             }
-            Ok(())
-        };
-        for (name, help, read) in GAUGES {
-            each(name, help, MetricType::Gauge, &|backend, encoder| {
-                ConstGauge::new(read(backend)).encode(encoder)
-            })?;
         }
-        for (name, help, read) in COUNTERS {
-            each(name, help, MetricType::Counter, &|backend, encoder| {
-                ConstCounter::new(read(backend)).encode(encoder)
-            })?;
-        }
-        each(
+        let (name, help) = (
             "mcp_gateway_backend_call_seconds",
-            "How long tool calls took.",
-            MetricType::Histogram,
-            &|backend, encoder| backend.metrics.durations.encode(encoder),
-        )?;
-        let events = self.log.health();
-        let dropped = ConstCounter::new(events.dropped);
-        dropped.encode(encoder.encode_descriptor(
-            "mcp_gateway_events_dropped",
-            "Events that the log could not take.",
-            None,
-            MetricType::Counter,
-        )?)?;
-        let waiting = ConstGauge::new(events.waiting as u64);
-        waiting.encode(encoder.encode_descriptor(
+            "Durations of tool calls.",
+        );
+        let mut family = encoder.encode_descriptor(name, help, None, MetricType::Histogram)?;
+        for backend in &backends {
+            let labels = [("backend", backend.key.as_str())];
+            let durations = &backend.metrics.durations;
+            durations.encode(family.encode_family(&labels)?)?;
+        }
+        let (health, kind) = (self.log.health(), MetricType::Counter);
+        let (name, help) = ("mcp_gateway_events_dropped", "Events that were lost.");
+        let dropped = encoder.encode_descriptor(name, help, None, kind)?;
+        encode(kind, health.dropped, dropped)?;
+        let (name, help) = (
             "mcp_gateway_events_waiting",
             "Events that are not written yet.",
-            None,
-            MetricType::Gauge,
-        )?)
+        );
+        let waiting = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
+        encode(MetricType::Gauge, health.waiting as u64, waiting)
     }
 }
 
-type Encode<'a> = dyn Fn(&Backend, MetricEncoder<'_>) -> fmt::Result + 'a;
+fn encode(kind: MetricType, value: u64, encoder: MetricEncoder<'_>) -> fmt::Result {
+    match kind {
+        MetricType::Counter => ConstCounter::new(value).encode(encoder),
+        _ => ConstGauge::new(value).encode(encoder),
+    }
+}
 
 impl fmt::Debug for GatewayMetrics {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -1,7 +1,7 @@
-//! Under which names the backends' tools and prompts are published.
+//! The public names of the backends' tools and prompts.
 //!
-//! The way back is the map of the server that offers them: a name is never split, so no text that a
-//! client sends can reach an item that was not published.
+//! A client's name is only looked up in the map of published names and never split into its parts, so
+//! no text that a client sends can reach an item that is not published.
 
 mod published;
 
@@ -9,12 +9,12 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::sync::Arc;
 
-use self::published::Form;
-pub(crate) use self::published::Published;
+use self::published::NameCandidate;
+pub(crate) use self::published::PublishedItem;
 use crate::config::{BackendKey, Filter};
 
-/// The gateway's own tools. No item of a backend has such a name.
-pub(crate) const OWN: [&str; 5] = [
+/// The names of the gateway's own tools, which no item of a backend can have.
+pub(crate) const OWN_TOOLS: [&str; 5] = [
     "gateway_status",
     "get_events",
     "gateway_restart",
@@ -24,91 +24,87 @@ pub(crate) const OWN: [&str; 5] = [
 
 /// The items of one backend.
 pub(crate) struct BackendItems<'a> {
-    /// The backend.
     pub(crate) backend: &'a BackendKey,
-    /// What of it is published.
+    /// Items that it denies are not published.
     pub(crate) filter: &'a Filter,
-    /// Its items keep their names.
+    /// The names are published without the prefix `KEY__`.
     pub(crate) bare: bool,
-    /// The names, as the backend gives them.
+    /// The names in the backend's list.
     pub(crate) names: Vec<&'a str>,
 }
 
 /// The published names of all backends.
 #[derive(Debug, Default)]
-pub(crate) struct Names {
-    published: Vec<Published>,
+pub(crate) struct PublishedNames {
+    published: Vec<PublishedItem>,
     index: HashMap<Arc<str>, usize>,
-    refused: Vec<Refused>,
+    refused: Vec<UnpublishedItem>,
 }
 
-/// An item that is not published although nothing denies it.
+/// An item that is not published although no rule denies it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Refused {
-    /// Whose it is.
+pub(crate) struct UnpublishedItem {
     pub(crate) backend: BackendKey,
-    /// Its name at the backend.
+    /// Its name in the backend's list.
     pub(crate) item: String,
-    /// Why not.
-    pub(crate) reason: Reason,
+    pub(crate) reason: RefusalReason,
 }
 
-/// Why an item is not published.
+/// The reason why an item is not published.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Reason {
+pub(crate) enum RefusalReason {
     /// It has no name.
     Unnamed,
     /// The backend lists it more than once; the first one is published.
     Twice,
-    /// Its published name is taken by this other item.
+    /// This other item has the same published name.
     Taken(Arc<str>),
-    /// Its published name is one of the gateway's own.
+    /// Its published name is that of a tool of the gateway.
     Reserved,
 }
 
-impl Names {
-    /// Publishes what the filters let pass. The same offers give the same names in the same order,
-    /// in whatever order they come.
-    pub(crate) fn publish<'a>(offers: impl IntoIterator<Item = BackendItems<'a>>) -> Self {
-        let mut forms = Vec::new();
+impl PublishedNames {
+    /// Publishes the items that the filters allow. The names and their order do not depend on the
+    /// order of `backends`.
+    pub(crate) fn publish<'a>(backends: impl IntoIterator<Item = BackendItems<'a>>) -> Self {
+        let mut candidates = Vec::new();
         for BackendItems {
             backend,
             filter,
             bare,
             names,
-        } in offers
+        } in backends
         {
             let allowed = names.into_iter().filter(|name| filter.allows(name));
-            forms.extend(allowed.map(|name| Form::of(backend, bare, name)));
+            candidates.extend(allowed.map(|name| NameCandidate::new(backend, bare, name)));
         }
-        // Names that stay as they are come first: a made-up one never takes the place of a real one.
-        forms.sort_unstable();
+        // Unchanged names come first: a generated name never takes the place of a real one.
+        candidates.sort_unstable();
         let mut names = Self::default();
-        for form in forms {
-            names.add(form);
+        for candidate in candidates {
+            names.add(candidate);
         }
         names.published.sort_by(|a, b| a.name.cmp(&b.name));
         names
     }
 
-    /// What is published, in the order of the names.
-    pub(crate) fn published(&self) -> &[Published] {
+    /// The published items, in the order of their names.
+    pub(crate) fn published(&self) -> &[PublishedItem] {
         &self.published
     }
 
-    /// What is not, and why.
-    pub(crate) fn refused(&self) -> &[Refused] {
+    pub(crate) fn refused(&self) -> &[UnpublishedItem] {
         &self.refused
     }
 
-    fn add(&mut self, form: Form<'_>) {
-        let Form { backend, item, .. } = form;
+    fn add(&mut self, candidate: NameCandidate<'_>) {
+        let NameCandidate { backend, item, .. } = candidate;
         let reason = if item.is_empty() {
-            Reason::Unnamed
-        } else if form.is_reserved() {
-            Reason::Reserved
+            RefusalReason::Unnamed
+        } else if candidate.is_reserved() {
+            RefusalReason::Reserved
         } else {
-            let published = form.publish();
+            let published = candidate.publish();
             match self.index.entry(published.name.clone()) {
                 Entry::Vacant(free) => {
                     free.insert(self.published.len());
@@ -118,14 +114,14 @@ impl Names {
                 Entry::Occupied(taken) => {
                     let holder = &self.published[*taken.get()];
                     if *holder.item == *item && holder.backend == *backend {
-                        Reason::Twice
+                        RefusalReason::Twice
                     } else {
-                        Reason::Taken(holder.item.clone())
+                        RefusalReason::Taken(holder.item.clone())
                     }
                 }
             }
         };
-        self.refused.push(Refused {
+        self.refused.push(UnpublishedItem {
             backend: backend.clone(),
             item: item.to_owned(),
             reason,

@@ -1,4 +1,4 @@
-//! The gateway as a product of the workspace.
+//! The gateway server as a product of `mcp-serve`.
 
 use std::sync::Arc;
 
@@ -6,16 +6,16 @@ use anyhow::Context as _;
 use mcp_serve::Product;
 
 use crate::config::Options;
-use crate::events::Log;
+use crate::events::EventLog;
 use crate::gateway::Gateway;
 use crate::tools;
 
-/// The gateway.
+/// Returns the gateway server: its name, port, options and tools.
 pub fn product() -> Product<Gateway, Options> {
     Product::with_service(
         "mcp-gateway",
         env!("CARGO_PKG_VERSION"),
-        "Every MCP server behind one endpoint: namespaced, supervised and on record",
+        "Every MCP server behind one endpoint: namespaced, supervised and logged",
         connect,
     )
     .port(3455)
@@ -24,7 +24,7 @@ pub fn product() -> Product<Gateway, Options> {
 
 fn connect(options: Options) -> anyhow::Result<Gateway> {
     let (config, source) = options.load()?;
-    let log = Log::start(config.events.clone(), config.retention.clone())
+    let log = EventLog::start(config.events.clone(), config.retention.clone())
         .context("cannot start the event log")?;
     Ok(Gateway::new(config, source, Arc::new(log)))
 }

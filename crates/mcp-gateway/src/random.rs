@@ -1,10 +1,10 @@
-//! Random numbers for names and delays, without a call of the operating system for each.
+//! Random numbers for ids and delays, without a system call for each.
 
 use std::hash::{BuildHasher as _, RandomState};
 use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Returns a number that nobody can foresee: made of keys that the operating system has chosen once.
+/// Returns an unpredictable number: a hash under keys that the operating system has chosen once.
 pub(crate) fn number() -> u64 {
     static KEYS: LazyLock<RandomState> = LazyLock::new(RandomState::new);
     static NEXT: AtomicU64 = AtomicU64::new(0);
@@ -12,6 +12,6 @@ pub(crate) fn number() -> u64 {
 }
 
 /// Returns a number between 0 and 1.
-pub(crate) fn share() -> f64 {
+pub(crate) fn fraction() -> f64 {
     f64::from((number() >> 32) as u32) / f64::from(u32::MAX)
 }

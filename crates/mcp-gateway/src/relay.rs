@@ -1,11 +1,11 @@
-//! Passing on what clients ask of a backend's tools, resources and prompts.
+//! Forwards requests for a backend's tools, resources and prompts.
 //!
-//! * [`client_request`]: the client's request, read once.
-//! * [`request`]: that request at the backend, with the questions that it asks meanwhile.
-//! * [`call_handler`]: what the backend says while it works on a request.
-//! * [`suspended`]: requests that wait for a client to come back with an answer.
+//! * [`client_request`]: the client's request, parsed once.
+//! * [`request`]: that request to the backend, with the questions that the backend asks meanwhile.
+//! * [`call_handler`]: the backend's messages during a request.
+//! * [`suspended`]: requests that wait for the client's next call with an answer.
 //! * [`task`]: backends that answer with a task.
-//! * [`tool`], [`resource`], [`prompt`]: the items that the server offers in place of the backend's.
+//! * [`tool`], [`resource`], [`prompt`]: the items that the gateway lists for the backend's ones.
 
 mod call_handler;
 mod client_request;
@@ -27,18 +27,17 @@ use self::client_request::ClientRequest;
 use self::request::RelayedRequest;
 use self::suspended::SuspendedRequests;
 use crate::backend::Backend;
-use crate::events::Log;
+use crate::events::EventLog;
 
-/// The parts that all relayed items share.
+/// The state that all relayed items share.
 #[derive(Clone)]
 pub(crate) struct Relay {
-    log: Arc<Log>,
+    log: Arc<EventLog>,
     suspended: Arc<SuspendedRequests>,
 }
 
 impl Relay {
-    /// A relay that records its calls in `log`.
-    pub(crate) fn new(log: Arc<Log>) -> Self {
+    pub(crate) fn new(log: Arc<EventLog>) -> Self {
         Self {
             log,
             suspended: Arc::default(),
@@ -46,17 +45,16 @@ impl Relay {
     }
 }
 
-/// A prompt or a resource of a backend: what both do alike.
+/// The common part of a relayed prompt and a relayed resource.
 struct RelayedItem {
     relay: Relay,
     backend: Arc<Backend>,
-    /// Its name, its URI or its URI template at the backend.
+    /// Its name, URI or URI template in the backend's list.
     id: Arc<str>,
 }
 
 impl RelayedItem {
-    /// Sends the client's request about `item` with the parameter `name` as this JSON. Returns the
-    /// result.
+    /// Forwards the client's request about `item`, with this parameter as JSON, and returns the result.
     async fn forward(
         &self,
         method: &'static str,
@@ -79,7 +77,7 @@ impl RelayedItem {
         Ok(result)
     }
 
-    /// Completes an argument of what `reference` refers to.
+    /// Returns completions for an argument of the prompt or template in `reference`.
     fn complete<'a>(&'a self, reference: String, call: &'a Call) -> Option<MethodFuture<'a>> {
         Some(Box::pin(async move {
             let parameter = ("ref", reference.as_str());
@@ -91,8 +89,8 @@ impl RelayedItem {
     }
 }
 
-/// A result in one piece.
-fn whole(result: &Members) -> Result<Box<RawValue>, ToolError> {
+/// Encodes a result as one JSON value.
+fn encoded(result: &Members) -> Result<Box<RawValue>, ToolError> {
     RawValue::from_string(result.encode()).map_err(|error| {
         ToolError::upstream("The message could not be written as JSON.").caused_by(error)
     })

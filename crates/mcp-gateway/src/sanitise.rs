@@ -1,19 +1,19 @@
-//! Definitions of other servers, made fit for the clients of this one.
+//! Checks and repairs the definitions of other servers, so that strict clients accept them.
 //!
-//! Clients read a list as a whole: one definition that they cannot read takes all the others down.
-//! What is fit is left as it was written.
+//! Clients read a list as a whole: one invalid definition makes them reject all of it. A valid
+//! definition keeps its bytes.
 
 use mcp_core::jsonrpc::Members;
 use serde_json::Value;
 use serde_json::value::RawValue;
 use upstream::text::is_invisible;
 
-/// Deeper schemas make clients that follow them recursively give up.
+/// Deeper schemas make recursive parsers of clients fail.
 const MAX_DEPTH: usize = 64;
 /// Longer definitions fill the context of any model.
 const MAX_BYTES: usize = 256 * 1024;
 
-/// A member of a tool's definition, and what it must be where it is there at all.
+/// An optional member of a tool's definition, and the check of its value.
 type Rule = (&'static str, fn(&Value) -> bool);
 
 const RULES: [Rule; 7] = [
@@ -26,10 +26,10 @@ const RULES: [Rule; 7] = [
     ("outputSchema", is_object_schema),
 ];
 
-/// A tool's definition without what a strict client would refuse.
+/// Returns a tool's definition without the optional members that a strict client would reject.
 ///
 /// # Errors
-/// Why nothing can be made of it.
+/// The reason why it cannot be repaired.
 pub(crate) fn tool(definition: &RawValue) -> Result<Box<RawValue>, String> {
     if definition.get().len() > MAX_BYTES {
         return Err(format!("is longer than {MAX_BYTES} bytes"));
@@ -49,9 +49,9 @@ pub(crate) fn tool(definition: &RawValue) -> Result<Box<RawValue>, String> {
     raw(members.encode())
 }
 
-/// A definition without what people cannot see in its titles and descriptions: control characters,
-/// and those that a model reads but no screen shows.
-pub(crate) fn visible(definition: Box<RawValue>) -> Box<RawValue> {
+/// Removes invisible characters from titles and descriptions: control characters, and those that a
+/// model reads but no screen shows.
+pub(crate) fn without_hidden_characters(definition: Box<RawValue>) -> Box<RawValue> {
     let text = definition.get();
     if text.is_ascii() && !text.contains("\\u") {
         return definition;
@@ -59,14 +59,14 @@ pub(crate) fn visible(definition: Box<RawValue>) -> Box<RawValue> {
     let Some(mut value) = parse(definition.get()) else {
         return definition;
     };
-    if !show(&mut value) {
-        return definition;
+    match remove_hidden(&mut value) {
+        true => raw(value.to_string()).unwrap_or(definition),
+        false => definition,
     }
-    raw(value.to_string()).unwrap_or(definition)
 }
 
-/// True if something had to go.
-fn show(value: &mut Value) -> bool {
+/// Returns true if something was removed.
+fn remove_hidden(value: &mut Value) -> bool {
     let mut changed = false;
     match value {
         Value::Object(members) => {
@@ -77,13 +77,13 @@ fn show(value: &mut Value) -> bool {
                         text.retain(|letter| !is_invisible(letter));
                         text.len() != before
                     }
-                    value => show(value),
+                    value => remove_hidden(value),
                 };
             }
         }
         Value::Array(items) => {
             for item in items {
-                changed |= show(item);
+                changed |= remove_hidden(item);
             }
         }
         _ => {}
@@ -91,8 +91,8 @@ fn show(value: &mut Value) -> bool {
     changed
 }
 
-/// True if JSON text holds what people cannot see, as it is or escaped.
-pub(crate) fn hides_something(json: &str) -> bool {
+/// Returns true if JSON text has an invisible character, literally or escaped.
+pub(crate) fn has_hidden_characters(json: &str) -> bool {
     if !json.is_ascii() && json.chars().any(is_invisible) {
         return true;
     }
@@ -107,7 +107,7 @@ pub(crate) fn hides_something(json: &str) -> bool {
         let code = rest
             .get(..4)
             .and_then(|code| u16::from_str_radix(code, 16).ok());
-        // The first half of a tag, or a character that needs no second one.
+        // The first surrogate of a tag character (U+E0000 and above), or a character below U+10000.
         let is_tag = code == Some(0xdb40);
         let letter = code.and_then(|code| char::from_u32(code.into()));
         if is_tag || letter.is_some_and(is_invisible) {
@@ -117,7 +117,7 @@ pub(crate) fn hides_something(json: &str) -> bool {
     false
 }
 
-/// The schema of an object, as it is where it is one.
+/// Returns the input schema, repaired if it does not say that it describes an object.
 fn input_schema(schema: &str) -> Result<String, String> {
     let value = parse(schema).ok_or("has an inputSchema that cannot be read")?;
     if !value.is_object() {
@@ -135,14 +135,11 @@ fn input_schema(schema: &str) -> Result<String, String> {
         return Ok(schema.to_owned());
     }
     if value.get("type").is_some_and(|kind| kind != "object") {
-        return Err("has an inputSchema that is not one of an object".to_owned());
+        return Err("has an inputSchema whose type is not \"object\"".to_owned());
     }
     let mut members = Members::read(schema).ok_or("has an inputSchema that cannot be read")?;
     members.set("type", r#""object""#);
-    if value
-        .get("properties")
-        .is_some_and(|properties| !properties.is_object())
-    {
+    if !value.get("properties").is_none_or(Value::is_object) {
         members.remove("properties");
     }
     Ok(members.encode())
@@ -182,7 +179,8 @@ fn depth(value: &Value) -> usize {
     1 + inner.map(depth).max().unwrap_or(0)
 }
 
-/// A client that resolves it would fetch what this server's backend has chosen.
+/// Returns true for a `$ref` to another document: a client that resolves it would fetch a URL that
+/// the backend has chosen.
 fn has_foreign_ref(value: &Value) -> bool {
     match value {
         Value::Object(members) => members.iter().any(|(name, value)| {
@@ -215,31 +213,29 @@ mod tests {
     }
 
     #[test]
-    fn what_is_fit_keeps_its_bytes() {
+    fn valid_definition_keeps_its_bytes() {
         let definition = r#"{"name":"a","inputSchema":{"type":"object", "properties":{"n":{"maximum":1.50}}},"x":1.0}"#;
         check(definition, Ok(definition));
     }
 
     #[test]
-    fn what_cannot_be_seen_is_left_out() {
-        let shown = |text: &str| {
+    fn hidden_characters_are_removed_from_texts() {
+        let cleaned = |text: &str| {
             let definition = RawValue::from_string(text.to_owned()).unwrap();
-            visible(definition).get().to_owned()
+            without_hidden_characters(definition).get().to_owned()
         };
-        for fit in [
+        for clean in [
             r#"{"name":"a", "description":"\u00e4\nb","x":1.50}"#,
             "{\"description\":\"\u{e4}\", \"default\":\"\u{200b}\"}",
         ] {
-            assert_eq!(shown(fit), fit);
+            assert_eq!(cleaned(clean), clean);
         }
-        assert_eq!(
-            shown(r#"{"a":[{"title":"x\u001b\u200by\udb40\udc41"}]}"#),
-            r#"{"a":[{"title":"xy"}]}"#
-        );
+        let hidden = r#"{"a":[{"title":"x\u001b\u200by\udb40\udc41"}]}"#;
+        assert_eq!(cleaned(hidden), r#"{"a":[{"title":"xy"}]}"#);
     }
 
     #[test]
-    fn what_is_hidden_in_results_is_seen() {
+    fn hidden_characters_in_results_are_found() {
         for (json, hides) in [
             (r#"{"text":"Gr\u00fc\u00dfe \n\t\"x\" \\u200b"}"#, false),
             ("{\"text\":\"Gr\u{fc}\u{df}e\"}", false),
@@ -249,41 +245,36 @@ mod tests {
             (r#"{"text":"\u001b[31m"}"#, true),
             (r#"{"text":"\ud83d\ude00"}"#, false),
         ] {
-            assert_eq!(hides_something(json), hides, "{json}");
+            assert_eq!(has_hidden_characters(json), hides, "{json}");
         }
     }
 
     #[test]
-    fn what_strict_clients_refuse_is_left_out() {
-        check(
-            r#"{"name":"a","title":1,"inputSchema":{},"annotations":{"readOnlyHint":"yes"},"execution":{"taskSupport":"maybe"},"outputSchema":{"type":"array"},"icons":{},"_meta":[]}"#,
-            Ok(r#"{"name":"a","inputSchema":{"type":"object"}}"#),
-        );
-        check(
-            r#"{"name":"a"}"#,
-            Ok(r#"{"name":"a","inputSchema":{"type":"object","properties":{}}}"#),
-        );
+    fn members_that_strict_clients_reject_are_removed() {
+        let invalid = r#"{"name":"a","title":1,"inputSchema":{},"annotations":{"readOnlyHint":"yes"},"execution":{"taskSupport":"maybe"},"outputSchema":{"type":"array"},"icons":{},"_meta":[]}"#;
+        let expected = r#"{"name":"a","inputSchema":{"type":"object"}}"#;
+        check(invalid, Ok(expected));
+        let expected = r#"{"name":"a","inputSchema":{"type":"object","properties":{}}}"#;
+        check(r#"{"name":"a"}"#, Ok(expected));
     }
 
     #[test]
-    fn what_cannot_be_mended_is_refused_alone() {
-        check("[]", Err("is not an object"));
-        check(
-            r#"{"inputSchema":{"type":"string"}}"#,
-            Err("has an inputSchema that is not one of an object"),
-        );
-        check(
-            r#"{"inputSchema":{"type":"object","properties":{"a":{"$ref":"http://x/y"}}}}"#,
-            Err("has an inputSchema that refers to another document"),
-        );
-        let deep = format!(
-            r#"{{"inputSchema":{{"type":"object","x":{}{}}}}}"#,
-            "[".repeat(70),
-            "]".repeat(70)
-        );
-        check(
-            &deep,
-            Err("has an inputSchema that is deeper than 64 levels"),
-        );
+    fn definitions_beyond_repair_are_rejected() {
+        let nested = "[".repeat(70) + &"]".repeat(70);
+        let deep = format!(r#"{{"inputSchema":{{"type":"object","x":{nested}}}}}"#);
+        let foreign =
+            r#"{"inputSchema":{"type":"object","properties":{"a":{"$ref":"http://x/y"}}}}"#;
+        let text = r#"{"inputSchema":{"type":"string"}}"#;
+        for (definition, reason) in [
+            ("[]", "is not an object"),
+            (text, "has an inputSchema whose type is not \"object\""),
+            (
+                foreign,
+                "has an inputSchema that refers to another document",
+            ),
+            (&deep, "has an inputSchema that is deeper than 64 levels"),
+        ] {
+            check(definition, Err(reason));
+        }
     }
 }

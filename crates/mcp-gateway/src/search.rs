@@ -1,7 +1,7 @@
 //! Full-text search over tools, ranked by BM25.
 //!
-//! By the FTS5 of SQLite, which is linked for the event log anyway: the crates that do this bring
-//! dependencies that nobody maintains any more.
+//! Uses FTS5 of SQLite, which is linked for the event log anyway; the crates for full-text search have
+//! unmaintained dependencies.
 
 use mcp_core::tool::ToolDefinition;
 use parking_lot::Mutex;
@@ -11,7 +11,7 @@ use rusqlite::{Connection, params};
 const TABLE: &str =
     "create virtual table tools using fts5(name, description, tokenize = 'porter unicode61')";
 
-/// A word in the name is worth more than one in the description; what matches the same stays in the
+/// A word in the name counts four times as much as one in the description; equal matches stay in the
 /// order of the names.
 const SEARCH: &str =
     "select rowid from tools where tools match ?1 order by bm25(tools, 4.0, 1.0), rowid limit ?2";
@@ -38,8 +38,8 @@ impl ToolIndex {
         Ok(Self(Mutex::new(connection)))
     }
 
-    /// The places, among the tools that were indexed, of those that have a word of `query` or one
-    /// that starts like it; the best match first.
+    /// Returns the positions of the tools that have a word of `query`, or a word that starts with
+    /// one; the best match first. A position counts the tools in the order of [`Self::new`].
     pub(crate) fn search(&self, query: &str, limit: u32) -> rusqlite::Result<Vec<usize>> {
         let words = query.split(|letter: char| !letter.is_alphanumeric());
         let words: Vec<String> = words
@@ -65,7 +65,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_best_match_comes_first() {
+    fn best_match_comes_first() {
         let tool = |(name, description): (&str, &str)| {
             let json = format!(
                 r#"{{"name":"{name}","description":"{description}","inputSchema":{{"type":"object"}}}}"#

@@ -1,4 +1,4 @@
-//! The gateway's own tools: how it is, what has happened, and finding one's way in many tools.
+//! The gateway's own tools: status, event log, restart of a backend, and search in many tools.
 
 mod call_tool;
 mod gateway_restart;
@@ -10,7 +10,7 @@ use mcp_core::tool::Toolset;
 
 use crate::gateway::Gateway;
 
-/// Those that are always offered.
+/// The tools that are always listed.
 pub(crate) fn own() -> Toolset<Gateway> {
     Toolset::new()
         .with::<gateway_status::GatewayStatus>()
@@ -18,7 +18,7 @@ pub(crate) fn own() -> Toolset<Gateway> {
         .with::<gateway_restart::GatewayRestart>()
 }
 
-/// Those that stand for the backends' tools where there are too many to be listed.
+/// The tools that take the place of the backends' tools if there are too many to list.
 pub(crate) fn search() -> Toolset<Gateway> {
     Toolset::new()
         .with::<search_tools::SearchTools>()

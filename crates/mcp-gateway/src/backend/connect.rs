@@ -1,24 +1,26 @@
-//! The way to a backend, as it is configured.
+//! Connects to a backend by its configuration.
 
 use std::sync::Arc;
 
 use mcp_client::{Client, ClientInfo, Command, Endpoint, EraChoice, Error, Handler};
 use serde_json::json;
 
-use crate::config::{Backend, Child, Remote, Secret, Target};
+use crate::config::{BackendConfig, Child, Remote, Secret, Target};
 
-/// Starts or reaches the backend and finds out what it speaks, within the time that the
-/// configuration allows.
+/// Starts or connects to the backend and negotiates the protocol, within `start_timeout`.
 ///
 /// # Errors
-/// Why it cannot be used, in words for people; they hold no secret.
-pub(super) async fn connect(config: &Backend, handler: Arc<dyn Handler>) -> Result<Client, String> {
-    let dialect = match config.target {
+/// The reason in plain words, without secrets.
+pub(super) async fn connect(
+    config: &BackendConfig,
+    handler: Arc<dyn Handler>,
+) -> Result<Client, String> {
+    let era = match config.target {
         Target::Rpc(_) => EraChoice::Unversioned,
         Target::Child(_) | Target::Http(_) => EraChoice::Newest,
     };
-    match negotiate(config, Arc::clone(&handler), dialect).await {
-        // Some servers of the legacy era end at the sight of anything else.
+    match negotiate(config, Arc::clone(&handler), era).await {
+        // Some servers of the legacy era exit at an unknown first request.
         Err(Error::Closed { .. }) if config.is_child() => {
             negotiate(config, handler, EraChoice::Legacy).await
         }
@@ -28,25 +30,25 @@ pub(super) async fn connect(config: &Backend, handler: Arc<dyn Handler>) -> Resu
 }
 
 async fn negotiate(
-    config: &Backend,
+    config: &BackendConfig,
     handler: Arc<dyn Handler>,
-    dialect: EraChoice,
+    era: EraChoice,
 ) -> Result<Client, Error> {
-    // What backends may ask for is asked of those clients that can be asked.
-    let who = ClientInfo::new("mcp-gateway", env!("CARGO_PKG_VERSION")).with_capabilities(json!({
+    // Questions of backends are forwarded to the clients that support them.
+    let info = ClientInfo::new("mcp-gateway", env!("CARGO_PKG_VERSION")).with_capabilities(json!({
         "elicitation": {"form": {}, "url": {}},
         "sampling": {},
         "roots": {},
     }));
     let builder = Client::builder()
         .connect_timeout(config.start_timeout)
-        .era(dialect)
+        .era(era)
         .handler(handler);
     let client = match &config.target {
         Target::Child(child) => builder.stdio(command(child)?)?,
         Target::Http(remote) | Target::Rpc(remote) => builder.http(endpoint(remote)?)?,
     };
-    if let Err(error) = Box::pin(client.connect(&who)).await {
+    if let Err(error) = Box::pin(client.connect(&info)).await {
         client.close().await;
         return Err(error);
     }
@@ -54,10 +56,8 @@ async fn negotiate(
 }
 
 fn command(child: &Child) -> Result<Command, Error> {
-    let (program, arguments) = child
-        .argv
-        .split_first()
-        .ok_or_else(|| Error::Invalid("it has no command".to_owned()))?;
+    let empty = || Error::Invalid("it has no command".to_owned());
+    let (program, arguments) = child.argv.split_first().ok_or_else(empty)?;
     let mut command = Command::new(program).args(arguments);
     for name in &child.env_pass {
         if let Some(value) = std::env::var_os(name) {
@@ -70,8 +70,8 @@ fn command(child: &Child) -> Result<Command, Error> {
     if let Some(directory) = &child.cwd {
         command = command.directory(directory);
     }
-    // It ends what it has started when the gateway is killed. Not the path of this program: another
-    // one may be there by now.
+    // The reaper process ends the child when the gateway is killed. `/proc/self/exe` and not the path
+    // of this program, since a different version may have been installed there.
     Ok(command.reaper("/proc/self/exe"))
 }
 

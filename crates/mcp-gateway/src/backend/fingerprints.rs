@@ -1,5 +1,5 @@
-//! Fingerprints of tools, as they were first seen: one that becomes another later may have been
-//! made to look harmless at first.
+//! Fingerprints of tool definitions. A definition that changes later ("rug pull") may have been
+//! harmless only at first.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -7,9 +7,9 @@ use hmac_sha256::Hash;
 use mcp_core::jsonrpc::Members;
 use serde_json::value::RawValue;
 
-use super::Item;
+use super::ListedItem;
 
-/// A definition without its name, by its hash.
+/// The SHA-256 hash of a definition without its name.
 type Fingerprint = [u8; 32];
 
 /// The fingerprints of the tools of one backend, by name.
@@ -17,25 +17,26 @@ type Fingerprint = [u8; 32];
 pub(super) struct Fingerprints {
     first: HashMap<String, Fingerprint>,
     last: HashMap<String, Fingerprint>,
-    /// Tools that were known by another name before.
+    /// Tools that had another name before.
     renamed: BTreeSet<String>,
 }
 
-/// A tool that is not what it was at the last look.
+/// A tool whose definition is not the one of the last check.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct ToolChange {
     pub(super) tool: String,
     /// Hashes of the definition, in hexadecimal digits.
     pub(super) old: String,
     pub(super) new: String,
-    /// The name under which it was known, where that is what has changed.
+    /// The old name, if only the name has changed.
     pub(super) renamed_from: Option<String>,
 }
 
 impl Fingerprints {
-    /// Those of `tools` that are not what they were first, and what has changed since the last look.
-    pub(super) fn compare(&mut self, tools: &[Item]) -> (BTreeSet<String>, Vec<ToolChange>) {
-        let (mut different, mut news) = (BTreeSet::new(), Vec::new());
+    /// Returns the tools that differ from their first definition, and the changes since the last
+    /// check.
+    pub(super) fn compare(&mut self, tools: &[ListedItem]) -> (BTreeSet<String>, Vec<ToolChange>) {
+        let (mut different, mut changes) = (BTreeSet::new(), Vec::new());
         let present: BTreeSet<&str> = tools.iter().map(|tool| tool.id.as_str()).collect();
         let mut gone: HashMap<Fingerprint, String> = self
             .last
@@ -44,7 +45,7 @@ impl Fingerprints {
             .map(|(name, print)| (*print, name.clone()))
             .collect();
         for tool in tools {
-            let print = print(&tool.definition);
+            let print = fingerprint(&tool.definition);
             let is_known = self.first.contains_key(&tool.id);
             let first = *self.first.entry(tool.id.clone()).or_insert(print);
             let last = self.last.insert(tool.id.clone(), print);
@@ -57,7 +58,7 @@ impl Fingerprints {
             }
             let was = last.or(renamed_from.is_some().then_some(print));
             if let Some(was) = was.filter(|was| *was != print || renamed_from.is_some()) {
-                news.push(ToolChange {
+                changes.push(ToolChange {
                     tool: tool.id.clone(),
                     old: hex(&was),
                     new: hex(&print),
@@ -65,16 +66,16 @@ impl Fingerprints {
                 });
             }
         }
-        (different, news)
+        (different, changes)
     }
 
-    /// Takes what comes next as the first look: somebody has looked.
-    pub(super) fn forget(&mut self) {
+    /// Accepts the next definitions as the first ones.
+    pub(super) fn reset(&mut self) {
         *self = Self::default();
     }
 }
 
-fn print(definition: &RawValue) -> Fingerprint {
+fn fingerprint(definition: &RawValue) -> Fingerprint {
     match Members::read(definition.get()) {
         Some(mut members) => {
             members.remove("name");
@@ -93,40 +94,43 @@ fn hex(print: &Fingerprint) -> String {
 mod tests {
     use super::*;
 
-    fn tool(name: &str, words: &str) -> Vec<Item> {
+    fn tool(name: &str, words: &str) -> Vec<ListedItem> {
         let definition = format!(r#"{{"name":"{name}","description":"{words}"}}"#);
-        vec![Item {
+        vec![ListedItem {
             id: name.to_owned(),
             definition: RawValue::from_string(definition).unwrap(),
         }]
     }
 
     #[test]
-    fn a_changed_tool_is_reported_until_it_is_accepted() {
+    fn changed_tool_is_reported_until_it_is_accepted() {
         let mut fingerprints = Fingerprints::default();
-        let look = |fingerprints: &mut Fingerprints, words: &str| {
-            let (different, news) = fingerprints.compare(&tool("work", words));
-            (different.len(), news.len())
-        };
-        assert_eq!(look(&mut fingerprints, "works"), (0, 0));
-        assert_eq!(look(&mut fingerprints, "works"), (0, 0));
-        assert_eq!(look(&mut fingerprints, "steals"), (1, 1));
-        assert_eq!(look(&mut fingerprints, "steals"), (1, 0));
-        assert_eq!(look(&mut fingerprints, "works"), (0, 1));
-        assert_eq!(look(&mut fingerprints, "steals"), (1, 1));
-        fingerprints.forget();
-        assert_eq!(look(&mut fingerprints, "steals"), (0, 0));
+        for (words, expected) in [
+            ("works", (0, 0)),
+            ("works", (0, 0)),
+            ("steals", (1, 1)),
+            ("steals", (1, 0)),
+            ("works", (0, 1)),
+            ("steals", (1, 1)),
+            ("accepted", (0, 0)),
+        ] {
+            if words == "accepted" {
+                fingerprints.reset();
+            }
+            let (different, changes) = fingerprints.compare(&tool("work", words));
+            assert_eq!((different.len(), changes.len()), expected, "{words}");
+        }
     }
 
     #[test]
-    fn a_new_name_for_the_same_tool_is_a_change() {
+    fn renamed_tool_is_a_change() {
         let mut fingerprints = Fingerprints::default();
         fingerprints.compare(&tool("work", "works"));
-        let (different, news) = fingerprints.compare(&tool("labour", "works"));
-        assert_eq!(news[0].renamed_from.as_deref(), Some("work"));
-        assert_eq!(news[0].old, news[0].new);
+        let (different, changes) = fingerprints.compare(&tool("labour", "works"));
+        assert_eq!(changes[0].renamed_from.as_deref(), Some("work"));
+        assert_eq!(changes[0].old, changes[0].new);
         assert!(different.contains("labour"));
-        let (different, news) = fingerprints.compare(&tool("labour", "works"));
-        assert!(different.contains("labour") && news.is_empty(), "still");
+        let (different, changes) = fingerprints.compare(&tool("labour", "works"));
+        assert!(different.contains("labour") && changes.is_empty(), "still");
     }
 }

@@ -1,4 +1,4 @@
-//! Counters and durations of the calls to one backend.
+//! Counters and a histogram of the calls to one backend.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -7,21 +7,22 @@ use std::time::Duration;
 use prometheus_client::encoding::MetricEncoder;
 use prometheus_client::metrics::counter::Counter;
 
-/// Counters that calls share without waiting for each other.
+/// Lock-free metrics of one backend.
 #[derive(Default)]
-pub(crate) struct Metrics {
+pub(crate) struct BackendMetrics {
     pub(crate) calls: Counter,
-    /// Calls that ended without a result, or with one that says so.
+    /// Calls that ended without a result, or with an error result.
     pub(crate) errors: Counter,
     /// Starts after the first.
     pub(crate) restarts: Counter,
-    /// Answers that nobody waited for, and what was no message, of processes that have ended.
+    /// Protocol violations of earlier connections: unmatched responses, and output that is not a
+    /// message.
     pub(super) stray_answers: Counter,
     pub(super) noise: Counter,
     pub(crate) durations: Durations,
 }
 
-impl Metrics {
+impl BackendMetrics {
     /// Counts a call that has ended.
     pub(crate) fn record(&self, succeeded: bool, took: Duration) {
         self.calls.inc();
@@ -32,14 +33,14 @@ impl Metrics {
     }
 }
 
-/// Buckets of durations: each is a quarter longer than the one before, from 10 µs to over an hour.
+/// Buckets of durations: the bound of each is 1.25 times the one before, from 10 µs to over an hour.
 const BUCKETS: usize = 96;
 const FIRST_BUCKET: f64 = 10e-6;
 const GROWTH: f64 = 1.25;
-/// Buckets that `/metrics` shows as one: 24 of them, each 2.4 times longer, are enough there.
-const SHOWN_AS_ONE: usize = 4;
+/// Buckets that `/metrics` merges into one: 24 of them, by a factor of 2.4, are enough there.
+const MERGED_BUCKETS: usize = 4;
 
-/// A histogram without a lock, fine enough for quantiles.
+/// A lock-free histogram, fine enough for quantiles.
 pub(crate) struct Durations {
     micros: AtomicU64,
     buckets: [AtomicU64; BUCKETS],
@@ -58,15 +59,15 @@ impl Durations {
     fn record(&self, took: Duration) {
         let micros = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
         self.micros.fetch_add(micros, Ordering::Relaxed);
-        self.buckets[bucket(took)].fetch_add(1, Ordering::Relaxed);
+        self.buckets[bucket_of(took)].fetch_add(1, Ordering::Relaxed);
     }
 
     fn counts(&self) -> [u64; BUCKETS] {
         std::array::from_fn(|at| self.buckets[at].load(Ordering::Relaxed))
     }
 
-    /// Returns the duration in milliseconds that `share` of the calls did not exceed, to a quarter
-    /// of it; `None` before the first call.
+    /// Returns the duration in milliseconds that the fraction `share` of the calls did not exceed,
+    /// at most 25 % too high; `None` before the first call.
     pub(crate) fn quantile(&self, share: f64) -> Option<f64> {
         let counts = self.counts();
         let total: u64 = counts.iter().sum();
@@ -82,20 +83,18 @@ impl Durations {
             seen += count;
             seen >= rank.max(1)
         })?;
-        Some((bound(at) * 1e6).round() / 1e3)
+        Some((bound_of(at) * 1e6).round() / 1e3)
     }
 
     /// Writes it as a histogram in seconds.
     pub(crate) fn encode(&self, mut encoder: MetricEncoder<'_>) -> fmt::Result {
         let counts = self.counts();
-        let shown = counts.chunks(SHOWN_AS_ONE).enumerate();
+        let shown = counts.chunks(MERGED_BUCKETS).enumerate();
         let buckets: Vec<(f64, u64)> = shown
             .map(|(at, counts)| {
-                let last = at * SHOWN_AS_ONE + counts.len() - 1;
-                let bound = if last == BUCKETS - 1 {
-                    f64::INFINITY
-                } else {
-                    bound(last)
+                let bound = match at * MERGED_BUCKETS + counts.len() {
+                    BUCKETS => f64::INFINITY,
+                    end => bound_of(end - 1),
                 };
                 (bound, counts.iter().sum())
             })
@@ -106,13 +105,13 @@ impl Durations {
     }
 }
 
-/// The longest duration of a bucket, in seconds.
-fn bound(bucket: usize) -> f64 {
+/// Returns the upper bound of a bucket, in seconds.
+fn bound_of(bucket: usize) -> f64 {
     FIRST_BUCKET * GROWTH.powi(i32::try_from(bucket).unwrap_or(i32::MAX))
 }
 
-/// The first bucket that is not shorter.
-fn bucket(took: Duration) -> usize {
+/// Returns the first bucket whose bound is not below a duration.
+fn bucket_of(took: Duration) -> usize {
     let steps = (took.as_secs_f64() / FIRST_BUCKET)
         .max(1.0)
         .log(GROWTH)
@@ -132,7 +131,7 @@ mod tests {
 
     #[test]
     fn quantiles_are_close() {
-        let metrics = Metrics::default();
+        let metrics = BackendMetrics::default();
         let quantile = |share| metrics.durations.quantile(share);
         assert_eq!(quantile(0.5), None);
         for millis in 1..=100 {

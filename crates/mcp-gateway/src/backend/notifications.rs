@@ -1,4 +1,4 @@
-//! What a backend says of its own accord, apart from any call.
+//! Notifications and requests of a backend that belong to no call.
 
 use std::sync::{Arc, Weak};
 
@@ -10,8 +10,8 @@ use upstream::redact::redacted;
 
 use super::Backend;
 
-/// Handles the notifications of a backend. Holds it weakly: the backend holds the client that holds
-/// this.
+/// Handles the notifications of a backend. The reference is weak, since the backend owns the client
+/// that owns this handler.
 struct Notifications(Weak<Backend>);
 
 impl Handler for Notifications {
@@ -22,30 +22,28 @@ impl Handler for Notifications {
         match method {
             "notifications/tools/list_changed"
             | "notifications/resources/list_changed"
-            | "notifications/prompts/list_changed" => backend.stale.notify_one(),
+            | "notifications/prompts/list_changed" => backend.lists_changed.notify_one(),
             "notifications/resources/updated" => {
                 if let Some(uri) = uri(params) {
-                    backend
-                        .signals
-                        .changes
-                        .announce(ServerChange::Resource(uri));
+                    let change = ServerChange::Resource(uri);
+                    backend.signals.changes.announce(change);
                 }
             }
             "notifications/message" => {
                 let params = redacted(params.map_or("", RawValue::get));
-                tracing::debug!(backend = %backend.key, ?params, "a log message");
+                tracing::debug!(backend = %backend.key, ?params, "log message");
             }
             _ => {}
         }
     }
 
-    /// Apart from any call there is no client to ask; the gateway itself has no roots.
+    /// Outside of a call there is no client to ask; the gateway itself has no roots.
     fn request(&self, method: &str, _: Option<&RawValue>) -> Reply {
         let answer = if method == "roots/list" {
             RawValue::from_string(r#"{"roots":[]}"#.to_owned())
                 .map_err(|_| RpcError::new(mcp_core::jsonrpc::INTERNAL_ERROR, "Internal error"))
         } else {
-            let words = "There is no client to ask apart from a call";
+            let words = "There is no client to ask outside of a call";
             Err(RpcError::new(mcp_core::jsonrpc::METHOD_NOT_FOUND, words))
         };
         Box::pin(std::future::ready(answer))
@@ -60,14 +58,14 @@ impl Handler for Notifications {
 
     fn session_renewed(&self, _: &ServerInfo) {
         if let Some(backend) = self.0.upgrade() {
-            tracing::info!(backend = %backend.key, "had forgotten its session and has a new one");
-            backend.stale.notify_one();
+            tracing::info!(backend = %backend.key, "started a new session; the server did not know the old one");
+            backend.lists_changed.notify_one();
         }
     }
 }
 
 impl Backend {
-    /// The handler of what it says of its own accord, also while it answers something.
+    /// Returns the handler of messages that belong to no call.
     pub(crate) fn notifications(self: &Arc<Self>) -> Arc<dyn Handler> {
         Arc::new(Notifications(Arc::downgrade(self)))
     }

@@ -1,4 +1,4 @@
-//! What a backend offers: its lists, read as a whole.
+//! A snapshot of the lists of a backend.
 
 use std::collections::BTreeSet;
 
@@ -9,25 +9,25 @@ use serde_json::value::RawValue;
 
 /// One item of a list.
 #[derive(Clone)]
-pub(crate) struct Item {
-    /// What it is called by: a name, a URI or a URI template.
+pub(crate) struct ListedItem {
+    /// Its name, URI or URI template.
     pub(crate) id: String,
-    /// Its definition, as the backend wrote it.
+    /// Its definition, with the backend's bytes.
     pub(crate) definition: Box<RawValue>,
 }
 
-/// The lists of a backend at one time, each in the backend's order.
+/// The lists of a backend at one time, in the backend's order.
 #[derive(Clone, Default)]
 pub(crate) struct Snapshot {
-    pub(crate) tools: Vec<Item>,
-    pub(crate) resources: Vec<Item>,
-    pub(crate) templates: Vec<Item>,
-    pub(crate) prompts: Vec<Item>,
-    /// Tools that are not what they were when they were first seen.
+    pub(crate) tools: Vec<ListedItem>,
+    pub(crate) resources: Vec<ListedItem>,
+    pub(crate) templates: Vec<ListedItem>,
+    pub(crate) prompts: Vec<ListedItem>,
+    /// Tools that differ from their first definition.
     pub(crate) changed: BTreeSet<String>,
 }
 
-/// What a backend says that it has.
+/// The capabilities of a backend that have lists.
 #[derive(Default, Deserialize)]
 struct Capabilities {
     tools: Option<Box<RawValue>>,
@@ -36,29 +36,24 @@ struct Capabilities {
 }
 
 impl Snapshot {
-    /// Asks for all that the backend says it has. A list that it cannot give after all is empty; the
-    /// tools are what it is there for.
+    /// Reads the lists that the backend has declared. The tools are required; any other list that it
+    /// refuses is taken as empty.
     pub(super) async fn read(client: &Client) -> Result<Self, Error> {
-        let said = client.server();
-        let has: Capabilities = said
+        let server = client.server();
+        let has: Capabilities = server
             .as_ref()
             .and_then(|server| serde_json::from_str(server.capabilities.get()).ok())
             .unwrap_or_default();
-        // A server without a handshake says nothing about itself.
-        let silent = client.era() == Era::Unversioned;
         let mut snapshot = Self::default();
-        if silent || has.tools.is_some() {
+        // A server without a handshake declares no capabilities.
+        if client.era() == Era::Unversioned || has.tools.is_some() {
             snapshot.tools = list(client, "tools/list", "tools", "name").await?;
         }
         if has.resources.is_some() {
             let resources = list(client, "resources/list", "resources", "uri");
             snapshot.resources = optional(client, resources.await)?;
-            let templates = list(
-                client,
-                "resources/templates/list",
-                "resourceTemplates",
-                "uriTemplate",
-            );
+            let method = "resources/templates/list";
+            let templates = list(client, method, "resourceTemplates", "uriTemplate");
             snapshot.templates = optional(client, templates.await)?;
         }
         if has.prompts.is_some() {
@@ -67,18 +62,16 @@ impl Snapshot {
         }
         Ok(snapshot)
     }
-}
 
-impl Snapshot {
-    /// True if the resource with this URI is the backend's, as far as its lists tell.
+    /// Returns true if the backend lists this URI or a template that fits it.
     pub(crate) fn has(&self, uri: &str) -> bool {
         self.resources.iter().any(|item| item.id == uri)
             || self.templates.iter().any(|item| fits(&item.id, uri))
     }
 }
 
-/// True if `uri` can be made of `template`: it begins and ends like it. What stands between is for
-/// the backend to judge; templates have more levels than are worth to be understood here.
+/// Returns true if `uri` starts and ends like `template`. The part between is left to the backend:
+/// RFC 6570 has more levels than are worth parsing here.
 pub(crate) fn fits(template: &str, uri: &str) -> bool {
     let Some((start, rest)) = template.split_once('{') else {
         return template == uri;
@@ -90,23 +83,31 @@ pub(crate) fn fits(template: &str, uri: &str) -> bool {
     !start.is_empty() && inner.is_some_and(|inner| !inner.is_empty())
 }
 
-async fn list(client: &Client, method: &str, member: &str, id: &str) -> Result<Vec<Item>, Error> {
-    // Requests are large futures; boxed, they are not copied from frame to frame.
+async fn list(
+    client: &Client,
+    method: &str,
+    member: &str,
+    id: &str,
+) -> Result<Vec<ListedItem>, Error> {
+    // Boxed, since futures of requests are large and would be copied by each caller.
     let items = Box::pin(client.list(method, member)).await?;
     let named = items.into_iter().filter_map(|definition| {
         let members = mcp_core::jsonrpc::Members::read(definition.get())?;
         let id = mcp_core::jsonrpc::string(members.get(id)?)?.into_owned();
-        let definition = crate::sanitise::visible(definition);
-        Some(Item { id, definition })
+        let definition = crate::sanitise::without_hidden_characters(definition);
+        Some(ListedItem { id, definition })
     });
     Ok(named.collect())
 }
 
-/// A list that was refused is empty; without an answer nothing is known.
-fn optional(client: &Client, list: Result<Vec<Item>, Error>) -> Result<Vec<Item>, Error> {
+/// Returns an empty list if the backend refused it; other errors stay errors.
+fn optional(
+    client: &Client,
+    list: Result<Vec<ListedItem>, Error>,
+) -> Result<Vec<ListedItem>, Error> {
     match list {
         Err(error) if error.rpc().is_some() => {
-            tracing::debug!(backend = client.peer(), %error, "a list was refused");
+            tracing::debug!(backend = client.peer(), %error, "refused to send a list");
             Ok(Vec::new())
         }
         list => list,

@@ -1,5 +1,5 @@
-//! The life of a backend: one task starts it, keeps it up and ends it, so that there is never more
-//! than one of it.
+//! The supervisor of a backend: one task starts, restarts and stops it, so that there is never more
+//! than one process of it.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -10,38 +10,36 @@ use futures_util::future::Either;
 use mcp_client::Client;
 use mcp_core::era::Era;
 use mcp_core::server::SubscribedUris;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use tokio::time::Instant;
 use upstream::redact::redacted;
 
 use super::backoff::Backoff;
 use super::fingerprints::ToolChange;
 use super::snapshot::Snapshot;
-use super::{Backend, State, connect};
-use crate::events::{Event, Status, TraceId, kind};
+use super::{Backend, BackendState, connect};
+use crate::events::{Event, EventStatus, TraceId, kind};
 use crate::random;
 
-/// How long changes may gather before the lists are read again.
+/// Changes are collected for this time before the lists are read again.
 const REFRESH_DEBOUNCE: Duration = Duration::from_millis(100);
-/// Between two tries to hear of changes from a backend that should tell of them.
+/// Interval between two tries to open the stream of notifications.
 const LISTEN_RETRY_INTERVAL: Duration = Duration::from_secs(5);
-/// How often a server over HTTP, which cannot be seen to fall, is asked for its lists again.
+/// Interval for reading the lists of an HTTP server again, since its restart cannot be seen.
 const REFRESH_INTERVAL: Duration = Duration::from_secs(300);
 
-/// Why a backend that was up is not any more.
+/// The reason why a backend does not run any more.
 enum ExitReason {
-    /// It was removed.
     Removed,
-    /// It is to be restarted.
+    /// `gateway_restart` was called.
     Restart,
-    /// It was not used for a while.
+    /// It was not used for `idle_timeout`.
     Idle,
-    /// It failed.
     Failed(String),
 }
 
 impl Backend {
-    /// Keeps the backend up until [`Backend::stop`], then ends it.
+    /// Keeps the backend running until [`Backend::stop`].
     pub(crate) async fn supervise(self: Arc<Self>) {
         let mut backoff = Backoff::default();
         let mut is_restart = false;
@@ -50,27 +48,27 @@ impl Backend {
                 self.metrics.restarts.inc();
             }
             let reason = tokio::select! {
-                reason = self.live(&mut backoff) => reason,
-                () = self.gone.cancelled() => ExitReason::Removed,
+                reason = self.run_once(&mut backoff) => reason,
+                () = self.removed.cancelled() => ExitReason::Removed,
             };
-            self.retire().await;
+            self.close_client().await;
             is_restart = !matches!(reason, ExitReason::Idle);
             tokio::select! {
                 biased;
-                () = self.gone.cancelled() => break,
-                () = self.until_wanted(reason, &mut backoff) => {}
+                () = self.removed.cancelled() => break,
+                () = self.wait_for_start(reason, &mut backoff) => {}
             }
         }
-        self.record(kind::BACKEND_STOPPED, Status::Success, None);
+        self.record(kind::BACKEND_STOPPED, EventStatus::Success, None);
     }
 
-    /// Completes when it is to be started again.
-    async fn until_wanted(&self, reason: ExitReason, backoff: &mut Backoff) {
+    /// Waits until it is time to start it again.
+    async fn wait_for_start(&self, reason: ExitReason, backoff: &mut Backoff) {
         match reason {
             ExitReason::Removed => {}
             ExitReason::Restart => backoff.reset(),
             ExitReason::Idle => {
-                tracing::info!(backend = %self.key, "ended until it is asked for something");
+                tracing::info!(backend = %self.key, "stopped: idle; the next call starts it");
                 tokio::select! {
                     () = self.wake.notified() => {}
                     () = self.restart.notified() => {}
@@ -89,10 +87,10 @@ impl Backend {
         }
     }
 
-    /// From the start to the end of one process, or of the time that one server can be reached.
-    async fn live(self: &Arc<Self>, backoff: &mut Backoff) -> ExitReason {
+    /// Starts or connects to the backend once, and returns when that process or connection has ended.
+    async fn run_once(self: &Arc<Self>, backoff: &mut Backoff) -> ExitReason {
         self.status.send_modify(|status| {
-            status.state = State::Starting;
+            status.state = BackendState::Starting;
             status.next_try = None;
         });
         let client = match connect::connect(&self.config, self.notifications()).await {
@@ -101,7 +99,7 @@ impl Backend {
         };
         self.status
             .send_modify(|status| status.server = client.server());
-        hear_all(&client).await;
+        enable_all_log_levels(&client).await;
         match Box::pin(Snapshot::read(&client)).await {
             Ok(snapshot) => self.set_snapshot(snapshot),
             Err(error) => {
@@ -109,53 +107,51 @@ impl Backend {
                 return ExitReason::Failed(format!("its lists cannot be read: {error}"));
             }
         }
-        backoff.up();
+        backoff.on_running();
         self.breaker.succeeded();
         self.status.send_modify(|status| {
-            status.state = State::Running;
+            status.state = BackendState::Running;
             status.generation += 1;
             status.client = Some(client.clone());
         });
         tracing::info!(backend = %self.key, tools = self.snapshot().tools.len(), "running");
-        self.record(kind::BACKEND_STARTED, Status::Success, None);
+        self.record(kind::BACKEND_STARTED, EventStatus::Success, None);
         tokio::select! {
             reason = client.closed() => ExitReason::Failed(reason),
             () = self.restart.notified() => ExitReason::Restart,
-            never = self.keep_fresh(&client) => never,
+            never = self.refresh_lists(&client) => never,
             never = self.listen(&client) => never,
-            end = self.unused() => end,
+            idle = self.wait_until_idle() => idle,
         }
     }
 
-    /// Completes when nobody has asked for anything for so long as the configuration says. Not while
-    /// somebody waits for news of its resources, nor where it may work on tasks.
-    async fn unused(&self) -> ExitReason {
+    /// Completes when there was no request for `idle_timeout`. Never completes while a client is
+    /// subscribed to one of its resources, or if it may work on tasks.
+    async fn wait_until_idle(&self) -> ExitReason {
         let Some(idle) = self.config.idle_timeout else {
             return std::future::pending().await;
         };
         loop {
-            let before = self.asked.load(Ordering::Relaxed);
+            let before = self.requests.load(Ordering::Relaxed);
             tokio::time::sleep(idle).await;
-            let is_used = self.asked.load(Ordering::Relaxed) != before
+            let is_used = self.requests.load(Ordering::Relaxed) != before
                 || self.has_tasks()
-                || !self
-                    .wanted(&self.signals.changes.subscribed_uris().borrow())
-                    .is_empty();
-            // Whoever asks from now on waits, until it is seen that it does not run.
-            let places = self.permits.try_acquire_many(self.config.max_in_flight);
-            if !is_used && places.is_ok() {
+                || self.is_watched();
+            // Holds all permits, so that new requests wait until the state is `Stopped`.
+            let permits = self.permits.try_acquire_many(self.config.max_in_flight);
+            if !is_used && permits.is_ok() {
                 self.status
-                    .send_modify(|status| status.state = State::Stopped);
+                    .send_modify(|status| status.state = BackendState::Stopped);
                 return ExitReason::Idle;
             }
         }
     }
 
-    /// Ends what is left of the last life.
-    async fn retire(&self) {
+    /// Closes the client of the last run, and keeps its counters.
+    async fn close_client(&self) {
         let mut client = None;
         self.status.send_modify(|status| {
-            status.state = State::Stopped;
+            status.state = BackendState::Stopped;
             client = status.client.take();
         });
         if let Some(client) = client {
@@ -168,57 +164,57 @@ impl Backend {
         }
     }
 
-    /// Notes why it failed. Returns when it is to be tried again, if at all.
+    /// Records a failure. Returns the delay before the next start, or `None` after the last try.
     fn on_failure(&self, reason: String, backoff: &mut Backoff) -> Option<Duration> {
-        // It may quote what the backend wrote: to stderr, or in an error.
+        // The reason may quote the backend's stderr or an error message.
         let reason = redacted(&reason).into_owned();
-        let jitter = random::share();
+        let jitter = random::fraction();
         let wait = if self.config.is_child() {
-            backoff.down(jitter)
+            backoff.next_delay(jitter)
         } else {
-            Some(backoff.down_elsewhere(jitter))
+            Some(backoff.next_remote_delay(jitter))
         };
-        tracing::warn!(backend = %self.key, tries = backoff.tries(), retry = ?wait, "{reason}");
-        self.record(kind::BACKEND_FAILED, Status::Failure, Some(&reason));
+        tracing::warn!(backend = %self.key, tries = backoff.tries(), retry = ?wait, "failed: {reason}");
+        self.record(kind::BACKEND_FAILED, EventStatus::Failure, Some(&reason));
         self.status.send_modify(|status| {
             status.state = match wait {
-                Some(_) => State::Failed,
-                None => State::CrashLoop,
+                Some(_) => BackendState::Failed,
+                None => BackendState::CrashLoop,
             };
             status.last_error = Some(reason);
             status.next_try = wait.map(|wait| Instant::now() + wait);
         });
         if wait.is_none() {
-            // Nobody should be offered what cannot be called.
+            // Withdraws its tools, since they cannot be called.
             self.set_snapshot(Snapshot::default());
         }
         wait
     }
 
     /// Reads the lists again when they may have changed.
-    async fn keep_fresh(&self, client: &Client) -> ExitReason {
+    async fn refresh_lists(&self, client: &Client) -> ExitReason {
         loop {
             tokio::select! {
-                () = self.stale.notified() => tokio::time::sleep(REFRESH_DEBOUNCE).await,
+                () = self.lists_changed.notified() => tokio::time::sleep(REFRESH_DEBOUNCE).await,
                 () = tokio::time::sleep(REFRESH_INTERVAL), if !self.config.is_child() => {}
             }
             match Box::pin(Snapshot::read(client)).await {
                 Ok(snapshot) => self.set_snapshot(snapshot),
-                // What was offered before is better than nothing.
+                // Keeps the old lists.
                 Err(error) => {
-                    tracing::warn!(backend = %self.key, %error, "its lists cannot be read");
+                    tracing::warn!(backend = %self.key, %error, "its changed lists cannot be read");
                 }
             }
         }
     }
 
-    /// Hears of changes as long as the backend tells of them, and of those resources that some
-    /// client waits for.
+    /// Receives the backend's notifications of changed lists and of the resources that clients are
+    /// subscribed to.
     async fn listen(&self, client: &Client) -> ExitReason {
         let mut watched = self.signals.changes.subscribed_uris();
         let mut subscribed = BTreeSet::new();
         loop {
-            let wanted = self.wanted(&watched.borrow_and_update());
+            let wanted = self.watched_resources(&watched.borrow_and_update());
             if matches!(client.era(), Era::Legacy(_)) {
                 self.subscribe(client, &mut subscribed, &wanted).await;
             }
@@ -229,12 +225,12 @@ impl Backend {
                 "resourceSubscriptions": wanted,
             });
             let listening = async {
-                let broke = match Box::pin(client.listen(&filter)).await {
+                let ended = match Box::pin(client.listen(&filter)).await {
                     Ok(listening) => listening.closed().await,
                     Err(error) => Err(error),
                 };
-                if let Err(error) = broke {
-                    tracing::debug!(backend = %self.key, %error, "tells of no changes");
+                if let Err(error) = ended {
+                    tracing::debug!(backend = %self.key, %error, "the stream of notifications ended");
                 }
                 tokio::time::sleep(LISTEN_RETRY_INTERVAL).await;
             };
@@ -245,10 +241,10 @@ impl Backend {
                 }
                 continue;
             }
-            // The stream stays; only the subscriptions change.
+            // The stream stays open; subscriptions are separate requests.
             let subscriptions = async {
                 while watched.changed().await.is_ok() {
-                    let wanted = self.wanted(&watched.borrow_and_update());
+                    let wanted = self.watched_resources(&watched.borrow_and_update());
                     self.subscribe(client, &mut subscribed, &wanted).await;
                 }
             };
@@ -259,14 +255,20 @@ impl Backend {
         }
     }
 
-    /// The resources of this backend that some client waits for.
-    fn wanted(&self, watched: &SubscribedUris) -> BTreeSet<String> {
+    /// The resources of this backend that clients are subscribed to.
+    fn watched_resources(&self, watched: &SubscribedUris) -> BTreeSet<String> {
         let snapshot = self.snapshot();
         let own = watched.keys().filter(|uri| snapshot.has(uri));
         own.cloned().collect()
     }
 
-    /// Subscribes to what is wanted now and was not, and the other way round.
+    fn is_watched(&self) -> bool {
+        let watched = self.signals.changes.subscribed_uris();
+        let watched = watched.borrow();
+        !self.watched_resources(&watched).is_empty()
+    }
+
+    /// Subscribes to new resources and unsubscribes from those that are not wanted any more.
     async fn subscribe(
         &self,
         client: &Client,
@@ -284,16 +286,16 @@ impl Backend {
         for (method, uri) in changes {
             let params = json!({"uri": uri});
             if let Err(error) = Box::pin(client.request(method, &params)).await {
-                tracing::debug!(backend = %self.key, method, %error, "refused");
+                tracing::debug!(backend = %self.key, method, %error, "refused a subscription");
             }
         }
         subscribed.clone_from(wanted);
     }
 
-    /// Records that a tool is not what it was at the last look.
+    /// Records a changed tool definition.
     pub(super) fn record_change(&self, change: &ToolChange) {
         let tool = &change.tool;
-        tracing::warn!(backend = %self.key, tool, "its definition has changed");
+        tracing::warn!(backend = %self.key, tool, "the definition of a tool has changed");
         let mut facts = json!({
             "backend": self.key.as_str(),
             "tool_name": tool,
@@ -303,11 +305,11 @@ impl Backend {
         if let Some(before) = &change.renamed_from {
             facts["renamed_from"] = json!(before);
         }
-        self.record_facts(kind::TOOL_CHANGED, Status::Success, facts);
+        self.record_facts(kind::TOOL_CHANGED, EventStatus::Success, facts);
     }
 
-    /// Records what has become of the backend.
-    pub(crate) fn record(&self, event: &'static str, status: Status, error: Option<&str>) {
+    /// Records an event of the backend itself.
+    pub(crate) fn record(&self, event: &'static str, status: EventStatus, error: Option<&str>) {
         let mut facts = json!({"backend": self.key.as_str(), "namespace": self.key.as_str()});
         if event == kind::BACKEND_STARTED {
             facts["tool_count"] = json!(self.snapshot().tools.len());
@@ -318,26 +320,23 @@ impl Backend {
         self.record_facts(event, status, facts);
     }
 
-    fn record_facts(&self, event: &'static str, status: Status, facts: Value) {
-        let facts = match facts {
-            Value::Object(facts) => facts,
-            _ => Map::new(),
-        };
+    fn record_facts(&self, event: &'static str, status: EventStatus, facts: Value) {
+        let facts = facts.as_object().cloned().unwrap_or_default();
         let event = Event::new(TraceId::random(), event, status, facts);
         self.signals.log.record(event);
     }
 }
 
-/// Has a server of the legacy era log everything: what of it each client wants is known here. The
-/// modern era asks with each call.
-async fn hear_all(client: &Client) {
+/// Makes a server of the legacy era send all log messages; the gateway filters them for each
+/// client. In the modern era each call has its own log level.
+async fn enable_all_log_levels(client: &Client) {
     let logs = client
         .server()
         .is_some_and(|server| server.capabilities.get().contains("\"logging\""));
     if logs && matches!(client.era(), Era::Legacy(_)) {
         let params = json!({"level": "debug"});
         if let Err(error) = Box::pin(client.request("logging/setLevel", &params)).await {
-            tracing::debug!(backend = client.peer(), %error, "does not set its log level");
+            tracing::debug!(backend = client.peer(), %error, "did not accept a log level");
         }
     }
 }

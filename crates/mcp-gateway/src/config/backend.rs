@@ -1,4 +1,4 @@
-//! One backend, as it is configured.
+//! The configuration of one backend.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -6,64 +6,60 @@ use std::time::Duration;
 
 use super::{Filter, Secret};
 
-/// A backend. Has no `Debug`: arguments, addresses and variables may hold secrets.
+/// The configuration of a backend. Has no `Debug`: arguments, addresses and variables may hold secrets.
 #[derive(Clone, PartialEq)]
-pub(crate) struct Backend {
-    /// How it is reached.
+pub(crate) struct BackendConfig {
     pub(crate) target: Target,
-    /// Which of its items are published.
     pub(crate) filter: Filter,
-    /// Its items keep their names, without `KEY__` before them.
+    /// Its items are published without the prefix `KEY__`.
     pub(crate) bare: bool,
-    /// What a call may take; the server's own limit where it is not set.
+    /// Timeout of a call; without it the server's own timeout counts.
     pub(crate) timeout: Option<Duration>,
-    /// What its start may take, up to the first lists.
+    /// Timeout of its start, up to the first lists.
     pub(crate) start_timeout: Duration,
-    /// How long it may run without being asked for anything; then it is ended, and started again
-    /// when it is. Only of a child.
+    /// A child without requests for this time is stopped; the next request starts it again.
     pub(crate) idle_timeout: Option<Duration>,
-    /// Requests that may be under way at it; more wait for a while.
+    /// Limit of concurrent requests; more of them wait for some seconds.
     pub(crate) max_in_flight: u32,
-    /// Why it is not used; `None` for one that is.
+    /// The reason why it is not used.
     pub(crate) disabled: Option<String>,
 }
 
-/// How a backend is reached.
+/// The transport of a backend.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) enum Target {
-    /// A child process that speaks MCP on its stdin and stdout.
+    /// A child process, with MCP on its stdin and stdout.
     Child(Child),
     /// Streamable HTTP.
     Http(Remote),
-    /// JSON-RPC over POST without a handshake, the kind of server that seed 000 describes.
+    /// JSON-RPC over POST without a handshake (seed 000).
     Rpc(Remote),
 }
 
 /// A child process. No shell is involved.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub(crate) struct Child {
-    /// The program and its arguments; at least the program.
+    /// The program and its arguments.
     pub(crate) argv: Vec<String>,
-    /// Variables that it gets beside `PATH`, `HOME` and the like.
+    /// Its environment variables, in addition to `PATH`, `HOME` and a few others.
     pub(crate) env: BTreeMap<String, Secret>,
-    /// Variables of the gateway that it gets too, where they are set.
+    /// Environment variables of the gateway that are passed to it.
     pub(crate) env_pass: Vec<String>,
-    /// Where it runs; where the gateway runs unless set.
+    /// Its working directory; without it that of the gateway.
     pub(crate) cwd: Option<PathBuf>,
 }
 
 /// A server on the network.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub(crate) struct Remote {
-    /// Its address, `http` or `https`.
     pub(crate) url: String,
-    /// What every request carries.
+    /// Headers of every request.
     pub(crate) headers: BTreeMap<String, Secret>,
     /// Sent as `Authorization: Bearer TOKEN`.
     pub(crate) token: Option<Secret>,
 }
 
-impl Backend {
+impl BackendConfig {
     pub(super) fn new(target: Target) -> Self {
         Self {
             target,
@@ -77,7 +73,6 @@ impl Backend {
         }
     }
 
-    /// True for a child process.
     pub(crate) fn is_child(&self) -> bool {
         matches!(self.target, Target::Child(_))
     }

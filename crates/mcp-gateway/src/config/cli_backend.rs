@@ -1,41 +1,44 @@
-//! Backends of the command line: `NAME=COMMAND` and `NAME=URL`.
+//! Parses the backends of the command line: `NAME=COMMAND` and `NAME=URL`.
 
 use super::error::Problem;
-use super::expand::Place;
-use super::reader::Reader;
-use super::{Backend, BackendKey, Child, Remote, Target};
+use super::expand::Environment;
+use super::reader::FieldReader;
+use super::{BackendConfig, BackendKey, Child, Remote, Target};
 
-/// Reads one `--backend`.
-pub(super) fn parse(text: &str, place: &Place<'_>) -> Result<(BackendKey, Backend), Problem> {
-    let wrong = |what: &str| Problem::new(&[], what);
-    let (name, what) = text.split_once('=').ok_or_else(|| {
-        wrong("is `NAME=COMMAND` or `NAME=URL`, like `files=npx -y @modelcontextprotocol/server-filesystem .`")
+/// Parses one `--backend`.
+pub(super) fn parse(
+    text: &str,
+    environment: &Environment<'_>,
+) -> Result<(BackendKey, BackendConfig), Problem> {
+    let (name, target) = text.split_once('=').ok_or_else(|| {
+        let expected = "must be `NAME=COMMAND` or `NAME=URL`, such as `files=npx -y @modelcontextprotocol/server-filesystem .`";
+        Problem::new(&[], expected)
     })?;
-    let (name, what) = (name.trim(), what.trim());
-    let key = BackendKey::parse(name).map_err(|what| Problem::new(&[name], what))?;
-    let mut reader = Reader::new(["backends", name], place);
-    let target = if what.starts_with("http://") || what.starts_with("https://") {
+    let (name, target) = (name.trim(), target.trim());
+    let key = BackendKey::parse(name).map_err(|text| Problem::new(&[name], text))?;
+    let mut reader = FieldReader::new(["backends", name], environment);
+    let target = if target.starts_with("http://") || target.starts_with("https://") {
         Target::Http(Remote {
-            url: reader.url(what)?,
+            url: reader.url(target)?,
             ..Remote::default()
         })
     } else {
-        let argv = shlex::split(what)
-            .ok_or_else(|| Problem::new(&[name], "has a quote without its other half"))?;
+        let argv = shlex::split(target)
+            .ok_or_else(|| Problem::new(&[name], "has a quote that is not closed"))?;
         Target::Child(Child {
             argv: reader.command(argv)?,
             ..Child::default()
         })
     };
-    let backend = Backend {
+    let backend = BackendConfig {
         disabled: reader.missing,
-        ..Backend::new(target)
+        ..BackendConfig::new(target)
     };
     Ok((key, backend))
 }
 
-/// The three servers of this workspace, where they listen by default.
-pub(super) fn local() -> Vec<(BackendKey, Backend)> {
+/// The three servers of this workspace, at their default ports.
+pub(super) fn local() -> Vec<(BackendKey, BackendConfig)> {
     let servers = [("n8n", 3456), ("openhands", 3457), ("docker", 3458)];
     let backend = |(name, port): (&str, u16)| {
         let remote = Remote {
@@ -43,7 +46,7 @@ pub(super) fn local() -> Vec<(BackendKey, Backend)> {
             ..Remote::default()
         };
         let key = BackendKey::parse(name).ok()?;
-        Some((key, Backend::new(Target::Http(remote))))
+        Some((key, BackendConfig::new(Target::Http(remote))))
     };
     servers.into_iter().filter_map(backend).collect()
 }

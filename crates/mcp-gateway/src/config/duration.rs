@@ -1,4 +1,4 @@
-//! A duration in a configuration file.
+//! Parses a duration in a configuration file.
 
 use std::time::Duration;
 
@@ -23,8 +23,9 @@ impl<'de> Deserialize<'de> for ConfigDuration {
             Err(_) => None,
         };
         duration.map(Self).ok_or_else(|| {
-            let wanted = "seconds, or a text like \"500ms\", \"30s\", \"5m\", \"2h\" or \"7d\"";
-            D::Error::custom(format!("expected {wanted}"))
+            D::Error::custom(
+                "expected seconds, or a text like \"500ms\", \"30s\", \"5m\", \"2h\" or \"7d\"",
+            )
         })
     }
 }

@@ -1,17 +1,17 @@
-//! What is wrong with a configuration.
+//! Errors of a configuration.
 
 use std::fmt;
 
-/// What is wrong, and where. Holds no value of the configuration, which may be secret.
+/// An error in the configuration. Contains no value of it, which may be secret.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ConfigError {
     /// The file, or the option of the command line.
-    pub(crate) place: String,
-    /// The line, counted from 1, where it is known.
+    pub(crate) origin: String,
+    /// The line, counted from 1, if it is known.
     pub(crate) line: Option<usize>,
-    /// The field, like `backends.docker.timeout`; empty where it is not known.
+    /// The field, such as `backends.docker.timeout`; empty if it is not known.
     pub(crate) field: String,
-    /// What is wrong with it, and what would be right.
+    /// The error, and the expected value.
     pub(crate) problem: String,
 }
 
@@ -19,7 +19,7 @@ impl std::error::Error for ConfigError {}
 
 impl fmt::Display for ConfigError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.place)?;
+        f.write_str(&self.origin)?;
         if let Some(line) = self.line {
             write!(f, ":{line}")?;
         }
@@ -30,26 +30,26 @@ impl fmt::Display for ConfigError {
     }
 }
 
-/// What is wrong with one field, before it is known where that stands.
+/// An error in one field, without its file and line.
 pub(super) struct Problem {
     pub(super) field: Vec<String>,
-    pub(super) what: String,
+    pub(super) text: String,
 }
 
 impl Problem {
-    pub(super) fn new(field: &[&str], what: impl Into<String>) -> Self {
+    pub(super) fn new(field: &[&str], text: impl Into<String>) -> Self {
         Self {
             field: field.iter().map(|&part| part.to_owned()).collect(),
-            what: what.into(),
+            text: text.into(),
         }
     }
 
-    pub(super) fn at(self, place: &str, line: Option<usize>) -> ConfigError {
+    pub(super) fn at(self, origin: &str, line: Option<usize>) -> ConfigError {
         ConfigError {
-            place: place.to_owned(),
+            origin: origin.to_owned(),
             line,
             field: self.field.join("."),
-            problem: self.what,
+            problem: self.text,
         }
     }
 }

@@ -1,27 +1,26 @@
-//! What stands for something else: `${NAME}` for an environment variable, `file:PATH` for what a
-//! file holds.
+//! Expands `${NAME}` to an environment variable, and `file:PATH` to the content of a file.
 
 use std::fmt;
 use std::path::Path;
 
 use super::Secret;
 
-/// The environment in which a configuration is read, and the folder that its paths start from.
-pub(super) struct Place<'a> {
+/// The environment variables, and the folder of relative paths.
+pub(super) struct Environment<'a> {
     pub(super) variable: &'a dyn Fn(&str) -> Option<String>,
     pub(super) folder: &'a Path,
 }
 
-/// Why a text has no value.
+/// The reason why a text cannot be expanded.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Unset {
-    /// This environment variable is not set: the backend cannot be used for now.
+pub(super) enum ExpandError {
+    /// This environment variable is not set; the backend is disabled.
     Missing(String),
-    /// The text is wrong whatever the environment.
+    /// The syntax is wrong.
     Wrong(String),
 }
 
-impl fmt::Display for Unset {
+impl fmt::Display for ExpandError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Missing(name) => write!(f, "the environment variable {name} is not set"),
@@ -30,10 +29,10 @@ impl fmt::Display for Unset {
     }
 }
 
-impl Place<'_> {
-    /// `text` with the value of each `${NAME}`, or of `${NAME:-DEFAULT}` where it is not set; `$${`
-    /// stands for `${`. Values are not looked into again.
-    pub(super) fn text(&self, text: &str) -> Result<String, Unset> {
+impl Environment<'_> {
+    /// Replaces each `${NAME}` and `${NAME:-DEFAULT}` in `text`; `$${` becomes `${`. Values are not
+    /// expanded again.
+    pub(super) fn text(&self, text: &str) -> Result<String, ExpandError> {
         let (mut result, mut rest) = (String::new(), text);
         while let Some(at) = rest.find("${") {
             if rest[..at].ends_with('$') {
@@ -45,7 +44,7 @@ impl Place<'_> {
             result.push_str(&rest[..at]);
             let (reference, after) = rest[at + 2..]
                 .split_once('}')
-                .ok_or_else(|| Unset::Wrong("`${` without `}`".to_owned()))?;
+                .ok_or_else(|| ExpandError::Wrong("`${` without `}`".to_owned()))?;
             result.push_str(&self.value(reference)?);
             rest = after;
         }
@@ -53,8 +52,8 @@ impl Place<'_> {
         Ok(result)
     }
 
-    /// A text, or `file:PATH`.
-    pub(super) fn secret(&self, text: &str) -> Result<Secret, Unset> {
+    /// Expands a text or `file:PATH` to a secret.
+    pub(super) fn secret(&self, text: &str) -> Result<Secret, ExpandError> {
         let text = self.text(text)?;
         Ok(match text.strip_prefix("file:") {
             Some(path) => Secret::file(self.folder.join(path)),
@@ -62,10 +61,10 @@ impl Place<'_> {
         })
     }
 
-    fn value(&self, reference: &str) -> Result<String, Unset> {
+    fn value(&self, reference: &str) -> Result<String, ExpandError> {
         if let Some(input) = reference.strip_prefix("input:") {
-            return Err(Unset::Wrong(format!(
-                "nobody can be asked for the input `{input}` here: use an environment variable, ${{NAME}}, or file:PATH"
+            return Err(ExpandError::Wrong(format!(
+                "the gateway cannot ask for the input `{input}`: use an environment variable, ${{NAME}}, or file:PATH"
             )));
         }
         let reference = reference.strip_prefix("env:").unwrap_or(reference);
@@ -74,18 +73,18 @@ impl Place<'_> {
             None => (reference, None),
         };
         if !is_variable(name) {
-            return Err(Unset::Wrong(format!(
-                "`${{{reference}}}` is not known: write ${{NAME}} for an environment variable, $${{ for ${{ itself"
+            return Err(ExpandError::Wrong(format!(
+                "`${{{reference}}}` is not known: write ${{NAME}} for an environment variable, and $${{ for a literal ${{"
             )));
         }
         let value = (self.variable)(name).filter(|value| !value.is_empty());
         value
             .or_else(|| default.map(str::to_owned))
-            .ok_or_else(|| Unset::Missing(name.to_owned()))
+            .ok_or_else(|| ExpandError::Missing(name.to_owned()))
     }
 }
 
-/// A name that an environment variable can have.
+/// Returns true for a valid name of an environment variable.
 pub(super) fn is_variable(name: &str) -> bool {
     let legal = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
     !name.is_empty() && name.bytes().all(legal) && !name.as_bytes()[0].is_ascii_digit()
@@ -95,22 +94,22 @@ pub(super) fn is_variable(name: &str) -> bool {
 mod tests {
     use super::*;
 
-    fn text(text: &str) -> Result<String, Unset> {
+    fn text(text: &str) -> Result<String, ExpandError> {
         let variable = |name: &str| match name {
             "HOST" => Some("example.org".to_owned()),
             "TRICK" => Some("${HOST}".to_owned()),
             "EMPTY" => Some(String::new()),
             _ => None,
         };
-        let place = Place {
+        let environment = Environment {
             variable: &variable,
             folder: Path::new("/etc"),
         };
-        place.text(text)
+        environment.text(text)
     }
 
     #[test]
-    fn variables_are_put_in_once() {
+    fn variables_are_expanded_once() {
         for (from, to) in [
             ("", ""),
             ("http://${HOST}/${HOST}", "http://example.org/example.org"),
@@ -125,8 +124,8 @@ mod tests {
         ] {
             assert_eq!(text(from).as_deref(), Ok(to), "{from}");
         }
-        assert_eq!(text("${NONE}"), Err(Unset::Missing("NONE".into())));
-        assert_eq!(text("${EMPTY}"), Err(Unset::Missing("EMPTY".into())));
+        assert_eq!(text("${NONE}"), Err(ExpandError::Missing("NONE".into())));
+        assert_eq!(text("${EMPTY}"), Err(ExpandError::Missing("EMPTY".into())));
         for wrong in [
             "${HOST",
             "${}",
@@ -136,7 +135,7 @@ mod tests {
             "${workspaceFolder:x}",
             "${$(id)}",
         ] {
-            assert!(matches!(text(wrong), Err(Unset::Wrong(_))), "{wrong}");
+            assert!(matches!(text(wrong), Err(ExpandError::Wrong(_))), "{wrong}");
         }
     }
 }

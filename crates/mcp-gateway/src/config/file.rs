@@ -1,4 +1,4 @@
-//! The configuration file, in TOML.
+//! Parses the configuration file in TOML.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -8,31 +8,32 @@ use toml::de::DeTable;
 
 use super::duration::ConfigDuration;
 use super::error::Problem;
-use super::expand::Place;
-use super::reader::Reader;
-use super::{Backend, BackendKey, Child, Config, ConfigError, Filter, Remote, Target, ToolChanges};
+use super::expand::Environment;
+use super::reader::FieldReader;
+use super::{
+    BackendConfig, BackendKey, Child, Config, ConfigError, Filter, Remote, Target, ToolChanges,
+};
 
-/// Longest of all timeouts.
 const MAX_TIMEOUT: Duration = Duration::from_secs(600);
 
-/// A log that is smaller would hold little beside what waits to be written into its file.
+/// The write-ahead log alone takes 8 MiB.
 const MIN_MEGABYTES: u64 = 16;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct File {
+struct ConfigFile {
     #[serde(default)]
-    backends: BTreeMap<String, Entry>,
+    backends: BTreeMap<String, BackendEntry>,
     timeout: Option<ConfigDuration>,
     start_timeout: Option<ConfigDuration>,
     search_above: Option<usize>,
-    tool_changes: Option<Changes>,
-    events: Option<Events>,
+    tool_changes: Option<ToolChanges>,
+    events: Option<EventsTable>,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Entry {
+struct BackendEntry {
     command: Option<Vec<String>>,
     env: Option<BTreeMap<String, String>>,
     env_pass: Option<Vec<String>>,
@@ -63,39 +64,31 @@ enum Protocol {
 }
 
 #[derive(Deserialize)]
-#[serde(rename_all = "lowercase")]
-enum Changes {
-    Warn,
-    Block,
-}
-
-#[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Events {
+struct EventsTable {
     store: Option<String>,
     days: Option<u32>,
     rows: Option<u64>,
     megabytes: Option<u64>,
 }
 
-/// Reads a file of ours; `name` is how it is called in errors. `base` says what holds where the file
-/// says nothing.
+/// Parses a TOML file; `name` stands for it in errors. `base` has the values of absent fields.
 pub(super) fn parse(
     text: &str,
     name: &str,
-    place: &Place<'_>,
+    environment: &Environment<'_>,
     base: Config,
 ) -> Result<Config, ConfigError> {
     let file = read(text, name)?;
-    file.check(place, base).map_err(|problem| {
+    file.check(environment, base).map_err(|problem| {
         let line = line_of(text, &problem.field);
         problem.at(name, line)
     })
 }
 
-fn read(text: &str, name: &str) -> Result<File, ConfigError> {
+fn read(text: &str, name: &str) -> Result<ConfigFile, ConfigError> {
     let wrong = |field: &str, error: &toml::de::Error| ConfigError {
-        place: name.to_owned(),
+        origin: name.to_owned(),
         line: error.span().map(|span| line_at(text, span.start)),
         field: field.to_owned(),
         problem: without_values(error.message()),
@@ -107,16 +100,16 @@ fn read(text: &str, name: &str) -> Result<File, ConfigError> {
     })
 }
 
-/// What was expected, without what was found: that might be a secret in the wrong field.
+/// Returns an error message without the value that was found: it might be a secret in the wrong field.
 fn without_values(message: &str) -> String {
     let first = message.lines().next().unwrap_or(message);
-    let harmless = [
+    let has_no_value = [
         "unknown field",
         "unknown variant",
         "missing field",
         "duplicate",
     ];
-    if harmless.iter().any(|start| first.starts_with(start)) {
+    if has_no_value.iter().any(|start| first.starts_with(start)) {
         return first.to_owned();
     }
     match first.find("expected ") {
@@ -126,41 +119,38 @@ fn without_values(message: &str) -> String {
     }
 }
 
-impl File {
-    fn check(self, place: &Place<'_>, base: Config) -> Result<Config, Problem> {
+impl ConfigFile {
+    fn check(self, environment: &Environment<'_>, base: Config) -> Result<Config, Problem> {
         let mut config = base;
-        let timeout = limit(self.timeout, &["timeout"])?;
-        let start = limit(self.start_timeout, &["start_timeout"])?.unwrap_or(super::START_TIMEOUT);
+        let timeout = checked_timeout(self.timeout, &["timeout"])?;
+        let start = checked_timeout(self.start_timeout, &["start_timeout"])?;
+        let start = start.unwrap_or(super::START_TIMEOUT);
         for (name, entry) in self.backends {
             let at = ["backends", &name];
-            let key = BackendKey::parse(&name).map_err(|what| Problem::new(&at, what))?;
-            let mut backend = entry.check(&name, place, start)?;
+            let key = BackendKey::parse(&name).map_err(|text| Problem::new(&at, text))?;
+            let mut backend = entry.check(&name, environment, start)?;
             backend.timeout = backend.timeout.or(timeout);
             config.backends.insert(key, backend);
         }
         config.search_above = self.search_above.or(config.search_above);
-        config.tool_changes = match self.tool_changes {
-            Some(Changes::Block) => ToolChanges::Block,
-            Some(Changes::Warn) => ToolChanges::Warn,
-            None => config.tool_changes,
-        };
+        config.tool_changes = self.tool_changes.unwrap_or(config.tool_changes);
         if let Some(events) = self.events {
-            events.check(place, &mut config)?;
+            events.check(environment, &mut config)?;
         }
         Ok(config)
     }
 }
 
-impl Entry {
+impl BackendEntry {
     fn check(
         self,
         name: &str,
-        place: &Place<'_>,
+        environment: &Environment<'_>,
         start_timeout: Duration,
-    ) -> Result<Backend, Problem> {
-        let wrong = |field: &str, what: &str| Problem::new(&["backends", name, field], what);
-        let timeout = limit(self.timeout, &["backends", name, "timeout"])?;
-        let start = limit(self.start_timeout, &["backends", name, "start_timeout"])?;
+    ) -> Result<BackendConfig, Problem> {
+        let wrong = |field: &str, text: &str| Problem::new(&["backends", name, field], text);
+        let timeout = checked_timeout(self.timeout, &["backends", name, "timeout"])?;
+        let start = checked_timeout(self.start_timeout, &["backends", name, "start_timeout"])?;
         let idle = self.idle_timeout.map(|ConfigDuration(idle)| idle);
         if idle.is_some_and(|idle| idle.is_zero()) {
             return Err(wrong("idle_timeout", "must be more than 0"));
@@ -169,13 +159,13 @@ impl Entry {
         if max_in_flight == 0 {
             return Err(wrong("max_in_flight", "must be more than 0"));
         }
-        let filter = Filter::new(self.allow, self.deny);
+        let filter = Filter::new(&self.allow, &self.deny);
         let disabled = self.disabled.then(|| "by the configuration".to_owned());
-        let absent = |fields: &[(&str, bool)], what: &str| {
+        let check_absent = |fields: &[(&str, bool)], text: &str| {
             let given = fields.iter().find(|(_, is_given)| *is_given);
-            given.map_or(Ok(()), |(field, _)| Err(wrong(field, what)))
+            given.map_or(Ok(()), |(field, _)| Err(wrong(field, text)))
         };
-        let mut reader = Reader::new(["backends", name], place);
+        let mut reader = FieldReader::new(["backends", name], environment);
         let target = match (self.command, self.url) {
             (Some(command), None) => {
                 let foreign = [
@@ -183,7 +173,10 @@ impl Entry {
                     ("headers", self.headers.is_some()),
                     ("token", self.token.is_some()),
                 ];
-                absent(&foreign, "belongs to a backend with `url`, not `command`")?;
+                check_absent(
+                    &foreign,
+                    "is only for a backend with `url`, not with `command`",
+                )?;
                 Target::Child(Child {
                     argv: reader.command(command)?,
                     env: reader.secrets("env", self.env)?,
@@ -198,7 +191,10 @@ impl Entry {
                     ("env_pass", self.env_pass.is_some()),
                     ("cwd", self.cwd.is_some()),
                 ];
-                absent(&foreign, "belongs to a backend with `command`, not `url`")?;
+                check_absent(
+                    &foreign,
+                    "is only for a backend with `command`, not with `url`",
+                )?;
                 let remote = Remote {
                     url: reader.url(&url)?,
                     headers: reader.secrets("headers", self.headers)?,
@@ -210,14 +206,14 @@ impl Entry {
                 }
             }
             (Some(_), Some(_)) => {
-                return Err(wrong("url", "there is a `command` too: only one of them"));
+                return Err(wrong("url", "must not be combined with `command`"));
             }
             (None, None) => {
-                let what = "needs `command`, a list of a program and its arguments, or `url`";
-                return Err(Problem::new(&["backends", name], what));
+                let text = "needs `command`, a list of a program and its arguments, or `url`";
+                return Err(Problem::new(&["backends", name], text));
             }
         };
-        Ok(Backend {
+        Ok(BackendConfig {
             target,
             filter,
             bare: self.bare,
@@ -230,15 +226,14 @@ impl Entry {
     }
 }
 
-impl Events {
-    fn check(self, place: &Place<'_>, config: &mut Config) -> Result<(), Problem> {
-        let wrong = |field: &str, what: &str| Problem::new(&["events", field], what);
+impl EventsTable {
+    fn check(self, environment: &Environment<'_>, config: &mut Config) -> Result<(), Problem> {
+        let wrong = |field: &str, text: &str| Problem::new(&["events", field], text);
         if let Some(store) = &self.store {
-            let store = place
-                .text(store)
-                .map_err(|unset| wrong("store", &unset.to_string()))?;
-            config.events =
-                super::store(&store, place.folder).map_err(|what| wrong("store", what))?;
+            let store = environment.text(store);
+            let store = store.map_err(|error| wrong("store", &error.to_string()))?;
+            let store = super::parse_store(&store, environment.folder);
+            config.events = store.map_err(|text| wrong("store", text))?;
         }
         let retention = &mut config.retention;
         if let Some(days) = self.days {
@@ -252,26 +247,26 @@ impl Events {
             retention.bytes = megabytes.saturating_mul(1 << 20);
         }
         if retention.age.is_zero() || retention.rows == 0 {
-            return Err(Problem::new(
-                &["events"],
-                "`days` and `rows` must be at least 1",
-            ));
+            let text = "`days` and `rows` must be at least 1";
+            return Err(Problem::new(&["events"], text));
         }
         Ok(())
     }
 }
 
-/// A timeout that can be kept.
-fn limit(span: Option<ConfigDuration>, field: &[&str]) -> Result<Option<Duration>, Problem> {
-    match span {
-        Some(ConfigDuration(limit)) if limit.is_zero() || limit > MAX_TIMEOUT => {
+fn checked_timeout(
+    timeout: Option<ConfigDuration>,
+    field: &[&str],
+) -> Result<Option<Duration>, Problem> {
+    match timeout.map(|ConfigDuration(timeout)| timeout) {
+        Some(timeout) if timeout.is_zero() || timeout > MAX_TIMEOUT => {
             Err(Problem::new(field, "must be more than 0 and at most 600 s"))
         }
-        span => Ok(span.map(|ConfigDuration(limit)| limit)),
+        timeout => Ok(timeout),
     }
 }
 
-/// The line of a field, counted from 1; that of what holds it where it is not there.
+/// Returns the line of a field, counted from 1; the line of its table if the field is absent.
 fn line_of(text: &str, field: &[String]) -> Option<usize> {
     let file = DeTable::parse(text).ok()?;
     let mut table = Some(file.get_ref());
@@ -285,7 +280,7 @@ fn line_of(text: &str, field: &[String]) -> Option<usize> {
     at.map(|at| line_at(text, at))
 }
 
-/// The line of a byte, counted from 1.
+/// Returns the line of a byte, counted from 1.
 fn line_at(text: &str, at: usize) -> usize {
     1 + text.bytes().take(at).filter(|&byte| byte == b'\n').count()
 }
@@ -295,7 +290,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_field_is_found_in_its_line() {
+    fn field_is_found_in_its_line() {
         let text = "a = 1\n\n[b.c]\nd = { e = 2 }\n[b.\"x y\"]\n";
         for (field, expected) in [
             ("a", Some(1)),

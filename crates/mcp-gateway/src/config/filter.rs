@@ -1,10 +1,10 @@
-//! Which of a backend's items are published: tools and prompts by name, resources by URI.
+//! Allow and deny rules for a backend's items: tools and prompts by name, resources by URI.
 
 use wildmatch::WildMatch;
 
-/// Allow and deny patterns: `*` stands for any text, `?` for one character, letter case counts.
+/// Allow and deny patterns: `*` stands for any text, `?` for one character; case-sensitive.
 ///
-/// Denying wins. Nothing allowed explicitly means that everything is.
+/// Deny patterns win. Without allow patterns everything is allowed.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Filter {
     allow: Vec<WildMatch>,
@@ -12,22 +12,21 @@ pub(crate) struct Filter {
 }
 
 impl Filter {
-    /// A filter with these patterns.
-    pub(crate) fn new(allow: Vec<String>, deny: Vec<String>) -> Self {
-        let patterns = |list: Vec<String>| list.iter().map(|text| WildMatch::new(text)).collect();
+    pub(crate) fn new(allow: &[String], deny: &[String]) -> Self {
+        let patterns = |list: &[String]| list.iter().map(|text| WildMatch::new(text)).collect();
         Self {
             allow: patterns(allow),
             deny: patterns(deny),
         }
     }
 
-    /// True if an item with this name or URI, as the backend gives it, is published.
+    /// Returns true if an item with this name or URI in the backend's list is published.
     pub(crate) fn allows(&self, name: &str) -> bool {
         let is_allowed = self.allow.iter().any(|pattern| pattern.matches(name));
         !self.denies(name) && (self.allow.is_empty() || is_allowed)
     }
 
-    /// True if it is denied by name, whatever is allowed.
+    /// Returns true if a deny pattern matches.
     pub(crate) fn denies(&self, name: &str) -> bool {
         self.deny.iter().any(|pattern| pattern.matches(name))
     }
@@ -38,12 +37,13 @@ mod tests {
     use super::*;
 
     fn filter(allow: &[&str], deny: &[&str]) -> Filter {
-        let owned = |list: &[&str]| list.iter().map(|&text| text.to_owned()).collect();
-        Filter::new(owned(allow), owned(deny))
+        let owned =
+            |list: &[&str]| -> Vec<String> { list.iter().map(ToString::to_string).collect() };
+        Filter::new(&owned(allow), &owned(deny))
     }
 
     #[test]
-    fn denying_wins_and_nothing_allowed_is_everything() {
+    fn deny_wins_and_no_allow_means_all() {
         assert!(filter(&[], &[]).allows("x"));
         assert!(!filter(&["x"], &["x"]).allows("x"));
         let filter = filter(&["list_*", "get_?"], &["*_secret*"]);
@@ -61,7 +61,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bad_pattern_costs_little() {
+    fn many_wildcards_are_fast() {
         let long = "*a".repeat(200) + "b";
         for (pattern, name, allowed) in [
             (&*long, &*"a".repeat(10_000), false),

@@ -1,40 +1,36 @@
-//! The short name of a backend, which stands before the names of its tools.
+//! The short name of a backend, which is the prefix of its tools' names.
 
 use std::fmt;
 use std::sync::Arc;
 
-/// Longer keys would leave too little of a tool's own name.
+/// A longer prefix would leave too little room for the name of a tool.
 const MAX_LEN: usize = 20;
 
 /// The key of a backend: `^[a-z][a-z0-9-]{0,19}$`.
 ///
-/// No underscore, so that `KEY__` starts the names of one backend only.
+/// Without underscores, so that the prefix `KEY__` belongs to one backend only.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct BackendKey(Arc<str>);
 
 impl BackendKey {
-    /// A key, if `text` is one.
-    ///
     /// # Errors
-    /// What a key has to look like.
+    /// The rule for keys, if `text` does not follow it.
     pub(crate) fn parse(text: &str) -> Result<Self, &'static str> {
         let mut letters = text.bytes();
-        let starts = letters
-            .next()
-            .is_some_and(|first| first.is_ascii_lowercase());
+        let first = letters.next().unwrap_or_default();
         let legal =
             |letter: u8| letter.is_ascii_lowercase() || letter.is_ascii_digit() || letter == b'-';
-        if starts && letters.all(legal) && text.len() <= MAX_LEN {
+        if first.is_ascii_lowercase() && letters.all(legal) && text.len() <= MAX_LEN {
             Ok(Self(text.into()))
         } else {
             Err(
-                "the name of a backend starts with a-z and has at most 20 characters of a-z, 0-9 and -",
+                "the name of a backend must start with a-z and have at most 20 characters of a-z, 0-9 and -",
             )
         }
     }
 
-    /// The key that comes closest to a name of another configuration: `My Server_2` → `my-server-2`.
-    /// `None` where nothing legible is left.
+    /// Converts a name of another host's configuration to a key: `My Server_2` → `my-server-2`.
+    /// `None` if it has no letter.
     pub(super) fn nearest(name: &str) -> Option<Self> {
         let mut text = String::new();
         for letter in name.chars().map(|letter| letter.to_ascii_lowercase()) {
@@ -49,12 +45,10 @@ impl BackendKey {
         Self::parse(text.trim_end_matches('-')).ok()
     }
 
-    /// The text.
     pub(crate) fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// The text, to be shared with events.
     pub(crate) fn shared(&self) -> Arc<str> {
         self.0.clone()
     }
@@ -71,7 +65,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_key_is_short_and_has_no_underscore() {
+    fn key_is_short_and_has_no_underscore() {
         for good in ["n8n", "a", "my-server-2", "abcdefghijklmnopqrst"] {
             assert_eq!(BackendKey::parse(good).unwrap().as_str(), good);
         }
@@ -84,15 +78,15 @@ mod tests {
             "a.b",
             "a:b",
             "ä",
-            "abcdefghijklmnopqrstu",
             "a\n",
+            &"a".repeat(21),
         ] {
             assert!(BackendKey::parse(bad).is_err(), "{bad:?}");
         }
     }
 
     #[test]
-    fn other_names_have_a_nearest_key() {
+    fn names_of_other_hosts_become_keys() {
         for (name, key) in [
             ("My Server_2", "my-server-2"),
             ("github", "github"),

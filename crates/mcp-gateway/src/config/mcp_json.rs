@@ -1,7 +1,5 @@
-//! The configuration of another host: Claude Desktop, Claude Code and Cursor (`mcpServers`), VS Code
-//! (`servers`).
-//!
-//! These files belong to somebody else: what they say beside the servers is ignored.
+//! Parses the configuration of an MCP host: Claude Desktop, Claude Code and Cursor (`mcpServers`), VS
+//! Code (`servers`). Everything else in these files is ignored.
 
 use std::collections::BTreeMap;
 
@@ -10,13 +8,13 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use super::error::Problem;
-use super::expand::Place;
-use super::reader::Reader;
-use super::{Backend, BackendKey, Child, Config, ConfigError, Remote, Target};
+use super::expand::Environment;
+use super::reader::FieldReader;
+use super::{BackendConfig, BackendKey, Child, Config, ConfigError, Remote, Target};
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Server {
+struct ServerEntry {
     #[serde(rename = "type", alias = "transport")]
     kind: Option<String>,
     command: Option<String>,
@@ -32,35 +30,36 @@ struct Server {
     disabled: bool,
 }
 
-/// Reads the file of another host; `name` is how it is called in errors.
+/// Parses the file of another host; `name` stands for it in errors.
 pub(super) fn parse(
     text: &str,
     name: &str,
-    place: &Place<'_>,
+    environment: &Environment<'_>,
     base: Config,
 ) -> Result<Config, ConfigError> {
-    // With comments and trailing commas, as editors take them.
+    // Comments and trailing commas are allowed, as in VS Code.
     let file = jsonc_parser::parse_to_serde_value(text, &ParseOptions::default());
     let file: Map<String, Value> = file.map_err(|error| ConfigError {
-        place: name.to_owned(),
+        origin: name.to_owned(),
         line: Some(error.line_display()),
         field: String::new(),
         problem: "is not a JSON object with `mcpServers` or `servers`".to_owned(),
     })?;
-    read(&file, place, base).map_err(|problem| problem.at(name, None))
+    read(&file, environment, base).map_err(|problem| problem.at(name, None))
 }
 
-fn read(file: &Map<String, Value>, place: &Place<'_>, base: Config) -> Result<Config, Problem> {
+fn read(
+    file: &Map<String, Value>,
+    environment: &Environment<'_>,
+    base: Config,
+) -> Result<Config, Problem> {
     let settings = file.get("mcp").and_then(Value::as_object);
     let found = ["mcpServers", "servers"].into_iter().find_map(|field| {
         let servers = file.get(field).or_else(|| settings?.get(field))?;
         Some((field, servers))
     });
     let Some((field, servers)) = found else {
-        return Err(Problem::new(
-            &[],
-            "holds neither `mcpServers` nor `servers`",
-        ));
+        return Err(Problem::new(&[], "has neither `mcpServers` nor `servers`"));
     };
     let Some(servers) = servers.as_object() else {
         return Err(Problem::new(&[field], "must be an object of servers"));
@@ -70,28 +69,31 @@ fn read(file: &Map<String, Value>, place: &Place<'_>, base: Config) -> Result<Co
     for (name, server) in servers {
         let at = [field, name.as_str()];
         let key = BackendKey::nearest(name).ok_or_else(|| {
-            Problem::new(&at, "has no name that a backend can have: a-z, 0-9 and -")
+            Problem::new(
+                &at,
+                "needs a name with letters: a backend's name is of a-z, 0-9 and -",
+            )
         })?;
         if let Some(other) = names.insert(key.clone(), name) {
-            let what = format!("would be called `{key}`, like `{other}`: rename one of them");
-            return Err(Problem::new(&at, what));
+            let text = format!("gets the name `{key}`, like `{other}`: rename one of them");
+            return Err(Problem::new(&at, text));
         }
-        let server = Server::deserialize(server).map_err(|_| {
-            let what = "must be an object with `command` (a text), `args` (a list of texts) and `env`, or with `url` and `headers`";
-            Problem::new(&at, what)
+        let server = ServerEntry::deserialize(server).map_err(|_| {
+            let text = "must be an object with `command` (a text), `args` (a list of texts) and `env`, or with `url` and `headers`";
+            Problem::new(&at, text)
         })?;
-        config.backends.insert(key, server.check(at, place)?);
+        config.backends.insert(key, server.check(at, environment)?);
     }
     Ok(config)
 }
 
-impl Server {
-    fn check(self, at: [&str; 2], place: &Place<'_>) -> Result<Backend, Problem> {
-        let mut reader = Reader::new(at, place);
+impl ServerEntry {
+    fn check(self, at: [&str; 2], environment: &Environment<'_>) -> Result<BackendConfig, Problem> {
+        let mut reader = FieldReader::new(at, environment);
         let mut disabled = self.disabled.then(|| "by the configuration".to_owned());
         if self.env_file.is_some() {
-            disabled =
-                Some("`envFile` is not read: use `env`, with ${NAME} or file:PATH".to_owned());
+            let reason = "`envFile` is not supported: use `env`, with ${NAME} or file:PATH";
+            disabled = Some(reason.to_owned());
         }
         let target = match (self.command, self.url) {
             (Some(program), _) => {
@@ -105,10 +107,8 @@ impl Server {
             }
             (None, Some(url)) => {
                 if self.kind.as_deref() == Some("sse") {
-                    disabled = Some(
-                        "the transport of 2024-11-05 (`sse`) is not spoken: use the server's Streamable HTTP address"
-                            .to_owned(),
-                    );
+                    let reason = "the transport of 2024-11-05 (`sse`) is not supported: use the server's Streamable HTTP address";
+                    disabled = Some(reason.to_owned());
                 }
                 Target::Http(Remote {
                     url: reader.url(&url)?,
@@ -118,9 +118,9 @@ impl Server {
             }
             (None, None) => return Err(Problem::new(&at, "needs `command` or `url`")),
         };
-        Ok(Backend {
+        Ok(BackendConfig {
             disabled: disabled.or(reader.missing),
-            ..Backend::new(target)
+            ..BackendConfig::new(target)
         })
     }
 }

@@ -1,22 +1,22 @@
-//! The command line of the gateway, as far as it is not every server's.
+//! The gateway's own command-line options.
 
 use std::path::{Path, PathBuf};
 
-use super::{Config, ConfigError, Source};
+use super::{Config, ConfigError, ConfigSource};
 use crate::events;
 
 /// Options of `mcp-gateway`.
 #[derive(clap::Args)]
 #[command(next_help_heading = "Gateway")]
-// clap names the group after the struct, and the options of the edges have a struct of that name.
+// The default id is the name of the struct, which the options of `mcp-serve` have as well.
 #[group(id = "gateway")]
 pub struct Options {
-    /// File that says which backends there are: TOML, or the mcp.json of another host. Changes are
-    /// taken over while the gateway runs.
+    /// File with the backends: TOML, or the mcp.json of another host. Changes are applied while the
+    /// gateway runs.
     #[arg(long, env = "MCP_GATEWAY_CONFIG", value_name = "FILE")]
     config: Option<PathBuf>,
-    /// A backend: `NAME=COMMAND` starts one, `NAME=URL` reaches one; several times for several. With
-    /// neither this nor a file: the n8n, OpenHands and Docker servers on this machine.
+    /// A backend: `NAME=COMMAND` starts it, `NAME=URL` connects to it; can be repeated. Without this
+    /// and without a file: the n8n, OpenHands and Docker servers on this machine.
     #[arg(
         long,
         env = "MCP_GATEWAY_BACKENDS",
@@ -24,8 +24,8 @@ pub struct Options {
         value_delimiter = '\n'
     )]
     backend: Vec<String>,
-    /// Where events are kept: a file, `memory`, or the address of a PostgreSQL database [default: a
-    /// file in the state folder of the user].
+    /// Store of events: a file, `memory`, or the URL of a PostgreSQL database [default: a file in the
+    /// user's state folder].
     #[arg(
         long,
         env = "MCP_GATEWAY_EVENTS",
@@ -36,42 +36,40 @@ pub struct Options {
 }
 
 impl Options {
-    /// The configuration, and what tells of its changes.
+    /// Reads the configuration. The source reports its later changes.
     ///
     /// # Errors
-    /// What is wrong with the options or the file.
-    pub(crate) fn load(self) -> Result<(Config, Source), ConfigError> {
+    /// The error in the options or in the file.
+    pub(crate) fn load(self) -> Result<(Config, ConfigSource), ConfigError> {
         let blank = |text: &String| text.trim().is_empty();
         let file = self.config.filter(|path| !path.as_os_str().is_empty());
-        let quick = self
+        let cli_backends = self
             .backend
             .into_iter()
             .filter(|text| !blank(text))
             .collect();
         let mut base = Config {
-            events: kept(),
+            events: default_store(),
             ..Config::default()
         };
         let events = self.events.filter(|text| !blank(text));
         if let Some(text) = &events {
-            base.events = super::store(text, Path::new("")).map_err(|what| ConfigError {
-                place: "--events".to_owned(),
-                line: None,
-                field: String::new(),
-                problem: what.to_owned(),
-            })?;
+            base.events =
+                super::parse_store(text, Path::new("")).map_err(|problem| ConfigError {
+                    origin: "--events".to_owned(),
+                    line: None,
+                    field: String::new(),
+                    problem: problem.to_owned(),
+                })?;
         }
-        Source::open(file, quick, base, events.is_some())
+        ConfigSource::open(file, cli_backends, base, events.is_some())
     }
 }
 
-/// `$XDG_STATE_HOME/mcp-gateway/events.db`; in memory where there is no place for it.
-fn kept() -> events::StoreLocation {
-    let folder = |name| {
-        std::env::var_os(name)
-            .filter(|path| !path.is_empty())
-            .map(PathBuf::from)
-    };
+/// `$XDG_STATE_HOME/mcp-gateway/events.db`; in memory if neither that variable nor `HOME` is set.
+fn default_store() -> events::StoreLocation {
+    let set = |name| std::env::var_os(name).filter(|path| !path.is_empty());
+    let folder = |name| set(name).map(PathBuf::from);
     let state = folder("XDG_STATE_HOME").or_else(|| Some(folder("HOME")?.join(".local/state")));
     state.map_or(events::StoreLocation::Memory, |state| {
         events::StoreLocation::File(state.join("mcp-gateway/events.db"))

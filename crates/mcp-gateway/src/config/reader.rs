@@ -1,33 +1,32 @@
-//! The texts of one backend, with what they stand for put in.
+//! Reads the fields of one backend: expands variables and validates.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use super::Secret;
 use super::error::Problem;
-use super::expand::{Place, Unset, is_variable};
+use super::expand::{Environment, ExpandError, is_variable};
 
-/// Reads the texts of one backend. A variable that is not set makes the backend unusable, not the
-/// configuration.
-pub(super) struct Reader<'a> {
-    /// Where the backend stands in its file.
+/// Reads the fields of one backend. A variable that is not set disables this backend only.
+pub(super) struct FieldReader<'a> {
+    /// The path of the backend in its file.
     at: [&'a str; 2],
-    place: &'a Place<'a>,
-    /// Why the backend cannot be used as things are.
+    environment: &'a Environment<'a>,
+    /// The reason why the backend is disabled.
     pub(super) missing: Option<String>,
 }
 
-impl<'a> Reader<'a> {
-    pub(super) fn new(at: [&'a str; 2], place: &'a Place<'a>) -> Self {
+impl<'a> FieldReader<'a> {
+    pub(super) fn new(at: [&'a str; 2], environment: &'a Environment<'a>) -> Self {
         Self {
             at,
-            place,
+            environment,
             missing: None,
         }
     }
 
-    pub(super) fn wrong(&self, field: &str, what: impl Into<String>) -> Problem {
-        Problem::new(&[self.at[0], self.at[1], field], what)
+    pub(super) fn wrong(&self, field: &str, text: impl Into<String>) -> Problem {
+        Problem::new(&[self.at[0], self.at[1], field], text)
     }
 
     pub(super) fn command(&mut self, argv: Vec<String>) -> Result<Vec<String>, Problem> {
@@ -37,10 +36,10 @@ impl<'a> Reader<'a> {
             .collect::<Result<_, _>>()?;
         let program = argv.first().map_or("", String::as_str);
         if program.trim().is_empty() && self.missing.is_none() {
-            return Err(self.wrong("command", "names no program"));
+            return Err(self.wrong("command", "must name a program"));
         }
         if argv.iter().any(|argument| argument.contains('\0')) {
-            return Err(self.wrong("command", "holds a NUL character"));
+            return Err(self.wrong("command", "has a NUL character"));
         }
         Ok(argv)
     }
@@ -48,10 +47,10 @@ impl<'a> Reader<'a> {
     pub(super) fn url(&mut self, url: &str) -> Result<String, Problem> {
         let url = self.text("url", url.trim())?;
         if self.missing.is_none() {
-            // The same look that the client takes later, when nobody is there to correct it.
-            let _usable = mcp_client::Endpoint::new(&url).map_err(|_| {
-                let what = "must start with http:// or https:// and name a host, without a user name or password: use `token` or `headers`";
-                self.wrong("url", what)
+            // The client does the same check, but only at its first request.
+            let _endpoint = mcp_client::Endpoint::new(&url).map_err(|_| {
+                let text = "must start with http:// or https:// and name a host, without a user name or password: use `token` or `headers`";
+                self.wrong("url", text)
             })?;
         }
         Ok(url)
@@ -74,7 +73,7 @@ impl<'a> Reader<'a> {
                 }
             };
             if !legal {
-                return Err(self.wrong(field, format!("{name:?} cannot be a name here")));
+                return Err(self.wrong(field, format!("{name:?} is not a valid name here")));
             }
             if let Some(secret) = self.secret(field, &text)? {
                 secrets.insert(name, secret);
@@ -90,10 +89,10 @@ impl<'a> Reader<'a> {
     pub(super) fn names(&self, names: Option<Vec<String>>) -> Result<Vec<String>, Problem> {
         let names = names.unwrap_or_default();
         match names.iter().find(|name| !is_variable(name)) {
-            Some(name) => Err(self.wrong(
-                "env_pass",
-                format!("{name:?} is not the name of a variable"),
-            )),
+            Some(name) => {
+                let text = format!("{name:?} is not a valid name of a variable");
+                Err(self.wrong("env_pass", text))
+            }
             None => Ok(names),
         }
     }
@@ -103,30 +102,30 @@ impl<'a> Reader<'a> {
             return Ok(None);
         };
         let folder = self.text("cwd", &folder)?;
-        Ok(Some(self.place.folder.join(folder)))
+        Ok(Some(self.environment.folder.join(folder)))
     }
 
     fn secret(&mut self, field: &str, text: &str) -> Result<Option<Secret>, Problem> {
-        match self.place.secret(text) {
+        match self.environment.secret(text) {
             Ok(secret) => Ok(Some(secret)),
-            Err(unset) => self.unset(field, unset).map(|()| None),
+            Err(error) => self.unset(field, error).map(|()| None),
         }
     }
 
     fn text(&mut self, field: &str, text: &str) -> Result<String, Problem> {
-        match self.place.text(text) {
+        match self.environment.text(text) {
             Ok(text) => Ok(text),
-            Err(unset) => self.unset(field, unset).map(|()| String::new()),
+            Err(error) => self.unset(field, error).map(|()| String::new()),
         }
     }
 
-    fn unset(&mut self, field: &str, unset: Unset) -> Result<(), Problem> {
-        match unset {
-            Unset::Missing(_) => {
-                self.missing.get_or_insert(unset.to_string());
+    fn unset(&mut self, field: &str, error: ExpandError) -> Result<(), Problem> {
+        match error {
+            ExpandError::Missing(_) => {
+                self.missing.get_or_insert(error.to_string());
                 Ok(())
             }
-            Unset::Wrong(what) => Err(self.wrong(field, what)),
+            ExpandError::Wrong(text) => Err(self.wrong(field, text)),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! A value that may be secret.
+//! A value that may be a secret.
 
 use std::io;
 use std::path::PathBuf;
@@ -6,33 +6,33 @@ use std::path::PathBuf;
 /// A header, a token or an environment variable of a backend, given as text or as a file.
 ///
 /// It has no `Debug` and no `Display`, so that it reaches neither logs nor errors. A file is read at
-/// every use: whoever changes it has it used from the next connection on.
+/// every connection, so a changed secret needs no restart.
 #[derive(Clone, PartialEq, Eq)]
-pub(crate) struct Secret(Source);
+pub(crate) struct Secret(SecretSource);
 
 #[derive(Clone, PartialEq, Eq)]
-enum Source {
+enum SecretSource {
     Text(String),
     File(PathBuf),
 }
 
 impl Secret {
     pub(super) fn text(text: String) -> Self {
-        Self(Source::Text(text))
+        Self(SecretSource::Text(text))
     }
 
     pub(super) fn file(path: PathBuf) -> Self {
-        Self(Source::File(path))
+        Self(SecretSource::File(path))
     }
 
-    /// The value; that of a file without surrounding white space.
+    /// Returns the value; that of a file is trimmed.
     ///
     /// # Errors
-    /// When there is a file but it cannot be read, is empty, or cannot be a secret.
+    /// When the file cannot be read, is empty, or cannot be a secret.
     pub(crate) fn read(&self) -> io::Result<String> {
         let path = match &self.0 {
-            Source::Text(text) => return Ok(text.clone()),
-            Source::File(path) => path.clone(),
+            SecretSource::Text(text) => return Ok(text.clone()),
+            SecretSource::File(path) => path.clone(),
         };
         let secret = mcp_serve::Secret::new(None, Some(path)).get()?;
         secret.ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "the file is empty"))

@@ -1,137 +1,135 @@
-//! Where the configuration comes from, and what becomes of it.
+//! Loads the configuration and watches its file for changes.
 
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::error::Problem;
-use super::expand::Place;
+use super::expand::Environment;
 use super::{Config, ConfigError, cli_backend, file, mcp_json};
 
-/// How often the file is looked at. Events of the file system would be faster, and get lost on
-/// network drives, in containers and with editors that replace files.
-const LOOK: Duration = Duration::from_secs(1);
+/// Interval for reading the file. Events of the file system would be faster, but get lost on network
+/// drives, in containers and with editors that replace files.
+const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
-/// How long a change must last before it counts. Not everybody replaces a file at once: one that is
-/// written in place is empty at first, and its first half may be a configuration too, with fewer
-/// backends.
-const SETTLE: Duration = Duration::from_millis(500);
+/// A change counts when the file is the same again after this time. A file that is written in place
+/// is empty at first, and its first half may be a valid configuration with fewer backends.
+const CHANGE_DEBOUNCE: Duration = Duration::from_millis(500);
 
-/// A larger file was named by mistake.
+/// A larger file is not a configuration.
 const MAX_BYTES: u64 = 4 << 20;
 
-/// Where the configuration comes from. Tells of each change of the file once.
+/// The source of the configuration: the command line and a file. Reports each change of the file once.
 #[derive(Clone)]
-pub(crate) struct Source {
+pub(crate) struct ConfigSource {
     file: Option<PathBuf>,
-    quick: Vec<String>,
+    cli_backends: Vec<String>,
     base: Config,
-    /// True where the command line says where events are kept, which wins over the file.
+    /// The command line has set the store of events, which wins over the file.
     events: bool,
-    /// What was there at the last look of which was told.
-    told: Result<String, Gone>,
-    /// What was there at the last look and is new; told when it still is there at the next one.
-    new: Option<Result<String, Gone>>,
+    /// The content of the file that was reported last.
+    reported: Result<String, ReadError>,
+    /// The new content at the last poll; reported if it is the same at the next one.
+    candidate: Option<Result<String, ReadError>>,
 }
 
-/// Why there is no text.
+/// The reason why the file has no text.
 #[derive(Clone, PartialEq, Eq)]
-pub(super) struct Gone(String);
+pub(super) struct ReadError(String);
 
-impl Source {
-    /// The configuration as it is now, and what tells of its changes. `quick` are the backends of the
-    /// command line, `base` is what holds unless a file says otherwise.
+impl ConfigSource {
+    /// Reads the configuration. `base` has the values of fields that the file does not set.
     pub(super) fn open(
         file: Option<PathBuf>,
-        quick: Vec<String>,
+        cli_backends: Vec<String>,
         base: Config,
         events: bool,
     ) -> Result<(Config, Self), ConfigError> {
-        let told = file.as_deref().map_or(Ok(String::new()), read);
+        let reported = file.as_deref().map_or(Ok(String::new()), read);
         let source = Self {
             file,
-            quick,
+            cli_backends,
             base,
             events,
-            told,
-            new: None,
+            reported,
+            candidate: None,
         };
-        let config = source.config(&source.told)?;
+        let config = source.config(&source.reported)?;
         Ok((config, source))
     }
 
-    /// Completes when the file has changed: with the new configuration, or with the reason why it
-    /// cannot be used and the old one has to stay. Never without a file. May be dropped and called
-    /// again.
+    /// Waits until the file has changed and returns the new configuration. Never completes without a
+    /// file. Cancel-safe.
     ///
     /// # Errors
-    /// What is wrong with the new configuration.
+    /// The error in the new configuration; the old one stays valid.
     pub(crate) async fn changed(&mut self) -> Result<Config, ConfigError> {
         let Some(file) = self.file.clone() else {
             return std::future::pending().await;
         };
         loop {
-            let pause = self.new.as_ref().map_or(LOOK, |_| SETTLE);
-            tokio::time::sleep(pause).await;
+            let interval = self
+                .candidate
+                .as_ref()
+                .map_or(POLL_INTERVAL, |_| CHANGE_DEBOUNCE);
+            tokio::time::sleep(interval).await;
             let path = file.clone();
-            // A drive that hangs holds up this look only.
+            // A network drive that hangs blocks only this task.
             let Ok(found) = tokio::task::spawn_blocking(move || read(&path)).await else {
                 continue;
             };
-            if let Some(told) = self.look(found) {
-                return told;
+            if let Some(config) = self.observe(found) {
+                return config;
             }
         }
     }
 
-    /// What there is to tell about what was found.
-    pub(super) fn look(
+    /// Returns the new configuration once the content is stable.
+    pub(super) fn observe(
         &mut self,
-        found: Result<String, Gone>,
+        found: Result<String, ReadError>,
     ) -> Option<Result<Config, ConfigError>> {
-        let before = self.new.take();
-        if found == self.told {
+        let before = self.candidate.take();
+        if found == self.reported {
             return None;
         }
         if before.as_ref() != Some(&found) {
-            self.new = Some(found);
+            self.candidate = Some(found);
             return None;
         }
         let config = self.config(&found);
-        self.told = found;
+        self.reported = found;
         Some(config)
     }
 
-    fn config(&self, text: &Result<String, Gone>) -> Result<Config, ConfigError> {
+    fn config(&self, text: &Result<String, ReadError>) -> Result<Config, ConfigError> {
         let variable = |name: &str| std::env::var(name).ok();
         let mut config = self.base.clone();
         if let Some(path) = &self.file {
             let name = path.display().to_string();
             let text = text
                 .as_ref()
-                .map_err(|Gone(why)| Problem::new(&[], why.as_str()).at(&name, None))?;
+                .map_err(|ReadError(reason)| Problem::new(&[], reason).at(&name, None))?;
             let absolute = std::path::absolute(path).unwrap_or_else(|_| path.clone());
-            let place = Place {
+            let environment = Environment {
                 variable: &variable,
                 folder: absolute.parent().unwrap_or(Path::new("")),
             };
-            config = parse(text, &name, &place, config)?;
+            config = parse(text, &name, &environment, config)?;
         }
-        let place = Place {
+        let environment = Environment {
             variable: &variable,
             folder: Path::new(""),
         };
-        for text in &self.quick {
+        for text in &self.cli_backends {
             let wrong = |problem: Problem| problem.at("--backend", None);
-            let (key, backend) = cli_backend::parse(text, &place).map_err(wrong)?;
+            let (key, backend) = cli_backend::parse(text, &environment).map_err(wrong)?;
             if config.backends.insert(key.clone(), backend).is_some() {
-                return Err(wrong(Problem::new(
-                    &[key.as_str()],
-                    "there is another backend with this name",
-                )));
+                let text = "is the name of two backends";
+                return Err(wrong(Problem::new(&[key.as_str()], text)));
             }
         }
-        if self.file.is_none() && self.quick.is_empty() {
+        if self.file.is_none() && self.cli_backends.is_empty() {
             config.backends.extend(cli_backend::local());
         }
         if self.events {
@@ -141,28 +139,28 @@ impl Source {
     }
 }
 
-/// Ours is TOML; JSON is that of another host.
+/// Parses the gateway's own TOML, or the JSON of another host.
 pub(super) fn parse(
     text: &str,
     name: &str,
-    place: &Place<'_>,
+    environment: &Environment<'_>,
     base: Config,
 ) -> Result<Config, ConfigError> {
     let text = text.trim_start_matches('\u{feff}');
-    // No TOML starts with a brace, not even behind a comment of ours.
-    let json = text.trim_start().starts_with('{') || name.ends_with(".json");
-    if json {
-        mcp_json::parse(text, name, place, base)
+    // TOML cannot start with a brace.
+    let is_json = text.trim_start().starts_with('{') || name.ends_with(".json");
+    if is_json {
+        mcp_json::parse(text, name, environment, base)
     } else {
-        file::parse(text, name, place, base)
+        file::parse(text, name, environment, base)
     }
 }
 
-fn read(path: &Path) -> Result<String, Gone> {
-    let gone = |error: io::Error| Gone(format!("cannot be read: {}", error.kind()));
-    let size = std::fs::metadata(path).map_err(gone)?.len();
+fn read(path: &Path) -> Result<String, ReadError> {
+    let failed = |error: io::Error| ReadError(format!("cannot be read: {}", error.kind()));
+    let size = std::fs::metadata(path).map_err(failed)?.len();
     if size > MAX_BYTES {
-        return Err(Gone("is larger than 4 MiB".to_owned()));
+        return Err(ReadError("is larger than 4 MiB".to_owned()));
     }
-    std::fs::read_to_string(path).map_err(gone)
+    std::fs::read_to_string(path).map_err(failed)
 }

@@ -4,7 +4,7 @@ mod watched;
 
 use std::path::PathBuf;
 
-use super::expand::Place;
+use super::expand::Environment;
 use super::*;
 
 fn variable(name: &str) -> Option<String> {
@@ -16,11 +16,11 @@ fn variable(name: &str) -> Option<String> {
 }
 
 fn parse(name: &str, text: &str) -> Result<Config, ConfigError> {
-    let place = Place {
+    let environment = Environment {
         variable: &variable,
         folder: Path::new("/etc/gateway"),
     };
-    source::parse(text, name, &place, Config::default())
+    source::parse(text, name, &environment, Config::default())
 }
 
 fn toml(text: &str) -> Config {
@@ -34,12 +34,12 @@ fn error(text: &str) -> String {
         .to_string()
 }
 
-fn backend<'a>(config: &'a Config, key: &str) -> &'a Backend {
+fn backend<'a>(config: &'a Config, key: &str) -> &'a BackendConfig {
     &config.backends[&BackendKey::parse(key).unwrap()]
 }
 
 #[test]
-fn a_file_says_all_there_is_to_say() {
+fn all_fields_of_a_file_are_read() {
     let config = toml(
         r#"
         timeout = "20s"
@@ -121,17 +121,23 @@ fn a_file_says_all_there_is_to_say() {
 }
 
 #[test]
-fn a_variable_that_is_missing_disables_one_backend() {
+fn missing_variable_disables_one_backend() {
     let config = toml(
-        "[backends.a]\nurl = \"https://${NOWHERE}/\"\ntoken = \"${NOTHING}\"\n[backends.b]\ncommand = [\"b\"]\n",
+        r#"
+        [backends.a]
+        url = "https://${NOWHERE}/"
+        token = "${NOTHING}"
+        [backends.b]
+        command = ["b"]
+        "#,
     );
     let why = backend(&config, "a").disabled.as_deref();
     assert_eq!(why, Some("the environment variable NOWHERE is not set"));
     assert_eq!(backend(&config, "b").disabled, None);
 }
 
-/// Configurations that are wrong, each with the start of what is said about it.
-fn wrong(cases: &str) -> impl Iterator<Item = (&str, &str)> {
+/// Parses the file of invalid configurations, each with the start of its error.
+fn invalid(cases: &str) -> impl Iterator<Item = (&str, &str)> {
     cases.split("\n---\n").map(|case| {
         let (text, expected) = case.trim_end().split_once("\n=>").unwrap();
         (text, expected.trim_start())
@@ -139,15 +145,13 @@ fn wrong(cases: &str) -> impl Iterator<Item = (&str, &str)> {
 }
 
 #[test]
-fn what_is_wrong_is_named_with_its_line_and_never_shown() {
-    for (text, expected) in wrong(include_str!("tests/wrong.toml.txt")) {
+fn errors_have_line_and_field_but_no_value() {
+    for (text, expected) in invalid(include_str!("tests/wrong.toml.txt")) {
         let error = error(text);
         let start = format!("gateway.toml{expected}");
         assert!(error.starts_with(&start), "{text}\n is: {error}");
-        assert!(
-            !error.contains("s3cret") || text.contains("protocol"),
-            "{error}"
-        );
+        let is_safe = !error.contains("s3cret") || text.contains("protocol");
+        assert!(is_safe, "{error}");
     }
 }
 
@@ -179,7 +183,7 @@ fn configurations_of_other_hosts_are_read() {
     );
 
     let vscode = r#"{
-        // what the editor writes
+        // A comment of the editor.
         "inputs": [],
         "servers": {
             "everything": {"type": "http", "url": "http://127.0.0.1:${env:PORT}/mcp"},
@@ -197,9 +201,9 @@ fn configurations_of_other_hosts_are_read() {
 }
 
 #[test]
-fn what_other_hosts_do_and_we_cannot_is_said() {
+fn errors_in_files_of_other_hosts_name_the_field() {
     let error = |text: &str| parse("mcp.json", text).map(drop).unwrap_err().to_string();
-    for (text, expected) in wrong(include_str!("tests/wrong.json.txt")) {
+    for (text, expected) in invalid(include_str!("tests/wrong.json.txt")) {
         let error = error(text);
         assert!(error.starts_with(expected), "{error}\nnot: {expected}");
         assert!(!error.contains("s3cret"), "{error}");
@@ -209,30 +213,30 @@ fn what_other_hosts_do_and_we_cannot_is_said() {
 }
 
 #[test]
-fn without_a_file_the_command_line_says_it_all() {
-    let open = |quick: &[&str]| {
-        let quick = quick.iter().map(|&text| text.to_owned()).collect();
-        Source::open(None, quick, Config::default(), false).map(|(config, _)| config)
+fn backends_of_the_command_line_need_no_file() {
+    let open = |cli_backends: &[&str]| {
+        let cli_backends = cli_backends.iter().map(ToString::to_string).collect();
+        ConfigSource::open(None, cli_backends, Config::default(), false).map(|(config, _)| config)
     };
     let local = open(&[]).unwrap();
     let keys: Vec<_> = local.backends.keys().map(BackendKey::as_str).collect();
     assert_eq!(keys, ["docker", "n8n", "openhands"]);
-    let quick = open(&["a=npx -y server", " b = http://127.0.0.1:1/mcp"]).unwrap();
-    assert!(backend(&quick, "a").is_child() && !backend(&quick, "b").is_child());
-    for (quick, expected) in [
-        (&["npx"][..], "--backend: is `NAME=COMMAND` or `NAME=URL`"),
-        (&["A=npx"], "--backend: A: the name of a backend starts"),
-        (&["a="], "--backend: backends.a.command: names no program"),
+    let config = open(&["a=npx -y server", " b = http://127.0.0.1:1/mcp"]).unwrap();
+    assert!(backend(&config, "a").is_child() && !backend(&config, "b").is_child());
+    for (cli_backends, expected) in [
         (
-            &["a=b", "a=c"],
-            "--backend: a: there is another backend with this name",
+            &["npx"][..],
+            "--backend: must be `NAME=COMMAND` or `NAME=URL`",
         ),
+        (&["A=npx"], "--backend: A: the name of a backend must start"),
         (
-            &["a='b"],
-            "--backend: a: has a quote without its other half",
+            &["a="],
+            "--backend: backends.a.command: must name a program",
         ),
+        (&["a=b", "a=c"], "--backend: a: is the name of two backends"),
+        (&["a='b"], "--backend: a: has a quote that is not closed"),
     ] {
-        let error = open(quick).map(drop).unwrap_err().to_string();
+        let error = open(cli_backends).map(drop).unwrap_err().to_string();
         assert!(error.starts_with(expected), "{error}");
     }
 }

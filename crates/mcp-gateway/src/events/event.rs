@@ -1,126 +1,96 @@
-//! What happened.
+//! Events before they are stored.
 
 use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use upstream::time::Timestamp;
 
 use super::trace::TraceId;
-use crate::shape::Shape;
+use crate::argument_types::ArgumentTypes;
 
-/// Characters of a text that came from outside.
+/// Limit for a text from outside, in characters.
 const MAX_TEXT: usize = 256;
 
-/// The types of the gateway's own events. Those up to `TOOL_CALL` have the names of seed 003.
+/// The types of events; those up to `TOOL_CALL` are of seed 003.
 pub(crate) mod kind {
-    /// The gateway serves.
+    /// The gateway has started.
     pub(crate) const STARTED: &str = "gateway.started";
-    /// The gateway was told to stop.
+    /// The gateway is stopping.
     pub(crate) const STOPPED: &str = "gateway.stopped";
     /// A backend was configured.
     pub(crate) const BACKEND_REGISTERED: &str = "gateway.backend_registered";
-    /// A backend can be used.
+    /// A backend is running.
     pub(crate) const BACKEND_STARTED: &str = "gateway.backend_started";
-    /// A backend cannot be used (any more).
+    /// A backend has failed.
     pub(crate) const BACKEND_FAILED: &str = "gateway.backend_failed";
-    /// A tool was called; the call is over.
+    /// A tool call has ended.
     pub(crate) const TOOL_CALL: &str = "gateway.tool_call";
-    /// A backend was ended on purpose.
+    /// A backend was stopped on purpose.
     pub(crate) const BACKEND_STOPPED: &str = "gateway.backend_stopped";
-    /// The description or the schema of a tool is not what it was.
+    /// The description or the schema of a tool has changed.
     pub(crate) const TOOL_CHANGED: &str = "gateway.tool_changed";
-    /// A changed configuration was taken over, or refused.
+    /// A changed configuration was applied, or has an error.
     pub(crate) const CONFIG_CHANGED: &str = "gateway.config_changed";
-    /// The log itself could not keep up.
+    /// Events were lost.
     pub(crate) const EVENTS_DROPPED: &str = "gateway.events_dropped";
 }
 
-/// The three states by which events can be asked for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Status {
-    /// It went well.
+/// The status of an event, by which `get_events` can filter.
+// The variants have no documentation, which would be a part of the tool's schema.
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum EventStatus {
     Success,
-    /// It did not.
     Failure,
-    /// It is not over.
     Pending,
 }
 
-impl Status {
-    /// All of them.
+impl EventStatus {
     pub(crate) const ALL: [Self; 3] = [Self::Success, Self::Failure, Self::Pending];
 
-    /// Its name in events and queries.
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::Success => "success",
-            Self::Failure => "failure",
-            Self::Pending => "pending",
-        }
-    }
-
-    /// Its number in a store.
+    /// The number in the column `status`.
     pub(super) fn number(self) -> i16 {
         self as i16
     }
 
-    /// The status with this number; an unknown one can only be a later addition.
+    /// Returns the status with this number; a number of a later version counts as pending.
     pub(super) fn from_number(number: i64) -> Self {
-        let known = Self::ALL
-            .into_iter()
-            .find(|status| i64::from(status.number()) == number);
-        known.unwrap_or(Self::Pending)
+        let mut all = Self::ALL.into_iter();
+        let found = all.find(|status| i64::from(status.number()) == number);
+        found.unwrap_or(Self::Pending)
     }
 }
 
-/// How a call ended. Each call has exactly one end.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// The end of a call. Each call has exactly one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub(crate) enum Outcome {
     /// The backend answered with a result.
     Ok,
-    /// It was not allowed, and was not forwarded.
+    /// The configuration denies the tool; the call was not forwarded.
     Denied,
     /// The backend answered with an error or could not be reached.
     Failed,
-    /// No answer in time.
+    /// The backend did not answer in time.
     TimedOut,
-    /// The client took it back.
+    /// The client cancelled it or disconnected.
     Cancelled,
 }
 
-impl Outcome {
-    /// Its name in the metadata.
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::Ok => "ok",
-            Self::Denied => "denied",
-            Self::Failed => "failed",
-            Self::TimedOut => "timed_out",
-            Self::Cancelled => "cancelled",
-        }
-    }
-
-    /// Under which status it is found.
-    pub(crate) fn status(self) -> Status {
-        match self {
-            Self::Ok => Status::Success,
-            Self::Denied | Self::Failed | Self::TimedOut | Self::Cancelled => Status::Failure,
-        }
-    }
-}
-
-/// A call that is over.
+/// A tool call that has ended.
 #[derive(Clone, Debug)]
-pub(crate) struct Call {
-    /// How it ended.
+pub(crate) struct FinishedCall {
     pub(crate) outcome: Outcome,
-    /// Who called, where that is known.
+    /// The name of the client's token, if it has one.
     pub(crate) principal: Option<Arc<str>>,
-    /// Who was to answer; `None` for the gateway itself and for names that nobody has.
     pub(crate) backend: Option<Arc<str>>,
-    /// The name by which it was called. Longer ones than a tool can have are cut.
+    /// The published name of the tool.
     pub(crate) tool: Arc<str>,
     /// From the request to its end.
     pub(crate) duration: Duration,
@@ -128,56 +98,64 @@ pub(crate) struct Call {
     pub(crate) request_bytes: usize,
     /// Bytes of the result.
     pub(crate) response_bytes: usize,
-    /// The result holds characters that people cannot see.
-    pub(crate) hides_something: bool,
-    /// What the arguments look like.
-    pub(crate) arguments: Shape,
+    /// The result has characters that no screen shows.
+    pub(crate) has_hidden_characters: bool,
+    pub(crate) arguments: ArgumentTypes,
     /// The code of the JSON-RPC error, if it ended with one.
     pub(crate) error_code: Option<i64>,
 }
 
-/// Something that happened. Holds no value of an argument and no secret.
+/// A new event. Contains no value of an argument and no secret.
 #[derive(Clone, Debug)]
 pub(crate) struct Event {
     pub(super) timestamp: Timestamp,
     pub(super) trace_id: TraceId,
     pub(super) event_type: Cow<'static, str>,
-    pub(super) status: Status,
-    pub(super) details: Details,
+    pub(super) status: EventStatus,
+    pub(super) details: EventDetails,
 }
 
 #[derive(Clone, Debug)]
-pub(super) enum Details {
-    Call(Box<Call>),
+pub(super) enum EventDetails {
+    Call(Box<FinishedCall>),
     Facts(Map<String, Value>),
 }
 
 impl Event {
-    /// The end of a call, now.
-    pub(crate) fn call(trace_id: TraceId, mut call: Call) -> Self {
-        // Whatever a client sends as a name waits in the queue too.
+    /// The event of a call that has just ended.
+    pub(crate) fn call(trace_id: TraceId, mut call: FinishedCall) -> Self {
+        // Cut here and not by the writer, to save memory in the queue.
         if call.tool.len() > MAX_TEXT {
             call.tool = short(&call.tool).into();
         }
-        let (status, details) = (call.outcome.status(), Details::Call(Box::new(call)));
-        Self::with(trace_id, Cow::Borrowed(kind::TOOL_CALL), status, details)
+        let status = match call.outcome {
+            Outcome::Ok => EventStatus::Success,
+            _ => EventStatus::Failure,
+        };
+        let details = EventDetails::Call(Box::new(call));
+        Self::with(trace_id, kind::TOOL_CALL.into(), status, details)
     }
 
-    /// Anything else, now, with what else is to be known about it.
+    /// Any other event, which happens now.
     pub(crate) fn new(
         trace_id: TraceId,
         event_type: impl Into<Cow<'static, str>>,
-        status: Status,
+        status: EventStatus,
         facts: Map<String, Value>,
     ) -> Self {
-        Self::with(trace_id, event_type.into(), status, Details::Facts(facts))
+        Self::with(
+            trace_id,
+            event_type.into(),
+            status,
+            EventDetails::Facts(facts),
+        )
     }
 
     fn with(
         trace_id: TraceId,
         event_type: Cow<'static, str>,
-        status: Status,
-        details: Details,
+        status: EventStatus,
+        details: EventDetails,
     ) -> Self {
         Self {
             timestamp: Timestamp::now(),
@@ -189,9 +167,9 @@ impl Event {
     }
 }
 
-/// A text from outside, cut to what a name may take. NUL, which not every store takes, ends it.
+/// Cuts a text from outside to `MAX_TEXT`, and at a NUL, which PostgreSQL does not accept.
 pub(super) fn short(text: &str) -> &str {
-    // Most are short enough, whatever they are made of.
+    // The length in bytes is checked first: it is never below that in characters.
     let cut = (text.len() > MAX_TEXT).then(|| text.char_indices().nth(MAX_TEXT));
     let text = cut.flatten().map_or(text, |(at, _)| &text[..at]);
     text.split('\0').next().unwrap_or(text)

@@ -1,18 +1,18 @@
-//! Where events are kept.
+//! The location of the event store.
 
 use std::path::PathBuf;
 
 #[cfg(feature = "postgres")]
 use super::postgres::{self, Postgres};
 use super::sqlite::{self, Sqlite};
-use super::store::{Failure, OpenStore, Store};
+use super::store::{OpenStore, Store, StoreError};
 
-/// Where events are kept. Has no `Debug`: the address of a database holds a password.
+/// The location of the event store. Has no `Debug`: the URL of a database contains a password.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) enum StoreLocation {
-    /// SQLite, in a file that is created where it is missing.
+    /// SQLite in a file, which is created if it is missing.
     File(PathBuf),
-    /// SQLite, gone with the process.
+    /// SQLite in memory.
     Memory,
     /// PostgreSQL, shared by several gateways; `postgres://USER:PASSWORD@HOST/DATABASE`.
     #[cfg(feature = "postgres")]
@@ -21,14 +21,14 @@ pub(crate) enum StoreLocation {
 
 #[cfg(feature = "postgres")]
 impl StoreLocation {
-    /// PostgreSQL at this address, if it is one.
+    /// Returns the location of a PostgreSQL database, if `address` is valid.
     pub(crate) fn postgres(address: &str) -> Option<Self> {
         postgres::is_address(address).then(|| Self::Postgres(address.to_owned()))
     }
 }
 
 impl OpenStore for StoreLocation {
-    fn open(&self) -> Result<Box<dyn Store>, Failure> {
+    fn open(&self) -> Result<Box<dyn Store>, StoreError> {
         Ok(match self {
             Self::File(path) => Box::new(Sqlite::open(path)?),
             Self::Memory => Box::new(Sqlite::in_memory()?),
@@ -37,12 +37,14 @@ impl OpenStore for StoreLocation {
         })
     }
 
-    fn put_aside(&self) -> Result<(), Failure> {
+    fn quarantine(&self) -> Result<(), StoreError> {
         match self {
-            Self::File(path) => sqlite::put_aside(path),
+            Self::File(path) => sqlite::quarantine(path),
             Self::Memory => Ok(()),
             #[cfg(feature = "postgres")]
-            Self::Postgres(_) => Err(Failure::unavailable("the database says that it is damaged")),
+            Self::Postgres(_) => Err(StoreError::unavailable(
+                "the database reports that it is damaged",
+            )),
         }
     }
 }

@@ -1,6 +1,6 @@
-//! Events in PostgreSQL: one log of several gateways.
+//! An event store in PostgreSQL, which several gateways can share.
 //!
-//! The log's thread blocks on a small runtime of its own, so that both stores look alike to it.
+//! Blocks on a small runtime of its own, so that it has the same interface as SQLite.
 
 mod find;
 mod retain;
@@ -15,15 +15,15 @@ use tokio_postgres::{Client, Config};
 use tokio_postgres_rustls::MakeRustlsConnect;
 use upstream::time::Timestamp;
 
-use self::retain::Reckoned;
+use self::retain::TableSize;
 use super::query::Query;
 use super::record::Record;
-use super::store::{Failure, Fault, Retention, Store};
+use super::store::{Retention, Store, StoreError, StoreFault};
 
-/// What one conversation with the database may take.
-const LIMIT: Duration = Duration::from_secs(4);
+/// Timeout of one operation, connecting included.
+const DATABASE_TIMEOUT: Duration = Duration::from_secs(4);
 
-/// True for an address that can be used as far as can be seen.
+/// Returns true if `text` is a valid URL of a database.
 pub(super) fn is_address(text: &str) -> bool {
     text.parse::<Config>().is_ok()
 }
@@ -31,27 +31,27 @@ pub(super) fn is_address(text: &str) -> bool {
 pub(super) struct Postgres {
     runtime: Runtime,
     client: Client,
-    reckoned: Option<Reckoned>,
+    size: Option<TableSize>,
 }
 
 impl Postgres {
-    /// Connects, and makes the table where it is missing.
-    pub(super) fn open(address: &str) -> Result<Self, Failure> {
-        // The reason might repeat a part of the address.
+    /// Connects, and creates the table if it is missing.
+    pub(super) fn open(address: &str) -> Result<Self, StoreError> {
+        // The error is not shown: it may quote a part of the address.
         let config: Result<Config, _> = address.parse();
-        let mut config = config.map_err(|_| Failure::unavailable("the address is not valid"))?;
-        config.connect_timeout(LIMIT);
+        let mut config = config.map_err(|_| StoreError::unavailable("the address is not valid"))?;
+        config.connect_timeout(DATABASE_TIMEOUT);
         if config.get_application_name().is_none() {
             config.application_name("mcp-gateway");
         }
         let runtime = Builder::new_current_thread().enable_all().build();
-        let runtime = runtime.map_err(|error| Failure::unavailable(error.to_string()))?;
+        let runtime = runtime.map_err(|error| StoreError::unavailable(error.to_string()))?;
         let client = within(&runtime, async {
             let (client, connection) = config.connect(tls()?).await?;
-            // Ends with the client.
+            // Ends when the client is dropped.
             tokio::spawn(async move {
                 if let Err(error) = connection.await {
-                    tracing::debug!(%error, "the connection of the event log ended");
+                    tracing::debug!(%error, "the connection of the event log has ended");
                 }
             });
             client.batch_execute(schema::CONNECTION).await?;
@@ -61,15 +61,15 @@ impl Postgres {
         Ok(Self {
             runtime,
             client,
-            reckoned: None,
+            size: None,
         })
     }
 }
 
 impl Store for Postgres {
-    fn append(&mut self, records: &[Record]) -> Result<(), Failure> {
-        fn each<'a, T>(records: &'a [Record], of: impl Fn(&'a Record) -> T) -> Vec<T> {
-            records.iter().map(of).collect()
+    fn append(&mut self, records: &[Record]) -> Result<(), StoreError> {
+        fn each<'a, T>(records: &'a [Record], column: impl Fn(&'a Record) -> T) -> Vec<T> {
+            records.iter().map(column).collect()
         }
         let timestamps = each(records, Record::micros);
         let traces = each(records, |record| record.trace_id.to_bytes().to_vec());
@@ -89,56 +89,57 @@ impl Store for Postgres {
             self.client.execute_typed(schema::INSERT, &columns).await?;
             Ok(())
         })?;
-        if let Some(reckoned) = &mut self.reckoned {
-            reckoned.add(records);
+        if let Some(size) = &mut self.size {
+            size.add(records);
         }
         Ok(())
     }
 
-    fn find(&mut self, query: &Query) -> Result<Vec<Record>, Failure> {
+    fn find(&mut self, query: &Query) -> Result<Vec<Record>, StoreError> {
         within(&self.runtime, find::find(&self.client, query))
     }
 
-    fn retain(&mut self, retention: &Retention, now: Timestamp) -> Result<bool, Failure> {
-        let (client, reckoned) = (&mut self.client, &mut self.reckoned);
-        let removing = retain::remove_excess(client, reckoned, retention, now);
+    fn retain(&mut self, retention: &Retention, now: Timestamp) -> Result<bool, StoreError> {
+        let (client, size) = (&mut self.client, &mut self.size);
+        let removing = retain::remove_excess(client, size, retention, now);
         within(&self.runtime, removing)
     }
 }
 
-/// TLS by the same configuration as everywhere in the workspace: certificates are verified whenever
-/// there is TLS; `sslmode=disable` in the address goes without, `sslmode=require` insists on it.
-fn tls() -> Result<MakeRustlsConnect, Failure> {
+/// Returns the TLS configuration of the workspace, which always verifies certificates.
+/// `sslmode=disable` in the address turns TLS off, `sslmode=require` makes it required.
+fn tls() -> Result<MakeRustlsConnect, StoreError> {
     let config = mcp_client::tls::client_config();
-    let config = config.map_err(|error| Failure::unavailable(error.to_string()))?;
+    let config = config.map_err(|error| StoreError::unavailable(error.to_string()))?;
     Ok(MakeRustlsConnect::new(config))
 }
 
 fn within<T>(
     runtime: &Runtime,
-    work: impl Future<Output = Result<T, Failure>>,
-) -> Result<T, Failure> {
-    let done = runtime.block_on(async { tokio::time::timeout(LIMIT, work).await });
-    done.unwrap_or_else(|_| Err(Failure::unavailable("the database does not answer in time")))
+    work: impl Future<Output = Result<T, StoreError>>,
+) -> Result<T, StoreError> {
+    let done = runtime.block_on(async { tokio::time::timeout(DATABASE_TIMEOUT, work).await });
+    done.unwrap_or_else(|_| {
+        Err(StoreError::unavailable(
+            "the database does not answer in time",
+        ))
+    })
 }
 
-impl From<tokio_postgres::Error> for Failure {
+impl From<tokio_postgres::Error> for StoreError {
     fn from(error: tokio_postgres::Error) -> Self {
         let Some(database) = error.as_db_error() else {
             let cause = std::error::Error::source(&error);
             let cause = cause.map(|cause| format!(": {cause}")).unwrap_or_default();
             return Self::unavailable(format!("{error}{cause}"));
         };
-        // Data that it does not take (22), and data that contradicts other data (23).
-        let refused = ["22", "23"]
-            .iter()
-            .any(|class| database.code().code().starts_with(class));
+        // Classes of SQLSTATE: data exceptions (22) and violated constraints (23).
+        let fault = match database.code().code().get(..2) {
+            Some("22" | "23") => StoreFault::Rejected,
+            _ => StoreFault::Unavailable,
+        };
         Self {
-            fault: if refused {
-                Fault::Rejected
-            } else {
-                Fault::Unavailable
-            },
+            fault,
             reason: database.message().to_owned(),
         }
     }
@@ -146,7 +147,7 @@ impl From<tokio_postgres::Error> for Failure {
 
 #[cfg(test)]
 impl Postgres {
-    /// Does something with the database that no store does.
+    /// Runs any SQL.
     pub(super) fn run(&mut self, sql: &str) {
         within(&self.runtime, async {
             Ok(self.client.batch_execute(sql).await?)
@@ -154,10 +155,11 @@ impl Postgres {
         .unwrap();
     }
 
-    /// Goes to a schema of its own.
+    /// Creates an empty schema and uses it.
     pub(super) fn enter(&mut self, schema: &str) {
-        let anew = format!("drop schema if exists {schema} cascade; create schema {schema}");
-        self.run(&format!("{anew}; set search_path to {schema}"));
+        self.run(&format!(
+            "drop schema if exists {schema} cascade; create schema {schema}; set search_path to {schema}"
+        ));
         self.run(schema::TABLE);
     }
 }

@@ -1,26 +1,23 @@
-//! Which events are wanted.
+//! Queries of the event log.
 
 use upstream::time::Timestamp;
 
-use super::event::Status;
+use super::event::EventStatus;
 use super::trace::TraceId;
 
-/// Events that one query returns at most.
+/// Limit for the events of one query.
 pub(crate) const MAX_LIMIT: usize = 1_000;
 
-/// A query. What is `None` matches everything.
+/// A query. A filter that is `None` matches all events.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Query {
-    /// Only those of this request.
     pub(crate) trace_id: Option<TraceId>,
-    /// Only those of this type, exactly.
+    /// The exact type.
     pub(crate) event_type: Option<String>,
-    /// Only those with this status.
-    pub(crate) status: Option<Status>,
-    /// Only those from then on.
+    pub(crate) status: Option<EventStatus>,
+    /// The earliest time.
     pub(crate) since: Option<Timestamp>,
-    /// How many: the newest ones that match, in the order in which they happened. At most
-    /// [`MAX_LIMIT`], whatever it says here.
+    /// Number of events: the newest ones that match. Never more than [`MAX_LIMIT`].
     pub(crate) limit: usize,
 }
 
@@ -37,7 +34,6 @@ impl Default for Query {
 }
 
 impl Query {
-    /// The limit that holds.
     pub(super) fn limit(&self) -> usize {
         self.limit.min(MAX_LIMIT)
     }

@@ -1,4 +1,4 @@
-//! The queue between those that record events and the thread that writes them.
+//! The queue between the callers of the log and the thread that writes.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -9,21 +9,21 @@ use tokio::sync::oneshot;
 use super::event::Event;
 use super::query::Query;
 use super::record::Record;
-use super::store::Failure;
+use super::store::StoreError;
 
-/// Events that wait; more are dropped, and counted.
-const MAX_WAITING: usize = 10_000;
+/// Limit for waiting events; more are dropped and counted.
+const MAX_WAITING_EVENTS: usize = 10_000;
 
-/// Queries that wait; more are refused.
-const MAX_QUERIES: usize = 64;
+/// Limit for waiting queries; more are rejected.
+const MAX_WAITING_QUERIES: usize = 64;
 
-/// Events written at once.
-pub(super) const BATCH: usize = 1_000;
+/// Limit for the events of one transaction.
+pub(super) const MAX_BATCH: usize = 1_000;
 
-/// How the log is doing.
+/// The state of the log.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Health {
-    /// Why nothing can be written at the moment; `None` while all is well.
+pub(crate) struct LogHealth {
+    /// The reason why events cannot be written now.
     pub(crate) degraded: Option<String>,
     /// Events written since the start.
     pub(crate) written: u64,
@@ -33,11 +33,10 @@ pub(crate) struct Health {
     pub(crate) waiting: usize,
 }
 
-/// The queue.
 #[derive(Default)]
 pub(super) struct Queue {
     state: Mutex<QueueState>,
-    /// Something came that the writer should look at.
+    /// Wakes the writer.
     wake: Condvar,
 }
 
@@ -46,36 +45,36 @@ pub(super) struct QueueState {
     pub(super) events: VecDeque<Event>,
     pub(super) queries: Vec<PendingQuery>,
     pub(super) closing: bool,
-    pub(super) health: Health,
+    pub(super) health: LogHealth,
 }
 
-/// A query, and where its answer goes.
+/// A query, and the channel for its answer.
 pub(super) struct PendingQuery {
     pub(super) query: Query,
-    pub(super) answer: oneshot::Sender<Result<Vec<Record>, Failure>>,
+    pub(super) answer: oneshot::Sender<Result<Vec<Record>, StoreError>>,
 }
 
 impl Queue {
-    /// Adds an event; where there is no room, it is counted as dropped.
+    /// Adds an event; with a full queue it is counted as dropped.
     pub(super) fn push(&self, event: Event) {
         let mut state = self.lock();
-        if state.events.len() >= MAX_WAITING || state.closing {
+        if state.events.len() >= MAX_WAITING_EVENTS || state.closing {
             state.health.dropped += 1;
             return;
         }
         state.events.push_back(event);
-        // The writer sleeps while there is nothing, and lets a few gather otherwise.
-        let wake = matches!(state.events.len(), 1 | BATCH);
+        // The writer sleeps while the queue is empty, and otherwise waits for more events.
+        let wake = matches!(state.events.len(), 1 | MAX_BATCH);
         drop(state);
         if wake {
             self.wake.notify_one();
         }
     }
 
-    /// Adds a query. Returns false if there is no room.
+    /// Adds a query. Returns false if the queue is full.
     pub(super) fn ask(&self, query: PendingQuery) -> bool {
         let mut state = self.lock();
-        if state.closing || state.queries.len() >= MAX_QUERIES {
+        if state.closing || state.queries.len() >= MAX_WAITING_QUERIES {
             return false;
         }
         state.queries.push(query);
@@ -84,15 +83,15 @@ impl Queue {
         true
     }
 
-    /// Tells the writer to write what is there, and to stop.
+    /// Makes the writer write the waiting events and stop.
     pub(super) fn close(&self) {
         self.lock().closing = true;
         self.wake.notify_one();
     }
 
-    pub(super) fn health(&self) -> Health {
+    pub(super) fn health(&self) -> LogHealth {
         let state = self.lock();
-        Health {
+        LogHealth {
             waiting: state.events.len(),
             ..state.health.clone()
         }
@@ -102,7 +101,7 @@ impl Queue {
         self.state.lock()
     }
 
-    /// Waits until `ready`, or for `limit`.
+    /// Waits until `ready` returns true, or for `limit`.
     pub(super) fn wait(&self, limit: Duration, ready: impl Fn(&QueueState) -> bool) {
         let mut state = self.lock();
         self.wake

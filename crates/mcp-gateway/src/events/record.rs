@@ -1,4 +1,4 @@
-//! An event as it is kept, and as `get_events` shows it.
+//! An event as it is stored, and as `get_events` shows it.
 
 use std::borrow::Cow;
 
@@ -7,37 +7,34 @@ use serde::ser::{SerializeStruct as _, Serializer};
 use serde_json::value::RawValue;
 use upstream::time::{Offset, Timestamp};
 
-use super::event::{Call, Details, Event, Status, short};
+use super::event::{Event, EventDetails, EventStatus, FinishedCall, Outcome, short};
 use super::trace::TraceId;
 
-/// A source of events.
+/// The source of all events.
 const SOURCE: &str = "mcp-gateway";
 
 /// The version of the format.
 const SCHEMA_VERSION: &str = "1.0";
 
-/// Bytes of the facts about one event.
-const MAX_FACTS: usize = 16 * 1024;
+/// Limit for the metadata of an event, in bytes.
+const MAX_METADATA: usize = 16 * 1024;
 
-/// An event in the store. Serialises to the format of seed 003.
+/// A stored event. Serializes to the format of seed 003.
 #[derive(Clone, Debug)]
 pub(crate) struct Record {
-    /// When it happened.
     pub(crate) timestamp: Timestamp,
-    /// To which request it belongs.
+    /// The id of its request.
     pub(crate) trace_id: TraceId,
-    /// What kind of event it is, as in [`kind`](super::kind).
+    /// One of [`kind`](super::kind).
     pub(crate) event_type: Cow<'static, str>,
-    /// How it went.
-    pub(crate) status: Status,
-    /// Who tells it.
+    pub(crate) status: EventStatus,
     pub(crate) source: Cow<'static, str>,
-    /// Everything else: the text of a JSON object.
+    /// Everything else, as the text of a JSON object.
     pub(crate) metadata: String,
 }
 
 impl Record {
-    /// The record that a store has kept in these columns.
+    /// Converts the columns of a store.
     pub(super) fn from_columns(
         micros: i64,
         trace_id: [u8; 16],
@@ -50,7 +47,7 @@ impl Record {
             timestamp: Timestamp::from_microsecond(micros).unwrap_or_default(),
             trace_id: TraceId::from_bytes(trace_id),
             event_type: event_type.into(),
-            status: Status::from_number(status),
+            status: EventStatus::from_number(status),
             source: source.into(),
             metadata,
         }
@@ -81,7 +78,7 @@ impl Serialize for Record {
         let mut event = serializer.serialize_struct("Event", 7)?;
         event.serialize_field("timestamp", &format!("{timestamp:.6}"))?;
         event.serialize_field("trace_id", &self.trace_id.to_string())?;
-        event.serialize_field("status", self.status.name())?;
+        event.serialize_field("status", &self.status)?;
         event.serialize_field("schema_version", SCHEMA_VERSION)?;
         event.serialize_field("event_type", &self.event_type)?;
         event.serialize_field("source", &self.source)?;
@@ -91,14 +88,14 @@ impl Serialize for Record {
     }
 }
 
-fn metadata(details: &Details) -> String {
+fn metadata(details: &EventDetails) -> String {
     let json = match details {
-        Details::Call(call) => serde_json::to_string(&CallMetadata::new(call)),
-        Details::Facts(facts) => serde_json::to_string(facts),
+        EventDetails::Call(call) => serde_json::to_string(&CallMetadata::new(call)),
+        EventDetails::Facts(facts) => serde_json::to_string(facts),
     };
-    // Objects with names for keys always serialise.
+    // Serializing these types cannot fail.
     let json = json.unwrap_or_default();
-    match json.len() <= MAX_FACTS {
+    match json.len() <= MAX_METADATA {
         true => json,
         false => r#"{"cut":true}"#.to_owned(),
     }
@@ -110,7 +107,7 @@ struct CallMetadata<'a> {
     tool_name: &'a str,
     backend: Option<&'a str>,
     duration_ms: f64,
-    outcome: &'static str,
+    outcome: Outcome,
     principal: Option<&'a str>,
     request_bytes: usize,
     response_bytes: usize,
@@ -121,25 +118,25 @@ struct CallMetadata<'a> {
 }
 
 impl<'a> CallMetadata<'a> {
-    fn new(call: &'a Call) -> Self {
+    fn new(call: &'a FinishedCall) -> Self {
         #[expect(clippy::cast_precision_loss, reason = "exact for a century")]
         let micros = call.duration.as_micros() as f64;
         Self {
             tool_name: short(&call.tool),
             backend: call.backend.as_deref().map(short),
             duration_ms: micros / 1e3,
-            outcome: call.outcome.name(),
+            outcome: call.outcome,
             principal: call.principal.as_deref().map(short),
             request_bytes: call.request_bytes,
             response_bytes: call.response_bytes,
             arguments: serde_json::from_str(call.arguments.json()).ok(),
             error_code: call.error_code,
-            hidden_characters: call.hides_something,
+            hidden_characters: call.has_hidden_characters,
         }
     }
 }
 
-/// The same for one that is most often ours.
+/// Cuts the type of an event; a borrowed one is a constant of the gateway.
 fn cut(text: Cow<'static, str>) -> Cow<'static, str> {
     match text {
         Cow::Borrowed(ours) => ours.into(),

@@ -1,55 +1,54 @@
-//! Events in one SQLite file.
+//! An event store in one SQLite file.
 //!
-//! An event's row id is the time of its writing in microseconds, or one more than the last id where
-//! that is not greater. So ids are unique, ascending, never below the timestamp, and every index
-//! ends with the order in which events are asked for and removed.
+//! The row id of an event is its timestamp in microseconds, or the last id plus one if that is
+//! greater. So ids are unique, ascending and never below the timestamp, and every index ends with the
+//! order in which events are queried and removed.
 
-mod failure;
 mod file;
 mod find;
-mod part;
 mod retain;
 mod schema;
+mod trace_index;
 
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use rusqlite::{Connection, TransactionBehavior, params};
+use rusqlite::{Connection, ErrorCode, TransactionBehavior, params};
 use upstream::time::Timestamp;
 
 use self::file::FileId;
-pub(super) use self::file::put_aside;
+pub(super) use self::file::quarantine;
 use super::query::Query;
 use super::record::Record;
-use super::store::{Failure, Retention, Store};
+use super::store::{Retention, Store, StoreError, StoreFault};
 
-/// How long another process may hold the file before we try again later.
-const BUSY: Duration = Duration::from_millis(250);
+/// Longest wait for the lock of another process.
+const BUSY_TIMEOUT: Duration = Duration::from_millis(250);
 
 pub(super) struct Sqlite {
     connection: Connection,
-    /// Which file it was when it was opened; `None` in memory.
+    /// The identity of the open file; `None` in memory.
     file: Option<FileId>,
-    /// Rows, as counted and then reckoned: others may write too.
+    /// Number of rows: counted, and then updated with each write; other processes may write too.
     rows: u64,
-    counted: Instant,
+    counted_at: Instant,
 }
 
 impl Sqlite {
-    /// Opens or creates the file, its folder included.
-    pub(super) fn open(path: &Path) -> Result<Self, Failure> {
+    /// Opens the file. Creates it and its folder if they are missing.
+    pub(super) fn open(path: &Path) -> Result<Self, StoreError> {
         file::prepare(path)?;
         let connection = Connection::open(path)?;
         let file = file::id(path)?;
         Self::with(connection, Some(file))
     }
 
-    pub(super) fn in_memory() -> Result<Self, Failure> {
+    pub(super) fn in_memory() -> Result<Self, StoreError> {
         Self::with(Connection::open_in_memory()?, None)
     }
 
-    fn with(mut connection: Connection, file: Option<FileId>) -> Result<Self, Failure> {
-        connection.busy_timeout(BUSY)?;
+    fn with(mut connection: Connection, file: Option<FileId>) -> Result<Self, StoreError> {
+        connection.busy_timeout(BUSY_TIMEOUT)?;
         connection.set_prepared_statement_cache_capacity(32);
         schema::prepare(&mut connection)?;
         let rows = retain::count(&connection)?;
@@ -57,15 +56,15 @@ impl Sqlite {
             connection,
             file,
             rows,
-            counted: Instant::now(),
+            counted_at: Instant::now(),
         })
     }
 
-    /// A file that was removed or replaced takes our writes and shows them to nobody.
-    fn check_file(&self) -> Result<(), Failure> {
+    /// Returns an error if the file was removed or replaced: writes to the open file would be lost.
+    fn check_file(&self) -> Result<(), StoreError> {
         match &self.file {
             Some(file) if !file.is_in_place() => {
-                Err(Failure::unavailable("the file was removed or replaced"))
+                Err(StoreError::unavailable("the file was removed or replaced"))
             }
             _ => Ok(()),
         }
@@ -73,14 +72,14 @@ impl Sqlite {
 }
 
 impl Store for Sqlite {
-    fn append(&mut self, records: &[Record]) -> Result<(), Failure> {
+    fn append(&mut self, records: &[Record]) -> Result<(), StoreError> {
         self.check_file()?;
         let transaction = self
             .connection
             .transaction_with_behavior(TransactionBehavior::Immediate)?;
         let mut id = newest(&transaction)?;
         if let Some(first) = records.first() {
-            part::add(&transaction, records, following(id, first))?;
+            trace_index::add(&transaction, records, following(id, first))?;
         }
         {
             let mut insert = transaction.prepare_cached(schema::INSERT)?;
@@ -102,17 +101,17 @@ impl Store for Sqlite {
         Ok(())
     }
 
-    fn find(&mut self, query: &Query) -> Result<Vec<Record>, Failure> {
+    fn find(&mut self, query: &Query) -> Result<Vec<Record>, StoreError> {
         find::find(&self.connection, query)
     }
 
-    fn retain(&mut self, retention: &Retention, now: Timestamp) -> Result<bool, Failure> {
+    fn retain(&mut self, retention: &Retention, now: Timestamp) -> Result<bool, StoreError> {
         self.check_file()?;
         self.remove_excess(retention, now)
     }
 }
 
-/// The id of the newest event; where all were removed, of one that was there.
+/// Returns the id of the newest event; if all were removed, that of an earlier one.
 fn newest(connection: &Connection) -> rusqlite::Result<i64> {
     let newest = "select max(
         (select coalesce(max(id), 0) from events),
@@ -122,7 +121,23 @@ fn newest(connection: &Connection) -> rusqlite::Result<i64> {
         .query_row([], |row| row.get(0))
 }
 
-/// The id of an event that follows that with the id `last`.
+/// Returns the id of an event that comes after the id `last`.
 fn following(last: i64, record: &Record) -> i64 {
     record.micros().max(last.saturating_add(1))
+}
+
+impl From<rusqlite::Error> for StoreError {
+    fn from(error: rusqlite::Error) -> Self {
+        let fault = match error.sqlite_error_code() {
+            Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => StoreFault::Corrupt,
+            Some(ErrorCode::ConstraintViolation | ErrorCode::TypeMismatch | ErrorCode::TooBig) => {
+                StoreFault::Rejected
+            }
+            _ => StoreFault::Unavailable,
+        };
+        Self {
+            fault,
+            reason: error.to_string(),
+        }
+    }
 }

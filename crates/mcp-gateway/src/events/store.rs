@@ -1,4 +1,4 @@
-//! A place for events, as the log sees it.
+//! The interface of an event store.
 
 use std::time::Duration;
 
@@ -7,72 +7,68 @@ use upstream::time::Timestamp;
 use super::query::Query;
 use super::record::Record;
 
-/// A place for events. All methods block, but none for more than a few seconds: they are called from
-/// a thread that does nothing else. A store that failed is thrown away and opened again.
+/// A store of events. Its methods block, but not for more than a few seconds; a thread of its own
+/// calls them. After a failure the store is closed and opened again.
 pub(crate) trait Store {
-    /// Keeps all of `records`, or none.
+    /// Stores all of `records`, or none.
     ///
     /// # Errors
-    /// See [`Fault`] for what becomes of the records.
-    fn append(&mut self, records: &[Record]) -> Result<(), Failure>;
+    /// [`StoreFault`] says whether the records can be tried again.
+    fn append(&mut self, records: &[Record]) -> Result<(), StoreError>;
 
-    /// The newest events that match, in the order in which they happened.
+    /// Returns the newest events that match, oldest first.
     ///
     /// # Errors
     /// When they cannot be read.
-    fn find(&mut self, query: &Query) -> Result<Vec<Record>, Failure>;
+    fn find(&mut self, query: &Query) -> Result<Vec<Record>, StoreError>;
 
-    /// Removes some of the oldest events that are too many, too old or too large; true when there
-    /// may be more of them.
+    /// Removes some of the oldest events beyond the limits. Returns true if there may be more of them.
     ///
     /// # Errors
     /// When they cannot be removed.
-    fn retain(&mut self, retention: &Retention, now: Timestamp) -> Result<bool, Failure>;
+    fn retain(&mut self, retention: &Retention, now: Timestamp) -> Result<bool, StoreError>;
 }
 
-/// Opens a store, as often as it takes.
+/// Opens a store, also again after a failure.
 pub(crate) trait OpenStore: Send {
-    fn open(&self) -> Result<Box<dyn Store>, Failure>;
+    fn open(&self) -> Result<Box<dyn Store>, StoreError>;
 
-    /// Puts aside what cannot be read any more, so that the next [`OpenStore::open`] starts anew.
-    fn put_aside(&self) -> Result<(), Failure>;
+    /// Moves a damaged store away, so that the next [`OpenStore::open`] creates a new one.
+    fn quarantine(&self) -> Result<(), StoreError>;
 }
 
-/// How much is kept; what exceeds one of these is removed, oldest first.
+/// The limits of a store. Beyond any of them the oldest events are removed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Retention {
-    /// For how long.
     pub(crate) age: Duration,
-    /// How many events.
     pub(crate) rows: u64,
     /// Bytes on disk.
     pub(crate) bytes: u64,
 }
 
-/// Why a store did not do what it was asked to.
+/// The error of a store.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Failure {
-    /// What can be done about it.
-    pub(crate) fault: Fault,
-    /// The cause, for the operator. Holds no secret.
+pub(crate) struct StoreError {
+    pub(crate) fault: StoreFault,
+    /// The cause, for the operator. Contains no secret.
     pub(crate) reason: String,
 }
 
-/// What can be done about a failure.
+/// The kind of an error, which decides what to do about it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Fault {
+pub(crate) enum StoreFault {
     /// Try again later: full, locked, read-only, not reachable.
     Unavailable,
-    /// What is kept cannot be read any more: start anew.
+    /// The store is damaged: move it away and create a new one.
     Corrupt,
-    /// These records will never be taken.
+    /// The store will never accept these records.
     Rejected,
 }
 
-impl Failure {
+impl StoreError {
     pub(super) fn unavailable(reason: impl Into<String>) -> Self {
         Self {
-            fault: Fault::Unavailable,
+            fault: StoreFault::Unavailable,
             reason: reason.into(),
         }
     }

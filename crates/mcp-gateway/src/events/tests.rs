@@ -1,12 +1,12 @@
-//! The event log and its stores.
+//! Tests of the event log and its stores.
 
-mod contract;
-mod faults;
+mod failures;
 mod files;
-mod killed;
+mod kill;
 mod large;
 #[cfg(feature = "postgres")]
-mod shared;
+mod postgres;
+mod store;
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -15,10 +15,9 @@ use std::time::{Duration, Instant};
 use serde_json::{Map, Value, json};
 
 use super::query::MAX_LIMIT;
-use super::queue::Health;
-use super::store::{OpenStore, Store};
+use super::store::{OpenStore, Store, StoreFault};
 use super::*;
-use crate::shape::Shape;
+use crate::argument_types::ArgumentTypes;
 
 impl Query {
     fn with_trace(mut self, trace_id: TraceId) -> Self {
@@ -31,7 +30,7 @@ impl Query {
         self
     }
 
-    fn with_status(mut self, status: Status) -> Self {
+    fn with_status(mut self, status: EventStatus) -> Self {
         self.status = Some(status);
         self
     }
@@ -47,18 +46,14 @@ impl Query {
     }
 }
 
-/// A folder of its own for a test.
+/// A temporary folder of a test.
 struct Scratch(PathBuf);
 
 impl Scratch {
     fn new() -> Self {
         static NEXT: AtomicU32 = AtomicU32::new(0);
-        let name = format!(
-            "mcp-gateway-events-{}-{}",
-            std::process::id(),
-            NEXT.fetch_add(1, Ordering::Relaxed)
-        );
-        let path = std::env::temp_dir().join(name);
+        let (process, n) = (std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
+        let path = std::env::temp_dir().join(format!("mcp-gateway-events-{process}-{n}"));
         std::fs::create_dir_all(&path).unwrap();
         Self(path)
     }
@@ -84,10 +79,15 @@ fn facts(json: Value) -> Map<String, Value> {
     json.as_object().unwrap().clone()
 }
 
-/// An event that says which one it is.
+/// An event with its number in the metadata.
 fn event(number: usize) -> Event {
     let facts = facts(json!({"number": number}));
-    Event::new(TraceId::random(), "test.happened", Status::Success, facts)
+    Event::new(
+        TraceId::random(),
+        "test.happened",
+        EventStatus::Success,
+        facts,
+    )
 }
 
 fn number(record: &Record) -> usize {
@@ -95,25 +95,40 @@ fn number(record: &Record) -> usize {
     usize::try_from(metadata["number"].as_u64().unwrap()).unwrap()
 }
 
-/// Looks again and again until it is so; for what another thread or process does.
-fn until(what: &str, mut so: impl FnMut() -> bool) {
+/// Waits for a condition that another thread or process makes true.
+fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     let start = Instant::now();
-    while !so() {
-        assert!(
-            start.elapsed() < Duration::from_secs(30),
-            "{what} does not happen"
-        );
+    while !is_so() {
+        let is_in_time = start.elapsed() < Duration::from_secs(30);
+        assert!(is_in_time, "timeout: {what}");
         std::thread::yield_now();
     }
 }
 
+/// Records an event and waits until `count` events are written.
+fn write(log: &EventLog, number: usize, count: u64) {
+    log.record(event(number));
+    until("written", || log.health().written == count);
+}
+
+/// Waits until the log is degraded, and returns the reason.
+fn degraded(log: &EventLog) -> String {
+    until("degraded", || log.health().degraded.is_some());
+    log.health().degraded.unwrap_or_default()
+}
+
+/// The numbers of the events that a query finds.
+fn found(store: &mut dyn Store, query: &Query) -> Vec<usize> {
+    store.find(query).unwrap().iter().map(number).collect()
+}
+
 #[test]
-fn a_call_is_shown_in_the_format_of_seed_003() {
+fn call_has_the_format_of_seed_003() {
     let trace = TraceId::parse("550e8400-e29b-41d4-a716-446655440000").unwrap();
     let arguments = serde_json::from_str(r#"{"workflow":"s3cret"}"#).unwrap();
     let mut event = Event::call(
         trace,
-        Call {
+        FinishedCall {
             outcome: Outcome::TimedOut,
             principal: Some("alice".into()),
             backend: Some("n8n".into()),
@@ -121,8 +136,8 @@ fn a_call_is_shown_in_the_format_of_seed_003() {
             duration: Duration::from_micros(30_000_042),
             request_bytes: 21,
             response_bytes: 0,
-            hides_something: false,
-            arguments: Shape::of(arguments),
+            has_hidden_characters: false,
+            arguments: ArgumentTypes::new(arguments),
             error_code: Some(-32001),
         },
     );
@@ -153,9 +168,14 @@ fn a_call_is_shown_in_the_format_of_seed_003() {
 }
 
 #[test]
-fn an_event_is_small_whoever_made_it() {
+fn event_is_small_for_any_input() {
     let huge = facts(json!({"text": "x".repeat(1 << 20)}));
-    let event = Event::new(TraceId::random(), "x".repeat(1_000), Status::Pending, huge);
+    let event = Event::new(
+        TraceId::random(),
+        "x".repeat(1_000),
+        EventStatus::Pending,
+        huge,
+    );
     let shown = serde_json::to_string(&Record::from(event)).unwrap();
     assert!(shown.len() < 1_000, "{shown}");
 }

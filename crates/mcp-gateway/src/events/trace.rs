@@ -1,4 +1,4 @@
-//! The id that ties together what belongs to one request.
+//! The id of all events that belong to one request.
 
 use std::fmt;
 
@@ -6,26 +6,26 @@ use uuid::{Builder, Uuid};
 
 use crate::random;
 
-/// A trace id of W3C Trace Context: 128 bits, not all zero. Shown like a UUID.
+/// A trace id of W3C Trace Context: 128 bits, not all zero. Displayed as a UUID.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct TraceId(u128);
 
 impl TraceId {
-    /// A new one, which is also a version 4 UUID.
+    /// A random id, which is also a version 4 UUID.
     pub(crate) fn random() -> Self {
         let random = (u128::from(random::number()) << 64) | u128::from(random::number());
         let id = Builder::from_random_bytes(random.to_be_bytes()).into_uuid();
         Self(id.as_u128())
     }
 
-    /// Reads both spellings: 32 hexadecimal digits, and a UUID. `None` for anything else.
+    /// Parses 32 hexadecimal digits or a UUID.
     pub(crate) fn parse(text: &str) -> Option<Self> {
         let plain = matches!(text.len(), 32 | 36);
         let id = Uuid::try_parse(text).ok().filter(|_| plain)?.as_u128();
         (id != 0).then_some(Self(id))
     }
 
-    /// The trace of a `traceparent`, `00-TRACE-SPAN-FLAGS`. `None` for anything else.
+    /// Parses the trace id of a `traceparent`, `00-TRACE-SPAN-FLAGS`.
     pub(crate) fn from_traceparent(traceparent: &str) -> Option<Self> {
         let mut parts = traceparent.split('-');
         let (version, trace) = (parts.next()?, parts.next()?);
@@ -33,13 +33,12 @@ impl TraceId {
         is_legal.then(|| Self::parse(trace)).flatten()
     }
 
-    /// The `traceparent` for a request that is made in the course of this trace.
+    /// Returns a `traceparent` with a new span, for a request to a backend.
     pub(crate) fn traceparent(self) -> String {
-        self.traceparent_of(random::number())
+        self.with_span(random::number())
     }
 
-    /// The `traceparent` of a span of this trace, in lower-case hexadecimal digits.
-    fn traceparent_of(self, span: u64) -> String {
+    fn with_span(self, span: u64) -> String {
         let (mut trace, mut digits) = ([0; 32], [0; 32]);
         let trace = Uuid::from_u128(self.0).simple().encode_lower(&mut trace);
         let span = Uuid::from_u64_pair(0, span)
@@ -68,30 +67,25 @@ mod tests {
     use super::*;
 
     #[test]
-    fn both_spellings_are_one_id() {
+    fn uuid_and_hex_digits_are_the_same_id() {
         let uuid = TraceId::parse("550E8400-e29b-41d4-a716-446655440000").unwrap();
         let hex = TraceId::parse("550e8400e29b41d4a716446655440000").unwrap();
         assert_eq!(uuid, hex);
         assert_eq!(uuid.to_string(), "550e8400-e29b-41d4-a716-446655440000");
         assert_eq!(
-            uuid.traceparent_of(0x00f0_67aa_0ba9_02b7),
+            uuid.with_span(0x00f0_67aa_0ba9_02b7),
             "00-550e8400e29b41d4a716446655440000-00f067aa0ba902b7-01"
         );
         assert_eq!(TraceId::from_bytes(uuid.to_bytes()), uuid);
         let zero = "0".repeat(32);
-        for bad in [
-            "",
-            "550e8400",
-            &zero,
-            "{550e8400-e29b-41d4-a716-446655440000}",
-            "ä",
-        ] {
+        let braced = "{550e8400-e29b-41d4-a716-446655440000}";
+        for bad in ["", "550e8400", &zero, braced, "ä"] {
             assert_eq!(TraceId::parse(bad), None, "{bad}");
         }
     }
 
     #[test]
-    fn the_trace_goes_on() {
+    fn traceparent_keeps_the_trace_id() {
         let parent = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
         let trace = TraceId::from_traceparent(parent).unwrap();
         assert_eq!(trace.to_string(), "4bf92f35-77b3-4da6-a3ce-929d0e0e4736");

@@ -1,45 +1,45 @@
-//! The thread that writes.
+//! The thread that writes events to the store.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use serde_json::json;
+use serde_json::{Map, json};
 use upstream::time::Timestamp;
 
-use super::event::{Event, Status, kind};
-use super::queue::{BATCH, PendingQuery, Queue, QueueState};
+use super::event::{Event, EventStatus, kind};
+use super::queue::{MAX_BATCH, PendingQuery, Queue, QueueState};
 use super::record::Record;
-use super::store::{Failure, Fault, OpenStore, Retention, Store};
+use super::store::{OpenStore, Retention, Store, StoreError, StoreFault};
 use super::trace::TraceId;
 
-/// How long an event waits for others.
-const GATHER_TIME: Duration = Duration::from_millis(50);
+/// An event waits for this time for others, so that one transaction writes many.
+const BATCH_TIME: Duration = Duration::from_millis(50);
 
-/// How often old events are looked for: when there are new ones, and otherwise.
-const TIDY_INTERVAL: Duration = Duration::from_secs(1);
-const IDLE_TIDY_INTERVAL: Duration = Duration::from_secs(60);
+/// Interval for removing old events: while there are new ones, and otherwise.
+const RETAIN_INTERVAL: Duration = Duration::from_secs(1);
+const IDLE_RETAIN_INTERVAL: Duration = Duration::from_secs(60);
 
-/// Pauses before the next try with a store that failed: they double from one to the other.
-const MIN_RETRY_PAUSE: Duration = Duration::from_millis(100);
-const MAX_RETRY_PAUSE: Duration = Duration::from_secs(5);
+/// Limits of the backoff after a failure of the store; the delay doubles each time.
+const MIN_RETRY_DELAY: Duration = Duration::from_millis(100);
+const MAX_RETRY_DELAY: Duration = Duration::from_secs(5);
 
-/// The writer.
 pub(super) struct Writer<L> {
     queue: Arc<Queue>,
     location: L,
     retention: Retention,
     store: Option<Box<dyn Store>>,
-    /// Taken from the queue and not yet written.
+    /// Events that were taken from the queue and are not yet written.
     batch: Vec<Record>,
-    /// Losses that the log itself tells of when it can.
-    told: u64,
-    tidied: Instant,
-    written_since: bool,
-    /// True where the last look found more old events than it removed.
-    untidy: bool,
-    /// When to try again after a failure, and the pause after the next one.
-    retry: Instant,
-    pause: Duration,
+    /// Number of dropped events that are already reported by an event.
+    reported_drops: u64,
+    last_retain: Instant,
+    /// True if events were written since then.
+    has_new_events: bool,
+    /// True if there may be more old events to remove.
+    has_excess: bool,
+    /// The time of the next try after a failure, and the delay after the next failure.
+    retry_at: Instant,
+    retry_delay: Duration,
 }
 
 impl<L: OpenStore> Writer<L> {
@@ -50,82 +50,77 @@ impl<L: OpenStore> Writer<L> {
             retention,
             store: None,
             batch: Vec::new(),
-            told: 0,
-            tidied: Instant::now(),
-            written_since: true,
-            untidy: false,
-            retry: Instant::now(),
-            pause: MIN_RETRY_PAUSE,
+            reported_drops: 0,
+            last_retain: Instant::now(),
+            has_new_events: true,
+            has_excess: false,
+            retry_at: Instant::now(),
+            retry_delay: MIN_RETRY_DELAY,
         }
     }
 
     pub(super) fn run(mut self) {
-        // Opened at once: a place that cannot be used shows before the first event.
+        // Opens the store now, so that an error is visible before the first event.
         self.attempt(|_| Ok(()));
         loop {
-            let (asks, closing) = self.gather();
-            if closing || !asks.is_empty() || Instant::now() >= self.retry {
+            let (queries, closing) = self.wait_for_work();
+            if closing || !queries.is_empty() || Instant::now() >= self.retry_at {
                 self.write_all();
             }
-            for ask in asks {
-                self.answer(ask);
+            for query in queries {
+                self.answer(query);
             }
             if closing {
                 self.count_lost();
                 return;
             }
-            self.tidy();
+            self.retain();
         }
     }
 
-    /// Waits for something to do.
-    fn gather(&mut self) -> (Vec<PendingQuery>, bool) {
-        let pause = self.retry.saturating_duration_since(Instant::now());
+    /// Waits for something to do. Returns the waiting queries, and whether the log is closing.
+    fn wait_for_work(&mut self) -> (Vec<PendingQuery>, bool) {
+        let is_urgent = |state: &QueueState| !state.queries.is_empty() || state.closing;
         if self.store.is_none() {
-            // Events gather in the queue until the next try.
-            let urgent = |state: &QueueState| !state.queries.is_empty() || state.closing;
-            self.queue.wait(pause, urgent);
+            // Events stay in the queue until the next try.
+            let delay = self.retry_at.saturating_duration_since(Instant::now());
+            self.queue.wait(delay, is_urgent);
         } else {
-            let limit = match (self.untidy, self.written_since) {
-                (true, _) => Duration::ZERO,
-                (_, true) => TIDY_INTERVAL,
-                (_, false) => IDLE_TIDY_INTERVAL,
+            let limit = if self.has_excess {
+                Duration::ZERO
+            } else {
+                self.retain_interval()
             };
-            self.queue.wait(limit, |state| {
-                !state.events.is_empty() || !state.queries.is_empty() || state.closing
-            });
-            self.queue.wait(GATHER_TIME, |state| {
-                state.events.is_empty()
-                    || state.events.len() >= BATCH
-                    || !state.queries.is_empty()
-                    || state.closing
+            self.queue
+                .wait(limit, |state| !state.events.is_empty() || is_urgent(state));
+            self.queue.wait(BATCH_TIME, |state| {
+                !(1..MAX_BATCH).contains(&state.events.len()) || is_urgent(state)
             });
         }
         let mut state = self.queue.lock();
         (std::mem::take(&mut state.queries), state.closing)
     }
 
-    /// Writes what waits, batch by batch, until there is no more or the store fails.
+    /// Writes the waiting events in batches until the queue is empty or the store fails.
     fn write_all(&mut self) {
         loop {
             self.fill();
             let batch = std::mem::take(&mut self.batch);
-            let empty = batch.is_empty() && self.store.is_some();
-            if empty {
+            if batch.is_empty() && self.store.is_some() {
                 return;
             }
             match self.attempt(|store| store.append(&batch)) {
                 Some(Ok(())) => {
-                    self.written_since |= !batch.is_empty();
+                    self.has_new_events |= !batch.is_empty();
                     let mut state = self.queue.lock();
                     state.health.written += batch.len() as u64;
                     state.health.degraded = None;
                 }
-                Some(Err(Fault::Rejected)) => {
+                Some(Err(StoreFault::Rejected)) => {
                     let mut state = self.queue.lock();
                     state.health.dropped += batch.len() as u64;
-                    // The event that would tell of it might be refused as well, without end.
-                    self.told = state.health.dropped;
+                    // Not reported by an event, which the store might reject again and again.
+                    self.reported_drops = state.health.dropped;
                 }
                 Some(Err(_)) | None => {
                     self.batch = batch;
@@ -135,52 +130,47 @@ impl<L: OpenStore> Writer<L> {
         }
     }
 
-    /// Takes events from the queue; where some were lost, the first one says so.
+    /// Takes events from the queue. If some were lost, the first one reports that.
     fn fill(&mut self) {
         let mut state = self.queue.lock();
         let dropped = state.health.dropped;
-        let take = BATCH
-            .saturating_sub(self.batch.len())
-            .min(state.events.len());
+        let room = MAX_BATCH.saturating_sub(self.batch.len());
+        let take = room.min(state.events.len());
         let events: Vec<Event> = state.events.drain(..take).collect();
         drop(state);
-        if dropped > self.told && self.batch.is_empty() {
-            let lost = [("count".to_owned(), json!(dropped - self.told))];
-            let lost = lost.into_iter().collect();
+        if dropped > self.reported_drops && self.batch.is_empty() {
+            let count = json!(dropped - self.reported_drops);
+            let facts = Map::from_iter([("count".to_owned(), count)]);
             let trace = TraceId::random();
-            let event = Event::new(trace, kind::EVENTS_DROPPED, Status::Failure, lost);
+            let event = Event::new(trace, kind::EVENTS_DROPPED, EventStatus::Failure, facts);
             self.batch.push(event.into());
-            self.told = dropped;
+            self.reported_drops = dropped;
         }
         self.batch.extend(events.into_iter().map(Record::from));
     }
 
-    fn answer(&mut self, ask: PendingQuery) {
-        if ask.answer.is_closed() {
+    fn answer(&mut self, pending: PendingQuery) {
+        if pending.answer.is_closed() {
             return;
         }
         let mut found = None;
         self.attempt(|store| {
-            let result = store.find(&ask.query);
-            let done = result.as_ref().map(drop).map_err(Failure::clone);
+            let result = store.find(&pending.query);
+            let done = result.as_ref().map(drop).map_err(StoreError::clone);
             found = Some(result);
             done
         });
         let found = found.unwrap_or_else(|| {
-            let why = self.queue.lock().health.degraded.clone();
-            Err(Failure::unavailable(why.unwrap_or_default()))
+            let reason = self.queue.lock().health.degraded.clone();
+            Err(StoreError::unavailable(reason.unwrap_or_default()))
         });
-        // The one who asked may have gone meanwhile.
-        let _ = ask.answer.send(found);
+        // An error means that the caller does not wait any more.
+        let _ = pending.answer.send(found);
     }
 
-    fn tidy(&mut self) {
-        let pause = if self.written_since {
-            TIDY_INTERVAL
-        } else {
-            IDLE_TIDY_INTERVAL
-        };
-        if self.store.is_none() || (!self.untidy && self.tidied.elapsed() < pause) {
+    fn retain(&mut self) {
+        let is_due = self.has_excess || self.last_retain.elapsed() >= self.retain_interval();
+        if self.store.is_none() || !is_due {
             return;
         }
         let (retention, now) = (self.retention.clone(), Timestamp::now());
@@ -189,59 +179,66 @@ impl<L: OpenStore> Writer<L> {
             more = store.retain(&retention, now)?;
             Ok(())
         });
-        // What is left is next, after the events that came meanwhile.
-        self.untidy = more;
-        self.written_since = false;
-        self.tidied = Instant::now();
+        // The rest is removed in the next round, after the events that came meanwhile.
+        self.has_excess = more;
+        self.has_new_events = false;
+        self.last_retain = Instant::now();
     }
 
-    /// Does something with the store, which is opened where it is not; `None` where it cannot be. A
-    /// store that fails is closed, and tried again after a pause.
+    fn retain_interval(&self) -> Duration {
+        match self.has_new_events {
+            true => RETAIN_INTERVAL,
+            false => IDLE_RETAIN_INTERVAL,
+        }
+    }
+
+    /// Calls `work` with the store, which is opened if it is closed; `None` if it cannot be opened. A
+    /// store that fails is closed, and opened again after a delay.
     fn attempt(
         &mut self,
-        work: impl FnOnce(&mut dyn Store) -> Result<(), Failure>,
-    ) -> Option<Result<(), Fault>> {
+        work: impl FnOnce(&mut dyn Store) -> Result<(), StoreError>,
+    ) -> Option<Result<(), StoreFault>> {
         let done = match &mut self.store {
             Some(store) => work(&mut **store),
             None => match self.location.open() {
                 Ok(store) => work(&mut **self.store.insert(store)),
-                Err(mut failure) => {
-                    // Nothing to refuse yet.
-                    if failure.fault == Fault::Rejected {
-                        failure.fault = Fault::Unavailable;
+                Err(mut error) => {
+                    // No records were sent that could be rejected.
+                    if error.fault == StoreFault::Rejected {
+                        error.fault = StoreFault::Unavailable;
                     }
-                    self.failed(failure);
+                    self.on_error(error);
                     return None;
                 }
             },
         };
         Some(match done {
             Ok(()) => {
-                self.pause = MIN_RETRY_PAUSE;
+                self.retry_delay = MIN_RETRY_DELAY;
                 Ok(())
             }
-            Err(failure) => Err(self.failed(failure)),
+            Err(error) => Err(self.on_error(error)),
         })
     }
 
-    fn failed(&mut self, failure: Failure) -> Fault {
-        let Failure { fault, mut reason } = failure;
-        if fault == Fault::Rejected {
-            tracing::error!(reason, "events were refused by their store");
+    fn on_error(&mut self, error: StoreError) -> StoreFault {
+        let StoreError { fault, mut reason } = error;
+        if fault == StoreFault::Rejected {
+            tracing::error!(reason, "the store of the event log rejected events");
             return fault;
         }
         self.store = None;
-        self.retry = Instant::now() + self.pause;
-        if fault == Fault::Corrupt {
-            match self.location.put_aside() {
-                Ok(()) => reason = format!("{reason}; the damaged file was put aside"),
-                Err(failure) => reason = format!("{reason}; {}", failure.reason),
+        self.retry_at = Instant::now() + self.retry_delay;
+        if fault == StoreFault::Corrupt {
+            match self.location.quarantine() {
+                Ok(()) => reason = format!("{reason}; the damaged file was renamed"),
+                Err(error) => reason = format!("{reason}; {}", error.reason),
             }
         }
-        self.pause = (self.pause * 2).min(MAX_RETRY_PAUSE);
+        self.retry_delay = (self.retry_delay * 2).min(MAX_RETRY_DELAY);
         let mut state = self.queue.lock();
         if state.health.degraded.as_ref() != Some(&reason) {
-            tracing::warn!(reason, "events cannot be written");
+            tracing::warn!(reason, "the event log cannot be written");
             state.health.degraded = Some(reason);
         }
         fault
@@ -253,7 +250,7 @@ impl<L: OpenStore> Writer<L> {
         state.events.clear();
         state.health.dropped += lost;
         if lost > 0 {
-            tracing::warn!(lost, "events were not written");
+            tracing::warn!(lost, "events were lost at the stop");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The gateway at work: it publishes what its backends offer and follows its configuration.
+//! Runs the gateway: publishes the backends' lists and applies changes of the configuration.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,22 +11,23 @@ use serde_json::{Map, json};
 use super::Gateway;
 use crate::catalog::Catalog;
 use crate::config::Config;
-use crate::events::{Status, kind};
+use crate::events::{EventStatus, kind};
 use crate::metrics::GatewayMetrics;
 use crate::tools;
 
-/// How long the first list waits for backends that are being started.
+/// Longest time that the first list waits for backends that are being started.
 const FIRST_LIST_TIMEOUT: Duration = Duration::from_millis(1500);
-/// How long changes of lists may gather before they are published …
+/// Changes of lists are collected for this time and then published together …
 const PUBLISH_DEBOUNCE: Duration = Duration::from_millis(200);
-/// … and how long there is silence after that: a backend that flaps is heard once a second.
-const PUBLISH_PAUSE: Duration = Duration::from_millis(800);
+/// … and not sooner than this after the last time: a backend whose lists keep changing causes one
+/// notification a second.
+const MIN_PUBLISH_INTERVAL: Duration = Duration::from_millis(800);
 
 impl mcp_serve::Service for Gateway {
     const LOGS: bool = true;
     const RELAYS: bool = true;
 
-    /// The gateway works as long as it runs; how its backends are is told by `gateway_status`.
+    /// The gateway is degraded while a backend is down; `gateway_status` has the details.
     async fn probe(&self) -> Result<(), ToolError> {
         let down: Vec<String> = self
             .backends()
@@ -38,7 +39,7 @@ impl mcp_serve::Service for Gateway {
             return Ok(());
         }
         Err(ToolError::unavailable(format!(
-            "not every backend runs: {}",
+            "backends that are not running: {}",
             down.join(", ")
         )))
     }
@@ -48,7 +49,7 @@ impl mcp_serve::Service for Gateway {
     }
 
     async fn run(self: Arc<Self>, server: Arc<Server>) {
-        self.record(kind::STARTED, Status::Success, Map::new());
+        self.record(kind::STARTED, EventStatus::Success, Map::new());
         self.apply(Config::clone(&self.config()));
         tokio::join!(self.publish(&server), self.follow_config());
     }
@@ -64,9 +65,9 @@ impl mcp_serve::Service for Gateway {
         }
         let mut supervisors = std::mem::take(&mut *self.supervisors.lock());
         while supervisors.join_next().await.is_some() {}
-        self.record(kind::STOPPED, Status::Success, Map::new());
+        self.record(kind::STOPPED, EventStatus::Success, Map::new());
         let log = Arc::clone(&self.signals.log);
-        // It writes what it still has.
+        // Writes the events that are still in the queue.
         let _ = tokio::task::spawn_blocking(move || log.close()).await;
     }
 
@@ -77,13 +78,13 @@ impl mcp_serve::Service for Gateway {
 }
 
 impl Gateway {
-    /// Publishes what the backends offer whenever that changes. The first time it waits for those
-    /// that start quickly, so that clients that ask only once see them.
+    /// Publishes the backends' lists whenever they change. The first time it waits for backends that
+    /// start quickly, since some clients read the lists only once.
     async fn publish(self: &Arc<Self>, server: &Server) {
         let backends = self.backends();
-        let tried =
-            futures_util::future::join_all(backends.values().map(|backend| backend.tried()));
-        let _ = tokio::time::timeout(FIRST_LIST_TIMEOUT, tried).await;
+        let started = backends.values().map(|backend| backend.first_start());
+        let started = futures_util::future::join_all(started);
+        let _ = tokio::time::timeout(FIRST_LIST_TIMEOUT, started).await;
         loop {
             let changes = self.config().tool_changes;
             let catalog = Arc::new(Catalog::new(&self.relay, &self.backends(), changes));
@@ -93,14 +94,14 @@ impl Gateway {
             *self.catalog.lock() = Arc::clone(&catalog);
             server.publish(self.listed(&catalog));
             self.published.send_replace(true);
-            tokio::time::sleep(PUBLISH_PAUSE).await;
+            tokio::time::sleep(MIN_PUBLISH_INTERVAL).await;
             self.signals.lists.notified().await;
             tokio::time::sleep(PUBLISH_DEBOUNCE).await;
         }
     }
 
-    /// Returns what clients list: all of the catalog, or, where that would be too much for a model,
-    /// the means to search it.
+    /// Returns the lists for clients. With more tools than `search_above`, the backends' tools are
+    /// hidden and the search tools take their place.
     fn listed(self: &Arc<Self>, catalog: &Catalog) -> ServerItems {
         let mut lists = catalog.lists.clone();
         let limit = self.config().search_above;
@@ -113,23 +114,23 @@ impl Gateway {
         lists
     }
 
-    /// Takes over changed configurations.
+    /// Applies each change of the configuration.
     async fn follow_config(&self) {
         let mut source = self.source.clone();
         loop {
             match source.changed().await {
                 Ok(config) => {
-                    tracing::info!(
-                        backends = config.backends.len(),
-                        "the configuration has changed"
-                    );
+                    let backends = config.backends.len();
+                    tracing::info!(backends, "applied the changed configuration");
                     self.apply(config);
-                    self.record(kind::CONFIG_CHANGED, Status::Success, Map::new());
+                    self.record(kind::CONFIG_CHANGED, EventStatus::Success, Map::new());
                 }
                 Err(reason) => {
-                    tracing::warn!("the changed configuration is refused: {reason}");
+                    tracing::warn!(
+                        "kept the old configuration; the changed one has an error: {reason}"
+                    );
                     let facts = Map::from_iter([("error".to_owned(), json!(reason.to_string()))]);
-                    self.record(kind::CONFIG_CHANGED, Status::Failure, facts);
+                    self.record(kind::CONFIG_CHANGED, EventStatus::Failure, facts);
                 }
             }
         }

@@ -1,4 +1,4 @@
-//! From a backend's name of an item to the one that clients see.
+//! Converts a backend's name of an item to its published name.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use hmac_sha256::Hash;
 
 use crate::config::BackendKey;
 
-/// What the APIs of language models take; one name that is longer gets a whole request refused.
+/// The limit of the APIs of language models: a longer name makes them reject the whole request.
 pub(crate) const MAX_LEN: usize = 64;
 
 const SEPARATOR: &str = "__";
@@ -14,38 +14,38 @@ const SEPARATOR: &str = "__";
 /// `_` and eight hexadecimal digits.
 const HASH_LEN: usize = 9;
 
-/// A published item.
+/// A published tool or prompt.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Published {
+pub(crate) struct PublishedItem {
     /// The name that clients see: `^[a-zA-Z0-9_-]{1,64}$`.
     pub(crate) name: Arc<str>,
-    /// The name in the unversioned era: `KEY:NAME`, with the backend's own name where it is printable.
+    /// The name for clients without a handshake: `KEY:NAME`, with the original name if it is
+    /// printable.
     pub(crate) plain: Arc<str>,
-    /// Whose it is.
     pub(crate) backend: BackendKey,
-    /// Its name at the backend, byte for byte.
+    /// The name in the backend's list, byte for byte.
     pub(crate) item: Arc<str>,
 }
 
-impl Published {
-    /// The other names by which clients may call it. Published names have neither colons nor dots,
-    /// and keys have none either: the names of all items never meet.
+impl PublishedItem {
+    /// Other names by which clients can call it. Published names and keys have neither colons nor
+    /// dots, so an alias is never the name of another item.
     pub(crate) fn aliases(&self) -> [String; 2] {
         [':', '.'].map(|separator| format!("{}{separator}{}", self.backend, self.item))
     }
 }
 
-/// How an item will be published, ordered: the names that can stay first.
+/// An item that is to be published, ordered by `mangled` first: unchanged names before changed ones.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Form<'a> {
+pub(super) struct NameCandidate<'a> {
     mangled: bool,
     bare: bool,
     pub(super) backend: &'a BackendKey,
     pub(super) item: &'a str,
 }
 
-impl<'a> Form<'a> {
-    pub(super) fn of(backend: &'a BackendKey, bare: bool, item: &'a str) -> Self {
+impl<'a> NameCandidate<'a> {
+    pub(super) fn new(backend: &'a BackendKey, bare: bool, item: &'a str) -> Self {
         let len = item.len() + if bare { 0 } else { prefix_len(backend) };
         let mangled = len > MAX_LEN || !item.chars().all(is_portable);
         Self {
@@ -56,12 +56,12 @@ impl<'a> Form<'a> {
         }
     }
 
-    /// True for an item that would take the place of one of the gateway's own.
+    /// Returns true for an item that would hide a tool of the gateway.
     pub(super) fn is_reserved(&self) -> bool {
-        self.bare && super::OWN.contains(&self.item)
+        self.bare && super::OWN_TOOLS.contains(&self.item)
     }
 
-    pub(super) fn publish(&self) -> Published {
+    pub(super) fn publish(&self) -> PublishedItem {
         let Self { backend, item, .. } = *self;
         let prefix = if self.bare { 0 } else { prefix_len(backend) };
         let portable = if self.mangled {
@@ -80,7 +80,7 @@ impl<'a> Form<'a> {
                 format!("{backend}:{plain}"),
             )
         };
-        Published {
+        PublishedItem {
             name: name.into(),
             plain: plain.into(),
             backend: backend.clone(),
@@ -89,7 +89,7 @@ impl<'a> Form<'a> {
     }
 }
 
-/// What stands before the names of a backend's items.
+/// The length of `KEY__`.
 fn prefix_len(backend: &BackendKey) -> usize {
     backend.as_str().len() + SEPARATOR.len()
 }
@@ -98,8 +98,8 @@ pub(super) fn is_portable(letter: char) -> bool {
     letter.is_ascii_alphanumeric() || letter == '_' || letter == '-'
 }
 
-/// At most `room` portable characters: what can be read of the name, and a hash of all of it so
-/// that names which read the same stay apart.
+/// Returns at most `room` portable characters: the readable part of the name, and a hash of the whole
+/// name, so that different names stay different.
 fn mangle(item: &str, room: usize) -> String {
     let portable = |letter| if is_portable(letter) { letter } else { '_' };
     let mut name: String = item.chars().map(portable).take(room - HASH_LEN).collect();

@@ -1,4 +1,4 @@
-//! Names, there and back.
+//! Tests of published names.
 
 use std::collections::HashSet;
 
@@ -11,19 +11,19 @@ fn key(text: &str) -> BackendKey {
     BackendKey::parse(text).unwrap()
 }
 
-fn names(offers: &[(&BackendKey, &Filter, &[&str])]) -> Names {
-    Names::publish(offers.iter().map(|&(backend, filter, names)| BackendItems {
+fn names(backend: &BackendKey, filter: &Filter, names: &[&str]) -> PublishedNames {
+    PublishedNames::publish([BackendItems {
         backend,
         filter,
         bare: false,
         names: names.to_vec(),
-    }))
+    }])
 }
 
 #[test]
-fn a_tool_has_three_names() {
-    let (docker, open) = (key("docker"), Filter::default());
-    let names = names(&[(&docker, &open, &["list_containers", "a.b"])]);
+fn tool_has_three_names() {
+    let docker = key("docker");
+    let names = names(&docker, &Filter::default(), &["list_containers", "a.b"]);
     let published = &names.published()[1];
     assert_eq!(&*published.name, "docker__list_containers");
     assert_eq!(&*published.plain, "docker:list_containers");
@@ -34,10 +34,10 @@ fn a_tool_has_three_names() {
 }
 
 #[test]
-fn a_name_that_clients_would_refuse_gets_a_readable_one() {
-    let (files, open) = (key("files"), Filter::default());
-    let long = "x".repeat(58);
-    let names = names(&[(&files, &open, &["read/file", "read.file", "größe", &long])]);
+fn name_that_clients_reject_gets_a_readable_one() {
+    let (files, long) = (key("files"), "x".repeat(58));
+    let tools = ["read/file", "read.file", "größe", &long];
+    let names = names(&files, &Filter::default(), &tools);
     let published: Vec<&str> = names.published().iter().map(|one| &*one.name).collect();
     assert_eq!(
         published,
@@ -55,35 +55,38 @@ fn a_name_that_clients_would_refuse_gets_a_readable_one() {
 }
 
 #[test]
-fn nothing_takes_the_place_of_something_else() {
+fn generated_name_never_replaces_a_real_one() {
     let (files, open) = (key("files"), Filter::default());
     let made = "read_file_9cc468c6";
     for tools in [["read/file", made, made], [made, "read/file", made]] {
-        let names = names(&[(&files, &open, &tools)]);
+        let names = names(&files, &open, &tools);
         assert_eq!(names.published().len(), 1);
         assert_eq!(&*names.published()[0].item, made);
-        let refused = |item: &str, reason| Refused {
+        let refused = |item: &str, reason| UnpublishedItem {
             backend: files.clone(),
             item: item.to_owned(),
             reason,
         };
-        let taken = Reason::Taken(made.into());
-        let expected = [refused(made, Reason::Twice), refused("read/file", taken)];
+        let taken = RefusalReason::Taken(made.into());
+        let expected = [
+            refused(made, RefusalReason::Twice),
+            refused("read/file", taken),
+        ];
         assert_eq!(names.refused(), expected);
     }
-    let names = names(&[(&files, &open, &[""])]);
-    assert_eq!(names.refused()[0].reason, Reason::Unnamed);
+    let names = names(&files, &open, &[""]);
+    assert_eq!(names.refused()[0].reason, RefusalReason::Unnamed);
 }
 
 #[test]
-fn what_is_denied_has_no_name_at_all() {
-    let (docker, filter) = (key("docker"), Filter::new(Vec::new(), vec!["stop*".into()]));
+fn denied_item_has_no_name() {
+    let (docker, filter) = (key("docker"), Filter::new(&[], &["stop*".into()]));
     let long = "stop".to_owned() + &"x".repeat(80);
-    let names = names(&[(
+    let names = names(
         &docker,
         &filter,
         &["stop_container", "stop.x", &long, "list"],
-    )]);
+    );
     assert_eq!(names.published().len(), 1);
     assert!(names.refused().is_empty());
 }
@@ -108,59 +111,59 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(10_000) })]
 
     #[test]
-    fn names_are_portable_and_lead_back(backends in backends()) {
+    fn names_are_portable_and_unique(backends in backends()) {
         let keys: Vec<_> = backends.iter().map(|(name, _)| key(name)).collect();
         let open = Filter::default();
-        let offer = |at: usize| BackendItems {
+        let items = |at: usize| BackendItems {
             backend: &keys[at],
             filter: &open,
             bare: false,
             names: backends[at].1.iter().map(String::as_str).collect(),
         };
-        let names = Names::publish((0..keys.len()).map(offer));
+        let names = PublishedNames::publish((0..keys.len()).map(items));
         let mut seen = HashSet::new();
         for published in names.published() {
             let name = &*published.name;
             prop_assert!((1..=MAX_LEN).contains(&name.len()), "{name}");
             prop_assert!(name.chars().all(published::is_portable), "{name}");
-            prop_assert!(!OWN.contains(&name));
+            prop_assert!(!OWN_TOOLS.contains(&name));
             let [colon, dot] = published.aliases();
             let forms = [name.to_owned(), published.plain.to_string(), colon, dot];
             for form in HashSet::from(forms) {
-                prop_assert!(seen.insert(form.clone()), "{form} is of two");
+                prop_assert!(seen.insert(form.clone()), "two items are called {form}");
             }
         }
         // Every item is published or refused, and a different order changes nothing.
-        let offered: usize = backends.iter().map(|(_, tools)| tools.len()).sum();
-        prop_assert_eq!(names.published().len() + names.refused().len(), offered);
-        let again = Names::publish((0..keys.len()).rev().map(offer));
+        let listed: usize = backends.iter().map(|(_, tools)| tools.len()).sum();
+        prop_assert_eq!(names.published().len() + names.refused().len(), listed);
+        let again = PublishedNames::publish((0..keys.len()).rev().map(items));
         prop_assert_eq!(names.published(), again.published());
         prop_assert_eq!(names.refused(), again.refused());
     }
 }
 
 #[test]
-fn bare_names_stay_and_never_shadow() {
+fn bare_names_are_unchanged_and_hide_nothing() {
     let open = Filter::default();
     let (one, two) = (key("one"), key("two"));
-    let offer = |backend, bare, names: &[&'static str]| BackendItems {
+    let items = |backend, names: &[&'static str]| BackendItems {
         backend,
         filter: &open,
-        bare,
+        bare: true,
         names: names.to_vec(),
     };
-    let names = Names::publish([
-        offer(&one, true, &["echo", "gateway_status", "dotted.name"]),
-        offer(&two, true, &["echo", "two"]),
+    let names = PublishedNames::publish([
+        items(&one, &["echo", "gateway_status", "dotted.name"]),
+        items(&two, &["echo", "two"]),
     ]);
     let published: Vec<&str> = names.published().iter().map(|item| &*item.name).collect();
     assert!(published[0].starts_with("dotted_name_"));
     assert_eq!(published[1..], ["echo", "two"]);
     assert_eq!(names.published()[1].backend, one);
-    let reasons: Vec<&Reason> = names
-        .refused()
-        .iter()
-        .map(|refused| &refused.reason)
-        .collect();
-    assert_eq!(reasons, [&Reason::Reserved, &Reason::Taken("echo".into())]);
+    let reasons = names.refused().iter().map(|refused| &refused.reason);
+    let expected = [
+        &RefusalReason::Reserved,
+        &RefusalReason::Taken("echo".into()),
+    ];
+    assert_eq!(reasons.collect::<Vec<_>>(), expected);
 }

@@ -1,4 +1,4 @@
-//! What a backend says while it works on a request: progress, log messages, and questions.
+//! Handles a backend's messages during a request: progress, log messages and questions.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -12,55 +12,55 @@ use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Value, json};
 use tokio::sync::{Notify, oneshot};
 
-/// A question of the backend that the client has to be asked by the end of its call.
+/// A question of the backend that becomes the result of the client's call.
 pub(super) struct Question {
     pub(super) request: InputRequest,
     pub(super) answer: oneshot::Sender<Value>,
 }
 
-/// Handles the messages of a backend that belong to one call: they go on to its client.
+/// Forwards the messages of a backend that belong to one call to the client of that call.
 pub(super) struct CallHandler {
-    /// The call as the client made it last: in the modern era it comes back with each answer.
+    /// The client's latest call: in the modern era each answer comes with a new call.
     call: Mutex<Call>,
-    /// What clients of the modern era are to be asked by the end of their call.
+    /// Questions for clients of the modern era, whose call ends with the question.
     questions: Mutex<VecDeque<Question>>,
-    asked: Notify,
-    /// Questions that are being answered: a person takes longer than a server.
-    asking: Arc<AtomicUsize>,
-    /// What belongs to no call.
-    otherwise: Arc<dyn Handler>,
+    question_added: Notify,
+    /// Number of questions that wait for a person; the timeout does not run meanwhile.
+    open_questions: Arc<AtomicUsize>,
+    /// Handles the messages that belong to no call.
+    fallback: Arc<dyn Handler>,
 }
 
 impl CallHandler {
-    pub(super) fn new(call: Call, otherwise: Arc<dyn Handler>) -> Arc<Self> {
+    pub(super) fn new(call: Call, fallback: Arc<dyn Handler>) -> Arc<Self> {
         Arc::new(Self {
             call: Mutex::new(call),
             questions: Mutex::default(),
-            asked: Notify::new(),
-            asking: Arc::default(),
-            otherwise,
+            question_added: Notify::new(),
+            open_questions: Arc::default(),
+            fallback,
         })
     }
 
-    /// The next question; waits for it.
+    /// Waits for the next question.
     pub(super) async fn question(&self) -> Question {
         loop {
             let next = self.questions.lock().pop_front();
             match next {
                 Some(question) => return question,
-                None => self.asked.notified().await,
+                None => self.question_added.notified().await,
             }
         }
     }
 
-    /// Goes on with the call by which the client has come back.
+    /// Continues with the call that has brought the answer.
     pub(super) fn resume(&self, call: Call) {
         *self.call.lock() = call;
     }
 
-    /// True while the client is being asked.
+    /// Returns true while a question waits for its answer.
     pub(super) fn is_asking(&self) -> bool {
-        self.asking.load(Ordering::Relaxed) > 0
+        self.open_questions.load(Ordering::Relaxed) > 0
     }
 
     fn call(&self) -> Call {
@@ -84,14 +84,14 @@ impl Handler for CallHandler {
                     self.call().log(message.level, &logger, &message.data);
                 }
             }
-            _ => self.otherwise.notification(method, params),
+            _ => self.fallback.notification(method, params),
         }
     }
 
     fn request(&self, method: &str, params: Option<&RawValue>) -> Reply {
         let params = read(params).unwrap_or_else(|| json!({}));
         let Some(request) = InputRequest::from_backend(method, params) else {
-            return self.otherwise.request(method, None);
+            return self.fallback.request(method, None);
         };
         let call = self.call();
         if !call.waits_for_answers() {
@@ -99,21 +99,21 @@ impl Handler for CallHandler {
             self.questions
                 .lock()
                 .push_back(Question { request, answer });
-            self.asked.notify_one();
-            let gone = |_| RpcError::new(-1, "The client is gone");
+            self.question_added.notify_one();
+            let gone = |_| RpcError::new(-1, "The client has disconnected");
             return Box::pin(async move { raw(&answered.await.map_err(gone)?) });
         }
-        let asking = Arc::clone(&self.asking);
+        let open_questions = Arc::clone(&self.open_questions);
         Box::pin(async move {
-            asking.fetch_add(1, Ordering::Relaxed);
+            open_questions.fetch_add(1, Ordering::Relaxed);
             let answer = call.ask("0", request).await;
-            asking.fetch_sub(1, Ordering::Relaxed);
+            open_questions.fetch_sub(1, Ordering::Relaxed);
             raw(&answer.map_err(refused)?)
         })
     }
 }
 
-/// What the backend is told when the client cannot be asked, or does not answer.
+/// The answer to the backend when the client cannot be asked or does not answer.
 #[expect(clippy::needless_pass_by_value, reason = "a `map_err` function")]
 fn refused(error: ToolError) -> RpcError {
     RpcError::new(mcp_core::jsonrpc::METHOD_NOT_FOUND, error.message())

@@ -1,4 +1,4 @@
-//! The request of a client, with all that the relay wants to know of it, read once.
+//! The request of a client, with everything that the relay needs, parsed once.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,18 +12,17 @@ use serde_json::{Map, json};
 
 use crate::events::TraceId;
 
-/// The backend's time ends before the client's, so that the error can name it.
+/// The backend's timeout is shorter than the client's, so that the error can name the backend.
 const TIMEOUT_MARGIN: Duration = Duration::from_millis(250);
 
 /// The request that a call answers.
 pub(super) struct ClientRequest<'a> {
     pub(super) call: &'a Call,
-    /// Its parameters, as they can be passed on to any era.
+    /// Its parameters, without those that belong to this connection only.
     pub(super) params: Members,
-    /// The trace that it says it is part of, in its headers or its `_meta`; a new one where it says
-    /// nothing that can be read.
+    /// The trace of its `traceparent` header or of its `_meta`; a new one if neither is valid.
     pub(super) trace: TraceId,
-    /// How long its client waits for a backend, where that is known.
+    /// The time that the client's call leaves for a backend.
     pub(super) timeout: Option<Duration>,
     /// The capabilities of its client, without those that concern the gateway alone.
     pub(super) capabilities: Option<Arc<RawValue>>,
@@ -42,11 +41,13 @@ impl<'a> ClientRequest<'a> {
         };
         let is_modern = origin.era == Era::Modern;
         let mut params = origin.params.clone();
-        // A modern backend has to be told which log messages are wanted, where the client has said so
-        // in another way.
+        // A modern backend expects the log level in each request; older clients set it once.
         let level = call.client().log_level.filter(|_| !is_modern);
-        let is_read = |meta: &&str| is_modern || level.is_some() || meta.contains("traceparent");
-        let meta = params.get("_meta").filter(is_read).and_then(Members::read);
+        let is_needed = |meta: &&str| is_modern || level.is_some() || meta.contains("traceparent");
+        let meta = params
+            .get("_meta")
+            .filter(is_needed)
+            .and_then(Members::read);
         let mut meta = meta.unwrap_or_default();
         let in_header = || TraceId::from_traceparent(origin.traceparent.as_deref()?);
         let in_meta = || TraceId::from_traceparent(&string(meta.get("traceparent")?)?);
@@ -75,20 +76,21 @@ fn capabilities(call: &Call, meta: &Members) -> Option<Box<RawValue>> {
     if let Some(mut declared) = declared.and_then(Members::read) {
         declared.remove("extensions");
         if call.supports_tasks() {
-            // Its task becomes one of the gateway's.
+            // The gateway makes its own task of the backend's task.
             declared.set("extensions", r#"{"io.modelcontextprotocol/tasks":{}}"#);
         }
         return RawValue::from_string(declared.encode()).ok();
     }
     let can = call.capabilities();
-    let declared = [
+    let mut declared = Map::new();
+    for (name, can) in [
         ("elicitation", can.elicitation),
         ("sampling", can.sampling),
         ("roots", can.roots),
-    ];
-    let declared = declared.into_iter().filter(|(_, can)| *can);
-    let declared: Map<_, _> = declared
-        .map(|(name, _)| (name.to_owned(), json!({})))
-        .collect();
+    ] {
+        if can {
+            declared.insert(name.to_owned(), json!({}));
+        }
+    }
     to_raw_value(&declared).ok()
 }

@@ -1,4 +1,4 @@
-//! A prompt of a backend, as the gateway offers it.
+//! A relayed prompt.
 
 use std::sync::Arc;
 
@@ -10,19 +10,19 @@ use mcp_core::tool::{ArgumentError, Call};
 use serde_json::json;
 use serde_json::value::RawValue;
 
-use super::{Relay, RelayedItem, whole};
-use crate::backend::{Backend, Item};
-use crate::names::Published;
+use super::{Relay, RelayedItem, encoded};
+use crate::backend::{Backend, ListedItem};
+use crate::names::PublishedItem;
 
 /// One prompt of one backend.
 struct RelayedPrompt(RelayedItem);
 
-/// What is listed, and what answers for it.
+/// Returns the definition for the list, and the handler of its requests.
 pub(crate) fn relayed(
     relay: &Relay,
     backend: &Arc<Backend>,
-    published: &Published,
-    item: &Item,
+    published: &PublishedItem,
+    item: &ListedItem,
 ) -> Option<(PromptDefinition, Arc<dyn BoundPrompt>)> {
     let members = Members::read(item.definition.get())?;
     let name = quoted(&published.name);
@@ -50,7 +50,7 @@ impl BoundPrompt for RelayedPrompt {
             let (item, name) = (&self.0.id, quoted(&self.0.id));
             let parameter = ("name", name.as_str());
             let result = self.0.forward("prompts/get", item, parameter, call).await?;
-            Ok(PromptOutput::Relayed(whole(&result)?))
+            Ok(PromptOutput::Relayed(encoded(&result)?))
         }))
     }
 }

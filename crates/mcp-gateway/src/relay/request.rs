@@ -1,5 +1,5 @@
-//! The request of a client at a backend: sent, followed, and asked back as often as the backend
-//! wants, whatever the eras of the two.
+//! Forwards one request of a client to a backend, and the backend's questions to the client, for all
+//! eras of both.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,37 +18,37 @@ use super::client_request::ClientRequest;
 use super::suspended::{Owner, SentRequest, SuspendedRequest};
 use crate::backend::Backend;
 
-/// How often a backend may ask back within one call.
+/// Questions that a backend can ask within one call.
 const MAX_ROUNDS: usize = 20;
-/// A backend's time where neither it nor the client has one.
+/// The timeout if neither the backend nor the client has one.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// A request on its way to a backend.
+/// A request that is forwarded to a backend.
 pub(super) struct RelayedRequest<'a> {
     pub(super) relay: &'a Relay,
     pub(super) backend: &'a Arc<Backend>,
     pub(super) method: &'static str,
-    /// Its subject: a name or a URI.
+    /// The name or URI in the request.
     pub(super) item: &'a str,
     pub(super) may_repeat: bool,
     pub(super) client: ClientRequest<'a>,
 }
 
-/// The state that one round of a call leaves for the next. It travels through the client, sealed.
+/// The state between two rounds of a call. The client gets it encrypted, in `requestState`.
 #[derive(Serialize, Deserialize)]
-struct Memo {
-    /// The questions that were asked.
+struct RoundState {
+    /// The keys of the questions.
     keys: Vec<String>,
-    /// The name of the request that waits here, where one does.
+    /// The name of the suspended request, if there is one.
     parked: Option<String>,
-    /// The backend's own `requestState`, where it has one.
+    /// The `requestState` of the backend.
     state: Option<String>,
 }
 
-/// The key of a question that a backend has asked while it worked.
+/// The key of a question that a backend has asked in a request of its own (before 2026-07-28).
 const QUESTION: &str = "question";
 
-/// A result that is none yet (2026-07-28).
+/// An `input_required` result (2026-07-28).
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct InputRequired {
@@ -58,10 +58,10 @@ struct InputRequired {
 }
 
 impl RelayedRequest<'_> {
-    /// Sends the request and returns its result.
+    /// Sends the request, or continues a suspended one, and returns its result.
     ///
     /// # Errors
-    /// The result for the client, which in the modern era may be that it must answer first.
+    /// An error for the client; in the modern era also the questions that it must answer first.
     pub(super) async fn run(mut self) -> Result<Members, ToolError> {
         let mut sent = match self.resume_suspended()? {
             Some(sent) => sent,
@@ -71,12 +71,12 @@ impl RelayedRequest<'_> {
             let answer = self.follow(sent).await?;
             let Some(result) = Members::read(answer.get()) else {
                 return Err(ToolError::upstream(format!(
-                    "The backend {} answered with no object.",
+                    "The backend {} answered with a result that is not an object.",
                     self.backend.key
                 )));
             };
             match result.get("resultType").and_then(string).as_deref() {
-                // Seldom, and large: not in every call's future.
+                // Boxed to keep the future of every call small.
                 Some("task") => return Box::pin(self.poll_to_end(&answer)).await,
                 Some("input_required") => {
                     let asked: InputRequired =
@@ -89,25 +89,24 @@ impl RelayedRequest<'_> {
             }
         }
         Err(ToolError::upstream(format!(
-            "The backend {} asked back more than {MAX_ROUNDS} times.",
+            "The backend {} asked more than {MAX_ROUNDS} times for input.",
             self.backend.key
         )))
     }
 
-    /// Sends the request.
     fn send(&self) -> SentRequest {
         let params = self.client.params.clone();
         let handler = CallHandler::new(self.client.call.clone(), self.backend.notifications());
         let mut options = Options::default()
-            // Here it is known how long it may take, and when a person is waited for.
+            // Without a timeout: `follow` has one, which stops while a person is asked.
             .without_timeout()
             .handler(Arc::<CallHandler>::clone(&handler))
             .traceparent(self.client.trace.traceparent());
         if let Some(capabilities) = &self.client.capabilities {
             options = options.capabilities(Arc::clone(capabilities));
         }
-        let (backend, method, may_repeat) =
-            (Arc::clone(self.backend), self.method, self.may_repeat);
+        let (backend, method) = (Arc::clone(self.backend), self.method);
+        let may_repeat = self.may_repeat;
         let pending = async move { backend.request(method, &params, options, may_repeat).await };
         SentRequest {
             pending: Box::pin(pending),
@@ -115,7 +114,7 @@ impl RelayedRequest<'_> {
         }
     }
 
-    /// Goes on with what the client has answered a question of, if this is such a call.
+    /// Continues the earlier request if this call brings the answer to its question.
     fn resume_suspended(&mut self) -> Result<Option<SentRequest>, ToolError> {
         let round = self.client.call.extension::<PreviousRounds>();
         let Some(round) = round.filter(|round| !round.memo.is_null()) else {
@@ -124,30 +123,30 @@ impl RelayedRequest<'_> {
         let lost = || {
             ToolError::new(
                 ToolErrorKind::Conflict,
-                "The call that asked for this has ended meanwhile. Look whether it took effect \
-                 before you call again.",
+                "The call that asked this question has ended. Check whether it took effect before \
+                 you repeat it.",
             )
         };
-        let memo: Memo = serde_json::from_value(round.memo.clone()).map_err(|_| lost())?;
-        let answers = memo.keys.into_iter().filter_map(|key| {
+        let state: RoundState = serde_json::from_value(round.memo.clone()).map_err(|_| lost())?;
+        let answers = state.keys.into_iter().filter_map(|key| {
             let answer = round.answers.get(&key)?.clone();
             Some((key, answer))
         });
         let mut answers: Map<String, Value> = answers.collect();
-        let Some(name) = memo.parked else {
-            let state = memo.state.map(RawValue::from_string).transpose();
+        let Some(name) = state.parked else {
+            let state = state.state.map(RawValue::from_string).transpose();
             self.set_answers(answers, state.map_err(unreadable)?.as_deref());
             return Ok(Some(self.send()));
         };
         let suspended = self.relay.suspended.take(&name, &self.owner());
         let SuspendedRequest { request, answer } = suspended.ok_or_else(lost)?;
         request.handler.resume(self.client.call.clone());
-        // A backend that has given up the question gives up the call, which is seen there.
+        // An error means that the backend has cancelled the question; `follow` sees the result.
         let _ = answer.send(answers.remove(QUESTION).unwrap_or_default());
         Ok(Some(request))
     }
 
-    /// Waits for the result, the end of the client's patience, or a question that ends its call.
+    /// Waits for the result, a timeout, a cancellation, or a question that ends the client's call.
     async fn follow(&self, mut sent: SentRequest) -> Result<Box<RawValue>, ToolError> {
         let key = self.backend.key.as_str();
         let mut timeout = Box::pin(self.timeout(Arc::clone(&sent.handler)));
@@ -159,14 +158,14 @@ impl RelayedRequest<'_> {
                 return Err(self.suspend(sent, question));
             }
             () = self.client.call.cancelled() => {
-                let words = format!("{} was cancelled; the backend {key} was told so.", self.item);
+                let words = format!("{} was cancelled, also at the backend {key}.", self.item);
                 return Err(ToolError::new(ToolErrorKind::Cancelled, words));
             }
             after = &mut timeout => {
-                self.backend.was_silent();
+                self.backend.probe_after_timeout();
                 let words = format!(
-                    "The backend {key} did not answer within {} s and was told to stop; it may \
-                     still take effect.",
+                    "The backend {key} did not answer within {} s; the call was cancelled there but \
+                     may still take effect.",
                     after.as_secs_f32().round()
                 );
                 return Err(ToolError::new(ToolErrorKind::Timeout, words));
@@ -175,7 +174,7 @@ impl RelayedRequest<'_> {
         result.map_err(|failure| failure.into_tool_error(key))
     }
 
-    /// Ends the call with a question of the backend, which waits for the answer.
+    /// Suspends the request and ends the client's call with the question of the backend.
     fn suspend(&self, request: SentRequest, question: Question) -> ToolError {
         let (answer, question) = (question.answer, question.request);
         let suspended = SuspendedRequest { request, answer };
@@ -184,15 +183,15 @@ impl RelayedRequest<'_> {
                 "Too many calls wait for answers of their users; try again later.",
             );
         };
-        let memo = Memo {
+        let state = RoundState {
             keys: vec![QUESTION.to_owned()],
             parked: Some(name),
             state: None,
         };
-        self.require_input(&[(QUESTION, question)], &memo)
+        self.require_input(&[(QUESTION, question)], &state)
     }
 
-    /// Asks the client what a backend of the modern era wants to know.
+    /// Asks the client the questions of a backend of the modern era.
     async fn ask(&self, asked: &InputRequired) -> Result<Map<String, Value>, ToolError> {
         let requests = questions(&asked.input_requests, self.backend.key.as_str())?;
         let keys: Vec<String> = requests.iter().map(|(key, _)| (*key).to_owned()).collect();
@@ -200,16 +199,16 @@ impl RelayedRequest<'_> {
             let answers = self.client.call.ask_all(requests).await?;
             return Ok(keys.into_iter().zip(answers).collect());
         }
-        let memo = Memo {
+        let state = RoundState {
             keys,
             parked: None,
             state: asked.request_state.as_ref().map(ToString::to_string),
         };
-        Err(self.require_input(&requests, &memo))
+        Err(self.require_input(&requests, &state))
     }
 
-    fn require_input(&self, requests: &[(&str, InputRequest)], memo: &Memo) -> ToolError {
-        let asked = self.client.call.require_input(requests, json!(memo));
+    fn require_input(&self, requests: &[(&str, InputRequest)], state: &RoundState) -> ToolError {
+        let asked = self.client.call.require_input(requests, json!(state));
         asked.unwrap_or_else(|error| error)
     }
 
@@ -222,7 +221,7 @@ impl RelayedRequest<'_> {
         }
     }
 
-    /// Completes when the backend has had its time, which does not run while a person is asked.
+    /// Completes after the timeout of the backend, which does not run while a person is asked.
     async fn timeout(&self, handler: Arc<CallHandler>) -> Duration {
         let own = self.backend.config.timeout;
         let limits = own.into_iter().chain(self.client.timeout);
@@ -246,7 +245,7 @@ impl RelayedRequest<'_> {
     }
 }
 
-/// The questions of a backend, as they can be asked on.
+/// Converts the questions of a backend to questions for the client.
 pub(super) fn questions<'a>(
     asked: &'a Map<String, Value>,
     backend: &str,
@@ -256,7 +255,7 @@ pub(super) fn questions<'a>(
         let params = request.get("params").cloned().unwrap_or_else(|| json!({}));
         let request = InputRequest::from_backend(method, params).ok_or_else(|| {
             ToolError::upstream(format!(
-                "The backend {backend} asks for something that clients are never asked."
+                "The backend {backend} sent a question of an unknown type."
             ))
         })?;
         Ok((key.as_str(), request))

@@ -1,4 +1,4 @@
-//! A resource or a template of a backend, as the gateway offers it.
+//! A relayed resource or resource template.
 
 use std::sync::Arc;
 
@@ -9,17 +9,17 @@ use mcp_core::resource::{BoundResource, ReadFuture, ResourceContents, ResourceDe
 use mcp_core::tool::{Call, ToolError, ToolErrorKind};
 use serde_json::value::RawValue;
 
-use super::{Relay, RelayedItem, whole};
-use crate::backend::{Backend, Item, fits};
+use super::{Relay, RelayedItem, encoded};
+use crate::backend::{Backend, ListedItem, fits};
 
 /// One resource, or one template of resources, of one backend.
 struct RelayedResource(RelayedItem);
 
-/// What is listed, and what answers for it.
+/// Returns the definition for the list, and the handler of its requests.
 pub(crate) fn relayed(
     relay: &Relay,
     backend: &Arc<Backend>,
-    item: &Item,
+    item: &ListedItem,
 ) -> (ResourceDefinition, Arc<dyn BoundResource>) {
     let members = Members::read(item.definition.get()).unwrap_or_default();
     let text = |name: &str| string(members.get(name)?).map(|text| text.into_owned());
@@ -40,7 +40,7 @@ pub(crate) fn relayed(
 
 impl BoundResource for RelayedResource {
     fn read<'a>(&'a self, uri: &str, call: &'a Call) -> Option<ReadFuture<'a>> {
-        // A template may be allowed and one of its resources denied.
+        // A deny pattern may match one resource of an allowed template.
         let is_denied = self.0.backend.config.filter.denies(uri);
         let uri = uri.to_owned();
         (!is_denied && fits(&self.0.id, &uri)).then(|| -> ReadFuture<'a> {
@@ -51,7 +51,9 @@ impl BoundResource for RelayedResource {
                     .0
                     .forward("resources/read", &uri, parameter, call)
                     .await;
-                Ok(ResourceContents::Relayed(whole(&result.map_err(missing)?)?))
+                Ok(ResourceContents::Relayed(encoded(
+                    &result.map_err(missing)?,
+                )?))
             })
         })
     }
@@ -64,7 +66,7 @@ impl Completes for RelayedResource {
     }
 }
 
-/// The two numbers by which servers say that there is no such resource are one in every era.
+/// Converts both error codes for a missing resource (-32002 and -32602) to the same error.
 fn missing(error: ToolError) -> ToolError {
     if error.code() == Some(-32002) {
         return ToolError::new(ToolErrorKind::NotFound, "There is no such resource.");

@@ -1,6 +1,5 @@
-//! Requests that wait at a backend for a client to come back (2026-07-28, "Multi Round-Trip
-//! Requests"): its call has ended with a question of the backend, and goes on when it is repeated
-//! with the answer.
+//! Suspended requests (2026-07-28, "Multi Round-Trip Requests"): the client's call has ended with a
+//! question of the backend, and the request continues when the client repeats the call with the answer.
 
 use std::collections::HashMap;
 use std::pin::Pin;
@@ -15,23 +14,23 @@ use tokio::time::Instant;
 use uuid::Uuid;
 
 use super::call_handler::CallHandler;
-use crate::backend::Failure;
+use crate::backend::RequestError;
 
-/// How long a person may take to answer.
+/// The time that a person has for an answer.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(600);
-/// More than that at once is no conversation but an attack.
+/// Limit for all clients together, against attacks.
 const MAX_SUSPENDED: usize = 1_000;
 
-/// A request under way at a backend.
-pub(super) type Pending = Pin<Box<dyn Future<Output = Result<Box<RawValue>, Failure>> + Send>>;
+/// The future of a request to a backend.
+pub(super) type Pending = Pin<Box<dyn Future<Output = Result<Box<RawValue>, RequestError>> + Send>>;
 
-/// A request that was sent, and the handler of what the backend says meanwhile.
+/// A request that was sent, and the handler of the backend's messages meanwhile.
 pub(super) struct SentRequest {
     pub(super) pending: Pending,
     pub(super) handler: Arc<CallHandler>,
 }
 
-/// A request that the backend works on while it waits for an answer (2024-11-05 to 2025-11-25).
+/// A request whose backend waits for the answer to its question (2024-11-05 to 2025-11-25).
 pub(super) struct SuspendedRequest {
     pub(super) request: SentRequest,
     pub(super) answer: oneshot::Sender<Value>,
@@ -39,12 +38,11 @@ pub(super) struct SuspendedRequest {
 
 struct Slot {
     suspended: SuspendedRequest,
-    /// The caller, and the item that is called.
     owner: Owner,
-    until: Instant,
+    expires: Instant,
 }
 
-/// The identity of a call that may go on with a suspended request.
+/// The caller and the item of a call. Only the same caller and item can continue a suspended request.
 #[derive(Clone, PartialEq, Eq)]
 pub(super) struct Owner {
     pub(super) caller: Option<Arc<str>>,
@@ -53,7 +51,7 @@ pub(super) struct Owner {
     pub(super) item: String,
 }
 
-/// The requests that wait, by the name of their question.
+/// The suspended requests, by name.
 #[derive(Default)]
 pub(crate) struct SuspendedRequests(Mutex<HashMap<String, Slot>>);
 
@@ -62,7 +60,7 @@ impl SuspendedRequests {
     pub(super) fn add(&self, suspended: SuspendedRequest, owner: Owner) -> Option<String> {
         let now = Instant::now();
         let mut slots = self.0.lock();
-        slots.retain(|_, slot| slot.until > now);
+        slots.retain(|_, slot| slot.expires > now);
         if slots.len() >= MAX_SUSPENDED {
             return None;
         }
@@ -70,16 +68,16 @@ impl SuspendedRequests {
         let slot = Slot {
             suspended,
             owner,
-            until: now + ANSWER_TIMEOUT,
+            expires: now + ANSWER_TIMEOUT,
         };
         slots.insert(name.clone(), slot);
         Some(name)
     }
 
-    /// Takes the request with this name, if it is of this call.
+    /// Removes and returns the request with this name, if it belongs to this owner.
     pub(super) fn take(&self, name: &str, owner: &Owner) -> Option<SuspendedRequest> {
         let mut slots = self.0.lock();
-        let fits = |slot: &&Slot| slot.owner == *owner && slot.until > Instant::now();
+        let fits = |slot: &&Slot| slot.owner == *owner && slot.expires > Instant::now();
         slots.get(name).filter(fits)?;
         slots.remove(name).map(|slot| slot.suspended)
     }

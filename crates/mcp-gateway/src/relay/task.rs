@@ -1,5 +1,5 @@
-//! A backend that answers with a task (2026-07-28, the extension `io.modelcontextprotocol/tasks`): the
-//! client gets one of the gateway's, which sees the other one through.
+//! Backends that answer with a task (2026-07-28, the extension `io.modelcontextprotocol/tasks`): the
+//! client gets a task of the gateway, which polls the backend's task until it ends.
 
 use std::time::Duration;
 
@@ -12,18 +12,18 @@ use serde_json::{Map, Value, json};
 
 use super::request::{RelayedRequest, questions, unreadable};
 
-/// How often a backend is asked that does not say how often it wants to be …
+/// The default of `pollIntervalMs` …
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
-/// … and the limits of what it may say.
+/// … and its limits.
 const MIN_POLL_INTERVAL: Duration = Duration::from_millis(50);
 const MAX_POLL_INTERVAL: Duration = Duration::from_secs(10);
-/// How long one of those questions may take.
+/// Timeout of one poll.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// A task as its backend shows it.
+/// A task of a backend.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Task {
+struct BackendTask {
     task_id: String,
     status: String,
     #[serde(default)]
@@ -39,14 +39,14 @@ struct Task {
 }
 
 impl RelayedRequest<'_> {
-    /// Follows the task that the backend has made of the request to its end.
+    /// Polls the task that the backend has created until it ends, and returns its result.
     ///
     /// # Errors
-    /// What the task ended with, where that is no result.
+    /// The error of the task, or its cancellation.
     pub(super) async fn poll_to_end(&self, created: &RawValue) -> Result<Members, ToolError> {
         let call = self.client.call;
         call.continue_as_task().await;
-        let mut task: Task = serde_json::from_str(created.get()).map_err(unreadable)?;
+        let mut task: BackendTask = serde_json::from_str(created.get()).map_err(unreadable)?;
         let id = json!({"taskId": task.task_id});
         let mut round = 0.0;
         loop {
@@ -57,7 +57,7 @@ impl RelayedRequest<'_> {
                 "completed" => return self.result(task.result),
                 "failed" => return Err(self.failed(task.error.unwrap_or_default())),
                 "cancelled" => {
-                    let words = format!("The backend {} has cancelled the task.", self.backend.key);
+                    let words = format!("The backend {} cancelled the task.", self.backend.key);
                     return Err(ToolError::new(ToolErrorKind::Cancelled, words));
                 }
                 "input_required" if !task.input_requests.is_empty() => {
@@ -65,13 +65,13 @@ impl RelayedRequest<'_> {
                 }
                 _ => {}
             }
-            let pause = task
+            let interval = task
                 .poll_interval_ms
                 .map_or(POLL_INTERVAL, Duration::from_millis);
             tokio::select! {
-                () = tokio::time::sleep(pause.clamp(MIN_POLL_INTERVAL, MAX_POLL_INTERVAL)) => {}
+                () = tokio::time::sleep(interval.clamp(MIN_POLL_INTERVAL, MAX_POLL_INTERVAL)) => {}
                 () = call.cancelled() => {
-                    // Its outcome is nobody's any more.
+                    // Best effort: the client does not wait for the outcome.
                     let _ = self.ask_about("tasks/cancel", &id).await;
                     let words = format!("{} was cancelled.", self.item);
                     return Err(ToolError::new(ToolErrorKind::Cancelled, words));
@@ -86,9 +86,9 @@ impl RelayedRequest<'_> {
         result
             .and_then(|result| Members::read(result.get()))
             .ok_or_else(|| {
+                let key = &self.backend.key;
                 ToolError::upstream(format!(
-                    "The backend {} has completed the task without a result.",
-                    self.backend.key
+                    "The backend {key} ended the task without a result."
                 ))
             })
     }
@@ -105,8 +105,8 @@ impl RelayedRequest<'_> {
         })
     }
 
-    /// Asks the client what the task wants to know, and tells the backend.
-    async fn answer(&self, task: &Task) -> Result<(), ToolError> {
+    /// Asks the client the questions of the task, and sends the answers to the backend.
+    async fn answer(&self, task: &BackendTask) -> Result<(), ToolError> {
         let requests = questions(&task.input_requests, self.backend.key.as_str())?;
         let keys: Vec<String> = requests.iter().map(|(key, _)| (*key).to_owned()).collect();
         let answers = self.client.call.ask_all(requests).await?;

@@ -1,7 +1,7 @@
-//! A tool of a backend, as the gateway offers it.
+//! A relayed tool: forwards calls to its backend and records each of them.
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use mcp_core::jsonrpc::{Members, quoted};
 use mcp_core::tool::{
@@ -12,22 +12,22 @@ use serde_json::value::RawValue;
 use super::Relay;
 use super::client_request::ClientRequest;
 use super::request::RelayedRequest;
+use crate::argument_types::ArgumentTypes;
 use crate::backend::Backend;
-use crate::events::{self, Event, Outcome, TraceId};
+use crate::events::{Event, FinishedCall, Outcome, TraceId};
 use crate::sanitise;
-use crate::shape::Shape;
 
 /// One tool of one backend.
 pub(crate) struct RelayedTool {
     pub(crate) relay: Relay,
     pub(crate) backend: Arc<Backend>,
-    /// Its name at the backend.
+    /// Its name in the backend's list.
     pub(crate) item: Arc<str>,
-    /// Its name here.
+    /// Its published name.
     pub(crate) published: Arc<str>,
-    /// What its annotations promise.
+    /// The effect by its annotations.
     pub(crate) effect: Effect,
-    /// The configuration does not let clients call it.
+    /// True if the configuration denies it.
     pub(crate) is_denied: bool,
 }
 
@@ -74,69 +74,72 @@ impl RelayedTool {
 
     fn denied(&self) -> ToolError {
         let words = format!(
-            "{} is not allowed here: the gateway's configuration denies it.",
+            "{} is denied by the gateway's configuration.",
             self.published
         );
         ToolError::new(ToolErrorKind::Forbidden, words)
     }
 }
 
-/// The record of one call, which is written once, however the call ends.
+/// The event of one call, which is recorded on drop, so that each call is recorded exactly once.
 struct CallRecord<'a> {
     tool: &'a RelayedTool,
     trace: TraceId,
     started: Instant,
-    principal: Option<Arc<str>>,
-    request_bytes: usize,
-    arguments: Shape,
-    /// The event to write; a call that is dropped before its end was cancelled.
-    outcome: Option<Outcome>,
-    response_bytes: usize,
-    hides_something: bool,
-    error_code: Option<i64>,
+    /// `None` if the call continues in the client's next request. A call that is dropped before its
+    /// end was cancelled.
+    event: Option<FinishedCall>,
 }
 
 impl<'a> CallRecord<'a> {
     fn new(tool: &'a RelayedTool, client: &ClientRequest<'_>, arguments: &RawValue) -> Self {
+        let event = FinishedCall {
+            outcome: Outcome::Cancelled,
+            principal: client.call.client().name.clone(),
+            backend: Some(tool.backend.key.shared()),
+            tool: Arc::clone(&tool.published),
+            duration: Duration::ZERO,
+            request_bytes: arguments.get().len(),
+            response_bytes: 0,
+            has_hidden_characters: false,
+            arguments: ArgumentTypes::new(arguments),
+            error_code: None,
+        };
         Self {
             tool,
             trace: client.trace,
             started: Instant::now(),
-            principal: client.call.client().name.clone(),
-            request_bytes: arguments.get().len(),
-            arguments: Shape::of(arguments),
-            outcome: Some(Outcome::Cancelled),
-            response_bytes: 0,
-            hides_something: false,
-            error_code: None,
+            event: Some(event),
         }
     }
 
     fn finish(&mut self, result: &Result<Members, ToolError>) {
+        if result.as_ref().is_err_and(ToolError::asks_client) {
+            self.event = None;
+        }
+        let Some(event) = &mut self.event else { return };
         match result {
             Ok(result) => {
                 let is_error = result.get("isError") == Some("true");
-                self.outcome = Some(if is_error {
+                event.outcome = if is_error {
                     Outcome::Failed
                 } else {
                     Outcome::Ok
-                });
+                };
                 let size = |(name, json): (&str, &str)| name.len() + json.len() + 4;
-                self.response_bytes = result.iter().map(size).sum();
+                event.response_bytes = result.iter().map(size).sum();
                 let mut values = result.iter().map(|(_, json)| json);
-                self.hides_something = values.any(sanitise::hides_something);
+                event.has_hidden_characters = values.any(sanitise::has_hidden_characters);
             }
-            // The call goes on with the client's next request, and ends there.
-            Err(error) if error.asks_client() => self.outcome = None,
             Err(error) => {
-                self.outcome = Some(match error.kind() {
+                event.outcome = match error.kind() {
                     ToolErrorKind::Forbidden if self.tool.is_denied => Outcome::Denied,
                     ToolErrorKind::Timeout => Outcome::TimedOut,
                     ToolErrorKind::Cancelled => Outcome::Cancelled,
                     _ => Outcome::Failed,
-                });
-                self.error_code = error.code().map(i64::from);
-                self.response_bytes = error.message().len();
+                };
+                event.error_code = error.code().map(i64::from);
+                event.response_bytes = error.message().len();
             }
         }
     }
@@ -144,22 +147,12 @@ impl<'a> CallRecord<'a> {
 
 impl Drop for CallRecord<'_> {
     fn drop(&mut self) {
-        let Some(outcome) = self.outcome else { return };
-        let duration = self.started.elapsed();
-        let backend = &self.tool.backend;
-        backend.metrics.record(outcome == Outcome::Ok, duration);
-        let call = events::Call {
-            outcome,
-            principal: self.principal.take(),
-            backend: Some(backend.key.shared()),
-            tool: Arc::clone(&self.tool.published),
-            duration,
-            request_bytes: self.request_bytes,
-            response_bytes: self.response_bytes,
-            hides_something: self.hides_something,
-            arguments: std::mem::replace(&mut self.arguments, Shape::none()),
-            error_code: self.error_code,
+        let Some(mut event) = self.event.take() else {
+            return;
         };
-        self.tool.relay.log.record(Event::call(self.trace, call));
+        event.duration = self.started.elapsed();
+        let is_ok = event.outcome == Outcome::Ok;
+        self.tool.backend.metrics.record(is_ok, event.duration);
+        self.tool.relay.log.record(Event::call(self.trace, event));
     }
 }

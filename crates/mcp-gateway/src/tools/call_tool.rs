@@ -1,4 +1,4 @@
-//! `call_tool`: calls what `search_tools` has found.
+//! `call_tool`: calls a tool that `search_tools` has found.
 
 use mcp_core::tool::{Call, Effect, Tool, ToolError, ToolResult};
 use schemars::JsonSchema;
@@ -7,19 +7,19 @@ use serde_json::value::RawValue;
 
 use crate::gateway::Gateway;
 
-/// Call a tool that search_tools has found.
+/// Call a tool found by search_tools.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct CallTool {
     /// Its name.
     name: String,
-    /// Its arguments, as its inputSchema wants them.
-    #[serde(default = "none")]
+    /// Its arguments, by its inputSchema.
+    #[serde(default = "no_arguments")]
     #[schemars(with = "serde_json::Map<String, serde_json::Value>")]
     arguments: Box<RawValue>,
 }
 
-fn none() -> Box<RawValue> {
+fn no_arguments() -> Box<RawValue> {
     RawValue::from_string("{}".to_owned()).unwrap_or_default()
 }
 
@@ -36,7 +36,7 @@ impl Tool for CallTool {
         let catalog = gateway.catalog();
         let tool = catalog.tool(&self.name).ok_or_else(|| {
             ToolError::not_found(format!(
-                "There is no tool {:?}; search_tools finds those that there are.",
+                "There is no tool {:?}; find tools with search_tools.",
                 self.name
             ))
         })?;

@@ -1,25 +1,27 @@
-//! `gateway_restart`: what to do about a crash loop.
+//! `gateway_restart`: starts a backend again, for example after a crash loop.
 
 use mcp_core::tool::{Call, Effect, Tool, ToolError};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::backend::BackendState;
 use crate::gateway::Gateway;
 
-/// Start a backend anew: after crash_loop, or when it hangs. Its calls under way fail.
+/// Restart a backend after crash_loop or when it hangs. Its running calls fail.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct GatewayRestart {
-    /// Its name, as gateway_status shows it.
+    /// Its name in gateway_status.
     backend: String,
 }
 
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct Restarted {
     backend: String,
-    /// What it was before.
-    before: &'static str,
-    /// What to do next.
+    /// Its old status.
+    #[schemars(with = "String")]
+    before: BackendState,
+    /// The next step.
     note: &'static str,
 }
 
@@ -31,23 +33,21 @@ impl Tool for GatewayRestart {
 
     async fn call(self, gateway: &Gateway, _: &Call) -> Result<Restarted, ToolError> {
         let backends = gateway.backends();
-        let found = backends
-            .values()
-            .find(|backend| backend.key.as_str() == self.backend);
-        let Some(backend) = found else {
+        let mut all = backends.values();
+        let found = all.find(|backend| backend.key.as_str() == self.backend);
+        let backend = found.ok_or_else(|| {
             let names: Vec<&str> = backends.keys().map(|key| key.as_str()).collect();
-            return Err(ToolError::not_found(format!(
-                "There is no backend {:?}; there are: {}.",
-                self.backend,
-                names.join(", ")
-            )));
-        };
-        let before = backend.status().state.name();
+            let (wanted, names) = (&self.backend, names.join(", "));
+            ToolError::not_found(format!(
+                "There is no backend {wanted:?}; there are: {names}."
+            ))
+        })?;
+        let before = backend.status().state;
         backend.restart();
         Ok(Restarted {
             backend: self.backend,
             before,
-            note: "It is being started; gateway_status shows how it is.",
+            note: "It is starting; gateway_status shows its status.",
         })
     }
 }

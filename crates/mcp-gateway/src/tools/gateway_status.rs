@@ -1,4 +1,4 @@
-//! `gateway_status` (seed 003).
+//! `gateway_status` (seed 003): the state of the gateway, its backends and its event log.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use mcp_core::tool::{Call, Effect, Tool, ToolError};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::backend::{Backend, State};
+use crate::backend::{Backend, BackendState};
 use crate::gateway::Gateway;
 
 /// Get status of the gateway and all backends
@@ -16,18 +16,18 @@ use crate::gateway::Gateway;
 pub(crate) struct GatewayStatus {}
 
 #[derive(Serialize, JsonSchema)]
-pub(crate) struct Status {
-    gateway: Identity,
-    backends: BTreeMap<String, BackendStatus>,
+pub(crate) struct GatewayReport {
+    gateway: GatewayInfo,
+    backends: BTreeMap<String, BackendReport>,
     capabilities: Capabilities,
-    event_log: EventLog,
-    /// What backends have but the gateway cannot offer.
+    event_log: EventLogReport,
+    /// Items that the gateway cannot offer.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     not_offered: Vec<NotOffered>,
 }
 
 #[derive(Serialize, JsonSchema)]
-struct Identity {
+struct GatewayInfo {
     name: &'static str,
     version: &'static str,
     config: Settings,
@@ -56,11 +56,12 @@ impl Settings {
 }
 
 #[derive(Serialize, JsonSchema)]
-struct BackendStatus {
+struct BackendReport {
     /// `stopped`, `starting`, `running`, `failed` or `crash_loop`.
-    status: &'static str,
+    #[schemars(with = "String")]
+    status: BackendState,
     namespace: String,
-    /// The protocol version that it speaks.
+    /// The negotiated protocol version.
     #[serde(skip_serializing_if = "Option::is_none")]
     protocol: Option<String>,
     tool_count: usize,
@@ -71,13 +72,13 @@ struct BackendStatus {
     #[serde(skip_serializing_if = "Option::is_none")]
     p99_ms: Option<f64>,
     restarts: u64,
-    /// Answers that nobody waited for, or not any more.
+    /// Responses that match no open request.
     stray_answers: u64,
-    /// Lines that were no messages.
+    /// Lines that are not messages.
     noise: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
     last_error: Option<String>,
-    /// Seconds until it is tried again.
+    /// Seconds until the next try.
     #[serde(skip_serializing_if = "Option::is_none")]
     next_try_s: Option<f64>,
 }
@@ -90,7 +91,7 @@ struct Capabilities {
 }
 
 #[derive(Serialize, JsonSchema)]
-struct EventLog {
+struct EventLogReport {
     /// `ok` or `degraded`.
     status: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -106,36 +107,36 @@ struct NotOffered {
     reason: String,
 }
 
-/// Enough to see what is wrong.
+/// Enough to see the cause; each costs tokens.
 const MAX_NOT_OFFERED: usize = 20;
 
 impl Tool for GatewayStatus {
     const NAME: &'static str = "gateway_status";
     const EFFECT: Effect = Effect::ReadOnly;
     type Service = Gateway;
-    type Output = Status;
+    type Output = GatewayReport;
 
-    async fn call(self, gateway: &Gateway, call: &Call) -> Result<Status, ToolError> {
+    async fn call(self, gateway: &Gateway, call: &Call) -> Result<GatewayReport, ToolError> {
         let catalog = gateway.catalog();
         let events = gateway.log().health();
         let backends = gateway.backends();
         let not_offered = catalog.refused.iter().take(MAX_NOT_OFFERED);
-        Ok(Status {
-            gateway: Identity {
+        Ok(GatewayReport {
+            gateway: GatewayInfo {
                 name: "mcp-gateway",
                 version: env!("CARGO_PKG_VERSION"),
                 config: Settings::new(call),
             },
             backends: backends
                 .values()
-                .map(|backend| (backend.key.to_string(), BackendStatus::new(backend)))
+                .map(|backend| (backend.key.to_string(), BackendReport::new(backend)))
                 .collect(),
             capabilities: Capabilities {
                 tools: catalog.listed_tools().count(),
                 resources: catalog.lists.resources.len(),
                 prompts: catalog.lists.prompts.len(),
             },
-            event_log: EventLog {
+            event_log: EventLogReport {
                 status: if events.degraded.is_none() {
                     "ok"
                 } else {
@@ -156,13 +157,13 @@ impl Tool for GatewayStatus {
     }
 }
 
-impl BackendStatus {
+impl BackendReport {
     fn new(backend: &Backend) -> Self {
         let status = backend.status();
         let metrics = &backend.metrics;
         let violations = backend.protocol_violations();
         Self {
-            status: status.state.name(),
+            status: status.state,
             namespace: backend.key.to_string(),
             protocol: status
                 .server
@@ -178,7 +179,7 @@ impl BackendStatus {
             noise: violations.invalid_messages,
             next_try_s: status.next_try_s(),
             last_error: match status.state {
-                State::Running => None,
+                BackendState::Running => None,
                 _ => status.last_error,
             },
         }

@@ -1,11 +1,11 @@
-//! `get_events` (seed 003).
+//! `get_events` (seed 003): queries the event log.
 
 use mcp_core::tool::{Bounded, Call, Content, Effect, Tool, ToolError, ToolResult};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use upstream::time::Since;
 
-use crate::events::{Query, Status, Timestamp, TraceId};
+use crate::events::{EventStatus, Query, Timestamp, TraceId};
 use crate::gateway::Gateway;
 
 /// Query telemetry events from gateway event log
@@ -16,30 +16,12 @@ pub(crate) struct GetEvents {
     trace_id: Option<String>,
     /// Such as gateway.tool_call or gateway.backend_failed.
     event_type: Option<String>,
-    /// How it went.
-    status: Option<Went>,
-    /// How far back: 1h, 24h, 7d, or an ISO 8601 time.
+    /// Outcome.
+    status: Option<EventStatus>,
+    /// Age such as 1h, 24h, 7d, or an ISO 8601 time.
     since: Option<String>,
     /// Default 100.
     limit: Option<Bounded<1, 1000>>,
-}
-
-#[derive(Clone, Copy, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-enum Went {
-    Success,
-    Failure,
-    Pending,
-}
-
-impl From<Went> for Status {
-    fn from(went: Went) -> Self {
-        match went {
-            Went::Success => Self::Success,
-            Went::Failure => Self::Failure,
-            Went::Pending => Self::Pending,
-        }
-    }
 }
 
 impl Tool for GetEvents {
@@ -57,7 +39,7 @@ impl Tool for GetEvents {
         let since = self.since.as_deref().map(|text| {
             Since::parse(text.trim()).ok_or_else(|| {
                 ToolError::invalid_argument(
-                    "since must be a span such as 1h, 24h or 7d, or a time such as \
+                    "since must be a duration such as 1h, 24h or 7d, or a time such as \
                      2026-01-31T12:00:00Z.",
                 )
             })
@@ -65,14 +47,14 @@ impl Tool for GetEvents {
         let query = Query {
             trace_id: trace_id.transpose()?,
             event_type: self.event_type,
-            status: self.status.map(Status::from),
+            status: self.status,
             since: since.transpose()?.map(|since| since.from(Timestamp::now())),
             limit: self
                 .limit
                 .map_or(Query::default().limit, |limit| limit.get() as usize),
         };
         let events = gateway.log().find(query).await.map_err(|failure| {
-            ToolError::unavailable("The event log cannot be read at the moment; calls go on.")
+            ToolError::unavailable("The event log cannot be read now; tools still work.")
                 .caused_by(failure.reason)
         })?;
         let text = serde_json::to_string(&events).map_err(|error| {

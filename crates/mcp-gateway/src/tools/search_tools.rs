@@ -1,4 +1,4 @@
-//! `search_tools`: instead of a list that is too long for a model.
+//! `search_tools`: finds tools when the list of all tools is too long for a model.
 
 use mcp_core::jsonrpc::Members;
 use mcp_core::tool::{
@@ -33,7 +33,7 @@ impl Tool for SearchTools {
         if found.is_empty() {
             let names: Vec<String> = gateway.backends().keys().map(ToString::to_string).collect();
             return Ok(ToolResult::text(format!(
-                "No tool matches. There are {} tools of these backends: {}.",
+                "No tool matches. The {} tools are of these backends: {}.",
                 catalog.lists.tools.len(),
                 names.join(", ")
             )));
@@ -46,7 +46,7 @@ impl Tool for SearchTools {
     }
 }
 
-/// Name, description and arguments: what it takes to call it.
+/// The name, description and input schema of a tool.
 fn brief(tool: &ToolDefinition) -> String {
     let full = tool.encode(Detail::Basic);
     let members = Members::read(&full);

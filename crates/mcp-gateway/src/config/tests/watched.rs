@@ -1,27 +1,27 @@
-//! The file, while it changes.
+//! Tests of changes of the configuration file.
 
 use std::fs;
 
 use super::*;
 
-/// A file of its own, watched.
-struct Watched {
+/// A temporary configuration file that is watched.
+struct WatchedFile {
     path: PathBuf,
-    source: Source,
+    source: ConfigSource,
 }
 
-impl Watched {
+impl WatchedFile {
     fn new(name: &str) -> Self {
         let path =
             std::env::temp_dir().join(format!("mcp-gateway-{name}-{}.toml", std::process::id()));
         fs::write(&path, one("a")).unwrap();
         let (config, source) =
-            Source::open(Some(path.clone()), Vec::new(), Config::default(), false).unwrap();
+            ConfigSource::open(Some(path.clone()), Vec::new(), Config::default(), false).unwrap();
         assert_eq!(config.backends.len(), 1);
         Self { path, source }
     }
 
-    /// What the next change is: the keys of its backends, or what is wrong.
+    /// Waits for the next change; returns the keys of its backends, or the error.
     async fn next(&mut self) -> String {
         match self.source.changed().await {
             Ok(config) => config.backends.keys().map(BackendKey::as_str).collect(),
@@ -32,7 +32,7 @@ impl Watched {
     }
 }
 
-impl Drop for Watched {
+impl Drop for WatchedFile {
     fn drop(&mut self) {
         let _ = fs::remove_file(&self.path);
     }
@@ -43,50 +43,46 @@ fn one(key: &str) -> String {
 }
 
 #[tokio::test(start_paused = true)]
-async fn changes_of_the_file_are_told_once() {
-    let mut watched = Watched::new("changes");
+async fn changes_of_the_file_are_reported_once() {
+    let mut watched = WatchedFile::new("changes");
     let path = watched.path.clone();
     fs::write(&path, one("b")).unwrap();
     assert_eq!(watched.next().await, "b");
-    // Replaced as a whole, as editors and mounted secrets do.
+    // Replaced by a rename, as by editors and mounted secrets.
     let other = path.with_extension("new");
     fs::write(&other, one("c")).unwrap();
     fs::rename(&other, &path).unwrap();
     assert_eq!(watched.next().await, "c");
     fs::write(&path, "[backends.c]\nurl = 1\n").unwrap();
-    assert_eq!(
-        watched.next().await,
-        "FILE:2: backends.c.url: expected a string"
-    );
+    let error = "FILE:2: backends.c.url: expected a string";
+    assert_eq!(watched.next().await, error);
     let nothing = tokio::time::timeout(Duration::from_secs(10), watched.next()).await;
     assert!(nothing.is_err(), "{nothing:?}");
     fs::remove_file(&path).unwrap();
-    assert_eq!(
-        watched.next().await,
-        "FILE: cannot be read: entity not found"
-    );
-    // As it was before: told all the same, since what was told last is not true any more.
+    let error = "FILE: cannot be read: entity not found";
+    assert_eq!(watched.next().await, error);
+    // The same content as before the error counts as a change.
     fs::write(&path, one("c")).unwrap();
     assert_eq!(watched.next().await, "c");
 }
 
 #[test]
-fn a_file_counts_when_it_was_written_to_its_end() {
-    let mut watched = Watched::new("halves");
+fn half_written_file_does_not_count() {
+    let mut watched = WatchedFile::new("halves");
     let source = &mut watched.source;
     let whole = one("b") + &one("c");
     for half in ["", &one("b"), "[backends.b]\nurl = \"http"] {
-        assert!(source.look(Ok(half.to_owned())).is_none());
+        assert!(source.observe(Ok(half.to_owned())).is_none());
     }
-    assert!(source.look(Ok(whole.clone())).is_none());
-    let told = source.look(Ok(whole.clone()));
-    assert!(matches!(told, Some(Ok(config)) if config.backends.len() == 2));
-    assert!(source.look(Ok(whole.clone())).is_none());
-    // A half that nobody completes.
+    assert!(source.observe(Ok(whole.clone())).is_none());
+    let reported = source.observe(Ok(whole.clone()));
+    assert!(matches!(reported, Some(Ok(config)) if config.backends.len() == 2));
+    assert!(source.observe(Ok(whole.clone())).is_none());
+    // A half that stays is reported as an error.
     let half = Ok("[backends.b]\nurl = \"http".to_owned());
-    assert!(source.look(half.clone()).is_none());
-    assert!(source.look(Ok(whole)).is_none());
-    assert!(source.look(half.clone()).is_none());
-    assert!(matches!(source.look(half.clone()), Some(Err(_))));
-    assert!(source.look(half).is_none());
+    assert!(source.observe(half.clone()).is_none());
+    assert!(source.observe(Ok(whole)).is_none());
+    assert!(source.observe(half.clone()).is_none());
+    assert!(matches!(source.observe(half.clone()), Some(Err(_))));
+    assert!(source.observe(half).is_none());
 }

@@ -1,19 +1,19 @@
-//! Asking for events.
+//! Queries events.
 
 use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{Client, Row};
 
-use crate::events::{Failure, Query, Record, Status};
+use crate::events::{EventStatus, Query, Record, StoreError};
 
 const COLUMNS: &str = "id, timestamp, trace_id, event_type, status, source, metadata";
 
-/// One walk backwards along an index, or one for each status where only the type is given: the index
-/// of types is ordered by status first.
-pub(super) async fn find(client: &Client, query: &Query) -> Result<Vec<Record>, Failure> {
+/// Walks one index backwards. A query with only a type walks once for each status, since the index of
+/// types has the status as its next column.
+pub(super) async fn find(client: &Client, query: &Query) -> Result<Vec<Record>, StoreError> {
     let mut conditions = vec!["true".to_owned()];
     let mut values: Vec<(&(dyn ToSql + Sync), Type)> = Vec::new();
     let trace = query.trace_id.map(|id| id.to_bytes().to_vec());
-    let status = query.status.map(Status::number);
+    let status = query.status.map(EventStatus::number);
     let since = query.since.map(|since| since.as_microsecond());
     if let Some(trace) = &trace {
         values.push((trace, Type::BYTEA));
@@ -40,7 +40,8 @@ pub(super) async fn find(client: &Client, query: &Query) -> Result<Vec<Record>, 
     };
     let by_type = query.event_type.is_some() && query.trace_id.is_none() && status.is_none();
     let sql = if by_type {
-        let walks = Status::ALL.map(|status| walk(&format!(" and status = {}", status.number())));
+        let walks =
+            EventStatus::ALL.map(|status| walk(&format!(" and status = {}", status.number())));
         let walks = walks.join(" union all ");
         format!("select * from ({walks}) as found order by timestamp desc, id desc limit {limit}")
     } else {
@@ -50,10 +51,10 @@ pub(super) async fn find(client: &Client, query: &Query) -> Result<Vec<Record>, 
     rows.iter().rev().map(record).collect()
 }
 
-fn record(row: &Row) -> Result<Record, Failure> {
+fn record(row: &Row) -> Result<Record, StoreError> {
     let trace: &[u8] = row.try_get(2)?;
     let trace = trace.try_into();
-    let trace = trace.map_err(|_| Failure::unavailable("a trace id is not one of ours"))?;
+    let trace = trace.map_err(|_| StoreError::unavailable("a trace id does not have 16 bytes"))?;
     let status: i16 = row.try_get(4)?;
     Ok(Record::from_columns(
         row.try_get(1)?,

@@ -1,4 +1,4 @@
-//! Removing what is too much.
+//! Removes old events beyond the limits.
 
 use std::time::{Duration, Instant};
 
@@ -6,33 +6,33 @@ use tokio_postgres::types::Type;
 use tokio_postgres::{Client, Transaction};
 use upstream::time::before;
 
-use crate::events::{Failure, Record, Retention, Timestamp};
+use crate::events::{Record, Retention, StoreError, Timestamp};
 
-/// Rows removed at once.
-const CHUNK: i64 = 10_000;
+/// Limit for the rows that one statement removes.
+const MAX_REMOVED_ROWS: i64 = 10_000;
 
-/// How long reckoned numbers are good for: others write too.
-const RECOUNT: Duration = Duration::from_secs(60);
+/// The size is counted again after this time, since other gateways write too.
+const RECOUNT_INTERVAL: Duration = Duration::from_secs(60);
 
-/// What a row takes beside its own data: its header and its places in five indexes.
-const OVERHEAD: u64 = 220;
+/// Estimated bytes of a row in addition to its data: its header and its entries in five indexes.
+const ROW_OVERHEAD_BYTES: u64 = 220;
 
-/// How much there is, as counted and then reckoned.
-pub(super) struct Reckoned {
+/// The size of the table: counted, and then updated with each write.
+pub(super) struct TableSize {
     rows: u64,
-    /// An estimate: what the files take depends on when they are cleaned up.
+    /// An estimate: the size of the files depends on the last vacuum.
     bytes: u64,
-    at: Instant,
+    counted_at: Instant,
 }
 
-impl Reckoned {
+impl TableSize {
     pub(super) fn add(&mut self, records: &[Record]) {
-        let size = |record: &Record| OVERHEAD + record.metadata.len() as u64;
+        let size = |record: &Record| ROW_OVERHEAD_BYTES + record.metadata.len() as u64;
         self.rows += records.len() as u64;
         self.bytes += records.iter().map(size).sum::<u64>();
     }
 
-    async fn count(client: &Transaction<'_>) -> Result<Self, Failure> {
+    async fn count(client: &Transaction<'_>) -> Result<Self, StoreError> {
         let count =
             "select count(*), coalesce(sum(pg_column_size(e.*)), 0)::bigint from mcp_events e";
         let counted = client.query_typed(count, &[]).await?;
@@ -43,12 +43,12 @@ impl Reckoned {
         let rows = number(0)?;
         Ok(Self {
             rows,
-            bytes: number(1)? + rows * OVERHEAD,
-            at: Instant::now(),
+            bytes: number(1)? + rows * ROW_OVERHEAD_BYTES,
+            counted_at: Instant::now(),
         })
     }
 
-    /// How many of the oldest are too many or too large.
+    /// Returns the number of oldest rows to remove.
     fn excess(&self, retention: &Retention) -> u64 {
         let too_many = self.rows.saturating_sub(retention.rows);
         let too_large = match self.bytes.saturating_sub(retention.bytes) {
@@ -61,16 +61,16 @@ impl Reckoned {
 
 pub(super) async fn remove_excess(
     client: &mut Client,
-    reckoned: &mut Option<Reckoned>,
+    size: &mut Option<TableSize>,
     retention: &Retention,
     now: Timestamp,
-) -> Result<bool, Failure> {
-    let known = reckoned
+) -> Result<bool, StoreError> {
+    let known = size
         .as_ref()
-        .filter(|known| known.at.elapsed() < RECOUNT);
+        .filter(|known| known.counted_at.elapsed() < RECOUNT_INTERVAL);
     let quiet = known.is_some_and(|known| known.excess(retention) == 0);
     let work = client.transaction().await?;
-    // One gateway at a time: two that count the same would remove twice as much.
+    // Only one gateway at a time: two of them would remove twice as much.
     let lock = "select pg_try_advisory_xact_lock(7881696731013112436)";
     let locked = work.query_typed(lock, &[]).await?;
     if !locked
@@ -81,29 +81,27 @@ pub(super) async fn remove_excess(
     }
     let expire = format!(
         "delete from mcp_events where id in
-            (select id from mcp_events where timestamp < $1 order by timestamp, id limit {CHUNK})"
+            (select id from mcp_events where timestamp < $1 order by timestamp, id limit {MAX_REMOVED_ROWS})"
     );
     let oldest_kept = before(now, retention.age).as_microsecond();
     let mut removed = work
         .execute_typed(&expire, &[(&oldest_kept, Type::INT8)])
         .await?;
     if !quiet || removed > 0 {
-        let counted = Reckoned::count(&work).await?;
-        let excess = i64::try_from(counted.excess(retention)).unwrap_or(CHUNK);
+        let counted = TableSize::count(&work).await?;
+        let excess = i64::try_from(counted.excess(retention)).unwrap_or(MAX_REMOVED_ROWS);
         if excess > 0 {
-            let limit = excess.min(CHUNK);
+            let limit = excess.min(MAX_REMOVED_ROWS);
             let oldest = format!(
                 "delete from mcp_events where id in
                     (select id from mcp_events order by timestamp, id limit {limit})"
             );
             removed += work.execute_typed(&oldest, &[]).await?;
         }
-        let left = Reckoned::count(&work).await?;
-        *reckoned = Some(left);
+        let left = TableSize::count(&work).await?;
+        *size = Some(left);
     }
     work.commit().await?;
-    let more = reckoned
-        .as_ref()
-        .is_some_and(|left| left.excess(retention) > 0);
-    Ok(removed > 0 && (more || removed >= CHUNK.unsigned_abs()))
+    let more = size.as_ref().is_some_and(|left| left.excess(retention) > 0);
+    Ok(removed > 0 && (more || removed >= MAX_REMOVED_ROWS.unsigned_abs()))
 }

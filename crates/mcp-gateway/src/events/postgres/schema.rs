@@ -1,13 +1,13 @@
-//! The table, and how the connection is set up.
+//! The table and the settings of the connection.
 
-/// An event may be lost when the database server crashes; none waits for its disk.
+/// Without waiting for the disk: the newest events can be lost if the database server crashes.
 pub(super) const CONNECTION: &str = "
     set synchronous_commit = off;
     set statement_timeout = '4s';
     set lock_timeout = '2s';
 ";
 
-/// All in one transaction, behind a lock of ours, so that gateways that start together do not make it twice.
+/// One transaction with a lock, so that gateways that start together do not create the table twice.
 pub(super) const TABLE: &str = "
     begin;
     select pg_advisory_xact_lock(7881696731013112436);

@@ -1,4 +1,4 @@
-//! The file itself.
+//! The file of the event store.
 
 use std::ffi::OsString;
 use std::fs::{self, OpenOptions};
@@ -6,12 +6,12 @@ use std::io;
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
-use crate::events::Failure;
+use crate::events::StoreError;
 
-/// What SQLite keeps beside the file.
-const COMPANIONS: [&str; 3] = ["", "-wal", "-shm"];
+/// Suffixes of the file, its write-ahead log and its shared memory.
+const SUFFIXES: [&str; 3] = ["", "-wal", "-shm"];
 
-/// Which file a path named.
+/// The identity of an open file.
 pub(super) struct FileId {
     path: PathBuf,
     device: u64,
@@ -25,7 +25,7 @@ impl FileId {
     }
 }
 
-pub(super) fn id(path: &Path) -> Result<FileId, Failure> {
+pub(super) fn id(path: &Path) -> Result<FileId, StoreError> {
     let now = fs::metadata(path).map_err(failure)?;
     Ok(FileId {
         path: path.to_owned(),
@@ -34,8 +34,8 @@ pub(super) fn id(path: &Path) -> Result<FileId, Failure> {
     })
 }
 
-/// Makes the folder, and a file that only its owner reads: it says who used what.
-pub(super) fn prepare(path: &Path) -> Result<(), Failure> {
+/// Creates the folder and the file, with mode 0600: events are private.
+pub(super) fn prepare(path: &Path) -> Result<(), StoreError> {
     if let Some(folder) = path.parent() {
         fs::create_dir_all(folder).map_err(failure)?;
     }
@@ -50,17 +50,13 @@ pub(super) fn prepare(path: &Path) -> Result<(), Failure> {
     }
 }
 
-/// Renames a damaged file, over an earlier one, so that the damage can be looked at and no more than
-/// one is ever kept.
-pub(in crate::events) fn put_aside(path: &Path) -> Result<(), Failure> {
-    for companion in COMPANIONS {
-        let (from, to) = (
-            with(path, companion),
-            with(path, &format!(".corrupt{companion}")),
-        );
-        match fs::rename(&from, &to) {
+/// Renames a damaged file, so that it can be examined. Replaces an earlier one, to keep at most one.
+pub(in crate::events) fn quarantine(path: &Path) -> Result<(), StoreError> {
+    for suffix in SUFFIXES {
+        let to = with_suffix(path, &format!(".corrupt{suffix}"));
+        match fs::rename(with_suffix(path, suffix), &to) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                // What lies there belongs to another damaged file.
+                // Belongs to an earlier damaged file.
                 let _ = fs::remove_file(&to);
             }
             moved => moved.map_err(failure)?,
@@ -69,12 +65,12 @@ pub(in crate::events) fn put_aside(path: &Path) -> Result<(), Failure> {
     Ok(())
 }
 
-fn with(path: &Path, suffix: &str) -> PathBuf {
+fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
     let mut name = OsString::from(path);
     name.push(suffix);
     name.into()
 }
 
-fn failure(error: io::Error) -> Failure {
-    Failure::unavailable(error.to_string())
+fn failure(error: io::Error) -> StoreError {
+    StoreError::unavailable(error.to_string())
 }

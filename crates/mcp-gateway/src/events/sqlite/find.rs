@@ -1,17 +1,17 @@
-//! Asking for events.
+//! Queries events.
 
 use rusqlite::{Connection, Row, params_from_iter, types::Value};
 
-use super::part;
-use crate::events::{Failure, Query, Record, Status, kind};
+use super::trace_index;
+use crate::events::{EventStatus, Query, Record, StoreError, kind};
 
-// The indexes are named, because without statistics SQLite may choose one that matches half of all
-// events, or make one for the occasion.
+// Each query names its index: without statistics SQLite may choose one that matches half of all
+// events, or create a temporary one.
 const ALL: &str = "
     select timestamp, trace_id, event_type, status, source, metadata
     from events where 1";
 
-// What these two leave out is what their indexes leave out.
+// The conditions of these two are those of their partial indexes.
 const BY_TYPE: &str = "
     select timestamp, trace_id, event_type, status, source, metadata
     from events indexed by events_by_type where event_type <> 'gateway.tool_call'";
@@ -29,40 +29,40 @@ const BY_TRACE: &str = "
     from places cross join events not indexed on id >= first and id < coalesce(next, 9223372036854775807)
     where 1";
 
-/// One walk backwards along the index that leaves out most, or along all events: those that no index
-/// has are what most events are, so that enough of them are soon found. A trace is looked for where
-/// it may be.
-pub(super) fn find(connection: &Connection, query: &Query) -> Result<Vec<Record>, Failure> {
-    let wanted = query.event_type.as_deref();
+/// Walks backwards along the most selective index, or along all events: events without an index entry
+/// are the most frequent ones, so enough of them are found soon. A trace is searched only in the parts
+/// that can contain it.
+pub(super) fn find(connection: &Connection, query: &Query) -> Result<Vec<Record>, StoreError> {
+    let event_type = query.event_type.as_deref();
     let mut sql = match (query.trace_id, query.status) {
         (Some(_), _) => BY_TRACE,
-        _ if wanted.is_some_and(|wanted| wanted != kind::TOOL_CALL) => BY_TYPE,
-        (None, Some(Status::Failure | Status::Pending)) => BY_STATUS,
-        (None, Some(Status::Success) | None) => ALL,
+        _ if event_type.is_some_and(|event_type| event_type != kind::TOOL_CALL) => BY_TYPE,
+        (None, Some(EventStatus::Failure | EventStatus::Pending)) => BY_STATUS,
+        (None, Some(EventStatus::Success) | None) => ALL,
     }
     .to_owned();
     let mut values: Vec<Value> = Vec::new();
     if let Some(trace) = query.trace_id {
-        values.push(part::mark(trace).to_vec().into());
+        values.push(trace_index::trace_suffix(trace).to_vec().into());
     }
-    let mut only = |condition: &str, value: Value| {
+    let mut add = |condition: &str, value: Value| {
         sql.push_str(" and ");
         sql.push_str(condition);
         values.push(value);
     };
     if let Some(trace) = query.trace_id {
-        only("trace_id = ?", trace.to_bytes().to_vec().into());
+        add("trace_id = ?", trace.to_bytes().to_vec().into());
     }
     if let Some(event_type) = &query.event_type {
-        only("event_type = ?", event_type.clone().into());
+        add("event_type = ?", event_type.clone().into());
     }
     if let Some(status) = query.status {
-        only("status = ?", i64::from(status.number()).into());
+        add("status = ?", i64::from(status.number()).into());
     }
     if let Some(since) = query.since {
-        // No id is below its timestamp, so the first condition loses nothing and ends the walk.
-        only("id >= ?", since.as_microsecond().into());
-        only("timestamp >= ?", since.as_microsecond().into());
+        // No id is below its timestamp, so the condition on the id only ends the walk earlier.
+        add("id >= ?", since.as_microsecond().into());
+        add("timestamp >= ?", since.as_microsecond().into());
     }
     sql.push_str(" order by id desc limit ?");
     values.push(i64::try_from(query.limit()).unwrap_or(i64::MAX).into());

@@ -1,24 +1,24 @@
-//! Removing what is too much.
+//! Removes old events beyond the limits.
 
 use std::time::{Duration, Instant};
 
 use rusqlite::{Connection, OptionalExtension as _};
 use upstream::time::before;
 
-use super::{Sqlite, part};
-use crate::events::{Failure, Retention, Timestamp};
+use super::{Sqlite, trace_index};
+use crate::events::{Retention, StoreError, Timestamp};
 
-/// Rows removed at once: some 20 ms, during which new events wait.
-const CHUNK: u64 = 2_000;
+/// Limit for the rows of one removal: it takes about 20 ms, during which new events wait.
+const MAX_REMOVED_ROWS: u64 = 2_000;
 
-/// Pages given back at once.
-const CHUNK_PAGES: u64 = 500;
+/// Limit for the pages that are given back to the disk at once.
+const MAX_FREED_PAGES: u64 = 500;
 
-/// What the write-ahead log may take beside the file.
-const WAL: u64 = 8 << 20;
+/// Limit for the write-ahead log, which is a file of its own.
+const MAX_WAL_BYTES: u64 = 8 << 20;
 
-/// How long a reckoned number of rows is good for.
-const RECOUNT: Duration = Duration::from_secs(300);
+/// The rows are counted again after this time, since other processes may write.
+const RECOUNT_INTERVAL: Duration = Duration::from_secs(300);
 
 pub(super) fn count(connection: &Connection) -> rusqlite::Result<u64> {
     number(connection, "select count(*) from events")
@@ -29,15 +29,15 @@ impl Sqlite {
         &mut self,
         retention: &Retention,
         now: Timestamp,
-    ) -> Result<bool, Failure> {
-        if self.counted.elapsed() > RECOUNT {
+    ) -> Result<bool, StoreError> {
+        if self.counted_at.elapsed() > RECOUNT_INTERVAL {
             self.rows = count(&self.connection)?;
-            self.counted = Instant::now();
+            self.counted_at = Instant::now();
         }
-        let size = Size::of(&self.connection)?;
-        let limit = retention.bytes.saturating_sub(WAL);
+        let size = FileSize::new(&self.connection)?;
+        let limit = retention.bytes.saturating_sub(MAX_WAL_BYTES);
         let too_many = self.rows.saturating_sub(retention.rows);
-        // By the average size of a row; the next round corrects.
+        // Estimated by the average size of a row; the next round corrects it.
         let too_large = match size.used.saturating_sub(limit) {
             0 => 0,
             excess => self
@@ -45,21 +45,22 @@ impl Sqlite {
                 .min(1 + self.rows.saturating_mul(excess) / size.used.max(1)),
         };
         let expired = before(now, retention.age);
-        let removed = self.remove(too_many.max(too_large).min(CHUNK))? + self.expire(expired)?;
+        let removed =
+            self.remove(too_many.max(too_large).min(MAX_REMOVED_ROWS))? + self.expire(expired)?;
         if removed > 0 {
-            part::tidy(&self.connection)?;
+            trace_index::remove_unused(&self.connection)?;
         }
         self.rows = self.rows.saturating_sub(removed);
         let shrunk = size.file > limit && self.shrink()?;
-        Ok(removed >= CHUNK || (too_large > 0 && removed > 0) || shrunk)
+        Ok(removed >= MAX_REMOVED_ROWS || (too_large > 0 && removed > 0) || shrunk)
     }
 
-    /// Gives free pages back to the disk; true if there were any.
+    /// Gives free pages back to the disk. Returns true if the file has shrunk.
     fn shrink(&self) -> rusqlite::Result<bool> {
-        let before = Size::of(&self.connection)?;
-        let pages = format!("pragma incremental_vacuum({CHUNK_PAGES})");
+        let before = FileSize::new(&self.connection)?;
+        let pages = format!("pragma incremental_vacuum({MAX_FREED_PAGES})");
         self.connection.execute_batch(&pages)?;
-        Ok(Size::of(&self.connection)?.file < before.file)
+        Ok(FileSize::new(&self.connection)?.file < before.file)
     }
 
     fn remove(&self, oldest: u64) -> rusqlite::Result<u64> {
@@ -73,7 +74,7 @@ impl Sqlite {
             .query_row([offset as i64], |row| row.get(0))
             .optional()?;
         let remove = "delete from events where id <= ?1";
-        // Fewer rows than reckoned: the next count tells.
+        // There are fewer rows than expected; the next count corrects it.
         let Some(last) = last else {
             return Ok(0);
         };
@@ -84,18 +85,18 @@ impl Sqlite {
         let expire = "delete from events where id in
             (select id from events where id < ?1 order by id limit ?2)";
         let mut expire = self.connection.prepare_cached(expire)?;
-        Ok(expire.execute([before.as_microsecond(), CHUNK as i64])? as u64)
+        Ok(expire.execute([before.as_microsecond(), MAX_REMOVED_ROWS as i64])? as u64)
     }
 }
 
-/// Bytes.
-struct Size {
+/// The size of the database, in bytes.
+struct FileSize {
     file: u64,
     used: u64,
 }
 
-impl Size {
-    fn of(connection: &Connection) -> rusqlite::Result<Self> {
+impl FileSize {
+    fn new(connection: &Connection) -> rusqlite::Result<Self> {
         let page = number(connection, "pragma page_size")?;
         let pages = number(connection, "pragma page_count")?;
         let free = number(connection, "pragma freelist_count")?;

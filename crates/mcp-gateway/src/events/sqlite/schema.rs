@@ -1,16 +1,16 @@
-//! The table, and how the file is set up.
+//! The tables and the settings of the file.
 
 use rusqlite::{Connection, TransactionBehavior};
 
-use crate::events::Failure;
+use crate::events::StoreError;
 
-/// Marks the file as an event log of ours: "mcpE".
-const APPLICATION: i32 = 0x6d63_7045;
+/// The `application_id` of an event log: "mcpE".
+const APPLICATION_ID: i32 = 0x6d63_7045;
 
-/// The version of the table.
-const VERSION: i32 = 2;
+/// The `user_version` of the tables.
+const SCHEMA_VERSION: i32 = 2;
 
-/// A call that went well, which is what most events are, is in no index.
+/// Successful calls, which are most of the events, are in no index.
 const TABLE: &str = "
     create table events (
         id integer primary key,
@@ -34,17 +34,17 @@ pub(super) const INSERT: &str = "
     values (?1, ?2, ?3, ?4, ?5, ?6, ?7)
 ";
 
-/// Of the file: large pages, since events are written many at a time; what was removed is given back
-/// to the disk, and readers do not stop the writer.
-const FILE: &str = "
+/// Settings of the file: large pages, since many events are written at a time; incremental vacuum gives
+/// free pages back to the disk; with a write-ahead log readers do not block the writer.
+const FILE_SETTINGS: &str = "
     pragma page_size = 8192;
     pragma auto_vacuum = incremental;
     pragma journal_mode = wal;
 ";
 
-/// Of each connection. A commit survives our end, though perhaps not the last moments of a machine
-/// without power (NORMAL). None of it needs the file to be writable.
-const CONNECTION: &str = "
+/// Settings of each connection. A commit survives a crash of the gateway, but perhaps not a power
+/// failure (`synchronous = normal`). None of them needs a writable file.
+const CONNECTION_SETTINGS: &str = "
     pragma synchronous = normal;
     pragma wal_autocheckpoint = 500;
     pragma journal_size_limit = 4194304;
@@ -52,26 +52,26 @@ const CONNECTION: &str = "
     pragma temp_store = memory;
 ";
 
-/// Sets the connection up, and the file where it is new.
-pub(super) fn prepare(connection: &mut Connection) -> Result<(), Failure> {
-    // Looked at first: a file of somebody else is not touched.
+/// Applies the settings, and creates the tables in a new file.
+pub(super) fn prepare(connection: &mut Connection) -> Result<(), StoreError> {
+    // Checked first, so that the file of another application is not changed.
     let empty = is_empty(connection)?;
-    if !empty && !is_ours(connection)? {
-        return Err(Failure::unavailable(
+    if !empty && !is_event_log(connection)? {
+        return Err(StoreError::unavailable(
             "the file is not an event log of this version",
         ));
     }
-    connection.execute_batch(CONNECTION)?;
+    connection.execute_batch(CONNECTION_SETTINGS)?;
     if !empty {
         return Ok(());
     }
-    connection.execute_batch(FILE)?;
+    connection.execute_batch(FILE_SETTINGS)?;
     let create = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-    // Somebody else may have been faster.
+    // Another process may have created the tables meanwhile.
     if is_empty(&create)? {
         create.execute_batch(TABLE)?;
-        create.pragma_update(None, "application_id", APPLICATION)?;
-        create.pragma_update(None, "user_version", VERSION)?;
+        create.pragma_update(None, "application_id", APPLICATION_ID)?;
+        create.pragma_update(None, "user_version", SCHEMA_VERSION)?;
     }
     create.commit()?;
     Ok(())
@@ -82,7 +82,7 @@ fn is_empty(connection: &Connection) -> rusqlite::Result<bool> {
     connection.query_row(tables, [], |row| Ok(row.get::<_, i64>(0)? == 0))
 }
 
-fn is_ours(connection: &Connection) -> rusqlite::Result<bool> {
+fn is_event_log(connection: &Connection) -> rusqlite::Result<bool> {
     let number = |name| connection.pragma_query_value(None, name, |row| row.get::<_, i32>(0));
-    Ok(number("application_id")? == APPLICATION && number("user_version")? == VERSION)
+    Ok(number("application_id")? == APPLICATION_ID && number("user_version")? == SCHEMA_VERSION)
 }

@@ -1,29 +1,26 @@
-//! The log and what can happen to its file.
+//! Tests of the log with damaged, locked and missing files.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
 use std::process::Command;
 
 use rusqlite::Connection;
 
 use super::*;
 
-fn log(scratch: &Scratch) -> Log {
-    Log::start(StoreLocation::File(scratch.file()), PLENTY).unwrap()
+fn log(scratch: &Scratch) -> EventLog {
+    EventLog::start(StoreLocation::File(scratch.file()), PLENTY).unwrap()
 }
 
-/// The numbers of all events in the file, read by somebody else.
+/// The numbers of all events in the file, read through another connection.
 fn written(file: &std::path::Path) -> Vec<usize> {
     let mut store = StoreLocation::File(file.to_owned()).open().unwrap();
-    let found = store.find(&Query::default().with_limit(MAX_LIMIT)).unwrap();
-    found
-        .iter()
-        .filter(|record| record.event_type == "test.happened")
-        .map(number)
-        .collect()
+    let query = Query::default().with_type("test.happened");
+    found(&mut *store, &query.with_limit(MAX_LIMIT))
 }
 
 #[test]
-fn a_restart_goes_on_where_the_last_one_ended() {
+fn restart_appends_to_the_file() {
     let scratch = Scratch::new();
     for n in 0..3 {
         let log = log(&scratch);
@@ -31,14 +28,12 @@ fn a_restart_goes_on_where_the_last_one_ended() {
         log.close();
     }
     assert_eq!(written(&scratch.file()), [0, 1, 2]);
-    let mode = std::os::unix::fs::PermissionsExt::mode(
-        &fs::metadata(scratch.file()).unwrap().permissions(),
-    );
+    let mode = fs::metadata(scratch.file()).unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
 }
 
 #[test]
-fn a_trace_is_found_wherever_it_is_until_it_is_removed() {
+fn trace_is_found_until_it_is_removed() {
     let scratch = Scratch::new();
     let open = || StoreLocation::File(scratch.file()).open().unwrap();
     let (mut store, mut other) = (open(), open());
@@ -53,23 +48,21 @@ fn a_trace_is_found_wherever_it_is_until_it_is_removed() {
             break;
         }
     }
-    let mut found = |record: &Record| -> Vec<usize> {
-        let query = Query::default().with_trace(record.trace_id);
-        store.find(&query).unwrap().iter().map(number).collect()
-    };
+    let mut traced =
+        |record: &Record| found(&mut *store, &Query::default().with_trace(record.trace_id));
     for record in records.iter().step_by(41) {
-        assert_eq!(found(record), [number(record)]);
+        assert_eq!(traced(record), [number(record)]);
     }
     let fewer = Retention {
         rows: 1_500,
         ..PLENTY
     };
-    // It counts what is there when it is opened.
-    let mut tidier = open();
-    while tidier.retain(&fewer, Timestamp::now()).unwrap() {}
+    // Opened now, since a store counts its rows when it is opened.
+    let mut third = open();
+    while third.retain(&fewer, Timestamp::now()).unwrap() {}
     for record in records.iter().step_by(41) {
         let is_left = number(record) >= 3_500;
-        assert_eq!(found(record), [number(record)][..usize::from(is_left)]);
+        assert_eq!(traced(record), [number(record)][..usize::from(is_left)]);
     }
     let parts = "select count(*) from parts where id <= (select min(id) from events)";
     let parts: i64 = Connection::open(scratch.file())
@@ -80,15 +73,14 @@ fn a_trace_is_found_wherever_it_is_until_it_is_removed() {
 }
 
 #[tokio::test]
-async fn while_another_process_holds_the_file_events_wait_and_are_read() {
+async fn events_wait_while_another_process_locks_the_file() {
     let scratch = Scratch::new();
     let log = log(&scratch);
-    log.record(event(0));
-    until("written", || log.health().written == 1);
+    write(&log, 0, 1);
     let other = Connection::open(scratch.file()).unwrap();
     other.execute_batch("begin immediate").unwrap();
     log.record(event(1));
-    until("degraded", || log.health().degraded.is_some());
+    degraded(&log);
     let found = log.find(Query::default()).await.unwrap();
     assert_eq!(found.iter().map(number).collect::<Vec<_>>(), [0]);
     assert_eq!(log.health().dropped, 0);
@@ -98,7 +90,7 @@ async fn while_another_process_holds_the_file_events_wait_and_are_read() {
 }
 
 #[test]
-fn a_damaged_file_is_put_aside() {
+fn damaged_file_is_renamed() {
     for damage in ["all", "header", "inside"] {
         let scratch = Scratch::new();
         let before = log(&scratch);
@@ -108,14 +100,13 @@ fn a_damaged_file_is_put_aside() {
         let damaged = match damage {
             "all" => 0..bytes.len(),
             "header" => 0..16,
-            // Behind the first page, which says what there is.
+            // Behind the first page, which has the schema.
             _ => 8_192..bytes.len(),
         };
         bytes[damaged].fill(0x5a);
         fs::write(scratch.file(), &bytes).unwrap();
         let after = log(&scratch);
-        after.record(event(1_000));
-        until(damage, || after.health().written == 1);
+        write(&after, 1_000, 1);
         after.close();
         assert_eq!(after.health().dropped, 0);
         assert_eq!(written(&scratch.file()), [1_000], "{damage}");
@@ -125,60 +116,56 @@ fn a_damaged_file_is_put_aside() {
 }
 
 #[test]
-fn a_file_that_vanishes_is_made_again() {
+fn removed_file_is_created_again() {
     let scratch = Scratch::new();
     let log = log(&scratch);
-    log.record(event(0));
-    until("written", || log.health().written == 1);
+    write(&log, 0, 1);
     for suffix in ["", "-wal", "-shm"] {
         let _ = fs::remove_file(scratch.0.join(format!("events.db{suffix}")));
     }
-    log.record(event(1));
-    until("written again", || log.health().written == 2);
+    write(&log, 1, 2);
     assert_eq!(written(&scratch.file()), [1]);
 }
 
 #[test]
-fn a_file_of_somebody_else_is_left_alone() {
+fn file_of_another_application_is_not_changed() {
     let scratch = Scratch::new();
     let other = Connection::open(scratch.file()).unwrap();
-    other
-        .execute_batch("create table accounts (name text)")
-        .unwrap();
+    let table = "create table accounts (name text)";
+    other.execute_batch(table).unwrap();
     drop(other);
     let before = fs::read(scratch.file()).unwrap();
     let log = log(&scratch);
     log.record(event(0));
-    until("degraded", || log.health().degraded.is_some());
-    let why = log.health().degraded.unwrap();
-    assert_eq!(why, "the file is not an event log of this version");
+    let reason = degraded(&log);
+    assert_eq!(reason, "the file is not an event log of this version");
     log.close();
     assert_eq!(fs::read(scratch.file()).unwrap(), before);
 }
 
 #[test]
-fn a_place_that_cannot_be_written_can_become_one() {
+fn unwritable_location_recovers() {
     let scratch = Scratch::new();
     let folder = scratch.0.join("folder");
     fs::write(&folder, "in the way").unwrap();
     let file = folder.join("events.db");
-    let log = Log::start(StoreLocation::File(file.clone()), PLENTY).unwrap();
+    let log = EventLog::start(StoreLocation::File(file.clone()), PLENTY).unwrap();
     log.record(event(0));
-    until("degraded", || log.health().degraded.is_some());
+    degraded(&log);
     fs::remove_file(&folder).unwrap();
     until("written", || log.health().written == 1);
     assert_eq!(log.health().degraded, None);
     assert_eq!(written(&file), [0]);
 }
 
-/// Of the test below, in a process where files cannot grow beyond 256 KiB.
+/// The child process of the next test, in which files cannot grow beyond 256 KiB.
 #[test]
-fn in_a_full_place() {
+fn full_disk_child() {
     use nix::sys::resource::{Resource, getrlimit, setrlimit};
     let Some(folder) = std::env::var_os("MCP_GATEWAY_TEST_FULL") else {
         return;
     };
-    let log = Log::start(StoreLocation::File(folder.into()), PLENTY).unwrap();
+    let log = EventLog::start(StoreLocation::File(folder.into()), PLENTY).unwrap();
     let mut recorded = 0;
     until("full", || {
         log.record(event(recorded));
@@ -193,33 +180,28 @@ fn in_a_full_place() {
         health.degraded.is_none() && health.waiting == 0
     });
     log.close();
-    let Health {
-        written, dropped, ..
-    } = log.health();
-    assert!(written > before);
-    let told = u64::from(dropped > 0);
-    assert_eq!(written + dropped, recorded as u64 + told);
+    let health = log.health();
+    assert!(health.written > before);
+    // One more event reports the dropped ones.
+    let reports = u64::from(health.dropped > 0);
+    assert_eq!(health.written + health.dropped, recorded as u64 + reports);
 }
 
 #[test]
-fn a_full_disk_is_survived() {
+fn log_recovers_from_a_full_disk() {
     let scratch = Scratch::new();
-    // A file that would grow beyond the limit fails to be written, as on a full disk, once the
-    // signal that usually comes with it is ignored.
+    // Writes beyond the limit fail as on a full disk, if the signal SIGXFSZ is ignored.
     let script = r#"trap '' XFSZ; ulimit -S -f 512; exec "$0" "$@""#;
     let output = Command::new("sh")
         .args(["-c", script])
         .arg(std::env::current_exe().unwrap())
-        .args([
-            "events::tests::files::in_a_full_place",
-            "--exact",
-            "--nocapture",
-        ])
+        .args(["events::tests::files::full_disk_child", "--exact"])
+        .arg("--nocapture")
         .env("MCP_GATEWAY_TEST_FULL", scratch.file())
         .output()
         .unwrap();
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{said}");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{stderr}");
     assert!(String::from_utf8_lossy(&output.stdout).contains("1 passed"));
     let mut store = StoreLocation::File(scratch.file()).open().unwrap();
     assert_eq!(store.find(&Query::default()).unwrap().len(), 100);

@@ -1,4 +1,4 @@
-//! A log that has grown.
+//! Tests of a large log.
 
 use rusqlite::Connection;
 
@@ -9,7 +9,7 @@ const ROWS: usize = 1_000_000;
 /// R28, with limits for a debug build on a busy machine: 20,000 events a second and 20 ms, five times
 /// slower.
 #[test]
-fn a_million_events_are_no_burden() {
+fn million_events_stay_fast() {
     let scratch = Scratch::new();
     let mut store = StoreLocation::File(scratch.file()).open().unwrap();
     let record = |number| Record::from(event(number));
@@ -21,12 +21,12 @@ fn a_million_events_are_no_burden() {
     let rate = 40.0 * 256.0 / started.elapsed().as_secs_f64();
     assert!(rate > 4_000.0, "{rate} events a second");
 
-    // Among the oldest, where nobody comes by who looks at the newest first.
+    // Among the oldest events, so that a walk from the newest one would be slow.
     let traced = record(0);
     let trace = traced.trace_id;
     store.append(&[traced]).unwrap();
 
-    // The others are made by the database itself, with traces, types and times of their own.
+    // SQL generates the other events, with different traces, types and times.
     let others = Connection::open(scratch.file()).unwrap();
     others
         .execute_batch(&format!(
@@ -44,7 +44,7 @@ fn a_million_events_are_no_burden() {
         all(),
         all().with_trace(trace),
         all().with_type("test.3"),
-        all().with_status(Status::Failure),
+        all().with_status(EventStatus::Failure),
         all().with_since(upstream::time::before(Timestamp::now(), hour)),
     ];
     for query in queries {

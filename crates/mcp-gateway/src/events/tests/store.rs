@@ -1,17 +1,13 @@
-//! What every store does.
+//! Tests that every store has to pass.
 
 use super::*;
 
-/// A store that is empty and used by nobody else.
+/// Opens an empty store.
 type Open<'a> = &'a mut dyn FnMut() -> Box<dyn Store>;
 
-fn at(micros: i64, number: usize, event_type: &'static str, status: Status) -> Record {
-    let mut event = Event::new(
-        TraceId::random(),
-        event_type,
-        status,
-        facts(json!({"number": number})),
-    );
+fn at(micros: i64, number: usize, event_type: &'static str, status: EventStatus) -> Record {
+    let facts = facts(json!({"number": number}));
+    let mut event = Event::new(TraceId::random(), event_type, status, facts);
     event.timestamp = time(micros);
     event.into()
 }
@@ -20,19 +16,14 @@ fn time(micros: i64) -> Timestamp {
     Timestamp::from_microsecond(micros).unwrap()
 }
 
-fn found(store: &mut dyn Store, query: Query) -> Vec<usize> {
-    let found = store.find(&query).unwrap();
-    found.iter().map(number).collect()
-}
-
 fn finds_by_each_filter(open: Open<'_>) {
     let mut store = open();
     let records = [
-        at(1_000, 0, "gateway.started", Status::Success),
-        at(2_000, 1, "gateway.tool_call", Status::Success),
-        at(2_000, 2, "gateway.tool_call", Status::Failure),
-        at(3_000, 3, "gateway.tool_call", Status::Success),
-        at(4_000, 4, "workflow.started", Status::Pending),
+        at(1_000, 0, "gateway.started", EventStatus::Success),
+        at(2_000, 1, "gateway.tool_call", EventStatus::Success),
+        at(2_000, 2, "gateway.tool_call", EventStatus::Failure),
+        at(3_000, 3, "gateway.tool_call", EventStatus::Success),
+        at(4_000, 4, "workflow.started", EventStatus::Pending),
     ];
     let trace = records[2].trace_id;
     store.append(&records[..2]).unwrap();
@@ -46,45 +37,47 @@ fn finds_by_each_filter(open: Open<'_>) {
         (all().with_limit(0), &[]),
         (typed(), &[1, 2, 3]),
         (typed().with_limit(2), &[2, 3]),
-        (typed().with_status(Status::Success), &[1, 3]),
+        (typed().with_status(EventStatus::Success), &[1, 3]),
         (typed().with_since(time(2_001)), &[3]),
-        (all().with_status(Status::Failure), &[2]),
-        (all().with_status(Status::Pending), &[4]),
+        (all().with_status(EventStatus::Failure), &[2]),
+        (all().with_status(EventStatus::Pending), &[4]),
         (since(2_000), &[1, 2, 3, 4]),
         (since(4_000), &[4]),
         (since(4_001), &[]),
         (all().with_trace(trace), &[2]),
-        (all().with_trace(trace).with_status(Status::Success), &[]),
+        (
+            all().with_trace(trace).with_status(EventStatus::Success),
+            &[],
+        ),
         (typed().with_trace(trace), &[2]),
         (all().with_type("gateway.TOOL_CALL"), &[]),
         (all().with_type("' or 1=1 --"), &[]),
     ] {
-        assert_eq!(found(&mut *store, query.clone()), expected, "{query:?}");
+        assert_eq!(found(&mut *store, &query), expected, "{query:?}");
     }
-    let back = &store.find(&all().with_status(Status::Failure)).unwrap()[0];
-    let (back, sent) = (
-        serde_json::to_value(back),
-        serde_json::to_value(&records[2]),
-    );
-    assert_eq!(back.unwrap(), sent.unwrap());
+    let back = &store
+        .find(&all().with_status(EventStatus::Failure))
+        .unwrap()[0];
+    let json = |record| serde_json::to_value(record).unwrap();
+    assert_eq!(json(back), json(&records[2]));
 }
 
 fn returns_a_thousand_at_most(open: Open<'_>) {
     let mut store = open();
     let records: Vec<_> = (0..1_200)
-        .map(|n| at(5_000, n, "x", Status::Success))
+        .map(|n| at(5_000, n, "x", EventStatus::Success))
         .collect();
     store.append(&records).unwrap();
-    let found = found(&mut *store, Query::default().with_limit(usize::MAX));
+    let found = found(&mut *store, &Query::default().with_limit(usize::MAX));
     assert_eq!(found, (200..1_200).collect::<Vec<_>>());
 }
 
-/// A clock that was put back hides nothing.
-fn takes_any_time(open: Open<'_>) {
+/// Events are found also after the clock was set back.
+fn accepts_any_time(open: Open<'_>) {
     let mut store = open();
     for (number, micros) in [(0, 9_000_000), (1, 3_000), (2, 4_000)] {
         store
-            .append(&[at(micros, number, "x", Status::Success)])
+            .append(&[at(micros, number, "x", EventStatus::Success)])
             .unwrap();
     }
     let since = |micros| Query::default().with_since(time(micros));
@@ -92,8 +85,8 @@ fn takes_any_time(open: Open<'_>) {
         numbers.sort_unstable();
         numbers
     };
-    assert_eq!(sorted(found(&mut *store, since(3_500))), [0, 2]);
-    assert_eq!(sorted(found(&mut *store, since(1))), [0, 1, 2]);
+    assert_eq!(sorted(found(&mut *store, &since(3_500))), [0, 2]);
+    assert_eq!(sorted(found(&mut *store, &since(1))), [0, 1, 2]);
 }
 
 fn keeps_the_newest(open: Open<'_>) {
@@ -102,33 +95,33 @@ fn keeps_the_newest(open: Open<'_>) {
     let minutes =
         |count: u64| upstream::time::before(now, Duration::from_secs(60 * count)).as_microsecond();
     let records: Vec<_> = (0..3_000)
-        .map(|n| at(minutes(3_000 - n as u64), n, "x", Status::Success))
+        .map(|n| at(minutes(3_000 - n as u64), n, "x", EventStatus::Success))
         .collect();
     store.append(&records).unwrap();
-    let mut tidy = |retention: Retention| {
+    let mut retain = |retention: Retention| {
         while store.retain(&retention, now).unwrap() {}
-        found(&mut *store, Query::default().with_limit(1_000))
+        found(&mut *store, &Query::default().with_limit(1_000))
     };
     let rows = |rows| Retention { rows, ..PLENTY };
-    let all = tidy(Retention {
+    let all = retain(Retention {
         age: Duration::from_secs(60 * 60 * 100),
         ..PLENTY
     });
     assert_eq!(all.len(), 1_000);
-    assert_eq!(tidy(rows(500)), (2_500..3_000).collect::<Vec<_>>());
+    assert_eq!(retain(rows(500)), (2_500..3_000).collect::<Vec<_>>());
     let age = Duration::from_secs(60 * 100 + 30);
     let young = Retention { age, ..PLENTY };
-    assert_eq!(tidy(young), (2_900..3_000).collect::<Vec<_>>());
-    assert_eq!(tidy(rows(0)), [0; 0]);
+    assert_eq!(retain(young), (2_900..3_000).collect::<Vec<_>>());
+    assert_eq!(retain(rows(0)), [0; 0]);
 }
 
-fn keeps_within_its_bytes(open: Open<'_>) {
+fn keeps_the_limit_of_bytes(open: Open<'_>) {
     let mut store = open();
     let text = "x".repeat(1_000);
     for part in 0..8 {
         let record = |n| {
             let facts = facts(json!({"number": part * 1_000 + n, "text": text}));
-            Event::new(TraceId::random(), "x", Status::Success, facts).into()
+            Event::new(TraceId::random(), "x", EventStatus::Success, facts).into()
         };
         let records: Vec<Record> = (0..1_000).map(record).collect();
         store.append(&records).unwrap();
@@ -138,44 +131,40 @@ fn keeps_within_its_bytes(open: Open<'_>) {
         ..PLENTY
     };
     while store.retain(&retention, Timestamp::now()).unwrap() {}
-    // Not all of the 10 MB are left, the newest.
-    let left = found(&mut *store, Query::default().with_limit(1_000));
+    // The newest ones are left.
+    let left = found(&mut *store, &Query::default().with_limit(1_000));
     assert_eq!(left, (7_000..8_000).collect::<Vec<_>>());
 }
 
-/// Every test of this file on one kind of store.
-pub(super) fn hold(open: Open<'_>) {
+/// Runs all tests on one kind of store.
+pub(super) fn check(open: Open<'_>) {
     finds_by_each_filter(open);
     returns_a_thousand_at_most(open);
-    takes_any_time(open);
+    accepts_any_time(open);
     keeps_the_newest(open);
-    keeps_within_its_bytes(open);
+    keeps_the_limit_of_bytes(open);
 }
 
 #[test]
-fn in_memory() {
-    hold(&mut || StoreLocation::Memory.open().unwrap());
+fn memory_passes() {
+    check(&mut || StoreLocation::Memory.open().unwrap());
 }
 
 #[test]
-fn in_a_file() {
+fn file_passes() {
     let mut folders = Vec::new();
-    hold(&mut || {
+    check(&mut || {
         let scratch = Scratch::new();
         let file = scratch.file();
         folders.push(scratch);
         StoreLocation::File(file).open().unwrap()
     });
-    // The last one has been asked to keep 10 MB at most.
+    // The limit of the last one is 10 MiB.
     let size = |suffix: &str| {
         let path = folders[4].0.join(format!("events.db{suffix}"));
         std::fs::metadata(path).map_or(0, |file| file.len())
     };
     assert!(size("") > 1 << 20, "{}", size(""));
-    assert!(
-        size("") + size("-wal") <= 10 << 20,
-        "{} + {}",
-        size(""),
-        size("-wal")
-    );
+    let (file, wal) = (size(""), size("-wal"));
+    assert!(file + wal <= 10 << 20, "{file} + {wal}");
 }

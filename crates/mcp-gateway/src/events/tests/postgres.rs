@@ -1,7 +1,7 @@
-//! The log in a real PostgreSQL, which `MCP_TEST_POSTGRES_URL` names.
+//! Tests on a real PostgreSQL, at `MCP_TEST_POSTGRES_URL`.
 
-use super::postgres::Postgres;
 use super::*;
+use crate::events::postgres::Postgres;
 
 fn address() -> Option<String> {
     let address = std::env::var("MCP_TEST_POSTGRES_URL").ok();
@@ -12,38 +12,36 @@ fn address() -> Option<String> {
     address
 }
 
-/// In a thread of its own: a store blocks, which a test with a runtime may not.
+/// Runs SQL in another thread, since a store must not block the runtime of a test.
 fn run(address: &str, sql: &str) {
     let work = || Postgres::open(address).unwrap().run(sql);
     std::thread::scope(|scope| scope.spawn(work).join().unwrap());
 }
 
 #[test]
-fn it_does_what_every_store_does() {
+fn postgres_passes() {
     let Some(address) = address() else { return };
     let mut schemas = 0;
-    contract::hold(&mut || {
+    store::check(&mut || {
         schemas += 1;
         let mut store = Postgres::open(&address).unwrap();
-        store.enter(&format!("contract_{schemas}"));
+        store.enter(&format!("store_{schemas}"));
         Box::new(store)
     });
 }
 
-/// Three gateways, one log; the connections of one are cut in the midst of it.
+/// Three gateways with one log; the connections of one of them are cut.
 #[tokio::test]
-async fn gateways_share_one_log_and_outlive_its_connections() {
+async fn gateways_share_one_log_and_reconnect() {
     let Some(address) = address() else { return };
-    run(
-        &address,
-        "drop schema if exists shared cascade; create schema shared",
-    );
+    let schema = "drop schema if exists shared cascade; create schema shared";
+    run(&address, schema);
     let named = |name: &str| {
         let more = if address.contains('?') { '&' } else { '?' };
         format!("{address}{more}options=-csearch_path%3Dshared&application_name={name}")
     };
     let logs = ["one", "two", "three"]
-        .map(|name| Log::start(StoreLocation::Postgres(named(name)), PLENTY).unwrap());
+        .map(|name| EventLog::start(StoreLocation::Postgres(named(name)), PLENTY).unwrap());
     let trace = TraceId::random();
     for n in 0..900 {
         let mut event = event(n);
@@ -69,9 +67,9 @@ async fn gateways_share_one_log_and_outlive_its_connections() {
     }
 }
 
-/// `SSL_CERT_FILE` names who vouches for the server, by the names that clients here use.
+/// `SSL_CERT_FILE` names the CA of the server.
 #[test]
-fn over_tls_it_is_the_same_log_of_a_server_that_is_who_it_says() {
+fn tls_works_and_verifies_the_name_of_the_server() {
     let Some(address) = address() else { return };
     let secure = address.replace("sslmode=disable", "sslmode=require");
     run(
@@ -85,35 +83,27 @@ fn over_tls_it_is_the_same_log_of_a_server_that_is_who_it_says() {
     let record = Record::from(event(7));
     store.append(std::slice::from_ref(&record)).unwrap();
     let query = Query::default().with_trace(record.trace_id);
-    let found = store.find(&query).unwrap();
-    assert_eq!(found.iter().map(number).collect::<Vec<_>>(), [7]);
+    assert_eq!(found(&mut store, &query), [7]);
 
     let other = secure.replace("@127.0.0.1", "@elsewhere.invalid") + "&hostaddr=127.0.0.1";
     let refused = Postgres::open(&other).err().unwrap();
-    assert_eq!(refused.fault, Fault::Unavailable);
-    let why = refused.reason;
-    assert!(
-        why.contains("TLS") && why.contains("not valid for name"),
-        "{why}"
-    );
+    assert_eq!(refused.fault, StoreFault::Unavailable);
+    let reason = refused.reason;
+    let is_name = reason.contains("TLS") && reason.contains("not valid for name");
+    assert!(is_name, "{reason}");
 }
 
 #[test]
-fn a_database_that_is_not_there_costs_nothing() {
-    // The port of a listener that is closed again.
-    let port = std::net::TcpListener::bind("127.0.0.1:0")
-        .unwrap()
-        .local_addr()
-        .unwrap()
-        .port();
-    let address = format!("postgres://user:s3cret@127.0.0.1:{port}/none");
-    let log = Log::start(StoreLocation::Postgres(address), PLENTY).unwrap();
+fn missing_database_degrades_the_log() {
+    // The address of a listener that is closed again.
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let closed = listener.local_addr().unwrap();
+    drop(listener);
+    let address = format!("postgres://user:s3cret@{closed}/none");
+    let log = EventLog::start(StoreLocation::Postgres(address), PLENTY).unwrap();
     log.record(event(0));
-    until("degraded", || log.health().degraded.is_some());
-    let why = log.health().degraded.unwrap();
-    assert!(
-        why.starts_with("error connecting to server") && !why.contains("s3cret"),
-        "{why}"
-    );
+    let reason = degraded(&log);
+    assert!(reason.starts_with("error connecting to server"), "{reason}");
+    assert!(!reason.contains("s3cret"), "{reason}");
     assert!(StoreLocation::postgres("postgres://host:port/").is_none());
 }

@@ -1,0 +1,141 @@
+//! The types and sizes of a call's arguments, for the event log; never the values.
+
+use std::fmt::Write as _;
+
+use mcp_core::jsonrpc::{Members, string};
+use serde::de::IgnoredAny;
+use serde_json::value::RawValue;
+
+/// Fields that are listed; the others are only counted.
+const MAX_FIELDS: usize = 24;
+
+/// Names that tools declare are shorter; a longer one may be a value by mistake.
+const MAX_NAME: usize = 40;
+
+/// Larger arguments are not parsed again; that would cost more than the log entry is worth.
+const MAX_BYTES: usize = 256 * 1024;
+
+/// The types of arguments, as JSON text of at most a few kilobytes:
+/// `{"workflow":"string(5)","inputs":"object(2)","wait":"boolean"}`.
+///
+/// Strings have their length in bytes, arrays and objects their number of items. Only the top object's
+/// field names are kept.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ArgumentTypes(String);
+
+impl ArgumentTypes {
+    /// The types of `value`, which need not be an object.
+    pub(crate) fn new(value: &RawValue) -> Self {
+        let json = value.get();
+        let mut types = String::with_capacity(128);
+        if json.len() > MAX_BYTES {
+            push_type(&mut types, "large", Some(json.len()));
+        } else if let Some(fields) = Members::read(json) {
+            push_fields(&mut types, &fields);
+        } else {
+            push_value(&mut types, json);
+        }
+        Self(types)
+    }
+
+    pub(crate) fn json(&self) -> &str {
+        &self.0
+    }
+}
+
+fn push_fields(types: &mut String, fields: &Members) {
+    let (mut shown, mut others) = (0, 0);
+    for (name, json) in fields.iter() {
+        if shown == MAX_FIELDS || !is_field_name(name) {
+            others += 1;
+            continue;
+        }
+        types.push(if shown == 0 { '{' } else { ',' });
+        // Writing to a string cannot fail.
+        let _ = write!(types, "\"{name}\":");
+        push_value(types, json);
+        shown += 1;
+    }
+    if shown == 0 {
+        types.push('{');
+    }
+    if others > 0 {
+        let comma = if shown > 0 { "," } else { "" };
+        let _ = write!(types, "{comma}\"…\":\"{others} more\"");
+    }
+    types.push('}');
+}
+
+/// Adds the type and the size of a value; the first byte of JSON determines its type.
+fn push_value(types: &mut String, json: &str) {
+    let (name, size) = match json.as_bytes().first() {
+        Some(b'"') => ("string", string(json).map(|text| text.len())),
+        Some(b'{') => {
+            let members = Members::read(json);
+            ("object", members.map(|members| members.iter().count()))
+        }
+        Some(b'[') => {
+            // Counts the items without storing them.
+            let items: Result<Vec<IgnoredAny>, _> = serde_json::from_str(json);
+            ("array", items.ok().map(|items| items.len()))
+        }
+        Some(b't' | b'f') => ("boolean", None),
+        Some(b'n') => ("null", None),
+        _ => ("number", None),
+    };
+    push_type(types, name, size);
+}
+
+fn push_type(types: &mut String, name: &str, size: Option<usize>) {
+    let _ = match size {
+        Some(size) => write!(types, "\"{name}({size})\""),
+        None => write!(types, "\"{name}\""),
+    };
+}
+
+/// Returns true for the usual form of a field name; any other text could be a value by mistake.
+fn is_field_name(text: &str) -> bool {
+    let legal =
+        |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.' | b'$');
+    (1..=MAX_NAME).contains(&text.len()) && text.bytes().all(legal)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn types(json: &str) -> String {
+        let raw: Box<RawValue> = serde_json::from_str(json).unwrap();
+        ArgumentTypes::new(&raw).json().to_owned()
+    }
+
+    #[test]
+    fn keeps_types_and_sizes_only() {
+        let json = r#"{"workflow":"s3cr\u00e9t","inputs":{"token":"s3cret","n":[1]},"wait":true,
+            "limit":12345678901234567890123,"items":["s3cret",2],"none":null,"s3 cret":1}"#;
+        assert_eq!(
+            types(json),
+            r#"{"workflow":"string(7)","inputs":"object(2)","wait":"boolean","limit":"number","items":"array(2)","none":"null","…":"1 more"}"#
+        );
+        assert_eq!(types("{}"), "{}");
+        assert_eq!(types(r#"["s3cret"]"#), r#""array(1)""#);
+        assert_eq!(types(r#""s3cret""#), r#""string(6)""#);
+        assert_eq!(types("1e400"), r#""number""#);
+    }
+
+    #[test]
+    fn result_is_small_for_every_value() {
+        let fields: Vec<String> = (0..1000).map(|n| format!("\"field{n}\":{n}")).collect();
+        let wide = types(&format!("{{{}}}", fields.join(",")));
+        assert!(
+            wide.ends_with(r#""field23":"number","…":"976 more"}"#),
+            "{wide}"
+        );
+        let large = format!("\"{}\"", "x".repeat(MAX_BYTES));
+        assert_eq!(types(&large), r#""large(262146)""#);
+        let deep = "[".repeat(100) + &"]".repeat(100);
+        assert_eq!(types(&deep), r#""array(1)""#);
+        let longest = format!("{{\"{}\":1}}", "x".repeat(MAX_NAME + 1));
+        assert_eq!(types(&longest), r#"{"…":"1 more"}"#);
+    }
+}

@@ -1,0 +1,228 @@
+//! One request to a backend: with a concurrency limit, a circuit breaker, a wait for a backend that is
+//! being started, and one retry if the first try certainly had no effect.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use mcp_client::{Client, Error, Options, RpcError};
+use mcp_core::era::Era;
+use mcp_core::jsonrpc::{ErrorObject, INTERNAL_ERROR, Members};
+use mcp_core::tool::{ToolError, ToolErrorKind};
+use serde_json::value::RawValue;
+use tokio::time::Instant;
+
+use super::{Backend, BackendState, BackendStatus};
+
+/// Longest wait for a free place at a busy backend.
+const CONCURRENCY_WAIT: Duration = Duration::from_secs(5);
+/// Timeout of a probe.
+const PROBE_TIMEOUT: Duration = Duration::from_secs(3);
+/// Longest wait for a backend that is being started.
+const START_WAIT: Duration = Duration::from_secs(10);
+
+/// The reason why a request has no result.
+#[derive(Debug)]
+pub(crate) enum RequestError {
+    /// The backend has answered with an error.
+    Rpc(RpcError),
+    /// Nothing was sent. The text is for the model.
+    Unavailable(String),
+    /// The backend did not answer in time.
+    TimedOut(Error),
+    /// The connection broke before the answer: whether the request took effect is not known.
+    Broken(Error),
+}
+
+impl RequestError {
+    /// Converts it to the error of the client's call; `key` names the backend.
+    pub(crate) fn into_tool_error(self, key: &str) -> ToolError {
+        match self {
+            Self::Rpc(error) => ToolError::from_backend(ErrorObject {
+                code: i32::try_from(error.code).unwrap_or(INTERNAL_ERROR),
+                message: error.message,
+                data: error
+                    .data
+                    .and_then(|data| serde_json::from_str(data.get()).ok()),
+            }),
+            Self::Unavailable(text) => ToolError::unavailable(text),
+            Self::TimedOut(error) => {
+                let text = format!(
+                    "The backend {key} did not answer in time; the call may still take effect. \
+                     gateway_status shows its status."
+                );
+                ToolError::new(ToolErrorKind::Timeout, text).caused_by(error)
+            }
+            Self::Broken(error) => ToolError::upstream(format!(
+                "The connection to the backend {key} broke before its answer; check whether the \
+                 call took effect before you repeat it."
+            ))
+            .caused_by(error),
+        }
+    }
+}
+
+impl Backend {
+    /// Sends one request. `may_repeat`: it is idempotent.
+    pub(crate) async fn request(
+        &self,
+        method: &str,
+        params: &Members,
+        options: Options,
+        may_repeat: bool,
+    ) -> Result<Box<RawValue>, RequestError> {
+        let permit = tokio::time::timeout(CONCURRENCY_WAIT, self.permits.acquire()).await;
+        let Ok(Ok(_permit)) = permit else {
+            let text = format!(
+                "The backend {} is busy with other calls; try again in a few seconds.",
+                self.key
+            );
+            return Err(RequestError::Unavailable(text));
+        };
+        self.requests.fetch_add(1, Ordering::Relaxed);
+        let (client, generation) = self.client(None).await?;
+        let error = match self.send(&client, method, params, &options).await {
+            Ok(result) => return Ok(result),
+            Err(error) => error,
+        };
+        let is_closed = matches!(error, Error::Closed { .. });
+        if !(error.was_not_sent() || may_repeat && is_closed) {
+            return Err(error.into());
+        }
+        // The client of a child that has exited stays closed; the restarted child has another one.
+        let exited = self.config.is_child().then_some(generation);
+        let (client, _) = self.client(exited).await?;
+        self.send(&client, method, params, &options)
+            .await
+            .map_err(|error| match error {
+                error if error.was_not_sent() => RequestError::Unavailable(format!(
+                    "The backend {} cannot be reached.",
+                    self.key
+                )),
+                error => error.into(),
+            })
+    }
+
+    /// Probes the backend after the timeout of a call, which a slow tool or a hanging backend can
+    /// cause: sends pings until one is answered or the circuit breaker opens.
+    pub(crate) fn probe_after_timeout(self: &Arc<Self>) {
+        if self.probing.swap(true, Ordering::Relaxed) {
+            return;
+        }
+        let backend = Arc::clone(self);
+        tokio::spawn(async move {
+            while backend.breaker.open_for().is_none() {
+                let Some(client) = backend.status().client else {
+                    break;
+                };
+                let method = match client.era() {
+                    Era::Modern => "server/discover",
+                    Era::Legacy(_) | Era::Unversioned => "ping",
+                };
+                let (options, nothing) = (
+                    Options::default().timeout(PROBE_TIMEOUT),
+                    Members::default(),
+                );
+                let answer = backend.send(&client, method, &nothing, &options);
+                match answer.await {
+                    Err(error) if error.is_transport_failure() => {}
+                    // An error of the backend is an answer as well.
+                    _ => break,
+                }
+                tokio::time::sleep(PROBE_TIMEOUT / 10).await;
+            }
+            backend.probing.store(false, Ordering::Relaxed);
+        });
+    }
+
+    async fn send(
+        &self,
+        client: &Client,
+        method: &str,
+        params: &Members,
+        options: &Options,
+    ) -> Result<Box<RawValue>, Error> {
+        let answer = client.request_members(method, params, options).await;
+        match &answer {
+            // Not counted for a child: its supervisor restarts it with a backoff.
+            Err(Error::Closed { .. } | Error::Unreachable { .. }) if self.config.is_child() => {}
+            Err(error) if error.is_transport_failure() => {
+                if self.breaker.failed() {
+                    tracing::warn!(backend = %self.key, %error, "does not answer; circuit breaker open");
+                }
+            }
+            _ => self.breaker.succeeded(),
+        }
+        answer
+    }
+
+    /// Returns the client of the running backend and its generation, but not the one of the
+    /// generation `exited`. Waits for a backend that is being started.
+    async fn client(&self, exited: Option<u64>) -> Result<(Client, u64), RequestError> {
+        if let Err(wait) = self.breaker.enter() {
+            return Err(RequestError::Unavailable(format!(
+                "The backend {} does not answer; the next try is in {} s at the earliest.",
+                self.key,
+                wait.as_secs() + 1
+            )));
+        }
+        let is_child = self.config.is_child();
+        let is_final = |status: &BackendStatus| match status.state {
+            BackendState::Running => exited != Some(status.generation),
+            BackendState::Stopped | BackendState::Starting => false,
+            // Waits for a child that will be started soon.
+            BackendState::Failed => {
+                !is_child || status.next_try > Some(Instant::now() + START_WAIT / 2)
+            }
+            BackendState::CrashLoop => true,
+        };
+        let mut status = self.status.borrow().clone();
+        if !is_final(&status) {
+            if status.state == BackendState::Stopped {
+                self.wake.notify_one();
+            }
+            let mut changing = self.status.subscribe();
+            let found = tokio::time::timeout(START_WAIT, changing.wait_for(is_final)).await;
+            status = match found {
+                Ok(Ok(status)) => status.clone(),
+                Ok(Err(_)) | Err(_) => self.status(),
+            };
+        }
+        match status.client.clone() {
+            Some(client) if exited != Some(status.generation) => Ok((client, status.generation)),
+            _ => Err(RequestError::Unavailable(self.down_message(&status))),
+        }
+    }
+
+    /// The error text for a backend that is down: the reason, and the next step.
+    fn down_message(&self, status: &BackendStatus) -> String {
+        let reason = status.last_error.as_deref().unwrap_or("it does not start");
+        let next = match (status.state, status.next_try_s()) {
+            (BackendState::CrashLoop, _) => {
+                "it is not started again automatically; gateway_restart starts it".to_owned()
+            }
+            (_, Some(wait)) => format!("the next try is in {wait} s"),
+            (_, None) => "it is being started".to_owned(),
+        };
+        format!("The backend {} is down ({reason}); {next}.", self.key)
+    }
+}
+
+impl From<Error> for RequestError {
+    fn from(error: Error) -> Self {
+        match error {
+            Error::Rpc(error) => Self::Rpc(error),
+            Error::Http {
+                error: Some(error), ..
+            } => Self::Rpc(error),
+            Error::Timeout { .. } => Self::TimedOut(error),
+            Error::Http { status: 429, .. } | Error::Busy { .. } => Self::Unavailable(format!(
+                "{error}: it is overloaded; try again in a few seconds."
+            )),
+            Error::Http {
+                status: 401 | 403, ..
+            } => Self::Unavailable(format!("{error}: it rejects the gateway's credentials.")),
+            error => Self::Broken(error),
+        }
+    }
+}
