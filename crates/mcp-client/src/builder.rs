@@ -1,22 +1,22 @@
-//! What a client does by default.
+//! Builds a client with its defaults.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use crate::client::Defaults;
-use crate::handler::Nobody;
+use crate::handler::DefaultHandler;
 use crate::http::Http;
 use crate::inbound::Inbound;
 use crate::stdio::Stdio;
 use crate::transport::Transport;
 use crate::{Client, Command, Endpoint, EraChoice, Error, Handler};
 
-/// Timeout of an answer unless set.
+/// Default timeout of a response.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
-/// Timeout of a connect unless set.
+/// Default timeout of a whole connect.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// What a [`Client`] does by default, and who takes the server's own messages.
+/// The defaults of a [`Client`], and the handler of the server's own messages.
 #[must_use]
 pub struct Builder {
     defaults: Defaults,
@@ -31,38 +31,38 @@ impl Default for Builder {
                 connect_timeout: CONNECT_TIMEOUT,
                 era: EraChoice::default(),
             },
-            handler: Arc::new(Nobody),
+            handler: Arc::new(DefaultHandler),
         }
     }
 }
 
 impl Builder {
-    /// How long to wait for an answer; 30 s unless set.
+    /// Sets the timeout of a response; 30 s by default.
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.defaults.timeout = timeout;
         self
     }
 
-    /// How long [`Client::connect`] may take, with all that it tries; 10 s unless set.
+    /// Sets the timeout of [`Client::connect`] with all of its attempts; 10 s by default.
     pub fn connect_timeout(mut self, timeout: Duration) -> Self {
         self.defaults.connect_timeout = timeout;
         self
     }
 
-    /// Which eras [`Client::connect`] tries; the newest that the server speaks unless set.
+    /// Sets the eras that [`Client::connect`] tries; [`EraChoice::Newest`] by default.
     pub fn era(mut self, era: EraChoice) -> Self {
         self.defaults.era = era;
         self
     }
 
-    /// Who takes the server's notifications and requests; unless set the ones are ignored and the
-    /// others refused.
+    /// Sets the handler of the server's notifications and requests. Without one, notifications are
+    /// ignored and requests refused.
     pub fn handler(mut self, handler: Arc<dyn Handler>) -> Self {
         self.handler = handler;
         self
     }
 
-    /// A client of the server behind a URL. Connects when there is something to send.
+    /// Makes a client of the server behind a URL. Connects when there is something to send.
     ///
     /// # Errors
     /// Those of [`tls::client_config`](crate::tls::client_config).
@@ -72,7 +72,7 @@ impl Builder {
         Ok(Client::new(Transport::Http(http), inbound, self.defaults))
     }
 
-    /// A client of a server that is started now.
+    /// Starts a server and makes a client of it.
     ///
     /// # Errors
     /// [`Error::Unreachable`] when the program cannot be started; [`Error::Invalid`] outside of a
@@ -85,12 +85,12 @@ impl Builder {
 }
 
 impl Client {
-    /// Makes a client that differs from the default.
+    /// Returns a builder, for a client with other than the default settings.
     pub fn builder() -> Builder {
         Builder::default()
     }
 
-    /// A client of the server behind a URL; see [`Builder::http`].
+    /// Makes a client of the server behind a URL; see [`Builder::http`].
     ///
     /// # Errors
     /// Those of [`Builder::http`].
@@ -98,7 +98,7 @@ impl Client {
         Self::builder().http(endpoint)
     }
 
-    /// A client of a server that is started now; see [`Builder::stdio`].
+    /// Starts a server and makes a client of it; see [`Builder::stdio`].
     ///
     /// # Errors
     /// Those of [`Builder::stdio`].

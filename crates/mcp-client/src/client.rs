@@ -1,7 +1,7 @@
 //! One connection to one server.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use mcp_core::era::Era;
@@ -9,17 +9,17 @@ use mcp_core::jsonrpc::Members;
 use serde::Serialize;
 use serde_json::value::RawValue;
 
-use crate::agreed::Agreed;
-use crate::http::{Annotations, request_headers};
+use crate::http::{HeaderParamCache, request_headers};
 use crate::inbound::Inbound;
-use crate::meta::Params;
+use crate::meta::{Envelope, Params};
+use crate::sync::lock;
 use crate::transport::Transport;
-use crate::{Counters, EraChoice, Error, Options, ServerInfo, outgoing};
+use crate::{ClientInfo, Counters, EraChoice, Error, Options, ServerInfo, outgoing};
 
 /// An MCP client: one server, any number of requests at the same time. Clones share everything.
 ///
-/// Dropping the last clone ends the connection; a child process is killed unless [`Client::close`]
-/// let it end in peace.
+/// Dropping the last clone ends the connection. A child process is then killed; call
+/// [`Client::close`] first to let it exit by itself.
 #[derive(Clone)]
 pub struct Client(pub(crate) Arc<Inner>);
 
@@ -27,22 +27,37 @@ pub(crate) struct Inner {
     pub(crate) transport: Transport,
     pub(crate) inbound: Arc<Inbound>,
     pub(crate) defaults: Defaults,
-    /// One handshake at a time.
+    /// Allows one handshake at a time.
     pub(crate) connecting: tokio::sync::Mutex<()>,
-    /// What the tools want in headers.
-    pub(crate) annotations: Annotations,
+    pub(crate) header_params: HeaderParamCache,
     next_id: AtomicU64,
-    agreed: Mutex<Arc<Agreed>>,
+    negotiated: Mutex<Arc<Negotiated>>,
 }
 
 /// The defaults of a client, which a request may override.
 #[derive(Clone, Copy)]
 pub(crate) struct Defaults {
-    /// Timeout of an answer.
+    /// Timeout of a response.
     pub(crate) timeout: Duration,
     /// Timeout of a whole connect.
     pub(crate) connect_timeout: Duration,
     pub(crate) era: EraChoice,
+}
+
+/// The result of the negotiation; empty before it and in the unversioned era.
+#[derive(Default)]
+pub(crate) struct Negotiated {
+    /// Kept for a new handshake.
+    pub(crate) client_info: Option<ClientInfo>,
+    pub(crate) server: Option<Arc<ServerInfo>>,
+    /// Sent with every request of the modern era; `None` in the others.
+    pub(crate) envelope: Option<Envelope>,
+}
+
+impl Negotiated {
+    pub(crate) fn is_modern(&self) -> bool {
+        self.envelope.is_some()
+    }
 }
 
 impl Client {
@@ -52,9 +67,9 @@ impl Client {
             inbound,
             defaults,
             connecting: tokio::sync::Mutex::default(),
-            annotations: Annotations::default(),
+            header_params: HeaderParamCache::default(),
             next_id: AtomicU64::new(1),
-            agreed: Mutex::default(),
+            negotiated: Mutex::default(),
         }))
     }
 
@@ -70,14 +85,15 @@ impl Client {
         self.request_with(method, params, Options::default()).await
     }
 
-    /// Sends a request in a way of its own. The result is what the server wrote, byte for byte; so
-    /// are the parameters except for `_meta`, which says what the server's era wants there.
+    /// Sends a request with its own options. The result is what the server wrote, byte for byte. The
+    /// parameters are sent byte for byte too, except for `_meta`, which is adapted to the server's
+    /// era.
     ///
     /// Dropping the future cancels the request at the server: by `notifications/cancelled`, or over
     /// HTTP in the modern era by closing the stream.
     ///
-    /// A request that meets a session which the server has forgotten was not accepted: it is
-    /// repeated once after a new handshake. Nothing else is repeated.
+    /// If the server no longer knows the session, it did not accept the request: the client opens a
+    /// new session and repeats the request once. Nothing else is repeated.
     ///
     /// # Errors
     /// See [`Error`].
@@ -89,10 +105,10 @@ impl Client {
     ) -> Result<Box<RawValue>, Error> {
         let params = outgoing::params(params)?;
         let params = Params::Text(params.as_deref());
-        self.call_in_time(method, params, &options).await
+        self.call_with_timeout(method, params, &options).await
     }
 
-    /// The same for parameters that somebody else wrote and that were taken apart already.
+    /// Sends a request whose parameters are already split into members, for relays.
     ///
     /// # Errors
     /// See [`Error`].
@@ -103,7 +119,7 @@ impl Client {
         options: &Options,
     ) -> Result<Box<RawValue>, Error> {
         let params = Params::Members(params);
-        self.call_in_time(method, params, options).await
+        self.call_with_timeout(method, params, options).await
     }
 
     /// Sends a notification. Over HTTP it waits until the server has accepted it.
@@ -116,32 +132,28 @@ impl Client {
         params: &(impl Serialize + Sync + ?Sized),
     ) -> Result<(), Error> {
         let params = outgoing::params(params)?;
-        let agreed = self.agreed();
-        let headers = request_headers(agreed.is_modern(), method, None, &[]);
+        let headers = request_headers(self.negotiated().is_modern(), method, None, &[]);
         let message = outgoing::notification(method, params.as_deref());
         let sending = self.0.transport.send(message, headers);
-        self.in_time(self.timeout(), sending).await
+        self.with_timeout(self.timeout(), sending).await
     }
 
-    /// What the server said about itself; `None` before [`Client::connect`].
+    /// The server's description of itself; `None` before [`Client::connect`].
     pub fn server(&self) -> Option<Arc<ServerInfo>> {
-        self.agreed().server.clone()
+        self.negotiated().server.clone()
     }
 
-    /// The era of the connection; plain before [`Client::connect`].
+    /// The era of the connection; unversioned before [`Client::connect`].
     pub fn era(&self) -> Era {
-        self.agreed()
-            .server
-            .as_ref()
-            .map_or(Era::Unversioned, |s| s.era)
+        self.server().map_or(Era::Unversioned, |server| server.era)
     }
 
-    /// What the server did wrong so far, and was skipped.
+    /// Counters of the server's invalid and unmatched messages, which were skipped.
     pub fn counters(&self) -> Counters {
-        self.0.inbound.counting.read()
+        self.0.inbound.counters.read()
     }
 
-    /// The server's name in errors and logs: the origin of its URL, or its program.
+    /// The server's name in errors and logs: the origin of its URL, or the name of its program.
     pub fn peer(&self) -> &str {
         self.0.transport.peer()
     }
@@ -151,15 +163,15 @@ impl Client {
         self.0.transport.pid()
     }
 
-    /// Waits until a child has ended, or the client was closed; says why. Its processes are gone
-    /// then.
+    /// Waits until the child and its processes have ended, or the client was closed. Returns the
+    /// reason.
     pub async fn closed(&self) -> String {
-        self.0.transport.ended().await
+        self.0.transport.closed().await
     }
 
-    /// Ends the session over HTTP. Ends a child process in peace: closes its stdin, waits, and only
-    /// then sends signals. Requests that are still waiting fail with [`Error::Closed`] where the
-    /// transport ends with them.
+    /// Ends the session over HTTP. For a child process it closes stdin, waits for the exit, and sends
+    /// signals only after the grace period. Requests that are still waiting fail with
+    /// [`Error::Closed`] if the transport ends with them.
     pub async fn close(&self) {
         self.0.transport.close().await;
     }
@@ -168,15 +180,12 @@ impl Client {
         self.0.next_id.fetch_add(1, Ordering::Relaxed)
     }
 
-    pub(crate) fn agreed(&self) -> Arc<Agreed> {
-        // Nothing that panics runs under this lock.
-        let agreed = self.0.agreed.lock();
-        agreed.unwrap_or_else(PoisonError::into_inner).clone()
+    pub(crate) fn negotiated(&self) -> Arc<Negotiated> {
+        lock(&self.0.negotiated).clone()
     }
 
-    pub(crate) fn agree(&self, agreed: Agreed) {
-        let mut current = self.0.agreed.lock().unwrap_or_else(PoisonError::into_inner);
-        *current = Arc::new(agreed);
+    pub(crate) fn set_negotiated(&self, negotiated: Negotiated) {
+        *lock(&self.0.negotiated) = Arc::new(negotiated);
     }
 
     pub(crate) fn timeout(&self) -> Duration {

@@ -1,4 +1,4 @@
-//! Which era a server speaks, and the handshake of those that want one.
+//! Negotiates the era with a server, and sends the `initialize` handshake of the legacy era.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -7,169 +7,157 @@ use std::time::Duration;
 use mcp_core::era::Era;
 use mcp_core::jsonrpc::METHOD_NOT_FOUND;
 use mcp_core::revision::Revision;
-use serde::Deserialize;
-use serde_json::value::RawValue;
 
-use crate::agreed::Agreed;
-use crate::discover::{NotModern, code, says_nothing};
-use crate::info::empty_object;
+use crate::client::Negotiated;
+use crate::discover::{code, suggests_older_server};
+use crate::info::HandshakeResult;
 use crate::meta::{Envelope, Params};
 use crate::{Client, ClientInfo, EraChoice, Error, Options, ServerInfo};
 
-/// A server that has not answered `server/discover` by then may ignore methods that it does not know.
+/// After this time without a response to `server/discover`, `initialize` is tried as well.
 const DISCOVER_TIMEOUT: Duration = Duration::from_secs(2);
 
 impl Client {
-    /// Finds out which era the server speaks, within the [dialects](crate::Builder::era) that
-    /// are tried, and opens a session where that era has one. Replaces what was agreed before.
+    /// Negotiates an era with the server, within those that [`Builder::era`](crate::Builder::era)
+    /// allows, and opens a session if the era has one. Replaces the result of an earlier connect.
     ///
     /// # Errors
-    /// Those of [`Client::request`]; [`Error::Timeout`] after the
-    /// [time](crate::Builder::connect_timeout) that all of it may take; [`Error::Protocol`] when the
-    /// server speaks no revision that we know.
-    pub async fn connect(&self, who: &ClientInfo) -> Result<Arc<ServerInfo>, Error> {
-        self.meet(who, self.0.defaults.era).await
+    /// Those of [`Client::request`]; [`Error::Timeout`] after the [connect
+    /// timeout](crate::Builder::connect_timeout); [`Error::Protocol`] if the server supports none of
+    /// our revisions.
+    pub async fn connect(&self, client: &ClientInfo) -> Result<Arc<ServerInfo>, Error> {
+        self.connect_as(client, self.0.defaults.era).await
     }
 
-    /// The same with `initialize` only: agrees on a revision of the legacy era and opens a
-    /// session.
+    /// Connects with `initialize` only: negotiates a revision of the legacy era and opens a session.
     ///
     /// # Errors
     /// Those of [`Client::connect`].
-    pub async fn initialize(&self, who: &ClientInfo) -> Result<Arc<ServerInfo>, Error> {
-        self.meet(who, EraChoice::Legacy).await
+    pub async fn initialize(&self, client: &ClientInfo) -> Result<Arc<ServerInfo>, Error> {
+        self.connect_as(client, EraChoice::Legacy).await
     }
 
-    async fn meet(&self, who: &ClientInfo, era: EraChoice) -> Result<Arc<ServerInfo>, Error> {
-        let meeting = async {
-            let _alone = self.0.connecting.lock().await;
-            self.agree_on(who, era).await
+    async fn connect_as(
+        &self,
+        client: &ClientInfo,
+        era: EraChoice,
+    ) -> Result<Arc<ServerInfo>, Error> {
+        let connecting = async {
+            let _guard = self.0.connecting.lock().await;
+            self.negotiate(client, era).await
         };
-        self.in_time(self.0.defaults.connect_timeout, meeting).await
+        let timeout = self.0.defaults.connect_timeout;
+        self.with_timeout(timeout, connecting).await
     }
 
-    /// A new session instead of one that the server has forgotten; at most one for all who miss it.
-    pub(crate) async fn renew(&self, lost: &Arc<Agreed>) -> Result<(), Error> {
+    /// Opens a new session instead of a lost one; once for all requests that noticed the loss.
+    pub(crate) async fn renew_session(&self, lost: &Arc<Negotiated>) -> Result<(), Error> {
         let renewing = async {
-            let _alone = self.0.connecting.lock().await;
-            let current = self.agreed();
-            let Some(who) = current.who.as_ref().filter(|_| Arc::ptr_eq(lost, &current)) else {
-                return Ok(());
-            };
-            let server = self.agree_on(who, EraChoice::Legacy).await?;
-            self.0.inbound.handler.session_renewed(&server);
+            let _guard = self.0.connecting.lock().await;
+            let current = self.negotiated();
+            let client = current.client_info.as_ref();
+            if let Some(client) = client.filter(|_| Arc::ptr_eq(lost, &current)) {
+                let server = self.negotiate(client, EraChoice::Legacy).await?;
+                self.0.inbound.handler.session_renewed(&server);
+            }
             Ok(())
         };
-        self.in_time(self.0.defaults.connect_timeout, renewing)
-            .await
+        let timeout = self.0.defaults.connect_timeout;
+        self.with_timeout(timeout, renewing).await
     }
 
-    async fn agree_on(&self, who: &ClientInfo, era: EraChoice) -> Result<Arc<ServerInfo>, Error> {
+    async fn negotiate(
+        &self,
+        client: &ClientInfo,
+        era: EraChoice,
+    ) -> Result<Arc<ServerInfo>, Error> {
         let server = match era {
-            EraChoice::Unversioned => plain(),
-            EraChoice::Legacy => self.shake_hands(who).await?,
-            EraChoice::Modern => match self.discover(who).await {
-                Ok(Some(server)) => server,
-                Ok(None) => return Err(self.broken("it does not speak 2026-07-28")),
-                Err(NotModern(error)) => return Err(error),
-            },
-            EraChoice::Newest => self.newest(who).await?,
+            EraChoice::Unversioned => unversioned(),
+            EraChoice::Legacy => self.send_initialize(client).await?,
+            EraChoice::Modern => {
+                let server = self.discover(client).await?;
+                server.ok_or_else(|| self.protocol_error("it does not support 2026-07-28"))?
+            }
+            EraChoice::Newest => self.negotiate_newest(client).await?,
         };
         let server = Arc::new(server);
-        let envelope = match server.era {
-            Era::Modern => Some(Envelope::new(who)?),
-            Era::Legacy(_) | Era::Unversioned => None,
+        let revision = match server.era {
+            Era::Legacy(revision) => Some(revision.as_str()),
+            Era::Modern | Era::Unversioned => None,
         };
-        if let Era::Legacy(revision) = server.era {
-            self.0.transport.agree_on(revision.as_str());
-        } else {
-            self.0.transport.forget_session();
-        }
-        self.agree(Agreed {
-            who: Some(who.clone()),
+        self.0.transport.set_revision(revision);
+        let envelope = (server.era == Era::Modern).then(|| Envelope::new(client));
+        self.set_negotiated(Negotiated {
+            client_info: Some(client.clone()),
             server: Some(server.clone()),
-            envelope,
+            envelope: envelope.transpose()?,
         });
-        if let Era::Legacy(_) = server.era {
+        if revision.is_some() {
             match self.notify("notifications/initialized", &()).await {
-                // One that knows no notifications can do without.
+                // A server that refuses notifications works without this one.
                 Err(Error::Http { status, .. }) => {
-                    tracing::debug!(peer = self.peer(), status, "does not want to be notified");
+                    tracing::debug!(peer = self.peer(), status, "notification refused");
                 }
-                told => told?,
+                sent => sent?,
             }
         }
         Ok(server)
     }
 
-    /// Asks for the newest first. Who is silent for long may be new and slow to start, or old and
-    /// deaf to what it does not know: it is asked in the old way too, and the first answer counts.
-    async fn newest(&self, who: &ClientInfo) -> Result<ServerInfo, Error> {
-        let mut discovery = pin!(self.discover(who));
+    /// Tries the newest era first. A server that is slow to answer may still be starting, or may
+    /// ignore unknown methods: then `initialize` is sent too, and the first response counts.
+    async fn negotiate_newest(&self, client: &ClientInfo) -> Result<ServerInfo, Error> {
+        let mut discovery = pin!(self.discover(client));
         match tokio::time::timeout(DISCOVER_TIMEOUT, &mut discovery).await {
             Ok(Ok(Some(server))) => return Ok(server),
-            Ok(Ok(None)) => return self.older(who).await,
-            Ok(Err(NotModern(error))) if says_nothing(&error) => return self.older(who).await,
-            Ok(Err(NotModern(error))) => return Err(error),
+            Ok(Ok(None)) => return self.negotiate_older(client).await,
+            Ok(Err(error)) if suggests_older_server(&error) => {
+                return self.negotiate_older(client).await;
+            }
+            Ok(Err(error)) => return Err(error),
             Err(_) => {}
         }
-        let mut older = pin!(self.older(who));
+        let mut older = pin!(self.negotiate_older(client));
         tokio::select! {
             found = &mut discovery => match found {
                 Ok(Some(server)) => Ok(server),
                 Ok(None) | Err(_) => older.await,
             },
-            met = &mut older => match met {
+            initialized = &mut older => match initialized {
                 Err(refused) if refused.rpc().is_some() => match discovery.await {
                     Ok(Some(server)) => Ok(server),
                     Ok(None) | Err(_) => Err(refused),
                 },
-                met => met,
+                initialized => initialized,
             },
         }
     }
 
-    /// A handshake, or empty_object at all with those who do not know it.
-    async fn older(&self, who: &ClientInfo) -> Result<ServerInfo, Error> {
-        match self.shake_hands(who).await {
-            Err(error) if code(&error) == Some(METHOD_NOT_FOUND.into()) => Ok(plain()),
-            met => met,
+    /// Sends `initialize`. A server that does not know it is unversioned.
+    async fn negotiate_older(&self, client: &ClientInfo) -> Result<ServerInfo, Error> {
+        match self.send_initialize(client).await {
+            Err(error) if code(&error) == Some(METHOD_NOT_FOUND.into()) => Ok(unversioned()),
+            initialized => initialized,
         }
     }
 
-    async fn shake_hands(&self, who: &ClientInfo) -> Result<ServerInfo, Error> {
-        #[derive(Deserialize)]
-        #[serde(rename_all = "camelCase")]
-        struct Answer {
-            protocol_version: String,
-            capabilities: Option<Box<RawValue>>,
-            #[serde(default)]
-            server_info: Box<RawValue>,
-            instructions: Option<String>,
+    async fn send_initialize(&self, client: &ClientInfo) -> Result<ServerInfo, Error> {
+        const METHOD: &str = "initialize";
+        let params = serde_json::to_string(client);
+        let params = params.map_err(|error| Error::Invalid(error.to_string()))?;
+        let (negotiated, options) = (Negotiated::default(), Options::default());
+        let params = Params::Text(Some(&params));
+        let result = self
+            .send_once(&negotiated, METHOD, params, &options)
+            .await?;
+        let result: HandshakeResult = self.read(METHOD, result.get())?;
+        match Revision::parse(&result.protocol_version) {
+            Some(revision) => Ok(result.into_server_info(Era::Legacy(revision))),
+            None => Err(self.protocol_error("initialize chose an unknown protocol version")),
         }
-        let who = serde_json::to_string(who).map_err(|error| Error::Invalid(error.to_string()))?;
-        let none = (Agreed::default(), Options::default());
-        let answer = self.attempt(&none.0, "initialize", Params::Text(Some(&who)), &none.1);
-        let answer: Answer = self.read("initialize", answer.await?.get())?;
-        let Some(revision) = Revision::parse(&answer.protocol_version) else {
-            return Err(self.broken("initialize chose an unknown protocol version"));
-        };
-        Ok(ServerInfo {
-            era: Era::Legacy(revision),
-            protocol_version: answer.protocol_version,
-            capabilities: answer.capabilities.unwrap_or_else(empty_object),
-            server_info: answer.server_info,
-            instructions: answer.instructions,
-        })
     }
 }
 
-fn plain() -> ServerInfo {
-    ServerInfo {
-        era: Era::Unversioned,
-        protocol_version: Era::Unversioned.revision().to_owned(),
-        capabilities: empty_object(),
-        server_info: Box::default(),
-        instructions: None,
-    }
+fn unversioned() -> ServerInfo {
+    HandshakeResult::default().into_server_info(Era::Unversioned)
 }

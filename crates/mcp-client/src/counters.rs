@@ -1,35 +1,35 @@
-//! What a server did wrong without harm: skipped, and counted.
+//! Counters of server faults that are skipped because they do no harm.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// What was skipped since the client was made.
+/// Numbers of skipped messages since the client was made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Counters {
-    /// Answers that nobody waits for: an id that is unknown, of the wrong type, answered before, or
-    /// of a request that was given up.
+    /// Responses without a waiting request: the id is unknown, of the wrong type, already answered, or
+    /// that of a cancelled request.
     pub unmatched_responses: u64,
-    /// Lines on stdout, or events of a stream, that are no messages: banners, for example.
+    /// Lines on stdout, or events of a stream, that are not JSON-RPC messages: banners, for example.
     pub invalid_messages: u64,
-    /// Lines on stderr that were not handed over because there were too many.
+    /// Lines on stderr that were dropped by the rate limit.
     pub stderr_dropped: u64,
 }
 
-/// The same while it is counted.
+/// [`Counters`] that can be incremented from many tasks.
 #[derive(Debug, Default)]
-pub(crate) struct Counting {
+pub(crate) struct AtomicCounters {
     unmatched_responses: AtomicU64,
     invalid_messages: AtomicU64,
     stderr_dropped: AtomicU64,
 }
 
-impl Counting {
+impl AtomicCounters {
     pub(crate) fn unmatched_response(&self) {
         self.unmatched_responses.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Returns how much there has been before.
-    pub(crate) fn invalid_messages(&self) -> u64 {
+    /// Returns the previous number.
+    pub(crate) fn invalid_message(&self) -> u64 {
         self.invalid_messages.fetch_add(1, Ordering::Relaxed)
     }
 

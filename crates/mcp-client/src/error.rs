@@ -1,4 +1,4 @@
-//! Everything that can go wrong between a client and its server.
+//! Errors of requests.
 
 use std::fmt;
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-/// Why a request has no result.
+/// The reason why a request has no result.
 ///
 /// `peer` names the server: the origin of its URL, or the program that was started. The text of an
 /// error names the peer and the kind of failure; it never holds bodies, messages or tokens of the
@@ -17,25 +17,24 @@ use serde_json::value::RawValue;
 pub enum Error {
     /// The URL, a header, the command or the parameters cannot be used. Nothing was sent.
     Invalid(String),
-    /// No connection, or the program could not be started. Provably nothing was sent, so it is safe
-    /// to try again.
+    /// No connection, or the program could not be started. Nothing was sent, so it is safe to retry.
     Unreachable {
         /// The server.
         peer: Arc<str>,
-        /// What the operating system or the TLS layer said.
+        /// The error of the operating system or the TLS layer.
         source: Box<dyn std::error::Error + Send + Sync>,
     },
-    /// The child does not read: what was to be sent before this request is still waiting, and no
-    /// place in the queue became free within 5 s. Provably nothing was sent.
+    /// The child does not read its stdin, and no slot of the send queue became free within 5 s.
+    /// Nothing was sent, so it is safe to retry.
     Busy {
         /// The server.
         peer: Arc<str>,
     },
-    /// No answer in time. The server may have acted, and was told to stop.
+    /// No response in time. The server may have acted; the request was cancelled.
     Timeout {
         /// The server.
         peer: Arc<str>,
-        /// How long we waited.
+        /// The timeout.
         after: Duration,
     },
     /// An HTTP status outside 2xx.
@@ -44,13 +43,13 @@ pub enum Error {
         peer: Arc<str>,
         /// The status.
         status: u16,
-        /// `Retry-After`, where it was given in seconds.
+        /// `Retry-After`, if it was given in seconds.
         retry_after: Option<Duration>,
         /// The JSON-RPC error in the body, if it held one.
         error: Option<RpcError>,
     },
-    /// The server no longer knows our session (404), and a new handshake did not help. The request
-    /// was not accepted, so it is safe to repeat.
+    /// The server does not know the session (404), also not after a new handshake. The request was
+    /// not accepted, so it is safe to retry.
     SessionLost {
         /// The server.
         peer: Arc<str>,
@@ -61,14 +60,14 @@ pub enum Error {
     Protocol {
         /// The server.
         peer: Arc<str>,
-        /// What is wrong, in our words.
+        /// A description in our words.
         fault: String,
     },
-    /// The connection or the child process ended before the answer: the outcome is unknown.
+    /// The connection or the child process ended before the response: the outcome is unknown.
     Closed {
         /// The server.
         peer: Arc<str>,
-        /// How it ended.
+        /// The way it ended.
         reason: String,
     },
 }
@@ -76,9 +75,9 @@ pub enum Error {
 /// The `error` object of a JSON-RPC response.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub struct RpcError {
-    /// The number of the error in the peer's dialect.
+    /// The error code.
     pub code: i64,
-    /// The peer's sentence. Not ours: look before you show it.
+    /// The peer's message. Written by others: check it before you show it.
     #[serde(default)]
     pub message: String,
     /// The peer's details, byte for byte.
@@ -98,7 +97,21 @@ impl RpcError {
 }
 
 impl Error {
-    /// The JSON-RPC error that the peer sent, whatever the HTTP status around it.
+    pub(crate) fn protocol(peer: &Arc<str>, fault: impl Into<String>) -> Self {
+        Self::Protocol {
+            peer: peer.clone(),
+            fault: fault.into(),
+        }
+    }
+
+    pub(crate) fn closed(peer: &Arc<str>, reason: impl Into<String>) -> Self {
+        Self::Closed {
+            peer: peer.clone(),
+            reason: reason.into(),
+        }
+    }
+
+    /// The JSON-RPC error that the peer sent, with any HTTP status.
     pub fn rpc(&self) -> Option<&RpcError> {
         match self {
             Self::Rpc(error) => Some(error),
@@ -107,7 +120,7 @@ impl Error {
         }
     }
 
-    /// True if the server provably did not act on the request, so that it may be sent again.
+    /// Returns true if the server certainly did not act on the request, so that a retry is safe.
     pub fn was_not_sent(&self) -> bool {
         matches!(
             self,
@@ -118,8 +131,8 @@ impl Error {
         )
     }
 
-    /// True if it says something about the way to the server rather than about the request: what a
-    /// circuit breaker counts. A JSON-RPC error is an answer, whatever the HTTP status around it.
+    /// Returns true if the connection or the server failed, rather than this request: for circuit
+    /// breakers. A JSON-RPC error is a response, with any HTTP status.
     pub fn is_transport_failure(&self) -> bool {
         match self {
             Self::Unreachable { .. }

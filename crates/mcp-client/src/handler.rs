@@ -1,4 +1,4 @@
-//! What a server says and asks of its own accord, and who takes it.
+//! Handles the notifications and requests that a server sends.
 
 use std::pin::Pin;
 
@@ -6,32 +6,32 @@ use serde_json::value::RawValue;
 
 use crate::{RpcError, ServerInfo};
 
-/// The answer to a request of the server, when it is there.
+/// The future response to a request of the server.
 pub type Reply = Pin<Box<dyn Future<Output = Result<Box<RawValue>, RpcError>> + Send>>;
 
-/// Takes what a server sends without being asked.
+/// Handles notifications and requests of a server.
 ///
-/// A [client](crate::Builder::handler) has one for everything, and [a request](crate::Options) may
-/// have one for what belongs to it alone: its progress, the log messages and the requests of the
-/// server that come while it is under way. Over HTTP the stream tells what belongs to a request; on
-/// stdio its progress token does, and where only one request is under way everything is taken to
-/// belong to that one.
+/// A [client](crate::Builder::handler) has one handler for all of them. [A request](crate::Options)
+/// may have its own for the messages that belong to it: its progress, and the log messages and
+/// requests that the server sends while it is in flight. Over HTTP, messages belong to the request on
+/// whose stream they come. On stdio, progress belongs to the request with its token, and all else to
+/// the request in flight if there is only one.
 ///
-/// The methods are called by the task that reads from the server, in the order in which the
-/// messages came: they must not block. Everything has a default, which ignores or refuses.
+/// The task that reads from the server calls these methods, in the order of the messages: they must
+/// not block. By default notifications are ignored and requests refused.
 pub trait Handler: Send + Sync {
-    /// A notification, for example `notifications/tools/list_changed`; parameters byte for byte.
-    /// In `notifications/progress` the token is the one that the caller's `_meta` held.
+    /// Handles a notification, for example `notifications/tools/list_changed`; parameters byte for
+    /// byte. `notifications/progress` has the token of the caller's `_meta`.
     fn notification(&self, method: &str, params: Option<&RawValue>) {
         let _ = params;
         tracing::debug!(method, "a notification of the server is ignored");
     }
 
-    /// A request, for example `sampling/createMessage` (before 2026-07-28; since then servers ask
-    /// in results, which reach the caller as they are). `ping` is answered without asking here.
+    /// Handles a request, for example `sampling/createMessage` (before 2026-07-28; since then servers
+    /// ask in results, which reach the caller as they are). `ping` is answered by the client itself.
     ///
-    /// The answer is sent when it is there; it is dropped when the server cancels the request. At
-    /// most 64 are waited for at the same time, more are refused.
+    /// The reply is dropped if the server cancels the request. At most 64 requests may be in flight;
+    /// more are refused.
     fn request(&self, method: &str, params: Option<&RawValue>) -> Reply {
         let _ = params;
         let refusal = RpcError::new(
@@ -41,22 +41,22 @@ pub trait Handler: Send + Sync {
         Box::pin(std::future::ready(Err(refusal)))
     }
 
-    /// A line that a child wrote to stderr, cut at 4 KiB, without its end. Of a child that floods
-    /// us only 50 lines a second come here; the others are
+    /// Handles a line that a child wrote to stderr, truncated to 4 KiB, without its line end. At most
+    /// 50 lines a second are passed on; the others are
     /// [counted](crate::Counters::stderr_dropped).
     fn stderr(&self, peer: &str, line: &str) {
-        // Escaped: the line may hold what a terminal obeys.
+        // Escaped, since the line may hold terminal control sequences.
         tracing::info!(target: "mcp_client::stderr", peer, ?line);
     }
 
-    /// The server had forgotten the session and a new one was opened: what was subscribed to or set
-    /// in the old one is gone, and lists may have changed.
+    /// Called after the server lost the session and a new one was opened: subscriptions and settings
+    /// of the old one are gone, and lists may have changed.
     fn session_renewed(&self, server: &ServerInfo) {
         let _ = server;
     }
 }
 
-/// The handler of those who want nothing from the server but answers.
-pub(crate) struct Nobody;
+/// The handler of a client for which none was set.
+pub(crate) struct DefaultHandler;
 
-impl Handler for Nobody {}
+impl Handler for DefaultHandler {}

@@ -1,12 +1,12 @@
-//! Streamable HTTP: one POST per message, answered with JSON or with a stream of events.
+//! The Streamable HTTP transport: one POST per message, answered with JSON or an event stream.
 
-mod annotations;
-mod connection;
+mod client;
 mod endpoint;
 mod exchange;
+mod header_params;
 mod headers;
-mod notices;
 mod pool;
+mod server_stream;
 mod session;
 mod sse;
 
@@ -17,26 +17,26 @@ use http::{HeaderMap, StatusCode, header};
 use serde_json::value::RawValue;
 use tokio_util::sync::CancellationToken;
 
-pub(crate) use self::annotations::Annotations;
-use self::connection::Connection;
+use self::client::HttpClient;
 pub use self::endpoint::Endpoint;
 use self::exchange::Exchange;
-pub(crate) use self::headers::{Fields, request_headers, trace};
-use self::session::{Headers, Session};
+pub(crate) use self::header_params::HeaderParamCache;
+pub(crate) use self::headers::{HeaderList, request_headers, trace};
+use self::session::{Session, SessionHeaders};
 use crate::Error;
 use crate::inbound::Inbound;
 use crate::outgoing::Outgoing;
-use crate::sink::Sink;
+use crate::response_routes::ResponseRoutes;
 
-/// What a message that nobody waits for may take.
-const DETACHED: Duration = Duration::from_secs(5);
+/// Timeout of messages whose outcome is ignored.
+const DETACHED_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The way to a server over HTTP.
+/// An HTTP transport to one server.
 #[derive(Clone)]
 pub(crate) struct Http(Arc<Inner>);
 
 struct Inner {
-    connection: Connection,
+    client: HttpClient,
     session: Session,
     inbound: Arc<Inbound>,
     closed: CancellationToken,
@@ -45,7 +45,7 @@ struct Inner {
 impl Http {
     pub(crate) fn new(endpoint: Endpoint, inbound: Arc<Inbound>) -> Result<Self, Error> {
         Ok(Self(Arc::new(Inner {
-            connection: Connection::new(endpoint)?,
+            client: HttpClient::new(endpoint)?,
             session: Session::default(),
             inbound,
             closed: CancellationToken::new(),
@@ -53,74 +53,70 @@ impl Http {
     }
 
     pub(crate) fn peer(&self) -> &Arc<str> {
-        self.0.connection.peer()
+        self.0.client.peer()
     }
 
     pub(crate) async fn exchange(
         &self,
         request: Outgoing,
-        sink: Sink,
+        routes: ResponseRoutes,
     ) -> Result<Box<RawValue>, Error> {
         let opens_session = request.method == "initialize";
         let session = match opens_session || headers::are_modern(&request.headers) {
-            true => Headers::default(),
+            true => SessionHeaders::default(),
             false => self.0.session.headers(),
         };
-        let exchange = Exchange::new(self, request.id, sink).resumable(request.is_resumable);
-        let connection = &self.0.connection;
-        let response = connection
-            .post(request.body, request.headers, &session)
-            .await?;
+        let exchange = Exchange::new(self, request.id, routes, request.is_resumable);
+        let posting = self.0.client.post(request.body, request.headers, &session);
+        let response = posting.await?;
         if opens_session {
             self.0.session.open(response.headers());
         }
-        exchange.answer(response).await
+        exchange.response(response).await
     }
 
-    pub(crate) async fn send(&self, message: String, headers: Fields) -> Result<(), Error> {
+    pub(crate) async fn send(&self, message: String, headers: HeaderList) -> Result<(), Error> {
         let session = self.0.session.headers();
-        let posted = self.0.connection.post(message, headers, &session).await;
+        let posted = self.0.client.post(message, headers, &session).await;
         posted.map(drop)
     }
 
-    /// Closing the stream is all that a server without a handshake understands; one with a handshake
-    /// wants to be told.
+    /// Sends a cancellation in the legacy era. In the others closing the stream cancels the request.
     pub(crate) fn cancel(&self, message: String) {
-        if !self.0.session.headers().agreed() {
+        if !self.0.session.headers().has_revision() {
             return;
         }
         let Ok(runtime) = tokio::runtime::Handle::try_current() else {
             return;
         };
         let http = self.clone();
-        runtime.spawn(async move { http.send_in_time(message).await });
+        runtime.spawn(async move { http.send_detached(message).await });
     }
 
-    pub(crate) fn forget_session(&self) {
-        self.0.session.forget();
+    pub(crate) fn set_revision(&self, revision: Option<&'static str>) {
+        match revision {
+            Some(revision) => self.0.session.set_revision(revision),
+            None => self.0.session.clear(),
+        }
     }
 
-    pub(crate) fn agree_on(&self, revision: &'static str) {
-        self.0.session.agree_on(revision);
-    }
-
-    /// Waits until it was closed: connections come and go, and mean nothing.
-    pub(crate) async fn ended(&self) -> String {
+    /// Waits until [`Http::close`]: TCP connections come and go, which does not close the client.
+    pub(crate) async fn closed(&self) -> String {
         self.0.closed.cancelled().await;
         "it was closed".to_owned()
     }
 
-    /// Ends the session, where there is one. A server may refuse (405), and one that is gone has no
-    /// session to end.
+    /// Ends the session, if there is one. A server may refuse (405), and a server that has exited has
+    /// no session to end.
     pub(crate) async fn close(&self) {
         let session = self.0.session.headers();
-        self.0.session.forget();
+        self.0.session.clear();
         self.0.closed.cancel();
         if session.id.is_none() {
             return;
         }
-        let delete = self.0.connection.delete(&session);
-        match tokio::time::timeout(DETACHED, delete).await {
+        let delete = self.0.client.delete(&session);
+        match tokio::time::timeout(DETACHED_TIMEOUT, delete).await {
             Ok(Err(Error::Http { status, .. }))
                 if status == StatusCode::METHOD_NOT_ALLOWED.as_u16() => {}
             Ok(Err(error)) => tracing::debug!(%error, "session not ended"),
@@ -128,16 +124,16 @@ impl Http {
         }
     }
 
-    /// Sends a message on whose fate nothing depends.
-    async fn send_in_time(&self, message: String) {
-        let sending = tokio::time::timeout(DETACHED, self.send(message, Fields::new()));
-        if let Ok(Err(error)) = sending.await {
+    /// Sends a message whose outcome is ignored.
+    async fn send_detached(&self, message: String) {
+        let sending = self.send(message, HeaderList::new());
+        if let Ok(Err(error)) = tokio::time::timeout(DETACHED_TIMEOUT, sending).await {
             tracing::debug!(%error, "message not delivered");
         }
     }
 }
 
-fn is_stream(headers: &HeaderMap) -> bool {
+fn is_event_stream(headers: &HeaderMap) -> bool {
     headers
         .get(header::CONTENT_TYPE)
         .and_then(|value| value.to_str().ok())

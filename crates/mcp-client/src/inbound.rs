@@ -1,79 +1,86 @@
-//! What a server sends on its own: sorted, handed over, answered.
+//! Dispatches the notifications and requests of a server to handlers.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use mcp_core::jsonrpc::{INTERNAL_ERROR, Notification, Request, ResponseIn};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use tokio::task::AbortHandle;
 
-use crate::counters::Counting;
+use crate::counters::AtomicCounters;
 use crate::info::empty_object;
-use crate::sink::Sink;
+use crate::response_routes::ResponseRoutes;
+use crate::sync::lock;
 use crate::{Error, Handler, RpcError};
 
-/// Requests of the server that may wait for us at the same time.
-const MAX_ASKED: usize = 64;
+/// Limit of the server's requests in flight.
+const MAX_SERVER_REQUESTS: usize = 64;
 
-/// The receiver of a client, and what it is doing.
+/// The receiving side of a client.
 pub(crate) struct Inbound {
     pub(crate) handler: Arc<dyn Handler>,
-    pub(crate) counting: Counting,
-    /// The requests that the server waits for, by their ids.
-    asked: Mutex<HashMap<String, AbortHandle>>,
+    pub(crate) counters: AtomicCounters,
+    /// The server's requests in flight, by id.
+    in_flight: Mutex<HashMap<String, AbortHandle>>,
 }
 
 impl Inbound {
     pub(crate) fn new(handler: Arc<dyn Handler>) -> Self {
         Self {
             handler,
-            counting: Counting::default(),
-            asked: Mutex::default(),
+            counters: AtomicCounters::default(),
+            in_flight: Mutex::default(),
         }
     }
 
-    /// Hands a notification over; `sink` takes what belongs to its request.
-    pub(crate) fn notification(&self, notification: &Notification<'_>, sink: Option<&Sink>) {
+    /// Handles a notification; `routes` are those of the request that it belongs to.
+    pub(crate) fn notification(
+        &self,
+        notification: &Notification<'_>,
+        routes: Option<&ResponseRoutes>,
+    ) {
         let (method, params) = (&*notification.method, notification.params);
-        match (method, sink, params) {
-            ("notifications/progress", Some(sink), Some(params)) => sink.report(params),
-            ("notifications/subscriptions/acknowledged", Some(sink), _) => sink.opened(params),
-            ("notifications/cancelled", ..) => self.withdraw(params),
-            ("notifications/message", Some(sink), _) => {
-                let handler = sink.handler.as_ref().unwrap_or(&self.handler);
+        match (method, routes, params) {
+            ("notifications/progress", Some(routes), Some(params)) => routes.report(params),
+            ("notifications/subscriptions/acknowledged", Some(routes), _) => {
+                routes.acknowledge(params)
+            }
+            ("notifications/cancelled", ..) => self.cancel(params),
+            ("notifications/message", Some(routes), _) => {
+                let handler = routes.handler.as_ref().unwrap_or(&self.handler);
                 handler.notification(method, params);
             }
             _ => self.handler.notification(method, params),
         }
     }
 
-    /// Has a request answered, and the answer sent by `send`.
+    /// Handles a request, and passes the response to `send`.
     pub(crate) fn request<F>(
         self: &Arc<Self>,
         request: &Request<'_>,
-        sink: Option<&Sink>,
+        routes: Option<&ResponseRoutes>,
         send: impl FnOnce(String) -> F + Send + 'static,
     ) where
         F: Future<Output = ()> + Send + 'static,
     {
         let id = request.id.as_json().to_owned();
-        let handler = sink.and_then(|sink| sink.handler.as_ref());
+        let handler = routes.and_then(|routes| routes.handler.as_ref());
         let handler = handler.unwrap_or(&self.handler);
         let answer = match &*request.method {
             "ping" => Ok(empty_object()),
-            _ if self.lock().len() >= MAX_ASKED => {
+            _ if self.lock().len() >= MAX_SERVER_REQUESTS => {
                 Err(RpcError::new(INTERNAL_ERROR, "the client is busy"))
             }
             method => {
                 let answer = handler.request(method, request.params);
-                // Weak: an answer that comes too late must not keep the connection.
-                let (inbound, asked) = (Arc::downgrade(self), id.clone());
+                // Weak, so that a late response does not keep the connection open.
+                let (inbound, in_flight) = (Arc::downgrade(self), id.clone());
                 let mut all = self.lock();
                 let task = tokio::spawn(async move {
-                    let reply = reply(&asked, answer.await);
+                    let reply = reply(&in_flight, answer.await);
                     if let Some(inbound) = inbound.upgrade() {
-                        inbound.lock().remove(&asked);
+                        inbound.lock().remove(&in_flight);
                         send(reply).await;
                     }
                 });
@@ -85,8 +92,8 @@ impl Inbound {
         tokio::spawn(send(reply));
     }
 
-    /// The server does not want its answer any more.
-    fn withdraw(&self, params: Option<&RawValue>) {
+    /// Cancels a request of the server.
+    fn cancel(&self, params: Option<&RawValue>) {
         #[derive(Deserialize)]
         struct Cancelled<'a> {
             #[serde(borrow, rename = "requestId")]
@@ -101,8 +108,7 @@ impl Inbound {
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<String, AbortHandle>> {
-        // Nothing that panics runs under this lock.
-        self.asked.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.in_flight)
     }
 }
 
@@ -112,16 +118,13 @@ impl Drop for Inbound {
     }
 }
 
-/// The outcome of a request of ours.
+/// The outcome of our own request.
 pub(crate) fn outcome(response: &ResponseIn<'_>, peer: &Arc<str>) -> Result<Box<RawValue>, Error> {
     match response.outcome {
         Ok(result) => Ok(result.to_owned()),
         Err(error) => Err(match serde_json::from_str::<RpcError>(error.get()) {
             Ok(error) => Error::Rpc(error),
-            Err(_) => Error::Protocol {
-                peer: peer.clone(),
-                fault: "its error object is not one".to_owned(),
-            },
+            Err(_) => Error::protocol(peer, "its error object is invalid"),
         }),
     }
 }

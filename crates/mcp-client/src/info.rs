@@ -1,29 +1,29 @@
-//! Who we say we are, and what the server said it is.
+//! Descriptions of the client and of the server, exchanged during the handshake.
 
 use mcp_core::era::Era;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
-/// Which eras a client tries.
+/// The eras that a client tries.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum EraChoice {
-    /// The newest that the server speaks: `server/discover` first, then `initialize`, then, if the
-    /// server does not know that method either, plain.
+    /// The newest one that the server supports: tries `server/discover`, then `initialize`, and is
+    /// unversioned if the server knows neither method.
     ///
-    /// Some old servers exit at the sight of anything but `initialize`: a child that ends during
-    /// [`connect`](crate::Client::connect) may be started again with [`EraChoice::Legacy`].
+    /// Some old servers exit if the first request is not `initialize`: start a child that ends during
+    /// [`connect`](crate::Client::connect) again with [`EraChoice::Legacy`].
     #[default]
     Newest,
     /// Only 2026-07-28: every request describes itself.
     Modern,
     /// Only 2024-11-05 to 2025-11-25: `initialize` first.
     Legacy,
-    /// No handshake at all: JSON-RPC, and nothing around it.
+    /// No handshake: bare JSON-RPC requests.
     Unversioned,
 }
 
-/// Who we say we are.
+/// The client's name, version and capabilities.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ClientInfo {
@@ -42,9 +42,8 @@ impl ClientInfo {
         }
     }
 
-    /// The same client, able to answer the requests that `capabilities` announces (`sampling`,
-    /// `elicitation`, `roots`). They reach its [`Handler`](crate::Handler), in the modern era the
-    /// caller as results.
+    /// Announces the requests that this client can answer (`sampling`, `elicitation`, `roots`). They
+    /// reach its [`Handler`](crate::Handler), or in the modern era the caller, as results.
     #[must_use]
     pub fn with_capabilities(mut self, capabilities: Value) -> Self {
         self.capabilities = capabilities;
@@ -52,23 +51,56 @@ impl ClientInfo {
     }
 }
 
-/// What a server said about itself when it was connected to.
+/// A server's description of itself, from the handshake.
 #[derive(Clone, Debug)]
 pub struct ServerInfo {
-    /// The era, and with it the revision that both sides speak.
+    /// The era, with the negotiated revision.
     pub era: Era,
-    /// The revision both sides speak from now on, for example `2025-11-25`; that of
-    /// [`Era::revision`] where none was agreed.
+    /// The revision of the era, for example `2025-11-25`; see [`Era::revision`].
     pub protocol_version: String,
     /// The server's `capabilities`; `{}` in the unversioned era.
     pub capabilities: Box<RawValue>,
-    /// The server's `serverInfo`: name, version and more; `null` where it said nothing.
+    /// The server's `serverInfo`: name, version and more; `null` if it sent none.
     pub server_info: Box<RawValue>,
-    /// How the server wants to be used, for the model.
+    /// Instructions for the model.
     pub instructions: Option<String>,
 }
 
 /// The JSON `{}`.
 pub(crate) fn empty_object() -> Box<RawValue> {
     RawValue::from_string("{}".to_owned()).unwrap_or_default()
+}
+
+/// The result of `initialize` or `server/discover`.
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct HandshakeResult {
+    #[serde(default)]
+    pub(crate) protocol_version: String,
+    #[serde(default)]
+    pub(crate) supported_versions: Vec<String>,
+    capabilities: Option<Box<RawValue>>,
+    instructions: Option<String>,
+    server_info: Option<Box<RawValue>>,
+    #[serde(rename = "_meta")]
+    meta: Option<ResultMeta>,
+}
+
+#[derive(Deserialize)]
+struct ResultMeta {
+    #[serde(rename = "io.modelcontextprotocol/serverInfo")]
+    server_info: Option<Box<RawValue>>,
+}
+
+impl HandshakeResult {
+    pub(crate) fn into_server_info(self, era: Era) -> ServerInfo {
+        let in_meta = self.meta.and_then(|meta| meta.server_info);
+        ServerInfo {
+            era,
+            protocol_version: era.revision().to_owned(),
+            capabilities: self.capabilities.unwrap_or_else(empty_object),
+            server_info: in_meta.or(self.server_info).unwrap_or_default(),
+            instructions: self.instructions,
+        }
+    }
 }

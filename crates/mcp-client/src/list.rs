@@ -1,4 +1,4 @@
-//! Lists that come in pages.
+//! Reads paginated lists.
 
 use std::collections::HashSet;
 use std::pin::Pin;
@@ -8,38 +8,36 @@ use mcp_core::jsonrpc::Members;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use crate::agreed::Agreed;
-use crate::discover::HEADER_MISMATCH;
+use crate::client::Negotiated;
+use crate::discover::{HEADER_MISMATCH, code};
 use crate::transport::Transport;
 use crate::{Client, Error, Options};
 
-/// More pages than any honest server has.
+/// Limits of a list: more than any correct server sends and any host can use.
 const MAX_PAGES: usize = 1_000;
-/// More items than any host can make use of.
 const MAX_ITEMS: usize = 20_000;
-/// More than anybody wants to keep of them.
-const MAX_BYTES: usize = 64 << 20;
+const MAX_TOTAL_BYTES: usize = 64 << 20;
 
 impl Client {
-    /// All items of a list, page by page, as the server wrote them: `member` of the results of
-    /// `method`, for example `tools` of `tools/list`. All pages together may take the client's
-    /// timeout.
+    /// Reads all pages of a list and returns the items as the server wrote them: `member` of the
+    /// results of `method`, for example `tools` of `tools/list`. The client's timeout is that of all
+    /// pages together.
     ///
-    /// Over HTTP in the modern era, tools whose `x-mcp-header` annotations are not valid are left
-    /// out, as the specification wants it; those of the others are kept for later calls.
+    /// Over HTTP in the modern era, tools with invalid `x-mcp-header` annotations are left out, as the
+    /// specification demands; those of the others are stored for later calls.
     ///
     /// # Errors
-    /// Those of [`Client::request`], and [`Error::Protocol`] for a list that does not end or is
-    /// larger than 20,000 items or 64 MiB.
+    /// Those of [`Client::request`], and [`Error::Protocol`] for a list without an end or of more than
+    /// 20,000 items or 64 MiB.
     pub async fn list(&self, method: &str, member: &str) -> Result<Vec<Box<RawValue>>, Error> {
         let mut items = self
-            .in_time(self.timeout(), self.pages(method, member))
+            .with_timeout(self.timeout(), self.pages(method, member))
             .await?;
         if method == "tools/list"
             && self.era() == Era::Modern
             && matches!(self.0.transport, Transport::Http(_))
         {
-            items.retain(|tool| self.0.annotations.learn(self.peer(), tool));
+            items.retain(|tool| self.0.header_params.register(self.peer(), tool));
         }
         Ok(items)
     }
@@ -68,30 +66,31 @@ impl Client {
             next = self.read(method, page.get())?;
             let members = Members::read(page.get()).unwrap_or_default();
             let found = members.get(member);
-            let found = found.ok_or_else(|| self.broken(format!("{method} has no {member}")))?;
+            let found =
+                found.ok_or_else(|| self.protocol_error(format!("{method} has no {member}")))?;
             let found: Vec<Box<RawValue>> = self.read(method, found)?;
             bytes += page.get().len();
             items.extend(found);
             let Some(cursor) = &next.cursor else {
                 return Ok(items);
             };
-            if items.len() > MAX_ITEMS || bytes > MAX_BYTES || !seen.insert(cursor.clone()) {
+            if items.len() > MAX_ITEMS || bytes > MAX_TOTAL_BYTES || !seen.insert(cursor.clone()) {
                 break;
             }
         }
-        Err(self.broken(format!("{method} does not end")))
+        Err(self.protocol_error(format!("{method} does not end")))
     }
 
-    /// Reads the tools again if a call was refused for headers that we did not know of; true if that
-    /// was so. Boxed, because reading a list is a request too.
-    pub(crate) fn learns_headers<'a>(
+    /// Reads the tools again if a call was refused for missing parameter headers; returns true if so.
+    /// Boxed, because reading a list is a request too.
+    pub(crate) fn refresh_header_params<'a>(
         &'a self,
-        agreed: &Agreed,
+        negotiated: &Negotiated,
         method: &str,
         error: &Error,
     ) -> Pin<Box<dyn Future<Output = bool> + Send + 'a>> {
-        let code = error.rpc().map(|error| error.code);
-        if !agreed.is_modern() || method != "tools/call" || code != Some(HEADER_MISMATCH) {
+        if !negotiated.is_modern() || method != "tools/call" || code(error) != Some(HEADER_MISMATCH)
+        {
             return Box::pin(std::future::ready(false));
         }
         Box::pin(async { self.list("tools/list", "tools").await.is_ok() })

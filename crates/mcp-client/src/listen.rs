@@ -1,4 +1,4 @@
-//! What the server says while nobody asks: how to hear it.
+//! Opens the stream of notifications that a server sends outside of requests.
 
 use std::pin::Pin;
 
@@ -8,49 +8,54 @@ use serde_json::json;
 use serde_json::value::RawValue;
 use tokio::sync::mpsc;
 
-use crate::meta::{self, Params, Say};
-use crate::sink::Sink;
+use crate::meta::Params;
+use crate::response_routes::ResponseRoutes;
 use crate::transport::Transport;
 use crate::{Client, Error, Options};
 
-type Ended = Pin<Box<dyn Future<Output = Result<(), Error>> + Send>>;
-
 /// An open stream of notifications. They reach the client's [handler](crate::Builder::handler) while
-/// [`NotificationStream::closed`] is awaited. It keeps the connection; dropping it closes the stream.
+/// [`NotificationStream::closed`] is awaited. It keeps the connection open; dropping it closes the
+/// stream.
 #[must_use]
 pub struct NotificationStream {
     accepted: Option<Box<RawValue>>,
-    stream: Ended,
+    closed: Pin<Box<dyn Future<Output = Result<(), Error>> + Send>>,
 }
 
 impl NotificationStream {
-    /// What the server agreed to send: the parameters of its acknowledgement. Only in the modern
-    /// era.
+    fn new(closed: impl Future<Output = Result<(), Error>> + Send + 'static) -> Self {
+        Self {
+            accepted: None,
+            closed: Box::pin(closed),
+        }
+    }
+
+    /// The parameters of the server's acknowledgement: the notifications that it will send. Only in
+    /// the modern era.
     pub fn accepted(&self) -> Option<&RawValue> {
         self.accepted.as_deref()
     }
 
-    /// Follows the stream until the server ends it.
+    /// Reads the stream until the server ends it.
     ///
     /// # Errors
-    /// When it breaks, and cannot be resumed. Listening again is up to the caller.
+    /// When it breaks and cannot be resumed. Reopening it is left to the caller.
     pub async fn closed(self) -> Result<(), Error> {
-        self.stream.await
+        self.closed.await
     }
 }
 
 impl Client {
-    /// Opens the stream on which the server tells of changes, and waits until it is open: what
-    /// changes from then on is heard.
+    /// Opens the stream of notifications and waits until it is open: later changes are reported.
     ///
     /// In the modern era this is `subscriptions/listen` with `notifications` as its filter (an
-    /// object such as `{"toolsListChanged": true}`). In the legacy era it is a GET stream, which
-    /// servers may refuse with HTTP 405; on stdio there is nothing to open, and the future ends with
-    /// the child. Filters mean nothing there.
+    /// object such as `{"toolsListChanged": true}`). In the legacy era it is a GET stream without a
+    /// filter, which servers may refuse with HTTP 405. On stdio before the modern era there is
+    /// nothing to open, and the stream closes with the child.
     ///
     /// # Errors
-    /// Those of [`Client::request`]; [`Error::Invalid`] over HTTP in the unversioned era, which has no
-    /// such thing.
+    /// Those of [`Client::request`]; [`Error::Invalid`] over HTTP in the unversioned era, which has
+    /// no such stream.
     pub async fn listen(
         &self,
         notifications: &(impl Serialize + Sync + ?Sized),
@@ -61,18 +66,16 @@ impl Client {
                     .await
             }
             (Era::Legacy(_), Transport::Http(http)) => {
-                let agreed = self.agreed();
-                let opened = match self.in_time(self.timeout(), http.notices()).await {
+                let negotiated = self.negotiated();
+                let open = || self.with_timeout(self.timeout(), http.open_server_stream());
+                let opened = match open().await {
                     Err(Error::SessionLost { .. }) => {
-                        self.renew(&agreed).await?;
-                        self.in_time(self.timeout(), http.notices()).await?
+                        self.renew_session(&negotiated).await?;
+                        open().await?
                     }
                     opened => opened?,
                 };
-                Ok(NotificationStream {
-                    accepted: None,
-                    stream: Box::pin(opened.follow()),
-                })
+                Ok(NotificationStream::new(opened))
             }
             (Era::Unversioned, Transport::Http(_)) => {
                 let why = "a server without a handshake has no notifications to listen to";
@@ -80,44 +83,36 @@ impl Client {
             }
             (Era::Legacy(_) | Era::Unversioned, Transport::Stdio(_)) => {
                 let client = self.clone();
-                Ok(NotificationStream {
-                    accepted: None,
-                    stream: Box::pin(async move {
-                        client.closed().await;
-                        Ok(())
-                    }),
-                })
+                Ok(NotificationStream::new(async move {
+                    client.closed().await;
+                    Ok(())
+                }))
             }
         }
     }
 
     async fn subscribe(&self, params: &serde_json::Value) -> Result<NotificationStream, Error> {
-        let agreed = self.agreed();
-        let say = Say {
-            envelope: agreed.envelope.as_ref(),
-            ..Say::default()
-        };
-        let (id, params) = (self.next_id(), params.to_string());
-        let composed = meta::compose(Params::Text(Some(&params)), id, &say)?;
-        let options = Options::default();
-        let request = self.outgoing(&agreed, id, "subscriptions/listen", &composed, &options);
-        let (opened, mut opening) = mpsc::channel(1);
+        let (params, options) = (params.to_string(), Options::default());
+        let params = Params::Text(Some(&params));
+        let negotiated = self.negotiated();
+        let (request, _) = self.compose(&negotiated, "subscriptions/listen", params, &options)?;
+        let (sender, mut acknowledged) = mpsc::channel(1);
         let client = self.clone();
-        let mut stream: Ended = Box::pin(async move {
-            let listening = client.exchange(request, Sink::listening(opened));
-            listening.await.map(drop)
+        let mut stream = NotificationStream::new(async move {
+            let routes = ResponseRoutes::subscription(sender);
+            client.exchange(request, routes).await.map(drop)
         });
         let opening = async {
             tokio::select! {
                 biased;
-                accepted = opening.recv() => Ok(accepted.flatten()),
-                ended = &mut stream => {
+                accepted = acknowledged.recv() => Ok(accepted.flatten()),
+                ended = &mut stream.closed => {
                     ended?;
-                    Err(self.broken("it ended a subscription before it began"))
+                    Err(self.protocol_error("it ended a subscription before it began"))
                 }
             }
         };
-        let accepted = self.in_time(self.timeout(), opening).await?;
-        Ok(NotificationStream { accepted, stream })
+        stream.accepted = self.with_timeout(self.timeout(), opening).await?;
+        Ok(stream)
     }
 }

@@ -1,4 +1,4 @@
-//! The `_meta` of a request: what the caller put there, and what we have to say.
+//! Composes the `_meta` of a request from the caller's members and our own.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -7,7 +7,7 @@ use mcp_core::jsonrpc::{Members, push_quoted};
 use mcp_core::revision::MODERN;
 use serde_json::value::RawValue;
 
-use crate::{ClientInfo, Error};
+use crate::{ClientInfo, Error, Options};
 
 const VERSION: &str = "io.modelcontextprotocol/protocolVersion";
 const CLIENT_INFO: &str = "io.modelcontextprotocol/clientInfo";
@@ -16,41 +16,28 @@ const LOG_LEVEL: &str = "io.modelcontextprotocol/logLevel";
 const PROGRESS_TOKEN: &str = "progressToken";
 const TRACEPARENT: &str = "traceparent";
 
-/// What every request of the modern era says about us.
+/// The `_meta` members that every request of the modern era carries.
 #[derive(Clone)]
 pub(crate) struct Envelope {
-    /// Its members as JSON, but for the value of the last.
-    said: String,
+    /// The members as JSON, up to the value of the last.
+    members: String,
     capabilities: Box<RawValue>,
 }
 
-/// What one request has to say in its `_meta`, beside what the caller put there.
-#[derive(Clone, Copy, Default)]
-pub(crate) struct Say<'a> {
-    pub(crate) envelope: Option<&'a Envelope>,
-    /// Instead of those of the envelope.
-    pub(crate) capabilities: Option<&'a RawValue>,
-    pub(crate) traceparent: Option<&'a str>,
-    /// Report progress, whether or not the caller's `_meta` asks for it.
-    pub(crate) progress: bool,
-    /// Somebody takes the progress that the caller's `_meta` asks for.
-    pub(crate) may_report: bool,
-}
-
-/// The parameters of a request as the caller has them.
+/// The parameters of a request, as the caller passes them.
 #[derive(Clone, Copy)]
 pub(crate) enum Params<'a> {
     Members(&'a Members),
-    /// JSON, if there are any.
+    /// JSON, if there are parameters.
     Text(Option<&'a str>),
 }
 
 /// Parameters that are ready to be sent.
-pub(crate) struct Composed<'a> {
+pub(crate) struct ComposedParams<'a> {
     pub(crate) text: Option<Cow<'a, str>>,
-    /// What is in them beside `_meta`, where that had to be looked at: always in the modern era.
+    /// The members, if they had to be parsed: always in the modern era.
     pub(crate) members: Option<Cow<'a, Members>>,
-    /// The JSON of the token that the caller used, in the place of which the server gets ours.
+    /// The JSON of the caller's progress token, which was replaced by ours.
     pub(crate) token: Option<String>,
 }
 
@@ -58,7 +45,7 @@ impl Envelope {
     pub(crate) fn new(who: &ClientInfo) -> Result<Self, Error> {
         let client_info = raw(&who.client_info)?;
         Ok(Self {
-            said: format!(
+            members: format!(
                 r#""{VERSION}":"{MODERN}","{CLIENT_INFO}":{client_info},"{CAPABILITIES}":"#
             ),
             capabilities: raw(&who.capabilities)?,
@@ -66,49 +53,24 @@ impl Envelope {
     }
 }
 
-impl Say<'_> {
-    /// Adds members to an object.
-    fn write(&self, progress: Option<u64>, object: &mut String) {
-        let next = |object: &mut String| {
-            if object.len() > 1 {
-                object.push(',');
-            }
-        };
-        object.pop();
-        if let Some(token) = progress {
-            next(object);
-            // Into a string nothing fails.
-            let _ = write!(object, r#""{PROGRESS_TOKEN}":{token}"#);
-        }
-        if let Some(traceparent) = self.traceparent {
-            next(object);
-            object.extend(["\"", TRACEPARENT, "\":"]);
-            push_quoted(object, traceparent);
-        }
-        if let Some(envelope) = self.envelope {
-            next(object);
-            let capabilities = self.capabilities.unwrap_or(&envelope.capabilities);
-            object.extend([&envelope.said, capabilities.get()]);
-        }
-        object.push('}');
-    }
-}
-
-/// Writes `_meta` into `params`; everything else keeps its bytes and its place. The members that
-/// speak of a connection are ours: those of the caller's connection are taken out.
+/// Composes the parameters of the request `id`: writes `_meta` into them; everything else keeps its
+/// bytes and its place. The members that describe a connection are ours: those of the caller's
+/// connection are removed.
 pub(crate) fn compose<'a>(
     params: Params<'a>,
     id: u64,
-    say: &Say<'_>,
-) -> Result<Composed<'a>, Error> {
-    let speaks = say.envelope.is_some() || say.traceparent.is_some() || say.progress;
+    envelope: Option<&Envelope>,
+    options: &Options,
+) -> Result<ComposedParams<'a>, Error> {
+    let asks_for_progress = options.progress.is_some();
+    let needs_meta = envelope.is_some() || options.traceparent.is_some() || asks_for_progress;
     let members = match params {
         Params::Members(members) => Some(Cow::Borrowed(members)),
-        Params::Text(text) => read(text, speaks)?.map(Cow::Owned),
+        Params::Text(text) => read(text, needs_meta)?.map(Cow::Owned),
     };
     let has_meta = |members: &Members| members.get("_meta").is_some();
-    let Some(members) = members.filter(|members| speaks || has_meta(members)) else {
-        return Ok(Composed {
+    let Some(members) = members.filter(|members| needs_meta || has_meta(members)) else {
+        return Ok(ComposedParams {
             text: params.into_text(),
             members: None,
             token: None,
@@ -116,28 +78,63 @@ pub(crate) fn compose<'a>(
     };
     let meta = members.get("_meta").and_then(Members::read);
     let mut meta = meta.unwrap_or_default();
-    let token = meta.get(PROGRESS_TOKEN).filter(|_| say.may_report);
+    // Without a handler nothing would receive the progress that the caller asks for.
+    let token = meta
+        .get(PROGRESS_TOKEN)
+        .filter(|_| options.handler.is_some());
     let token = token.map(ToOwned::to_owned);
     for name in [PROGRESS_TOKEN, VERSION, CLIENT_INFO, CAPABILITIES] {
         meta.remove(name);
     }
-    if say.traceparent.is_some() {
+    if options.traceparent.is_some() {
         meta.remove(TRACEPARENT);
     }
-    if say.envelope.is_none() {
-        // `logging/setLevel` does this before the modern era.
+    if envelope.is_none() {
+        // Earlier eras have `logging/setLevel` instead.
         meta.remove(LOG_LEVEL);
     }
     let mut meta = meta.encode();
-    let progress = (say.progress || token.is_some()).then_some(id);
-    say.write(progress, &mut meta);
+    let progress = (asks_for_progress || token.is_some()).then_some(id);
+    write_own_members(&mut meta, progress, envelope, options);
     let meta = Some(&*meta).filter(|meta| *meta != "{}");
     let text = members.encode_with("_meta", meta);
-    Ok(Composed {
+    Ok(ComposedParams {
         text: Some(Cow::Owned(text)),
         members: Some(members),
         token,
     })
+}
+
+/// Adds our own members to the JSON object `meta`.
+fn write_own_members(
+    meta: &mut String,
+    progress: Option<u64>,
+    envelope: Option<&Envelope>,
+    options: &Options,
+) {
+    let separate = |meta: &mut String| {
+        if meta.len() > 1 {
+            meta.push(',');
+        }
+    };
+    meta.pop();
+    if let Some(token) = progress {
+        separate(meta);
+        // Writing to a string cannot fail.
+        let _ = write!(meta, r#""{PROGRESS_TOKEN}":{token}"#);
+    }
+    if let Some(traceparent) = &options.traceparent {
+        separate(meta);
+        meta.extend(["\"", TRACEPARENT, "\":"]);
+        push_quoted(meta, traceparent);
+    }
+    if let Some(envelope) = envelope {
+        separate(meta);
+        let capabilities = options.capabilities.as_deref();
+        let capabilities = capabilities.unwrap_or(&envelope.capabilities);
+        meta.extend([&envelope.members, capabilities.get()]);
+    }
+    meta.push('}');
 }
 
 impl<'a> Params<'a> {
@@ -149,98 +146,92 @@ impl<'a> Params<'a> {
     }
 }
 
-/// What is in the text, if anybody has to know. Positions have no `_meta`, and the plain dialect
-/// allows them.
-fn read(text: Option<&str>, speaks: bool) -> Result<Option<Members>, Error> {
-    // An escape may hide the name.
+/// Parses the parameters if `_meta` is or has to be in them. Parameters by position have none, and the
+/// unversioned era allows them.
+fn read(text: Option<&str>, needs_meta: bool) -> Result<Option<Members>, Error> {
+    // The name may be written with an escape.
     let may_have_meta = |text: &str| text.contains("\"_meta\"") || text.contains("\\u");
-    if !speaks && !text.is_some_and(may_have_meta) {
+    if !needs_meta && !text.is_some_and(may_have_meta) {
         return Ok(None);
     }
     let members = Members::read(text.unwrap_or("{}"));
-    if speaks && members.is_none() {
+    if needs_meta && members.is_none() {
         return Err(Error::Invalid("params must be an object".to_owned()));
     }
     Ok(members)
 }
 
-/// The parameters of a progress report, under the token that the caller knows.
+/// The parameters of a progress report, with the caller's own token.
 pub(crate) fn with_token(report: &RawValue, token: &str) -> Option<Box<RawValue>> {
     let members = Members::read(report.get())?;
     RawValue::from_string(members.encode_with(PROGRESS_TOKEN, Some(token))).ok()
 }
 
 fn raw(value: &impl serde::Serialize) -> Result<Box<RawValue>, Error> {
-    serde_json::value::to_raw_value(value).map_err(unusable)
-}
-
-#[expect(clippy::needless_pass_by_value, reason = "a `map_err` function")]
-fn unusable(error: serde_json::Error) -> Error {
-    Error::Invalid(error.to_string())
+    serde_json::value::to_raw_value(value).map_err(|error| Error::Invalid(error.to_string()))
 }
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
+    use crate::handler::DefaultHandler;
 
     #[track_caller]
-    fn check<'a>(params: Option<&'a str>, say: &Say<'_>, expected: Option<&str>) -> Composed<'a> {
-        let composed = compose(Params::Text(params), 9, say).unwrap();
+    fn check<'a>(
+        params: Option<&'a str>,
+        envelope: Option<&Envelope>,
+        options: &Options,
+        expected: Option<&str>,
+    ) -> ComposedParams<'a> {
+        let composed = compose(Params::Text(params), 9, envelope, options).unwrap();
         assert_eq!(composed.text.as_deref(), expected);
         composed
     }
 
     #[test]
-    fn without_anything_to_say_the_params_keep_their_bytes() {
+    fn params_without_meta_keep_their_bytes() {
         for params in [
             None,
             Some(r#"{"a":  1e400}"#),
             Some("[1]"),
             Some(r#"{"a":"\u00e4"}"#),
         ] {
-            check(params, &Say::default(), params);
+            check(params, None, &Options::default(), params);
         }
     }
 
     #[test]
-    fn a_token_of_the_caller_is_replaced_by_ours_if_somebody_takes_the_reports() {
+    fn progress_token_of_the_caller_is_replaced_if_there_is_a_handler() {
         let params =
             r#"{"name":"t","_meta":{"a":1,"progressToken":"x"},"n":12345678901234567890123}"#;
-        let say = Say {
-            may_report: true,
-            ..Say::default()
-        };
         let expected =
             r#"{"name":"t","_meta":{"a":1,"progressToken":9},"n":12345678901234567890123}"#;
-        let composed = check(Some(params), &say, Some(expected));
+        let relayed = Options::default().handler(Arc::new(DefaultHandler));
+        let composed = check(Some(params), None, &relayed, Some(expected));
         assert_eq!(composed.token.unwrap(), r#""x""#);
 
         let expected = r#"{"name":"t","_meta":{"a":1},"n":12345678901234567890123}"#;
-        let composed = check(Some(params), &Say::default(), Some(expected));
+        let composed = check(Some(params), None, &Options::default(), Some(expected));
         assert!(composed.token.is_none());
-        let say = Say {
-            progress: true,
-            ..Say::default()
-        };
-        check(None, &say, Some(r#"{"_meta":{"progressToken":9}}"#));
+        let own = Options::default().progress(tokio::sync::mpsc::channel(1).0);
+        check(None, None, &own, Some(r#"{"_meta":{"progressToken":9}}"#));
     }
 
     #[test]
-    fn the_era_of_the_caller_does_not_pass() {
+    fn meta_of_the_callers_connection_is_removed() {
         let modern = r#"{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{},"io.modelcontextprotocol/logLevel":"info"},"x":1}"#;
-        check(Some(modern), &Say::default(), Some(r#"{"x":1}"#));
-
+        check(Some(modern), None, &Options::default(), Some(r#"{"x":1}"#));
         let envelope = Envelope::new(&ClientInfo::new("us", "1")).unwrap();
         let capabilities = raw(&serde_json::json!({"roots": {}})).unwrap();
-        let say = Say {
-            envelope: Some(&envelope),
-            capabilities: Some(&capabilities),
-            traceparent: Some("00-a-b-01"),
-            ..Say::default()
-        };
+        let options = Options::default()
+            .capabilities(capabilities.into())
+            .traceparent("00-a-b-01");
         check(
             Some(modern),
-            &say,
+            Some(&envelope),
+            &options,
             Some(
                 r#"{"_meta":{"io.modelcontextprotocol/logLevel":"info","traceparent":"00-a-b-01","io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientInfo":{"name":"us","version":"1"},"io.modelcontextprotocol/clientCapabilities":{"roots":{}}},"x":1}"#,
             ),

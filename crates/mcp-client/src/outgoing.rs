@@ -1,4 +1,4 @@
-//! The messages that a client writes.
+//! Encodes the messages of a client.
 
 use std::fmt::Write as _;
 
@@ -6,24 +6,24 @@ use mcp_core::jsonrpc::{push_quoted, quoted};
 use serde::Serialize;
 
 use crate::Error;
-use crate::http::Fields;
+use crate::http::HeaderList;
 
-/// A request on its way: its text, and what its answer is recognised by.
+/// A request that is ready to be sent.
 pub(crate) struct Outgoing {
     pub(crate) id: u64,
     pub(crate) method: String,
     /// The message, without a newline.
     pub(crate) body: String,
-    /// What HTTP says beside it.
-    pub(crate) headers: Fields,
-    /// Its stream may be taken up again where it broke: not in the modern era.
+    /// Its HTTP headers.
+    pub(crate) headers: HeaderList,
+    /// A broken response stream may be resumed: not in the modern era.
     pub(crate) is_resumable: bool,
 }
 
-/// A request whose `params` are ready.
+/// Encodes a request.
 pub(crate) fn request(id: u64, method: &str, params: Option<&str>) -> Outgoing {
     let mut body = String::with_capacity(80 + method.len() + params.map_or(0, str::len));
-    // Into a string nothing fails.
+    // Writing to a string cannot fail.
     let _ = write!(body, r#"{{"jsonrpc":"2.0","id":{id},"method":"#);
     push_quoted(&mut body, method);
     finish(&mut body, params);
@@ -31,22 +31,22 @@ pub(crate) fn request(id: u64, method: &str, params: Option<&str>) -> Outgoing {
         id,
         method: method.to_owned(),
         body,
-        headers: Fields::new(),
+        headers: HeaderList::new(),
         is_resumable: true,
     }
 }
 
-/// A notification.
+/// Encodes a notification.
 pub(crate) fn notification(method: &str, params: Option<&str>) -> String {
     let mut body = format!(r#"{{"jsonrpc":"2.0","method":{}"#, quoted(method));
     finish(&mut body, params);
     body
 }
 
-/// Tells the server that nobody waits for the answer any more.
-pub(crate) fn cancelled(id: u64, reason: &'static str) -> String {
+/// Encodes the cancellation of a request.
+pub(crate) fn cancelled(id: u64) -> String {
     format!(
-        r#"{{"jsonrpc":"2.0","method":"notifications/cancelled","params":{{"requestId":{id},"reason":"{reason}"}}}}"#
+        r#"{{"jsonrpc":"2.0","method":"notifications/cancelled","params":{{"requestId":{id},"reason":"no longer needed"}}}}"#
     )
 }
 
@@ -58,7 +58,7 @@ fn finish(body: &mut String, params: Option<&str>) {
     body.push('}');
 }
 
-/// The params as JSON; `None` for what serialises to `null`.
+/// Serialises parameters; `None` if they are `null`.
 pub(crate) fn params(params: &(impl Serialize + ?Sized)) -> Result<Option<String>, Error> {
     let text = serde_json::to_string(params).map_err(|error| Error::Invalid(error.to_string()))?;
     if text == "null" {

@@ -1,8 +1,8 @@
 //! Ends children even when this process is killed with SIGKILL.
 //!
-//! A program that starts servers starts itself as the reaper of each: a tiny process between the
-//! two, which leads the process group of the server, notices when its parent is gone, and takes in
-//! whatever the server starts and leaves behind. See [`Command::reaper`](crate::Command::reaper).
+//! A program that starts servers starts itself a second time as the reaper of each: a small process
+//! between the two, which leads the process group of the server, notices when its parent is gone, and
+//! adopts orphaned descendants of the server. See [`Command::reaper`](crate::Command::reaper).
 //!
 //! ```no_run
 //! # use std::process::ExitCode;
@@ -32,46 +32,46 @@ use nix::sys::signalfd::{SfdFlags, SignalFd};
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::{Pid, dup2_stderr, dup2_stdout, getpid, getppid};
 
-/// The first argument by which a program knows that it is to be a reaper.
+/// The first argument of a program that is started as a reaper.
 pub const ARGUMENT: &str = "reap-child";
 
-/// How long a child may take to end by itself once its stdin is closed, and again after SIGTERM.
-pub(crate) const GRACE: Duration = Duration::from_secs(2);
-/// After SIGTERM, when the parent is gone: nobody waits for an end in peace.
+/// Grace period of a child after its stdin was closed, and again after SIGTERM.
+pub(crate) const EXIT_GRACE: Duration = Duration::from_secs(2);
+/// Grace period after SIGTERM if the parent is gone.
 const ORPHAN_GRACE: Duration = Duration::from_secs(1);
-/// How often to look whether the parent is still there, after the pipe to it was closed: the pipes
-/// of a process that is killed close a moment before its children know.
-const LOOK: Duration = Duration::from_millis(100);
-/// What the killed may take to be gone.
-const SWEEP: Duration = Duration::from_secs(1);
+/// Interval of checks for the parent after the pipe to it was closed: the pipes of a killed process
+/// close a moment before its children get a new parent.
+const PARENT_POLL_INTERVAL: Duration = Duration::from_millis(100);
+/// Timeout of waiting for killed processes.
+const KILL_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// What a shell answers for a program that cannot be started.
-const NOT_STARTED: u8 = 127;
-/// Instead of the parent's process id: what the reaper starts itself as, to become the child.
-const BECOME: &str = "become";
+/// The exit code of shells for a program that cannot be started.
+const EXIT_CANNOT_START: u8 = 127;
+/// The second argument, instead of the parent's process id, of the process that becomes the child.
+const EXEC_CHILD: &str = "become";
 
-/// The reaper's whole life: starts the program that the arguments after [`ARGUMENT`] name, ends it
-/// when the parent is gone or has closed the pipe to it, and ends as it did.
+/// Runs the reaper: starts the program that the arguments after [`ARGUMENT`] name, ends it when the
+/// parent is gone or has closed the pipe to it, and exits with its exit status.
 ///
-/// Call it before anything else, above all before threads are started.
+/// Call it first in `main`, above all before threads are started.
 pub fn run(mut args: impl Iterator<Item = OsString>) -> ExitCode {
     let outcome = match args.next() {
-        Some(first) if first == BECOME => become_child(args),
-        Some(parent) => keep(&parent, args).map(end_like),
+        Some(first) if first == EXEC_CHILD => exec_child(args),
+        Some(parent) => supervise(&parent, args).map(exit_like),
         None => Err(io::ErrorKind::InvalidInput.into()),
     };
     outcome.unwrap_or_else(|error| {
         eprintln!("cannot be started: {error}");
-        ExitCode::from(NOT_STARTED)
+        ExitCode::from(EXIT_CANNOT_START)
     })
 }
 
-/// How the child is doing.
+/// The state of the child.
 enum Phase {
     Running,
-    /// Its stdin is closed.
-    Leaving(Instant),
-    /// It was sent SIGTERM.
+    /// Its stdin was closed at this time.
+    StdinClosed(Instant),
+    /// It was sent SIGTERM, and is killed at this time.
     Terminating(Instant),
 }
 
@@ -82,28 +82,21 @@ struct ChildReaper {
     phase: Phase,
 }
 
-fn keep(parent: &OsStr, args: impl Iterator<Item = OsString>) -> io::Result<WaitStatus> {
+fn supervise(parent: &OsStr, args: impl Iterator<Item = OsString>) -> io::Result<WaitStatus> {
     let parent = parent.to_str().and_then(|parent| parent.parse().ok());
     let parent = Pid::from_raw(parent.ok_or(io::ErrorKind::InvalidInput)?);
-    // What the child leaves behind becomes ours, whatever group it has moved to.
+    // Orphaned descendants become our children, in any process group.
     set_child_subreaper(true)?;
-    let mut blocked = SigSet::empty();
-    for signal in [
-        Signal::SIGCHLD,
-        Signal::SIGTERM,
-        Signal::SIGINT,
-        Signal::SIGHUP,
-    ] {
-        blocked.add(signal);
-    }
+    use Signal::{SIGCHLD, SIGHUP, SIGINT, SIGTERM};
+    let blocked = SigSet::from_iter([SIGCHLD, SIGTERM, SIGINT, SIGHUP]);
     // Before there is a child that could be left behind.
     blocked.thread_block()?;
     let mut child = Command::new("/proc/self/exe");
     child
-        .args([ARGUMENT, BECOME, &process::id().to_string()])
+        .args([ARGUMENT, EXEC_CHILD, &process::id().to_string()])
         .args(args);
     let child = i32::try_from(child.spawn()?.id()).map_err(io::Error::other)?;
-    // The parent has to see when the child closes them.
+    // Only the child may hold these pipes open, for the parent to see when it closes them.
     let nowhere = File::options().write(true).open("/dev/null")?;
     dup2_stdout(&nowhere)?;
     dup2_stderr(&nowhere)?;
@@ -115,17 +108,17 @@ fn keep(parent: &OsStr, args: impl Iterator<Item = OsString>) -> io::Result<Wait
         phase: Phase::Running,
     };
     let status = reaper.watch();
-    sweep();
+    kill_descendants();
     status
 }
 
-/// Takes back what a child must not inherit from its reaper, and becomes the program. Arguments: the
+/// Resets what the child must not inherit from its reaper, and executes the program. Arguments: the
 /// reaper's process id, the program, its arguments.
-fn become_child(mut args: impl Iterator<Item = OsString>) -> io::Result<ExitCode> {
+fn exec_child(mut args: impl Iterator<Item = OsString>) -> io::Result<ExitCode> {
     let (Some(reaper), Some(program)) = (args.next(), args.next()) else {
         return Err(io::ErrorKind::InvalidInput.into());
     };
-    // Whoever kills the reaper kills the child too.
+    // The child is killed if the reaper is.
     set_pdeathsig(Signal::SIGKILL)?;
     if reaper.to_str() != Some(&getppid().to_string()) {
         return Err(io::Error::other("its reaper is gone"));
@@ -135,7 +128,7 @@ fn become_child(mut args: impl Iterator<Item = OsString>) -> io::Result<ExitCode
 }
 
 impl ChildReaper {
-    /// Returns when the child has ended, or is to be killed.
+    /// Waits until the child has ended, or must be killed.
     fn watch(mut self) -> io::Result<WaitStatus> {
         loop {
             if let Some(status) = self.reap() {
@@ -144,11 +137,13 @@ impl ChildReaper {
             let now = Instant::now();
             match self.phase {
                 Phase::Running => {}
-                Phase::Leaving(since) if getppid() != self.parent => {
+                Phase::StdinClosed(since) if getppid() != self.parent => {
                     self.terminate(since + ORPHAN_GRACE);
                 }
-                Phase::Leaving(since) if now >= since + GRACE => self.terminate(now + GRACE),
-                Phase::Leaving(_) => {}
+                Phase::StdinClosed(since) if now >= since + EXIT_GRACE => {
+                    self.terminate(now + EXIT_GRACE)
+                }
+                Phase::StdinClosed(_) => {}
                 Phase::Terminating(until) if now >= until => return Ok(killed(self.child)),
                 Phase::Terminating(_) => {}
             }
@@ -158,43 +153,43 @@ impl ChildReaper {
         }
     }
 
-    /// Takes note of all who have ended, ours and those that became ours.
+    /// Reaps all ended processes, the child and adopted ones. Returns the child's status if it ended.
     fn reap(&self) -> Option<WaitStatus> {
         loop {
             match waitpid(None, Some(WaitPidFlag::WNOHANG)) {
                 Ok(WaitStatus::StillAlive) => return None,
                 Ok(status) if status.pid() == Some(self.child) => return Some(status),
                 Ok(_) | Err(Errno::EINTR) => {}
-                // Somebody else has waited for it.
+                // Its status is lost.
                 Err(_) => return Some(killed(self.child)),
             }
         }
     }
 
     fn terminate(&mut self, until: Instant) {
-        // Blocked for ourselves, who are in the group too.
+        // The signal is blocked in this process, which is in the group too.
         let _ = killpg(getpid(), Signal::SIGTERM);
         self.phase = Phase::Terminating(until);
     }
 
-    /// Waits until something has happened; true if it is that the parent wants it to end now.
+    /// Waits for the next event. Returns true if the parent asks to kill the child now.
     fn wait(&mut self) -> io::Result<bool> {
         let left = match self.phase {
             Phase::Running => None,
-            Phase::Leaving(_) => Some(LOOK),
+            Phase::StdinClosed(_) => Some(PARENT_POLL_INTERVAL),
             Phase::Terminating(until) => Some(until.saturating_duration_since(Instant::now())),
         };
         let left = left.map(|left| PollTimeout::try_from(left + Duration::from_millis(1)));
         let left = left.transpose().map_err(io::Error::other)?;
         let stdin = io::stdin();
-        // Nothing is read from it: it is the child's. That it was closed is reported unasked.
+        // Its input is the child's. Without requested events poll still reports that it was closed.
         let mut fds = [
             PollFd::new(self.signals.as_fd(), PollFlags::POLLIN),
             PollFd::new(stdin.as_fd(), PollFlags::empty()),
         ];
         let watched = match self.phase {
             Phase::Running => &mut fds[..],
-            Phase::Leaving(_) | Phase::Terminating(_) => &mut fds[..1],
+            Phase::StdinClosed(_) | Phase::Terminating(_) => &mut fds[..1],
         };
         match poll(watched, left.unwrap_or(PollTimeout::NONE)) {
             Ok(_) | Err(Errno::EINTR) => {}
@@ -202,7 +197,7 @@ impl ChildReaper {
         }
         let is_closed = fds[1].revents().is_some_and(|events| !events.is_empty());
         if is_closed && matches!(self.phase, Phase::Running) {
-            self.phase = Phase::Leaving(Instant::now());
+            self.phase = Phase::StdinClosed(Instant::now());
         }
         while let Ok(Some(signal)) = self.signals.read_signal() {
             let is_ours = signal.ssi_pid == process::id();
@@ -214,13 +209,13 @@ impl ChildReaper {
     }
 }
 
-/// Kills everything that descends from us. Whose parent dies becomes a child of ours.
-fn sweep() {
+/// Kills all descendants. When their parents exit, they become our children.
+fn kill_descendants() {
     let list = format!("/proc/self/task/{}/children", getpid());
-    let until = Instant::now() + SWEEP;
+    let until = Instant::now() + KILL_TIMEOUT;
     while Instant::now() < until {
         let Ok(children) = std::fs::read_to_string(&list) else {
-            // A kernel that does not tell: at least the group, of which we are one.
+            // A kernel without this file: kills at least the group, which includes this process.
             let _ = killpg(getpid(), Signal::SIGKILL);
             return;
         };
@@ -245,8 +240,8 @@ fn killed(child: Pid) -> WaitStatus {
     WaitStatus::Signaled(child, Signal::SIGKILL, false)
 }
 
-/// Ends as the child did, for the parent to see.
-fn end_like(status: WaitStatus) -> ExitCode {
+/// Exits with the child's exit status or signal.
+fn exit_like(status: WaitStatus) -> ExitCode {
     let code = match status {
         WaitStatus::Exited(_, code) => code,
         WaitStatus::Signaled(_, signal, _) => {

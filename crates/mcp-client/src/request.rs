@@ -1,4 +1,4 @@
-//! How a request is put together, sent, and given up.
+//! Composes, sends, repeats and cancels requests.
 
 use std::time::Duration;
 
@@ -7,130 +7,124 @@ use futures_util::future::Either;
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 
-use crate::agreed::Agreed;
-use crate::call::Patience;
+use crate::client::Negotiated;
 use crate::http::{request_headers, trace};
-use crate::meta::{self, Composed, Params, Say};
-use crate::sink::Sink;
+use crate::meta::{self, Params};
+use crate::options::RequestTimeout;
+use crate::outgoing::Outgoing;
+use crate::response_routes::ResponseRoutes;
 use crate::transport::Transport;
 use crate::{Client, Error, Options, outgoing};
 
 impl Client {
-    /// The same as `call`, within the time that the options or the client give.
-    pub(crate) fn call_in_time<'a>(
+    /// Sends a request within the timeout of the options or the client.
+    pub(crate) fn call_with_timeout<'a>(
         &'a self,
         method: &'a str,
         params: Params<'a>,
         options: &'a Options,
     ) -> impl Future<Output = Result<Box<RawValue>, Error>> + 'a {
-        // Large: what is boxed is not moved from future to future.
+        // Boxed, since it is large and would be moved from future to future.
         let call = Box::pin(self.call(method, params, options));
-        let after = match options.patience {
-            Patience::Usual => self.timeout(),
-            Patience::Until(after) => after,
-            Patience::Endless => return Either::Left(call),
+        let after = match options.timeout {
+            RequestTimeout::Default => self.timeout(),
+            RequestTimeout::After(after) => after,
+            RequestTimeout::Never => return Either::Left(call),
         };
-        Either::Right(self.in_time(after, call))
+        Either::Right(self.with_timeout(after, call))
     }
 
-    /// Sends a request, and once more where the first was provably not accepted.
+    /// Sends a request, and a second time if the server certainly did not accept the first.
     pub(crate) async fn call(
         &self,
         method: &str,
         params: Params<'_>,
         options: &Options,
     ) -> Result<Box<RawValue>, Error> {
-        let agreed = self.agreed();
-        let answer = self.attempt(&agreed, method, params, options).await;
+        let negotiated = self.negotiated();
+        let answer = self.send_once(&negotiated, method, params, options).await;
         match answer {
-            // Seldom, and large: not in every call's future.
-            Err(Error::SessionLost { .. }) => Box::pin(self.renew(&agreed)).await?,
-            Err(error) if self.learns_headers(&agreed, method, &error).await => {}
+            // Boxed to keep the common future small.
+            Err(Error::SessionLost { .. }) => Box::pin(self.renew_session(&negotiated)).await?,
+            Err(error)
+                if self
+                    .refresh_header_params(&negotiated, method, &error)
+                    .await => {}
             answer => return answer,
         }
-        self.attempt(&self.agreed(), method, params, options).await
+        self.send_once(&self.negotiated(), method, params, options)
+            .await
     }
 
-    /// Sends a request, in the way that was agreed on.
-    pub(crate) async fn attempt(
+    /// Sends a request in the negotiated era.
+    pub(crate) async fn send_once(
         &self,
-        agreed: &Agreed,
+        negotiated: &Negotiated,
         method: &str,
         params: Params<'_>,
         options: &Options,
     ) -> Result<Box<RawValue>, Error> {
-        let say = Say {
-            envelope: agreed.envelope.as_ref(),
-            capabilities: options.capabilities.as_deref(),
-            traceparent: options.traceparent.as_deref(),
-            progress: options.progress.is_some(),
-            may_report: options.handler.is_some(),
-        };
-        let id = self.next_id();
-        let composed = meta::compose(params, id, &say)?;
-        let request = self.outgoing(agreed, id, method, &composed, options);
-        let sink = Sink::new(options, composed.token);
-        self.exchange(request, sink).await
+        let (request, token) = self.compose(negotiated, method, params, options)?;
+        let routes = ResponseRoutes::new(options, token);
+        self.exchange(request, routes).await
     }
 
-    pub(crate) fn outgoing(
+    /// Composes a request. Returns it with the JSON of the caller's progress token.
+    pub(crate) fn compose(
         &self,
-        agreed: &Agreed,
-        id: u64,
+        negotiated: &Negotiated,
         method: &str,
-        params: &Composed<'_>,
+        params: Params<'_>,
         options: &Options,
-    ) -> outgoing::Outgoing {
+    ) -> Result<(Outgoing, Option<String>), Error> {
+        let id = self.next_id();
+        let is_modern = negotiated.is_modern();
+        let params = meta::compose(params, id, negotiated.envelope.as_ref(), options)?;
         let mut request = outgoing::request(id, method, params.text.as_deref());
-        let params = params.members.as_deref();
-        request.is_resumable = !agreed.is_modern();
+        request.is_resumable = !is_modern;
         if let Transport::Http(_) = self.0.transport {
-            let traceparent = options.traceparent.as_deref();
-            let annotated = match (agreed.is_modern(), method) {
-                (true, "tools/call") => self.0.annotations.headers(params),
+            let members = params.members.as_deref();
+            let header_params = match (is_modern, method) {
+                (true, "tools/call") => self.0.header_params.headers(members),
                 _ => Vec::new(),
             };
-            request.headers = request_headers(agreed.is_modern(), method, params, &annotated);
-            trace(&mut request.headers, traceparent);
+            request.headers = request_headers(is_modern, method, members, &header_params);
+            trace(&mut request.headers, options.traceparent.as_deref());
         }
-        request
+        Ok((request, params.token))
     }
 
-    /// Sends a request; cancels it if nobody waits for the answer any more.
+    /// Sends a request; cancels it if the future is dropped.
     pub(crate) async fn exchange(
         &self,
-        request: outgoing::Outgoing,
-        sink: Sink,
+        request: Outgoing,
+        routes: ResponseRoutes,
     ) -> Result<Box<RawValue>, Error> {
         let mut cancel = CancelOnDrop {
             transport: &self.0.transport,
-            // The specification forbids to cancel the handshake.
+            // The specification forbids cancelling the handshake.
             id: (!matches!(&*request.method, "initialize" | "server/discover"))
                 .then_some(request.id),
         };
-        let answer = self.0.transport.exchange(request, sink).await;
+        let answer = self.0.transport.exchange(request, routes).await;
         cancel.id = None;
         answer
     }
 
-    /// Reads an answer as the type that the specification gives it.
+    /// Parses a result.
     pub(crate) fn read<T: DeserializeOwned>(&self, method: &str, json: &str) -> Result<T, Error> {
         serde_json::from_str(json).map_err(|error| {
             tracing::debug!(peer = self.peer(), method, %error, "answer of an unexpected shape");
-            self.broken(format!("the answer to {method} has an unexpected shape"))
+            self.protocol_error(format!("the answer to {method} has an unexpected shape"))
         })
     }
 
-    pub(crate) fn broken(&self, fault: impl Into<String>) -> Error {
-        Error::Protocol {
-            peer: self.0.transport.peer().clone(),
-            fault: fault.into(),
-        }
+    pub(crate) fn protocol_error(&self, fault: impl Into<String>) -> Error {
+        Error::protocol(self.0.transport.peer(), fault)
     }
 
-    /// Whatever it is made of, it takes at most this long. No `async fn`: that would keep `work`
-    /// twice.
-    pub(crate) fn in_time<'a, T: 'a>(
+    /// Limits `work` to this time. No `async fn`: its future would hold `work` twice.
+    pub(crate) fn with_timeout<'a, T: 'a>(
         &'a self,
         after: Duration,
         work: impl Future<Output = Result<T, Error>> + 'a,
@@ -145,18 +139,17 @@ impl Client {
     }
 }
 
-/// Tells the server when nobody waits for a request any more.
+/// Cancels a request at the server when it is dropped before the response.
 struct CancelOnDrop<'a> {
     transport: &'a Transport,
-    /// Of the request that is under way.
+    /// The id of the request in flight.
     id: Option<u64>,
 }
 
 impl Drop for CancelOnDrop<'_> {
     fn drop(&mut self) {
         if let Some(id) = self.id {
-            self.transport
-                .cancel(outgoing::cancelled(id, "no longer needed"));
+            self.transport.cancel(outgoing::cancelled(id));
         }
     }
 }

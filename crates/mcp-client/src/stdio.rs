@@ -1,11 +1,11 @@
-//! A child process: one JSON-RPC message per line, its stdin and its stdout.
+//! The stdio transport: a child process with one JSON-RPC message per line on stdin and stdout.
 
 mod command;
 mod lines;
-mod log;
 mod pending;
 mod process;
 mod reader;
+mod stderr;
 mod supervise;
 mod writer;
 
@@ -24,22 +24,22 @@ use self::pending::Pending;
 use crate::Error;
 use crate::inbound::Inbound;
 use crate::outgoing::Outgoing;
-use crate::sink::Sink;
+use crate::response_routes::ResponseRoutes;
 
-/// Messages that may wait for a child to read them.
-const QUEUE: usize = 64;
-/// How long a message waits for a place among them.
-const BUSY: Duration = Duration::from_secs(5);
+/// Capacity of the send queue, in messages.
+const MAX_QUEUED_MESSAGES: usize = 64;
+/// Timeout of waiting for a slot in the send queue.
+const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The way to a server that is our child.
+/// A stdio transport to a child process.
 pub(crate) struct Stdio {
     peer: Arc<str>,
     pid: Option<u32>,
     pending: Arc<Pending>,
     writer: mpsc::Sender<String>,
-    /// Asks the child to end.
+    /// Cancelled to end the child.
     stop: CancellationToken,
-    /// The child has ended.
+    /// Cancelled when the child has ended.
     ended: CancellationToken,
     supervisor: AbortHandle,
 }
@@ -50,7 +50,7 @@ impl Stdio {
             .map_err(|_| Error::Invalid("a child needs a Tokio runtime".to_owned()))?;
         let peer = command.name();
         let pending = Arc::new(Pending::new(peer.clone()));
-        let (writer, queue) = mpsc::channel(QUEUE);
+        let (writer, queue) = mpsc::channel(MAX_QUEUED_MESSAGES);
         let (stop, ended) = (CancellationToken::new(), CancellationToken::new());
         let child = command.to_process().and_then(|mut command| command.spawn());
         let child = child.map_err(|error| Error::Unreachable {
@@ -62,7 +62,7 @@ impl Stdio {
             peer: peer.clone(),
             pending: pending.clone(),
             inbound,
-            // Weak, or the queue would never end while somebody reads.
+            // Weak, so that the queue closes although the reader still runs.
             writer: writer.downgrade(),
             max_message: command.max_message,
         };
@@ -97,20 +97,24 @@ impl Stdio {
     pub(crate) async fn exchange(
         &self,
         request: Outgoing,
-        sink: Sink,
+        routes: ResponseRoutes,
     ) -> Result<Box<RawValue>, Error> {
-        let place = self.pending.wait_for(request.id, sink)?;
+        let pending = self.pending.register(request.id, routes)?;
         self.send(request.body).await?;
-        place.answer().await
+        pending.outcome().await
     }
 
     pub(crate) async fn send(&self, message: String) -> Result<(), Error> {
-        let sent = self.writer.send_timeout(message, BUSY).await;
+        let sent = self.writer.send_timeout(message, BUSY_TIMEOUT).await;
         sent.map_err(|error| match error {
             SendTimeoutError::Timeout(_) => Error::Busy {
                 peer: self.peer.clone(),
             },
-            SendTimeoutError::Closed(_) => self.pending.unreachable(),
+            SendTimeoutError::Closed(_) => {
+                let reason = self.pending.end();
+                self.pending
+                    .unreachable(reason.as_deref().unwrap_or("it is ending"))
+            }
         })
     }
 
@@ -120,7 +124,7 @@ impl Stdio {
         }
     }
 
-    pub(crate) async fn ended(&self) -> String {
+    pub(crate) async fn closed(&self) -> String {
         self.ended.cancelled().await;
         self.pending.end().unwrap_or_default()
     }
@@ -132,7 +136,7 @@ impl Stdio {
 }
 
 impl Drop for Stdio {
-    /// Everything that belongs to the child lives in the supervisor's task.
+    /// Aborts the supervisor, whose task owns everything that belongs to the child.
     fn drop(&mut self) {
         self.supervisor.abort();
     }

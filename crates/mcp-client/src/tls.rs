@@ -1,4 +1,4 @@
-//! TLS for everything that leaves this workspace.
+//! TLS configurations for every outgoing connection of the workspace.
 
 use std::sync::Arc;
 
@@ -6,11 +6,11 @@ use rustls::{ClientConfig, RootCertStore};
 
 use crate::Error;
 
-/// The TLS configuration of a connection to a URL with this scheme: [`client_config`] for `https`;
-/// for anything else one that trusts nobody and costs nothing.
+/// The TLS configuration for URLs with this scheme: [`client_config`] for `https`; for others one
+/// without root certificates, which reads no files.
 ///
-/// `reqwest` has no cryptography of its own in this workspace. It must be given this one even where
-/// it only ever speaks `http`, or it panics when a client is built:
+/// `reqwest` is built without a TLS backend in this workspace. It panics when a client is built
+/// without this configuration, even if it is only used for `http`:
 ///
 /// ```text
 /// let tls = mcp_client::tls::config_for(url.scheme())?;
@@ -26,14 +26,14 @@ pub fn config_for(scheme: &str) -> Result<ClientConfig, Error> {
     config_with_roots(RootCertStore::empty())
 }
 
-/// TLS 1.2 and 1.3 by *ring*, trusting the certificates that this machine trusts, or those that
-/// `SSL_CERT_FILE` and `SSL_CERT_DIR` name: this is how a private CA is added.
+/// TLS 1.2 and 1.3 by *ring* with the root certificates of this machine, or those in `SSL_CERT_FILE`
+/// and `SSL_CERT_DIR`, by which a private CA can be added.
 ///
-/// Reads files: call it once at start. A machine without certificates gets a configuration that
-/// trusts nobody; connections then fail, and the log says why.
+/// Reads files: call it once at start. Without any root certificate it logs a warning, and
+/// connections fail.
 ///
 /// # Errors
-/// [`Error::Invalid`] when *ring* does not support the protocol versions, which it does.
+/// [`Error::Invalid`] if *ring* does not support the protocol versions, which it does.
 pub fn client_config() -> Result<ClientConfig, Error> {
     let mut roots = RootCertStore::empty();
     let found = rustls_native_certs::load_native_certs();
@@ -47,7 +47,7 @@ pub fn client_config() -> Result<ClientConfig, Error> {
     config_with_roots(roots)
 }
 
-/// The same with roots of one's own, for example a private CA and nothing else.
+/// The same with other root certificates, for example those of a private CA only.
 ///
 /// # Errors
 /// Those of [`client_config`].

@@ -1,4 +1,4 @@
-//! `tools/list` and `tools/call`, typed as far as a caller looks and raw below that.
+//! `tools/list` and `tools/call`, with typed top levels and raw JSON below.
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -9,9 +9,9 @@ use crate::{Client, Error, Options};
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Tool {
-    /// What to call it by.
+    /// The name to call it by.
     pub name: String,
-    /// What it does, for the model.
+    /// A description for the model.
     #[serde(default)]
     pub description: Option<String>,
     /// The JSON Schema of its arguments.
@@ -22,26 +22,26 @@ pub struct Tool {
     pub output_schema: Option<Box<RawValue>>,
     /// Hints about its effects.
     #[serde(default)]
-    pub annotations: Option<Box<RawValue>>,
+    pub header_params: Option<Box<RawValue>>,
     /// The whole definition as the server wrote it.
     #[serde(skip)]
     pub raw: Box<RawValue>,
 }
 
-/// What a tool answered. A tool that failed is a result too: see [`CallToolResult::is_error`].
+/// The result of a tool call. A tool that failed has one too: see [`CallToolResult::is_error`].
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct CallToolResult {
     /// The items for the model, in order.
     #[serde(default)]
     pub content: Vec<ContentItem>,
-    /// The same as data.
+    /// The result as data.
     #[serde(default)]
     pub structured_content: Option<Box<RawValue>>,
-    /// True if the tool could not do what was asked; the content says why.
+    /// True if the tool failed; the content gives the reason.
     #[serde(default)]
     pub is_error: bool,
-    /// The server's notes to the client.
+    /// Metadata for the client.
     #[serde(default, rename = "_meta")]
     pub meta: Option<Box<RawValue>>,
     /// The whole result as the server wrote it.

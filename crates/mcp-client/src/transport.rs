@@ -1,22 +1,23 @@
-//! The two ways to a server, seen alike.
+//! Dispatches to the transport of a connection: HTTP or stdio.
+
+use std::sync::Arc;
 
 use serde_json::value::RawValue;
 
 use crate::Error;
-use crate::http::{Fields, Http};
+use crate::http::{HeaderList, Http};
 use crate::outgoing::Outgoing;
-use crate::sink::Sink;
+use crate::response_routes::ResponseRoutes;
 use crate::stdio::Stdio;
 
-/// A way to one server.
+/// A transport to one server.
 pub(crate) enum Transport {
     Http(Http),
     Stdio(Stdio),
 }
 
 impl Transport {
-    /// The server's name in errors and logs.
-    pub(crate) fn peer(&self) -> &std::sync::Arc<str> {
+    pub(crate) fn peer(&self) -> &Arc<str> {
         match self {
             Self::Http(http) => http.peer(),
             Self::Stdio(stdio) => stdio.peer(),
@@ -31,28 +32,27 @@ impl Transport {
         }
     }
 
-    /// Sends a request and waits for its answer; `sink` takes what belongs to it.
+    /// Sends a request and waits for its response.
     pub(crate) async fn exchange(
         &self,
         request: Outgoing,
-        sink: Sink,
+        routes: ResponseRoutes,
     ) -> Result<Box<RawValue>, Error> {
         match self {
-            Self::Http(http) => http.exchange(request, sink).await,
-            Self::Stdio(stdio) => stdio.exchange(request, sink).await,
+            Self::Http(http) => http.exchange(request, routes).await,
+            Self::Stdio(stdio) => stdio.exchange(request, routes).await,
         }
     }
 
-    /// Sends what has no answer.
-    pub(crate) async fn send(&self, message: String, headers: Fields) -> Result<(), Error> {
+    /// Sends a message without a response.
+    pub(crate) async fn send(&self, message: String, headers: HeaderList) -> Result<(), Error> {
         match self {
             Self::Http(http) => http.send(message, headers).await,
             Self::Stdio(stdio) => stdio.send(message).await,
         }
     }
 
-    /// Tells the server that nobody waits for a request any more. Does not wait, and a server that
-    /// cannot be told finds out by itself.
+    /// Sends a cancellation without waiting; best effort.
     pub(crate) fn cancel(&self, message: String) {
         match self {
             Self::Http(http) => http.cancel(message),
@@ -60,25 +60,18 @@ impl Transport {
         }
     }
 
-    /// Starts from nothing, for a new handshake.
-    pub(crate) fn forget_session(&self) {
+    /// Sets the revision of a legacy handshake; `None` ends the session of the last one.
+    pub(crate) fn set_revision(&self, revision: Option<&'static str>) {
         if let Self::Http(http) = self {
-            http.forget_session();
+            http.set_revision(revision);
         }
     }
 
-    /// The revision that the handshake ended with.
-    pub(crate) fn agree_on(&self, revision: &'static str) {
-        if let Self::Http(http) = self {
-            http.agree_on(revision);
-        }
-    }
-
-    /// Waits until a child has ended, or the connection was closed; says why.
-    pub(crate) async fn ended(&self) -> String {
+    /// Waits until a child has ended, or the connection was closed; returns the reason.
+    pub(crate) async fn closed(&self) -> String {
         match self {
-            Self::Http(http) => http.ended().await,
-            Self::Stdio(stdio) => stdio.ended().await,
+            Self::Http(http) => http.closed().await,
+            Self::Stdio(stdio) => stdio.closed().await,
         }
     }
 

@@ -1,4 +1,4 @@
-//! Where a server listens and how we identify ourselves there.
+//! The address of a server, with the headers and the TLS configuration for it.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use rustls::ClientConfig;
 
 use crate::Error;
 
-/// Bytes that one message of a server may have, unless set.
+/// Default limit of one message of a server, in bytes.
 const MAX_MESSAGE: usize = 8 << 20;
 
 /// The URL of an MCP server, with the headers that every request to it carries.
@@ -18,7 +18,7 @@ const MAX_MESSAGE: usize = 8 << 20;
 #[must_use]
 pub struct Endpoint {
     pub(super) url: Uri,
-    /// Scheme and authority: what may be shown and logged.
+    /// Scheme and authority, which may be shown and logged.
     pub(super) origin: Arc<str>,
     pub(super) headers: HeaderMap,
     pub(super) max_message: usize,
@@ -26,7 +26,7 @@ pub struct Endpoint {
 }
 
 impl Endpoint {
-    /// A server at an `http` or `https` URL.
+    /// The server at an `http` or `https` URL.
     ///
     /// # Errors
     /// [`Error::Invalid`] for anything else, and for a URL with a user name or password, which would
@@ -58,15 +58,15 @@ impl Endpoint {
     /// Sends `Authorization: Bearer <token>`.
     ///
     /// # Errors
-    /// [`Error::Invalid`] when the token cannot stand in a header.
+    /// [`Error::Invalid`] if the token is not a valid header value.
     pub fn bearer(self, token: &str) -> Result<Self, Error> {
         self.header(header::AUTHORIZATION.as_str(), &format!("Bearer {token}"))
     }
 
-    /// Sends a header with every request; the headers of the protocol itself win over it.
+    /// Sends a header with every request; headers of the protocol itself take precedence.
     ///
     /// # Errors
-    /// [`Error::Invalid`] when the name or the value cannot stand in a header.
+    /// [`Error::Invalid`] if the name or the value is not valid.
     pub fn header(mut self, name: &str, value: &str) -> Result<Self, Error> {
         let name = HeaderName::from_bytes(name.as_bytes())
             .map_err(|_| Error::Invalid("a header name is not valid".to_owned()))?;
@@ -77,13 +77,13 @@ impl Endpoint {
         Ok(self)
     }
 
-    /// What a request to it asks for.
+    /// Path and query of the URL.
     pub(super) fn path(&self) -> Uri {
         let path = self.url.path_and_query().cloned();
         path.map_or_else(Uri::default, Uri::from)
     }
 
-    /// The headers of every request, that of the host included.
+    /// The headers of every request, including `Host`.
     pub(super) fn all_headers(&self) -> HeaderMap {
         let mut headers = self.headers.clone();
         let host = self.url.host().unwrap_or_default();
@@ -99,14 +99,14 @@ impl Endpoint {
         headers
     }
 
-    /// How many bytes one message of the server may have; 8 MiB unless set.
+    /// Limits one message of the server to this many bytes; 8 MiB by default.
     pub fn max_message(mut self, bytes: usize) -> Self {
         self.max_message = bytes;
         self
     }
 
-    /// Uses this TLS configuration instead of [`client_config`](crate::tls::client_config): to share
-    /// one between many clients, or to trust a private CA.
+    /// Replaces the TLS configuration, which is [`client_config`](crate::tls::client_config) by
+    /// default: to share one between many clients, or to trust a private CA.
     pub fn tls(mut self, config: ClientConfig) -> Self {
         self.tls = Some(config);
         self
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn the_host_is_named_with_a_port_of_its_own() {
+    fn host_header_has_a_non_default_port() {
         for (url, host, path) in [
             ("http://n8n.example", "n8n.example", "/"),
             ("http://n8n.example:80/a?b=c", "n8n.example", "/a?b=c"),
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_usable_url_is_refused_without_repeating_it() {
+    fn errors_do_not_repeat_the_url() {
         for url in [
             "",
             "s3cret",

@@ -11,17 +11,17 @@ const METHOD: HeaderName = HeaderName::from_static("mcp-method");
 const NAME: HeaderName = HeaderName::from_static("mcp-name");
 const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
 
-/// The headers of one message, beside those of every message.
-pub(crate) type Fields = Vec<(HeaderName, HeaderValue)>;
+/// The headers of one message, in addition to those of every message.
+pub(crate) type HeaderList = Vec<(HeaderName, HeaderValue)>;
 
-/// What the modern era says; nothing before it.
+/// The headers of the modern era; none in the others.
 pub(crate) fn request_headers(
     is_modern: bool,
     method: &str,
     params: Option<&Members>,
     annotated: &[(HeaderName, HeaderValue)],
-) -> Fields {
-    let mut headers = Fields::new();
+) -> HeaderList {
+    let mut headers = HeaderList::new();
     if !is_modern {
         return headers;
     }
@@ -40,19 +40,19 @@ pub(crate) fn request_headers(
     headers
 }
 
-/// True for those of a request of the modern era.
-pub(super) fn are_modern(headers: &Fields) -> bool {
+/// Returns true for the headers of the modern era.
+pub(super) fn are_modern(headers: &HeaderList) -> bool {
     headers.iter().any(|(name, _)| *name == METHOD)
 }
 
-/// Adds the trace context, if it can stand in a header.
-pub(crate) fn trace(headers: &mut Fields, traceparent: Option<&str>) {
+/// Adds the trace context, if it is a valid header value.
+pub(crate) fn trace(headers: &mut HeaderList, traceparent: Option<&str>) {
     if let Some(value) = traceparent.and_then(|value| HeaderValue::from_str(value).ok()) {
         headers.push((TRACEPARENT, value));
     }
 }
 
-/// A value as it can stand in a header.
+/// Encodes a header value, using base64 if it is not plain ASCII.
 pub(super) fn header_value(value: &str) -> Option<HeaderValue> {
     HeaderValue::from_str(&encode(value)).ok()
 }
@@ -63,21 +63,21 @@ mod tests {
 
     use super::*;
 
-    fn of_request(method: &str, params: &Members) -> HeaderMap {
-        HeaderMap::from_iter(request_headers(true, method, Some(params), &[]))
-    }
-
     #[test]
-    fn the_modern_era_repeats_method_and_name() {
-        let read = |params| Members::read(params).unwrap();
-        let params = read(r#"{"arguments":{"name":"x"},"name":"caf\u00e9"}"#);
-        let headers = of_request("tools/call", &params);
-        assert_eq!(headers["mcp-protocol-version"], "2026-07-28");
-        assert_eq!(headers["mcp-method"], "tools/call");
-        assert_eq!(headers["mcp-name"], "=?base64?Y2Fmw6k=?=");
-        let params = read(r#"{"uri":"a:b"}"#);
-        let headers = of_request("resources/read", &params);
-        assert_eq!(headers["mcp-name"], "a:b");
-        assert!(request_headers(false, "tools/call", Some(&params), &[]).is_empty());
+    fn modern_requests_repeat_method_and_name() {
+        let headers = |method, params| {
+            let params = Members::read(params).unwrap();
+            HeaderMap::from_iter(request_headers(true, method, Some(&params), &[]))
+        };
+        let call = headers(
+            "tools/call",
+            r#"{"arguments":{"name":"x"},"name":"caf\u00e9"}"#,
+        );
+        assert_eq!(call["mcp-protocol-version"], "2026-07-28");
+        assert_eq!(call["mcp-method"], "tools/call");
+        assert_eq!(call["mcp-name"], "=?base64?Y2Fmw6k=?=");
+        let read = headers("resources/read", r#"{"uri":"a:b"}"#);
+        assert_eq!(read["mcp-name"], "a:b");
+        assert!(request_headers(false, "tools/call", None, &[]).is_empty());
     }
 }

@@ -1,10 +1,9 @@
-//! Connections that are kept for the next request.
+//! A pool of idle connections.
 //!
-//! The client of hyper-util has a pool of its own. It takes every URL apart and puts it together
-//! again, and has a task for every answer that waits until its connection is free: a twelfth of all
-//! that a relayed call costs.
+//! hyper-util's client has a pool too. But it parses and rebuilds every URL, and spawns a task per
+//! response that waits until the connection is free: a twelfth of the cost of a relayed call.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -17,39 +16,40 @@ use hyper_util::client::legacy::connect::HttpConnector;
 use tokio::runtime::{self, Handle};
 use tower_service::Service as _;
 
-/// How long a connection is kept. Node and uvicorn close theirs after 5 s, and a request that meets
-/// that moment is lost with its outcome unknown: we have to be earlier.
-const IDLE: Duration = Duration::from_secs(4);
+use crate::sync::lock;
+
+/// Idle time after which a connection is closed. Node and uvicorn close theirs after 5 s, and a
+/// request at that moment is lost with its outcome unknown: ours must be shorter.
+const IDLE_TIMEOUT: Duration = Duration::from_secs(4);
 
 type Sender = SendRequest<Full<Bytes>>;
 
 /// The connections to one server.
 pub(super) struct Pool {
     connector: HttpsConnector<HttpConnector>,
-    /// The server: scheme and authority matter.
+    /// The server; only scheme and authority are used.
     server: Uri,
-    idle: Arc<Idle>,
+    idle: Arc<IdleList>,
 }
 
-/// Those that may be free; the newest last.
+/// The connections that are not in use, newest last.
 #[derive(Default)]
-struct Idle(Mutex<Vec<Kept>>);
+struct IdleList(Mutex<Vec<IdleConnection>>);
 
-struct Kept {
+struct IdleConnection {
     sender: Sender,
-    /// Where it was opened: there it works, and a request from elsewhere would have to wake that
-    /// and be woken by it.
+    /// The runtime that drives the connection. A request on another runtime would need two wake-ups
+    /// across threads.
     runtime: runtime::Id,
-    /// When it was used last.
-    since: Instant,
+    last_used: Instant,
 }
 
-/// Why there is no response.
-pub(super) enum Failure {
+/// The reason why there is no response.
+pub(super) enum SendError {
     /// Nothing of the request was sent.
     NotSent(Box<dyn std::error::Error + Send + Sync>),
-    /// What became of the request is not known.
-    Broken(hyper::Error),
+    /// The request may have been carried out.
+    OutcomeUnknown(hyper::Error),
 }
 
 impl Pool {
@@ -61,18 +61,18 @@ impl Pool {
         }
     }
 
-    /// Sends a request, whose URI is a path.
+    /// Sends a request whose URI is a path.
     pub(super) async fn send(
         &self,
         mut request: Request<Full<Bytes>>,
-    ) -> Result<Response<Body>, Failure> {
+    ) -> Result<Response<Body>, SendError> {
         let here = Handle::current().id();
         loop {
             let kept = self.idle.take(here);
             let is_new = kept.is_none();
             let mut sender = match kept {
                 Some(sender) => sender,
-                // Seldom, and large: not in every request's future.
+                // Boxed to keep the common future small.
                 None => Box::pin(self.open()).await?,
             };
             let mut failed = match sender.try_send_request(request).await {
@@ -86,23 +86,23 @@ impl Pool {
                 Err(failed) => failed,
             };
             match failed.take_message() {
-                // It was closed while nobody used it.
+                // The server closed the connection while it was idle.
                 Some(unsent) if !is_new => request = unsent,
-                Some(_) => return Err(Failure::NotSent(failed.into_error().into())),
-                None => return Err(Failure::Broken(failed.into_error())),
+                Some(_) => return Err(SendError::NotSent(failed.into_error().into())),
+                None => return Err(SendError::OutcomeUnknown(failed.into_error())),
             }
         }
     }
 
-    async fn open(&self) -> Result<Sender, Failure> {
+    async fn open(&self) -> Result<Sender, SendError> {
         let stream = self.connector.clone().call(self.server.clone()).await;
-        let stream = stream.map_err(Failure::NotSent)?;
+        let stream = stream.map_err(SendError::NotSent)?;
         let (sender, connection) = http1::Builder::new()
-            // Requests are small: one piece costs the kernel less than two.
+            // Requests are small: one buffer costs the kernel less than two.
             .writev(false)
             .handshake(stream)
             .await
-            .map_err(|error| Failure::NotSent(error.into()))?;
+            .map_err(|error| SendError::NotSent(error.into()))?;
         let connection = tokio::spawn(async move {
             if let Err(error) = connection.await {
                 tracing::debug!(
@@ -114,45 +114,45 @@ impl Pool {
         let idle = Arc::downgrade(&self.idle);
         tokio::spawn(async move {
             while !connection.is_finished() {
-                tokio::time::sleep(IDLE).await;
+                tokio::time::sleep(IDLE_TIMEOUT).await;
                 let Some(idle) = idle.upgrade() else { return };
-                idle.lock().retain(Kept::is_of_use);
+                idle.lock().retain(IdleConnection::is_usable);
             }
         });
         Ok(sender)
     }
 }
 
-impl Idle {
+impl IdleList {
     fn take(&self, here: runtime::Id) -> Option<Sender> {
         let mut idle = self.lock();
-        let is_free =
-            |kept: &Kept| kept.runtime == here && kept.sender.is_ready() && kept.is_of_use();
+        let is_free = |kept: &IdleConnection| {
+            kept.runtime == here && kept.sender.is_ready() && kept.is_usable()
+        };
         let at = idle.iter().rposition(is_free)?;
         Some(idle.remove(at).sender)
     }
 
-    fn lock(&self) -> MutexGuard<'_, Vec<Kept>> {
-        // Nothing that panics runs under this lock.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, Vec<IdleConnection>> {
+        lock(&self.0)
     }
 }
 
-impl Kept {
-    fn is_of_use(&self) -> bool {
-        !self.sender.is_closed() && self.since.elapsed() < IDLE
+impl IdleConnection {
+    fn is_usable(&self) -> bool {
+        !self.sender.is_closed() && self.last_used.elapsed() < IDLE_TIMEOUT
     }
 }
 
-/// The body of a response. When it is dropped its connection is kept: that of one which was not read
-/// to its end never becomes free again, and closes.
+/// The body of a response. Dropping it returns the connection to the pool; if the body was not read
+/// to its end, the connection never becomes ready again, and is closed.
 pub(super) struct Body {
     body: Incoming,
-    lease: Option<(Arc<Idle>, runtime::Id, Sender)>,
+    lease: Option<(Arc<IdleList>, runtime::Id, Sender)>,
 }
 
 impl Body {
-    /// The next part; `None` at the end.
+    /// The next frame; `None` at the end.
     pub(super) async fn frame(&mut self) -> Option<Result<Frame<Bytes>, hyper::Error>> {
         self.body.frame().await
     }
@@ -161,7 +161,7 @@ impl Body {
         self.body.is_end_stream()
     }
 
-    /// The bytes that are still to come, at least.
+    /// The least number of bytes that are still to come.
     pub(super) fn announced(&self) -> u64 {
         self.body.size_hint().lower()
     }
@@ -170,11 +170,11 @@ impl Body {
 impl Drop for Body {
     fn drop(&mut self) {
         if let Some((idle, runtime, sender)) = self.lease.take() {
-            let since = Instant::now();
-            idle.lock().push(Kept {
+            let last_used = Instant::now();
+            idle.lock().push(IdleConnection {
                 sender,
                 runtime,
-                since,
+                last_used,
             });
         }
     }

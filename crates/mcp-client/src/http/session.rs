@@ -1,56 +1,53 @@
-//! What a handshake leaves behind: the headers that every later request carries.
+//! The session of the legacy era: the headers that follow from its handshake.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
 use http::{HeaderMap, HeaderName, HeaderValue};
+
+use crate::sync::lock;
 
 const SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");
 pub(super) const PROTOCOL_VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
 
-/// The state of the handshake; empty in the plain dialect.
+/// The current session; empty in other eras.
 #[derive(Default)]
-pub(super) struct Session(Mutex<Headers>);
+pub(super) struct Session(Mutex<SessionHeaders>);
 
-/// A snapshot of it, taken for one request.
+/// A snapshot of the session's headers for one request.
 #[derive(Clone, Default)]
-pub(super) struct Headers {
+pub(super) struct SessionHeaders {
     /// `Mcp-Session-Id`, if the server issued one.
     pub(super) id: Option<HeaderValue>,
-    /// `MCP-Protocol-Version`, once it is agreed.
+    /// `MCP-Protocol-Version`, after the handshake.
     revision: Option<HeaderValue>,
 }
 
 impl Session {
-    pub(super) fn headers(&self) -> Headers {
-        self.lock().clone()
+    pub(super) fn headers(&self) -> SessionHeaders {
+        lock(&self.0).clone()
     }
 
-    pub(super) fn forget(&self) {
-        *self.lock() = Headers::default();
+    pub(super) fn clear(&self) {
+        *lock(&self.0) = SessionHeaders::default();
     }
 
-    /// Keeps the id from the answer to `initialize`.
-    pub(super) fn open(&self, answer: &HeaderMap) {
-        if let Some(id) = answer.get(SESSION_ID) {
+    /// Stores the id from the response to `initialize`.
+    pub(super) fn open(&self, response: &HeaderMap) {
+        if let Some(id) = response.get(SESSION_ID) {
             let mut id = id.clone();
             id.set_sensitive(true);
-            self.lock().id = Some(id);
+            lock(&self.0).id = Some(id);
         }
     }
 
-    pub(super) fn agree_on(&self, revision: &'static str) {
-        self.lock().revision = Some(HeaderValue::from_static(revision));
-    }
-
-    fn lock(&self) -> std::sync::MutexGuard<'_, Headers> {
-        // Nothing that panics runs under this lock.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(super) fn set_revision(&self, revision: &'static str) {
+        lock(&self.0).revision = Some(HeaderValue::from_static(revision));
     }
 }
 
-impl Headers {
-    /// True once there was a handshake.
-    pub(super) fn agreed(&self) -> bool {
+impl SessionHeaders {
+    /// Returns true after a handshake.
+    pub(super) fn has_revision(&self) -> bool {
         self.revision.is_some()
     }
 

@@ -1,5 +1,4 @@
-//! The parser of `text/event-stream`, as in the HTML standard: fed with bytes as they come, yields
-//! whole events.
+//! Parses `text/event-stream` incrementally, as in the HTML standard.
 
 use std::time::Duration;
 
@@ -16,20 +15,20 @@ pub(super) struct Event {
 #[derive(Debug, PartialEq)]
 pub(super) struct TooLong;
 
-/// What has been read of a stream and not yet been handed out.
+/// An incremental parser of one event stream.
 pub(super) struct Parser {
-    /// Bytes that one event may have.
+    /// Limit of one event, in bytes.
     limit: usize,
-    /// The line that is not complete yet.
+    /// The incomplete line.
     line: Vec<u8>,
     event: Event,
-    /// The `id` of the event that is not complete yet.
+    /// The `id` of the incomplete event.
     id: Option<Vec<u8>>,
     last_id: Option<Vec<u8>>,
     retry: Option<Duration>,
-    /// A carriage return ended the last line, so a line feed that follows belongs to it.
+    /// The last line ended with CR; a LF that follows belongs to it.
     after_cr: bool,
-    /// Nothing was read yet: a byte order mark may come.
+    /// Nothing was read yet; a byte order mark may come.
     at_start: bool,
 }
 
@@ -50,17 +49,17 @@ impl Parser {
         }
     }
 
-    /// The id of the last complete event that had one: where to resume.
+    /// The id of the last complete event that had one, for resumption.
     pub(super) fn last_id(&self) -> Option<&[u8]> {
         self.last_id.as_deref().filter(|id| !id.is_empty())
     }
 
-    /// How long to wait before resuming, if the server said so.
+    /// The retry interval, if the server sent one.
     pub(super) fn retry(&self) -> Option<Duration> {
         self.retry
     }
 
-    /// Forgets the event that was cut off, for a stream that goes on where the last one ended.
+    /// Drops the incomplete event, before the stream is resumed.
     pub(super) fn restart(&mut self) {
         *self = Self {
             last_id: self.last_id.take(),
@@ -69,7 +68,7 @@ impl Parser {
         };
     }
 
-    /// Takes the next bytes, wherever they were cut, and returns the events that they complete.
+    /// Parses the next bytes of the stream and returns the events that they complete.
     pub(super) fn feed(&mut self, mut bytes: &[u8]) -> Result<Vec<Event>, TooLong> {
         let mut events = Vec::new();
         while let Some(&first) = bytes.first() {
@@ -120,13 +119,13 @@ impl Parser {
             b"event" => self.event.kind = value.to_vec(),
             b"id" if !value.contains(&0) => self.id = Some(value.to_vec()),
             b"retry" => self.retry = milliseconds(value).or(self.retry),
-            // Comments, which keep the connection alive, and fields of the future.
+            // Comments, which servers send as keepalive, and unknown fields.
             _ => {}
         }
         None
     }
 
-    /// Ends the event. One without data is no event, but its id counts: servers send such a one
+    /// Ends the event. Without data it is skipped, but its id counts: servers send such an event
     /// first, so that a stream that breaks early can be resumed.
     fn dispatch(&mut self) -> Option<Event> {
         self.last_id = self.id.take().or(self.last_id.take());
@@ -153,7 +152,7 @@ mod tests {
         }
     }
 
-    /// Feeds the stream in two parts, cut at every position, and byte by byte.
+    /// Feeds the stream in two parts, split at every position, and byte by byte.
     #[track_caller]
     fn check(stream: &str, expected: &[Event]) -> Parser {
         let bytes = stream.as_bytes();
@@ -204,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn an_event_without_its_empty_line_is_none() {
+    fn incomplete_events_are_not_returned() {
         check("data: x\n", &[]);
         check("event: only\n\n", &[]);
     }

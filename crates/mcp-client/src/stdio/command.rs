@@ -1,4 +1,4 @@
-//! How to start a server.
+//! The command that starts a server.
 
 use std::ffi::{OsStr, OsString};
 use std::io;
@@ -10,17 +10,17 @@ use tokio::process;
 
 use crate::reaper;
 
-/// What a child may know of our environment: where programs, files and the user's language are.
-/// Everything else, and with it every secret of ours, has to be declared.
+/// Environment variables that a child inherits: locations of programs and files, and the language.
+/// All others, and with them our secrets, must be declared.
 const INHERITED: [&str; 12] = [
     "HOME", "LANG", "LANGUAGE", "LC_ALL", "LC_CTYPE", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR",
     "TZ", "USER",
 ];
 
-/// Bytes that one line of a server may have, unless set.
+/// Default limit of one line of a server, in bytes.
 const MAX_MESSAGE: usize = 8 << 20;
 
-/// A program that speaks MCP on its stdin and stdout. No shell is involved.
+/// A program that serves MCP on its stdin and stdout. Started without a shell.
 ///
 /// Has no `Debug`: arguments and environment hold tokens.
 #[derive(Clone)]
@@ -35,7 +35,7 @@ pub struct Command {
 }
 
 impl Command {
-    /// A program, looked up in `PATH` unless it is a path.
+    /// The program, looked up in `PATH` unless it is a path.
     pub fn new(program: impl AsRef<OsStr>) -> Self {
         Self {
             program: program.as_ref().to_owned(),
@@ -47,23 +47,19 @@ impl Command {
         }
     }
 
-    /// Adds an argument, passed as it is.
+    /// Adds an argument.
     pub fn arg(mut self, argument: impl AsRef<OsStr>) -> Self {
         self.arguments.push(argument.as_ref().to_owned());
         self
     }
 
     /// Adds arguments.
-    pub fn args(mut self, arguments: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Self {
-        self.arguments.extend(
-            arguments
-                .into_iter()
-                .map(|argument| argument.as_ref().to_owned()),
-        );
-        self
+    pub fn args(self, arguments: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Self {
+        let arguments = arguments.into_iter();
+        arguments.fold(self, |command, argument| command.arg(argument))
     }
 
-    /// Sets an environment variable. Of our own environment the child sees only `PATH`, `HOME` and
+    /// Sets an environment variable. Of our own environment the child inherits only `PATH`, `HOME` and
     /// the like.
     pub fn env(mut self, name: impl AsRef<OsStr>, value: impl AsRef<OsStr>) -> Self {
         self.environment
@@ -71,29 +67,29 @@ impl Command {
         self
     }
 
-    /// Where the program runs; where we run unless set.
+    /// Sets the working directory; ours by default.
     pub fn directory(mut self, directory: impl AsRef<Path>) -> Self {
         self.directory = Some(directory.as_ref().to_owned());
         self
     }
 
-    /// Starts the server through a [reaper], so that it and what it starts end even when this process
-    /// is killed: `program` is one that calls [`reaper::run`], usually this one: `/proc/self/exe` is it
-    /// even after an update has replaced its file. Without it they end with the client, but not with
-    /// us.
+    /// Starts the server through a [reaper], so that it and its descendants end even when this process
+    /// is killed. `program` calls [`reaper::run`]; it is usually this program: `/proc/self/exe`, also
+    /// after an update has replaced its file. Without a reaper they end with the client, but not if
+    /// this process is killed.
     pub fn reaper(mut self, program: impl AsRef<OsStr>) -> Self {
         self.reaper = Some(program.as_ref().to_owned());
         self
     }
 
-    /// How many bytes one line of the server may have; 8 MiB unless set. A longer one ends the
+    /// Limits one line of the server to this many bytes; 8 MiB by default. A longer line ends the
     /// connection.
     pub fn max_message(mut self, bytes: usize) -> Self {
         self.max_message = bytes;
         self
     }
 
-    /// The program's name without its directory: what may be shown and logged.
+    /// The program's name without its directory, which may be shown and logged.
     pub(super) fn name(&self) -> Arc<str> {
         let name = Path::new(&self.program)
             .file_name()
@@ -105,15 +101,15 @@ impl Command {
         self.reaper.is_some()
     }
 
-    /// In a process group of its own, so that what the child starts can be ended with it.
+    /// The command of a new process group, so that descendants of the child can be ended with it.
     ///
     /// # Errors
-    /// When there is no such program: its reaper would notice too late to tell.
+    /// When there is no such program: the reaper would notice too late to report it.
     pub(super) fn to_process(&self) -> io::Result<process::Command> {
         let mut command = match &self.reaper {
             None => process::Command::new(&self.program),
             Some(reaper) => {
-                if !self.is_there() {
+                if !self.program_exists() {
                     return Err(io::ErrorKind::NotFound.into());
                 }
                 let mut command = process::Command::new(reaper);
@@ -142,8 +138,8 @@ impl Command {
         Ok(command)
     }
 
-    /// True if the program is in the `PATH` that it will see, or where its path says.
-    fn is_there(&self) -> bool {
+    /// Returns true if the program is in the child's `PATH`, or at its path.
+    fn program_exists(&self) -> bool {
         let program = Path::new(&self.program);
         let directory = self.directory.clone().unwrap_or_default();
         if program.components().count() > 1 {
@@ -151,9 +147,8 @@ impl Command {
         }
         let declared = self.environment.iter().rfind(|(name, _)| name == "PATH");
         let path = declared.map(|(_, value)| value.clone());
-        let path = path
-            .or_else(|| std::env::var_os("PATH"))
-            .unwrap_or_default();
-        std::env::split_paths(&path).any(|place| directory.join(place).join(program).is_file())
+        let path = path.or_else(|| std::env::var_os("PATH"));
+        std::env::split_paths(&path.unwrap_or_default())
+            .any(|folder| directory.join(folder).join(program).is_file())
     }
 }

@@ -1,21 +1,21 @@
-//! Lines of bounded length.
+//! Reads lines of bounded length.
 
 use std::io;
 
 use tokio::io::{AsyncBufRead, AsyncBufReadExt};
 
-/// What [`next`] has put into the buffer.
+/// The kind of content that [`next`] has put into the buffer.
 #[derive(Debug, PartialEq)]
 pub(super) enum Line {
     /// A line, without its end; the last one may lack it.
     Whole,
-    /// The beginning of a line that is longer than the limit. The rest is still to be read.
+    /// The beginning of a line that exceeds the limit. The next call reads the rest.
     Part,
     /// Nothing: the stream has ended.
     End,
 }
 
-/// Reads the next line into `line`, of which it keeps the allocation.
+/// Reads the next line into `line`, reusing its allocation.
 pub(super) async fn next(
     reader: &mut (impl AsyncBufRead + Unpin),
     line: &mut Vec<u8>,
@@ -25,10 +25,9 @@ pub(super) async fn next(
     loop {
         let bytes = reader.fill_buf().await?;
         if bytes.is_empty() {
-            return Ok(if line.is_empty() {
-                Line::End
-            } else {
-                Line::Whole
+            return Ok(match line.is_empty() {
+                true => Line::End,
+                false => Line::Whole,
             });
         }
         let end = bytes.iter().position(|byte| *byte == b'\n');
@@ -67,7 +66,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn lines_are_whole_however_they_are_cut() {
+    async fn lines_are_whole_with_any_buffer_size() {
         for capacity in 1..12 {
             let lines = read("ab\n\ncdef\ng", capacity, 4).await;
             let expected = ["ab", "", "cdef", "g"].map(|line| (Line::Whole, line.to_owned()));
@@ -76,7 +75,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_long_line_comes_in_parts() {
+    async fn long_lines_come_in_parts() {
         for capacity in 1..12 {
             let lines = read("abcdefg\nh\n", capacity, 3).await;
             let expected = [

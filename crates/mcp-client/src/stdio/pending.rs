@@ -1,164 +1,136 @@
-//! Who waits for which answer.
+//! The requests that a child has not answered yet.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use serde_json::value::RawValue;
 use tokio::sync::oneshot;
 
 use crate::Error;
-use crate::sink::Sink;
+use crate::response_routes::ResponseRoutes;
+use crate::sync::lock;
 
-type Answer = Result<Box<RawValue>, Error>;
+type Outcome = Result<Box<RawValue>, Error>;
 
-/// The requests that a child has not answered yet.
+/// All pending requests of a child.
 pub(super) struct Pending {
     peer: Arc<str>,
-    state: Mutex<State>,
+    /// The requests by id, or the reason why the child is gone.
+    requests: Mutex<Result<HashMap<u64, Waiting>, String>>,
 }
 
-enum State {
-    Open(HashMap<u64, Waiter>),
-    /// The child is gone, and why.
-    Closed(String),
+struct Waiting {
+    outcome: oneshot::Sender<Outcome>,
+    routes: Arc<ResponseRoutes>,
 }
 
-struct Waiter {
-    answer: oneshot::Sender<Answer>,
-    sink: Arc<Sink>,
-}
-
-/// A place among the waiters, given up when it is dropped.
-pub(super) struct Place<'a> {
+/// The receiver of one request's outcome. Dropping it removes the request.
+pub(super) struct PendingRequest<'a> {
     pending: &'a Pending,
     id: u64,
-    answer: oneshot::Receiver<Answer>,
+    outcome: oneshot::Receiver<Outcome>,
 }
 
 impl Pending {
     pub(super) fn new(peer: Arc<str>) -> Self {
         Self {
             peer,
-            state: Mutex::new(State::Open(HashMap::new())),
+            requests: Mutex::new(Ok(HashMap::new())),
         }
     }
 
-    /// Takes a place for the answer to `id`. After the child is gone there is none: nothing can be
-    /// sent any more.
-    pub(super) fn wait_for(&self, id: u64, sink: Sink) -> Result<Place<'_>, Error> {
-        let mut state = self.lock();
-        let State::Open(waiters) = &mut *state else {
-            drop(state);
-            return Err(self.unreachable());
+    /// Registers a request, before it is sent. An error if the child is gone.
+    pub(super) fn register(
+        &self,
+        id: u64,
+        routes: ResponseRoutes,
+    ) -> Result<PendingRequest<'_>, Error> {
+        let (sender, outcome) = oneshot::channel();
+        let waiting = Waiting {
+            outcome: sender,
+            routes: Arc::new(routes),
         };
-        let (sender, answer) = oneshot::channel();
-        waiters.insert(
-            id,
-            Waiter {
-                answer: sender,
-                sink: Arc::new(sink),
-            },
-        );
-        Ok(Place {
+        match &mut *lock(&self.requests) {
+            Ok(requests) => drop(requests.insert(id, waiting)),
+            Err(reason) => return Err(self.unreachable(reason)),
+        }
+        Ok(PendingRequest {
             pending: self,
             id,
-            answer,
+            outcome,
         })
     }
 
-    /// Hands an answer to whom it belongs; false if nobody waits for it (any more).
-    pub(super) fn answer(&self, id: u64, answer: Answer) -> bool {
-        let Some(waiter) = self.remove(id) else {
-            return false;
-        };
-        waiter.answer.send(answer).is_ok()
+    /// Passes an outcome to its request; returns false if there is none with this id.
+    pub(super) fn resolve(&self, id: u64, outcome: Outcome) -> bool {
+        let waiting = self.remove(id);
+        waiting.is_some_and(|waiting| waiting.outcome.send(outcome).is_ok())
     }
 
-    /// Who takes what belongs to a request.
-    pub(super) fn sink(&self, id: u64) -> Option<Arc<Sink>> {
-        match &*self.lock() {
-            State::Open(waiters) => waiters.get(&id).map(|waiter| waiter.sink.clone()),
-            State::Closed(_) => None,
-        }
+    /// The routes of a request.
+    pub(super) fn routes(&self, id: u64) -> Option<Arc<ResponseRoutes>> {
+        let requests = lock(&self.requests);
+        let waiting = requests.as_ref().ok()?.get(&id)?;
+        Some(waiting.routes.clone())
     }
 
-    /// The same where nothing tells the request, but only one is under way for which somebody takes
-    /// such things: who asks for a list, say, does not.
-    pub(super) fn only_sink(&self) -> Option<Arc<Sink>> {
-        let State::Open(waiters) = &*self.lock() else {
-            return None;
-        };
-        let takes = |waiter: &&Waiter| waiter.sink.handler.is_some();
-        let mut calls = waiters.values().filter(takes);
+    /// The routes for messages that do not name their request: those of the only pending request with
+    /// a handler. Others, such as lists, do not count.
+    pub(super) fn only_routes(&self) -> Option<Arc<ResponseRoutes>> {
+        let requests = lock(&self.requests);
+        let waiting = requests.as_ref().ok()?.values();
+        let mut calls = waiting.filter(|waiting| waiting.routes.handler.is_some());
         let only = calls.next()?;
-        calls.next().is_none().then(|| only.sink.clone())
+        calls.next().is_none().then(|| only.routes.clone())
     }
 
-    /// How the child ended, if it has.
+    /// The reason why the child is gone.
     pub(super) fn end(&self) -> Option<String> {
-        match &*self.lock() {
-            State::Open(_) => None,
-            State::Closed(reason) => Some(reason.clone()),
-        }
+        lock(&self.requests).as_ref().err().cloned()
     }
 
-    /// The error for what was going on when it ended.
+    /// The error of requests that were in flight when the child ended.
     pub(super) fn closed(&self, reason: &str) -> Error {
-        Error::Closed {
-            peer: self.peer.clone(),
-            reason: reason.to_owned(),
-        }
+        Error::closed(&self.peer, reason)
     }
 
-    /// Fails all who wait and all who come later. The first reason stays.
+    /// Fails all pending and later requests. The first reason stays.
     pub(super) fn close(&self, reason: String) {
-        let waiters = match &mut *self.lock() {
-            State::Closed(_) => return,
-            state @ State::Open(_) => match std::mem::replace(state, State::Closed(reason.clone()))
-            {
-                State::Open(waiters) => waiters,
-                State::Closed(_) => return,
-            },
+        let requests = {
+            let mut requests = lock(&self.requests);
+            if requests.is_err() {
+                return;
+            }
+            std::mem::replace(&mut *requests, Err(reason.clone()))
         };
-        for waiter in waiters.into_values() {
-            // One who has gone meanwhile needs no error.
-            let _ = waiter.answer.send(Err(self.closed(&reason)));
+        for waiting in requests.into_iter().flat_map(HashMap::into_values) {
+            // The receiver may be gone by now.
+            let _ = waiting.outcome.send(Err(self.closed(&reason)));
         }
     }
 
-    /// The error for what can no longer be sent.
-    pub(super) fn unreachable(&self) -> Error {
-        let reason = self.end().unwrap_or_else(|| "it is ending".to_owned());
+    /// The error of requests that can no longer be sent.
+    pub(super) fn unreachable(&self, reason: &str) -> Error {
         Error::Unreachable {
             peer: self.peer.clone(),
             source: reason.into(),
         }
     }
 
-    fn remove(&self, id: u64) -> Option<Waiter> {
-        match &mut *self.lock() {
-            State::Open(waiters) => waiters.remove(&id),
-            State::Closed(_) => None,
-        }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, State> {
-        // Nothing that panics runs under this lock.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    fn remove(&self, id: u64) -> Option<Waiting> {
+        lock(&self.requests).as_mut().ok()?.remove(&id)
     }
 }
 
-impl Place<'_> {
+impl PendingRequest<'_> {
     /// Waits until the child has answered or is gone.
-    pub(super) async fn answer(mut self) -> Answer {
-        match (&mut self.answer).await {
-            Ok(answer) => answer,
-            Err(_) => Err(self.pending.closed("the connection was dropped")),
-        }
+    pub(super) async fn outcome(mut self) -> Outcome {
+        let outcome = (&mut self.outcome).await;
+        outcome.unwrap_or_else(|_| Err(self.pending.closed("the connection was dropped")))
     }
 }
 
-impl Drop for Place<'_> {
+impl Drop for PendingRequest<'_> {
     fn drop(&mut self) {
         self.pending.remove(self.id);
     }
@@ -168,52 +140,50 @@ impl Drop for Place<'_> {
 mod tests {
     use super::*;
 
-    fn result(json: &str) -> Answer {
+    fn result(json: &str) -> Outcome {
         Ok(RawValue::from_string(json.to_owned()).unwrap())
     }
 
-    fn count(pending: &Pending) -> usize {
-        match &*pending.lock() {
-            State::Open(waiters) => waiters.len(),
-            State::Closed(_) => 0,
-        }
+    fn register(pending: &Pending, id: u64) -> Result<PendingRequest<'_>, Error> {
+        pending.register(id, ResponseRoutes::default())
+    }
+
+    fn is_empty(pending: &Pending) -> bool {
+        lock(&pending.requests).as_ref().unwrap().is_empty()
     }
 
     #[tokio::test]
-    async fn an_answer_finds_its_waiter_once() {
+    async fn responses_resolve_their_request_once() {
         let pending = Pending::new("child".into());
-        let one = pending.wait_for(1, Sink::default()).unwrap();
-        let two = pending.wait_for(2, Sink::default()).unwrap();
-        assert!(pending.answer(2, result("22")));
-        assert!(!pending.answer(2, result("23")));
-        assert!(!pending.answer(3, result("33")));
-        assert!(pending.answer(1, result("11")));
-        assert_eq!(one.answer().await.unwrap().get(), "11");
-        assert_eq!(two.answer().await.unwrap().get(), "22");
-        assert_eq!(count(&pending), 0);
+        let one = register(&pending, 1).unwrap();
+        let two = register(&pending, 2).unwrap();
+        assert!(pending.resolve(2, result("22")));
+        assert!(!pending.resolve(2, result("23")));
+        assert!(!pending.resolve(3, result("33")));
+        assert!(pending.resolve(1, result("11")));
+        assert_eq!(one.outcome().await.unwrap().get(), "11");
+        assert_eq!(two.outcome().await.unwrap().get(), "22");
+        assert!(is_empty(&pending));
     }
 
     #[tokio::test]
-    async fn who_gives_up_leaves_nothing_behind() {
+    async fn dropped_requests_are_removed() {
         let pending = Pending::new("child".into());
-        drop(pending.wait_for(1, Sink::default()).unwrap());
-        assert_eq!(count(&pending), 0);
-        assert!(!pending.answer(1, result("1")));
+        drop(register(&pending, 1).unwrap());
+        assert!(is_empty(&pending));
+        assert!(!pending.resolve(1, result("1")));
     }
 
     #[tokio::test]
-    async fn the_end_reaches_everybody() {
+    async fn close_fails_pending_and_later_requests() {
         let pending = Pending::new("child".into());
-        let waiting = pending.wait_for(1, Sink::default()).unwrap();
+        let waiting = register(&pending, 1).unwrap();
         pending.close("exit status: 3".to_owned());
         pending.close("later".to_owned());
-        let error = waiting.answer().await.unwrap_err();
+        let error = waiting.outcome().await.unwrap_err();
         assert_eq!(error.to_string(), "child is gone: exit status: 3");
         assert!(!error.was_not_sent());
-        let error = pending
-            .wait_for(2, Sink::default())
-            .map(|_| ())
-            .unwrap_err();
+        let error = register(&pending, 2).map(drop).unwrap_err();
         assert!(error.was_not_sent(), "{error}");
         let source = std::error::Error::source(&error).unwrap();
         assert_eq!(source.to_string(), "exit status: 3");

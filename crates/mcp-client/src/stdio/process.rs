@@ -1,4 +1,4 @@
-//! The life of a child process, from its first line to the last of its group.
+//! Ends a child process and its process group.
 
 use std::io;
 use std::process::ExitStatus;
@@ -10,20 +10,20 @@ use tokio::process::Child;
 use tokio::runtime::Handle;
 use tokio::time::timeout;
 
-use crate::reaper::GRACE;
+use crate::reaper::EXIT_GRACE;
 
-/// What a reaper may take beyond the two waits that are its own.
-const KEEPER: Duration = Duration::from_secs(2);
+/// Time for a reaper in addition to the two grace periods that it grants itself.
+const REAPER_GRACE: Duration = Duration::from_secs(2);
 
-/// A child and the process group that it leads. Dropping it kills them all.
-pub(super) struct Process {
-    /// Only `None` while it is dropped.
+/// A child and the process group that it leads. Dropping it kills the whole group.
+pub(super) struct ChildProcess {
+    /// `None` only during the drop.
     child: Option<Child>,
     group: Option<Pid>,
     has_reaper: bool,
 }
 
-impl Process {
+impl ChildProcess {
     /// `child` must lead a process group.
     pub(super) fn new(child: Child, has_reaper: bool) -> Self {
         let group = child
@@ -44,21 +44,21 @@ impl Process {
         }
     }
 
-    /// Ends the child, whose stdin is being closed: waits, asks, and then insists. A reaper does
-    /// all that by itself.
+    /// Ends the child, whose stdin is being closed: waits, then sends SIGTERM, then SIGKILL, with a
+    /// grace period before each. A reaper does the same by itself.
     pub(super) async fn end(&mut self) -> io::Result<ExitStatus> {
         if self.has_reaper {
-            if let Ok(status) = timeout(GRACE * 2 + KEEPER, self.wait()).await {
+            if let Ok(status) = timeout(EXIT_GRACE * 2 + REAPER_GRACE, self.wait()).await {
                 return status;
             }
             self.signal(Signal::SIGKILL);
             return self.wait().await;
         }
-        if let Ok(status) = timeout(GRACE, self.wait()).await {
+        if let Ok(status) = timeout(EXIT_GRACE, self.wait()).await {
             return status;
         }
         self.signal(Signal::SIGTERM);
-        if let Ok(status) = timeout(GRACE, self.wait()).await {
+        if let Ok(status) = timeout(EXIT_GRACE, self.wait()).await {
             return status;
         }
         self.signal(Signal::SIGKILL);
@@ -67,22 +67,22 @@ impl Process {
 
     fn signal(&self, signal: Signal) {
         if let Some(group) = self.group {
-            // The group may be empty by now.
+            // The group may be gone by now.
             let _ = killpg(group, signal);
         }
     }
 }
 
-impl Drop for Process {
-    /// Also for what the child has started and left behind. While such a process lives, the number
-    /// of its group is not given to another.
+impl Drop for ChildProcess {
+    /// Kills also what the child has left behind. As long as such a process runs, the kernel does not
+    /// reuse the id of its group.
     fn drop(&mut self) {
-        // To a reaper it says: kill them all, and see that they are gone.
+        // On SIGTERM a reaper kills all descendants and waits until they are gone.
         self.signal(match self.has_reaper {
             true => Signal::SIGTERM,
             false => Signal::SIGKILL,
         });
-        // Waits for it, so that no zombie is left.
+        // Waits for the child, so that no zombie is left.
         if let (Ok(runtime), Some(mut child)) = (Handle::try_current(), self.child.take()) {
             runtime.spawn(async move { child.wait().await });
         }

@@ -1,4 +1,4 @@
-//! The one who reads what a child writes.
+//! Reads a child's stdout and dispatches its messages.
 
 use std::sync::Arc;
 
@@ -10,16 +10,16 @@ use tokio::sync::mpsc;
 use super::lines::{self, Line};
 use super::pending::Pending;
 use crate::inbound::{Inbound, outcome};
-use crate::sink;
+use crate::response_routes;
 
-/// Bytes that are read at once.
-const BUFFER: usize = 64 << 10;
-/// Bytes that we show of a line that is no message.
-const SHOWN: usize = 120;
-/// Such lines that the log shows of one child: one that floods us must not flood the log.
-const WARNINGS: u64 = 20;
+/// Size of the read buffer, in bytes.
+const READ_BUFFER: usize = 64 << 10;
+/// Limit of the logged part of an invalid line, in bytes.
+const MAX_LOGGED_BYTES: usize = 120;
+/// Limit of logged invalid lines per child, so that a child cannot flood the log.
+const MAX_WARNINGS: u64 = 20;
 
-/// Sorts the messages of a child.
+/// The reader of a child's stdout.
 pub(super) struct Reader {
     pub(super) peer: Arc<str>,
     pub(super) pending: Arc<Pending>,
@@ -29,17 +29,18 @@ pub(super) struct Reader {
 }
 
 impl Reader {
-    /// Reads until the child closes its stdout; says what it did wrong, if it did not just end.
+    /// Reads until the child closes its stdout. Returns the fault of the child, if that was the reason.
     pub(super) async fn read(&self, stdout: impl AsyncRead + Unpin) -> Option<String> {
-        let mut stdout = BufReader::with_capacity(BUFFER, stdout);
+        let mut stdout = BufReader::with_capacity(READ_BUFFER, stdout);
         let mut line = Vec::new();
         loop {
             match lines::next(&mut stdout, &mut line, self.max_message).await {
                 Ok(Line::Whole) => {
                     if let Err(fault) = self.take(line.trim_ascii())
-                        && self.inbound.counting.invalid_messages() < WARNINGS
+                        && self.inbound.counters.invalid_message() < MAX_WARNINGS
                     {
-                        let shown = String::from_utf8_lossy(&line[..line.len().min(SHOWN)]);
+                        let shown =
+                            String::from_utf8_lossy(&line[..line.len().min(MAX_LOGGED_BYTES)]);
                         tracing::warn!(peer = %self.peer, %fault, line = ?shown, "not a message");
                     }
                 }
@@ -55,68 +56,71 @@ impl Reader {
         }
     }
 
-    /// Many servers greet on stdout. That is wrong, but harmless: the caller goes on.
+    /// Handles a line. Many servers print a banner on stdout, so the caller skips invalid lines.
     fn take(&self, line: &[u8]) -> Result<(), Fault> {
         if line.is_empty() {
             return Ok(());
         }
         match Frame::decode(line).map_err(|error| error.fault)? {
-            Frame::Single(message) => self.sort(message),
-            Frame::Batch(items) => items.into_iter().flatten().for_each(|item| self.sort(item)),
+            Frame::Single(message) => self.dispatch(message),
+            Frame::Batch(items) => items
+                .into_iter()
+                .flatten()
+                .for_each(|item| self.dispatch(item)),
         }
         Ok(())
     }
 
-    fn sort(&self, message: Message<'_>) {
+    fn dispatch(&self, message: Message<'_>) {
         match message {
-            Message::Response(response) => self.answer(&response),
-            Message::Notification(notification) => self.note(&notification),
-            Message::Request(request) => self.ask(&request),
+            Message::Response(response) => self.on_response(&response),
+            Message::Notification(notification) => self.on_notification(&notification),
+            Message::Request(request) => self.on_request(&request),
         }
     }
 
-    fn ask(&self, request: &Request<'_>) {
+    fn on_request(&self, request: &Request<'_>) {
         let writer = self.writer.clone();
         let send = async move |reply| {
-            // A child that asks without reading our answers does without them.
+            // Dropped if the child does not read.
             if let Some(writer) = writer.upgrade() {
-                let _ = writer.send_timeout(reply, super::BUSY).await;
+                let _ = writer.send_timeout(reply, super::BUSY_TIMEOUT).await;
             }
         };
-        let sink = self.pending.only_sink();
-        self.inbound.request(request, sink.as_deref(), send);
+        let routes = self.pending.only_routes();
+        self.inbound.request(request, routes.as_deref(), send);
     }
 
-    fn answer(&self, response: &ResponseIn<'_>) {
+    fn on_response(&self, response: &ResponseIn<'_>) {
         let id = response.id.as_ref();
         let id = id.and_then(|id| id.as_json().parse().ok());
-        let answer = outcome(response, &self.peer);
-        if !id.is_some_and(|id| self.pending.answer(id, answer)) {
-            self.inbound.counting.unmatched_response();
-            tracing::debug!(peer = %self.peer, "an answer that nobody waits for");
+        let outcome = outcome(response, &self.peer);
+        if !id.is_some_and(|id| self.pending.resolve(id, outcome)) {
+            self.inbound.counters.unmatched_response();
+            tracing::debug!(peer = %self.peer, "response without a request");
         }
     }
 
-    fn note(&self, notification: &Notification<'_>) {
+    fn on_notification(&self, notification: &Notification<'_>) {
         let params = notification.params;
-        let sink = match &*notification.method {
+        let routes = match &*notification.method {
             "notifications/progress" => {
-                sink::progress_token(params).and_then(|id| self.pending.sink(id))
+                response_routes::progress_token(params).and_then(|id| self.pending.routes(id))
             }
             "notifications/subscriptions/acknowledged" => {
-                sink::subscription(params).and_then(|id| self.pending.sink(id))
+                response_routes::subscription_id(params).and_then(|id| self.pending.routes(id))
             }
             "notifications/cancelled" => {
                 self.end_subscription(notification);
                 None
             }
-            "notifications/message" => self.pending.only_sink(),
+            "notifications/message" => self.pending.only_routes(),
             _ => None,
         };
-        self.inbound.notification(notification, sink.as_deref());
+        self.inbound.notification(notification, routes.as_deref());
     }
 
-    /// In the modern era a server may cancel what listens to it, and nothing else.
+    /// Ends a subscription. In the modern era servers may cancel those, and nothing else.
     fn end_subscription(&self, notification: &Notification<'_>) {
         #[derive(Deserialize)]
         struct Cancelled {
@@ -126,10 +130,13 @@ impl Reader {
         let params = notification.params;
         let cancelled = params.and_then(|params| serde_json::from_str(params.get()).ok());
         if let Some(Cancelled { id }) = cancelled
-            && self.pending.sink(id).is_some_and(|sink| sink.listens())
+            && self
+                .pending
+                .routes(id)
+                .is_some_and(|routes| routes.is_subscription())
         {
             let ended = self.pending.closed("it ended the subscription");
-            self.pending.answer(id, Err(ended));
+            self.pending.resolve(id, Err(ended));
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Everything that runs for one child, in one task that can be dropped.
+//! Supervises one child in one task that can be aborted.
 
 use std::io;
 use std::process::ExitStatus;
@@ -10,12 +10,12 @@ use tokio::task::JoinHandle;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-use super::process::Process;
+use super::process::ChildProcess;
 use super::reader::Reader;
-use super::{log, writer};
+use super::{stderr, writer};
 
-/// How long the last words of a child may take to arrive, and a child without stdout to exit.
-const LAST_WORDS: Duration = Duration::from_millis(500);
+/// Timeout of reading the last output of a child, and of its exit after it has closed stdout.
+const DRAIN_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// Runs until the child and its group are gone.
 pub(super) async fn supervise(
@@ -30,26 +30,30 @@ pub(super) async fn supervise(
     let pending = reader.pending.clone();
     let peer = reader.peer.clone();
     let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
-    let mut process = Process::new(child, has_reaper);
+    let mut process = ChildProcess::new(child, has_reaper);
     let (Some(stdin), Some(stdout), Some(stderr)) = (stdin, stdout, stderr) else {
         return pending.close("it has no standard streams".to_owned());
     };
 
     let _writing = Task::spawn(writer::write(stdin, queue, stop.clone()));
-    let mut logging = Task::spawn(log::follow(peer.clone(), reader.inbound.clone(), stderr));
+    let mut logging = Task::spawn(stderr::forward(
+        peer.clone(),
+        reader.inbound.clone(),
+        stderr,
+    ));
     let mut reading = Task::spawn(async move { reader.read(stdout).await });
 
     tokio::select! {
         status = process.wait() => {
             let reason = exit(status);
             drop(process);
-            last_words(&mut reading, &mut logging).await;
+            drain_output(&mut reading, &mut logging).await;
             pending.close(reason);
         }
         fault = &mut reading.0 => {
             let reason = match fault.ok().flatten() {
                 Some(fault) => fault,
-                None => match timeout(LAST_WORDS, process.wait()).await {
+                None => match timeout(DRAIN_TIMEOUT, process.wait()).await {
                     Ok(status) => exit(status),
                     Err(_) => "it closed its output".to_owned(),
                 },
@@ -58,12 +62,12 @@ pub(super) async fn supervise(
             stop.cancel();
             let _ = process.end().await;
             drop(process);
-            let _ = timeout(LAST_WORDS, &mut logging.0).await;
+            let _ = timeout(DRAIN_TIMEOUT, &mut logging.0).await;
         }
         () = stop.cancelled() => {
             let status = process.end().await;
             drop(process);
-            last_words(&mut reading, &mut logging).await;
+            drain_output(&mut reading, &mut logging).await;
             tracing::debug!(peer = %peer, end = exit(status), "child ended");
             pending.close("it was closed".to_owned());
         }
@@ -77,14 +81,14 @@ fn exit(status: io::Result<ExitStatus>) -> String {
     }
 }
 
-/// Reads what an ended child has left in its pipes. Whoever still holds them has left its group on
-/// purpose, and is not waited for.
-async fn last_words(reading: &mut Task<Option<String>>, logging: &mut Task<()>) {
+/// Reads the rest of an ended child's output. A process that still holds the pipes has left the group
+/// on purpose, and is not waited for.
+async fn drain_output(reading: &mut Task<Option<String>>, logging: &mut Task<()>) {
     let both = async { tokio::join!(&mut reading.0, &mut logging.0) };
-    let _ = timeout(LAST_WORDS, both).await;
+    let _ = timeout(DRAIN_TIMEOUT, both).await;
 }
 
-/// A task that ends when it is dropped.
+/// A task that is aborted when dropped.
 struct Task<T>(JoinHandle<T>);
 
 impl<T: Send + 'static> Task<T> {

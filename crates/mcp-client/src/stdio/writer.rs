@@ -1,16 +1,15 @@
-//! The one who writes to a child.
+//! Writes queued messages to a child's stdin.
 
 use tokio::io::AsyncWriteExt;
 use tokio::process::ChildStdin;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-/// Bytes that are written at once when the child is slower than we are; more is left in the queue,
-/// whose bound counts.
-const AT_ONCE: usize = 64 << 10;
+/// Limit of one write, in bytes. More messages stay in the queue, which is bounded.
+const MAX_WRITE: usize = 64 << 10;
 
-/// Writes what is queued until the queue ends, the child stops reading, or `stop`; what was queued
-/// before `stop` is still written. Ends by closing the child's stdin.
+/// Writes messages until the queue is closed, the child stops reading, or `stop`; messages that were
+/// queued before `stop` are still written. Then closes the child's stdin.
 pub(super) async fn write(
     mut stdin: ChildStdin,
     mut queue: mpsc::Receiver<String>,
@@ -28,7 +27,7 @@ pub(super) async fn write(
         bytes.clear();
         while let Some(message) = next {
             add_line(&message, &mut bytes);
-            next = match bytes.len() < AT_ONCE {
+            next = match bytes.len() < MAX_WRITE {
                 true => queue.try_recv().ok(),
                 false => None,
             };
@@ -39,8 +38,9 @@ pub(super) async fn write(
     }
 }
 
-/// Raw values keep the line breaks of whoever wrote them, and here a line break ends a message. In
-/// JSON strings they are always escaped, so those that are left are white space.
+/// Adds a message with its line breaks replaced by blanks: raw values keep their line breaks, but here
+/// a line break ends a message. Line breaks outside of JSON strings are white space, and within them
+/// they are escaped.
 fn add_line(message: &str, bytes: &mut Vec<u8>) {
     let is_break = |byte| matches!(byte, b'\n' | b'\r');
     let unbroken = |byte| if is_break(byte) { b' ' } else { byte };
@@ -53,7 +53,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_message_is_one_line_and_otherwise_keeps_its_bytes() {
+    fn messages_are_one_line_and_keep_their_other_bytes() {
         let mut bytes = b"{}\n".to_vec();
         add_line("{\"n\":1e400,\r\n \"t\":\"a\\nä\"}", &mut bytes);
         let lines = "{}\n{\"n\":1e400,   \"t\":\"a\\nä\"}\n";

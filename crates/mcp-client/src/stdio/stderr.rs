@@ -1,4 +1,4 @@
-//! What a child writes to its stderr.
+//! Forwards a child's stderr to the handler, with a rate limit.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,18 +9,18 @@ use tokio::time::Instant;
 use super::lines::{self, Line};
 use crate::inbound::Inbound;
 
-/// Longer lines are cut.
+/// Limit of a line, in bytes. Longer lines are truncated.
 const MAX_LINE: usize = 4 << 10;
-/// Lines that are handed over in one [`SPAN`]: enough for every honest trace of a crash.
-const MAX_LINES: u32 = 50;
-const SPAN: Duration = Duration::from_secs(1);
+/// Limit of forwarded lines per [`RATE_INTERVAL`]: enough for the stack trace of a crash.
+const MAX_LINES_PER_INTERVAL: u32 = 50;
+const RATE_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Reads everything, so that the child never waits for us, and hands over what is not too much.
-pub(super) async fn follow(peer: Arc<str>, inbound: Arc<Inbound>, stderr: impl AsyncRead + Unpin) {
+/// Reads everything, so that the child never blocks, and forwards what is within the rate limit.
+pub(super) async fn forward(peer: Arc<str>, inbound: Arc<Inbound>, stderr: impl AsyncRead + Unpin) {
     let mut stderr = BufReader::new(stderr);
     let mut line = Vec::new();
     let (mut since, mut count) = (Instant::now(), 0);
-    // The rest of a line that was cut.
+    // Whether the next part belongs to a truncated line.
     let mut is_rest = false;
     loop {
         let is_whole = match lines::next(&mut stderr, &mut line, MAX_LINE).await {
@@ -31,12 +31,12 @@ pub(super) async fn follow(peer: Arc<str>, inbound: Arc<Inbound>, stderr: impl A
         if std::mem::replace(&mut is_rest, !is_whole) {
             continue;
         }
-        if since.elapsed() >= SPAN {
+        if since.elapsed() >= RATE_INTERVAL {
             (since, count) = (Instant::now(), 0);
         }
         count += 1;
-        if count > MAX_LINES {
-            inbound.counting.stderr_dropped();
+        if count > MAX_LINES_PER_INTERVAL {
+            inbound.counters.stderr_dropped();
             continue;
         }
         inbound

@@ -1,4 +1,4 @@
-//! Requests to one server, and what a status means.
+//! Sends HTTP requests to one server and maps failures and statuses to errors.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,31 +12,30 @@ use hyper_util::client::legacy::connect::HttpConnector;
 use mcp_core::jsonrpc::{self, METHOD_NOT_FOUND, Message};
 
 use super::endpoint::Endpoint;
-use super::headers::Fields;
-use super::pool::{Body, Failure, Pool};
-use super::session::Headers;
+use super::headers::HeaderList;
+use super::pool::{Body, Pool, SendError};
+use super::session::SessionHeaders;
 use crate::{Error, RpcError, tls};
 
-/// What opening a connection may take.
-const CONNECT: Duration = Duration::from_secs(5);
-/// How long a connection may be silent before the operating system looks whether it still is one.
-const KEEP_ALIVE: Duration = Duration::from_secs(15);
-/// More of an error's body is not worth reading.
+/// Timeout of opening a connection.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+/// Interval of TCP keepalive probes on a silent connection.
+const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(15);
+/// Limit of the body of an error response.
 const MAX_ERROR_BODY: usize = 64 << 10;
 
-/// The way to one server.
-pub(super) struct Connection {
+/// An HTTP client of one server.
+pub(super) struct HttpClient {
     pool: Pool,
     endpoint: Endpoint,
-    /// Where it is asked.
     path: Uri,
     /// The headers of every request.
     headers: HeaderMap,
-    /// And of those that send a message.
+    /// The headers of every POST.
     posting: HeaderMap,
 }
 
-impl Connection {
+impl HttpClient {
     pub(super) fn new(mut endpoint: Endpoint) -> Result<Self, Error> {
         let tls = match endpoint.tls.take() {
             Some(config) => config,
@@ -45,17 +44,17 @@ impl Connection {
         let mut connector = HttpConnector::new();
         connector.enforce_http(false);
         connector.set_nodelay(true);
-        connector.set_connect_timeout(Some(CONNECT));
-        // A stream on which nothing comes would not notice that its server is gone.
-        connector.set_keepalive(Some(KEEP_ALIVE));
-        connector.set_keepalive_interval(Some(KEEP_ALIVE));
+        connector.set_connect_timeout(Some(CONNECT_TIMEOUT));
+        // Without keepalive a silent stream would not notice that its server is gone.
+        connector.set_keepalive(Some(KEEPALIVE_INTERVAL));
+        connector.set_keepalive_interval(Some(KEEPALIVE_INTERVAL));
         let connector = HttpsConnector::from((connector, tls));
         let headers = endpoint.all_headers();
         let mut posting = headers.clone();
         let json = HeaderValue::from_static("application/json");
         posting.insert(header::CONTENT_TYPE, json);
-        let both = HeaderValue::from_static("application/json, text/event-stream");
-        posting.insert(header::ACCEPT, both);
+        let accept = HeaderValue::from_static("application/json, text/event-stream");
+        posting.insert(header::ACCEPT, accept);
         Ok(Self {
             pool: Pool::new(connector, endpoint.url.clone()),
             path: endpoint.path(),
@@ -73,26 +72,20 @@ impl Connection {
         self.endpoint.max_message
     }
 
-    pub(super) fn broken(&self, fault: impl Into<String>) -> Error {
-        Error::Protocol {
-            peer: self.peer().clone(),
-            fault: fault.into(),
-        }
+    pub(super) fn protocol_error(&self, fault: impl Into<String>) -> Error {
+        Error::protocol(self.peer(), fault)
     }
 
     pub(super) fn closed(&self, reason: &str) -> Error {
-        Error::Closed {
-            peer: self.peer().clone(),
-            reason: reason.to_owned(),
-        }
+        Error::closed(self.peer(), reason)
     }
 
-    /// Sends a message.
+    /// Sends a message. No `async fn`: its future would hold the request twice; see `send`.
     pub(super) fn post<'a>(
         &'a self,
         message: String,
-        extra: Fields,
-        session: &'a Headers,
+        extra: HeaderList,
+        session: &'a SessionHeaders,
     ) -> impl Future<Output = Result<Response<Body>, Error>> + 'a {
         let mut request = self.request(Method::POST, &self.posting, session);
         *request.body_mut() = Full::from(message);
@@ -104,11 +97,11 @@ impl Connection {
         self.send(request, session)
     }
 
-    /// Opens a stream of what the server says of its own accord, or of what came after an event.
-    pub(super) async fn resume(
+    /// Opens the server's own stream, or resumes a stream after `last_event`.
+    pub(super) async fn open_stream(
         &self,
         last_event: Option<&[u8]>,
-        session: &Headers,
+        session: &SessionHeaders,
     ) -> Result<Response<Body>, Error> {
         let mut request = self.request(Method::GET, &self.headers, session);
         let headers = request.headers_mut();
@@ -118,14 +111,14 @@ impl Connection {
         );
         if let Some(last_event) = last_event {
             let last_event = HeaderValue::from_bytes(last_event)
-                .map_err(|_| self.broken("it names its events with control characters"))?;
+                .map_err(|_| self.protocol_error("it names its events with control characters"))?;
             headers.insert("last-event-id", last_event);
         }
         self.send(request, session).await
     }
 
     /// Ends a session.
-    pub(super) async fn delete(&self, session: &Headers) -> Result<(), Error> {
+    pub(super) async fn delete(&self, session: &SessionHeaders) -> Result<(), Error> {
         let request = self.request(Method::DELETE, &self.headers, session);
         self.send(request, session).await.map(drop)
     }
@@ -134,7 +127,7 @@ impl Connection {
         &self,
         method: Method,
         headers: &HeaderMap,
-        session: &Headers,
+        session: &SessionHeaders,
     ) -> Request<Full<Bytes>> {
         let mut request = Request::new(Full::default());
         *request.method_mut() = method;
@@ -144,29 +137,30 @@ impl Connection {
         request
     }
 
-    /// Sends a request. A status outside 2xx is an error. Redirects are not followed: they would carry
-    /// the headers, and with them the token, to whomever the server names.
+    /// Sends a request. A status outside 2xx is an error. Redirects are not followed: they would send
+    /// the headers, and with them the token, to any host that the server names.
     ///
-    /// No `async fn`, nor is `post`: their futures would keep the request beside that of the pool.
+    /// No `async fn`: its future would hold the request in addition to the pool's future.
     fn send<'a>(
         &'a self,
         request: Request<Full<Bytes>>,
-        session: &'a Headers,
+        session: &'a SessionHeaders,
     ) -> impl Future<Output = Result<Response<Body>, Error>> + 'a {
-        let judge = async move |sent: Result<Response<Body>, Failure>| match sent {
+        let check = async move |sent: Result<Response<Body>, SendError>| match sent {
             Ok(response) if response.status().is_success() => Ok(response),
-            // Seldom, and large: not in every request's future.
-            Ok(response) => Err(Box::pin(self.refused(response, session)).await),
-            Err(failure) => Err(self.failed(failure)),
+            // Boxed to keep the common future small.
+            Ok(response) => Err(Box::pin(self.status_error(response, session)).await),
+            Err(error) => Err(self.send_error(error)),
         };
-        self.pool.send(request).then(judge)
+        self.pool.send(request).then(check)
     }
 
-    /// Reads a whole body, as far as the limit allows.
+    /// Reads a whole body of at most `limit` bytes.
     pub(super) async fn read(&self, mut body: Body, limit: usize) -> Result<Bytes, Error> {
+        let too_long = || self.protocol_error(format!("its message is longer than {limit} bytes"));
         let announced = usize::try_from(body.announced()).unwrap_or(usize::MAX);
         if announced > limit {
-            return Err(self.broken(format!("its message is longer than {limit} bytes")));
+            return Err(too_long());
         }
         let mut bytes = BytesMut::with_capacity(announced);
         while let Some(frame) = body.frame().await {
@@ -175,7 +169,7 @@ impl Connection {
                 continue;
             };
             if bytes.len() + data.len() > limit {
-                return Err(self.broken(format!("its message is longer than {limit} bytes")));
+                return Err(too_long());
             }
             bytes.extend_from_slice(data);
         }
@@ -187,13 +181,13 @@ impl Connection {
         self.closed("the connection broke in the middle of the answer")
     }
 
-    fn failed(&self, failure: Failure) -> Error {
-        match failure {
-            Failure::NotSent(source) => Error::Unreachable {
+    fn send_error(&self, error: SendError) -> Error {
+        match error {
+            SendError::NotSent(source) => Error::Unreachable {
                 peer: self.peer().clone(),
                 source,
             },
-            Failure::Broken(error) => {
+            SendError::OutcomeUnknown(error) => {
                 let error: &dyn std::error::Error = &error;
                 tracing::debug!(peer = %self.peer(), error, "no answer");
                 self.closed("the connection broke before the answer")
@@ -201,7 +195,7 @@ impl Connection {
         }
     }
 
-    async fn refused(&self, response: Response<Body>, session: &Headers) -> Error {
+    async fn status_error(&self, response: Response<Body>, session: &SessionHeaders) -> Error {
         let status = response.status();
         let peer = self.peer().clone();
         let retry_after = response
@@ -223,9 +217,9 @@ impl Connection {
     }
 }
 
-/// A 404 to a request with a session means the session, unless it says that it means the method.
-/// Servers made after the example of the TypeScript SDK say with 400 and a sentence that a session
-/// is not theirs.
+/// Returns true if the server does not know the session. A 404 to a request with a session means
+/// that, unless the error code is that of an unknown method. Servers modelled on the TypeScript SDK
+/// answer with 400 and a message about the session.
 fn is_about_session(status: StatusCode, error: Option<&RpcError>) -> bool {
     let code = error.map(|error| error.code);
     match status {

@@ -1,4 +1,4 @@
-//! Who takes what belongs to one request.
+//! Routes the messages that belong to one request to their receivers.
 
 use std::sync::Arc;
 
@@ -10,46 +10,46 @@ use crate::{Handler, Options, Progress, meta};
 
 /// The receivers of one request.
 #[derive(Default)]
-pub(crate) struct Sink {
+pub(crate) struct ResponseRoutes {
     pub(crate) handler: Option<Arc<dyn Handler>>,
     progress: Option<mpsc::Sender<Progress>>,
-    /// The JSON of the progress token that the caller used.
+    /// The JSON of the caller's progress token.
     token: Option<String>,
-    /// It listens: told once when the server has agreed to.
-    listens: Option<mpsc::Sender<Option<Box<RawValue>>>>,
+    /// Set for a subscription: receives the server's acknowledgement.
+    acknowledged: Option<mpsc::Sender<Option<Box<RawValue>>>>,
 }
 
-impl Sink {
+impl ResponseRoutes {
     pub(crate) fn new(options: &Options, token: Option<String>) -> Self {
         Self {
             handler: options.handler.clone(),
             progress: options.progress.clone(),
             token,
-            listens: None,
+            acknowledged: None,
         }
     }
 
-    /// Of a request whose answer is the end of what it opens.
-    pub(crate) fn listening(opened: mpsc::Sender<Option<Box<RawValue>>>) -> Self {
+    /// The routes of a subscription, whose response is its end.
+    pub(crate) fn subscription(acknowledged: mpsc::Sender<Option<Box<RawValue>>>) -> Self {
         Self {
-            listens: Some(opened),
+            acknowledged: Some(acknowledged),
             ..Self::default()
         }
     }
 
-    pub(crate) fn listens(&self) -> bool {
-        self.listens.is_some()
+    pub(crate) fn is_subscription(&self) -> bool {
+        self.acknowledged.is_some()
     }
 
-    /// The server has opened what was asked for; `accepted` is what it said about it.
-    pub(crate) fn opened(&self, accepted: Option<&RawValue>) {
-        if let Some(opened) = &self.listens {
-            // Once is enough.
-            let _ = opened.try_send(accepted.map(RawValue::to_owned));
+    /// Handles the acknowledgement of a subscription.
+    pub(crate) fn acknowledge(&self, accepted: Option<&RawValue>) {
+        if let Some(acknowledged) = &self.acknowledged {
+            // Only the first one counts.
+            let _ = acknowledged.try_send(accepted.map(RawValue::to_owned));
         }
     }
 
-    /// Hands a progress report on. A full channel loses it; the answer matters more.
+    /// Forwards a progress report. Dropped if the channel is full: the response matters more.
     pub(crate) fn report(&self, params: &RawValue) {
         if let Some(reports) = &self.progress
             && let Ok(report) = serde_json::from_str::<Progress>(params.get())
@@ -67,7 +67,7 @@ impl Sink {
     }
 }
 
-/// The request that a progress report is about.
+/// The id of the request that a progress report belongs to.
 pub(crate) fn progress_token(params: Option<&RawValue>) -> Option<u64> {
     #[derive(Deserialize)]
     struct About {
@@ -78,8 +78,8 @@ pub(crate) fn progress_token(params: Option<&RawValue>) -> Option<u64> {
     Some(about.token)
 }
 
-/// The request by which a notification was subscribed to.
-pub(crate) fn subscription(params: Option<&RawValue>) -> Option<u64> {
+/// The id of the request that opened a subscription.
+pub(crate) fn subscription_id(params: Option<&RawValue>) -> Option<u64> {
     #[derive(Deserialize)]
     struct Params {
         #[serde(rename = "_meta")]

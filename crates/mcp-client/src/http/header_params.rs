@@ -1,8 +1,8 @@
-//! Parameters of tools that are repeated in headers: `x-mcp-header` (2026-07-28, "Custom Headers
+//! Tool parameters that are repeated in HTTP headers: `x-mcp-header` (2026-07-28, "Custom Headers
 //! from Tool Parameters").
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use http::{HeaderName, HeaderValue};
 use mcp_core::http_headers::{HeaderParam, header_params, may_declare};
@@ -12,22 +12,22 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::headers::header_value;
+use crate::sync::lock;
 
-/// What the tools of one server want in headers.
+/// The header parameters of a server's tools, by tool name.
 #[derive(Default)]
-pub(crate) struct Annotations(Mutex<HashMap<String, Arc<[Parameter]>>>);
+pub(crate) struct HeaderParamCache(Mutex<HashMap<String, Arc<[ToolHeader]>>>);
 
-/// One annotated parameter.
 #[derive(Debug, PartialEq)]
-struct Parameter {
+struct ToolHeader {
     header: HeaderName,
     argument: HeaderParam,
 }
 
-impl Annotations {
-    /// Keeps what a definition says. False if its annotations are not valid: then the tool must not
-    /// be offered to anybody.
-    pub(crate) fn learn(&self, peer: &str, tool: &RawValue) -> bool {
+impl HeaderParamCache {
+    /// Stores the header parameters of a tool. Returns false if its annotations are invalid: such a
+    /// tool must not be used.
+    pub(crate) fn register(&self, peer: &str, tool: &RawValue) -> bool {
         #[derive(Deserialize)]
         struct Tool {
             name: String,
@@ -40,11 +40,11 @@ impl Annotations {
             None => Vec::new(),
             Some(Ok(parameters)) => parameters,
             Some(Err(why)) => {
-                tracing::warn!(peer, tool = ?name, why, "a tool is left out");
+                tracing::warn!(peer, tool = ?name, why, "tool skipped: invalid x-mcp-header");
                 return false;
             }
         };
-        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = lock(&self.0);
         match parameters.is_empty() {
             true => known.remove(&name),
             false => known.insert(name, parameters.into()),
@@ -58,7 +58,7 @@ impl Annotations {
     }
 
     fn find(&self, params: Option<&Members>) -> Option<Vec<(HeaderName, HeaderValue)>> {
-        let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = lock(&self.0);
         if known.is_empty() {
             return None;
         }
@@ -67,7 +67,7 @@ impl Annotations {
         let parameters = known.get(&*name)?.clone();
         drop(known);
         let arguments: Value = serde_json::from_str(params.get("arguments")?).ok()?;
-        let value = |parameter: &Parameter| {
+        let value = |parameter: &ToolHeader| {
             let text = parameter.argument.text(&arguments)?;
             Some((parameter.header.clone(), header_value(&text)?))
         };
@@ -75,8 +75,8 @@ impl Annotations {
     }
 }
 
-/// The annotated parameters of a tool, or why they are not valid.
-fn parameters(tool: &RawValue) -> Result<Vec<Parameter>, String> {
+/// The header parameters of a tool, or the reason why they are invalid.
+fn parameters(tool: &RawValue) -> Result<Vec<ToolHeader>, String> {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]
     struct Schema {
@@ -89,7 +89,7 @@ fn parameters(tool: &RawValue) -> Result<Vec<Parameter>, String> {
     let parameter = |argument: HeaderParam| {
         let header = format!("mcp-param-{}", argument.header).parse();
         let header = header.map_err(|_| "a header has no legal name".to_owned())?;
-        Ok(Parameter { header, argument })
+        Ok(ToolHeader { header, argument })
     };
     declared.map(parameter).collect()
 }
@@ -100,15 +100,15 @@ mod tests {
 
     use super::*;
 
-    fn learn(annotations: &Annotations, properties: &Value) -> bool {
+    fn register(cache: &HeaderParamCache, properties: &Value) -> bool {
         let schema = json!({"type": "object", "properties": properties});
         let tool = json!({"name": "t", "inputSchema": schema}).to_string();
-        annotations.learn("peer", &RawValue::from_string(tool).unwrap())
+        cache.register("peer", &RawValue::from_string(tool).unwrap())
     }
 
     #[test]
     fn annotated_parameters_become_headers() {
-        let annotations = Annotations::default();
+        let cache = HeaderParamCache::default();
         let properties = json!({
             "region": {"type": "string", "x-mcp-header": "Region"},
             "deep": {"type": "object", "properties": {
@@ -118,12 +118,12 @@ mod tests {
             "off": {"type": "boolean", "x-mcp-header": "Off"},
             "absent": {"type": "string", "x-mcp-header": "Absent"},
         });
-        assert!(learn(&annotations, &properties));
+        assert!(register(&cache, &properties));
         let read = |params| Members::read(params).unwrap();
         let params = read(
             r#"{"name":"t","arguments":{"region":" a","deep":{"n":42},"off":false,"absent":null}}"#,
         );
-        let headers = annotations.headers(Some(&params));
+        let headers = cache.headers(Some(&params));
         let shown: Vec<_> = headers
             .iter()
             .map(|(name, value)| (name.as_str(), value.to_str().unwrap()))
@@ -137,21 +137,24 @@ mod tests {
             ]
         );
         let other = read(r#"{"name":"u","arguments":{"region":"a"}}"#);
-        assert!(annotations.headers(Some(&other)).is_empty());
-        // What is no longer annotated is forgotten.
-        assert!(learn(&annotations, &json!({"region": {"type": "string"}})));
-        assert!(annotations.headers(Some(&params)).is_empty());
+        assert!(cache.headers(Some(&other)).is_empty());
+        // A tool without cache any more is removed.
+        assert!(register(&cache, &json!({"region": {"type": "string"}})));
+        assert!(cache.headers(Some(&params)).is_empty());
     }
 
     #[test]
-    fn annotations_that_are_not_valid_are_refused() {
+    fn invalid_annotations_are_rejected() {
         for property in [
             json!({"type": "string", "x-mcp-header": "a b"}),
             json!({"type": "number", "x-mcp-header": "A"}),
             json!({"anyOf": [{"type": "string", "x-mcp-header": "A"}]}),
         ] {
             let properties = json!({"a": property});
-            assert!(!learn(&Annotations::default(), &properties), "{properties}");
+            assert!(
+                !register(&HeaderParamCache::default(), &properties),
+                "{properties}"
+            );
         }
     }
 }

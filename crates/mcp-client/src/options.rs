@@ -1,0 +1,89 @@
+//! Options of a single request.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use tokio::sync::mpsc;
+
+use crate::Handler;
+
+/// The timeout of one request.
+#[derive(Clone, Copy, Default)]
+pub(crate) enum RequestTimeout {
+    /// That of the client.
+    #[default]
+    Default,
+    After(Duration),
+    Never,
+}
+
+/// Options of one request. Dropping the future of a request cancels it in any case.
+#[derive(Clone, Default)]
+#[must_use]
+pub struct Options {
+    pub(crate) timeout: RequestTimeout,
+    pub(crate) progress: Option<mpsc::Sender<Progress>>,
+    pub(crate) handler: Option<Arc<dyn Handler>>,
+    pub(crate) capabilities: Option<Arc<RawValue>>,
+    pub(crate) traceparent: Option<String>,
+}
+
+impl Options {
+    /// Sets the timeout of the response; the client's by default. Progress does not extend it.
+    pub fn timeout(mut self, timeout: Duration) -> Self {
+        self.timeout = RequestTimeout::After(timeout);
+        self
+    }
+
+    /// Waits without a timeout: for callers that have their own, and drop the request after it.
+    pub fn without_timeout(mut self) -> Self {
+        self.timeout = RequestTimeout::Never;
+        self
+    }
+
+    /// Asks the server to report progress and sends the reports to this channel. A report is dropped
+    /// if the channel is full: a slow reader never delays the response.
+    pub fn progress(mut self, reports: mpsc::Sender<Progress>) -> Self {
+        self.progress = Some(reports);
+        self
+    }
+
+    /// Sets the handler of the messages that belong to this request: its progress if
+    /// `_meta.progressToken` of the parameters asks for it, log messages, and requests of the server.
+    pub fn handler(mut self, handler: Arc<dyn Handler>) -> Self {
+        self.handler = Some(handler);
+        self
+    }
+
+    /// Replaces the client's capabilities for this request. Only the modern era has capabilities per
+    /// request; ignored in the others.
+    pub fn capabilities(mut self, capabilities: Arc<RawValue>) -> Self {
+        self.capabilities = Some(capabilities);
+        self
+    }
+
+    /// Sets the W3C trace context, sent as `_meta.traceparent` and over HTTP also as a header. Put a
+    /// `tracestate` into `_meta` of the parameters.
+    pub fn traceparent(mut self, traceparent: impl Into<String>) -> Self {
+        self.traceparent = Some(traceparent.into());
+        self
+    }
+}
+
+/// A progress report of the server (specification, `notifications/progress`).
+#[derive(Clone, Debug, Deserialize)]
+pub struct Progress {
+    /// The amount done; grows from report to report.
+    pub progress: f64,
+    /// The total amount in the same unit, if the server knows it.
+    #[serde(default)]
+    pub total: Option<f64>,
+    /// A message for people.
+    #[serde(default)]
+    pub message: Option<String>,
+    /// The parameters as the server wrote them.
+    #[serde(skip)]
+    pub raw: Box<RawValue>,
+}
