@@ -1,8 +1,8 @@
-//! The API of the OpenHands agent server, and that of the app server in front of some, as far as they
-//! are used here: wire types and calls, without any knowledge of what they are used for.
+//! The APIs of the OpenHands agent server and of the V1 app server, as far as they are used here: wire
+//! types and calls. Knows nothing of tasks, tools or budgets.
 //!
-//! Every call has a deadline and reads a bounded body; every failure is a [`Failure`], which becomes
-//! a `ToolError` in one place.
+//! Every call has a timeout and reads a bounded body. Every failure is an [`ApiFailure`], which is
+//! converted to a `ToolError` in one place.
 
 mod agent_server;
 mod app_server;
@@ -23,9 +23,9 @@ pub(crate) use app_server::{AppConversation, AppServer, NewAppConversation, Sand
 pub(crate) use conversations::{
     ConfirmationPolicy, Conversation, Execution, ListedConversation, NewConversation, Plugin, Tags,
 };
-pub(crate) use events::{Action, Event, RunError, Text, kind};
-pub(crate) use failure::{Failure, Sandbox};
+pub(crate) use events::{Action, Event, RunError, TextPart, event_kind};
+pub(crate) use failure::{ApiFailure, ApiResult, SandboxProblem};
 pub(crate) use servers::{Backend, Servers};
-pub(crate) use shell::quoted;
+pub(crate) use shell::shell_quoted;
 pub(crate) use socket::EventSocket;
 pub(crate) use task_id::TaskId;

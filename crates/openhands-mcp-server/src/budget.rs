@@ -1,59 +1,51 @@
-//! The budget of a task, within the limits of the operator. Pure.
+//! The budget of a task: limits that the operator sets and callers may lower. Pure.
+
+use std::fmt::Display;
 
 use mcp_core::tool::ToolError;
 
-/// The steps, time and money that a task may use up.
+/// The limits that a caller asks for.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(crate) struct Budget {
-    /// Steps of one run.
+pub(crate) struct BudgetRequest {
     pub(crate) iterations: Option<u32>,
-    /// Seconds of one run.
     pub(crate) seconds: Option<u64>,
-    /// US dollars of the whole task.
     pub(crate) cost: Option<f64>,
 }
 
-/// The budget of a task whose caller says nothing, and the most that a caller may ask for.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct MaxBudget {
+/// The limits of a task. Those of the operator are the default and the maximum.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Budget {
     /// Steps of one run.
     pub(crate) iterations: u32,
     /// Seconds of one run.
     pub(crate) seconds: u64,
-    /// US dollars of a task; none for no limit.
+    /// US dollars of the whole task; `None` for no limit.
     pub(crate) cost: Option<f64>,
 }
 
-impl MaxBudget {
-    /// The budget of a task.
+impl Budget {
+    /// The budget of a task; `self` is the maximum.
     ///
     /// # Errors
-    /// The caller asks for more than there is.
-    pub(crate) fn apply(&self, wanted: &Budget) -> Result<Budget, ToolError> {
-        let most = |name: &str, most: String| {
-            Err(ToolError::invalid_argument(format!(
-                "{name} may be at most {most} on this server."
-            )))
-        };
-        if wanted
-            .iterations
-            .is_some_and(|wanted| wanted > self.iterations)
-        {
-            return most("max_iterations", self.iterations.to_string());
-        }
-        if wanted.seconds.is_some_and(|wanted| wanted > self.seconds) {
-            return most("max_seconds", self.seconds.to_string());
-        }
-        if let (Some(wanted), Some(limit)) = (wanted.cost, self.cost)
-            && wanted > limit
-        {
-            return most("max_cost", limit.to_string());
-        }
-        Ok(Budget {
-            iterations: wanted.iterations.or(Some(self.iterations)),
-            seconds: wanted.seconds.or(Some(self.seconds)),
-            cost: wanted.cost.or(self.cost),
+    /// The caller asks for more than the maximum.
+    pub(crate) fn apply(&self, asked: &BudgetRequest) -> Result<Self, ToolError> {
+        Ok(Self {
+            iterations: at_most("max_iterations", asked.iterations, self.iterations)?,
+            seconds: at_most("max_seconds", asked.seconds, self.seconds)?,
+            cost: match self.cost {
+                Some(max) => Some(at_most("max_cost", asked.cost, max)?),
+                None => asked.cost,
+            },
         })
+    }
+}
+
+fn at_most<T: PartialOrd + Display>(name: &str, asked: Option<T>, max: T) -> Result<T, ToolError> {
+    match asked {
+        Some(asked) if asked > max => Err(ToolError::invalid_argument(format!(
+            "{name} may be at most {max} on this server."
+        ))),
+        asked => Ok(asked.unwrap_or(max)),
     }
 }
 
@@ -62,30 +54,28 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_budget_is_the_callers_within_the_operators() {
-        let limits = MaxBudget {
-            iterations: 100,
-            seconds: 60,
+    fn callers_can_only_lower_the_limits() {
+        let (iterations, seconds) = (100, 60);
+        let max = Budget {
+            iterations,
+            seconds,
             cost: Some(1.0),
         };
-        let budget = limits.apply(&Budget::default()).unwrap();
-        assert_eq!(
-            (budget.iterations, budget.seconds, budget.cost),
-            (Some(100), Some(60), Some(1.0))
-        );
-        let wanted = Budget {
-            iterations: Some(3),
-            seconds: Some(2),
-            cost: Some(0.5),
-        };
-        assert_eq!(limits.apply(&wanted).unwrap(), wanted);
-        let more = |iterations, seconds, cost| Budget {
+        assert_eq!(max.apply(&BudgetRequest::default()).unwrap(), max);
+        let asked = |iterations, seconds, cost| BudgetRequest {
             iterations: Some(iterations),
             seconds: Some(seconds),
             cost: Some(cost),
         };
-        for more in [more(101, 2, 0.5), more(3, 61, 0.5), more(3, 2, 1.5)] {
-            assert!(limits.apply(&more).is_err());
+        let lower = max.apply(&asked(3, 2, 0.5)).unwrap();
+        let expected = Budget {
+            iterations: 3,
+            seconds: 2,
+            cost: Some(0.5),
+        };
+        assert_eq!(lower, expected);
+        for more in [asked(101, 2, 0.5), asked(3, 61, 0.5), asked(3, 2, 1.5)] {
+            assert!(max.apply(&more).is_err());
         }
     }
 }

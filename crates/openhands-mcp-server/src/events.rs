@@ -1,4 +1,4 @@
-//! Events of a conversation: hearing of them at once, and telling each in one line.
+//! Events of a conversation: listening for them, and one-line summaries.
 
 mod listener;
 pub(crate) mod summary;

@@ -1,21 +1,21 @@
 //! MCP server for OpenHands: hand a coding task to an agent and get the result back.
 //!
 //! A task is a conversation of the OpenHands *agent server* (`/api/conversations`), and a task id is
-//! a conversation id. What a task depends on is kept there too, as tags of the conversation: after a
-//! restart, or behind another replica, every task id still works and every promise holds.
+//! a conversation id. The state of a task is kept there too, as tags of the conversation: task ids,
+//! queues and budgets survive a restart and work behind several replicas.
 //!
-//! Behind the V1 app server (`/api/v1`) every conversation has an agent server of its own, in a
-//! sandbox; the app server starts it and says where it is.
+//! Behind the V1 app server (`/api/v1`) every conversation has its own agent server in a sandbox; the
+//! app server starts it and knows its address.
 //!
-//! From the outside in; a room knows only those below it:
-//! - `tools`, `resources` and `prompts` — what callers can do, watch, and ask for by name;
-//! - `task` — from the caller's words to a running task and to the report of its end;
-//! - `service` — the state that they share;
-//! - `scheduler` — the queue of waiting tasks, and budgets, without any caller;
-//! - `workspace` — the directory of a task: names that are let in, set-up, changes;
-//! - `events` — hearing of events at once, and telling each in one line;
-//! - `tags` — what is kept at a conversation; `budget` — what a task may use up;
-//! - `api` — the agent server's REST API and event sockets, as far as they are used.
+//! The modules, from the outside in. Each knows only those below it:
+//! - `tools`, `resources` and `prompts`: the MCP interface;
+//! - `task`: specification, creation, observation and reports of tasks;
+//! - `service`: the shared state;
+//! - `scheduler`: the queue of waiting tasks, and budgets, in the background;
+//! - `workspace`: the directory of a task: name checks, set-up, changes;
+//! - `events`: listening for events, and one-line summaries;
+//! - `tags`: the state of a task that is kept at its conversation; `budget`: its limits;
+//! - `api`: the REST APIs and event sockets of OpenHands, as far as they are used.
 
 mod api;
 mod budget;

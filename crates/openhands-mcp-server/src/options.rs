@@ -1,13 +1,13 @@
-//! What can be configured.
+//! The command line options and environment variables.
 
 use std::path::PathBuf;
 
 use upstream::http::Url;
 
-/// Where the agent server is and how tasks are started on it.
+/// The options of this server.
 #[derive(clap::Args)]
 #[command(next_help_heading = "OpenHands")]
-// clap names the group after the struct, and the options of the edges have a struct of that name.
+// clap names the group after the struct, and `mcp-serve` has a struct of the same name.
 #[group(id = "openhands")]
 pub struct Options {
     /// Address of the OpenHands agent server, or of the V1 app server
@@ -19,8 +19,8 @@ pub struct Options {
     )]
     pub(crate) openhands_url: Url,
 
-    /// Key of the agent server (one of its OH_SESSION_API_KEYS) or the app server; none where it runs
-    /// without
+    /// Key of the agent server (one of its OH_SESSION_API_KEYS) or the app server; none if it needs
+    /// none
     #[arg(
         long,
         env = "OPENHANDS_API_KEY",
@@ -29,12 +29,12 @@ pub struct Options {
     )]
     pub(crate) openhands_api_key: Option<String>,
 
-    /// File that holds the key; it may be written or changed later
+    /// File with the key; it may be created or changed later
     #[arg(long, env = "OPENHANDS_API_KEY_FILE", value_name = "FILE")]
     pub(crate) openhands_api_key_file: Option<PathBuf>,
 
-    /// Directory on the agent server in which every task gets a directory of its own; a relative
-    /// one is under the agent server's home directory
+    /// Directory on the agent server in which every task gets its own directory; a relative one is
+    /// in the agent server's home directory
     #[arg(
         long,
         env = "OPENHANDS_WORKSPACE_ROOT",
@@ -43,7 +43,7 @@ pub struct Options {
     )]
     pub(crate) openhands_workspace_root: String,
 
-    /// Agent profile that works on tasks (with the app server its id); by default the active one
+    /// Agent profile for tasks (with the app server its id); by default the active one
     #[arg(long, env = "OPENHANDS_AGENT_PROFILE", value_name = "NAME")]
     pub(crate) openhands_agent_profile: Option<String>,
 
@@ -67,7 +67,7 @@ pub struct Options {
     )]
     pub(crate) openhands_mcp_servers: Vec<String>,
 
-    /// Tokens of those MCP servers that want one; several with commas
+    /// Tokens for these MCP servers; several with commas
     #[arg(
         long,
         env = "OPENHANDS_MCP_TOKENS",
@@ -77,7 +77,7 @@ pub struct Options {
     )]
     pub(crate) openhands_mcp_tokens: Vec<String>,
 
-    /// Files that hold such tokens; they may be written or changed later
+    /// Files with such tokens; they may be created or changed later
     #[arg(
         long,
         env = "OPENHANDS_MCP_TOKEN_FILES",
@@ -86,8 +86,8 @@ pub struct Options {
     )]
     pub(crate) openhands_mcp_token_files: Vec<String>,
 
-    /// Tasks that run at once on the agent server before others wait in line. One less than the
-    /// agent server takes (its max_concurrent_runs, 10): to put a task in line needs a place, too
+    /// Maximum of tasks that run at once on the agent server; others are queued. One less than the
+    /// agent server's own max_concurrent_runs (10), because queueing a task takes a slot, too
     #[arg(long, env = "OPENHANDS_MAX_PARALLEL", value_name = "TASKS", default_value_t = 9,
           value_parser = clap::value_parser!(u32).range(1..=100))]
     pub(crate) max_parallel: u32,
@@ -97,7 +97,7 @@ pub struct Options {
           value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) max_iterations: u32,
 
-    /// Seconds after which a task is stopped, whoever still waits for it
+    /// Seconds after which a task is stopped, even if a client still waits for it
     #[arg(long, env = "OPENHANDS_MAX_SECONDS", value_name = "SECONDS", default_value_t = 3600,
           value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) max_seconds: u64,

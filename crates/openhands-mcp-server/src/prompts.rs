@@ -1,5 +1,4 @@
-//! What a person can ask for by name: how to hand work to an agent so that it can be done well, and
-//! how to judge what came of it.
+//! Prompts: how to give work to an agent, and how to review its result.
 
 mod fix_issue;
 mod review_change;
@@ -10,7 +9,7 @@ use mcp_core::prompt::PromptSet;
 
 use crate::OpenHands;
 
-/// All prompts, in the order in which they are listed.
+/// All prompts, in the order of the list.
 pub(crate) fn all() -> PromptSet<OpenHands> {
     PromptSet::new()
         .with::<fix_issue::FixIssue>()

@@ -1,7 +1,7 @@
-//! Resources: tasks that can be looked at, and watched, without a call of a tool.
+//! Resources: the state, events and changes of a task, without a tool call.
 //!
-//! A resource holds what the tool of the same subject answers, so it is bounded in one place.
-//! `subscriptions` tells when one has changed.
+//! The content of a resource is the answer of a tool, so both have the same limits. `subscriptions`
+//! announces changes.
 
 mod subscriptions;
 mod uri;
@@ -21,24 +21,24 @@ use crate::workspace::changes;
 pub(crate) use subscriptions::announce_changes;
 
 const JSON: &str = "application/json";
-/// Bytes of a diff: more than a tool's answer, because nobody pays for a resource unread.
+/// Bytes of a diff. More than in a tool's answer, because a resource costs no tokens until it is read.
 const MAX_DIFF: usize = 100_000;
 
-/// All templates, in the order in which they are listed.
+/// All resource templates, in the order of the list.
 pub(crate) fn all() -> ResourceSet<OpenHands> {
     ResourceSet::new()
-        .with::<State>()
-        .with::<Events>()
-        .with::<Diff>()
+        .with::<TaskResource>()
+        .with::<EventsResource>()
+        .with::<DiffResource>()
 }
 
-/// One task: its status, what the agent said, what it changed.
+/// One task: its status, the last message of its agent, its changed files.
 #[derive(Deserialize, JsonSchema)]
-struct State {
+struct TaskResource {
     id: TaskId,
 }
 
-impl Resource for State {
+impl Resource for TaskResource {
     const URI: &'static str = "openhands://tasks/{id}";
     const NAME: &'static str = "Task";
     const MIME_TYPE: &'static str = JSON;
@@ -49,17 +49,17 @@ impl Resource for State {
     }
 
     async fn complete(service: &OpenHands, _: &str, value: &str) -> Vec<String> {
-        task_ids(service, value).await
+        task_ids(&service.servers, value).await
     }
 }
 
-/// What happened in a task, oldest first, an event in one line.
+/// The events of a task, oldest first, one line each.
 #[derive(Deserialize, JsonSchema)]
-struct Events {
+struct EventsResource {
     id: TaskId,
 }
 
-impl Resource for Events {
+impl Resource for EventsResource {
     const URI: &'static str = "openhands://tasks/{id}/events";
     const NAME: &'static str = "Events of a task";
     const MIME_TYPE: &'static str = JSON;
@@ -70,30 +70,30 @@ impl Resource for Events {
     }
 
     async fn complete(service: &OpenHands, _: &str, value: &str) -> Vec<String> {
-        task_ids(service, value).await
+        task_ids(&service.servers, value).await
     }
 }
 
-/// What a task changed in its directory since it began, as git writes it; at most 100 KB.
+/// The changes in a task's directory since it started, as a diff of at most 100 KB.
 #[derive(Deserialize, JsonSchema)]
-struct Diff {
+struct DiffResource {
     id: TaskId,
 }
 
-impl Resource for Diff {
+impl Resource for DiffResource {
     const URI: &'static str = "openhands://tasks/{id}/diff";
     const NAME: &'static str = "Changes of a task";
     const MIME_TYPE: &'static str = "text/x-diff";
     type Service = OpenHands;
 
     async fn read(self, service: &OpenHands, _: &Call) -> Result<ResourceContents, ToolError> {
-        let server = service.servers.at(self.id).await?;
+        let server = service.servers.for_task(self.id).await?;
         let task = server.conversation(self.id).await?;
         let diff = changes::diff(&server, &task, None, MAX_DIFF).await?;
         Ok(ResourceContents::Text(diff.text))
     }
 
     async fn complete(service: &OpenHands, _: &str, value: &str) -> Vec<String> {
-        task_ids(service, value).await
+        task_ids(&service.servers, value).await
     }
 }

@@ -1,7 +1,7 @@
-//! Scheduling without any caller: waiting tasks get their turn, budgets are enforced.
+//! The scheduler: starts queued tasks and enforces budgets in the background.
 //!
-//! All of it is decided by the tags of the conversations themselves. What is remembered here only
-//! saves looking at all of them; a restart, or another replica, finds the rest.
+//! The tags of the conversations hold all of its state. What it keeps in memory only saves requests;
+//! after a restart, or in another replica, a search finds the rest.
 
 mod queue;
 mod slots;
@@ -12,40 +12,40 @@ use upstream::time;
 
 use self::queue::Queue;
 use self::slots::{LimitedRuns, Slots};
-use crate::api::{AgentServer, Backend, Execution, Failure, ListedConversation, Servers, TaskId};
+use crate::api::{AgentServer, ApiResult, Backend, Execution, ListedConversation, Servers, TaskId};
 use crate::tags::{ConversationTags, StopReason, WaitsFor};
 use crate::workspace::changes::printed_tree;
 
-/// Between two looks at what runs and what waits.
+/// The interval at which running and waiting tasks are checked.
 const TICK_INTERVAL: Duration = Duration::from_secs(1);
-/// Ticks between two searches for tasks that wait and are not known here.
+/// Ticks between two searches for waiting tasks that are not in the queue.
 const SEARCH_TICKS: u32 = 300;
-/// In which a task that was created must be told what to do; a repeated call does that, too.
+/// After this time a waiting task without a prompt is cancelled. A repeated call prompts it earlier.
 const PROMPT_TIMEOUT: Duration = Duration::from_secs(300);
-/// Between the tag that a task runs and its run, at most.
+/// The longest time from the tag that a task runs to the start of its run.
 const START_TIMEOUT: Duration = Duration::from_secs(30);
-/// Conversations in one answer, and answers that are read in one search.
-const PAGE: u32 = 100;
+/// Conversations in one response, and responses in one search.
+const PAGE_SIZE: u32 = 100;
 const MAX_PAGES: usize = 20;
 
-/// The tasks that wait or run, as far as they are known here.
+/// The queue of waiting tasks and the slots of running ones.
 pub(crate) struct Scheduler {
     servers: Servers,
-    /// Tasks that run at once before others wait.
+    /// The limit of tasks that run at once.
     max_parallel: usize,
     queue: Queue,
     slots: Slots,
     limited: LimitedRuns,
 }
 
-/// The end of a turn of a waiting task.
-enum Turn {
-    /// It runs, or waits no more.
-    Over,
-    /// Its repository is not there yet.
-    NotYet,
-    /// All slots are taken, and so there is none for those behind it.
-    Full,
+/// The result of an attempt to start a waiting task.
+enum StartAttempt {
+    /// The task runs, or does not wait any longer.
+    Done,
+    /// Its repository is not fetched yet.
+    NotReady,
+    /// All slots are taken, so the tasks behind it cannot start either.
+    NoSlot,
 }
 
 impl Scheduler {
@@ -66,7 +66,7 @@ impl Scheduler {
         loop {
             if let Err(failure) = self.tick(ticks % SEARCH_TICKS == 0).await {
                 tracing::debug!(?failure, "cannot schedule the tasks");
-                // What was not found must be searched for again.
+                // The search may have failed, so it is repeated.
                 ticks = 0;
             } else {
                 ticks += 1;
@@ -75,18 +75,16 @@ impl Scheduler {
         }
     }
 
-    /// Puts the task into the queue.
     pub(crate) fn enqueue(&self, id: TaskId) {
         self.queue.push(id);
     }
 
-    /// Returns true if the task is known to wait.
     pub(crate) fn is_queued(&self, id: TaskId) -> bool {
         self.queue.contains(id)
     }
 
-    /// Takes a slot for the task among those that run, as far as this server limits them.
-    pub(crate) async fn take_slot(&self, id: TaskId) -> Result<bool, Failure> {
+    /// Takes a slot for the task. Returns false if all are taken.
+    pub(crate) async fn take_slot(&self, id: TaskId) -> ApiResult<bool> {
         let Backend::Agent(server) = self.servers.backend().await? else {
             return Ok(true);
         };
@@ -95,28 +93,28 @@ impl Scheduler {
         Ok(self.slots.take(id, &running, self.max_parallel))
     }
 
-    /// Gives the slot back of a task that did not start after all.
+    /// Releases the slot of a task that could not be started.
     pub(crate) fn give_back_slot(&self, id: TaskId) {
         self.slots.give_back(id);
     }
 
-    /// Lets the agent go on if there is a slot, else tags the task as waiting; true if it runs.
+    /// Runs the agent if there is a slot, otherwise tags the task as waiting. Returns true if it runs.
     pub(crate) async fn run_or_wait(
         &self,
         server: &AgentServer,
         id: TaskId,
         tags: &mut ConversationTags,
-    ) -> Result<bool, Failure> {
+    ) -> ApiResult<bool> {
         if self.take_slot(id).await? {
-            // First, because no tag can be set while a step is under way.
-            tags.begin();
+            // Tags first, because they cannot be set during a step.
+            tags.begin_run();
             server.set_tags(id, tags.as_tags()).await?;
             match server.run(id).await {
                 Ok(()) => return Ok(true),
                 Err(failure) if failure.is_full() => self.slots.give_back(id),
                 Err(failure) => {
                     self.slots.give_back(id);
-                    tags.end();
+                    tags.end_run();
                     server.set_tags(id, tags.as_tags()).await?;
                     return Err(failure);
                 }
@@ -129,52 +127,51 @@ impl Scheduler {
         Ok(false)
     }
 
-    /// Stops a task and tags it with the reason. That it stops matters more than that it is known
-    /// why.
+    /// Stops a task and tags it with the reason. If only the tag fails, that is no error.
     pub(crate) async fn stop(
         &self,
         server: &AgentServer,
         id: TaskId,
         reason: StopReason,
-    ) -> Result<(), Failure> {
+    ) -> ApiResult<()> {
         self.queue.remove(id);
         server.interrupt(id).await?;
-        // Only now: no tag can be set while a step is under way.
+        // Tags last, because they cannot be set during a step.
         if let Err(failure) = tag_stopped(server, id, reason).await {
             tracing::warn!(task = %id, ?failure, "cannot tag why the task was stopped");
         }
         Ok(())
     }
 
-    async fn tick(&self, search: bool) -> Result<(), Failure> {
-        // In sandboxes no task waits for a slot, and OpenHands' own limits hold.
+    async fn tick(&self, search: bool) -> ApiResult<()> {
+        // Tasks in sandboxes need no slot, and OpenHands enforces its own limits there.
         if let Backend::Agent(server) = self.servers.backend().await? {
             if search {
-                for still in [Execution::Idle, Execution::Paused, Execution::Error] {
-                    self.search(&server, still).await?;
+                for stopped in [Execution::Idle, Execution::Paused, Execution::Error] {
+                    self.search(&server, stopped).await?;
                 }
             }
             self.enforce_budgets(&server).await?;
         }
         for id in self.queue.ids() {
-            match self.turn(id).await {
-                Ok(Turn::Over) => self.queue.remove(id),
-                Ok(Turn::NotYet) => {}
-                Ok(Turn::Full) => break,
-                Err(failure) if failure.is_no_task() => self.queue.remove(id),
+            match self.try_start(id).await {
+                Ok(StartAttempt::Done) => self.queue.remove(id),
+                Ok(StartAttempt::NotReady) => {}
+                Ok(StartAttempt::NoSlot) => break,
+                Err(failure) if failure.is_unknown_task() => self.queue.remove(id),
                 Err(failure) => return Err(failure),
             }
         }
         Ok(())
     }
 
-    /// Finds tasks that wait, among the newest of those that stand still.
-    async fn search(&self, server: &AgentServer, execution: Execution) -> Result<(), Failure> {
+    /// Finds waiting tasks among the newest conversations in the state `execution`.
+    async fn search(&self, server: &AgentServer, execution: Execution) -> ApiResult<()> {
         let mut page = None;
         let mut found = Vec::new();
         for _ in 0..MAX_PAGES {
             let conversations = server
-                .conversations(Some(execution), PAGE, page.as_deref())
+                .conversations(Some(execution), PAGE_SIZE, page.as_deref())
                 .await?;
             for listed in conversations.items {
                 let mut tags = ConversationTags::new(listed.tags);
@@ -191,41 +188,41 @@ impl Scheduler {
                 break;
             }
         }
-        // They come newest first.
+        // The list is newest first.
         found.into_iter().rev().for_each(|id| self.queue.push(id));
         Ok(())
     }
 
-    /// Lets a task begin whose turn has come.
-    async fn turn(&self, id: TaskId) -> Result<Turn, Failure> {
-        let server = self.servers.at(id).await?;
+    /// Starts a waiting task, if it is ready and there is a slot.
+    async fn try_start(&self, id: TaskId) -> ApiResult<StartAttempt> {
+        let server = self.servers.for_task(id).await?;
         let conversation = server.conversation(id).await?;
         let mut tags = ConversationTags::new(conversation.tags);
         let Some(waits_for) = tags.waits_for() else {
-            return Ok(Turn::Over);
+            return Ok(StartAttempt::Done);
         };
         match conversation.execution_status {
-            execution if execution.is_still() => {}
-            // Somebody else let it run. No tag can be set while it does.
-            Execution::Running => return Ok(Turn::Over),
+            execution if execution.is_stopped() => {}
+            // Another client has started it. Tags cannot be set during a step.
+            Execution::Running => return Ok(StartAttempt::Done),
             _ => {
                 tags.set_waits_for(None);
                 server.set_tags(id, tags.as_tags()).await?;
-                return Ok(Turn::Over);
+                return Ok(StartAttempt::Done);
             }
         }
-        // Whoever created it was stopped before it was told what to do.
-        if server.count_prompts(id).await? == 0 {
+        // Without a prompt, the server that created it has crashed or has not sent the prompt yet.
+        if server.count_messages(id, "user").await? == 0 {
             let quiet = time::since(&conversation.updated_at);
             if quiet.is_some_and(|quiet| quiet > PROMPT_TIMEOUT) {
                 tag_stopped(&server, id, StopReason::Cancelled).await?;
-                return Ok(Turn::Over);
+                return Ok(StartAttempt::Done);
             }
-            return Ok(Turn::NotYet);
+            return Ok(StartAttempt::NotReady);
         }
         if let WaitsFor::Repository(fetch) = waits_for {
-            match server.ended(fetch).await? {
-                None => return Ok(Turn::NotYet),
+            match server.finished_script(fetch).await? {
+                None => return Ok(StartAttempt::NotReady),
                 Some(end) if end.exit_code == Some(0) => {
                     tags.set_base(printed_tree(end.text()).as_deref());
                     tags.set_waits_for(Some(WaitsFor::Slot));
@@ -234,18 +231,21 @@ impl Scheduler {
                     tags.set_waits_for(None);
                     tags.set_stop_reason(Some(StopReason::NoRepository));
                     server.set_tags(id, tags.as_tags()).await?;
-                    return Ok(Turn::Over);
+                    return Ok(StartAttempt::Done);
                 }
             }
         }
         let runs = self.run_or_wait(&server, id, &mut tags).await?;
-        Ok(if runs { Turn::Over } else { Turn::Full })
+        Ok(if runs {
+            StartAttempt::Done
+        } else {
+            StartAttempt::NoSlot
+        })
     }
 
-    /// Stops the tasks that have used up their budget.
-    async fn enforce_budgets(&self, server: &AgentServer) -> Result<(), Failure> {
-        let running = running(server).await?;
-        let running = running.into_iter().map(|task| {
+    /// Stops the tasks that have exceeded their budget.
+    async fn enforce_budgets(&self, server: &AgentServer) -> ApiResult<()> {
+        let running = running(server).await?.into_iter().map(|task| {
             let cost = task.stats.cost();
             (task.id, ConversationTags::new(task.tags), cost)
         });
@@ -253,56 +253,54 @@ impl Scheduler {
         let limited = running.iter().filter(|task| task.1.deadline().is_some());
         let limited = limited.map(|task| task.0).collect();
         for id in self.limited.ended(&limited) {
-            forget_deadline(server, id).await?;
+            clear_deadline(server, id).await?;
         }
         for (id, tags, cost) in running {
-            let late = tags.is_overdue();
-            let costly = tags.cost().is_some_and(|max| cost > max);
-            if late || costly {
-                let reason = if late {
-                    StopReason::Time
-                } else {
-                    StopReason::Cost
-                };
-                tracing::info!(task = %id, ?reason, "task stopped, its budget is used up");
-                if let Err(failure) = self.stop(server, id, reason).await {
-                    tracing::warn!(task = %id, ?failure, "cannot stop the task");
-                }
+            let reason = if tags.is_overdue() {
+                StopReason::Time
+            } else if tags.cost().is_some_and(|max| cost > max) {
+                StopReason::Cost
+            } else {
+                continue;
+            };
+            tracing::info!(task = %id, ?reason, "task stopped, its budget is used up");
+            if let Err(failure) = self.stop(server, id, reason).await {
+                tracing::warn!(task = %id, ?failure, "cannot stop the task");
             }
         }
         Ok(())
     }
 }
 
-async fn running(server: &AgentServer) -> Result<Vec<ListedConversation>, Failure> {
-    let running = server.conversations(Some(Execution::Running), PAGE, None);
+async fn running(server: &AgentServer) -> ApiResult<Vec<ListedConversation>> {
+    let running = server.conversations(Some(Execution::Running), PAGE_SIZE, None);
     Ok(running.await?.items)
 }
 
-/// Forgets the deadline of a run that is over: a run that somebody else starts is not ours to end.
-async fn forget_deadline(server: &AgentServer, id: TaskId) -> Result<(), Failure> {
+/// Removes the deadline of a run that has ended: it must not stop a later run by another client.
+async fn clear_deadline(server: &AgentServer, id: TaskId) -> ApiResult<()> {
     let conversation = match server.conversation(id).await {
-        Err(failure) if failure.is_no_task() => return Ok(()),
+        Err(failure) if failure.is_unknown_task() => return Ok(()),
         conversation => conversation?,
     };
     let mut tags = ConversationTags::new(conversation.tags);
     if conversation.execution_status == Execution::Running || tags.deadline().is_none() {
         return Ok(());
     }
-    tags.end();
+    tags.end_run();
     server.set_tags(id, tags.as_tags()).await
 }
 
-/// Tags a task that stands still with the reason.
+/// Tags a stopped task with the reason.
 pub(crate) async fn tag_stopped(
     server: &AgentServer,
     id: TaskId,
     reason: StopReason,
-) -> Result<(), Failure> {
+) -> ApiResult<()> {
     let mut tags = ConversationTags::new(server.conversation(id).await?.tags);
     tags.set_waits_for(None);
     tags.set_stop_reason(Some(reason));
-    tags.end();
+    tags.end_run();
     server.set_tags(id, tags.as_tags()).await
 }
 

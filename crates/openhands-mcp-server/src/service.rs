@@ -6,25 +6,25 @@ use mcp_serve::Secret;
 
 use crate::Options;
 use crate::api::Servers;
-use crate::budget::MaxBudget;
+use crate::budget::Budget;
 use crate::events::EventListeners;
 use crate::scheduler::Scheduler;
 use crate::workspace::Root;
 use crate::workspace::mcp_servers::{self, McpServer};
 
-/// An OpenHands agent server and how tasks are started on it. What tasks depend on is kept there.
+/// The shared state of all tools. The state of tasks is kept at the agent server.
 pub struct OpenHands {
     pub(crate) servers: Servers,
-    /// Name of the agent profile; none for the active one.
+    /// The name of the agent profile; `None` for the active one.
     pub(crate) profile: Option<String>,
-    /// Directories below which tasks may work; the first is where they get directories of their own.
+    /// Directories below which tasks may work. New directories of tasks are created in the first one.
     pub(crate) roots: Vec<Root>,
-    pub(crate) max_budget: MaxBudget,
+    pub(crate) max_budget: Budget,
     /// The MCP servers that the agents of tasks may call.
     pub(crate) mcp_servers: Vec<McpServer>,
     pub(crate) scheduler: Scheduler,
     pub(crate) listeners: EventListeners,
-    /// Tells clients that what they watch has changed.
+    /// Notifies clients of changes of the resources to which they subscribe.
     pub(crate) changes: ChangeNotifier,
 }
 
@@ -32,7 +32,7 @@ impl OpenHands {
     /// Does not connect.
     ///
     /// # Errors
-    /// When an option cannot be used; says which and why.
+    /// An option is invalid; the error names it and the reason.
     pub fn new(options: Options) -> anyhow::Result<Self> {
         let key = Secret::new(options.openhands_api_key, options.openhands_api_key_file);
         let root =
@@ -42,7 +42,7 @@ impl OpenHands {
             &options.openhands_workspace_root,
         )?;
         let mut roots = vec![own];
-        // Compose files pass unset variables on as empty ones.
+        // Compose files forward unset variables as empty ones.
         let others = options.openhands_workspaces.iter().map(|name| name.trim());
         for other in others.filter(|name| !name.is_empty()) {
             roots.push(root("OPENHANDS_WORKSPACES", other)?);
@@ -52,7 +52,7 @@ impl OpenHands {
             cost.is_none_or(|cost| cost.is_finite() && cost > 0.0),
             "OPENHANDS_MAX_COST must be more than 0"
         );
-        let mcp_servers = mcp_servers::read(
+        let mcp_servers = mcp_servers::parse_options(
             &options.openhands_mcp_servers,
             &options.openhands_mcp_tokens,
             &options.openhands_mcp_token_files,
@@ -62,7 +62,7 @@ impl OpenHands {
         Ok(Self {
             profile: profile.filter(|name| !name.trim().is_empty()),
             roots,
-            max_budget: MaxBudget {
+            max_budget: Budget {
                 iterations: options.max_iterations,
                 seconds: options.max_seconds,
                 cost,

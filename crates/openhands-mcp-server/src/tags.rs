@@ -1,38 +1,40 @@
-//! Tags that this server keeps at a conversation, so that a task's promises survive every restart:
-//! its fingerprint, what it waits for, its budget.
+//! Tags that this server keeps at a conversation: the fingerprint of the task, the reason why it waits,
+//! its budget. They are kept at the agent server, so they survive every restart of this server.
 
 use upstream::text::one_line;
 use upstream::time::Timestamp;
 use uuid::Uuid;
 
 use crate::api::Tags;
+use crate::budget::Budget;
 
 /// The agent server takes values of up to 256 characters.
-const MAX_VALUE: usize = 200;
+const MAX_VALUE_CHARS: usize = 200;
+const MAX_TITLE_CHARS: usize = 80;
 
-const FINGERPRINT: &str = "mcppurpose";
-const TITLE: &str = "mcptask";
-const WAITS_FOR: &str = "mcpwaits";
-const SECONDS: &str = "mcpseconds";
-const DEADLINE: &str = "mcpdeadline";
-const COST: &str = "mcpcost";
-const STOP_REASON: &str = "mcpstopped";
-const BASE: &str = "mcpbase";
+const FINGERPRINT_TAG: &str = "mcppurpose";
+const TITLE_TAG: &str = "mcptask";
+const WAITS_FOR_TAG: &str = "mcpwaits";
+const SECONDS_TAG: &str = "mcpseconds";
+const DEADLINE_TAG: &str = "mcpdeadline";
+const COST_TAG: &str = "mcpcost";
+const STOP_REASON_TAG: &str = "mcpstopped";
+const BASE_TAG: &str = "mcpbase";
 
-/// The tags of a conversation, ours and those of others.
+/// The tags of a conversation: ours, and those of other programs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ConversationTags(Tags);
 
-/// Why a task has not begun although it was created.
+/// The reason why a created task has not started.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum WaitsFor {
-    /// The agent server, or our own limit, has no slot for it.
+    /// All slots for running tasks are taken, at the agent server or by our own limit.
     Slot,
-    /// Its repository is being fetched by this command on the agent server's side.
+    /// Its repository is being fetched by the script with this id.
     Repository(Uuid),
 }
 
-/// Why we stopped a task.
+/// The reason why we stopped a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum StopReason {
     /// A caller asked for it.
@@ -45,13 +47,19 @@ pub(crate) enum StopReason {
     NoRepository,
 }
 
+const STOP_REASONS: [(StopReason, &str); 4] = [
+    (StopReason::Cancelled, "cancelled"),
+    (StopReason::Time, "time"),
+    (StopReason::Cost, "cost"),
+    (StopReason::NoRepository, "repository"),
+];
+
 impl ConversationTags {
-    /// The tags of a conversation, read anew.
     pub(crate) fn new(tags: Tags) -> Self {
         Self(tags)
     }
 
-    /// The tags as the agent server keeps them.
+    /// The tags as they are sent to the agent server.
     pub(crate) fn as_tags(&self) -> &Tags {
         &self.0
     }
@@ -67,27 +75,27 @@ impl ConversationTags {
         self.0.get(name).map(String::as_str)
     }
 
-    /// Fingerprint of what it was created for; none where it was created without a key.
+    /// The fingerprint of the task; `None` if it was created without an idempotency key.
     pub(crate) fn fingerprint(&self) -> Option<&str> {
-        self.get(FINGERPRINT)
+        self.get(FINGERPRINT_TAG)
     }
 
     pub(crate) fn set_fingerprint(&mut self, fingerprint: String) {
-        self.set(FINGERPRINT, Some(fingerprint));
+        self.set(FINGERPRINT_TAG, Some(fingerprint));
     }
 
     /// The first words of the task.
     pub(crate) fn title(&self) -> Option<&str> {
-        self.get(TITLE)
+        self.get(TITLE_TAG)
     }
 
     pub(crate) fn set_title(&mut self, task: &str) {
-        self.set(TITLE, Some(one_line(task, 80)));
+        self.set(TITLE_TAG, Some(one_line(task, MAX_TITLE_CHARS)));
     }
 
-    /// The reason why it has not begun.
+    /// The reason why the task has not started.
     pub(crate) fn waits_for(&self) -> Option<WaitsFor> {
-        match self.get(WAITS_FOR)? {
+        match self.get(WAITS_FOR_TAG)? {
             "room" => Some(WaitsFor::Slot),
             command => Uuid::try_parse(command).ok().map(WaitsFor::Repository),
         }
@@ -98,95 +106,90 @@ impl ConversationTags {
             WaitsFor::Slot => "room".to_owned(),
             WaitsFor::Repository(command) => command.simple().to_string(),
         });
-        self.set(WAITS_FOR, value);
+        self.set(WAITS_FOR_TAG, value);
     }
 
-    /// Seconds that one run may take.
+    /// The time limit of one run.
     pub(crate) fn seconds(&self) -> Option<u64> {
-        self.get(SECONDS)?.parse().ok()
+        self.get(SECONDS_TAG)?.parse().ok()
     }
 
-    pub(crate) fn set_seconds(&mut self, seconds: u64) {
-        self.set(SECONDS, Some(seconds.to_string()));
+    pub(crate) fn set_budget(&mut self, budget: &Budget) {
+        self.set(SECONDS_TAG, Some(budget.seconds.to_string()));
+        self.set(COST_TAG, budget.cost.map(|cost| cost.to_string()));
     }
 
-    /// When the run under way must have ended.
+    /// The deadline of the current run.
     pub(crate) fn deadline(&self) -> Option<Timestamp> {
-        Timestamp::from_second(self.get(DEADLINE)?.parse().ok()?).ok()
+        Timestamp::from_second(self.get(DEADLINE_TAG)?.parse().ok()?).ok()
     }
 
-    /// Returns true if the run under way should have ended.
+    /// Returns true if the current run has exceeded its deadline.
     pub(crate) fn is_overdue(&self) -> bool {
-        self.deadline()
-            .is_some_and(|deadline| Timestamp::now() > deadline)
+        let deadline = self.deadline();
+        deadline.is_some_and(|deadline| Timestamp::now() > deadline)
     }
 
-    /// US dollars that the task may cost.
+    /// The limit of the task's cost in US dollars.
     pub(crate) fn cost(&self) -> Option<f64> {
-        self.get(COST)?.parse().ok()
+        self.get(COST_TAG)?.parse().ok()
     }
 
-    pub(crate) fn set_cost(&mut self, cost: f64) {
-        self.set(COST, Some(cost.to_string()));
-    }
-
-    /// A run begins now: what held the last one up is over.
-    pub(crate) fn begin(&mut self) {
+    /// Marks the start of a run: sets its deadline, and clears why the task waited or was stopped.
+    pub(crate) fn begin_run(&mut self) {
         self.set_waits_for(None);
         self.set_stop_reason(None);
         let now = Timestamp::now().as_second().unsigned_abs();
         let deadline = self.seconds();
         let deadline = deadline.map(|seconds| now.saturating_add(seconds).to_string());
-        self.set(DEADLINE, deadline);
+        self.set(DEADLINE_TAG, deadline);
     }
 
-    /// All slots are taken now, and nothing else is in its way.
+    /// Marks the task as waiting for a slot.
     pub(crate) fn wait_for_slot(&mut self) {
-        self.end();
+        self.end_run();
         self.set_stop_reason(None);
         self.set_waits_for(Some(WaitsFor::Slot));
     }
 
-    /// The run is over.
-    pub(crate) fn end(&mut self) {
-        self.set(DEADLINE, None);
+    /// Marks the end of a run.
+    pub(crate) fn end_run(&mut self) {
+        self.set(DEADLINE_TAG, None);
     }
 
-    /// Why we stopped it.
+    /// The reason why we stopped the task.
     pub(crate) fn stop_reason(&self) -> Option<StopReason> {
-        match self.get(STOP_REASON)? {
-            "cancelled" => Some(StopReason::Cancelled),
-            "time" => Some(StopReason::Time),
-            "cost" => Some(StopReason::Cost),
-            "repository" => Some(StopReason::NoRepository),
-            _ => None,
-        }
+        let value = self.get(STOP_REASON_TAG)?;
+        let known = STOP_REASONS.iter().find(|(_, name)| *name == value);
+        known.map(|(reason, _)| *reason)
     }
 
     pub(crate) fn set_stop_reason(&mut self, reason: Option<StopReason>) {
-        let value = reason.map(|reason| match reason {
-            StopReason::Cancelled => "cancelled",
-            StopReason::Time => "time",
-            StopReason::Cost => "cost",
-            StopReason::NoRepository => "repository",
-        });
-        self.set(STOP_REASON, value.map(str::to_owned));
+        let known = STOP_REASONS
+            .iter()
+            .find(|(known, _)| Some(*known) == reason);
+        self.set(STOP_REASON_TAG, known.map(|(_, name)| (*name).to_owned()));
     }
 
-    /// The git commit or tree that its directory held before it began.
+    /// The git commit or tree of its directory before the task started.
     pub(crate) fn base(&self) -> Option<&str> {
         let hex = |base: &&str| base.len() <= 64 && base.chars().all(|c| c.is_ascii_hexdigit());
-        self.get(BASE).filter(hex)
+        self.get(BASE_TAG).filter(hex)
     }
 
     pub(crate) fn set_base(&mut self, base: Option<&str>) {
-        self.set(BASE, base.map(|base| one_line(base, MAX_VALUE)));
+        self.set(BASE_TAG, base.map(|base| one_line(base, MAX_VALUE_CHARS)));
     }
 
-    /// Tags of a copy of the conversation: none of the last run.
-    pub(crate) fn for_copy(&self) -> Self {
+    /// The tags for a copy of the conversation, without the state of the last run.
+    pub(crate) fn without_run_state(&self) -> Self {
         let mut copy = self.clone();
-        for name in [FINGERPRINT, WAITS_FOR, DEADLINE, STOP_REASON] {
+        for name in [
+            FINGERPRINT_TAG,
+            WAITS_FOR_TAG,
+            DEADLINE_TAG,
+            STOP_REASON_TAG,
+        ] {
             copy.set(name, None);
         }
         copy
@@ -203,28 +206,32 @@ mod tests {
     }
 
     #[test]
-    fn tags_are_read_again_and_others_tags_stay() {
+    fn tags_round_trip_and_foreign_tags_stay() {
         let mut tags = tags([("team", "a")]);
         let command = Uuid::from_u128(7);
         tags.set_waits_for(Some(WaitsFor::Repository(command)));
-        tags.set_seconds(60);
-        tags.set_cost(0.25);
+        let (iterations, seconds) = (1, 60);
+        tags.set_budget(&Budget {
+            iterations,
+            seconds,
+            cost: Some(0.25),
+        });
         tags.set_stop_reason(Some(StopReason::Time));
         let mut tags = ConversationTags::new(tags.as_tags().clone());
         assert_eq!(tags.waits_for(), Some(WaitsFor::Repository(command)));
         assert_eq!((tags.seconds(), tags.cost()), (Some(60), Some(0.25)));
         assert_eq!(tags.stop_reason(), Some(StopReason::Time));
         assert_eq!(tags.deadline(), None);
-        tags.begin();
+        tags.begin_run();
         assert_eq!((tags.waits_for(), tags.stop_reason()), (None, None));
         let left = tags.deadline().unwrap().duration_since(Timestamp::now());
         assert!((50..=60).contains(&left.as_secs()) && !tags.is_overdue());
         assert_eq!(tags.get("team"), Some("a"));
-        assert_eq!(tags.for_copy().deadline(), None);
+        assert_eq!(tags.without_run_state().deadline(), None);
     }
 
     #[test]
-    fn a_base_is_hex() {
+    fn base_must_be_hexadecimal() {
         assert_eq!(tags([("mcpbase", "HEAD; x")]).base(), None);
     }
 }

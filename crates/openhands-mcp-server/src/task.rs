@@ -1,4 +1,4 @@
-//! A task: what a caller wants done, creating it, following it, and telling what came of it.
+//! Tasks: their specification, creation, observation and reports.
 
 pub(crate) mod completion;
 mod create;
@@ -14,9 +14,9 @@ mod spec;
 mod start_error;
 
 pub(crate) use create::create;
-pub(crate) use follow::{Observed, abandon, observe};
+pub(crate) use follow::{ObservedTask, observe, stop_abandoned};
 pub(crate) use outcome::{TaskOutcome, TaskStatus};
-pub(crate) use permission::{Answer, ask_user, give_answer};
+pub(crate) use permission::{PermissionAnswer, ask_user, send_answer};
 pub(crate) use report::Report;
 pub(crate) use resume::resume;
 pub(crate) use snapshot::TaskSnapshot;

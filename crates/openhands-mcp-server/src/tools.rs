@@ -1,10 +1,9 @@
-//! What callers can do, one file per tool.
+//! The tools, one file each.
 
 mod aliases;
 mod arguments;
 mod cancel_task;
 mod delete_task;
-mod following;
 mod fork_task;
 mod get_task_changes;
 mod get_task_events;
@@ -18,6 +17,7 @@ mod resume_task;
 mod run_parallel_tasks;
 mod run_task;
 mod send_message;
+mod wait;
 mod wait_task;
 
 use mcp_core::tool::Toolset;
@@ -27,7 +27,7 @@ pub(crate) use get_task_result::GetTaskResult;
 
 use crate::OpenHands;
 
-/// All tools, in the order in which they are used.
+/// All tools, in the order of their use.
 pub(crate) fn all() -> Toolset<OpenHands> {
     Toolset::new()
         .with::<run_task::RunTask>()
@@ -45,7 +45,7 @@ pub(crate) fn all() -> Toolset<OpenHands> {
         .group("original", aliases::all())
 }
 
-/// More ways to hold a task, to try another way, to tidy up.
+/// Tools that pause, copy and delete tasks.
 fn control() -> Toolset<OpenHands> {
     Toolset::new()
         .with::<pause_task::PauseTask>()
@@ -54,7 +54,7 @@ fn control() -> Toolset<OpenHands> {
         .with::<delete_task::DeleteTask>()
 }
 
-/// A closer look at what a task does and has made.
+/// Tools that show the events and files of a task.
 fn inspect() -> Toolset<OpenHands> {
     Toolset::new()
         .with::<get_task_events::GetTaskEvents>()
@@ -66,7 +66,7 @@ mod tests {
     use mcp_core::tool::Detail;
 
     #[test]
-    fn the_definitions_are_cheap() {
+    fn definitions_cost_few_tokens() {
         let default = super::all().choose(&["default".to_owned()]).unwrap();
         let definitions = default.definitions();
         let bytes = |detail| -> usize {

@@ -1,5 +1,5 @@
-//! The directory of a task on the agent server's side: which names are let in, how it is set up, and
-//! what has changed in it.
+//! The workspace of a task, a directory on the machine of the agent server: names that are allowed,
+//! its set-up, and changes in it.
 
 pub(crate) mod changes;
 mod directory;

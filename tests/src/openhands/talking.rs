@@ -71,7 +71,7 @@ async fn a_pause_of_a_long_step_is_answered_soon() {
     until_that(&client, &run["task_id"], |state| state["steps"] == 1).await;
     // The step does not end before it is answered.
     let pausing = call(&client, "pause_task", id).await;
-    assert_has!(pausing, {"message": "It pauses when the step under way has ended."});
+    assert_has!(pausing, {"message": "It pauses when the current step has ended."});
     gate.open();
     until(&client, &run["task_id"], "paused").await;
 }

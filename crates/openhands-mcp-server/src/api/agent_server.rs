@@ -1,4 +1,4 @@
-//! One request to the agent server: its key, its deadline, its bounded answer.
+//! Requests to the agent server: its API key, a timeout, a bounded response.
 
 use std::io;
 use std::sync::Arc;
@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use anyhow::ensure;
 use mcp_serve::Secret;
+use serde::Deserialize;
 use serde::de::{DeserializeOwned, IgnoredAny};
 use serde_json::Value;
 use upstream::http::header::HeaderMap;
@@ -14,15 +15,14 @@ use upstream::http::{
     Upgraded, Url,
 };
 
-use super::failure::{Failure, Subject, WORDING};
+use super::failure::{ApiFailure, ApiResult, RequestTarget, WORDING};
 use super::task_id::TaskId;
 
-/// The header that carries the key.
+/// The header that carries the API key.
 const KEY_HEADER: &str = "X-Session-API-Key";
-/// For everything that only reads: such calls take milliseconds, unless many agents are just being
-/// set up.
+/// Timeout of calls that only read. They take milliseconds, unless many agents are being set up.
 const READ_TIMEOUT: Duration = Duration::from_secs(10);
-/// The largest answer seen is a conversation with some hundred model calls, below 1 MB.
+/// The largest response seen is a conversation with about a hundred model calls, below 1 MB.
 pub(super) const MAX_BODY: usize = 8 * 1024 * 1024;
 
 static PROFILE: ServiceProfile = ServiceProfile {
@@ -32,18 +32,25 @@ static PROFILE: ServiceProfile = ServiceProfile {
     wording: WORDING,
 };
 
-/// The agent server: where it is and how to be let in.
+/// A client of an agent server: its address and its API key.
 #[derive(Clone)]
 pub(crate) struct AgentServer {
     http: Client,
     key: Arc<Secret>,
 }
 
+/// One page of a list, and the cursor of the next one.
+#[derive(Deserialize)]
+pub(crate) struct Page<T> {
+    pub(crate) items: Vec<T>,
+    pub(crate) next_page_id: Option<String>,
+}
+
 impl AgentServer {
     /// Does not connect.
     ///
     /// # Errors
-    /// When `base` is not an address that can be used.
+    /// `base` is not a usable URL.
     pub(crate) fn new(base: Url, key: Secret) -> anyhow::Result<Self> {
         ensure!(
             matches!(base.scheme(), "http" | "https") && base.has_host(),
@@ -59,7 +66,7 @@ impl AgentServer {
         })
     }
 
-    /// Where it is, as it may be shown.
+    /// The address, safe to show.
     pub(super) fn address(&self) -> &str {
         self.http.address()
     }
@@ -68,79 +75,61 @@ impl AgentServer {
         self.key.get()
     }
 
-    /// A request to `path`, whose segments are escaped, as are the pairs of `query`.
-    pub(super) fn request(&self, method: Method, path: &[&str], query: &[(&str, &str)]) -> Request {
-        let request = self.open_request(method, path, query);
+    /// A request with the API key. The segments of `path` are escaped.
+    pub(super) fn request(&self, method: Method, path: &[&str]) -> Request {
+        let request = self.open_request(method, path);
         request.with_http(|http| http.credential(KEY_HEADER, self.key.get()))
     }
 
-    /// The same without the key: for what the agent server tells everybody.
-    pub(super) fn open_request(
-        &self,
-        method: Method,
-        path: &[&str],
-        query: &[(&str, &str)],
-    ) -> Request {
-        let mut http = self.http.request(method, path.iter().copied());
-        if !query.is_empty() {
-            http = http.query(query);
-        }
-        Request {
-            http,
-            subject: None,
-        }
+    /// A request without the API key, for endpoints that need none.
+    pub(super) fn open_request(&self, method: Method, path: &[&str]) -> Request {
+        let http = self.http.request(method, path.iter().copied());
+        Request { http, target: None }
     }
 
-    /// The same with the key as a bearer token, too: OpenHands' cloud wants it there.
-    pub(super) fn bearer_request(
-        &self,
-        method: Method,
-        path: &[&str],
-        query: &[(&str, &str)],
-    ) -> Request {
+    /// A request that carries the API key as a bearer token, too: the OpenHands cloud wants it there.
+    pub(super) fn bearer_request(&self, method: Method, path: &[&str]) -> Request {
         let bearer = self.key.get();
         let bearer = bearer.map(|key| key.map(|key| format!("Bearer {key}")));
-        let request = self.request(method, path, query);
+        let request = self.request(method, path);
         request.with_http(|http| http.credential("Authorization", bearer))
     }
 
-    /// A `GET` of `path`.
-    pub(super) fn get(&self, path: &[&str], query: &[(&str, &str)]) -> Request {
-        self.request(Method::GET, path, query)
+    pub(super) fn get(&self, path: &[&str]) -> Request {
+        self.request(Method::GET, path)
     }
 
-    /// A `POST` to `path`.
-    pub(super) fn post(&self, path: &[&str], query: &[(&str, &str)]) -> Request {
-        self.request(Method::POST, path, query)
+    pub(super) fn post(&self, path: &[&str]) -> Request {
+        self.request(Method::POST, path)
     }
 
-    /// A request about one conversation; `rest` follows its id in the path.
-    pub(super) fn about_task(
-        &self,
-        method: Method,
-        id: TaskId,
-        rest: &[&str],
-        query: &[(&str, &str)],
-    ) -> Request {
+    /// A request for one conversation; `rest` follows its id in the path.
+    pub(super) fn task_request(&self, method: Method, id: TaskId, rest: &[&str]) -> Request {
         let id_text = id.to_string();
         let mut path = vec!["api", "conversations", &*id_text];
         path.extend(rest);
-        self.request(method, &path, query).about(Subject::Task(id))
+        self.request(method, &path)
+            .with_target(RequestTarget::Task(id))
     }
 }
 
-/// A request that is being put together.
+/// A request that is not sent yet.
 #[must_use]
 pub(super) struct Request {
     http: HttpRequest,
-    /// The thing whose absence a 404 means.
-    subject: Option<Subject>,
+    /// The object that a 404 reports as missing.
+    target: Option<RequestTarget>,
 }
 
 impl Request {
     fn with_http(mut self, change: impl FnOnce(HttpRequest) -> HttpRequest) -> Self {
         self.http = change(self.http);
         self
+    }
+
+    /// Adds query parameters, which are escaped.
+    pub(super) fn query(self, query: &[(&str, &str)]) -> Self {
+        self.with_http(|http| http.query(query))
     }
 
     /// Adds a JSON body.
@@ -153,43 +142,41 @@ impl Request {
         self.with_http(|http| http.with(change))
     }
 
-    /// Gives up after `timeout`, from the connection to the last byte.
-    pub(super) fn within(self, timeout: Duration) -> Self {
+    /// Sets the timeout, from the connection to the last byte.
+    pub(super) fn timeout(self, timeout: Duration) -> Self {
         self.with_http(|http| http.timeout(timeout))
     }
 
-    /// Has a 404 told as the absence of `subject`.
-    pub(super) fn about(mut self, subject: Subject) -> Self {
-        self.subject = Some(subject);
+    /// Reports a 404 as the absence of `target`.
+    pub(super) fn with_target(mut self, target: RequestTarget) -> Self {
+        self.target = Some(target);
         self
     }
 
-    /// Sends it and reads the answer as JSON.
-    pub(super) async fn send<T: DeserializeOwned>(self) -> Result<T, Failure> {
-        self.send_for_status().await.map(|(_, answer)| answer)
+    /// Sends it and parses the response as JSON.
+    pub(super) async fn send<T: DeserializeOwned>(self) -> ApiResult<T> {
+        self.send_for_status().await.map(|(_, body)| body)
     }
 
-    /// Sends it for its effect only.
-    pub(super) async fn run(self) -> Result<(), Failure> {
+    /// Sends it and discards the response body.
+    pub(super) async fn run(self) -> ApiResult<()> {
         self.send::<IgnoredAny>().await.map(drop)
     }
 
-    /// Sends it; the status tells one kind of success from another.
-    pub(super) async fn send_for_status<T: DeserializeOwned>(
-        self,
-    ) -> Result<(StatusCode, T), Failure> {
+    /// Sends it and returns the status, too, where there is more than one kind of success.
+    pub(super) async fn send_for_status<T: DeserializeOwned>(self) -> ApiResult<(StatusCode, T)> {
         let response = self.send_for_bytes().await?;
         Ok((response.status, response.json()?))
     }
 
-    /// Sends it; the body is whatever it is.
-    pub(super) async fn send_for_bytes(self) -> Result<Response, Failure> {
-        let sent = self.http.send().await.map_err(Failure::from);
-        sent.map_err(|failure| failure.about(self.subject))
+    /// Sends it and returns the body as bytes.
+    pub(super) async fn send_for_bytes(self) -> ApiResult<Response> {
+        let sent = self.http.send().await.map_err(ApiFailure::from);
+        sent.map_err(|failure| failure.with_target(self.target))
     }
 
-    /// Sends it and goes on in another protocol: what the answer says, and the connection.
-    pub(super) async fn upgrade(self) -> Result<(HeaderMap, Upgraded), Failure> {
+    /// Sends it and switches to another protocol: the response headers and the connection.
+    pub(super) async fn upgrade(self) -> ApiResult<(HeaderMap, Upgraded)> {
         Ok(self.http.upgrade().await?)
     }
 }
@@ -201,12 +188,12 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn an_answer_that_never_comes() {
-        // The system takes the connection, and nobody reads from it.
-        let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-        let url = format!("http://{}", silent.local_addr().unwrap());
+    async fn missing_response_is_a_timeout() {
+        // The system accepts the connection, but the test does not read from it.
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
         let server = AgentServer::new(url.parse().unwrap(), Secret::new(None, None)).unwrap();
-        let request = server.get(&["x"], &[]).within(Duration::from_millis(50));
+        let request = server.get(&["x"]).timeout(Duration::from_millis(50));
         let failure = request.send::<Value>().await.unwrap_err();
         assert!(failure.is_transient() && failure.is_ambiguous());
         assert_eq!(ToolError::from(failure).kind(), ToolErrorKind::Timeout);

@@ -1,59 +1,59 @@
-//! Events of a conversation: always by kind and a few at a time, because others are huge (the
-//! system prompt alone is 20 KB).
+//! Events of a conversation. They are read by kind and a few at a time, because some are huge: the
+//! system prompt alone is 20 KB.
 
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 use upstream::http::Method;
 
-use super::agent_server::AgentServer;
-use super::failure::Failure;
+use super::agent_server::{AgentServer, Page};
+use super::failure::ApiResult;
 use super::task_id::TaskId;
 
 /// Kinds of events.
-pub(crate) mod kind {
+pub(crate) mod event_kind {
     pub(crate) const ACTION: &str = "ActionEvent";
     pub(crate) const OBSERVATION: &str = "ObservationEvent";
     pub(crate) const RUN_ERROR: &str = "ConversationErrorEvent";
     pub(crate) const TOOL_ERROR: &str = "AgentErrorEvent";
     pub(crate) const INTERRUPT: &str = "InterruptEvent";
-    pub(crate) const PAUSE: &str = "PauseEvent";
+    pub(crate) const PAUSED: &str = "PauseEvent";
     pub(crate) const MESSAGE: &str = "MessageEvent";
     pub(crate) const REJECTION: &str = "UserRejectObservation";
 }
 
-/// Observations looked through for the newest output of a command.
-const RECENT: &str = "5";
-/// Actions read at once; one may hold a whole file.
-const PAGE: &str = "20";
+/// Observations that are searched for the newest output of a command.
+const OUTPUT_SEARCH_LIMIT: &str = "5";
+/// Actions in one response; one may hold a whole file.
+const ACTIONS_PER_PAGE: &str = "20";
 
-/// Something that the agent did.
+/// An action of the agent.
 #[derive(Debug, Clone, Deserialize)]
 pub(crate) struct Action {
     id: String,
     timestamp: String,
     pub(crate) tool_name: String,
-    /// In the model's words, or `tool: {arguments}` where it found none.
+    /// The model's description of the action, or `tool: {arguments}` if it gave none.
     pub(crate) summary: Option<String>,
-    /// What the agent said while it did it.
+    /// The agent's message beside the action.
     #[serde(default)]
-    pub(crate) thought: Vec<Text>,
-    /// The arguments; none where they made no sense.
+    pub(crate) thought: Vec<TextPart>,
+    /// The arguments; `None` if they were invalid.
     pub(crate) action: Option<Map<String, Value>>,
 }
 
 impl Action {
-    /// Its id among the events.
+    /// The id of the event.
     pub(crate) fn id(&self) -> &str {
         &self.id
     }
 }
 
-/// Anything that happened, as far as one line can tell it.
+/// An event of any kind, with the fields that a summary needs.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Event {
     pub(crate) id: String,
-    /// When it happened, in the agent server's own time.
+    /// Local time of the agent server.
     pub(crate) timestamp: String,
     pub(crate) kind: String,
     #[serde(default)]
@@ -67,15 +67,15 @@ pub(crate) struct Event {
     #[serde(default)]
     pub(crate) observation: Option<Observation>,
     #[serde(default)]
-    pub(crate) llm_message: Option<Message>,
-    /// Of an error.
+    pub(crate) llm_message: Option<EventMessage>,
+    /// The code of an error.
     #[serde(default)]
     pub(crate) code: Option<String>,
     #[serde(default)]
     pub(crate) rejection_reason: Option<String>,
 }
 
-/// What came of an action.
+/// The result of an action.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Observation {
     pub(crate) kind: String,
@@ -84,25 +84,25 @@ pub(crate) struct Observation {
     #[serde(default)]
     pub(crate) is_error: bool,
     #[serde(default)]
-    pub(crate) content: Vec<Text>,
+    pub(crate) content: Vec<TextPart>,
 }
 
-/// What somebody said.
+/// A message from the user or the agent.
 #[derive(Debug, Deserialize)]
-pub(crate) struct Message {
+pub(crate) struct EventMessage {
     #[serde(default)]
-    pub(crate) content: Vec<Text>,
+    pub(crate) content: Vec<TextPart>,
 }
 
 /// A piece of text.
 #[derive(Debug, Clone, Deserialize)]
-pub(crate) struct Text {
-    /// None where it is a picture.
+pub(crate) struct TextPart {
+    /// Empty if the part is an image.
     #[serde(default)]
     pub(crate) text: String,
 }
 
-/// Why a run ended as an error.
+/// The error that ended a run.
 #[derive(Debug, Clone, Deserialize)]
 pub(crate) struct RunError {
     /// Such as `MaxIterationsReached`.
@@ -110,65 +110,50 @@ pub(crate) struct RunError {
     pub(crate) classification: Option<Classification>,
 }
 
-/// The agent server's own judgement of an error.
+/// The agent server's classification of an error.
 #[derive(Debug, Clone, Deserialize)]
 pub(crate) struct Classification {
     /// Such as `auth` or `transient`.
     pub(crate) kind: String,
 }
 
-/// An event with the time at which it happened; times of one server compare as text.
+/// The time of an event. Times of one server can be compared as text.
 #[derive(Debug, Deserialize)]
-struct Timed {
+struct EventTime {
     timestamp: String,
-}
-
-#[derive(Deserialize)]
-struct Page<T> {
-    items: Vec<T>,
+    #[serde(default)]
+    error: Value,
 }
 
 impl AgentServer {
-    /// How often the agent has answered without doing anything.
-    pub(crate) async fn count_messages(&self, id: TaskId) -> Result<u64, Failure> {
-        self.count(id, &[("kind", kind::MESSAGE), ("source", "agent")])
-            .await
+    /// Counts the messages of one `source`: `agent` or `user`.
+    pub(crate) async fn count_messages(&self, id: TaskId, source: &str) -> ApiResult<u64> {
+        let query = [("kind", event_kind::MESSAGE), ("source", source)];
+        self.count(id, &query).await
     }
 
-    /// How often the agent was told something.
-    pub(crate) async fn count_prompts(&self, id: TaskId) -> Result<u64, Failure> {
-        self.count(id, &[("kind", kind::MESSAGE), ("source", "user")])
-            .await
-    }
-
-    /// At most `limit` (100) events of `kind`, oldest first, from `since` on. An event of `since`
-    /// itself comes again.
+    /// At most `limit` (100) events of `kind`, oldest first, starting at the time `since`. Includes
+    /// the events of exactly that time.
     pub(crate) async fn events(
         &self,
         id: TaskId,
         kind: &str,
         since: Option<&str>,
         limit: usize,
-    ) -> Result<Vec<Event>, Failure> {
-        let limit = limit.to_string();
-        let mut query = vec![
-            ("kind", kind),
-            ("sort_order", "TIMESTAMP"),
-            ("limit", &limit),
-        ];
-        query.extend(since.map(|since| ("timestamp__gte", since)));
-        self.search(id, &query).await
+    ) -> ApiResult<Vec<Event>> {
+        self.events_since(id, kind, since, &limit.to_string()).await
     }
 
-    /// How many actions came before `action`.
-    pub(crate) async fn count_before(&self, id: TaskId, action: &Action) -> Result<u64, Failure> {
+    /// Counts the actions before `action`.
+    pub(crate) async fn count_before(&self, id: TaskId, action: &Action) -> ApiResult<u64> {
         let before = ("timestamp__lt", action.timestamp.as_str());
-        self.count(id, &[("kind", kind::ACTION), before]).await
+        self.count(id, &[("kind", event_kind::ACTION), before])
+            .await
     }
 
-    async fn count(&self, id: TaskId, query: &[(&str, &str)]) -> Result<u64, Failure> {
-        let request = self.about_task(Method::GET, id, &["events", "count"], query);
-        request.send().await
+    async fn count(&self, id: TaskId, query: &[(&str, &str)]) -> ApiResult<u64> {
+        let request = self.task_request(Method::GET, id, &["events", "count"]);
+        request.query(query).send().await
     }
 
     /// The newest event of `kind`.
@@ -176,67 +161,73 @@ impl AgentServer {
         &self,
         id: TaskId,
         kind: &str,
-    ) -> Result<Option<T>, Failure> {
+    ) -> ApiResult<Option<T>> {
         let page = self.recent_events(id, kind, "1").await?;
         Ok(page.into_iter().next())
     }
 
-    /// The actions after `last`, oldest first; where there are many, the first of them.
+    /// The first page of the actions after `last`, oldest first.
     pub(crate) async fn actions_after(
         &self,
         id: TaskId,
         last: Option<&Action>,
-    ) -> Result<Vec<Action>, Failure> {
-        let mut query = vec![
-            ("kind", kind::ACTION),
-            ("sort_order", "TIMESTAMP"),
-            ("limit", PAGE),
-        ];
-        query.extend(last.map(|last| ("timestamp__gte", last.timestamp.as_str())));
-        let mut actions: Vec<Action> = self.search(id, &query).await?;
-        // Those of the same moment come again.
-        if let Some(known) = actions
-            .iter()
-            .position(|action| Some(&action.id) == last.map(|l| &l.id))
-        {
+    ) -> ApiResult<Vec<Action>> {
+        let since = last.map(|last| last.timestamp.as_str());
+        let actions = self.events_since(id, event_kind::ACTION, since, ACTIONS_PER_PAGE);
+        let mut actions: Vec<Action> = actions.await?;
+        // The actions of exactly that time are included.
+        let known = |action: &Action| last.is_some_and(|last| last.id == action.id);
+        if let Some(known) = actions.iter().position(known) {
             actions.drain(..=known);
         }
         Ok(actions)
     }
 
-    /// When the newest event of `kind` happened.
-    pub(crate) async fn last_time(
+    /// The time of the newest event of `kind`.
+    pub(crate) async fn last_time(&self, id: TaskId, kind: &str) -> ApiResult<Option<String>> {
+        let event: Option<EventTime> = self.last_event(id, kind).await?;
+        Ok(event.map(|event| event.timestamp))
+    }
+
+    /// The time of the last restart of the agent server that interrupted a step.
+    pub(crate) async fn last_restart(&self, id: TaskId) -> ApiResult<Option<String>> {
+        let event: Option<EventTime> = self.last_event(id, event_kind::TOOL_ERROR).await?;
+        // Other errors of tools go to the model, and the run continues.
+        let error = |event: &EventTime| event.error.as_str().map(str::to_owned);
+        let is_restart = |error: String| error.starts_with("A restart occurred");
+        let event = event.filter(|event| error(event).is_some_and(is_restart));
+        Ok(event.map(|event| event.timestamp))
+    }
+
+    /// The output of the newest command.
+    pub(crate) async fn last_output(&self, id: TaskId) -> ApiResult<Option<String>> {
+        #[derive(Deserialize)]
+        struct ObservationEvent {
+            observation: Observation,
+        }
+        let events: Vec<ObservationEvent> = self
+            .recent_events(id, event_kind::OBSERVATION, OUTPUT_SEARCH_LIMIT)
+            .await?;
+        let mut observations = events.into_iter().map(|event| event.observation);
+        let newest = observations.find(|observation| observation.kind == "TerminalObservation");
+        let text = |parts: Vec<TextPart>| parts.into_iter().map(|part| part.text).collect();
+        Ok(newest.map(|observation| text(observation.content)))
+    }
+
+    async fn events_since<T: DeserializeOwned>(
         &self,
         id: TaskId,
         kind: &str,
-    ) -> Result<Option<String>, Failure> {
-        let event: Option<Timed> = self.last_event(id, kind).await?;
-        Ok(event.map(|event| event.timestamp))
-    }
-
-    /// When the agent server last came back from a restart in the middle of a step.
-    pub(crate) async fn last_restart(&self, id: TaskId) -> Result<Option<String>, Failure> {
-        #[derive(Deserialize)]
-        struct Event {
-            timestamp: String,
-            error: String,
-        }
-        let event: Option<Event> = self.last_event(id, kind::TOOL_ERROR).await?;
-        // Other errors of tools are told to the model, which goes on.
-        let event = event.filter(|event| event.error.starts_with("A restart occurred"));
-        Ok(event.map(|event| event.timestamp))
-    }
-
-    /// What the newest command printed.
-    pub(crate) async fn last_output(&self, id: TaskId) -> Result<Option<String>, Failure> {
-        #[derive(Deserialize)]
-        struct Observed {
-            observation: Observation,
-        }
-        let events: Vec<Observed> = self.recent_events(id, kind::OBSERVATION, RECENT).await?;
-        let mut observations = events.into_iter().map(|event| event.observation);
-        let newest = observations.find(|observation| observation.kind == "TerminalObservation");
-        Ok(newest.map(|observation| observation.content.into_iter().map(|c| c.text).collect()))
+        since: Option<&str>,
+        limit: &str,
+    ) -> ApiResult<Vec<T>> {
+        let mut query = vec![
+            ("sort_order", "TIMESTAMP"),
+            ("kind", kind),
+            ("limit", limit),
+        ];
+        query.extend(since.map(|since| ("timestamp__gte", since)));
+        self.search(id, &query).await
     }
 
     async fn recent_events<T: DeserializeOwned>(
@@ -244,12 +235,9 @@ impl AgentServer {
         id: TaskId,
         kind: &str,
         limit: &str,
-    ) -> Result<Vec<T>, Failure> {
-        let query = [
-            ("kind", kind),
-            ("sort_order", "TIMESTAMP_DESC"),
-            ("limit", limit),
-        ];
+    ) -> ApiResult<Vec<T>> {
+        let newest_first = ("sort_order", "TIMESTAMP_DESC");
+        let query = [newest_first, ("kind", kind), ("limit", limit)];
         self.search(id, &query).await
     }
 
@@ -257,8 +245,8 @@ impl AgentServer {
         &self,
         id: TaskId,
         query: &[(&str, &str)],
-    ) -> Result<Vec<T>, Failure> {
-        let request = self.about_task(Method::GET, id, &["events", "search"], query);
-        Ok(request.send::<Page<T>>().await?.items)
+    ) -> ApiResult<Vec<T>> {
+        let request = self.task_request(Method::GET, id, &["events", "search"]);
+        Ok(request.query(query).send::<Page<T>>().await?.items)
     }
 }

@@ -1,4 +1,4 @@
-//! Failures of calls to the agent server, and what callers are told about them.
+//! Failures of calls to the agent server, and their error messages for callers.
 
 use std::io;
 
@@ -9,7 +9,7 @@ use upstream::http::{ErrorResponse, FailureTexts, Fault, HttpFailure, StatusCode
 
 use super::task_id::TaskId;
 
-/// The sentence for everything that is no agent server.
+/// The message if another program answers.
 const OTHER_PROGRAM: &str = "The OpenHands agent server at {address} answers, but not as an agent \
     server: this needs the OpenHands agent-server API (/api/conversations, version 1.x), not the \
     OpenHands web app. Correct OPENHANDS_URL.";
@@ -26,7 +26,7 @@ pub(super) const WORDING: FailureTexts = FailureTexts {
     too_large: "The OpenHands agent server at {address} sent an answer that is too large to be \
         read.",
     unreadable: OTHER_PROGRAM,
-    // It may run without a key, so none is required before it is asked.
+    // The agent server may run without a key, so a missing one is no error before a request.
     no_credential: NO_KEY,
     credential_unreadable: NO_KEY,
     credential_invalid: NO_KEY,
@@ -34,13 +34,13 @@ pub(super) const WORDING: FailureTexts = FailureTexts {
         (
             409..=409,
             ToolErrorKind::Conflict,
-            "The task is in a state that does not allow this. Ask get_task_status.",
+            "The state of the task does not allow this. Ask get_task_status.",
         ),
         (
             429..=429,
             ToolErrorKind::Unavailable,
-            "The OpenHands agent server runs as many tasks as it may. Nothing was started: try \
-             again when a task has ended, or end one with cancel_task.",
+            "The OpenHands agent server has reached its limit of running tasks. Nothing was started: \
+             try again when a task has ended, or stop one with cancel_task.",
         ),
         (
             500..=999,
@@ -53,41 +53,44 @@ pub(super) const WORDING: FailureTexts = FailureTexts {
     reason: hint,
 };
 
-/// A call to the agent server that did not give what was asked for.
+/// The result of a call to the agent server or the app server.
+pub(crate) type ApiResult<T> = Result<T, ApiFailure>;
+
+/// The failure of a call to the agent server or the app server.
 #[derive(Debug)]
-pub(crate) enum Failure {
-    /// The request or its answer.
+pub(crate) enum ApiFailure {
+    /// The request was not sent, or its response is an error or unreadable.
     Http(HttpFailure),
-    /// The thing that the request names does not exist.
-    Absent(Subject),
+    /// The object in the request's path does not exist.
+    Absent(RequestTarget),
     /// OpenHands V0 answers at this address.
     V0(String),
-    /// There is no agent server for all tasks, as there is an app server.
-    OnlySandboxes,
+    /// An app server is configured, so there is no agent server for all tasks.
+    SandboxesOnly,
     /// The agent server of the task does not run.
-    Sandbox(TaskId, Sandbox),
-    /// At this address no WebSocket is spoken where the event socket should be.
+    SandboxDown(TaskId, SandboxProblem),
+    /// The server at this address has no WebSocket for events.
     NoSocket(String),
-    /// The key for the event socket cannot be had.
+    /// The API key for the event socket cannot be read.
     Key(io::Error),
 }
 
-/// A thing that a request names in its path.
+/// An object that a request names in its path.
 #[derive(Debug)]
-pub(crate) enum Subject {
+pub(crate) enum RequestTarget {
     Task(TaskId),
     /// An agent profile, by its name.
     Profile(String),
 }
 
-/// Why the agent server in the sandbox of a task does not run.
+/// The reason why the agent server in the sandbox of a task does not run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Sandbox {
-    /// It will in a moment.
+pub(crate) enum SandboxProblem {
+    /// The sandbox is starting.
     Starting,
-    /// It will when it is woken.
+    /// The sandbox is paused and can be resumed.
     Paused,
-    /// The sandbox is in a state that it does not get out of by itself.
+    /// The sandbox is in an error state.
     Broken,
     /// The sandbox has been removed.
     Gone,
@@ -95,13 +98,13 @@ pub(crate) enum Sandbox {
     NotStarted,
 }
 
-impl From<HttpFailure> for Failure {
+impl From<HttpFailure> for ApiFailure {
     fn from(failure: HttpFailure) -> Self {
         Self::Http(failure)
     }
 }
 
-impl Failure {
+impl ApiFailure {
     fn status(&self) -> Option<StatusCode> {
         match self {
             Self::Http(failure) => failure.status(),
@@ -109,7 +112,7 @@ impl Failure {
         }
     }
 
-    /// The status, where it is the agent server that explains itself: another program does not.
+    /// The status, if the response has the agent server's explanation; other programs send none.
     fn explained_status(&self) -> Option<StatusCode> {
         let Self::Http(failure) = self else {
             return None;
@@ -118,64 +121,67 @@ impl Failure {
         detail(refusal).map(|_| refusal.status())
     }
 
-    /// The agent server says that what the path names does not exist.
-    pub(crate) fn is_missing(&self) -> bool {
+    /// Returns true if the agent server says that the path does not exist.
+    pub(crate) fn is_not_found(&self) -> bool {
         self.explained_status() == Some(StatusCode::NOT_FOUND)
     }
 
-    /// The same failure, told as a subject that does not exist where that is what it means.
-    pub(super) fn about(self, subject: Option<Subject>) -> Self {
-        match subject {
-            Some(subject) if self.is_missing() => Self::Absent(subject),
+    /// Converts a 404 to the absence of `target`.
+    pub(super) fn with_target(self, target: Option<RequestTarget>) -> Self {
+        match target {
+            Some(target) if self.is_not_found() => Self::Absent(target),
             _ => self,
         }
     }
 
-    /// True for "there is no such task", as opposed to "cannot say".
-    pub(crate) fn is_no_task(&self) -> bool {
-        matches!(self, Self::Absent(Subject::Task(_)))
+    /// Returns true if the task certainly does not exist.
+    pub(crate) fn is_unknown_task(&self) -> bool {
+        matches!(self, Self::Absent(RequestTarget::Task(_)))
     }
 
-    /// What keeps the sandbox of the task from running it.
-    pub(crate) fn sandbox(&self) -> Option<Sandbox> {
+    /// The reason why the sandbox of the task does not run, if that is the failure.
+    pub(crate) fn sandbox_problem(&self) -> Option<SandboxProblem> {
         match self {
-            Self::Sandbox(_, sandbox) => Some(*sandbox),
+            Self::SandboxDown(_, sandbox) => Some(*sandbox),
             _ => None,
         }
     }
 
-    /// The key is missing or wrong.
+    /// Returns true if the API key is missing or wrong.
     pub(super) fn is_unauthorized(&self) -> bool {
         let status = self.explained_status();
-        status == Some(StatusCode::UNAUTHORIZED) || status == Some(StatusCode::FORBIDDEN)
+        matches!(
+            status,
+            Some(StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN)
+        )
     }
 
-    /// The agent server runs as many tasks as it may.
+    /// Returns true if the agent server has reached its limit of running tasks.
     pub(crate) fn is_full(&self) -> bool {
         self.status() == Some(StatusCode::TOO_MANY_REQUESTS)
     }
 
-    /// The agent server's state does not allow it.
+    /// Returns true if the state of the conversation does not allow the request.
     pub(crate) fn is_conflict(&self) -> bool {
         self.explained_status() == Some(StatusCode::CONFLICT)
     }
 
-    /// The agent server did not like what the path or the body says.
+    /// Returns true if the agent server refuses the path or the body of the request.
     pub(crate) fn is_bad_request(&self) -> bool {
         self.explained_status() == Some(StatusCode::BAD_REQUEST)
     }
 
-    /// No answer came in time.
-    pub(crate) fn is_slow(&self) -> bool {
+    /// Returns true if no response came in time.
+    pub(crate) fn is_timeout(&self) -> bool {
         matches!(self, Self::Http(failure) if failure.is_timeout())
     }
 
-    /// The file has no bytes where some were asked for.
-    pub(super) fn is_beyond(&self) -> bool {
+    /// Returns true if the file has no bytes in the requested range.
+    pub(super) fn is_range_not_satisfiable(&self) -> bool {
         self.status() == Some(StatusCode::RANGE_NOT_SATISFIABLE)
     }
 
-    /// The answer is none that an agent server would give to a question that it knows.
+    /// Returns true if an agent server would not answer this request like that.
     pub(super) fn is_other_program(&self) -> bool {
         let Self::Http(failure) = self else {
             return false;
@@ -186,99 +192,83 @@ impl Failure {
         }
     }
 
-    /// It may work in a moment: the agent server is restarting, busy or stalled.
+    /// Returns true if a retry may help: the agent server is restarting, busy or stalled.
     pub(crate) fn is_transient(&self) -> bool {
         match self {
             Self::Http(failure) => failure.is_transient(),
-            _ => self.sandbox() == Some(Sandbox::Starting),
+            _ => self.sandbox_problem() == Some(SandboxProblem::Starting),
         }
     }
 
-    /// The request may have been carried out although no answer came.
+    /// Returns true if the request may have been carried out although no response came.
     pub(crate) fn is_ambiguous(&self) -> bool {
         matches!(self, Self::Http(failure) if failure.is_ambiguous())
     }
 }
 
-impl From<Failure> for ToolError {
-    fn from(failure: Failure) -> Self {
-        use ToolErrorKind as Kind;
+impl From<ApiFailure> for ToolError {
+    fn from(failure: ApiFailure) -> Self {
         match failure {
-            Failure::Http(failure) => failure.into(),
-            Failure::Key(cause) => Self::new(Kind::Unauthorized, NO_KEY).caused_by(cause),
-            Failure::NoSocket(address) => {
+            ApiFailure::Http(failure) => failure.into(),
+            ApiFailure::Key(cause) => Self::unauthorized(NO_KEY).caused_by(cause),
+            ApiFailure::NoSocket(address) => {
                 Self::upstream(OTHER_PROGRAM.replace("{address}", &address))
             }
-            Failure::Absent(Subject::Task(id)) => Self::not_found(format!(
+            ApiFailure::Absent(RequestTarget::Task(id)) => Self::not_found(format!(
                 "There is no task {id} on the OpenHands agent server. Task ids come from run_task."
             )),
-            Failure::Absent(Subject::Profile(name)) => Self::new(
-                Kind::Conflict,
-                format!(
-                    "There is no agent profile {name:?} on the OpenHands agent server: create it \
-                     there, or leave agent (OPENHANDS_AGENT_PROFILE) out to use the active one."
-                ),
-            ),
-            Failure::V0(address) => Self::upstream(format!(
+            ApiFailure::Absent(RequestTarget::Profile(name)) => Self::conflict(format!(
+                "There is no agent profile {name:?} on the OpenHands agent server: create it \
+                 there, or leave agent (OPENHANDS_AGENT_PROFILE) out to use the active one."
+            )),
+            ApiFailure::V0(address) => Self::upstream(format!(
                 "At {address} is OpenHands V0, whose interface has been removed from OpenHands and \
                  which this server does not support. Install OpenHands 1.x and set OPENHANDS_URL \
                  to the address of its agent server (package openhands-agent-server)."
             )),
-            Failure::OnlySandboxes => Self::new(
-                Kind::Conflict,
+            ApiFailure::SandboxesOnly => Self::conflict(
                 "This is not possible with the OpenHands V1 app server, which keeps every task in a \
-                 sandbox of its own; with an agent server as OPENHANDS_URL it is.",
+                 sandbox of its own. It is possible with an agent server as OPENHANDS_URL.",
             ),
-            Failure::Sandbox(id, sandbox) => down(id, sandbox),
+            ApiFailure::SandboxDown(id, problem) => sandbox_error(id, problem),
         }
     }
 }
 
-/// What to do about a task whose sandbox does not run.
-fn down(id: TaskId, sandbox: Sandbox) -> ToolError {
-    let (kind, what) = match sandbox {
-        Sandbox::Starting => (
-            ToolErrorKind::Unavailable,
-            "is being started: try again in some seconds, or ask wait_task.",
-        ),
-        Sandbox::Paused => (
-            ToolErrorKind::Conflict,
-            "is paused: resume_task or send_message wakes it.",
-        ),
-        Sandbox::Broken => (
-            ToolErrorKind::Conflict,
-            "is broken: look at it in OpenHands, or run the task again.",
-        ),
-        Sandbox::Gone => (
-            ToolErrorKind::Conflict,
-            "has been removed, and with it all that the task did there.",
-        ),
-        Sandbox::NotStarted => (
-            ToolErrorKind::Conflict,
-            "could not be started: run the task again.",
-        ),
+/// The error for a task whose sandbox does not run.
+fn sandbox_error(id: TaskId, problem: SandboxProblem) -> ToolError {
+    let state = match problem {
+        SandboxProblem::Starting => "is starting: try again in some seconds, or ask wait_task.",
+        SandboxProblem::Paused => "is paused: resume_task or send_message resumes it.",
+        SandboxProblem::Broken => "is broken: look at it in OpenHands, or run the task again.",
+        SandboxProblem::Gone => "was removed, together with all that the task did there.",
+        SandboxProblem::NotStarted => "could not be started: run the task again.",
     };
-    ToolError::new(kind, format!("The sandbox of task {id} {what}"))
+    let message = format!("The sandbox of task {id} {state}");
+    match problem {
+        SandboxProblem::Starting => ToolError::unavailable(message),
+        _ => ToolError::conflict(message),
+    }
 }
 
-/// The explanation that only the agent server gives: `{"detail": …}`.
+/// The agent server's explanation of a refusal: `{"detail": …}`. Other programs send none.
 fn detail(refusal: &ErrorResponse) -> Option<Value> {
     #[derive(Deserialize)]
-    struct Body {
+    struct Explanation {
         detail: Value,
     }
-    refusal.json::<Body>().map(|body| body.detail)
+    refusal.json::<Explanation>().map(|body| body.detail)
 }
 
-/// The code or the fields of that explanation: `detail.code`, or the place of the first field at
-/// fault as `body.workspace`. Names, never text.
+/// A short name from that explanation: `detail.code`, or the path of the first invalid field, such as
+/// `body.workspace`. Never free text.
 fn hint(refusal: &ErrorResponse) -> Option<String> {
     let detail = detail(refusal)?;
     let names: Vec<&str> = match &detail {
         Value::Object(_) => vec![detail.get("code")?.as_str()?],
         Value::Array(errors) => {
-            let place = errors.first()?.get("loc")?.as_array()?;
-            place.iter().filter_map(Value::as_str).collect()
+            let path = errors.first()?.get("loc")?.as_array()?;
+            path.iter().filter_map(Value::as_str).collect()
         }
         _ => return None,
     };
@@ -287,41 +277,42 @@ fn hint(refusal: &ErrorResponse) -> Option<String> {
     (name.len() <= 80 && name.chars().all(plain)).then_some(name)
 }
 
-/// Refusals that the status alone does not explain.
+/// Explains refusals for which the status alone is not enough.
 fn explain_refusal(refusal: &ErrorResponse, address: &str) -> Option<(ToolErrorKind, String)> {
     let status = refusal.status().as_u16();
     let hint = hint(refusal);
-    let the_server = format!("The OpenHands agent server at {address}");
-    Some(match status {
+    let (kind, message) = match status {
         401 | 403 if refusal.has_credential() => (
             ToolErrorKind::Unauthorized,
-            format!("{the_server} refuses the key: correct OPENHANDS_API_KEY."),
+            "refuses the key: correct OPENHANDS_API_KEY.".to_owned(),
         ),
         401 | 403 => (
             ToolErrorKind::Unauthorized,
-            format!("{the_server} wants a key: set OPENHANDS_API_KEY or OPENHANDS_API_KEY_FILE."),
+            "wants a key: set OPENHANDS_API_KEY or OPENHANDS_API_KEY_FILE.".to_owned(),
         ),
         422 if hint.as_deref() == Some("unresolved_profile_references") => {
-            (ToolErrorKind::Conflict, NO_MODEL.to_owned())
+            return Some((ToolErrorKind::Conflict, NO_MODEL.to_owned()));
         }
-        400 | 422 if detail(refusal).is_some() => (
-            ToolErrorKind::Upstream,
-            format!(
-                "{the_server} does not accept the request (HTTP {status}{}). Its version may not \
-                 fit: 1.x is expected.",
-                hint.map(|hint| format!(", {hint}")).unwrap_or_default()
-            ),
-        ),
+        400 | 422 if detail(refusal).is_some() => {
+            let hint = hint.map_or(String::new(), |hint| format!(", {hint}"));
+            let message = format!(
+                "does not accept the request (HTTP {status}{hint}). Its version may not fit: 1.x \
+                 is expected."
+            );
+            (ToolErrorKind::Upstream, message)
+        }
         _ => return None,
-    })
+    };
+    let message = format!("The OpenHands agent server at {address} {message}");
+    Some((kind, message))
 }
 
-/// The sentence for an agent server that knows no model to work with.
+/// The message if no model is set up in OpenHands.
 const NO_MODEL: &str = "OpenHands has no model to work with, so no task was started. Choose one in \
     its settings (PATCH /api/settings on the agent server, agent_settings_diff.llm), or name an \
     agent profile that has one with OPENHANDS_AGENT_PROFILE.";
 
-/// The error where the agent server knows no model to work with.
+/// The error if no model is set up in OpenHands.
 pub(super) fn no_model() -> ToolError {
-    ToolError::new(ToolErrorKind::Conflict, NO_MODEL)
+    ToolError::conflict(NO_MODEL)
 }

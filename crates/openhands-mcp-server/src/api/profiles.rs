@@ -1,4 +1,4 @@
-//! Agent profiles: which agent works, with which model. Keys of models stay on the agent server.
+//! Agent profiles: they choose the agent and its model. Keys of models stay on the agent server.
 
 use mcp_core::tool::ToolError;
 use serde::Deserialize;
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use upstream::http::Method;
 
 use super::agent_server::{AgentServer, Request};
-use super::failure::{Failure, Subject, no_model};
+use super::failure::{ApiResult, RequestTarget, no_model};
 
 #[derive(Deserialize)]
 struct Settings {
@@ -28,7 +28,7 @@ struct Llm {
 }
 
 impl Settings {
-    /// A model was chosen: a key, an own endpoint, or an agent that brings its model along.
+    /// Returns true if a model is set up: by its key, by its endpoint, or as part of the agent.
     fn have_model(&self) -> bool {
         let endpoint = self.agent_settings.llm.as_ref();
         let endpoint = endpoint.and_then(|llm| llm.base_url.as_ref());
@@ -38,20 +38,20 @@ impl Settings {
     }
 }
 
-/// An agent profile; the model that it names holds the key, not the profile.
+/// An agent profile. It refers to a model's profile, which holds the key.
 #[derive(Debug, Deserialize)]
-pub(crate) struct Profile {
+pub(crate) struct AgentProfile {
     pub(crate) id: String,
     pub(crate) name: String,
     /// Such as `openhands`.
     pub(crate) agent_kind: Option<String>,
     /// Name of the model's profile.
     pub(crate) llm_profile_ref: Option<String>,
-    /// What is added to the agent's instructions.
+    /// Text that is added to the agent's instructions.
     pub(crate) system_message_suffix: Option<String>,
 }
 
-/// The list of agent profiles, which says less of each.
+/// The list of agent profiles, with fewer fields.
 #[derive(Deserialize)]
 struct Profiles {
     #[serde(default)]
@@ -66,16 +66,11 @@ struct ListedProfile {
     llm_profile_ref: Option<String>,
 }
 
-#[derive(Deserialize)]
-struct Detail {
-    profile: Profile,
-}
-
 impl AgentServer {
-    /// Id of the agent profile `name`, or of the active one.
+    /// The id of the agent profile `name`, or of the active one.
     ///
     /// # Errors
-    /// When there is none that could work: says what to do.
+    /// There is no usable profile; the error says what to do.
     pub(crate) async fn agent_profile(&self, name: Option<&str>) -> Result<String, ToolError> {
         match name {
             Some(name) => Ok(self.profile(name).await?.id),
@@ -84,41 +79,45 @@ impl AgentServer {
     }
 
     /// The agent profile `name`.
-    pub(crate) async fn profile(&self, name: &str) -> Result<Profile, Failure> {
-        let request = self.about_profile(Method::GET, name);
-        Ok(request.send::<Detail>().await?.profile)
+    pub(crate) async fn profile(&self, name: &str) -> ApiResult<AgentProfile> {
+        #[derive(Deserialize)]
+        struct ProfileDetail {
+            profile: AgentProfile,
+        }
+        let request = self.profile_request(Method::GET, name);
+        Ok(request.send::<ProfileDetail>().await?.profile)
     }
 
     /// The names of all agent profiles.
-    pub(crate) async fn profile_names(&self) -> Result<Vec<String>, Failure> {
+    pub(crate) async fn profile_names(&self) -> ApiResult<Vec<String>> {
         let profiles = self.profiles().await?.profiles;
         Ok(profiles.into_iter().map(|profile| profile.name).collect())
     }
 
-    /// Writes an agent profile; one of that name is replaced.
+    /// Writes an agent profile; replaces an existing one of the same name.
     pub(crate) async fn save_profile(
         &self,
         name: &str,
         llm_profile: &str,
         instructions: Option<&str>,
-    ) -> Result<(), Failure> {
+    ) -> ApiResult<()> {
         let body = json!({
             "agent_kind": "openhands",
             "llm_profile_ref": llm_profile,
             "system_message_suffix": instructions,
         });
-        let request = self.post(&["api", "agent-profiles", name], &[]);
+        let request = self.post(&["api", "agent-profiles", name]);
         request.json(&body).run().await
     }
 
     /// Removes an agent profile; its tasks stay.
-    pub(crate) async fn remove_profile(&self, name: &str) -> Result<(), Failure> {
-        self.about_profile(Method::DELETE, name).run().await
+    pub(crate) async fn remove_profile(&self, name: &str) -> ApiResult<()> {
+        self.profile_request(Method::DELETE, name).run().await
     }
 
-    /// Name of the model's profile that an agent profile uses: that with this id, or the active
-    /// one.
-    pub(crate) async fn llm_profile(&self, agent: Option<&str>) -> Result<Option<String>, Failure> {
+    /// The name of the model's profile that an agent profile uses: the one with the id `agent`, or the
+    /// active one.
+    pub(crate) async fn llm_profile(&self, agent: Option<&str>) -> ApiResult<Option<String>> {
         let listed = self.profiles().await?;
         let wanted = agent.or(listed.active_agent_profile_id.as_deref());
         let mut profiles = listed.profiles.into_iter();
@@ -127,9 +126,9 @@ impl AgentServer {
     }
 
     async fn active_profile(&self) -> Result<String, ToolError> {
-        let settings: Settings = self.get(&["api", "settings"], &[]).send().await?;
-        // Listing the profiles creates one from the settings where there is none. Before a model
-        // was chosen that one would refer to nothing and stay broken, so it is not asked for.
+        let settings: Settings = self.get(&["api", "settings"]).send().await?;
+        // Listing the profiles creates one from the settings if the list is empty. Without a model that
+        // profile would refer to nothing and stay broken, so the list is not requested.
         let active = match settings.active_agent_profile_id {
             None if settings.have_model() => self.profiles().await?.active_agent_profile_id,
             active => active,
@@ -137,12 +136,12 @@ impl AgentServer {
         active.ok_or_else(no_model)
     }
 
-    async fn profiles(&self) -> Result<Profiles, Failure> {
-        self.get(&["api", "agent-profiles"], &[]).send().await
+    async fn profiles(&self) -> ApiResult<Profiles> {
+        self.get(&["api", "agent-profiles"]).send().await
     }
 
-    fn about_profile(&self, method: Method, name: &str) -> Request {
-        let request = self.request(method, &["api", "agent-profiles", name], &[]);
-        request.about(Subject::Profile(name.to_owned()))
+    fn profile_request(&self, method: Method, name: &str) -> Request {
+        let request = self.request(method, &["api", "agent-profiles", name]);
+        request.with_target(RequestTarget::Profile(name.to_owned()))
     }
 }

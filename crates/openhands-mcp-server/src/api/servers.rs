@@ -1,5 +1,5 @@
-//! Where the agent server of a task is: the one that is configured, or, behind the V1 app server,
-//! one in the sandbox of each task. Which of them it is shows in what answers there.
+//! Finds the agent server of a task: the configured one, or, behind a V1 app server, the one in the
+//! sandbox of the task. The first response shows which of them is configured.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -13,17 +13,17 @@ use super::agent_server::AgentServer;
 use super::app_server::{
     AppConversation, AppServer, NewAppConversation, SandboxStatus, StartStatus,
 };
-use super::failure::{Failure, Sandbox, Subject};
+use super::failure::{ApiFailure, ApiResult, RequestTarget, SandboxProblem};
 use super::task_id::TaskId;
 
-/// How long it is taken for granted that a sandbox runs where it was.
+/// The time for which the address of a sandbox is cached.
 const CACHE_TTL: Duration = Duration::from_secs(20);
 
-/// The server that is configured.
+/// The configured server.
 pub(crate) enum Backend {
-    /// It runs all tasks itself.
+    /// An agent server, which runs all tasks.
     Agent(AgentServer),
-    /// It starts an agent server in a sandbox for each task.
+    /// An app server, which starts an agent server in a sandbox for each task.
     App(AppServer),
 }
 
@@ -32,13 +32,13 @@ pub(crate) enum Backend {
 pub(crate) struct Servers(Arc<Inner>);
 
 struct Inner {
-    /// What is configured.
-    front: AgentServer,
-    /// Whether that is an app server; not known before something has answered.
+    /// The configured server.
+    configured: AgentServer,
+    /// Whether it is an app server; unset until it has answered.
     is_app: OnceLock<bool>,
-    /// Agent servers of sandboxes, and when they were looked up.
+    /// Agent servers of sandboxes, and the time of each look-up.
     sandboxes: Mutex<HashMap<TaskId, (AgentServer, Instant)>>,
-    /// Starts of tasks that have no sandbox yet.
+    /// Ids of the starts of tasks that have no sandbox yet.
     starts: Mutex<HashMap<TaskId, Uuid>>,
 }
 
@@ -46,55 +46,54 @@ impl Servers {
     /// Does not connect.
     ///
     /// # Errors
-    /// When `base` is not an address that can be used.
+    /// `base` is not a usable URL.
     pub(crate) fn new(base: Url, key: Secret) -> anyhow::Result<Self> {
         Ok(Self(Arc::new(Inner {
-            front: AgentServer::new(base, key)?,
+            configured: AgentServer::new(base, key)?,
             is_app: OnceLock::new(),
             sandboxes: Mutex::default(),
             starts: Mutex::default(),
         })))
     }
 
-    /// The server that is configured.
-    pub(crate) async fn backend(&self) -> Result<Backend, Failure> {
-        let front = &self.0.front;
-        let app = AppServer::new(front);
+    /// The configured server.
+    pub(crate) async fn backend(&self) -> ApiResult<Backend> {
+        let configured = &self.0.configured;
+        let app = AppServer::new(configured);
         let is_app = match self.0.is_app.get() {
             Some(known) => *known,
             None => match app.count().await {
                 Ok(_) => *self.0.is_app.get_or_init(|| true),
-                Err(failure) if failure.is_missing() => *self.0.is_app.get_or_init(|| false),
+                Err(failure) if failure.is_not_found() => *self.0.is_app.get_or_init(|| false),
                 Err(failure) if failure.is_transient() || failure.is_unauthorized() => {
                     return Err(failure);
                 }
-                // Something else altogether: what it answers to an agent server's questions says
-                // more.
+                // Another program. Its response to a request for an agent server says more.
                 Err(_) => false,
             },
         };
         Ok(match is_app {
             true => Backend::App(app),
-            false => Backend::Agent(front.clone()),
+            false => Backend::Agent(configured.clone()),
         })
     }
 
     /// The agent server that runs all tasks.
     ///
     /// # Errors
-    /// There is none behind an app server.
-    pub(crate) async fn agent(&self) -> Result<AgentServer, Failure> {
+    /// An app server is configured.
+    pub(crate) async fn shared_agent(&self) -> ApiResult<AgentServer> {
         match self.backend().await? {
             Backend::Agent(server) => Ok(server),
-            Backend::App(_) => Err(Failure::OnlySandboxes),
+            Backend::App(_) => Err(ApiFailure::SandboxesOnly),
         }
     }
 
     /// The agent server that runs this task.
     ///
     /// # Errors
-    /// It does not run now, which the failure tells apart from a task that does not exist.
-    pub(crate) async fn at(&self, id: TaskId) -> Result<AgentServer, Failure> {
+    /// The task does not exist, or its sandbox does not run.
+    pub(crate) async fn for_task(&self, id: TaskId) -> ApiResult<AgentServer> {
         let app = match self.backend().await? {
             Backend::Agent(server) => return Ok(server),
             Backend::App(app) => app,
@@ -105,19 +104,19 @@ impl Servers {
             return Ok(server.clone());
         }
         let Some(conversation) = app.conversation(id).await? else {
-            return Err(self.unready(&app, id).await?);
+            return Err(self.explain_missing(&app, id).await?);
         };
         lock(&self.0.starts).remove(&id);
-        let down = |sandbox| Err(Failure::Sandbox(id, sandbox));
+        let down = |sandbox| Err(ApiFailure::SandboxDown(id, sandbox));
         match conversation.sandbox_status {
             SandboxStatus::Running => {}
-            SandboxStatus::Starting => return down(Sandbox::Starting),
-            SandboxStatus::Paused => return down(Sandbox::Paused),
-            SandboxStatus::Error => return down(Sandbox::Broken),
-            SandboxStatus::Missing | SandboxStatus::Unknown => return down(Sandbox::Gone),
+            SandboxStatus::Starting => return down(SandboxProblem::Starting),
+            SandboxStatus::Paused => return down(SandboxProblem::Paused),
+            SandboxStatus::Error => return down(SandboxProblem::Broken),
+            SandboxStatus::Missing | SandboxStatus::Unknown => return down(SandboxProblem::Gone),
         }
         let Some(server) = address(conversation) else {
-            return down(Sandbox::Broken);
+            return down(SandboxProblem::Broken);
         };
         let mut sandboxes = lock(&self.0.sandboxes);
         sandboxes.retain(|_, (_, since)| since.elapsed() < CACHE_TTL);
@@ -125,39 +124,35 @@ impl Servers {
         Ok(server)
     }
 
-    /// Why there is no conversation of this id.
-    async fn unready(&self, app: &AppServer, id: TaskId) -> Result<Failure, Failure> {
+    /// The failure for an id without a conversation: its start may be in progress or have failed.
+    async fn explain_missing(&self, app: &AppServer, id: TaskId) -> ApiResult<ApiFailure> {
         let known = lock(&self.0.starts).get(&id).copied();
         let start = match known {
-            Some(start) => app.start_of(start).await?,
+            Some(start) => app.start_by_id(start).await?,
             None => app.recent_start(id).await?,
         };
         let Some(start) = start else {
-            return Ok(Failure::Absent(Subject::Task(id)));
+            return Ok(ApiFailure::Absent(RequestTarget::Task(id)));
         };
         lock(&self.0.starts).insert(id, start.id);
         let sandbox = match start.status {
-            StartStatus::Error => Sandbox::NotStarted,
-            // It was not there a moment ago.
-            StartStatus::Ready | StartStatus::UnderWay => Sandbox::Starting,
+            StartStatus::Error => SandboxProblem::NotStarted,
+            // It became ready just now.
+            StartStatus::Ready | StartStatus::InProgress => SandboxProblem::Starting,
         };
-        Ok(Failure::Sandbox(id, sandbox))
+        Ok(ApiFailure::SandboxDown(id, sandbox))
     }
 
     /// Starts a task in a sandbox.
-    pub(crate) async fn start(
-        &self,
-        app: &AppServer,
-        new: &NewAppConversation,
-    ) -> Result<(), Failure> {
+    pub(crate) async fn start(&self, app: &AppServer, new: &NewAppConversation) -> ApiResult<()> {
         lock(&self.0.starts).remove(&new.id);
         let start = app.start(new).await?;
         lock(&self.0.starts).insert(new.id, start.id);
         Ok(())
     }
 
-    /// Wakes the sandbox of a task, if it is paused. It is not awake yet after that.
-    pub(crate) async fn wake(&self, id: TaskId) -> Result<(), Failure> {
+    /// Requests that the sandbox of a task resumes, if it is paused. Does not wait for it.
+    pub(crate) async fn resume_sandbox(&self, id: TaskId) -> ApiResult<()> {
         let Backend::App(app) = self.backend().await? else {
             return Ok(());
         };
@@ -170,17 +165,17 @@ impl Servers {
         }
     }
 
-    /// Forgets where the task ran.
-    pub(crate) fn forget(&self, id: TaskId) {
+    /// Removes a task from the cache.
+    pub(crate) fn evict(&self, id: TaskId) {
         lock(&self.0.sandboxes).remove(&id);
         lock(&self.0.starts).remove(&id);
     }
 
-    /// Asks for the smallest thing that needs the key.
+    /// Sends the cheapest request that needs the API key.
     ///
     /// # Errors
-    /// Where something else answers, the failure says what it is.
-    pub(crate) async fn check(&self) -> Result<(), Failure> {
+    /// The server does not answer, or another program does: the failure names it.
+    pub(crate) async fn check(&self) -> ApiResult<()> {
         match self.backend().await? {
             Backend::App(app) => app.count().await.map(drop),
             Backend::Agent(server) => server.check().await,
@@ -188,7 +183,7 @@ impl Servers {
     }
 }
 
-/// The agent server that a conversation is at; `None` where that is no usable address.
+/// The agent server of a conversation; `None` if its URL cannot be used.
 fn address(conversation: AppConversation) -> Option<AgentServer> {
     let url = conversation.conversation_url?;
     let (base, _) = url.rsplit_once("/api/conversations/")?;

@@ -1,8 +1,7 @@
-//! The event socket of a conversation: the agent server sends every event down it as it happens,
-//! and the state of the conversation as soon as it is open.
+//! The event socket of a conversation, a WebSocket. The agent server sends the state of the
+//! conversation when it opens, and then every event as it happens.
 //!
-//! Nothing of what comes is believed or even read: that something came says "look now", and what is
-//! looked at is the REST API.
+//! The content of the messages is ignored. A message only means that it is time to poll the REST API.
 
 use std::time::Duration;
 
@@ -19,29 +18,29 @@ use upstream::http::header::{SEC_WEBSOCKET_KEY, SEC_WEBSOCKET_VERSION};
 use upstream::http::{Method, RequestBuilder, Upgraded};
 
 use super::agent_server::{AgentServer, MAX_BODY};
-use super::failure::Failure;
+use super::failure::{ApiFailure, ApiResult};
 use super::task_id::TaskId;
 
-/// The agent server pings every 20 s. After twice this time without a word, and with a ping of ours
-/// in between, the other side is gone.
+/// The agent server pings every 20 s. After this time without any message we send a ping, and after
+/// the same time again the connection counts as lost.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(30);
-/// What is sent is tiny and must not wait for a peer that does not read.
+/// Messages to the agent server are tiny. A peer that does not read must not block us.
 const SEND_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// An open event socket; closed when it is dropped.
+/// An open event socket. Dropping it closes it.
 pub(crate) struct EventSocket(WebSocketStream<Upgraded>);
 
-/// The socket is closed, broken or silent.
+/// The socket is closed or broken, or its idle timeout has expired.
 #[derive(Debug)]
 pub(crate) struct Closed;
 
 impl AgentServer {
-    /// Opens the event socket of a conversation. Whether the key is good and the conversation
-    /// exists is not known before something [comes](EventSocket::next).
-    pub(crate) async fn event_socket(&self, id: TaskId) -> Result<EventSocket, Failure> {
-        // In the first message, not in a header or the address: so the agent server wants it, and
-        // addresses get into logs.
-        let key = self.key().map_err(Failure::Key)?;
+    /// Opens the event socket of a conversation. A wrong key or an unknown conversation shows only
+    /// later: no [message](EventSocket::next) arrives.
+    pub(crate) async fn event_socket(&self, id: TaskId) -> ApiResult<EventSocket> {
+        // The agent server wants the key in the first message. That keeps it out of the URL, and so
+        // out of logs.
+        let key = self.key().map_err(ApiFailure::Key)?;
         let nonce = generate_key();
         let switch = |request: RequestBuilder| {
             request
@@ -51,8 +50,8 @@ impl AgentServer {
                 .header(SEC_WEBSOCKET_KEY, &nonce)
         };
         let path = ["sockets", "events", &id.to_string()];
-        let request = self.open_request(Method::GET, &path, &[]);
-        let no_socket = || Failure::NoSocket(self.address().to_owned());
+        let request = self.open_request(Method::GET, &path);
+        let no_socket = || ApiFailure::NoSocket(self.address().to_owned());
         let (headers, connection) = request.with(switch).upgrade().await?;
         if !accepts(&headers, &nonce) {
             return Err(no_socket());
@@ -63,8 +62,8 @@ impl AgentServer {
         let stream = WebSocketStream::from_raw_socket(connection, Role::Client, Some(limits));
         let mut socket = EventSocket(stream.await);
         if let Some(key) = key {
-            let words = json!({"type": "auth", "session_api_key": key}).to_string();
-            let sent = socket.send(Message::text(words)).await;
+            let auth = json!({"type": "auth", "session_api_key": key}).to_string();
+            let sent = socket.send(Message::text(auth)).await;
             sent.map_err(|Closed| no_socket())?;
         }
         Ok(socket)
@@ -72,21 +71,21 @@ impl AgentServer {
 }
 
 impl EventSocket {
-    /// Waits until something happens in the conversation.
+    /// Waits for the next event of the conversation.
     ///
     /// # Errors
-    /// The socket is of no use any more.
+    /// The socket cannot be used any longer.
     pub(crate) async fn next(&mut self) -> Result<(), Closed> {
-        let mut asked = false;
+        let mut pinged = false;
         loop {
             match timeout(IDLE_TIMEOUT, self.0.next()).await {
                 Ok(Some(Ok(Message::Text(_) | Message::Binary(_)))) => return Ok(()),
-                // Pings are answered by the library.
-                Ok(Some(Ok(Message::Ping(_) | Message::Pong(_)))) => asked = false,
+                // The library answers pings.
+                Ok(Some(Ok(Message::Ping(_) | Message::Pong(_)))) => pinged = false,
                 Ok(_) => return Err(Closed),
-                Err(_) if asked => return Err(Closed),
+                Err(_) if pinged => return Err(Closed),
                 Err(_) => {
-                    asked = true;
+                    pinged = true;
                     self.send(Message::Ping("".into())).await?;
                 }
             }
@@ -99,7 +98,7 @@ impl EventSocket {
     }
 }
 
-/// The other side speaks WebSocket, and this is its answer to our question.
+/// Returns true if the response accepts our WebSocket handshake.
 fn accepts(headers: &HeaderMap, nonce: &str) -> bool {
     let upgrade = headers.get(UPGRADE).and_then(|value| value.to_str().ok());
     let accept = headers.get(SEC_WEBSOCKET_ACCEPT);
@@ -112,7 +111,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_an_answer_to_this_question_counts() {
+    fn handshake_is_accepted_only_with_the_key_of_this_request() {
         // The example of RFC 6455.
         let nonce = "dGhlIHNhbXBsZSBub25jZQ==";
         let mut headers = HeaderMap::new();

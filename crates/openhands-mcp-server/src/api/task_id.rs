@@ -1,27 +1,30 @@
-//! Task ids are conversation ids: UUIDs.
+//! Task ids. A task id is a conversation id, which is a UUID.
 
-use std::borrow::Cow;
 use std::fmt;
 
-use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-use serde::{Deserialize, Deserializer, Serialize, de};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-/// The id of a task. Only a UUID gets this far, so it is safe in a path.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
-#[serde(transparent)]
+/// The id of a task. It is a UUID, so it is safe in a path.
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
+#[serde(try_from = "String")]
+#[schemars(with = "String", inline, description = "")]
 pub(crate) struct TaskId(Uuid);
 
-/// Keys of callers are hashed within this namespace, away from everybody else's version 5 UUIDs.
+/// The namespace in which the keys of callers are hashed. It keeps their ids apart from all other
+/// version 5 UUIDs.
 const NAMESPACE: Uuid = Uuid::from_u128(0x8f1d_52c1_6c0f_4b0e_9a57_0d41_e2c6_93b8);
 
 impl TaskId {
-    /// One that nobody has.
+    /// A new id.
     pub(crate) fn random() -> Self {
         Self(Uuid::new_v4())
     }
 
-    /// The one that belongs to a caller's key, today and after every restart.
+    /// The id for a caller's key. It is the same after every restart.
     pub(crate) fn from_key(key: &str) -> Self {
         Self(Uuid::new_v5(&NAMESPACE, key.as_bytes()))
     }
@@ -33,26 +36,12 @@ impl fmt::Display for TaskId {
     }
 }
 
-impl<'de> Deserialize<'de> for TaskId {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = Cow::<'_, str>::deserialize(deserializer)?;
-        Uuid::try_parse(&text).map(Self).map_err(|_| {
-            de::Error::custom("not a task id: expected a UUID as returned by run_task")
-        })
-    }
-}
+impl TryFrom<String> for TaskId {
+    type Error = &'static str;
 
-impl JsonSchema for TaskId {
-    fn inline_schema() -> bool {
-        true
-    }
-
-    fn schema_name() -> Cow<'static, str> {
-        "TaskId".into()
-    }
-
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({"type": "string"})
+    fn try_from(text: String) -> Result<Self, Self::Error> {
+        let id = Uuid::try_parse(&text).map(Self);
+        id.map_err(|_| "not a task id: expected a UUID as returned by run_task")
     }
 }
 
@@ -68,33 +57,24 @@ mod tests {
     fn only_uuids_are_ids() {
         let id = TaskId::random();
         assert_eq!(parse(&id.to_string()).unwrap(), id);
-        assert_eq!(
-            parse("82183F0E7464499AA27D37531B07889F")
-                .unwrap()
-                .to_string(),
-            "82183f0e-7464-499a-a27d-37531b07889f"
-        );
-        for hostile in [
-            "",
-            "1",
-            "../../api/settings",
-            "82183f0e-7464-499a-a27d-37531b07889f/interrupt",
-            "82183f0e-7464-499a-a27d-37531b07889f\n",
-            "82183f0e-7464-499a-a27d-37531b07889f?x=1",
-            "82183f0e-7464-499a-a27d-37531b07889g",
-            "%2e%2e",
-            "\0",
-        ] {
+        let plain = "82183f0e-7464-499a-a27d-37531b07889f";
+        let upper_case = parse("82183F0E7464499AA27D37531B07889F").unwrap();
+        assert_eq!(upper_case.to_string(), plain);
+        let longer = ["/interrupt", "\n", "?x=1"].map(|end| format!("{plain}{end}"));
+        let longer = longer.iter().map(String::as_str);
+        let other_digit = "82183f0e-7464-499a-a27d-37531b07889g";
+        let others = ["", "1", "../../api/settings", other_digit, "%2e%2e", "\0"];
+        for hostile in others.into_iter().chain(longer) {
             let error = parse(hostile).unwrap_err().to_string();
             assert!(error.starts_with("not a task id"), "{hostile:?}: {error}");
         }
     }
 
     #[test]
-    fn a_key_has_one_id() {
+    fn key_has_a_stable_id() {
         assert_eq!(TaskId::from_key("nightly"), TaskId::from_key("nightly"));
         assert_ne!(TaskId::from_key("nightly"), TaskId::from_key("weekly"));
-        // Another release must not find another id.
+        // Later releases must find the same id.
         assert_eq!(
             TaskId::from_key("nightly").to_string(),
             "108b50f8-3c59-547e-a625-6ea13a9eb507"

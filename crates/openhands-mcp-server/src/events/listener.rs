@@ -1,7 +1,7 @@
-//! Listening to conversations: one event socket for each that somebody follows, however many do.
+//! Listeners for events of conversations. All listeners of a conversation share one event socket.
 //!
-//! A socket that cannot be had or breaks is tried again for as long as somebody listens. Until then
-//! nothing is heard, so whoever listens must also look now and then.
+//! A socket that cannot be opened or breaks is reopened as long as there are listeners. Events in the
+//! meantime are lost, so listeners must also poll.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -11,26 +11,26 @@ use tokio::sync::watch;
 use tokio::task::AbortHandle;
 use upstream::poll::Backoff;
 
-use crate::api::{EventSocket, Failure, Servers, TaskId};
+use crate::api::{ApiResult, EventSocket, Servers, TaskId};
 
-/// Before a broken socket is opened again.
-const RETRY: Backoff = Backoff::new(Duration::from_millis(500), Duration::from_secs(30));
+/// The delay before a broken socket is reopened.
+const RETRY_BACKOFF: Backoff = Backoff::new(Duration::from_millis(500), Duration::from_secs(30));
 
-/// The conversations that are listened to.
+/// The event sockets of all conversations that have listeners.
 pub(crate) struct EventListeners {
     servers: Servers,
     sockets: Mutex<HashMap<TaskId, Weak<OpenSocket>>>,
 }
 
-/// Hears when something happens in one conversation, for as long as it is kept.
+/// A subscriber to the events of one conversation. Dropping it ends the subscription.
 pub(crate) struct Listener {
-    /// Anew whenever something happens; true while the socket is open.
+    /// Changes with every event; true while the socket is open.
     signal: watch::Receiver<bool>,
-    /// Holds the socket.
+    /// Keeps the socket open.
     _socket: Arc<OpenSocket>,
 }
 
-/// The task that keeps the socket open; ended with the last listener.
+/// The background task that keeps the socket open. It ends with the last listener.
 struct OpenSocket {
     signal: watch::Receiver<bool>,
     task: AbortHandle,
@@ -51,7 +51,7 @@ impl EventListeners {
         }
     }
 
-    /// Listens to the conversation `id`, wherever it is.
+    /// Subscribes to the events of the conversation `id`.
     pub(crate) fn listen(&self, id: TaskId) -> Listener {
         let mut sockets = self.sockets.lock().unwrap_or_else(PoisonError::into_inner);
         sockets.retain(|_, socket| socket.strong_count() > 0);
@@ -71,40 +71,40 @@ impl EventListeners {
 }
 
 impl Listener {
-    /// Waits until something happens, or until nothing can be heard any more. What happens while
-    /// nobody waits is heard at the next wait.
+    /// Waits for an event, or for the loss of the socket. Returns at once if there was an event since
+    /// the last call.
     pub(crate) async fn changed(&mut self) {
         if self.signal.changed().await.is_err() {
             std::future::pending().await
         }
     }
 
-    /// Whether something would be heard if it happened now.
+    /// Returns true if the socket is open, so that new events arrive.
     pub(crate) fn is_open(&self) -> bool {
         *self.signal.borrow()
     }
 }
 
 async fn keep_open(servers: Servers, id: TaskId, signal: watch::Sender<bool>) {
-    let mut delays = RETRY.delays();
+    let mut delays = RETRY_BACKOFF.delays();
     loop {
         match open(&servers, id).await {
             Ok(mut socket) => {
-                // The first thing that comes is the state as it is: nothing that happened while
-                // there was no socket is missed.
+                // The first message is the current state, which includes events that were missed
+                // while the socket was closed.
                 while socket.next().await.is_ok() {
                     signal.send_replace(true);
                     delays.reset();
                 }
                 tracing::debug!(task = %id, "the event socket is closed");
             }
-            Err(failure) => tracing::debug!(task = %id, ?failure, "there is no event socket"),
+            Err(failure) => tracing::debug!(task = %id, ?failure, "cannot open the event socket"),
         }
         signal.send_if_modified(std::mem::take);
         delays.sleep().await;
     }
 }
 
-async fn open(servers: &Servers, id: TaskId) -> Result<EventSocket, Failure> {
-    servers.at(id).await?.event_socket(id).await
+async fn open(servers: &Servers, id: TaskId) -> ApiResult<EventSocket> {
+    servers.for_task(id).await?.event_socket(id).await
 }

@@ -5,13 +5,13 @@ use mcp_core::tool::{Call, Content, ToolError};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::source::{FENCE, source};
+use super::source::{FENCE, code_source};
 use crate::OpenHands;
 
 /// Have an agent write tests that would find real defects.
 #[derive(Deserialize, JsonSchema)]
 pub(super) struct WriteTests {
-    /// What to test: files, functions or behaviour.
+    /// The files, functions or behaviour to test.
     subject: String,
     /// Git URL of the code.
     repository: Option<String>,
@@ -24,12 +24,8 @@ impl Prompt for WriteTests {
     type Service = OpenHands;
 
     async fn messages(self, _: &OpenHands, _: &Call) -> Result<Vec<PromptMessage>, ToolError> {
-        let Self {
-            subject,
-            repository,
-            branch,
-        } = self;
-        let source = source(repository, branch)?;
+        let source = code_source(self.repository, self.branch)?;
+        let subject = self.subject;
         let text = format!(
             "Have an OpenHands agent write tests for this:\n\n{FENCE}\n{subject}\n{FENCE}\n\n\
              1. Call run_task. The agent sees nothing of our conversation, so put all that matters \

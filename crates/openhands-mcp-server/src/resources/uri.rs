@@ -1,28 +1,28 @@
-//! The URIs of the resources, and back. Pure.
+//! The URIs of resources. Pure.
 
 use crate::api::TaskId;
 
-/// All tasks; those of one are below it.
+/// The prefix of all resources.
 const TASKS: &str = "openhands://tasks/";
 
-/// What of a task a resource holds.
+/// The part of a task that a resource shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Part {
-    /// Its state and what it has brought.
+pub(crate) enum TaskPart {
+    /// Its state and results.
     Task,
-    /// What happened in it.
+    /// Its events.
     Events,
-    /// What it changed in its directory.
+    /// The changes in its directory.
     Diff,
 }
 
-/// The task that `uri` is about, and what of it; `None` for what is no resource of ours.
-pub(crate) fn read(uri: &str) -> Option<(TaskId, Part)> {
+/// Parses the URI of a resource; `None` for any other URI.
+pub(crate) fn parse(uri: &str) -> Option<(TaskId, TaskPart)> {
     let rest = uri.strip_prefix(TASKS)?;
     let (id, part) = match rest.split_once('/') {
-        None => (rest, Part::Task),
-        Some((id, "events")) => (id, Part::Events),
-        Some((id, "diff")) => (id, Part::Diff),
+        None => (rest, TaskPart::Task),
+        Some((id, "events")) => (id, TaskPart::Events),
+        Some((id, "diff")) => (id, TaskPart::Diff),
         Some(_) => return None,
     };
     let id = serde_json::from_value(id.into()).ok()?;
@@ -34,16 +34,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_uri_names_a_task_and_a_part() {
+    fn uri_names_a_task_and_a_part() {
         let id = TaskId::from_key("a");
         let uri = format!("{TASKS}{id}");
-        assert_eq!(read(&uri), Some((id, Part::Task)));
-        assert_eq!(read(&format!("{uri}/events")), Some((id, Part::Events)));
-        assert_eq!(read(&format!("{uri}/diff")), Some((id, Part::Diff)));
+        assert_eq!(parse(&uri), Some((id, TaskPart::Task)));
+        assert_eq!(
+            parse(&format!("{uri}/events")),
+            Some((id, TaskPart::Events))
+        );
+        assert_eq!(parse(&format!("{uri}/diff")), Some((id, TaskPart::Diff)));
         for other in ["/", "/log", "/diff/", "/../x"] {
-            assert_eq!(read(&format!("{uri}{other}")), None);
+            assert_eq!(parse(&format!("{uri}{other}")), None);
         }
-        assert_eq!(read("openhands://tasks/1"), None);
-        assert_eq!(read("docker://tasks"), None);
+        assert_eq!(parse("openhands://tasks/1"), None);
+        assert_eq!(parse("docker://tasks"), None);
     }
 }

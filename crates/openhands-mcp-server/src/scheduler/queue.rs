@@ -1,11 +1,11 @@
-//! The queue of tasks that wait for a slot or for their repository. Pure.
+//! The queue of tasks that wait for a slot or for their repository.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::api::TaskId;
 
-/// The waiting tasks that are known here, first come first served.
+/// The waiting tasks, first come first served.
 #[derive(Default)]
 pub(super) struct Queue(Mutex<VecDeque<TaskId>>);
 
@@ -14,7 +14,7 @@ impl Queue {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds the task at the end, unless it is in the queue already.
+    /// Adds the task at the end, unless it is queued already.
     pub(super) fn push(&self, id: TaskId) {
         let mut waiting = self.lock();
         if !waiting.contains(&id) {
@@ -30,7 +30,7 @@ impl Queue {
         self.lock().contains(&id)
     }
 
-    /// All of them, in their order.
+    /// All queued tasks, in their order.
     pub(super) fn ids(&self) -> Vec<TaskId> {
         self.lock().iter().copied().collect()
     }
@@ -41,7 +41,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_queue_is_first_come_first_served() {
+    fn queue_is_first_come_first_served() {
         let queue = Queue::default();
         let ids = [TaskId::from_key("a"), TaskId::from_key("b")];
         ids.iter().for_each(|id| queue.push(*id));

@@ -1,4 +1,4 @@
-//! The slots for tasks that run at once, and the runs that ended in them.
+//! Slots for tasks that run at once, and runs with a deadline.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Mutex, PoisonError};
@@ -6,18 +6,18 @@ use std::time::{Duration, Instant};
 
 use crate::api::TaskId;
 
-/// After its start, until the agent server says that a task runs.
+/// The time from the start of a task until the agent server lists it as running.
 const START_GRACE: Duration = Duration::from_secs(2);
-/// After the end of a run, until its deadline is forgotten: whoever ended it may tag it.
+/// The time from the end of a run until its deadline is removed: the client that stopped it may set a
+/// tag first.
 const FINISHED_GRACE: Duration = Duration::from_secs(15);
 
-/// The slots that tasks take which the agent server does not yet say to be running.
+/// The slots of started tasks that the agent server does not list as running yet.
 #[derive(Default)]
 pub(super) struct Slots(Mutex<HashMap<TaskId, Instant>>);
 
 impl Slots {
-    /// Takes a slot for the task, if fewer than `max` are taken by those that run and those that
-    /// were just started.
+    /// Takes a slot for the task, if running and just started tasks take fewer than `max`.
     pub(super) fn take(&self, id: TaskId, running: &HashSet<TaskId>, max: usize) -> bool {
         let mut started = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let now = Instant::now();
@@ -30,19 +30,19 @@ impl Slots {
         free
     }
 
-    /// Gives the slot back of a task that did not start after all.
+    /// Releases the slot of a task that could not be started.
     pub(super) fn give_back(&self, id: TaskId) {
         let mut started = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         started.remove(&id);
     }
 }
 
-/// The runs that have a deadline, and when each was last seen to run.
+/// The runs that have a deadline, and the time at which each was last seen running.
 #[derive(Default)]
 pub(super) struct LimitedRuns(Mutex<HashMap<TaskId, Instant>>);
 
 impl LimitedRuns {
-    /// Returns those that have not run for a while; those in `running` do now.
+    /// Returns the runs that ended some time ago. `running` are the current ones.
     pub(super) fn ended(&self, running: &HashSet<TaskId>) -> Vec<TaskId> {
         let mut seen = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let now = Instant::now();
@@ -57,11 +57,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn slots_are_counted_once() {
+    fn started_and_running_task_takes_one_slot() {
         let slots = Slots::default();
         let [a, b, c] = ["a", "b", "c"].map(TaskId::from_key);
         assert!(slots.take(a, &HashSet::new(), 2));
-        // It is started and seen to run: one slot.
+        // Task a is started and listed as running: one slot.
         assert!(slots.take(b, &HashSet::from([a]), 2));
         assert!(!slots.take(c, &HashSet::from([a]), 2));
         slots.give_back(b);

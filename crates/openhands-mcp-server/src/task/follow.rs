@@ -1,4 +1,4 @@
-//! Waiting for a task to end, with a word to the caller about every step.
+//! Waiting for a task to end, with a progress message for every step.
 
 use std::time::Duration;
 
@@ -6,44 +6,44 @@ use mcp_core::tool::{Call, ToolError, ToolErrorKind};
 use tokio::time::{Instant, sleep_until, timeout_at};
 
 use super::snapshot::TaskSnapshot;
-use crate::OpenHands;
-use crate::api::{Failure, Servers, TaskId};
+use crate::api::{ApiFailure, ApiResult, Servers, TaskId};
+use crate::events::EventListeners;
+use crate::scheduler::Scheduler;
 use crate::tags::StopReason;
 
-/// Between two looks at a task: at most while nothing is heard of it, and after something was, which
-/// may be told before it is stored; at most while all that happens is heard; and at least, because
-/// models speak word by word.
+/// Poll intervals of a task: the maximum without an event socket, and after an event, which may arrive
+/// before it is stored; the maximum with an open event socket; and the minimum, because models send
+/// their text in many small events.
 const POLL_INTERVAL: Duration = Duration::from_millis(500);
 const LISTENING_POLL_INTERVAL: Duration = Duration::from_secs(5);
 const MIN_POLL_INTERVAL: Duration = Duration::from_millis(250);
-/// At most before it was ever seen.
+/// The maximum poll interval before the first successful poll.
 const ABSENT_POLL_INTERVAL: Duration = Duration::from_secs(2);
 
-/// For one look, however short the wait is.
+/// The timeout of the first poll, even if the wait is shorter.
 const FIRST_POLL_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// A task as it was seen until the wait was over.
-pub(crate) struct Observed {
-    /// The newest look that succeeded.
+/// The last known state of a task at the end of a wait.
+#[derive(Default)]
+pub(crate) struct ObservedTask {
+    /// The last successful poll.
     pub(crate) task: Option<TaskSnapshot>,
-    /// Why the last look failed.
-    pub(crate) failure: Option<Failure>,
+    /// The failure of the last poll.
+    pub(crate) failure: Option<ApiFailure>,
 }
 
-/// Follows a task until it settles, but not beyond `until`. An agent server that is away for a while
-/// is waited for: its tasks survive its restarts.
+/// Polls a task until it settles or `until`. Waits for an agent server that does not answer, because
+/// tasks survive its restarts.
 pub(crate) async fn observe(
-    service: &OpenHands,
+    servers: &Servers,
+    listeners: &EventListeners,
     id: TaskId,
     until: Instant,
     call: &Call,
-) -> Observed {
-    let mut seen = Observed {
-        task: None,
-        failure: None,
-    };
+) -> ObservedTask {
+    let mut seen = ObservedTask::default();
     call.progress(0.0, None, "The task was started.");
-    // Whoever does not wait is told at least whether it runs or is queued.
+    // Even a caller that does not wait learns whether the task runs or is queued.
     let first = Instant::now() + FIRST_POLL_TIMEOUT;
     let mut listener = None;
     let mut interval = POLL_INTERVAL;
@@ -53,7 +53,7 @@ pub(crate) async fn observe(
         } else {
             until
         };
-        let polled = poll(&service.servers, id, &mut seen.task, call);
+        let polled = poll(servers, id, &mut seen.task, call);
         match timeout_at(deadline, polled).await {
             Ok(Ok(settled)) => {
                 seen.failure = None;
@@ -62,7 +62,7 @@ pub(crate) async fn observe(
                 }
             }
             Ok(Err(failure)) => {
-                tracing::debug!(task = %id, ?failure, "cannot look at the task");
+                tracing::debug!(task = %id, ?failure, "cannot poll the task");
                 let transient = failure.is_transient();
                 seen.failure = Some(failure);
                 if !transient {
@@ -78,17 +78,17 @@ pub(crate) async fn observe(
         if seen.task.is_some() && listener.is_none() {
             interval = POLL_INTERVAL;
         }
-        // The last look is just before the end.
+        // The last poll is just before the end.
         let next = (polled + interval).min(until - POLL_INTERVAL);
         let next = next.max(polled + MIN_POLL_INTERVAL);
-        // Most tasks that are asked about have ended: only now is it worth a socket.
+        // The socket is opened after the first poll, because most tasks have ended by then.
         if seen.task.is_none() {
-            // It does not run, or not yet: a sandbox takes half a minute to start.
+            // The task does not run, or not yet: a sandbox takes half a minute to start.
             sleep_until(next).await;
             interval = (2 * interval).min(ABSENT_POLL_INTERVAL);
             continue;
         }
-        let listener = listener.get_or_insert_with(|| service.listeners.listen(id));
+        let listener = listener.get_or_insert_with(|| listeners.listen(id));
         tokio::select! {
             () = listener.changed() => {
                 interval = POLL_INTERVAL;
@@ -102,14 +102,14 @@ pub(crate) async fn observe(
     }
 }
 
-/// Looks once and tells the caller what is new; true once the task has settled.
+/// Polls once and reports new steps. Returns true once the task has settled.
 async fn poll(
     servers: &Servers,
     id: TaskId,
     task: &mut Option<TaskSnapshot>,
     call: &Call,
-) -> Result<bool, Failure> {
-    let server = servers.at(id).await?;
+) -> ApiResult<bool> {
+    let server = servers.for_task(id).await?;
     let task = match task {
         Some(task) => {
             task.refresh(&server).await?;
@@ -121,15 +121,18 @@ async fn poll(
     Ok(task.status().is_settled())
 }
 
-/// Stops a task whose caller gave up, as far as its agent can be reached.
-pub(crate) async fn abandon(service: &OpenHands, id: TaskId) -> ToolError {
+/// Stops a task whose caller has cancelled the call, if its agent server can be reached.
+pub(crate) async fn stop_abandoned(
+    servers: &Servers,
+    scheduler: &Scheduler,
+    id: TaskId,
+) -> ToolError {
     let stopped = async {
-        let server = service.servers.at(id).await?;
-        let reason = StopReason::Cancelled;
-        service.scheduler.stop(&server, id, reason).await
+        let server = servers.for_task(id).await?;
+        scheduler.stop(&server, id, StopReason::Cancelled).await
     };
     match stopped.await {
-        Ok(()) => tracing::info!(task = %id, "task stopped, the caller gave up"),
+        Ok(()) => tracing::info!(task = %id, "task stopped, the call was cancelled"),
         Err(failure) => tracing::warn!(task = %id, ?failure, "cannot stop the task"),
     }
     let message = format!("The call was cancelled, and so was task {id}.");
@@ -137,8 +140,8 @@ pub(crate) async fn abandon(service: &OpenHands, id: TaskId) -> ToolError {
 }
 
 fn report_progress(task: &TaskSnapshot, call: &Call) {
-    let first = task.steps - task.news.len() as u64;
-    for (step, action) in (first + 1..).zip(&task.news) {
+    let first = task.steps - task.new_actions.len() as u64;
+    for (step, action) in (first + 1..).zip(&task.new_actions) {
         #[expect(
             clippy::cast_precision_loss,
             reason = "a count of steps is far below 2^52"

@@ -1,143 +1,135 @@
-//! The status of a task, judged from what the agent server says. Pure.
+//! The status of a task, derived from the state of its conversation. Pure.
 
 use std::time::Duration;
 
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::run_end::{RunEnd, explain};
-use crate::api::{Execution, Sandbox};
+use super::run_end::{RunEnd, explain_run_end};
+use crate::api::{Execution, SandboxProblem};
 use crate::tags::{StopReason, WaitsFor};
 
-/// Time without any event after which a running task is suspect: no call to a model takes as
-/// long, but a command may.
+/// A running task without any event for this time is reported: no model call takes as long, but a
+/// command may.
 const QUIET_TIME: Duration = Duration::from_secs(600);
 
-/// What a task is doing.
+/// The status of a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum TaskStatus {
-    /// It waits for its turn and begins by itself.
+    /// Waits for its turn and starts by itself.
     Queued,
-    /// The agent works, or is about to.
+    /// The agent works or is starting.
     Running,
-    /// The agent asks whether it may do something.
+    /// The agent asks for permission.
     WaitingForConfirmation,
-    /// Held by somebody; can go on.
+    /// Paused; can be resumed.
     Paused,
-    /// Stopped by `cancel_task` or by its like.
+    /// Stopped, by cancel_task for example.
     Cancelled,
-    /// The agent says that it is done.
+    /// Done, says the agent.
     Finished,
-    /// It ended without being done.
+    /// Ended without being done.
     Failed,
-    /// The agent went in circles and was stopped.
+    /// Stopped because the agent repeated itself.
     Stuck,
-    /// The agent stopped without an end and waits for a message.
+    /// The agent waits for a message.
     Idle,
-    /// It cannot be said right now.
+    /// Not known right now.
     Unknown,
 }
 
-/// What is known about a conversation, as far as its status depends on it.
-pub(crate) struct Evidence {
+/// The facts about a conversation on which its status depends.
+pub(crate) struct TaskFacts {
     pub(crate) execution: Execution,
-    /// The agent has done or said anything.
-    pub(crate) worked: bool,
+    /// The agent has acted or sent a message.
+    pub(crate) has_acted: bool,
     pub(crate) max_iterations: Option<u32>,
-    /// How it came to stand still; only looked up where it does.
+    /// The end of the last run; only looked up if the task does not run.
     pub(crate) run_end: Option<RunEnd>,
-    /// What it waits for before it begins.
     pub(crate) waits_for: Option<WaitsFor>,
-    /// Why we stopped it.
     pub(crate) stop_reason: Option<StopReason>,
-    /// Time since anything happened, where that can be said.
+    /// Time since the last event, if known.
     pub(crate) quiet: Option<Duration>,
 }
 
-/// A status and what the caller should know about it.
+/// A status with its explanation for the caller.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct TaskOutcome {
     pub(crate) status: TaskStatus,
-    /// Why it is not done.
+    /// The reason why the task is not done.
     pub(crate) error: Option<String>,
-    /// What to do about it.
+    /// The next step for the caller.
     pub(crate) next: Option<&'static str>,
 }
 
 impl TaskStatus {
-    /// Nothing more happens by itself.
+    /// Returns true if nothing more happens until a caller acts.
     pub(crate) fn is_settled(self) -> bool {
         !matches!(self, Self::Queued | Self::Running | Self::Unknown)
     }
 }
 
 impl TaskOutcome {
-    /// The status that the evidence speaks for.
-    pub(crate) fn from_evidence(evidence: &Evidence) -> Self {
+    pub(crate) fn from_facts(facts: &TaskFacts) -> Self {
         use TaskStatus as S;
-        match evidence.execution {
-            execution if execution.is_still() && evidence.waits_for.is_some() => Self::plain(
+        match (facts.execution, facts.waits_for, facts.stop_reason) {
+            (execution, Some(WaitsFor::Repository(_)), _) if execution.is_stopped() => Self::new(
                 S::Queued,
-                match evidence.waits_for {
-                    Some(WaitsFor::Repository(_)) => {
-                        "Its repository is being fetched; it begins by itself. Ask wait_task."
-                    }
-                    _ => {
-                        "All places for running tasks are taken; it begins by itself when one is \
-                         free. Ask wait_task, or cancel_task it."
-                    }
-                },
+                "Its repository is being fetched; it starts by itself. Ask wait_task.",
             ),
-            Execution::Idle | Execution::Paused if evidence.stop_reason.is_some() => {
-                Self::from_stop_reason(evidence.stop_reason)
+            (execution, Some(WaitsFor::Slot), _) if execution.is_stopped() => Self::new(
+                S::Queued,
+                "All slots for running tasks are taken; it starts by itself when one is free. Ask \
+                 wait_task, or cancel_task it.",
+            ),
+            (Execution::Idle | Execution::Paused, _, Some(reason)) => {
+                Self::from_stop_reason(reason)
             }
-            Execution::Running => Self::running(evidence.quiet),
-            // A new conversation is idle until its first step begins.
-            Execution::Idle if !evidence.worked => Self::plain(
+            (Execution::Running, ..) => Self::running(facts.quiet),
+            // A new conversation is idle until its first step starts.
+            (Execution::Idle, ..) if !facts.has_acted => Self::new(
                 S::Running,
                 "It is starting. If it still is in a minute, cancel_task it and run it again.",
             ),
-            Execution::Idle => Self::plain(
+            (Execution::Idle, ..) => Self::new(
                 S::Idle,
                 "The agent stopped and waits: read the result, then tell it more with send_message \
                  or let it go on with resume_task.",
             ),
-            Execution::Paused => match evidence.run_end {
-                Some(RunEnd::Interrupt) => Self::plain(
-                    S::Cancelled,
-                    "It was stopped. Go on with send_message or resume_task if needed.",
-                ),
-                _ => Self::plain(
+            (Execution::Paused, ..) => match facts.run_end {
+                Some(RunEnd::Interrupt) => Self::cancelled(),
+                _ => Self::new(
                     S::Paused,
-                    "It is paused: resume_task or send_message lets it go on.",
+                    "It is paused: resume_task or send_message resumes it.",
                 ),
             },
-            Execution::WaitingForConfirmation => Self::plain(
+            (Execution::WaitingForConfirmation, ..) => Self::new(
                 S::WaitingForConfirmation,
                 "The agent asks for permission for last_action: answer with \
                  respond_confirmation, or cancel_task it.",
             ),
-            Execution::Finished => Self {
+            (Execution::Finished, ..) => Self {
                 status: S::Finished,
                 error: None,
                 next: None,
             },
-            Execution::Stuck => Self::failed(
+            (Execution::Stuck, ..) => Self::failed(
                 S::Stuck,
-                "The agent repeated itself without getting on and was stopped.",
-                "Read get_task_result, then say it in other or clearer words with send_message.",
+                "The agent repeated itself without progress and was stopped.",
+                "Read get_task_result, then explain the task in other or clearer words with \
+                 send_message.",
             ),
-            Execution::Error => {
-                let (error, next) = explain(evidence.run_end.as_ref(), evidence.max_iterations);
+            (Execution::Error, ..) => {
+                let (error, next) = explain_run_end(facts.run_end.as_ref(), facts.max_iterations);
                 Self::failed(S::Failed, error, next)
             }
-            Execution::Deleting => Self::failed(
+            (Execution::Deleting, ..) => Self::failed(
                 S::Unknown,
                 "The task is being deleted.",
                 "Run it again if it is still needed.",
             ),
-            Execution::Unknown => Self::failed(
+            (Execution::Unknown, ..) => Self::failed(
                 S::Unknown,
                 "The agent server reports a state that this server does not know.",
                 "Look at the task in OpenHands.",
@@ -145,131 +137,122 @@ impl TaskOutcome {
         }
     }
 
-    /// A task that was started and of which nothing more is known right now.
+    /// The outcome of a started task that cannot be read now.
     pub(crate) fn unreadable(reason: &str) -> Self {
-        Self {
-            status: TaskStatus::Unknown,
-            error: Some(reason.to_owned()),
-            next: Some(
-                "The task was started and may be running: ask get_task_status, do not run it again.",
-            ),
-        }
+        Self::failed(
+            TaskStatus::Unknown,
+            reason,
+            "The task was started and may be running: ask get_task_status, do not run it again.",
+        )
     }
 
     /// The outcome of a task whose sandbox does not run.
-    pub(crate) fn from_sandbox(sandbox: Sandbox) -> Self {
+    pub(crate) fn from_sandbox_problem(problem: SandboxProblem) -> Self {
         use TaskStatus as S;
-        let (status, error, next) = match sandbox {
-            Sandbox::Starting => (
+        match problem {
+            SandboxProblem::Starting => Self::new(
                 S::Queued,
-                None,
-                "Its sandbox is being started; it begins by itself. Ask wait_task.",
+                "Its sandbox is starting; the task starts by itself. Ask wait_task.",
             ),
-            Sandbox::Paused => (
+            SandboxProblem::Paused => Self::new(
                 S::Paused,
-                None,
-                "Its sandbox is paused: resume_task or send_message wakes it.",
+                "Its sandbox is paused: resume_task or send_message resumes it.",
             ),
-            Sandbox::Broken => (
+            SandboxProblem::Broken => Self::failed(
                 S::Failed,
-                Some("Its sandbox is broken, so nothing more can be said of it."),
+                "Its sandbox is broken, so nothing more is known about it.",
                 "Look at the sandbox in OpenHands, or run the task again.",
             ),
-            Sandbox::Gone => (
+            SandboxProblem::Gone => Self::failed(
                 S::Failed,
-                Some("Its sandbox has been removed, and with it all that it did there."),
+                "Its sandbox was removed, together with all that it did there.",
                 "Run it again if it is still needed.",
             ),
-            Sandbox::NotStarted => (
+            SandboxProblem::NotStarted => Self::failed(
                 S::Failed,
-                Some("OpenHands could not start its sandbox or its agent."),
+                "OpenHands could not start its sandbox or its agent.",
                 "Check the model and the git credentials in OpenHands' settings; its log says \
                  more. Then run it again.",
             ),
-        };
-        Self {
-            status,
-            error: error.map(str::to_owned),
-            next: Some(next),
         }
     }
 
-    /// The status as far as a list tells it, which does not say how a run ended.
+    /// The status of a task in a list, which does not tell how a run ended.
     pub(crate) fn status_in_list(
         execution: Execution,
         waits_for: Option<WaitsFor>,
         stop_reason: Option<StopReason>,
     ) -> TaskStatus {
-        Self::from_evidence(&Evidence {
+        let facts = TaskFacts {
             execution,
-            worked: true,
+            has_acted: true,
             max_iterations: None,
             run_end: None,
             waits_for,
             stop_reason,
             quiet: None,
-        })
-        .status
+        };
+        Self::from_facts(&facts).status
     }
 
     fn running(quiet: Option<Duration>) -> Self {
-        match quiet.filter(|quiet| *quiet > QUIET_TIME) {
-            Some(quiet) => Self::failed(
-                TaskStatus::Running,
-                format!(
-                    "Nothing has happened for {} minutes: its command takes long, its model does \
-                     not answer, or the task is wedged.",
-                    quiet.as_secs() / 60
-                ),
-                "If last_action does not take this long, cancel_task it, then resume_task or run \
-                 it again.",
-            ),
-            None => Self::plain(
-                TaskStatus::Running,
-                "Ask wait_task or get_task_status for its end, or stop it with cancel_task.",
-            ),
-        }
+        let Some(quiet) = quiet.filter(|quiet| *quiet > QUIET_TIME) else {
+            let next = "Ask wait_task or get_task_status for its end, or stop it with cancel_task.";
+            return Self::new(TaskStatus::Running, next);
+        };
+        let error = format!(
+            "Nothing has happened for {} minutes: its command takes long, its model does not \
+             answer, or the task hangs.",
+            quiet.as_secs() / 60
+        );
+        let next = "If last_action does not take this long, cancel_task it, then resume_task or run \
+            it again.";
+        Self::failed(TaskStatus::Running, error, next)
     }
 
-    fn from_stop_reason(reason: Option<StopReason>) -> Self {
+    fn from_stop_reason(reason: StopReason) -> Self {
         use TaskStatus as S;
         match reason {
-            Some(StopReason::Time) => Self::failed(
+            StopReason::Time => Self::failed(
                 S::Failed,
                 "The task used up its time and was stopped (max_seconds).",
                 "Read the result so far; resume_task gives it the same time again.",
             ),
-            Some(StopReason::Cost) => Self::failed(
+            StopReason::Cost => Self::failed(
                 S::Failed,
                 "The task used up its money and was stopped (max_cost).",
                 "Read the result so far, then run what is left as a new task.",
             ),
-            Some(StopReason::NoRepository) => Self::failed(
+            StopReason::NoRepository => Self::failed(
                 S::Failed,
                 "The repository or branch could not be fetched, so the agent was not started.",
                 "Check context.repository and branch; a private one needs credentials on the \
                  agent server.",
             ),
-            Some(StopReason::Cancelled) | None => Self::plain(
-                S::Cancelled,
-                "It was stopped. Go on with send_message or resume_task if needed.",
-            ),
+            StopReason::Cancelled => Self::cancelled(),
         }
     }
 
-    fn plain(status: TaskStatus, next: &'static str) -> Self {
+    fn cancelled() -> Self {
+        let next = "It was stopped. Go on with send_message or resume_task if needed.";
+        Self::new(TaskStatus::Cancelled, next)
+    }
+
+    fn new(status: TaskStatus, next: &'static str) -> Self {
+        let (error, next) = (None, Some(next));
         Self {
             status,
-            error: None,
-            next: Some(next),
+            error,
+            next,
         }
     }
 
     fn failed(status: TaskStatus, error: impl Into<String>, next: &'static str) -> Self {
+        let (error, next) = (Some(error.into()), Some(next));
         Self {
             status,
-            error: Some(error.into()),
-            next: Some(next),
+            error,
+            next,
         }
     }
 }
@@ -279,10 +262,10 @@ mod tests {
     use super::*;
     use crate::api::Execution as E;
 
-    fn judge(execution: E, worked: bool, run_end: Option<RunEnd>) -> TaskOutcome {
-        TaskOutcome::from_evidence(&Evidence {
+    fn evaluate(execution: E, has_acted: bool, run_end: Option<RunEnd>) -> TaskOutcome {
+        TaskOutcome::from_facts(&TaskFacts {
             execution,
-            worked,
+            has_acted,
             max_iterations: Some(500),
             run_end,
             waits_for: None,
@@ -292,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn tags_decide_only_while_a_task_stands_still() {
+    fn tags_count_only_while_a_task_does_not_run() {
         use TaskStatus as S;
         let slot = Some(WaitsFor::Slot);
         let time = Some(StopReason::Time);
@@ -318,20 +301,20 @@ mod tests {
     }
 
     #[test]
-    fn a_task_without_a_sign_of_life_is_named() {
+    fn long_silence_of_a_running_task_is_reported() {
         assert_eq!(TaskOutcome::running(Some(QUIET_TIME)).error, None);
-        let wedged = TaskOutcome::running(Some(Duration::from_secs(1_260)));
-        assert_eq!(wedged.status, TaskStatus::Running);
-        assert!(wedged.error.unwrap().contains("21 minutes"));
+        let silent = TaskOutcome::running(Some(Duration::from_secs(1_260)));
+        assert_eq!(silent.status, TaskStatus::Running);
+        assert!(silent.error.unwrap().contains("21 minutes"));
     }
 
     #[test]
-    fn every_state_has_a_status_and_all_but_done_a_next_step() {
+    fn every_state_has_a_status_and_all_but_finished_a_next_step() {
         use TaskStatus as S;
         let interrupt = || Some(RunEnd::Interrupt);
-        for (execution, worked, end, status) in [
+        for (execution, has_acted, end, status) in [
             (E::Running, true, None, S::Running),
-            // Idle at first is not an end.
+            // A new conversation is idle at first.
             (E::Idle, false, None, S::Running),
             (E::Idle, true, None, S::Idle),
             (E::Paused, true, None, S::Paused),
@@ -348,7 +331,7 @@ mod tests {
             (E::Deleting, true, None, S::Unknown),
             (E::Unknown, true, None, S::Unknown),
         ] {
-            let outcome = judge(execution, worked, end);
+            let outcome = evaluate(execution, has_acted, end);
             assert_eq!(outcome.status, status, "{execution:?}");
             assert_eq!(outcome.next.is_none(), status == S::Finished);
         }
@@ -358,6 +341,6 @@ mod tests {
             state("\"waiting_for_confirmation\""),
             E::WaitingForConfirmation
         );
-        assert_eq!(state("\"dreaming\""), E::Unknown);
+        assert_eq!(state("\"unheard_of\""), E::Unknown);
     }
 }

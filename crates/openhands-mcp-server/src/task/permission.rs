@@ -1,107 +1,102 @@
-//! The permission that the agent of a task asks for: who gives it, and passing it on.
+//! Permissions that the agent of a task asks for: asking the user, and sending the answer.
 
 use std::time::Duration;
 
-use mcp_core::tool::{Call, InputRequest, ToolError, ToolErrorKind};
+use mcp_core::tool::{Call, InputRequest, ToolError};
 use serde_json::{Value, json};
 use upstream::redact::redacted_code;
 use upstream::text::head;
 
-use crate::api::{Action, AgentServer, Execution, TaskId, kind};
+use crate::api::{Action, AgentServer, Conversation, Execution, TaskId, event_kind};
 use crate::events::summary;
 use crate::tags::ConversationTags;
 
-/// Bytes of the action's arguments that the user is shown.
-const MAX_ARGUMENTS: usize = 4_000;
-/// Bytes of a reason.
-const MAX_REASON: usize = 2_000;
+/// Bytes of the action's arguments that are shown to the user.
+const MAX_ARGUMENT_BYTES: usize = 4_000;
+const MAX_REASON_BYTES: usize = 2_000;
+const DEFAULT_REASON: &str = "The user refused it.";
 
-/// Looks at a task that was just answered, and the time between them.
+/// Polls after an answer was sent, and their interval.
 const MAX_ANSWER_POLLS: u32 = 40;
 const ANSWER_POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 /// The answer to an agent that asks for a permission.
-pub(crate) struct Answer {
+pub(crate) struct PermissionAnswer {
     pub(crate) accept: bool,
-    /// Why not.
+    /// The reason of a refusal.
     pub(crate) reason: String,
 }
 
-impl Answer {
+impl PermissionAnswer {
     /// # Errors
     /// The reason is too long.
     pub(crate) fn new(accept: bool, reason: Option<String>) -> Result<Self, ToolError> {
-        let reason = reason.unwrap_or_else(|| "The user refused it.".into());
-        if reason.len() > MAX_REASON {
+        let reason = reason.unwrap_or_else(|| DEFAULT_REASON.into());
+        if reason.len() > MAX_REASON_BYTES {
             return Err(ToolError::invalid_argument(format!(
-                "reason is longer than {MAX_REASON} bytes."
+                "reason is longer than {MAX_REASON_BYTES} bytes."
             )));
         }
         Ok(Self { accept, reason })
     }
 }
 
-/// Has the user answer what the agent asks, where the client can ask them. `None` where it cannot, or
-/// where the user put the question off: it stays open then.
+/// Asks the user for the permission, if the client supports it. Returns `None` if it does not, or if
+/// the user closes the question; the agent waits on.
 ///
 /// # Errors
-/// The agent does not ask, the agent server does not answer, or to end this round of the call.
+/// The agent does not wait for a permission, the agent server does not answer, or the call has to end
+/// so that its client can ask the user.
 pub(crate) async fn ask_user(
     server: &AgentServer,
     id: TaskId,
     call: &Call,
-) -> Result<Option<Answer>, ToolError> {
+) -> Result<Option<PermissionAnswer>, ToolError> {
     if !call.capabilities().elicitation {
         return Ok(None);
     }
-    let task = server.conversation(id).await?;
-    if task.execution_status != Execution::WaitingForConfirmation {
-        return Err(not_asking());
-    }
-    let asked: Option<Action> = server.last_event(id, kind::ACTION).await?;
+    waiting_conversation(server, id).await?;
+    let asked: Option<Action> = server.last_event(id, event_kind::ACTION).await?;
     let Some(action) = asked else {
         return Ok(None);
     };
-    // One question for each action: a call that is repeated with an answer must not take it for the
-    // answer to the next one.
+    // The key names the action: a call that is repeated with an answer must not use it for the next
+    // action.
     let key = format!("permission-{}", action.id());
     let answer = call.ask(&key, question(id, &action)).await?;
-    Ok(understand(&answer))
+    Ok(parse_answer(&answer))
 }
 
-/// Tells the agent whether it may do what it asks for.
+/// Sends the answer to the agent.
 ///
 /// # Errors
-/// The agent does not ask, or cannot be told.
-pub(crate) async fn give_answer(
+/// The agent does not wait for a permission, or the agent server does not answer.
+pub(crate) async fn send_answer(
     server: &AgentServer,
     id: TaskId,
-    answer: &Answer,
+    answer: &PermissionAnswer,
 ) -> Result<(), ToolError> {
-    let task = server.conversation(id).await?;
-    if task.execution_status != Execution::WaitingForConfirmation {
-        return Err(not_asking());
-    }
-    // Its run begins anew, and with it the time that it may take; or it is over.
+    let task = waiting_conversation(server, id).await?;
+    // A permission starts a new run with a new deadline; a refusal ends the run.
     let mut tags = ConversationTags::new(task.tags);
     match answer.accept {
-        true => tags.begin(),
-        false => tags.end(),
+        true => tags.begin_run(),
+        false => tags.end_run(),
     }
     server.set_tags(id, tags.as_tags()).await?;
-    let asked: Option<Action> = server.last_event(id, kind::ACTION).await?;
+    let asked: Option<Action> = server.last_event(id, event_kind::ACTION).await?;
     server.respond(id, answer.accept, &answer.reason).await?;
     wait_for_next_state(server, id, asked.as_ref()).await;
     Ok(())
 }
 
-/// Waits a moment until the state of a task shows that its question was answered: until then it
-/// still says that it waits, for the action that was `asked` for.
+/// Waits briefly until the state of a task reflects the answer. Until then it still waits for a
+/// permission for the action `asked`.
 async fn wait_for_next_state(server: &AgentServer, id: TaskId, asked: Option<&Action>) {
     for _ in 0..MAX_ANSWER_POLLS {
         let now = tokio::try_join!(
             server.conversation(id),
-            server.last_event::<Action>(id, kind::ACTION),
+            server.last_event::<Action>(id, event_kind::ACTION),
         );
         let still = now.is_ok_and(|(task, last)| {
             task.execution_status == Execution::WaitingForConfirmation
@@ -114,14 +109,18 @@ async fn wait_for_next_state(server: &AgentServer, id: TaskId, asked: Option<&Ac
     }
 }
 
-fn not_asking() -> ToolError {
-    ToolError::new(
-        ToolErrorKind::Conflict,
+async fn waiting_conversation(server: &AgentServer, id: TaskId) -> Result<Conversation, ToolError> {
+    let task = server.conversation(id).await?;
+    if task.execution_status == Execution::WaitingForConfirmation {
+        return Ok(task);
+    }
+    Err(ToolError::conflict(
         "The task does not wait for a permission. Ask get_task_status what it does.",
-    )
+    ))
 }
 
-/// Shows all of the action: what is cut off could be what matters, so that is said.
+/// The question for the user. It shows all arguments of the action, or says that they are truncated,
+/// because the truncated part may matter.
 fn question(id: TaskId, action: &Action) -> InputRequest {
     let arguments = action.action.as_ref().map(|arguments| json!(arguments));
     let arguments = arguments.unwrap_or_default().to_string();
@@ -129,7 +128,7 @@ fn question(id: TaskId, action: &Action) -> InputRequest {
         "The agent of task {id} asks whether it may do this:\n\n{}\n\n{} {}",
         summary::action(action),
         action.tool_name,
-        head(&redacted_code(&arguments), MAX_ARGUMENTS),
+        head(&redacted_code(&arguments), MAX_ARGUMENT_BYTES),
     );
     let schema = json!({
         "type": "object",
@@ -142,8 +141,8 @@ fn question(id: TaskId, action: &Action) -> InputRequest {
     InputRequest::elicit(&message, schema)
 }
 
-/// Only a yes is one. Who closes the question has not answered it.
-fn understand(answer: &Value) -> Option<Answer> {
+/// Parses the user's answer. `None` if the user closed the question.
+fn parse_answer(answer: &Value) -> Option<PermissionAnswer> {
     let content = &answer["content"];
     let accept = match answer["action"].as_str() {
         Some("accept") => content["allow"] == true,
@@ -152,10 +151,8 @@ fn understand(answer: &Value) -> Option<Answer> {
     };
     let reason = content["reason"].as_str().map(str::trim);
     let reason = reason.filter(|reason| !reason.is_empty());
-    let reason = reason.map_or("The user refused it.".into(), |reason| {
-        head(reason, MAX_REASON)
-    });
-    Some(Answer { accept, reason })
+    let reason = reason.map_or(DEFAULT_REASON.into(), |text| head(text, MAX_REASON_BYTES));
+    Some(PermissionAnswer { accept, reason })
 }
 
 #[cfg(test)]
@@ -163,9 +160,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_a_yes_is_one() {
-        let said = |answer: Value| understand(&answer).map(|answer| (answer.accept, answer.reason));
-        let refused = "The user refused it.".to_owned();
+    fn only_explicit_consent_allows_the_action() {
+        let said =
+            |answer: Value| parse_answer(&answer).map(|answer| (answer.accept, answer.reason));
+        let refused = DEFAULT_REASON.to_owned();
         let yes = said(json!({"action": "accept", "content": {"allow": true}}));
         assert_eq!(yes, Some((true, refused.clone())));
         let no =

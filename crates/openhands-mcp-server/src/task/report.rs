@@ -1,30 +1,30 @@
-//! The report about a task: one shape, whichever tool its caller uses.
+//! The report about a task, which most tools return.
 
 use mcp_core::tool::ToolError;
 use schemars::JsonSchema;
 use serde::Serialize;
 use tokio::time::{Instant, timeout_at};
 
-use super::follow::Observed;
+use super::follow::ObservedTask;
 use super::outcome::{TaskOutcome, TaskStatus};
 use super::snapshot::TaskSnapshot;
-use crate::OpenHands;
-use crate::api::{AgentServer, Failure, TaskId};
+use crate::api::{AgentServer, ApiFailure, ApiResult, Servers, TaskId};
+use crate::scheduler::Scheduler;
 use crate::workspace::changes::ChangedFiles;
 
 /// Bytes of the list of changed files.
-const MAX_CHANGED: usize = 900;
+const MAX_CHANGED_BYTES: usize = 900;
 
-/// A task as it is, and what it has brought.
+/// The state of a task and its results.
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct Report {
     /// For the other tools.
     pub(crate) task_id: TaskId,
     pub(crate) status: TaskStatus,
-    /// What the agent said last.
+    /// Agent's last message.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) result: Option<String>,
-    /// What its last command printed.
+    /// Output of its last command.
     #[serde(skip_serializing_if = "Option::is_none")]
     last_output: Option<String>,
     /// Actions taken so far.
@@ -42,31 +42,32 @@ pub(crate) struct Report {
     /// Why it is not done.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) error: Option<String>,
-    /// What to do next.
+    /// Next step.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) next: Option<String>,
 }
 
 impl Report {
-    /// The report after a wait. Never an error: the task exists, and without its id it would be lost.
+    /// The report after a wait. Never an error: the task exists, and an error would lose its id.
     pub(crate) async fn new(
-        service: &OpenHands,
+        servers: &Servers,
+        scheduler: &Scheduler,
         id: TaskId,
-        seen: Observed,
+        seen: ObservedTask,
         answer_by: Instant,
     ) -> Self {
         let mut report = match &seen.task {
             Some(task) => Self::from_snapshot(task),
             None => Self::from_id(id),
         };
-        if seen.task.is_none() && service.scheduler.is_queued(id) {
+        if seen.task.is_none() && scheduler.is_queued(id) {
             report.status = TaskStatus::Queued;
         }
         if let Some(task) = &seen.task
             && task.status().is_settled()
         {
             let added = async {
-                let server = service.servers.at(id).await?;
+                let server = servers.for_task(id).await?;
                 report.add_results(&server, task).await
             };
             let added = timeout_at(answer_by, added).await;
@@ -77,8 +78,8 @@ impl Report {
             }
         }
         if let Some(failure) = seen.failure {
-            report.set_outcome(match failure.sandbox() {
-                Some(sandbox) => TaskOutcome::from_sandbox(sandbox),
+            report.set_outcome(match failure.sandbox_problem() {
+                Some(problem) => TaskOutcome::from_sandbox_problem(problem),
                 None => TaskOutcome::unreadable(ToolError::from(failure).message()),
             });
         }
@@ -90,44 +91,44 @@ impl Report {
         let mut report = Self::from_id(task.id);
         report.steps = Some(task.steps);
         report.last_action = task.last_action();
-        // A model without a price costs nothing that could be told.
+        // OpenHands reports 0 for a model without a known price.
         report.cost = Some(task.conversation.stats.cost()).filter(|cost| *cost > 0.0);
         report.set_outcome(task.outcome.clone());
         report
     }
 
-    /// The report about a task that cannot be read, for this reason.
+    /// The report about a task whose sandbox does not run.
     ///
     /// # Errors
-    /// It has no state that could be told instead.
-    pub(crate) fn from_failure(id: TaskId, failure: Failure) -> Result<Self, ToolError> {
-        let Some(sandbox) = failure.sandbox() else {
+    /// The failure has another reason.
+    pub(crate) fn from_failure(id: TaskId, failure: ApiFailure) -> Result<Self, ToolError> {
+        let Some(problem) = failure.sandbox_problem() else {
             return Err(failure.into());
         };
         let mut report = Self::from_id(id);
-        report.set_outcome(TaskOutcome::from_sandbox(sandbox));
+        report.set_outcome(TaskOutcome::from_sandbox_problem(problem));
         Ok(report)
     }
 
-    /// Adds the results so far: the task need not have ended.
+    /// Adds the results so far, even if the task has not ended.
     pub(crate) async fn add_results(
         &mut self,
         server: &AgentServer,
         task: &TaskSnapshot,
-    ) -> Result<(), Failure> {
-        let (words, changed) = tokio::try_join!(
-            task.last_words(server),
+    ) -> ApiResult<()> {
+        let (output, changed) = tokio::try_join!(
+            task.read_output(server),
             ChangedFiles::read(server, &task.conversation)
         )?;
-        self.result = words.result;
-        self.last_output = words.last_output;
-        self.changed_files = (!changed.is_empty()).then(|| changed.lines(MAX_CHANGED));
-        // Its output says more than its name.
+        self.result = output.result;
+        self.last_output = output.last_output;
+        self.changed_files = (!changed.is_empty()).then(|| changed.lines(MAX_CHANGED_BYTES));
+        // The output says more than the action.
         self.last_action = self.last_action.take().filter(|_| task.is_asking());
         Ok(())
     }
 
-    /// The report about a task that was started and not looked at yet.
+    /// The report about a task that was started and not polled yet.
     fn from_id(id: TaskId) -> Self {
         Self {
             task_id: id,

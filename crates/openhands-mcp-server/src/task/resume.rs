@@ -2,51 +2,51 @@
 
 use std::time::Duration;
 
-use mcp_core::tool::{ToolError, ToolErrorKind};
+use mcp_core::tool::ToolError;
 
 use super::sandbox;
-use crate::OpenHands;
-use crate::api::{AgentServer, Execution, Failure, TaskId};
+use crate::api::{AgentServer, ApiFailure, Execution, Servers, TaskId};
+use crate::scheduler::Scheduler;
 use crate::tags::ConversationTags;
 
-/// Looks at a task that was told to run, and the time between them.
+/// Polls after a task was told to run, and their interval.
 const MAX_START_POLLS: u32 = 20;
 const START_POLL_INTERVAL: Duration = Duration::from_millis(100);
 
-/// Tells the agent of a task something, if there is something to tell, and lets it go on. Where all
-/// slots are taken, the task is queued.
+/// Sends a message to the agent of a task, if there is one, and runs the agent. If all slots are
+/// taken, the task is queued.
 ///
 /// # Errors
-/// The state of the task does not allow it: says what does.
+/// The state of the task does not allow it; the error says what does.
 pub(crate) async fn resume(
-    service: &OpenHands,
+    servers: &Servers,
+    scheduler: &Scheduler,
     id: TaskId,
     message: Option<&str>,
 ) -> Result<(), ToolError> {
-    let server = &sandbox::wake(&service.servers, id).await?;
+    let server = &sandbox::wake(servers, id).await?;
     let task = server.conversation(id).await?;
     let execution = task.execution_status;
+    let refuse = |reason: &str| Err(ToolError::conflict(reason));
     match (execution, message) {
         // Resuming would approve the pending action.
         (Execution::WaitingForConfirmation, _) => {
-            return Err(conflict(
+            return refuse(
                 "The agent waits for a permission: answer with respond_confirmation first.",
-            ));
+            );
         }
-        (Execution::Deleting, _) => return Err(conflict("The task is being deleted.")),
-        // It reads the message before its next step.
+        (Execution::Deleting, _) => return refuse("The task is being deleted."),
+        // The agent reads the message before its next step.
         (Execution::Running, Some(message)) => {
             return match server.prompt(id, message, true).await {
-                // It is taken when the step under way has ended.
-                Err(failure) if failure.is_slow() => Ok(()),
-                told => Ok(told?),
+                // The message takes effect at the end of the current step.
+                Err(failure) if failure.is_timeout() => Ok(()),
+                sent => Ok(sent?),
             };
         }
         (Execution::Running, None) => return Ok(()),
         (Execution::Finished, None) => {
-            return Err(conflict(
-                "The task is finished: tell it what else to do with send_message.",
-            ));
+            return refuse("The task is finished: tell it what else to do with send_message.");
         }
         _ => {}
     }
@@ -54,16 +54,16 @@ pub(crate) async fn resume(
         server.prompt(id, message, false).await?;
     }
     let mut tags = ConversationTags::new(task.tags);
-    let runs = service.scheduler.run_or_wait(server, id, &mut tags).await;
-    if runs.map_err(wedged)? {
+    let runs = scheduler.run_or_wait(server, id, &mut tags).await;
+    if runs.map_err(explain_conflict)? {
         wait_for_start(server, id, execution).await;
     } else {
-        service.scheduler.enqueue(id);
+        scheduler.enqueue(id);
     }
     Ok(())
 }
 
-/// Waits a moment until a task that was told to run has left the state that it stood in.
+/// Waits briefly until a task that was told to run has left the state `before`.
 async fn wait_for_start(server: &AgentServer, id: TaskId, before: Execution) {
     for _ in 0..MAX_START_POLLS {
         let now = server.conversation(id).await;
@@ -74,21 +74,18 @@ async fn wait_for_start(server: &AgentServer, id: TaskId, before: Execution) {
     }
 }
 
-/// The agent server says that it runs although its state says that it does not.
-fn wedged(failure: Failure) -> ToolError {
-    let conflict = failure.is_conflict();
+/// Explains a conflict: the agent server refuses to run a task because it runs already, although its
+/// state says that it does not.
+fn explain_conflict(failure: ApiFailure) -> ToolError {
+    let is_conflict = failure.is_conflict();
     let error = ToolError::from(failure);
-    if !conflict {
+    if !is_conflict {
         return error;
     }
-    ToolError::new(
-        ToolErrorKind::Conflict,
-        "The task is wedged: the agent server neither runs it nor lets it run. Try again in half a \
-         minute; if it stays so, go on in a copy (fork_task), or delete_task and run it again.",
+    ToolError::conflict(
+        "The task hangs: the agent server neither runs it nor lets it run. Try again in half a \
+         minute; if that does not help, go on in a copy (fork_task), or delete_task and run it \
+         again.",
     )
     .caused_by(error)
-}
-
-fn conflict(message: &str) -> ToolError {
-    ToolError::new(ToolErrorKind::Conflict, message)
 }

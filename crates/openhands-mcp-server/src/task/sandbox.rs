@@ -1,26 +1,28 @@
-//! Tasks behind the V1 app server, each with an agent server of its own in a sandbox: starting one,
-//! and waking its sandbox.
+//! Tasks behind a V1 app server: starting one in a sandbox, and resuming its sandbox.
 
 use std::time::Duration;
 
-use mcp_core::tool::{ToolError, ToolErrorKind};
-use tokio::time::{Instant, sleep, timeout_at};
+use mcp_core::tool::ToolError;
+use tokio::time::{Instant, sleep};
 use upstream::http::Url;
 use uuid::Uuid;
 
 use super::spec::TaskSpec;
-use super::start_error::uncertain;
+use super::start_error::{start_before, uncertain};
 use crate::OpenHands;
-use crate::api::{AgentServer, AppServer, Failure, NewAppConversation, Sandbox, Servers, TaskId};
-use crate::budget::Budget;
+use crate::api::{
+    AgentServer, ApiFailure, ApiResult, AppServer, NewAppConversation, SandboxProblem, Servers,
+    TaskId,
+};
+use crate::budget::BudgetRequest;
 use crate::workspace::Repository;
 
-/// For a sandbox that is woken, and between two looks at it.
+/// The time for a sandbox to resume, and the poll interval.
 const WAKE_TIMEOUT: Duration = Duration::from_secs(20);
 const WAKE_POLL_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Starts the task in a sandbox, or finds the one that its key stands for. The sandbox need not be
-/// there yet: the app server goes on by itself.
+/// Starts the task in a sandbox, or finds the existing one with its idempotency key. Does not wait for
+/// the sandbox: the app server starts the agent in it.
 ///
 /// # Errors
 /// No task was started, unless the message says that this is not certain.
@@ -35,55 +37,53 @@ pub(super) async fn create(
     let profile = spec.agent.as_deref().or(service.profile.as_deref());
     let new = request(id, spec, profile)?;
     if !service.mcp_servers.is_empty() {
-        return Err(impossible(
+        return Err(unsupported(
             "hand MCP servers to a task: add them to OpenHands' own settings instead of \
              OPENHANDS_MCP_SERVERS",
         ));
     }
     if spec.key.is_some() {
-        match servers.at(id).await {
+        match servers.for_task(id).await {
             Ok(_) => return Ok(id),
-            Err(failure) if failure.is_no_task() => {}
-            Err(failure) => match failure.sandbox() {
-                Some(Sandbox::NotStarted) => {}
+            Err(failure) if failure.is_unknown_task() => {}
+            Err(failure) => match failure.sandbox_problem() {
+                Some(SandboxProblem::NotStarted) => {}
                 Some(_) => return Ok(id),
                 None => return Err(failure.into()),
             },
         }
     }
-    match timeout_at(spec.answer_by, servers.start(app, &new)).await {
-        Ok(Ok(())) => {}
-        // Asking again could start it twice.
-        Ok(Err(failure)) if failure.is_ambiguous() => {
-            return Err(uncertain(id, failure.into()));
-        }
-        Ok(Err(failure)) => return Err(failure.into()),
-        Err(_) => {
-            let reason = "OpenHands takes too long to start the task.";
-            let error = ToolError::new(ToolErrorKind::Timeout, reason);
-            return Err(uncertain(id, error));
-        }
-    }
+    let start = async {
+        let started = servers.start(app, &new).await;
+        started.map_err(|failure| match failure.is_ambiguous() {
+            // No retry: it could start the task twice.
+            true => uncertain(id, failure.into()),
+            false => failure.into(),
+        })
+    };
+    start_before(spec.answer_by, id, start).await?;
     tracing::info!(task = %id, "task started in a sandbox");
     Ok(id)
 }
 
-/// Returns the agent server of a task that is to go on: a sandbox that is paused is woken.
+/// Returns the agent server of a task. Resumes its sandbox first if it is paused.
 ///
 /// # Errors
 /// The sandbox does not run, or not yet.
-pub(super) async fn wake(servers: &Servers, id: TaskId) -> Result<AgentServer, Failure> {
-    let asleep = |failure: &Failure| failure.sandbox() == Some(Sandbox::Paused);
-    match servers.at(id).await {
-        Err(failure) if asleep(&failure) => servers.wake(id).await?,
+pub(super) async fn wake(servers: &Servers, id: TaskId) -> ApiResult<AgentServer> {
+    let is_paused =
+        |failure: &ApiFailure| failure.sandbox_problem() == Some(SandboxProblem::Paused);
+    match servers.for_task(id).await {
+        Err(failure) if is_paused(&failure) => servers.resume_sandbox(id).await?,
         found => return found,
     }
     let until = Instant::now() + WAKE_TIMEOUT;
     loop {
-        match servers.at(id).await {
+        match servers.for_task(id).await {
             Err(failure)
                 if Instant::now() < until
-                    && (asleep(&failure) || failure.sandbox() == Some(Sandbox::Starting)) =>
+                    && (is_paused(&failure)
+                        || failure.sandbox_problem() == Some(SandboxProblem::Starting)) =>
             {
                 sleep(WAKE_POLL_INTERVAL).await;
             }
@@ -92,67 +92,61 @@ pub(super) async fn wake(servers: &Servers, id: TaskId) -> Result<AgentServer, F
     }
 }
 
-/// The request for the app server. Its sandbox does not exist before the agent begins, so
-/// nothing can be put into it; what limits and permits an agent is kept in its own settings.
+/// The request for the app server. The sandbox does not exist before the agent starts, so no files
+/// can be put into it. The agent's limits and permissions are settings of the app server.
 fn request(
     id: TaskId,
     spec: &TaskSpec,
     profile: Option<&str>,
 ) -> Result<NewAppConversation, ToolError> {
-    if !spec.workspace.files.is_empty() {
-        return Err(impossible(
-            "put files into a sandbox before the agent begins: say what is in them in task, or \
+    let workspace = &spec.workspace;
+    let agent_profile = profile.map(Uuid::try_parse).transpose();
+    let repository = workspace.repository.as_ref();
+    let hosted = repository.map(hosted);
+    let refusals = [
+        (
+            !workspace.files.is_empty(),
+            "put files into a sandbox before the agent starts: say what is in them in task, or \
              name a repository that holds them",
-        ));
-    }
-    if spec.workspace.directory.is_some() {
-        return Err(impossible(
-            "choose a workspace: every task has a sandbox of its own; leave workspace out",
-        ));
-    }
-    if spec.confirm.is_some() {
-        return Err(impossible(
+        ),
+        (
+            workspace.directory.is_some(),
+            "choose a workspace: every task has its own sandbox; leave workspace out",
+        ),
+        (
+            spec.confirm.is_some(),
             "ask for permissions of one task: set the confirmation mode in OpenHands' settings and \
              leave confirm out",
-        ));
-    }
-    if spec.budget != Budget::default() {
-        return Err(impossible(
+        ),
+        (
+            spec.budget != BudgetRequest::default(),
             "limit one task: set limits in OpenHands' settings and leave max_iterations, \
              max_seconds and max_cost out",
-        ));
+        ),
+        (
+            agent_profile.is_err(),
+            "find agent profiles by their name: give the profile's id (a UUID), or leave it out to \
+             use the active one",
+        ),
+        (
+            hosted == Some(None),
+            "check out this repository: it takes those of github.com, gitlab.com and \
+             bitbucket.org, with its own credentials",
+        ),
+    ];
+    if let Some((_, what)) = refusals.iter().find(|(is_asked, _)| *is_asked) {
+        return Err(unsupported(what));
     }
-    let agent_profile = profile.map(|profile| {
-        Uuid::try_parse(profile).map_err(|_| {
-            impossible(
-                "find agent profiles by their name: give the profile's id (a UUID), or leave it \
-                 out to use the active one",
-            )
-        })
-    });
-    let repository = spec.workspace.repository.as_ref().map(|repository| {
-        hosted(repository).ok_or_else(|| {
-            impossible(
-                "check out this repository: it takes those of github.com, gitlab.com and \
-                 bitbucket.org, with its own credentials",
-            )
-        })
-    });
-    let branch = spec
-        .workspace
-        .repository
-        .as_ref()
-        .and_then(|from| from.branch.clone());
     Ok(NewAppConversation {
         id,
         prompt: spec.prompt(),
-        repository: repository.transpose()?,
-        branch,
-        agent_profile: agent_profile.transpose()?,
+        repository: hosted.flatten(),
+        branch: repository.and_then(|repository| repository.branch.clone()),
+        agent_profile: agent_profile.ok().flatten(),
     })
 }
 
-/// The app server's name for the host of a repository, and the repository's name there.
+/// The git provider of a repository as the app server calls it, and the repository's name there.
 fn hosted(repository: &Repository) -> Option<(&'static str, String)> {
     let url = Url::parse(&repository.url).ok()?;
     let provider = match url.host_str()? {
@@ -167,7 +161,7 @@ fn hosted(repository: &Repository) -> Option<(&'static str, String)> {
     is_name.then(|| (provider, name.to_owned()))
 }
 
-fn impossible(what: &str) -> ToolError {
+fn unsupported(what: &str) -> ToolError {
     ToolError::invalid_argument(format!("The OpenHands V1 app server cannot {what}."))
 }
 
@@ -180,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn a_repository_has_a_name_at_its_host() {
+    fn repository_has_a_provider_and_a_name() {
         let name = |url| hosted(&Repository::new(url, None).unwrap());
         let github = name("https://github.com/owner/name.git");
         assert_eq!(github, Some(("github", "owner/name".into())));
@@ -192,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_sandbox_cannot_have_is_said() {
+    fn unsupported_requests_are_refused() {
         let id = TaskId::random();
         let mut whole = spec();
         whole.workspace.repository = Repository::new("https://github.com/o/n", Some("dev")).ok();

@@ -1,4 +1,4 @@
-//! The specification of a task: what a caller wants done. Pure.
+//! The specification of a task. Pure.
 
 use mcp_core::tool::ToolError;
 use schemars::JsonSchema;
@@ -7,38 +7,38 @@ use tokio::time::Instant;
 use uuid::Uuid;
 
 use crate::api::ConfirmationPolicy;
-use crate::budget::Budget;
-use crate::workspace::WorkspaceSpec;
+use crate::budget::BudgetRequest;
+use crate::workspace::{Repository, WorkspaceSpec};
 
-/// Bytes of a task in words.
-const MAX_TASK: usize = 200_000;
-/// Bytes of a key.
-const MAX_KEY: usize = 256;
-/// Every file is a request of its own to the agent server.
+/// Bytes of a task's text.
+const MAX_TASK_BYTES: usize = 200_000;
+/// Bytes of an idempotency key.
+const MAX_KEY_BYTES: usize = 256;
+/// Every file is a separate request to the agent server.
 const MAX_FILES: usize = 50;
 
-/// What a caller wants done.
+/// The specification of a task, from its caller.
 #[derive(Clone)]
 pub(crate) struct TaskSpec {
     pub(crate) task: String,
     pub(crate) workspace: WorkspaceSpec,
-    /// Name of the agent profile that works; none for the configured one.
+    /// The name of the agent profile; `None` for the configured one.
     pub(crate) agent: Option<String>,
-    pub(crate) budget: Budget,
+    pub(crate) budget: BudgetRequest,
     pub(crate) confirm: Option<Confirm>,
-    /// The same key is the same task, however often it is asked for.
+    /// The idempotency key: the same key is always the same task.
     pub(crate) key: Option<String>,
-    /// When the caller must have heard whether it was started.
+    /// The time by which the call must be answered.
     pub(crate) answer_by: Instant,
 }
 
-/// Which actions the agent asks for.
+/// The actions that need a permission.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Confirm {
-    /// Every one.
+    /// All.
     Always,
-    /// Those that its model thinks risky.
+    /// Risky ones, says the model.
     Risky,
 }
 
@@ -52,95 +52,83 @@ impl From<Confirm> for ConfirmationPolicy {
 }
 
 impl TaskSpec {
-    /// A specification of `task` and nothing else.
+    /// A specification with only a text.
     pub(crate) fn new(task: String, answer_by: Instant) -> Self {
         Self {
             task,
             workspace: WorkspaceSpec::default(),
             agent: None,
-            budget: Budget::default(),
+            budget: BudgetRequest::default(),
             confirm: None,
             key: None,
             answer_by,
         }
     }
 
-    /// The same specification, if it can be carried out.
+    /// Validates the specification and returns it.
     ///
     /// # Errors
-    /// What is wrong with it, and what to do.
+    /// A part of it is invalid; the error says which and what to do.
     pub(crate) fn checked(self) -> Result<Self, ToolError> {
-        let refuse = |reason: String| Err(ToolError::invalid_argument(reason));
-        if self.task.trim().is_empty() {
-            return refuse("task must say what to do.".into());
-        }
-        if self.task.len() > MAX_TASK {
-            return refuse(format!(
-                "task is longer than {MAX_TASK} bytes: put the material into context.content."
-            ));
-        }
-        let usable = |key: &String| !key.trim().is_empty() && key.len() <= MAX_KEY;
-        if !self.key.as_ref().is_none_or(usable) {
-            return refuse(format!("idempotency_key must have 1 to {MAX_KEY} bytes."));
-        }
-        if self.workspace.files.len() > MAX_FILES {
-            return refuse(format!(
-                "context has more than {MAX_FILES} files: use context.repository or workspace."
-            ));
-        }
-        if self.workspace.repository.is_some() && self.workspace.directory.is_some() {
-            return refuse(
-                "context.repository is put into a directory of the task's own: leave workspace \
-                 out, or name a workspace that holds the repository already."
-                    .into(),
-            );
-        }
-        Ok(self)
+        let Self {
+            task,
+            workspace,
+            key,
+            ..
+        } = &self;
+        let is_usable = |key: &String| !key.trim().is_empty() && key.len() <= MAX_KEY_BYTES;
+        let reason = if task.trim().is_empty() {
+            "task must say what to do.".to_owned()
+        } else if task.len() > MAX_TASK_BYTES {
+            format!(
+                "task is longer than {MAX_TASK_BYTES} bytes: put the material into context.content."
+            )
+        } else if !key.as_ref().is_none_or(is_usable) {
+            format!("idempotency_key must have 1 to {MAX_KEY_BYTES} bytes.")
+        } else if workspace.files.len() > MAX_FILES {
+            format!("context has more than {MAX_FILES} files: use context.repository or workspace.")
+        } else if workspace.repository.is_some() && workspace.directory.is_some() {
+            "context.repository is put into a directory of the task's own: leave workspace out, or \
+             name a workspace that holds the repository already."
+                .to_owned()
+        } else {
+            return Ok(self);
+        };
+        Err(ToolError::invalid_argument(reason))
     }
 
-    /// Fingerprint of the task, to tell a repetition from another task with the same key.
+    /// A fingerprint of the task. It tells a repetition from another task with the same key.
     pub(crate) fn fingerprint(&self) -> String {
+        let WorkspaceSpec {
+            files,
+            repository,
+            directory,
+        } = &self.workspace;
         let whole = format!(
             "{:?}",
-            (
-                &self.task,
-                &self.workspace.files,
-                &self.workspace.repository,
-                &self.workspace.directory,
-                &self.agent
-            )
+            (&self.task, files, repository, directory, &self.agent)
         );
-        Uuid::new_v5(&Uuid::NAMESPACE_OID, whole.as_bytes())
-            .simple()
-            .to_string()
+        let id = Uuid::new_v5(&Uuid::NAMESPACE_OID, whole.as_bytes());
+        id.simple().to_string()
     }
 
-    /// What the agent is told.
+    /// The prompt for the agent: the text of the task, and which files it finds.
     pub(crate) fn prompt(&self) -> String {
         let mut prompt = self.task.clone();
-        if let Some(repository) = &self.workspace.repository {
-            let branch = repository.branch.as_deref();
+        if let Some(Repository { url, branch }) = &self.workspace.repository {
+            let branch = branch.as_deref();
             let branch = branch.map_or(String::new(), |branch| format!(" (branch {branch})"));
-            prompt += &format!(
-                "\n\nYour working directory is a checkout of {}{branch}.",
-                repository.url
-            );
+            prompt += &format!("\n\nYour working directory is a checkout of {url}{branch}.");
         }
-        let names: Vec<String> = self
-            .workspace
-            .files
-            .iter()
+        let files = self.workspace.files.iter();
+        let names: Vec<String> = files
             .map(|(name, _)| format!("`{}`", name.as_str()))
             .collect();
-        match names.as_slice() {
-            [] => {}
-            [name] => prompt += &format!("\n\nThe file {name} is in your working directory."),
-            names => {
-                prompt += &format!(
-                    "\n\nThe files {} are in your working directory.",
-                    names.join(", ")
-                );
-            }
+        let names_text = names.join(", ");
+        match names.len() {
+            0 => {}
+            1 => prompt += &format!("\n\nThe file {names_text} is in your working directory."),
+            _ => prompt += &format!("\n\nThe files {names_text} are in your working directory."),
         }
         prompt
     }
@@ -149,7 +137,7 @@ impl TaskSpec {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::workspace::{Directory, FileName, Repository};
+    use crate::workspace::{Directory, FileName};
 
     fn spec(task: &str, files: &[(&str, &str)]) -> TaskSpec {
         let file =
@@ -160,10 +148,11 @@ mod tests {
     }
 
     #[test]
-    fn the_prompt_names_what_is_there() {
+    fn prompt_names_files_and_repository() {
         assert_eq!(spec("Fix it", &[]).prompt(), "Fix it");
+        let one = spec("Fix it", &[("a/b.py", "x")]).prompt();
         assert_eq!(
-            spec("Fix it", &[("a/b.py", "x")]).prompt(),
+            one,
             "Fix it\n\nThe file `a/b.py` is in your working directory."
         );
         let mut both = spec("Fix it", &[("a", ""), ("b", "")]);
@@ -176,10 +165,10 @@ mod tests {
     }
 
     #[test]
-    fn a_fingerprint_is_all_that_matters() {
+    fn fingerprint_depends_on_task_files_and_directory() {
         let fingerprint = spec("t", &[("a", "b")]).fingerprint();
         assert_eq!(spec("t", &[("a", "b")]).fingerprint(), fingerprint);
-        // Another release must not find another one.
+        // Later releases must compute the same one.
         assert_eq!(fingerprint, "739fce7f061e5f0280501f76f64f4adf");
         let mut elsewhere = spec("t", &[("a", "b")]);
         elsewhere.workspace.directory = Directory::new("x").ok();
@@ -195,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn specifications_that_cannot_be_carried_out() {
+    fn invalid_specifications_are_refused() {
         let files: Vec<(&str, &str)> = vec![("a", ""); 51];
         assert!(spec("t", &files).checked().is_err());
         let mut two_places = spec("t", &[]);

@@ -1,32 +1,29 @@
-//! Errors of starting a task: whether it was started may be uncertain.
+//! Errors of a start whose outcome is uncertain: the task may or may not have been created.
 
-use mcp_core::tool::ToolError;
+use mcp_core::tool::{ToolError, ToolErrorKind};
+use tokio::time::{Instant, timeout_at};
 
 use crate::api::TaskId;
 
-/// Why a conversation was not created.
-pub(super) enum NotCreated {
-    Full(ToolError),
-    Certain(ToolError),
-    /// It may have been.
-    Uncertain(ToolError),
+/// Runs the start of a task, but not beyond `answer_by`.
+///
+/// # Errors
+/// The error of the start, or a timeout, after which the outcome is uncertain.
+pub(super) async fn start_before<T>(
+    answer_by: Instant,
+    id: TaskId,
+    start: impl Future<Output = Result<T, ToolError>>,
+) -> Result<T, ToolError> {
+    timeout_at(answer_by, start).await.unwrap_or_else(|_| {
+        let message = "OpenHands takes too long to start the task.";
+        Err(uncertain(
+            id,
+            ToolError::new(ToolErrorKind::Timeout, message),
+        ))
+    })
 }
 
-impl NotCreated {
-    pub(super) fn is_full(&self) -> bool {
-        matches!(self, Self::Full(_))
-    }
-}
-
-impl From<NotCreated> for ToolError {
-    fn from(reason: NotCreated) -> Self {
-        use NotCreated as N;
-        let (N::Full(error) | N::Certain(error) | N::Uncertain(error)) = reason;
-        error
-    }
-}
-
-/// The error where it is not known whether the task was started, for the reason that `error` gives.
+/// The error for a start with an uncertain outcome; `error` is the reason.
 pub(super) fn uncertain(id: TaskId, error: ToolError) -> ToolError {
     let message = format!(
         "{} Whether the task was started is not certain: ask get_task_status for task_id {id} \

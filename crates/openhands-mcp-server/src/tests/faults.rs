@@ -1,6 +1,6 @@
 //! An agent server that is down, slow, strict, broken or not one at all.
 
-use mcp_core::tool::{ToolError, ToolErrorKind as ItemKind};
+use mcp_core::tool::{ToolError, ToolErrorKind as Kind};
 use mcp_serve::Service as _;
 use serde_json::json;
 
@@ -35,7 +35,7 @@ async fn every_tool(url: &str) -> Vec<ToolError> {
 }
 
 #[track_caller]
-fn each(errors: &[ToolError], kind: ItemKind, part: &str) {
+fn each(errors: &[ToolError], kind: Kind, part: &str) {
     for error in errors {
         assert_eq!(error.kind(), kind, "{error}");
         assert!(error.message().contains(part), "{error}");
@@ -51,25 +51,25 @@ async fn nobody_there() {
     let errors = every_tool(&url).await;
     each(
         &errors,
-        ItemKind::Unavailable,
+        Kind::Unavailable,
         &format!("{url} does not answer"),
     );
 }
 
 #[tokio::test]
 async fn every_tool_tells_why_there_is_no_answer() {
-    type Case = (fn() -> Reply, ItemKind, &'static str);
+    type Case = (fn() -> Reply, Kind, &'static str);
     let other = "not as an agent server";
     let inside = || Reply::Json(500, json!({"detail": "boom in /srv/x.py"}));
     let cases: [Case; 8] = [
-        (|| Reply::Hangup, ItemKind::Unavailable, "does not answer"),
-        (inside, ItemKind::Unavailable, "internal problem (HTTP 500)"),
-        (|| Reply::Html(502), ItemKind::Unavailable, "HTTP 502"),
-        (|| Reply::Html(200), ItemKind::Upstream, other),
-        (|| Reply::Html(404), ItemKind::Upstream, other),
-        (|| Reply::Json(200, json!([])), ItemKind::Upstream, other),
-        (|| Reply::Json(405, json!({})), ItemKind::Upstream, other),
-        (|| Reply::Large, ItemKind::Upstream, "too large"),
+        (|| Reply::Hangup, Kind::Unavailable, "does not answer"),
+        (inside, Kind::Unavailable, "internal problem (HTTP 500)"),
+        (|| Reply::Html(502), Kind::Unavailable, "HTTP 502"),
+        (|| Reply::Html(200), Kind::Upstream, other),
+        (|| Reply::Html(404), Kind::Upstream, other),
+        (|| Reply::Json(200, json!([])), Kind::Upstream, other),
+        (|| Reply::Json(405, json!({})), Kind::Upstream, other),
+        (|| Reply::Large, Kind::Upstream, "too large"),
     ];
     for (reply, kind, part) in cases {
         let fake = Fake::start(move |_, _| reply()).await;
@@ -84,7 +84,7 @@ async fn the_key_follows_no_redirect() {
     let fake = Fake::start(move |_, _| Reply::Redirect(to.clone())).await;
     each(
         &every_tool(&fake.url).await,
-        ItemKind::Upstream,
+        Kind::Upstream,
         "not as an agent server",
     );
     assert!(thief.seen("").is_empty());
@@ -105,9 +105,9 @@ async fn a_key_that_is_missing_or_wrong() {
     })
     .await;
     let error = openhands(&fake.url).probe().await.unwrap_err();
-    each(&[error], ItemKind::Unauthorized, "refuses the key");
+    each(&[error], Kind::Unauthorized, "refuses the key");
     let error = keyless(&fake.url, None).probe().await.unwrap_err();
-    each(&[error], ItemKind::Unauthorized, "set OPENHANDS_API_KEY");
+    each(&[error], Kind::Unauthorized, "set OPENHANDS_API_KEY");
     // What everybody is told needs no key, and so does not get it.
     assert!(
         fake.seen("GET /health")
@@ -126,10 +126,10 @@ async fn a_key_file_that_comes_later() {
     let file = std::env::temp_dir().join(format!("openhands-key-{}", std::process::id()));
     let service = keyless(&fake.url, Some(file.clone()));
     let error = service.probe().await.unwrap_err();
-    each(&[error], ItemKind::Unauthorized, "cannot be read (yet)");
+    each(&[error], Kind::Unauthorized, "cannot be read (yet)");
     std::fs::write(&file, "first\n").unwrap();
     let error = service.probe().await.unwrap_err();
-    each(&[error], ItemKind::Unauthorized, "refuses the key");
+    each(&[error], Kind::Unauthorized, "refuses the key");
     std::fs::write(&file, "second\n").unwrap();
     service.probe().await.unwrap();
     std::fs::remove_file(&file).unwrap();
@@ -142,7 +142,7 @@ async fn a_task_that_does_not_exist() {
         let error = call(&fake.url, tool, json!({"task_id": ID})).await;
         each(
             &[error.unwrap_err()],
-            ItemKind::NotFound,
+            Kind::NotFound,
             &format!("no task {ID}"),
         );
     }

@@ -1,6 +1,6 @@
 //! Servers of OpenHands that are not the agent server.
 
-use mcp_core::tool::{ToolError, ToolErrorKind as ItemKind};
+use mcp_core::tool::{ToolError, ToolErrorKind as Kind};
 use mcp_serve::Service as _;
 use serde_json::{Value, json};
 
@@ -32,7 +32,7 @@ async fn an_app_server_that_wants_another_key() {
         _ => not_found(),
     })
     .await;
-    assert_eq!(error.kind(), ItemKind::Unauthorized);
+    assert_eq!(error.kind(), Kind::Unauthorized);
     assert!(error.message().contains("OPENHANDS_API_KEY"), "{error}");
 }
 
@@ -47,11 +47,11 @@ async fn v0_is_refused_with_a_clear_word() {
         _ => Reply::Html(200),
     };
     let (fake, error) = probe(answers).await;
-    assert_eq!(error.kind(), ItemKind::Upstream);
+    assert_eq!(error.kind(), Kind::Upstream);
     assert!(error.message().contains("OpenHands V0"), "{error}");
     // Nothing is started there either.
     let run = call(&fake.url, "run_task", json!({"task": "t"})).await;
-    assert_eq!(run.unwrap_err().kind(), ItemKind::Upstream);
+    assert_eq!(run.unwrap_err().kind(), Kind::Upstream);
     assert!(fake.seen("POST /api/conversations").is_empty());
 }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use mcp_core::tool::{Call, ToolErrorKind as ItemKind};
+use mcp_core::tool::{Call, ToolErrorKind as Kind};
 use serde_json::json;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
@@ -78,7 +78,7 @@ async fn no_model_no_task() {
     let error = call(&fake.url, "run_task", json!({"task": "t"}))
         .await
         .unwrap_err();
-    assert_eq!(error.kind(), ItemKind::Conflict);
+    assert_eq!(error.kind(), Kind::Conflict);
     assert!(error.message().contains("PATCH /api/settings"), "{error}");
     // Listing the profiles now would leave a broken one behind.
     assert_eq!(fake.seen("GET /api/agent-profiles").len(), 0);
@@ -183,7 +183,7 @@ async fn the_same_key_is_the_same_task() {
     let mut other = arguments;
     other["context"]["content"] = json!("2");
     let error = call(&fake.url, "run_task", other).await.unwrap_err();
-    assert_eq!(error.kind(), ItemKind::Conflict);
+    assert_eq!(error.kind(), Kind::Conflict);
     assert!(error.message().contains("idempotency_key"), "{error}");
 }
 
@@ -247,7 +247,7 @@ async fn a_caller_that_gives_up_stops_the_task() {
         &client,
     );
     let (answer, ()) = tokio::join!(running, gives_up);
-    assert_eq!(answer.unwrap().unwrap_err().kind(), ItemKind::Cancelled);
+    assert_eq!(answer.unwrap().unwrap_err().kind(), Kind::Cancelled);
     let stopped = fake.targets("POST");
     assert!(stopped[2].ends_with("/interrupt"), "{stopped:?}");
 }

@@ -1,7 +1,7 @@
 //! Tasks behind the V1 app server. Every call is made by a server that has just started, so nothing
 //! depends on what one remembers.
 
-use mcp_core::tool::{ToolError, ToolErrorKind as ItemKind};
+use mcp_core::tool::{ToolError, ToolErrorKind as Kind};
 use mcp_serve::Service as _;
 use serde_json::{Value, json};
 
@@ -69,7 +69,7 @@ async fn a_sandbox_that_starts_is_a_task_in_line() {
     assert_eq!(told.first().unwrap(), "queued");
     assert_eq!(told.last().unwrap(), "finished");
     let nobody = call(&app, "get_task_status", json!({"task_id": ID})).await;
-    assert_eq!(nobody.unwrap_err().kind(), ItemKind::NotFound);
+    assert_eq!(nobody.unwrap_err().kind(), Kind::NotFound);
 }
 
 #[tokio::test]
@@ -109,7 +109,7 @@ async fn a_sandbox_that_is_paused_is_woken() {
     app.state.lock().unwrap().sandbox = "PAUSED";
     let state = call(&app, "get_task_result", id.clone()).await.unwrap();
     assert_eq!(state["status"], "paused", "{state}");
-    assert!(state["next"].as_str().unwrap().contains("wakes it"));
+    assert!(state["next"].as_str().unwrap().contains("resumes it"));
     let mut message = id.clone();
     message["message"] = json!("Go on");
     call(&app, "send_message", message).await.unwrap();

@@ -1,11 +1,11 @@
-//! The tools of the server that seed 001 describes, by their names and arguments, on top of agent
-//! profiles and tasks. A toolset of its own: who does not choose it does not pay for it.
+//! The tools of the server that seed 001 describes, with their names and arguments, implemented with
+//! agent profiles and tasks. They are a separate toolset, so that only its users pay for its tokens.
 //!
-//! | alias | stands for |
+//! | alias | is the same as |
 //! |---|---|
 //! | `create_agent`, `get_agent`, `delete_agent` | an agent profile of OpenHands |
 //! | `execute_task` | `run_task` with `agent`, without waiting |
-//! | `execute_mcp_task` | the same, with the tool to call in the task's words |
+//! | `execute_mcp_task` | the same, with the MCP tool in the text of the task |
 //! | `execute_parallel_tasks` | `run_parallel_tasks`, without waiting |
 
 mod agents;

@@ -4,9 +4,11 @@ use mcp_core::tool::{Bounded, ToolError};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use crate::budget::Budget;
+use crate::budget::BudgetRequest;
 use crate::task::{Confirm, TaskSpec};
 use crate::workspace::{Directory, FileName, Repository};
+
+use super::wait::WaitFor;
 
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -17,7 +19,7 @@ pub(super) struct Context {
     content: Option<String>,
     /// Several files.
     #[serde(default)]
-    files: Vec<File>,
+    files: Vec<ContextFile>,
     /// Git URL to check out.
     repository: Option<String>,
     /// Its branch.
@@ -26,44 +28,29 @@ pub(super) struct Context {
 
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct File {
+struct ContextFile {
     /// Relative path.
     file: FileName,
     /// Its content.
     content: String,
 }
 
-impl Context {
-    /// Adds it to a specification.
-    pub(super) fn apply(self, spec: &mut TaskSpec) -> Result<(), ToolError> {
-        match (self.file, self.content) {
-            (Some(file), Some(content)) => spec.workspace.files.push((file, content)),
-            (None, None) => {}
-            (Some(_), None) => return refuse("context.content is missing: what is in the file?"),
-            (None, Some(_)) => {
-                return refuse("context.file is missing: where is the content to go?");
-            }
-        }
-        let files = self.files.into_iter();
-        let files = files.map(|file| (file.file, file.content));
-        spec.workspace.files.extend(files);
-        match (&self.repository, &self.branch) {
-            (Some(url), branch) => {
-                let repository = Repository::new(url, branch.as_deref());
-                spec.workspace.repository = Some(repository.map_err(ToolError::invalid_argument)?);
-            }
-            (None, Some(_)) => return refuse("context.branch needs context.repository."),
-            (None, None) => {}
-        }
-        Ok(())
-    }
+/// The arguments that describe one task.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(description = "")]
+pub(super) struct TaskArguments {
+    /// The task.
+    pub(super) task: String,
+    /// Files or repository.
+    pub(super) context: Option<Context>,
+    /// Directory to work in.
+    pub(super) workspace: Option<String>,
+    /// As in run_task.
+    pub(super) idempotency_key: Option<String>,
 }
 
-fn refuse(reason: &str) -> Result<(), ToolError> {
-    Err(ToolError::invalid_argument(reason))
-}
-
-/// The limits that a call sets to its tasks.
+/// The agent, budget and permissions for the tasks of a call.
 pub(super) struct Limits {
     pub(super) agent: Option<String>,
     pub(super) max_iterations: Option<Bounded<1, 100_000>>,
@@ -72,9 +59,51 @@ pub(super) struct Limits {
     pub(super) confirm: Option<Confirm>,
 }
 
+impl Context {
+    fn apply(self, spec: &mut TaskSpec) -> Result<(), ToolError> {
+        let workspace = &mut spec.workspace;
+        match (self.file, self.content) {
+            (Some(file), Some(content)) => workspace.files.push((file, content)),
+            (None, None) => {}
+            (Some(_), None) => return refuse("context.content is missing: what is in the file?"),
+            (None, Some(_)) => {
+                return refuse("context.file is missing: where is the content to go?");
+            }
+        }
+        let files = self.files.into_iter();
+        workspace
+            .files
+            .extend(files.map(|file| (file.file, file.content)));
+        match (&self.repository, &self.branch) {
+            (Some(url), branch) => {
+                let repository = Repository::new(url, branch.as_deref());
+                workspace.repository = Some(repository.map_err(ToolError::invalid_argument)?);
+            }
+            (None, Some(_)) => return refuse("context.branch needs context.repository."),
+            (None, None) => {}
+        }
+        Ok(())
+    }
+}
+
+impl TaskArguments {
+    /// The specification of the task.
+    pub(super) fn spec(self, limits: &Limits, wait: WaitFor) -> Result<TaskSpec, ToolError> {
+        let mut spec = TaskSpec::new(self.task, wait.answer_by);
+        let directory = self.workspace.as_deref().map(Directory::new).transpose();
+        spec.workspace.directory = directory
+            .map_err(|reason| ToolError::invalid_argument(format!("workspace {reason}.")))?;
+        spec.key = self.idempotency_key;
+        if let Some(context) = self.context {
+            context.apply(&mut spec)?;
+        }
+        limits.apply(&mut spec)?;
+        spec.checked()
+    }
+}
+
 impl Limits {
-    /// Adds them to a specification.
-    pub(super) fn apply(&self, spec: &mut TaskSpec) -> Result<(), ToolError> {
+    fn apply(&self, spec: &mut TaskSpec) -> Result<(), ToolError> {
         if self
             .max_cost
             .is_some_and(|cost| cost.is_nan() || cost <= 0.0)
@@ -84,13 +113,13 @@ impl Limits {
         if self
             .agent
             .as_ref()
-            .is_some_and(|agent| agent.trim().is_empty())
+            .is_some_and(|name| name.trim().is_empty())
         {
             return refuse("agent must be the name of an agent profile.");
         }
         spec.agent.clone_from(&self.agent);
         spec.confirm = self.confirm;
-        spec.budget = Budget {
+        spec.budget = BudgetRequest {
             iterations: self.max_iterations.map(Bounded::get),
             seconds: self.max_seconds.map(|seconds| seconds.get().into()),
             cost: self.max_cost,
@@ -99,8 +128,6 @@ impl Limits {
     }
 }
 
-/// The directory that a caller names.
-pub(super) fn directory(name: Option<&str>) -> Result<Option<Directory>, ToolError> {
-    let directory = name.map(Directory::new).transpose();
-    directory.map_err(|reason| ToolError::invalid_argument(format!("workspace {reason}.")))
+fn refuse(reason: &str) -> Result<(), ToolError> {
+    Err(ToolError::invalid_argument(reason))
 }

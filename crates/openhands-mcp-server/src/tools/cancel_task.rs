@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::OpenHands;
-use crate::api::{Execution, Failure, TaskId};
+use crate::api::{ApiFailure, Execution, TaskId};
 use crate::scheduler::tag_stopped;
 use crate::tags::{ConversationTags, StopReason};
 use crate::task::{TaskSnapshot, TaskStatus};
@@ -18,9 +18,9 @@ pub(crate) struct CancelTask {
     task_id: TaskId,
 }
 
-/// The effect of stopping a task.
+/// The result of stopping a task.
 #[derive(Serialize, JsonSchema)]
-pub(crate) struct Stopping {
+pub(crate) struct StopResult {
     pub(super) task_id: TaskId,
     pub(super) status: TaskStatus,
     /// Whether this call stopped it.
@@ -31,11 +31,11 @@ impl Tool for CancelTask {
     const NAME: &'static str = "cancel_task";
     const EFFECT: Effect = Effect::Idempotent;
     type Service = OpenHands;
-    type Output = Stopping;
+    type Output = StopResult;
 
-    async fn call(self, service: &OpenHands, _: &Call) -> Result<Stopping, ToolError> {
+    async fn call(self, service: &OpenHands, _: &Call) -> Result<StopResult, ToolError> {
         let task_id = self.task_id;
-        let server = &service.servers.at(task_id).await?;
+        let server = &service.servers.for_task(task_id).await?;
         let task = server.conversation(task_id).await?;
         let queued = ConversationTags::new(task.tags).waits_for().is_some();
         let stop = || {
@@ -48,7 +48,7 @@ impl Tool for CancelTask {
                 stop().await.map_err(unconfirmed)?;
             }
             Execution::Paused if queued => stop().await?,
-            // An interrupt does not end the agent's question.
+            // An interrupt would leave the agent waiting for its permission.
             Execution::WaitingForConfirmation => {
                 server
                     .respond(task_id, false, "The task was cancelled.")
@@ -56,7 +56,7 @@ impl Tool for CancelTask {
                 tag_stopped(server, task_id, StopReason::Cancelled).await?;
             }
             _ => {
-                return Ok(Stopping {
+                return Ok(StopResult {
                     task_id,
                     status: TaskSnapshot::read(server, task_id).await?.status(),
                     message: "It was not running any more; nothing was changed.",
@@ -65,7 +65,7 @@ impl Tool for CancelTask {
         }
         let status = match TaskSnapshot::read(server, task_id).await {
             Ok(after) => after.status(),
-            // It was confirmed; an agent server that has just killed a command may be slow.
+            // The stop was confirmed. An agent server that has just killed a command may be slow.
             Err(failure) if failure.is_transient() => TaskStatus::Cancelled,
             Err(failure) => return Err(failure.into()),
         };
@@ -74,7 +74,7 @@ impl Tool for CancelTask {
             TaskStatus::Finished => "It ended before it could be stopped.",
             _ => "It was stopped.",
         };
-        Ok(Stopping {
+        Ok(StopResult {
             task_id,
             status,
             message,
@@ -82,9 +82,9 @@ impl Tool for CancelTask {
     }
 }
 
-/// An agent server that is interrupted in the moment in which a command starts answers nobody for
-/// up to half a minute.
-pub(super) fn unconfirmed(failure: Failure) -> ToolError {
+/// Explains a stop without a response. If the interrupt comes at the start of a command, the agent
+/// server does not respond for up to half a minute.
+pub(super) fn unconfirmed(failure: ApiFailure) -> ToolError {
     let ambiguous = failure.is_ambiguous();
     let error = ToolError::from(failure);
     if !ambiguous {

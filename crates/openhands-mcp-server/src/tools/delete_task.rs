@@ -20,7 +20,7 @@ pub(crate) struct DeleteTask {
 }
 
 #[derive(Serialize, JsonSchema)]
-pub(crate) struct Deletion {
+pub(crate) struct DeleteResult {
     task_id: TaskId,
     /// Always true.
     deleted: bool,
@@ -30,14 +30,14 @@ impl Tool for DeleteTask {
     const NAME: &'static str = "delete_task";
     const EFFECT: Effect = Effect::Destructive;
     type Service = OpenHands;
-    type Output = Deletion;
+    type Output = DeleteResult;
 
-    async fn call(self, service: &OpenHands, call: &Call) -> Result<Deletion, ToolError> {
+    async fn call(self, service: &OpenHands, call: &Call) -> Result<DeleteResult, ToolError> {
         match service.servers.backend().await? {
             Backend::App(app) => self.delete_with_sandbox(service, &app, call).await?,
             Backend::Agent(server) => self.delete(service, &server, call).await?,
         }
-        Ok(Deletion {
+        Ok(DeleteResult {
             task_id: self.task_id,
             deleted: true,
         })
@@ -55,17 +55,17 @@ impl DeleteTask {
         let tags = ConversationTags::new(task.tags);
         let loss = "all its events and its result";
         self.confirm(call, tags.title(), loss).await?;
-        // A running command would hold the deletion up for half a minute.
+        // A running command would delay the deletion by half a minute.
         if matches!(
             task.execution_status,
             Execution::Running | Execution::Idle | Execution::Unknown
         ) {
             self.stop(service, server).await?;
         }
-        Ok(server.forget(self.task_id).await?)
+        Ok(server.delete(self.task_id).await?)
     }
 
-    /// Its sandbox goes, too, unless another task is in it, and so do its files.
+    /// Also deletes its sandbox with all files, unless another task uses the sandbox.
     async fn delete_with_sandbox(
         &self,
         service: &OpenHands,
@@ -74,18 +74,18 @@ impl DeleteTask {
     ) -> Result<(), ToolError> {
         let task_id = self.task_id;
         let Some(task) = app.conversation(task_id).await? else {
-            // Why there is none: it may be about to start.
-            service.servers.at(task_id).await?;
+            // The task may be starting; then this fails with that reason.
+            service.servers.for_task(task_id).await?;
             return Err(ToolError::not_found(format!("There is no task {task_id}.")));
         };
         let loss = "its sandbox, files and result";
         self.confirm(call, task.title.as_deref(), loss).await?;
         if task.execution_status == Some(Execution::Running) {
-            let server = service.servers.at(task_id).await?;
+            let server = service.servers.for_task(task_id).await?;
             self.stop(service, &server).await?;
         }
-        app.forget(task_id).await?;
-        service.servers.forget(task_id);
+        app.delete(task_id).await?;
+        service.servers.evict(task_id);
         Ok(())
     }
 

@@ -4,20 +4,20 @@ use mcp_core::tool::{Call, Effect, Tool, ToolError};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::following::WaitFor;
+use super::wait::WaitFor;
 use crate::OpenHands;
 use crate::api::TaskId;
 use crate::tags::ConversationTags;
 use crate::task::{Report, observe, resume};
 
-/// Copies a task with all that its agent knows, to try another way. The copy works in the same
-/// directory and starts when it is told something: here, or with send_message.
+/// Copies a task with its history, to try another way. The copy works in the same directory and starts
+/// with a message: here, or with send_message.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ForkTask {
     /// From run_task.
     task_id: TaskId,
-    /// What to tell the copy.
+    /// Message to the copy.
     message: Option<String>,
 }
 
@@ -29,18 +29,18 @@ impl Tool for ForkTask {
 
     async fn call(self, service: &OpenHands, call: &Call) -> Result<Report, ToolError> {
         let wait = WaitFor::none();
-        let server = service.servers.agent().await?;
+        let server = service.servers.shared_agent().await?;
         let task = server.conversation(self.task_id).await?;
         let copy = TaskId::random();
-        let tags = ConversationTags::new(task.tags.clone()).for_copy();
+        let tags = ConversationTags::new(task.tags.clone()).without_run_state();
         server.fork(self.task_id, copy, tags.as_tags()).await?;
         if let Some(model) = server.llm_profile(task.profile()).await? {
             server.use_model(copy, &model).await?;
         }
         if let Some(message) = self.message {
-            resume(service, copy, Some(&message)).await?;
+            resume(&service.servers, &service.scheduler, copy, Some(&message)).await?;
         }
-        let seen = observe(service, copy, wait.until, call).await;
-        Ok(Report::new(service, copy, seen, wait.answer_by).await)
+        let seen = observe(&service.servers, &service.listeners, copy, wait.until, call).await;
+        Ok(wait.report(service, copy, seen).await)
     }
 }

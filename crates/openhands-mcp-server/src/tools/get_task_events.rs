@@ -5,83 +5,87 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::OpenHands;
-use crate::api::{Event, TaskId, kind};
+use crate::api::{Event, TaskId, event_kind};
 use crate::events::summary;
 
 const DEFAULT_LIMIT: u32 = 30;
 /// Bytes of an answer, which stays under 2,000 tokens.
 const MAX_BYTES: usize = 6_500;
-/// What a row costs beside its text.
-const ROW_OVERHEAD: usize = 80;
+/// Bytes of an event beside its text.
+const EVENT_OVERHEAD: usize = 80;
 
-/// Returns what happened in a task, oldest first, an event in one line.
+/// Returns the events of a task, oldest first, one line each.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct GetTaskEvents {
     /// From run_task.
     task_id: TaskId,
-    /// next_since of the last answer: only what came later.
+    /// next_since of the last answer: only later events.
     since: Option<String>,
     /// Only these; default all.
     #[serde(default)]
-    kinds: Vec<Kind>,
+    kinds: Vec<EventKind>,
     /// Default 30.
     limit: Option<Bounded<1, 90>>,
 }
 
-/// What an event is about.
+/// Kind of event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-enum Kind {
-    /// What the agent did.
+enum EventKind {
+    /// Action of the agent.
     Action,
-    /// What came of it.
+    /// Its result.
     Output,
-    /// What was said.
+    /// User or agent.
     Message,
-    /// What went wrong.
+    /// Failure.
     Error,
-    /// How it was stopped, or an action refused.
+    /// Stopped, or an action was refused.
     Stop,
 }
 
-const ALL: [Kind; 5] = [
-    Kind::Action,
-    Kind::Output,
-    Kind::Message,
-    Kind::Error,
-    Kind::Stop,
+const ALL_KINDS: [EventKind; 5] = [
+    EventKind::Action,
+    EventKind::Output,
+    EventKind::Message,
+    EventKind::Error,
+    EventKind::Stop,
 ];
 
-impl Kind {
-    /// The agent server's names. That of the system prompt is not among them: 20 KB.
+impl EventKind {
+    /// The agent server's names of this kind. The system prompt is left out: 20 KB.
     fn names(self) -> &'static [&'static str] {
         match self {
-            Self::Action => &[kind::ACTION],
-            Self::Output => &[kind::OBSERVATION],
-            Self::Message => &[kind::MESSAGE],
-            Self::Error => &[kind::RUN_ERROR, kind::TOOL_ERROR],
-            Self::Stop => &[kind::PAUSE, kind::INTERRUPT, kind::REJECTION],
+            Self::Action => &[event_kind::ACTION],
+            Self::Output => &[event_kind::OBSERVATION],
+            Self::Message => &[event_kind::MESSAGE],
+            Self::Error => &[event_kind::RUN_ERROR, event_kind::TOOL_ERROR],
+            Self::Stop => &[
+                event_kind::PAUSED,
+                event_kind::INTERRUPT,
+                event_kind::REJECTION,
+            ],
         }
     }
 }
 
 #[derive(Serialize, JsonSchema)]
-pub(crate) struct Events {
+pub(crate) struct EventPage {
     task_id: TaskId,
-    events: Vec<Row>,
-    /// There are more already.
+    events: Vec<EventLine>,
+    /// There are more.
     more: bool,
-    /// Pass it as since for what comes later.
+    /// Pass it as since for later events.
     #[serde(skip_serializing_if = "Option::is_none")]
     next_since: Option<String>,
 }
 
 #[derive(Serialize, JsonSchema)]
-struct Row {
-    /// In the agent server's own time.
+struct EventLine {
+    /// Agent server's local time.
     time: String,
-    kind: Kind,
+    kind: EventKind,
     text: String,
 }
 
@@ -89,23 +93,19 @@ impl Tool for GetTaskEvents {
     const NAME: &'static str = "get_task_events";
     const EFFECT: Effect = Effect::ReadOnly;
     type Service = OpenHands;
-    type Output = Events;
+    type Output = EventPage;
 
-    async fn call(self, service: &OpenHands, _: &Call) -> Result<Events, ToolError> {
+    async fn call(self, service: &OpenHands, _: &Call) -> Result<EventPage, ToolError> {
         let id = self.task_id;
-        let since = self.since.as_deref().map(Since::read).transpose()?;
+        let since = self.since.as_deref().map(EventCursor::read).transpose()?;
         let limit = self.limit.map_or(DEFAULT_LIMIT, Bounded::get) as usize;
-        let kinds = if self.kinds.is_empty() {
-            &ALL[..]
-        } else {
-            &self.kinds
-        };
+        let is_wanted = |kind: &EventKind| self.kinds.is_empty() || self.kinds.contains(kind);
         let from = since.as_ref().map(|since| since.time);
-        let server = service.servers.at(id).await?;
+        let server = service.servers.for_task(id).await?;
         let mut found = Vec::new();
-        for wanted in ALL.into_iter().filter(|kind| kinds.contains(kind)) {
+        for wanted in ALL_KINDS.into_iter().filter(is_wanted) {
             for name in wanted.names() {
-                // One more for the event of `since`, one more to know whether there are more.
+                // One more for the event of `since`, and one more to learn whether there are more.
                 let events = server.events(id, name, from, (limit + 2).min(100));
                 found.extend(events.await?.into_iter().map(|event| (wanted, event)));
             }
@@ -114,12 +114,12 @@ impl Tool for GetTaskEvents {
         if let Some(since) = &since {
             found.retain(|(_, event)| event.id != since.id);
         }
-        Ok(Events::new(id, found, limit, self.since))
+        Ok(EventPage::new(id, found, limit, self.since))
     }
 }
 
 impl GetTaskEvents {
-    /// All that happened in a task, as far as an answer holds it.
+    /// A call for all events of a task, as far as they fit into an answer.
     pub(crate) fn all(task_id: TaskId) -> Self {
         Self {
             task_id,
@@ -130,28 +130,33 @@ impl GetTaskEvents {
     }
 }
 
-impl Events {
-    fn new(id: TaskId, found: Vec<(Kind, Event)>, limit: usize, since: Option<String>) -> Self {
+impl EventPage {
+    fn new(
+        id: TaskId,
+        found: Vec<(EventKind, Event)>,
+        limit: usize,
+        since: Option<String>,
+    ) -> Self {
         let mut answer = Self {
             task_id: id,
             events: Vec::new(),
             more: false,
             next_since: since,
         };
-        let mut room = MAX_BYTES;
+        let mut budget = MAX_BYTES;
         for (kind, event) in found {
             let text = summary::event(&event);
-            let cost =
-                serde_json::to_string(&text).map_or(text.len(), |text| text.len()) + ROW_OVERHEAD;
-            match room.checked_sub(cost) {
-                Some(left) if answer.events.len() < limit => room = left,
+            let json = serde_json::to_string(&text);
+            let cost = json.map_or(text.len(), |json| json.len()) + EVENT_OVERHEAD;
+            match budget.checked_sub(cost) {
+                Some(left) if answer.events.len() < limit => budget = left,
                 _ => {
                     answer.more = true;
                     break;
                 }
             }
             answer.next_since = Some(format!("{}/{}", event.timestamp, event.id));
-            answer.events.push(Row {
+            answer.events.push(EventLine {
                 time: event.timestamp.chars().take(19).collect(),
                 kind,
                 text,
@@ -161,24 +166,20 @@ impl Events {
     }
 }
 
-/// The last event that the caller has seen.
-struct Since<'a> {
+/// The last event that the caller has read.
+struct EventCursor<'a> {
     time: &'a str,
     id: &'a str,
 }
 
-impl<'a> Since<'a> {
+impl<'a> EventCursor<'a> {
     fn read(text: &'a str) -> Result<Self, ToolError> {
         let is_time = |c: char| c.is_ascii_digit() || "-:.TZ+".contains(c);
-        match text.split_once('/') {
-            Some((time, id))
-                if time.len() < 40 && !time.is_empty() && time.chars().all(is_time) =>
-            {
-                Ok(Self { time, id })
-            }
-            _ => Err(ToolError::invalid_argument(
-                "since must be next_since of an earlier answer.",
-            )),
-        }
+        let is_valid = |time: &str| (1..40).contains(&time.len()) && time.chars().all(is_time);
+        let parts = text.split_once('/').filter(|(time, _)| is_valid(time));
+        let (time, id) = parts.ok_or_else(|| {
+            ToolError::invalid_argument("since must be next_since of an earlier answer.")
+        })?;
+        Ok(Self { time, id })
     }
 }

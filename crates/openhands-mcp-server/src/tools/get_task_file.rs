@@ -1,6 +1,6 @@
 //! `get_task_file`
 
-use mcp_core::tool::{Bounded, Call, Effect, Tool, ToolError, ToolErrorKind};
+use mcp_core::tool::{Bounded, Call, Effect, Tool, ToolError};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use upstream::redact::redacted_code;
@@ -9,7 +9,7 @@ use crate::OpenHands;
 use crate::api::TaskId;
 use crate::workspace::FileName;
 
-/// Bytes of a part: an answer stays under 2,000 tokens unless more is asked for.
+/// Bytes of a part. By default an answer stays under 2,000 tokens.
 const DEFAULT_BYTES: u32 = 6_000;
 
 /// Returns the text of a file in a task's directory, or a part of it.
@@ -32,7 +32,7 @@ pub(crate) struct FileText {
     text: String,
     /// Bytes of the whole file.
     size: u64,
-    /// Where the rest begins.
+    /// Start of the rest.
     #[serde(skip_serializing_if = "Option::is_none")]
     next_offset: Option<u64>,
 }
@@ -47,18 +47,23 @@ impl Tool for GetTaskFile {
         let task_id = self.task_id;
         let offset = u64::from(self.offset.unwrap_or(0));
         let length = u64::from(self.max_bytes.map_or(DEFAULT_BYTES, Bounded::get));
-        // So that a missing task is told from a missing file.
-        let server = service.servers.at(task_id).await?;
+        // Distinguishes a missing task from a missing file.
+        let server = service.servers.for_task(task_id).await?;
         server.conversation(task_id).await?;
         let part = server.workspace_file(task_id, self.file.as_str(), offset, length);
         let part = part.await.map_err(|failure| {
             if failure.is_bad_request() {
-                return outside();
+                ToolError::forbidden(
+                    "The file is a link that leads out of the task's directory, so it is not shown.",
+                )
+            } else if failure.is_not_found() {
+                ToolError::not_found(
+                    "There is no such file in the task's directory. get_task_changes lists what \
+                     the agent made; names are relative to that directory.",
+                )
+            } else {
+                failure.into()
             }
-            if failure.is_missing() {
-                return missing();
-            }
-            failure.into()
         })?;
         let text = text(&part.bytes, offset).ok_or_else(|| binary(part.size))?;
         let end = offset + text.len() as u64;
@@ -71,12 +76,11 @@ impl Tool for GetTaskFile {
     }
 }
 
-/// The bytes as text, without the character that the part ends in the middle of; none where they
-/// are no text.
+/// The bytes as text, without an incomplete character at the end; `None` if they are no text.
 fn text(bytes: &[u8], offset: u64) -> Option<&str> {
     let text = match std::str::from_utf8(bytes) {
         Ok(text) => text,
-        // A part that begins in the middle of a character was not asked for by our own offset.
+        // Our own `next_offset` never points into a character, so other errors mean that it is no text.
         Err(error) if error.error_len().is_none() && (error.valid_up_to() > 0 || offset > 0) => {
             std::str::from_utf8(bytes.get(..error.valid_up_to())?).ok()?
         }
@@ -85,25 +89,9 @@ fn text(bytes: &[u8], offset: u64) -> Option<&str> {
     (!text.contains('\0')).then_some(text)
 }
 
-fn outside() -> ToolError {
-    ToolError::new(
-        ToolErrorKind::Forbidden,
-        "The file is a link that leads out of the task's directory, so it is not shown.",
-    )
-}
-
-fn missing() -> ToolError {
-    ToolError::not_found(
-        "There is no such file in the task's directory. get_task_changes lists what the agent \
-         made; names are relative to that directory.",
-    )
-}
-
 fn binary(size: u64) -> ToolError {
-    ToolError::new(
-        ToolErrorKind::Conflict,
-        format!("The file holds {size} bytes that are no text, so it cannot be shown."),
-    )
+    let message = format!("The file holds {size} bytes that are no text, so it cannot be shown.");
+    ToolError::conflict(message)
 }
 
 #[cfg(test)]
@@ -111,7 +99,7 @@ mod tests {
     use super::text;
 
     #[test]
-    fn a_part_ends_with_a_whole_character() {
+    fn part_ends_with_a_whole_character() {
         assert_eq!(text("aä".as_bytes(), 0), Some("aä"));
         assert_eq!(text(&"aä".as_bytes()[..2], 0), Some("a"));
         assert_eq!(text(b"\x89PNG\0", 0), None);

@@ -8,8 +8,8 @@ use crate::OpenHands;
 use crate::api::TaskId;
 use crate::task::{Report, TaskSnapshot};
 
-/// Returns what the agent of a task said last, what its last command printed and which files it
-/// changed, also while it is still running or after it failed.
+/// Returns the last message of a task's agent, the output of its last command and the files it
+/// changed, also while it is running or after it failed.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct GetTaskResult {
@@ -26,7 +26,7 @@ impl Tool for GetTaskResult {
     async fn call(self, service: &OpenHands, _: &Call) -> Result<Report, ToolError> {
         let id = self.task_id;
         let read = async {
-            let server = service.servers.at(id).await?;
+            let server = service.servers.for_task(id).await?;
             let task = TaskSnapshot::read(&server, id).await?;
             Ok((server, task))
         };

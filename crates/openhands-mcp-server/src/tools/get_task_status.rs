@@ -8,7 +8,7 @@ use crate::OpenHands;
 use crate::api::TaskId;
 use crate::task::{Report, TaskSnapshot};
 
-/// Says what a task is doing: queued, running, finished, failed (and why), waiting for somebody.
+/// Returns the state of a task: queued, running, finished, failed (and why), waiting for a user.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct GetTaskStatus {
@@ -24,7 +24,7 @@ impl Tool for GetTaskStatus {
 
     async fn call(self, service: &OpenHands, _: &Call) -> Result<Report, ToolError> {
         let id = self.task_id;
-        let task = async { TaskSnapshot::read(&service.servers.at(id).await?, id).await };
+        let task = async { TaskSnapshot::read(&service.servers.for_task(id).await?, id).await };
         match task.await {
             Ok(task) => Ok(Report::from_snapshot(&task)),
             Err(failure) => Report::from_failure(id, failure),

@@ -13,17 +13,17 @@ use crate::api::{
 use crate::tags::ConversationTags;
 use crate::task::{TaskOutcome, TaskStatus};
 
-/// Rows of an answer: some 60 tokens each.
+/// Tasks in an answer; each takes about 60 tokens.
 const DEFAULT_LIMIT: u32 = 20;
-/// Characters of a task's first words.
-const MAX_TITLE: usize = 80;
+/// Characters of a title.
+const MAX_TITLE_CHARS: usize = 80;
 
 /// Lists the tasks of the agent server, newest first.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ListTasks {
     /// Only these.
-    status: Option<Filter>,
+    status: Option<StatusFilter>,
     /// Default 20.
     limit: Option<Bounded<1, 50>>,
     /// next_cursor of the last answer.
@@ -32,7 +32,7 @@ pub(crate) struct ListTasks {
 
 #[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-enum Filter {
+enum StatusFilter {
     /// At work.
     Running,
     /// Queued, or waiting for a message.
@@ -43,36 +43,36 @@ enum Filter {
     WaitingForConfirmation,
     /// Done.
     Finished,
-    /// Broken off.
+    /// Ended early.
     Failed,
-    /// Going in circles.
+    /// Repeating itself.
     Stuck,
 }
 
-impl From<Filter> for Execution {
-    fn from(filter: Filter) -> Self {
+impl From<StatusFilter> for Execution {
+    fn from(filter: StatusFilter) -> Self {
         match filter {
-            Filter::Running => Self::Running,
-            Filter::Idle => Self::Idle,
-            Filter::Paused => Self::Paused,
-            Filter::WaitingForConfirmation => Self::WaitingForConfirmation,
-            Filter::Finished => Self::Finished,
-            Filter::Failed => Self::Error,
-            Filter::Stuck => Self::Stuck,
+            StatusFilter::Running => Self::Running,
+            StatusFilter::Idle => Self::Idle,
+            StatusFilter::Paused => Self::Paused,
+            StatusFilter::WaitingForConfirmation => Self::WaitingForConfirmation,
+            StatusFilter::Finished => Self::Finished,
+            StatusFilter::Failed => Self::Error,
+            StatusFilter::Stuck => Self::Stuck,
         }
     }
 }
 
 #[derive(Serialize, JsonSchema)]
-pub(crate) struct Tasks {
-    tasks: Vec<Row>,
+pub(crate) struct TaskPage {
+    tasks: Vec<ListedTask>,
     /// There are more.
     #[serde(skip_serializing_if = "Option::is_none")]
     next_cursor: Option<String>,
 }
 
 #[derive(Serialize, JsonSchema)]
-struct Row {
+struct ListedTask {
     task_id: TaskId,
     status: TaskStatus,
     /// Its first words.
@@ -89,9 +89,9 @@ impl Tool for ListTasks {
     const NAME: &'static str = "list_tasks";
     const EFFECT: Effect = Effect::ReadOnly;
     type Service = OpenHands;
-    type Output = Tasks;
+    type Output = TaskPage;
 
-    async fn call(self, service: &OpenHands, _: &Call) -> Result<Tasks, ToolError> {
+    async fn call(self, service: &OpenHands, _: &Call) -> Result<TaskPage, ToolError> {
         let limit = self.limit.map_or(DEFAULT_LIMIT, Bounded::get);
         let server = match service.servers.backend().await? {
             Backend::App(app) => return self.in_sandboxes(&app, limit).await,
@@ -100,7 +100,7 @@ impl Tool for ListTasks {
         let status = self.status.map(Execution::from);
         let page = server.conversations(status, limit, self.cursor.as_deref());
         let page = page.await?;
-        Ok(Tasks {
+        Ok(TaskPage {
             tasks: page.items.into_iter().map(row).collect(),
             next_cursor: page.next_page_id,
         })
@@ -108,21 +108,21 @@ impl Tool for ListTasks {
 }
 
 impl ListTasks {
-    async fn in_sandboxes(self, app: &AppServer, limit: u32) -> Result<Tasks, ToolError> {
+    async fn in_sandboxes(self, app: &AppServer, limit: u32) -> Result<TaskPage, ToolError> {
         if self.status.is_some() {
             return Err(ToolError::invalid_argument(
                 "The OpenHands V1 app server cannot list by status: leave status out.",
             ));
         }
         let page = app.conversations(limit, self.cursor.as_deref()).await?;
-        Ok(Tasks {
+        Ok(TaskPage {
             tasks: page.items.into_iter().map(sandboxed).collect(),
             next_cursor: page.next_page_id,
         })
     }
 }
 
-fn sandboxed(listed: AppConversation) -> Row {
+fn sandboxed(listed: AppConversation) -> ListedTask {
     let status = match (listed.sandbox_status, listed.execution_status) {
         (SandboxStatus::Running, Some(execution)) => {
             TaskOutcome::status_in_list(execution, None, None)
@@ -131,28 +131,28 @@ fn sandboxed(listed: AppConversation) -> Row {
         (SandboxStatus::Paused, _) => TaskStatus::Paused,
         _ => TaskStatus::Unknown,
     };
-    Row {
+    ListedTask {
         task_id: listed.id,
         status,
         cost: Some(listed.cost()).filter(|cost| *cost > 0.0),
         task: listed
             .title
-            .map(|title| one_line(&redacted(&title), MAX_TITLE)),
+            .map(|title| one_line(&redacted(&title), MAX_TITLE_CHARS)),
         created_at: listed.created_at.chars().take(19).collect(),
     }
 }
 
-fn row(listed: ListedConversation) -> Row {
+fn row(listed: ListedConversation) -> ListedTask {
     let tags = ConversationTags::new(listed.tags);
     let title = tags.title().or(listed.title.as_deref());
-    Row {
+    ListedTask {
         task_id: listed.id,
         status: TaskOutcome::status_in_list(
             listed.execution_status,
             tags.waits_for(),
             tags.stop_reason(),
         ),
-        task: title.map(|title| one_line(&redacted(title), MAX_TITLE)),
+        task: title.map(|title| one_line(&redacted(title), MAX_TITLE_CHARS)),
         created_at: listed.created_at.chars().take(19).collect(),
         cost: Some(listed.stats.cost()).filter(|cost| *cost > 0.0),
     }

@@ -4,12 +4,12 @@ use mcp_core::tool::{Call, Effect, Tool, ToolError};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::cancel_task::Stopping;
+use super::cancel_task::StopResult;
 use crate::OpenHands;
 use crate::api::{Execution, TaskId};
 use crate::task::{TaskSnapshot, TaskStatus};
 
-/// Stops a task after the step under way; resume_task lets it go on. To stop it at once, cancel_task.
+/// Stops a task after its current step; resume_task continues it. To stop it at once, cancel_task.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct PauseTask {
@@ -21,26 +21,26 @@ impl Tool for PauseTask {
     const NAME: &'static str = "pause_task";
     const EFFECT: Effect = Effect::Idempotent;
     type Service = OpenHands;
-    type Output = Stopping;
+    type Output = StopResult;
 
-    async fn call(self, service: &OpenHands, _: &Call) -> Result<Stopping, ToolError> {
+    async fn call(self, service: &OpenHands, _: &Call) -> Result<StopResult, ToolError> {
         let task_id = self.task_id;
-        let server = &service.servers.at(task_id).await?;
-        let told = server.conversation(task_id).await?.execution_status == Execution::Running;
-        if told && let Err(failure) = server.pause(task_id).await {
-            // It answers when the step has ended; until then there is nothing more to say.
-            if !failure.is_slow() {
+        let server = &service.servers.for_task(task_id).await?;
+        let is_running = server.conversation(task_id).await?.execution_status == Execution::Running;
+        if is_running && let Err(failure) = server.pause(task_id).await {
+            // The response comes at the end of the step. The pause takes effect without it.
+            if !failure.is_timeout() {
                 return Err(failure.into());
             }
         }
         let status = TaskSnapshot::read(server, task_id).await?.status();
-        let message = match (told, status) {
-            (true, TaskStatus::Running) => "It pauses when the step under way has ended.",
+        let message = match (is_running, status) {
+            (true, TaskStatus::Running) => "It pauses when the current step has ended.",
             (true, TaskStatus::Paused) => "It is paused.",
             (true, _) => "It ended before it could be paused.",
             (false, _) => "It was not running; nothing was changed.",
         };
-        Ok(Stopping {
+        Ok(StopResult {
             task_id,
             status,
             message,

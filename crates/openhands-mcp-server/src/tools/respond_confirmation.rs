@@ -1,13 +1,13 @@
 //! `respond_confirmation`
 
-use mcp_core::tool::{Call, Effect, Tool, ToolError, ToolErrorKind};
+use mcp_core::tool::{Call, Effect, Tool, ToolError};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::following::{WaitFor, WaitSeconds, follow};
+use super::wait::{WaitFor, WaitSeconds, follow};
 use crate::OpenHands;
 use crate::api::TaskId;
-use crate::task::{Answer, Report, ask_user, give_answer};
+use crate::task::{PermissionAnswer, Report, ask_user, send_answer};
 
 /// Allows or refuses last_action of a task that is waiting_for_confirmation. A refused agent stops:
 /// tell it what to do instead with send_message. Returns as run_task.
@@ -20,7 +20,7 @@ pub(crate) struct RespondConfirmation {
     accept: bool,
     /// Why not.
     reason: Option<String>,
-    /// How long to wait for the end; default 20.
+    /// Seconds to wait for the end; default 20.
     wait_seconds: Option<WaitSeconds>,
 }
 
@@ -33,21 +33,20 @@ impl Tool for RespondConfirmation {
     async fn call(self, service: &OpenHands, call: &Call) -> Result<Report, ToolError> {
         let id = self.task_id;
         let wait = WaitFor::new(self.wait_seconds);
-        let mut answer = Answer::new(self.accept, self.reason)?;
-        let server = service.servers.at(id).await?;
-        // The model may have agreed for its user.
+        let mut answer = PermissionAnswer::new(self.accept, self.reason)?;
+        let server = service.servers.for_task(id).await?;
+        // The model may have accepted without asking its user.
         if answer.accept && call.capabilities().elicitation {
             let asked = ask_user(&server, id, call).await?;
             answer = asked.ok_or_else(unanswered)?;
         }
-        give_answer(&server, id, &answer).await?;
+        send_answer(&server, id, &answer).await?;
         follow(service, id, wait, call).await
     }
 }
 
 fn unanswered() -> ToolError {
-    ToolError::new(
-        ToolErrorKind::Forbidden,
+    ToolError::forbidden(
         "The user was asked and did not answer, so the agent still waits. Ask the user what to do.",
     )
 }

@@ -4,19 +4,19 @@ use mcp_core::tool::{Call, Effect, Tool, ToolError};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::following::{WaitFor, WaitSeconds, follow};
+use super::wait::{WaitFor, WaitSeconds, follow};
 use crate::OpenHands;
 use crate::api::TaskId;
 use crate::task::{Report, resume};
 
-/// Lets a task go on that was paused, cancelled or has failed, with its budget of steps and time
-/// anew; returns as run_task.
+/// Resumes a task that was paused or cancelled or has failed, with a new budget of steps and time;
+/// returns as run_task.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ResumeTask {
     /// From run_task.
     task_id: TaskId,
-    /// How long to wait for the end; default 20.
+    /// Seconds to wait for the end; default 20.
     wait_seconds: Option<WaitSeconds>,
 }
 
@@ -28,7 +28,7 @@ impl Tool for ResumeTask {
 
     async fn call(self, service: &OpenHands, call: &Call) -> Result<Report, ToolError> {
         let wait = WaitFor::new(self.wait_seconds);
-        resume(service, self.task_id, None).await?;
+        resume(&service.servers, &service.scheduler, self.task_id, None).await?;
         follow(service, self.task_id, wait, call).await
     }
 }

@@ -4,8 +4,8 @@ use mcp_core::tool::{Bounded, Call, Effect, Tool, ToolError};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::arguments::{Context, Limits, directory};
-use super::following::{WaitFor, WaitSeconds, follow, follow_and_ask};
+use super::arguments::{Context, Limits, TaskArguments};
+use super::wait::{WaitFor, WaitSeconds, follow, follow_and_ask};
 use crate::OpenHands;
 use crate::task::{Confirm, Report, TaskSpec, create};
 
@@ -14,13 +14,13 @@ use crate::task::{Confirm, Report, TaskSpec, create};
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct RunTask {
-    /// What to do, in words; the agent sees nothing else of this conversation.
+    /// The task in words; the agent sees nothing else of this conversation.
     task: String,
-    /// What the agent works on.
+    /// Files or repository.
     context: Option<Context>,
     /// Directory to work in, such as my-project; default a new one.
     workspace: Option<String>,
-    /// How long to wait for the end; default 20.
+    /// Seconds to wait for the end; default 20.
     wait_seconds: Option<WaitSeconds>,
     /// Any text: the same key never starts the task twice, so a lost call can be repeated.
     idempotency_key: Option<String>,
@@ -30,7 +30,7 @@ pub(crate) struct RunTask {
     max_seconds: Option<Bounded<1, 604_800>>,
     /// US dollars after which it is stopped.
     max_cost: Option<f64>,
-    /// Which actions need respond_confirmation; default none.
+    /// Actions that need respond_confirmation; default none.
     confirm: Option<Confirm>,
     /// Agent profile; default the active one.
     agent: Option<String>,
@@ -45,7 +45,7 @@ impl Tool for RunTask {
     async fn call(self, service: &OpenHands, call: &Call) -> Result<Report, ToolError> {
         let wait = WaitFor::new(self.wait_seconds);
         let spec = self.spec(wait)?;
-        // Where a call ends to ask and is repeated with the answer, only a key finds its task again.
+        // If a call ends to ask the user and is repeated with the answer, only a key finds its task.
         let may_ask = call.waits_for_answers() || spec.key.is_some();
         let id = create(service, spec).await?;
         if may_ask {
@@ -57,12 +57,6 @@ impl Tool for RunTask {
 
 impl RunTask {
     fn spec(self, wait: WaitFor) -> Result<TaskSpec, ToolError> {
-        let mut spec = TaskSpec::new(self.task, wait.answer_by);
-        spec.workspace.directory = directory(self.workspace.as_deref())?;
-        spec.key = self.idempotency_key;
-        if let Some(context) = self.context {
-            context.apply(&mut spec)?;
-        }
         let limits = Limits {
             agent: self.agent,
             max_iterations: self.max_iterations,
@@ -70,7 +64,12 @@ impl RunTask {
             max_cost: self.max_cost,
             confirm: self.confirm,
         };
-        limits.apply(&mut spec)?;
-        spec.checked()
+        let arguments = TaskArguments {
+            task: self.task,
+            context: self.context,
+            workspace: self.workspace,
+            idempotency_key: self.idempotency_key,
+        };
+        arguments.spec(&limits, wait)
     }
 }

@@ -4,13 +4,13 @@ use mcp_core::tool::{Call, Effect, Tool, ToolError};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::following::{WaitFor, WaitSeconds};
+use super::wait::{WaitFor, WaitSeconds};
 use crate::OpenHands;
 use crate::api::TaskId;
-use crate::task::{Observed, Report, observe};
+use crate::task::{ObservedTask, Report, observe};
 
-/// Waits until a task ends, asks or stops, at most wait_seconds; then as get_task_result. Giving up
-/// on the wait changes nothing.
+/// Waits until a task ends, asks or stops, at most wait_seconds; then as get_task_result. Cancelling
+/// it changes nothing.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct WaitTask {
@@ -29,14 +29,14 @@ impl Tool for WaitTask {
     async fn call(self, service: &OpenHands, call: &Call) -> Result<Report, ToolError> {
         let id = self.task_id;
         let wait = WaitFor::new(self.wait_seconds);
-        let seen = observe(service, id, wait.until, call).await;
+        let seen = observe(&service.servers, &service.listeners, id, wait.until, call).await;
         match seen {
-            // It was never seen, so it may not exist.
-            Observed {
+            // No poll succeeded, so the task may not exist.
+            ObservedTask {
                 task: None,
                 failure: Some(failure),
             } => Report::from_failure(id, failure),
-            seen => Ok(Report::new(service, id, seen, wait.answer_by).await),
+            seen => Ok(wait.report(service, id, seen).await),
         }
     }
 }

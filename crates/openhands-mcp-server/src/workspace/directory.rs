@@ -1,16 +1,16 @@
-//! Directories in which tasks may work. Pure: what only the agent server's file system knows, such
-//! as links, is checked there (see `setup`).
+//! Directories in which tasks may work. Pure: symbolic links are checked on the machine of the agent
+//! server (see `setup`).
 
 use super::file_name::FileName;
 
-/// A directory on the agent server's side below which tasks may work: absolute, or below the agent
-/// server's home directory.
+/// A directory on the machine of the agent server below which tasks may work. A relative one is below
+/// the agent server's home directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Root(String);
 
 impl Root {
     /// # Errors
-    /// When `root` is no directory to put anything under.
+    /// `root` cannot hold other directories safely.
     pub(crate) fn new(root: &str) -> Result<Self, &'static str> {
         let root = root.trim_end_matches('/');
         let mut parts = root.split('/').skip_while(|part| part.is_empty());
@@ -23,12 +23,12 @@ impl Root {
         Ok(Self(root.to_owned()))
     }
 
-    /// Whether the agent server's home directory is needed to find it.
+    /// Returns true if the path depends on the agent server's home directory.
     pub(crate) fn is_relative(&self) -> bool {
         !self.0.starts_with('/')
     }
 
-    /// Its absolute path; `home` is the agent server's home directory.
+    /// The absolute path; `home` is the agent server's home directory.
     pub(crate) fn path(&self, home: &str) -> String {
         if self.is_relative() {
             format!("{}/{}", home.trim_end_matches('/'), self.0)
@@ -38,14 +38,14 @@ impl Root {
     }
 }
 
-/// A directory that a caller names: a relative one is below the root of tasks, an absolute one must
-/// be below a root that the operator allows.
+/// A directory from a caller. A relative one is below the root of tasks; an absolute one must be below
+/// a root that the operator allows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Directory(String);
 
 impl Directory {
     /// # Errors
-    /// Why `name` could lead somewhere else than it seems to.
+    /// `name` could refer to another place than it seems to.
     pub(crate) fn new(name: &str) -> Result<Self, &'static str> {
         let trimmed = name.strip_suffix('/').unwrap_or(name);
         let relative = trimmed.strip_prefix('/').unwrap_or(trimmed);
@@ -58,15 +58,15 @@ impl Directory {
         Ok(Self(trimmed.to_owned()))
     }
 
-    /// The root that it is below, and its path from there; none where no root allows it. `roots`
-    /// are absolute, that of the tasks first.
+    /// The root that contains the directory, and its path below that root; `None` if no root does.
+    /// `roots` are absolute; the first one is the root of tasks.
     pub(crate) fn below<'a>(&'a self, roots: &'a [String]) -> Option<(&'a str, &'a str)> {
         if !self.0.starts_with('/') {
             return roots.first().map(|root| (root.as_str(), self.0.as_str()));
         }
         let inside = |root: &'a String| {
             let rest = self.0.strip_prefix(root.as_str())?;
-            // The root itself, or a part of its own: /srv/tasks does not allow /srv/tasks-old.
+            // Whole path segments only: /srv/tasks does not allow /srv/tasks-old.
             let rest = match rest.strip_prefix('/') {
                 Some(rest) => rest,
                 None if rest.is_empty() => ".",
@@ -83,7 +83,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_root_is_a_directory() {
+    fn root_is_a_plain_directory() {
         let root = Root::new("mcp-tasks/").unwrap();
         assert!(root.is_relative());
         assert_eq!(root.path("/home/a/"), "/home/a/mcp-tasks");
@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn a_directory_is_below_a_root() {
+    fn directory_must_be_below_a_root() {
         let roots = ["/srv/tasks".to_owned(), "/home/me/code".to_owned()];
         let below = |name: &str| {
             let directory = Directory::new(name).unwrap();
@@ -105,42 +105,17 @@ mod tests {
         assert_eq!(below("a/b"), at("/srv/tasks", "a/b"));
         assert_eq!(below("/home/me/code/x/"), at("/home/me/code", "x"));
         assert_eq!(below("/home/me/code"), at("/home/me/code", "."));
-        for outside in [
-            "/etc",
-            "/srv",
-            "/srv/tasks-old",
-            "/home/me/code2/x",
-            "/home",
-        ] {
+        for outside in "/etc /srv /srv/tasks-old /home/me/code2/x /home".split(' ') {
             assert_eq!(below(outside), None, "{outside}");
         }
     }
 
     #[test]
-    fn hostile_directories_are_no_names() {
-        for name in [
-            "",
-            "/",
-            "//",
-            "..",
-            "../x",
-            "a/..",
-            "/srv/tasks/../x",
-            ".",
-            "./a",
-            "a//b",
-            "//srv",
-            "~",
-            "~root",
-            "~/x",
-            "c:/x",
-            "a\\b",
-            "a\0",
-            "a\nb",
-            "a\u{202e}b",
-            ".git",
-            "a/.git/hooks",
-        ] {
+    fn hostile_directories_are_refused() {
+        let plain = "/ // .. ../x a/.. /srv/tasks/../x . ./a a//b //srv ~ ~root ~/x c:/x a\\b .git \
+                     a/.git/hooks";
+        let odd = ["", "a\0", "a\nb", "a\u{202e}b"];
+        for name in plain.split(' ').chain(odd) {
             assert!(Directory::new(name).is_err(), "{name:?}");
         }
     }

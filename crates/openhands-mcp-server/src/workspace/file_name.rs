@@ -1,26 +1,26 @@
 //! Names of files inside a task's directory. Pure.
 
-use std::borrow::Cow;
-
-use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-use serde::{Deserialize, Deserializer, de};
+use schemars::JsonSchema;
+use serde::Deserialize;
 
 /// The name of a file inside a task's directory, such as `src/main.rs`.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(try_from = "String")]
+#[schemars(with = "String", inline, description = "")]
 pub(crate) struct FileName(String);
 
-/// File systems end a name at 255 bytes.
-const MAX_PART: usize = 255;
-const MAX_NAME: usize = 1024;
+/// The limit of file systems for one part of a name.
+const MAX_PART_BYTES: usize = 255;
+const MAX_NAME_BYTES: usize = 1024;
 
 impl FileName {
     /// # Errors
-    /// Why `name` could lead somewhere else than it seems to.
+    /// `name` could refer to another place than it seems to.
     pub(crate) fn new(name: &str) -> Result<Self, &'static str> {
         if name.is_empty() {
             return Err("must not be empty");
         }
-        if name.len() > MAX_NAME || name.split('/').any(|part| part.len() > MAX_PART) {
+        if name.len() > MAX_NAME_BYTES || name.split('/').any(|part| part.len() > MAX_PART_BYTES) {
             return Err("is too long");
         }
         if name.chars().any(is_deceptive) {
@@ -36,7 +36,7 @@ impl FileName {
             if matches!(part, "" | "." | "..") {
                 return Err("must not have empty, '.' or '..' parts");
             }
-            // Its hooks and settings name programs that git runs.
+            // The hooks and settings in it name programs that git runs.
             if part.eq_ignore_ascii_case(".git") {
                 return Err("must not lead into a .git directory");
             }
@@ -44,13 +44,12 @@ impl FileName {
         Ok(Self(name.to_owned()))
     }
 
-    /// As it was given.
     pub(crate) fn as_str(&self) -> &str {
         &self.0
     }
 }
 
-/// Characters that end a name early or show it as another one.
+/// Returns true for characters that end a name early or make it look like another one.
 fn is_deceptive(c: char) -> bool {
     c.is_control()
         || matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
@@ -61,24 +60,11 @@ fn has_drive(name: &str) -> bool {
     chars.next().is_some_and(|c| c.is_ascii_alphabetic()) && chars.next() == Some(':')
 }
 
-impl<'de> Deserialize<'de> for FileName {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let name = Cow::<'_, str>::deserialize(deserializer)?;
-        Self::new(&name).map_err(|reason| de::Error::custom(format!("the file name {reason}")))
-    }
-}
+impl TryFrom<String> for FileName {
+    type Error = String;
 
-impl JsonSchema for FileName {
-    fn inline_schema() -> bool {
-        true
-    }
-
-    fn schema_name() -> Cow<'static, str> {
-        "FileName".into()
-    }
-
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({"type": "string"})
+    fn try_from(name: String) -> Result<Self, Self::Error> {
+        Self::new(&name).map_err(|reason| format!("the file name {reason}"))
     }
 }
 
@@ -87,63 +73,23 @@ mod tests {
     use super::*;
 
     #[test]
-    fn honest_names_pass() {
-        for name in [
-            "a",
-            "src/main.rs",
-            "Ünïcode/файл.txt",
-            "a b.txt",
-            ".gitignore",
-            "..a/b..",
-            "ab:c",
-        ] {
-            assert_eq!(
-                FileName::new(name).map(|n| n.as_str() == name),
-                Ok(true),
-                "{name:?}"
-            );
+    fn plain_names_are_accepted() {
+        let names = "a src/main.rs Ünïcode/файл.txt .gitignore ..a/b.. ab:c".split(' ');
+        for name in names.chain(["a b.txt"]) {
+            let accepted = FileName::new(name);
+            assert_eq!(accepted.map(|n| n.as_str() == name), Ok(true), "{name:?}");
         }
     }
 
     #[test]
-    fn hostile_names_do_not() {
-        let long = "x".repeat(256);
-        let longer = "x/".repeat(600);
-        for name in [
-            "",
-            "/",
-            "/etc/passwd",
-            "//x",
-            "..",
-            "../x",
-            "a/../../x",
-            "a/..",
-            ".",
-            "./x",
-            "a/./b",
-            "a//b",
-            "a/",
-            "~/x",
-            "~root",
-            "C:/x",
-            "c:x",
-            "..\\x",
-            "a\\b",
-            "\\\\host\\share",
-            "a\0b",
-            "a\nRUN: x",
-            "a\r",
-            "\u{1b}[2J",
-            "a\u{202e}txt.exe",
-            "a\u{200b}b",
-            "\u{feff}a",
-            "a\u{2066}b",
-            ".git/config",
-            "x/.GIT/hooks/pre-commit",
-            ".git",
-            &long,
-            &longer,
-        ] {
+    fn hostile_names_are_refused() {
+        let plain = "/ /etc/passwd //x .. ../x a/../../x a/.. . ./x a/./b a//b a/ ~/x ~root C:/x c:x \
+                     ..\\x a\\b \\\\host\\share .git/config x/.GIT/hooks/pre-commit .git";
+        let control = ["a\0b", "a\nRUN: x", "a\r", "\u{1b}[2J"];
+        let invisible = ["a\u{202e}txt.exe", "a\u{200b}b", "\u{feff}a", "a\u{2066}b"];
+        let (long, longer) = ("x".repeat(256), "x/".repeat(600));
+        let names = plain.split(' ').chain(control).chain(invisible);
+        for name in names.chain(["", &*long, &*longer]) {
             assert!(FileName::new(name).is_err(), "{name:?}");
         }
     }

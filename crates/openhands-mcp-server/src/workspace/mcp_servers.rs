@@ -1,11 +1,11 @@
-//! The MCP servers that the agents of tasks may call: n8n, Docker, a gateway, any other.
+//! MCP servers that the agents of tasks may call: n8n, Docker, a gateway or any other.
 //!
-//! They are handed to a task as a plugin of its conversation, so they concern nobody else's. The
-//! plugin is a file on the agent server's side; tokens are not in it but among the conversation's
-//! secrets, which the agent server keeps encrypted and masks in what commands print.
+//! A task gets them as a plugin of its conversation, so other conversations do not have them. The
+//! plugin is a file on the machine of the agent server. Tokens are not in the file but in the secrets
+//! of the conversation, which the agent server encrypts and masks in the output of commands.
 
 use anyhow::{Context as _, anyhow, ensure};
-use mcp_core::tool::{ToolError, ToolErrorKind};
+use mcp_core::tool::ToolError;
 use mcp_serve::Secret;
 use serde_json::{Map, Value, json};
 use upstream::http::Url;
@@ -13,11 +13,11 @@ use uuid::Uuid;
 
 use crate::api::{AgentServer, Plugin};
 
-/// Where the plugins are, below the root of tasks.
-const DIRECTORY: &str = ".mcp-servers";
+/// The directory of the plugins, below the root of tasks.
+const PLUGIN_DIRECTORY: &str = ".mcp-servers";
 
-/// The options that name servers.
-const SERVERS: &str = "OPENHANDS_MCP_SERVERS";
+/// The option that names the servers.
+const SERVERS_OPTION: &str = "OPENHANDS_MCP_SERVERS";
 
 /// An MCP server that the agents of tasks may call.
 pub(crate) struct McpServer {
@@ -26,48 +26,43 @@ pub(crate) struct McpServer {
     token: Secret,
 }
 
-/// Reads `NAME=URL` of each server, `NAME=TOKEN` and `NAME=FILE` of those that want a token.
+/// Parses `NAME=URL` of each server, and `NAME=TOKEN` or `NAME=FILE` of servers with a token.
 ///
 /// # Errors
-/// Which of them cannot be used, and why; never shows a token.
-pub(crate) fn read(
+/// An option is invalid; the error says which and why, but never shows a token.
+pub(crate) fn parse_options(
     servers: &[String],
     tokens: &[String],
     files: &[String],
 ) -> anyhow::Result<Vec<McpServer>> {
-    let tokens = pairs(tokens).context("OPENHANDS_MCP_TOKENS must be NAME=TOKEN, with commas")?;
-    let files = pairs(files).context("OPENHANDS_MCP_TOKEN_FILES must be NAME=FILE, with commas")?;
+    let tokens = parse_pairs(tokens, "OPENHANDS_MCP_TOKENS must be NAME=TOKEN")?;
+    let files = parse_pairs(files, "OPENHANDS_MCP_TOKEN_FILES must be NAME=FILE")?;
     let mut read: Vec<McpServer> = Vec::new();
-    let given =
-        pairs(servers).with_context(|| format!("{SERVERS} must be NAME=URL, with commas"))?;
-    for (name, url) in given {
-        let is_name = name.starts_with(|c: char| c.is_ascii_lowercase())
-            && name.len() <= 20
-            && name
-                .chars()
-                .all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-');
+    for (name, url) in parse_pairs(servers, "OPENHANDS_MCP_SERVERS must be NAME=URL")? {
+        let is_plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+        let starts = name.starts_with(|c: char| c.is_ascii_lowercase());
         ensure!(
-            is_name,
-            "{SERVERS}: a name is 1 to 20 of a-z, 0-9 and -, and begins with a letter"
+            starts && name.len() <= 20 && name.chars().all(is_plain),
+            "{SERVERS_OPTION}: a name is 1 to 20 of a-z, 0-9 and -, and begins with a letter"
         );
         ensure!(
             read.iter().all(|server| server.name != name),
-            "{SERVERS} names {name} twice"
+            "{SERVERS_OPTION} names {name} twice"
         );
-        let url =
-            Url::parse(url).map_err(|reason| anyhow!("{SERVERS}: {name} has no URL: {reason}"))?;
+        let url = Url::parse(url)
+            .map_err(|reason| anyhow!("{SERVERS_OPTION}: {name} has no URL: {reason}"))?;
         ensure!(
             matches!(url.scheme(), "http" | "https")
                 && url.username().is_empty()
                 && url.password().is_none(),
-            "{SERVERS}: the URL of {name} must be http or https and hold no password"
+            "{SERVERS_OPTION}: the URL of {name} must be http or https and hold no password"
         );
-        let of = |pairs: &[(&str, &str)]| {
+        let find = |pairs: &[(&str, &str)]| {
             let mut found = pairs.iter().filter(|(other, _)| *other == name);
             found.next().map(|(_, value)| (*value).to_owned())
         };
         read.push(McpServer {
-            token: Secret::new(of(&tokens), of(&files).map(Into::into)),
+            token: Secret::new(find(&tokens), find(&files).map(Into::into)),
             name: name.to_owned(),
             url,
         });
@@ -76,24 +71,25 @@ pub(crate) fn read(
         let is_known = read.iter().any(|server| server.name == *name);
         ensure!(
             is_known,
-            "there is a token for {name:?}, but {SERVERS} does not name it"
+            "there is a token for {name:?}, but {SERVERS_OPTION} does not name it"
         );
     }
     Ok(read)
 }
 
-/// Blank ones do not count: compose files pass unset variables on as empty ones.
-fn pairs(texts: &[String]) -> anyhow::Result<Vec<(&str, &str)>> {
+/// Parses `NAME=VALUE` texts. Ignores blank ones: compose files forward unset variables as empty.
+fn parse_pairs<'a>(texts: &'a [String], rule: &str) -> anyhow::Result<Vec<(&'a str, &'a str)>> {
     let texts = texts.iter().map(|text| text.trim());
     let pairs = texts.filter(|text| !text.is_empty()).map(|text| {
-        let (name, value) = text.split_once('=').context("there is no '='")?;
+        let pair = text.split_once('=').context("there is no '='");
+        let (name, value) = pair.with_context(|| format!("{rule}, with commas"))?;
         Ok((name.trim(), value.trim()))
     });
     pairs.collect()
 }
 
-/// Puts the plugin in place, below the root of tasks, that gives a task its MCP servers; `None` where
-/// there are none.
+/// Uploads the plugin with the MCP servers of a task to a directory below `root`. Returns `None` if
+/// no servers are configured.
 ///
 /// # Errors
 /// A token cannot be read, or the agent server does not take the file.
@@ -105,18 +101,18 @@ pub(crate) async fn install_plugin(
     if mcp_servers.is_empty() {
         return Ok(None);
     }
-    let (file, secrets) = describe(mcp_servers)?;
-    // Other servers are another plugin, so that tasks which wait keep theirs.
+    let (file, secrets) = plugin_file(mcp_servers)?;
+    // The id depends on the content: after a change of the servers, waiting tasks keep their plugin.
     let id = Uuid::new_v5(&Uuid::NAMESPACE_OID, file.as_bytes()).simple();
-    let directory = format!("{root}/{DIRECTORY}/{id}");
-    // At every start: agents can reach it.
+    let directory = format!("{root}/{PLUGIN_DIRECTORY}/{id}");
+    // Uploaded at every start, because agents could have changed it.
     let path = format!("{directory}/.mcp.json");
     server.upload(&path, file).await?;
     Ok(Some(Plugin { directory, secrets }))
 }
 
-/// The plugin's file, and the tokens that it asks for by name.
-fn describe(servers: &[McpServer]) -> Result<(String, Map<String, Value>), ToolError> {
+/// The content of the plugin's file, and the secrets that it refers to.
+fn plugin_file(servers: &[McpServer]) -> Result<(String, Map<String, Value>), ToolError> {
     let (mut described, mut secrets) = (Map::new(), Map::new());
     for McpServer { name, url, token } in servers {
         let mut server = json!({"type": "http", "url": url.as_str()});
@@ -125,7 +121,7 @@ fn describe(servers: &[McpServer]) -> Result<(String, Map<String, Value>), ToolE
                 "The token of the MCP server {name} cannot be read (yet), so no task was started: \
                  check OPENHANDS_MCP_TOKEN_FILES."
             );
-            ToolError::new(ToolErrorKind::Unauthorized, message).caused_by(cause)
+            ToolError::unauthorized(message).caused_by(cause)
         })?;
         if let Some(token) = token {
             let variable = format!("MCP_{}_TOKEN", name.to_uppercase().replace('-', "_"));
@@ -148,8 +144,8 @@ mod tests {
     #[test]
     fn tokens_are_secrets_and_not_in_the_file() {
         let servers = texts(&["n8n=http://127.0.0.1:3456/mcp", " my-docker=https://d/mcp "]);
-        let servers = read(&servers, &texts(&["my-docker=tok"]), &[]).unwrap();
-        let (file, secrets) = describe(&servers).unwrap();
+        let servers = parse_options(&servers, &texts(&["my-docker=tok"]), &[]).unwrap();
+        let (file, secrets) = plugin_file(&servers).unwrap();
         assert_eq!(
             serde_json::from_str::<Value>(&file).unwrap(),
             json!({"mcpServers": {
@@ -166,8 +162,8 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_used_is_refused() {
-        assert!(read(&texts(&[""]), &[], &[]).unwrap().is_empty());
+    fn invalid_options_are_refused_without_showing_tokens() {
+        assert!(parse_options(&texts(&[""]), &[], &[]).unwrap().is_empty());
         for servers in [
             &["n8n"][..],
             &["N8N=http://h/mcp"],
@@ -176,14 +172,16 @@ mod tests {
             &["n8n=http://u:p@h/mcp"],
             &["n8n=http://h/mcp", "n8n=http://i/mcp"],
         ] {
-            assert!(read(&texts(servers), &[], &[]).is_err(), "{servers:?}");
+            assert!(
+                parse_options(&texts(servers), &[], &[]).is_err(),
+                "{servers:?}"
+            );
         }
         let servers = texts(&["n8n=http://h/mcp"]);
-        let error = read(&servers, &texts(&["docker=key-that-nobody-may-see"]), &[]);
-        let error = format!("{:#}", error.err().unwrap());
-        assert!(!error.contains("nobody-may-see"), "{error}");
-        let error = read(&servers, &texts(&["key-that-nobody-may-see"]), &[]);
-        let error = format!("{:#}", error.err().unwrap());
-        assert!(!error.contains("nobody-may-see"), "{error}");
+        for token in ["docker=very-secret", "very-secret"] {
+            let error = parse_options(&servers, &texts(&[token]), &[]);
+            let error = format!("{:#}", error.err().unwrap());
+            assert!(!error.contains("very-secret"), "{error}");
+        }
     }
 }

@@ -1,28 +1,29 @@
-//! Where a task's code comes from. Pure.
+//! Git repositories for tasks. Pure.
 
 use upstream::http::Url;
 
-/// A git repository that the agent server can fetch, and what of it.
+/// A git repository that the agent server can fetch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Repository {
     /// Without credentials.
     pub(crate) url: String,
-    /// Branch or tag; none for the repository's own choice.
+    /// Branch or tag; `None` for the repository's default.
     pub(crate) branch: Option<String>,
 }
 
-const MAX_URL: usize = 2_000;
-const MAX_BRANCH: usize = 200;
+const MAX_URL_BYTES: usize = 2_000;
+const MAX_BRANCH_BYTES: usize = 200;
 
 impl Repository {
     /// # Errors
-    /// Why it cannot be fetched, or must not be.
+    /// The repository cannot be fetched, or must not be.
     pub(crate) fn new(url: &str, branch: Option<&str>) -> Result<Self, &'static str> {
-        if url.len() > MAX_URL || url.chars().any(|c| c.is_control() || c.is_whitespace()) {
+        let is_odd = |c: char| c.is_control() || c.is_whitespace();
+        if url.len() > MAX_URL_BYTES || url.chars().any(is_odd) {
             return Err("context.repository is no URL");
         }
         let parsed = Url::parse(url).map_err(|_| "context.repository is no URL: use https://…")?;
-        // A local path would copy what is outside of the workspace; `ext::` runs programs.
+        // A local path would copy files from outside of the workspace; `ext::` runs programs.
         if !matches!(parsed.scheme(), "https" | "http" | "ssh" | "git") || !parsed.has_host() {
             return Err("context.repository must begin with https://, http://, ssh:// or git://");
         }
@@ -33,7 +34,7 @@ impl Repository {
                 "context.repository must not hold credentials: those of the agent server are used",
             );
         }
-        // ssh would take it for an option.
+        // ssh would treat it as an option.
         let host = parsed.host_str().unwrap_or_default();
         if host.starts_with('-') || parsed.username().starts_with('-') {
             return Err("context.repository has no usable host");
@@ -50,11 +51,11 @@ impl Repository {
     }
 }
 
-/// As `git check-ref-format` has it, and nothing that looks like an option.
+/// Applies the rules of `git check-ref-format`, and refuses names that look like an option.
 fn is_ref_name(name: &str) -> bool {
     let forbidden = |c: char| c.is_control() || c.is_whitespace() || "~^:?*[\\".contains(c);
     let part = |part: &str| !part.is_empty() && !part.starts_with('.') && !part.ends_with(".lock");
-    name.len() <= MAX_BRANCH
+    name.len() <= MAX_BRANCH_BYTES
         && !name.starts_with('-')
         && !name.ends_with('.')
         && !name.contains("..")
@@ -68,7 +69,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn repositories_that_can_be_fetched() {
+    fn fetchable_repositories_are_accepted() {
         for (url, branch) in [
             ("https://github.com/a/b", None),
             ("https://git.example.test:8443/a/b.git", Some("main")),
@@ -80,31 +81,19 @@ mod tests {
     }
 
     #[test]
-    fn repositories_that_must_not() {
-        for url in [
-            "",
-            "/srv/secret",
-            "../x",
-            "file:///etc",
-            "ext::sh -c x",
-            "ext::sh",
-            "-oProxyCommand=x",
-            "https://user:pw@host/x",
-            "https://token@host/x",
-            "ssh://-oProxyCommand=x/y",
-            "https://host/a b",
-            "https://host/a\nb",
-            "git@github.com:a/b",
-        ] {
+    fn unsafe_repositories_are_refused() {
+        let plain = "/srv/secret ../x file:///etc ext::sh -oProxyCommand=x https://user:pw@host/x \
+                     https://token@host/x ssh://-oProxyCommand=x/y git@github.com:a/b";
+        let with_space = ["", "ext::sh -c x", "https://host/a b", "https://host/a\nb"];
+        for url in plain.split(' ').chain(with_space) {
             assert!(Repository::new(url, None).is_err(), "{url:?}");
         }
-        for branch in [
-            "", "-x", "a..b", "a b", "a~1", "x.lock", "a//b", ".a", "a:b", "@{u}",
-        ] {
-            assert!(
-                Repository::new("https://h/r", Some(branch)).is_err(),
-                "{branch:?}"
-            );
+        for branch in "-x a..b a~1 x.lock a//b .a a:b @{u}"
+            .split(' ')
+            .chain(["", "a b"])
+        {
+            let refused = Repository::new("https://h/r", Some(branch));
+            assert!(refused.is_err(), "{branch:?}");
         }
     }
 }

@@ -1,47 +1,44 @@
-//! The directory of a task, made ready on the agent server's side: only its file system knows where
-//! links lead, and only its git can say later what the agent changed.
+//! The set-up of a task's directory. It runs as a script on the machine of the agent server, because
+//! only there can symbolic links be resolved and git record the initial state.
 
-use mcp_core::tool::{ToolError, ToolErrorKind};
+use mcp_core::tool::ToolError;
 use uuid::Uuid;
 
 use super::changes::{printed_tree, snapshot_script};
 use super::directory::{Directory, Root};
 use super::file_name::FileName;
 use super::repository::Repository;
-use crate::api::{AgentServer, Failure, TaskId, quoted};
+use crate::api::{AgentServer, ApiResult, TaskId, shell_quoted};
 
-/// Seconds that fetching a repository may take.
+/// The timeout for fetching a repository.
 const FETCH_SECONDS: u64 = 900;
 
 /// Exit codes of the scripts below.
-const LINK: i32 = 73;
-const NO_DIRECTORY: i32 = 74;
+const EXIT_SYMLINK: i32 = 73;
+const EXIT_NO_DIRECTORY: i32 = 74;
 
-/// Where a task works, and what is put there for it.
+/// The requested workspace of a task.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct WorkspaceSpec {
-    /// None for a directory of its own.
+    /// `None` for a new directory.
     pub(crate) directory: Option<Directory>,
-    /// Files to work on and their content.
+    /// Files to upload, with their content.
     pub(crate) files: Vec<(FileName, String)>,
     pub(crate) repository: Option<Repository>,
 }
 
-/// A directory that is ready, or will be.
+/// A directory that is set up, or still fetches its repository.
 pub(crate) struct Workspace {
     /// Absolute.
     pub(crate) directory: String,
-    /// The git tree that it held; none where git is not there, or not yet.
+    /// The git tree of its initial content; `None` without git, and while it is being fetched.
     pub(crate) base: Option<String>,
-    /// The command that still fetches its repository.
+    /// The id of the script that fetches its repository.
     pub(crate) fetch: Option<Uuid>,
 }
 
-/// The roots below which tasks may work, absolute; that of the tasks themselves first.
-pub(crate) async fn absolute_roots(
-    server: &AgentServer,
-    roots: &[Root],
-) -> Result<Vec<String>, Failure> {
+/// The absolute paths of the roots below which tasks may work.
+pub(crate) async fn absolute_roots(server: &AgentServer, roots: &[Root]) -> ApiResult<Vec<String>> {
     let is_relative = roots.iter().any(Root::is_relative);
     let home = match is_relative {
         true => server.home().await?,
@@ -50,10 +47,10 @@ pub(crate) async fn absolute_roots(
     Ok(roots.iter().map(|root| root.path(&home)).collect())
 }
 
-/// Makes the directory of a task and puts into it what `spec` brings. `roots` are absolute.
+/// Creates the directory of a task with its files or repository. `roots` are absolute.
 ///
 /// # Errors
-/// When the directory is not allowed or cannot be made; says what to do.
+/// The directory is not allowed or cannot be created; the error says what to do.
 pub(crate) async fn set_up(
     server: &AgentServer,
     roots: &[String],
@@ -61,7 +58,13 @@ pub(crate) async fn set_up(
     spec: &WorkspaceSpec,
 ) -> Result<Workspace, ToolError> {
     if let Some(named) = &spec.directory {
-        let (root, rest) = named.below(roots).ok_or_else(not_allowed)?;
+        let (root, rest) = named.below(roots).ok_or_else(|| {
+            ToolError::forbidden(
+                "workspace is outside of the directories that this server allows. Use a relative \
+                 one, such as my-project, or have the operator allow its directory \
+                 (OPENHANDS_WORKSPACES).",
+            )
+        })?;
         let workspace = named_directory(server, root, rest, &spec.files).await?;
         upload(server, &workspace.directory, &spec.files).await?;
         return Ok(workspace);
@@ -71,7 +74,7 @@ pub(crate) async fn set_up(
     upload(server, &directory, &spec.files).await?;
     match &spec.repository {
         Some(repository) => start_fetch(server, directory, repository).await,
-        None => own_directory(server, directory).await,
+        None => new_directory(server, directory).await,
     }
 }
 
@@ -79,7 +82,7 @@ async fn upload(
     server: &AgentServer,
     directory: &str,
     files: &[(FileName, String)],
-) -> Result<(), Failure> {
+) -> ApiResult<()> {
     for (name, content) in files {
         let path = format!("{directory}/{}", name.as_str());
         server.upload(&path, content.clone()).await?;
@@ -87,18 +90,18 @@ async fn upload(
     Ok(())
 }
 
-/// A directory of the task's own. It is new, so no link can lead out of it; a repository of its own
-/// keeps the agent's commits out of one that may be around it.
-async fn own_directory(server: &AgentServer, directory: String) -> Result<Workspace, ToolError> {
+/// Creates a new directory for the task. It is new, so it has no symbolic links. A new git repository
+/// in it keeps the agent's commits out of any repository around it.
+async fn new_directory(server: &AgentServer, directory: String) -> Result<Workspace, ToolError> {
     let script = format!(
-        "mkdir -p -- {dir} && cd -P -- {dir} || exit {NO_DIRECTORY}\n\
+        "mkdir -p -- {dir} && cd -P -- {dir} || exit {EXIT_NO_DIRECTORY}\n\
          command -v git >/dev/null || exit 0\n\
          [ -e .git ] || git init -q\n{}",
         snapshot_script(),
-        dir = quoted(&directory),
+        dir = shell_quoted(&directory),
     );
-    let printed = server.execute(&script).await?;
-    if printed.exit_code == Some(NO_DIRECTORY) {
+    let printed = server.run_script(&script).await?;
+    if printed.exit_code == Some(EXIT_NO_DIRECTORY) {
         return Err(no_directory());
     }
     Ok(Workspace {
@@ -108,38 +111,43 @@ async fn own_directory(server: &AgentServer, directory: String) -> Result<Worksp
     })
 }
 
-/// A directory that the caller names. It may be older than the task, so every part of the way to it,
-/// and to the files that are put into it, must be what it seems to be.
+/// Creates or reuses the directory that the caller names. An existing one may hold symbolic links, so
+/// its path and the paths of all uploaded files must not contain any.
 async fn named_directory(
     server: &AgentServer,
     root: &str,
     rest: &str,
     files: &[(FileName, String)],
 ) -> Result<Workspace, ToolError> {
-    let files = files.iter().map(|(name, _)| quoted(name.as_str()));
+    let files = files.iter().map(|(name, _)| shell_quoted(name.as_str()));
     let files = files.collect::<Vec<_>>().join(" ");
     let script = format!(
-        "mkdir -p -- {root} && root=$(cd -P -- {root} && pwd) || exit {NO_DIRECTORY}\n\
+        "mkdir -p -- {root} && root=$(cd -P -- {root} && pwd) || exit {EXIT_NO_DIRECTORY}\n\
          rest={rest}\n\
          if [ \"$rest\" = . ]; then dir=$root; else dir=$root/$rest; fi\n\
-         [ \"$(realpath -m -- \"$dir\")\" = \"$dir\" ] || exit {LINK}\n\
+         [ \"$(realpath -m -- \"$dir\")\" = \"$dir\" ] || exit {EXIT_SYMLINK}\n\
          for file in {files}; do\n\
-         [ \"$(realpath -m -- \"$dir/$file\")\" = \"$dir/$file\" ] || exit {LINK}\n\
+         [ \"$(realpath -m -- \"$dir/$file\")\" = \"$dir/$file\" ] || exit {EXIT_SYMLINK}\n\
          done\n\
-         mkdir -p -- \"$dir\" && cd -P -- \"$dir\" || exit {NO_DIRECTORY}\n\
-         [ \"$(pwd)\" = \"$dir\" ] || exit {LINK}\n\
+         mkdir -p -- \"$dir\" && cd -P -- \"$dir\" || exit {EXIT_NO_DIRECTORY}\n\
+         [ \"$(pwd)\" = \"$dir\" ] || exit {EXIT_SYMLINK}\n\
          echo \"$dir\"\n\
          command -v git >/dev/null || exit 0\n\
          git rev-parse -q --is-inside-work-tree >/dev/null 2>&1 && ! git check-ignore -q . \
          || git init -q\n{}",
         snapshot_script(),
-        root = quoted(root),
-        rest = quoted(rest),
+        root = shell_quoted(root),
+        rest = shell_quoted(rest),
     );
-    let printed = server.execute(&script).await?;
+    let printed = server.run_script(&script).await?;
     match printed.exit_code {
-        Some(LINK) => return Err(link()),
-        Some(NO_DIRECTORY) => return Err(no_directory()),
+        Some(EXIT_SYMLINK) => {
+            return Err(ToolError::forbidden(
+                "workspace, or a file of context in it, is reached through a symbolic link, which \
+                 could lead out of it. Name the directory itself.",
+            ));
+        }
+        Some(EXIT_NO_DIRECTORY) => return Err(no_directory()),
         _ => {}
     }
     let (directory, rest) = match printed.text().split_once('\n') {
@@ -153,8 +161,8 @@ async fn named_directory(
     })
 }
 
-/// Starts fetching the repository into a directory of the task's own. Files that are there already
-/// win over those of the repository. Depth 1 where the other side can do it.
+/// Starts fetching the repository into a new directory. Uploaded files replace those of the
+/// repository. Fetches with depth 1 if the git server supports it.
 async fn start_fetch(
     server: &AgentServer,
     directory: String,
@@ -162,7 +170,7 @@ async fn start_fetch(
 ) -> Result<Workspace, ToolError> {
     let reference = from.branch.as_deref().unwrap_or("HEAD");
     let script = format!(
-        "mkdir -p -- {dir} && cd -P -- {dir} || exit {NO_DIRECTORY}\n\
+        "mkdir -p -- {dir} && cd -P -- {dir} || exit {EXIT_NO_DIRECTORY}\n\
          export GIT_TERMINAL_PROMPT=0 GIT_ALLOW_PROTOCOL=https:http:ssh:git\n\
          export GIT_SSH_COMMAND='ssh -oBatchMode=yes'\n\
          set -e\n\
@@ -174,12 +182,12 @@ async fn start_fetch(
          git read-tree HEAD\n\
          git checkout-index -a -q || true\n\
          git rev-parse 'HEAD^{{tree}}'\n",
-        dir = quoted(&directory),
-        url = quoted(&from.url),
-        reference = quoted(reference),
-        branch = quoted(from.branch.as_deref().unwrap_or("main")),
+        dir = shell_quoted(&directory),
+        url = shell_quoted(&from.url),
+        reference = shell_quoted(reference),
+        branch = shell_quoted(from.branch.as_deref().unwrap_or("main")),
     );
-    let fetch = server.execute_later(&script, FETCH_SECONDS).await?;
+    let fetch = server.start_script(&script, FETCH_SECONDS).await?;
     Ok(Workspace {
         directory,
         base: None,
@@ -187,26 +195,9 @@ async fn start_fetch(
     })
 }
 
-fn not_allowed() -> ToolError {
-    ToolError::new(
-        ToolErrorKind::Forbidden,
-        "workspace is outside of the directories that this server allows. Use a relative one, such \
-         as my-project, or have the operator allow its directory (OPENHANDS_WORKSPACES).",
-    )
-}
-
-fn link() -> ToolError {
-    ToolError::new(
-        ToolErrorKind::Forbidden,
-        "workspace, or a file of context in it, is reached through a symbolic link, which could \
-         lead out of it. Name the directory itself.",
-    )
-}
-
 fn no_directory() -> ToolError {
-    ToolError::new(
-        ToolErrorKind::Conflict,
-        "The task's directory cannot be made on the agent server: it is a file, or not writable. \
+    ToolError::conflict(
+        "The task's directory cannot be created on the agent server: it is a file, or not writable. \
          Name another workspace, or have the operator set OPENHANDS_WORKSPACE_ROOT.",
     )
 }

@@ -1,26 +1,26 @@
 //! `create_agent`, `get_agent` and `delete_agent`: an agent is an agent profile of OpenHands.
 
-use mcp_core::tool::{Call, Effect, Tool, ToolError, ToolErrorKind};
+use mcp_core::tool::{Call, Effect, Tool, ToolError};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use upstream::redact::redacted_code;
 
 use crate::OpenHands;
 
-/// Makes an agent: an agent profile of OpenHands. Its model's key stays there.
+/// Adds an agent: an agent profile of OpenHands. Its model's key stays there.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct CreateAgent {
-    /// Its name; of a path, the last part without its ending.
+    /// Its name; of a path, the file name without extension.
     config_file: String,
     /// The model's profile in OpenHands; default that of the active agent.
     llm_profile: Option<String>,
-    /// What is added to its instructions.
+    /// Added to its instructions.
     instructions: Option<String>,
 }
 
 #[derive(Serialize, JsonSchema)]
-pub(super) struct Created {
+pub(super) struct CreatedAgent {
     /// For execute_task.
     agent_id: String,
     config_file: String,
@@ -31,17 +31,16 @@ impl Tool for CreateAgent {
     const NAME: &'static str = "create_agent";
     const EFFECT: Effect = Effect::Additive;
     type Service = OpenHands;
-    type Output = Created;
+    type Output = CreatedAgent;
 
-    async fn call(self, service: &OpenHands, _: &Call) -> Result<Created, ToolError> {
+    async fn call(self, service: &OpenHands, _: &Call) -> Result<CreatedAgent, ToolError> {
         let name = agent_name(&self.config_file)?;
-        let server = service.servers.agent().await?;
+        let server = service.servers.shared_agent().await?;
         let names = server.profile_names().await?;
         if names.iter().any(|other| other == name) {
-            return Err(ToolError::new(
-                ToolErrorKind::Conflict,
-                format!("There is an agent {name:?} already: use it, or delete_agent it first."),
-            ));
+            return Err(ToolError::conflict(format!(
+                "There is an agent {name:?} already: use it, or delete_agent it first."
+            )));
         }
         let llm = match self.llm_profile {
             Some(llm) => llm,
@@ -54,7 +53,7 @@ impl Tool for CreateAgent {
         server
             .save_profile(name, &llm, self.instructions.as_deref())
             .await?;
-        Ok(Created {
+        Ok(CreatedAgent {
             agent_id: name.to_owned(),
             config_file: self.config_file,
             api_available: true,
@@ -62,7 +61,7 @@ impl Tool for CreateAgent {
     }
 }
 
-/// The name of the agent that a configuration file stands for.
+/// The name of the agent for a configuration file.
 fn agent_name(config_file: &str) -> Result<&str, ToolError> {
     let file = config_file.rsplit('/').next().unwrap_or_default();
     let name = file.rsplit_once('.').map_or(file, |(name, _)| name);
@@ -76,7 +75,7 @@ fn agent_name(config_file: &str) -> Result<&str, ToolError> {
     Ok(name)
 }
 
-/// Returns an agent: what an agent profile says, without any key.
+/// Returns an agent: its agent profile, without any key.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct GetAgent {
@@ -85,14 +84,14 @@ pub(super) struct GetAgent {
 }
 
 #[derive(Serialize, JsonSchema)]
-pub(super) struct Agent {
+pub(super) struct AgentInfo {
     agent_id: String,
     api_available: bool,
-    config: Config,
+    config: AgentConfig,
 }
 
 #[derive(Serialize, JsonSchema)]
-struct Config {
+struct AgentConfig {
     /// Such as openhands.
     #[serde(skip_serializing_if = "Option::is_none")]
     agent_kind: Option<String>,
@@ -107,16 +106,16 @@ impl Tool for GetAgent {
     const NAME: &'static str = "get_agent";
     const EFFECT: Effect = Effect::ReadOnly;
     type Service = OpenHands;
-    type Output = Agent;
+    type Output = AgentInfo;
 
-    async fn call(self, service: &OpenHands, _: &Call) -> Result<Agent, ToolError> {
-        let server = service.servers.agent().await?;
+    async fn call(self, service: &OpenHands, _: &Call) -> Result<AgentInfo, ToolError> {
+        let server = service.servers.shared_agent().await?;
         let profile = server.profile(&self.agent_id).await?;
         let instructions = profile.system_message_suffix;
-        Ok(Agent {
+        Ok(AgentInfo {
             agent_id: profile.name,
             api_available: true,
-            config: Config {
+            config: AgentConfig {
                 agent_kind: profile.agent_kind,
                 llm_profile: profile.llm_profile_ref,
                 instructions: instructions.map(|text| redacted_code(&text).into_owned()),
@@ -136,7 +135,7 @@ pub(super) struct DeleteAgent {
 }
 
 #[derive(Serialize, JsonSchema)]
-pub(super) struct Deleted {
+pub(super) struct DeletedAgent {
     success: bool,
     message: String,
 }
@@ -145,16 +144,16 @@ impl Tool for DeleteAgent {
     const NAME: &'static str = "delete_agent";
     const EFFECT: Effect = Effect::Destructive;
     type Service = OpenHands;
-    type Output = Deleted;
+    type Output = DeletedAgent;
 
-    async fn call(self, service: &OpenHands, call: &Call) -> Result<Deleted, ToolError> {
+    async fn call(self, service: &OpenHands, call: &Call) -> Result<DeletedAgent, ToolError> {
         let agent = self.agent_id;
-        let server = service.servers.agent().await?;
+        let server = service.servers.shared_agent().await?;
         server.profile(&agent).await?;
         let loss = format!("Deletes the agent profile {agent:?} of OpenHands.");
         call.confirm(&loss, &agent, self.confirm.as_deref()).await?;
         server.remove_profile(&agent).await?;
-        Ok(Deleted {
+        Ok(DeletedAgent {
             success: true,
             message: format!("The agent {agent} was deleted."),
         })
@@ -166,12 +165,10 @@ mod tests {
     use super::agent_name;
 
     #[test]
-    fn a_file_stands_for_an_agent() {
-        assert_eq!(
-            agent_name("/etc/openhands/reviewer.toml").unwrap(),
-            "reviewer"
-        );
-        assert_eq!(agent_name("reviewer").unwrap(), "reviewer");
+    fn agent_is_named_by_its_file() {
+        for file in ["/etc/openhands/reviewer.toml", "reviewer"] {
+            assert_eq!(agent_name(file).unwrap(), "reviewer");
+        }
         for bad in ["", "/", ".toml", "a b", "../..", "ä"] {
             assert!(agent_name(bad).is_err(), "{bad:?}");
         }

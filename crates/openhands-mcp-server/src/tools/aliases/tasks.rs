@@ -8,8 +8,8 @@ use serde_json::{Map, Value};
 
 use crate::OpenHands;
 use crate::task::{Report, TaskSpec, create};
-use crate::tools::following::{WaitFor, follow};
-use crate::tools::run_parallel_tasks::{Runs, run};
+use crate::tools::run_parallel_tasks::{ParallelRuns, run};
+use crate::tools::wait::{WaitFor, follow};
 use crate::workspace::FileName;
 
 /// Starts a task with an agent and does not wait: ask get_task_status and get_task_result.
@@ -18,13 +18,13 @@ use crate::workspace::FileName;
 pub(super) struct ExecuteTask {
     /// From create_agent.
     agent_id: String,
-    /// What to do, in words.
+    /// The task in words.
     task: String,
-    /// What the agent should know; file and content become a file.
+    /// Facts for the agent; file and content become a file.
     context: Option<Context>,
 }
 
-/// Anything the agent should know: `file` and `content` become a file, the rest is told to it.
+/// Facts for the agent: `file` and `content` become a file, the rest goes into the prompt.
 type Context = Map<String, Value>;
 
 impl Tool for ExecuteTask {
@@ -47,7 +47,7 @@ impl Tool for ExecuteTask {
 pub(super) struct ExecuteMcpTask {
     /// From create_agent.
     agent_id: String,
-    /// What to do, in words.
+    /// The task in words.
     task: String,
     /// MCP server of the agent.
     server_name: String,
@@ -72,22 +72,22 @@ impl Tool for ExecuteMcpTask {
     }
 }
 
-/// Starts several tasks and does not wait; those without a place are queued.
+/// Starts several tasks and does not wait; tasks without a slot are queued.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ExecuteParallelTasks {
     /// 1 to 20.
-    tasks: Vec<Item>,
+    tasks: Vec<AliasedTask>,
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct Item {
-    /// The tool that would start it alone.
-    r#type: Kind,
+struct AliasedTask {
+    /// The tool for a single task.
+    r#type: TaskType,
     /// From create_agent.
     agent_id: String,
-    /// What to do.
+    /// The task.
     task: String,
     /// As in execute_task.
     context: Option<Context>,
@@ -101,7 +101,7 @@ struct Item {
 
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-enum Kind {
+enum TaskType {
     ExecuteTask,
     ExecuteMcpTask,
 }
@@ -110,23 +110,23 @@ impl Tool for ExecuteParallelTasks {
     const NAME: &'static str = "execute_parallel_tasks";
     const EFFECT: Effect = Effect::Destructive;
     type Service = OpenHands;
-    type Output = Runs;
+    type Output = ParallelRuns;
 
-    async fn call(self, service: &OpenHands, call: &Call) -> Result<Runs, ToolError> {
+    async fn call(self, service: &OpenHands, call: &Call) -> Result<ParallelRuns, ToolError> {
         let wait = WaitFor::none();
         let specs = self.tasks.into_iter().map(|item| item.spec(wait));
         run(service, specs.collect::<Result<_, _>>()?, wait, call).await
     }
 }
 
-impl Item {
+impl AliasedTask {
     fn spec(self, wait: WaitFor) -> Result<TaskSpec, ToolError> {
         let task = match (self.r#type, &self.server_name, &self.function_name) {
-            (Kind::ExecuteTask, ..) => self.task,
-            (Kind::ExecuteMcpTask, Some(server), Some(function)) => {
+            (TaskType::ExecuteTask, ..) => self.task,
+            (TaskType::ExecuteMcpTask, Some(server), Some(function)) => {
                 mcp_prompt(&self.task, server, function, self.parameters)
             }
-            (Kind::ExecuteMcpTask, ..) => {
+            (TaskType::ExecuteMcpTask, ..) => {
                 return Err(ToolError::invalid_argument(
                     "execute_mcp_task needs server_name and function_name.",
                 ));
@@ -136,7 +136,7 @@ impl Item {
     }
 }
 
-/// The specification of a task for an agent, from arguments that take anything as context.
+/// The specification of a task for an agent, with any object as context.
 fn spec(
     agent: String,
     task: String,
@@ -146,10 +146,8 @@ fn spec(
     let mut spec = TaskSpec::new(task, wait.answer_by);
     spec.agent = Some(agent);
     let mut context = context.unwrap_or_default();
-    if let (Some(Value::String(file)), Some(Value::String(content))) = (
-        context.get("file").cloned(),
-        context.get("content").cloned(),
-    ) {
+    let text = |name: &str| context.get(name)?.as_str().map(str::to_owned);
+    if let (Some(file), Some(content)) = (text("file"), text("content")) {
         let file = FileName::new(&file).map_err(|reason| {
             ToolError::invalid_argument(format!("context.file: the file name {reason}"))
         })?;
@@ -162,7 +160,7 @@ fn spec(
     spec.checked()
 }
 
-/// The task, and which tool to do it with.
+/// The text of the task, with the MCP tool to call.
 fn mcp_prompt(
     task: &str,
     server: &str,
@@ -181,7 +179,7 @@ mod tests {
     use super::mcp_prompt;
 
     #[test]
-    fn the_agent_is_told_which_tool() {
+    fn prompt_names_the_tool_and_its_arguments() {
         let parameters = serde_json::json!({"id": 1}).as_object().cloned();
         assert_eq!(
             mcp_prompt("Run it.", "n8n", "run_workflow", parameters),
