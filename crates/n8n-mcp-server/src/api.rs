@@ -1,4 +1,4 @@
-//! n8n's public REST API (`/api/v1`), as far as the tools use it.
+//! Client of n8n's public REST API (`/api/v1`).
 
 mod execution;
 mod failure;
@@ -19,17 +19,19 @@ use crate::policy::Policy;
 
 pub(crate) use execution::{Execution, ExecutionFilter, Status};
 pub(crate) use failure::N8nFailure;
-pub(crate) use workflow::{Definition, Filter, Node, Tag, Workflow, WorkflowRow};
+pub(crate) use workflow::{
+    Definition, Node, UNKNOWN_CURSOR, Workflow, WorkflowFilter, WorkflowRow,
+};
 
-/// The limit of the probe: it only asks whether a call would be served.
+/// Shorter than for a call: the probe only finds out whether a call would be answered.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(4);
 
-/// How n8n is asked, and how its failures are told.
+/// The limits of requests to n8n, and the texts for its failures.
 pub(crate) static N8N: ServiceProfile = ServiceProfile {
     user_agent: concat!("n8n-mcp-server/", env!("CARGO_PKG_VERSION")),
     // n8n answers in milliseconds; a busy one in a few seconds.
     timeout: Duration::from_secs(10),
-    // A page of workflows or one large execution fits.
+    // Enough for a page of workflows or one large execution.
     max_body: 16 * 1024 * 1024,
     wording: failure::WORDING,
 };
@@ -38,7 +40,7 @@ pub(crate) static N8N: ServiceProfile = ServiceProfile {
 pub(crate) struct Api {
     http: Client,
     key: Secret,
-    /// Which workflows there are for us.
+    /// The workflows that this server may use.
     pub(crate) policy: Policy,
 }
 
@@ -47,7 +49,6 @@ pub(crate) struct Api {
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Page<T> {
     pub(crate) data: Vec<T>,
-    #[serde(default)]
     pub(crate) next_cursor: Option<String>,
 }
 
@@ -56,7 +57,7 @@ impl Api {
         Self { http, key, policy }
     }
 
-    /// Asks for the smallest thing that needs the key.
+    /// Sends the smallest request that requires the key.
     pub(crate) async fn probe(&self) -> Result<(), HttpFailure> {
         let request = self.request(Method::GET, &["workflows"]);
         let request = request.query(&[("limit", "1")]).timeout(PROBE_TIMEOUT);
@@ -80,7 +81,7 @@ impl Api {
         self.request(Method::GET, path).query(query).json().await
     }
 
-    /// The rows of a list, and whether those are all: no more than so many pages are read.
+    /// The rows of a list from at most `max_pages` pages, and whether those are all.
     pub(crate) async fn all<T: DeserializeOwned>(
         &self,
         path: &[&str],

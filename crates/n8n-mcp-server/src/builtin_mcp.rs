@@ -1,4 +1,5 @@
-//! n8n's built-in MCP server: starts triggers that have no URL, and URLs that ask for credentials.
+//! Client of n8n's built-in MCP server, which also starts triggers without a URL, and those whose
+//! URL requires credentials.
 
 mod features;
 
@@ -9,6 +10,7 @@ use mcp_client::{CallToolResult, Client, ClientInfo, Endpoint, Error, Options};
 use mcp_core::tool::{ToolError, ToolErrorKind};
 use mcp_serve::Secret;
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tokio::sync::{OnceCell, SetOnce};
 use tokio::time::{Instant, sleep};
@@ -18,28 +20,27 @@ use upstream::text::first_line;
 use crate::id::Id;
 use crate::pending::Pending;
 use crate::production_url::{ACTIVATION_INTERVAL, ACTIVATION_TIMEOUT};
-use crate::trigger::Way;
+use crate::trigger::StartMethod;
 
 use features::{EXECUTE, McpFeatures, TEST};
 
-/// The limit of an answer.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
-/// The limit of starting a run where n8n does not wait for its end, if the caller waits as long:
-/// without the answer nobody knows which execution it is.
-const START_TIMEOUT: Duration = Duration::from_secs(60);
-/// n8n's words for a workflow whose activation has not come through; nothing was started then.
+/// The longest wait for the answer to a start, if the caller waits as long and n8n does not wait
+/// for the end of the run: without the answer the execution is unknown.
+const MAX_START_TIMEOUT: Duration = Duration::from_secs(60);
+/// n8n's words for a workflow that is not published yet; nothing was started then.
 const UNPUBLISHED: &str = "has no published (active) version";
-/// n8n's own sentences are short; what is longer is something else.
+/// n8n's own sentences are shorter.
 const MAX_REASON: usize = 200;
 
-/// The built-in MCP server of one n8n; connected to when it is first needed.
+/// The built-in MCP server of one n8n. Connects when it is first used.
 pub(crate) struct BuiltinMcp {
     url: Url,
     token: Secret,
     session: Mutex<Option<Arc<Session>>>,
 }
 
-/// A connection with one token.
+/// An MCP session with one token.
 struct Session {
     token: String,
     client: Client,
@@ -50,16 +51,16 @@ struct Session {
 #[derive(Debug, PartialEq)]
 pub(crate) struct McpRequest {
     pub(crate) trigger: String,
-    pub(crate) way: Way,
-    /// n8n 1 takes this trigger. It cannot be told which: it is the first of those that it can
-    /// start, of an active workflow.
+    pub(crate) way: StartMethod,
+    /// The trigger that n8n 1 starts. It takes no trigger's name: it starts the first that it can,
+    /// of an active workflow.
     pub(crate) is_default: bool,
-    pub(crate) inputs: Inputs,
+    pub(crate) inputs: McpInputs,
 }
 
-/// The data that the trigger is handed.
+/// The data for the trigger.
 #[derive(Debug, PartialEq)]
-pub(crate) enum Inputs {
+pub(crate) enum McpInputs {
     None,
     Webhook(Value),
     Chat(String),
@@ -68,15 +69,14 @@ pub(crate) enum Inputs {
     Item(Value),
 }
 
-/// A start under way.
+/// A start in flight.
 pub(crate) struct McpStart {
-    /// The id of the execution; `None` where n8n gave none in time, so that nobody knows whether
-    /// it runs.
+    /// The id of the execution; `None` if n8n did not return it in time: it may run or not.
     pub(crate) pending: Pending<Option<Id>>,
-    /// n8n answers when the run has ended, so that its execution may be found before.
-    pub(crate) answers_late: bool,
-    /// The trigger keeps nothing of ours that the execution could be found by.
-    pub(crate) is_anonymous: bool,
+    /// n8n answers at the end of the run, so the execution may be found earlier by other means.
+    pub(crate) answers_at_end: bool,
+    /// The execution does not hold our request id and cannot be found by it.
+    pub(crate) keeps_no_request_id: bool,
 }
 
 impl BuiltinMcp {
@@ -93,7 +93,7 @@ impl BuiltinMcp {
         self.token.is_configured()
     }
 
-    /// Calls any tool of the server that starts nothing; `None` where this n8n does not have it.
+    /// Calls a tool that starts no workflow; `None` if this n8n does not have the tool.
     ///
     /// # Errors
     /// When the server cannot be asked.
@@ -108,13 +108,13 @@ impl BuiltinMcp {
         }
         let asked = Box::pin(session.client.call_tool(tool, arguments)).await;
         asked.map(Some).map_err(|error| {
-            self.forget();
+            self.drop_session();
             self.explain(error)
         })
     }
 
-    /// Starts a run of `workflow`; where n8n waits for its end, its answer may take up to `within`.
-    /// The id in it goes to `known`, whether or not anybody waits for the answer.
+    /// Starts a run of `workflow`; if n8n waits for its end, the answer may take up to `within`.
+    /// Stores the id from the answer in `known`, even if the caller has gone by then.
     ///
     /// # Errors
     /// When nothing was started.
@@ -130,48 +130,51 @@ impl BuiltinMcp {
         let features = self.features(&session).await?;
         features.check(request)?;
         let (tool, arguments) = features.call(workflow, request, request_id);
-        let answers_late = tool == TEST || features.answers_late;
-        let timeout = if answers_late {
+        let answers_at_end = tool == TEST || features.answers_at_end;
+        let timeout = if answers_at_end {
             within
         } else {
-            within.clamp(ANSWER_TIMEOUT, START_TIMEOUT)
+            within.clamp(ANSWER_TIMEOUT, MAX_START_TIMEOUT)
         };
-        let retries = request.way == Way::McpProduction;
+        let retries = request.way == StartMethod::McpProduction;
         let (server, session) = (Arc::clone(self), Arc::clone(&session));
         let known = Arc::clone(known);
         let pending = Pending::spawn(Box::pin(async move {
             let answer = session.start(tool, &arguments, timeout, retries).await;
-            let id = server.started(answer)?;
+            let id = server.start_result(answer)?;
             if let Some(id) = &id {
-                // Known already: it is the same one.
+                // If an id was stored before, it is the same one.
                 let _ = known.set(id.clone());
             }
             Ok(id)
         }));
-        let keeps_id = matches!(request.inputs, Inputs::Item(_) | Inputs::Webhook(_));
+        let keeps_id = matches!(request.inputs, McpInputs::Item(_) | McpInputs::Webhook(_));
         Ok(McpStart {
             pending,
-            answers_late,
-            is_anonymous: answers_late && !keeps_id,
+            answers_at_end,
+            keeps_no_request_id: answers_at_end && !keeps_id,
         })
     }
 
-    fn started(&self, answer: Result<Result<Id, String>, Error>) -> Result<Option<Id>, ToolError> {
+    fn start_result(
+        &self,
+        answer: Result<Result<Id, String>, Error>,
+    ) -> Result<Option<Id>, ToolError> {
         let error = match answer {
             Ok(Ok(id)) => return Ok(Some(id)),
-            // It may run: it is looked for, and not started again.
-            Err(error) if is_unclear(&error) => return Ok(None),
+            // It may run: the caller looks for it, and does not start it again.
+            Err(error) if may_have_started(&error) => return Ok(None),
             Ok(Err(reason)) => ToolError::conflict(format!(
                 "n8n's MCP server did not start the workflow: {reason}"
             )),
             Err(error) => self.explain(error),
         };
-        self.forget();
+        self.drop_session();
         Err(error)
     }
 
     async fn features<'a>(&self, session: &'a Session) -> Result<&'a McpFeatures, ToolError> {
-        // A client's calls are large: on the heap they leave the stack to those who wait for them.
+        // The futures of a client's calls are large: boxed they do not grow those that await them.
         let features = session
             .features
             .get_or_try_init(|| Box::pin(session.read_features()));
@@ -194,14 +197,15 @@ impl BuiltinMcp {
         match &*session {
             Some(session) if session.token == token => Ok(Arc::clone(session)),
             _ => {
-                let new = Endpoint::new(self.url.as_str())
+                let client = Endpoint::new(self.url.as_str())
                     .and_then(|endpoint| endpoint.bearer(&token))
                     .and_then(|endpoint| Client::builder().timeout(ANSWER_TIMEOUT).http(endpoint))
                     .map_err(|error| self.explain(error))?;
+                let features = OnceCell::new();
                 let new = Arc::new(Session {
                     token,
-                    client: new,
-                    features: OnceCell::new(),
+                    client,
+                    features,
                 });
                 *session = Some(Arc::clone(&new));
                 Ok(new)
@@ -209,8 +213,8 @@ impl BuiltinMcp {
         }
     }
 
-    /// The next start connects anew: n8n may have been changed or replaced.
-    fn forget(&self) {
+    /// Makes the next call connect again: n8n may have been changed or replaced.
+    fn drop_session(&self) {
         *self.session.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
 
@@ -251,13 +255,19 @@ impl BuiltinMcp {
     }
 }
 
-/// True if n8n may have started the workflow all the same.
-fn is_unclear(error: &Error) -> bool {
+/// True if n8n may have started the workflow despite the error.
+fn may_have_started(error: &Error) -> bool {
     match error {
         Error::Timeout { .. } | Error::Closed { .. } | Error::Protocol { .. } => true,
         Error::Http { status, .. } => *status >= 500,
         _ => false,
     }
+}
+
+/// The structured result of a call, if it has this form.
+pub(crate) fn structured<T: DeserializeOwned>(result: &CallToolResult) -> Option<T> {
+    let json = result.structured_content.as_deref()?;
+    serde_json::from_str(json.get()).ok()
 }
 
 /// The id of the execution, or n8n's reason for not starting one.
@@ -269,17 +279,11 @@ fn outcome(result: &CallToolResult) -> Result<Id, String> {
         error: Option<Value>,
     }
     let text = result.text();
-    let json = result
-        .structured_content
-        .as_deref()
-        .map_or(text.as_str(), |raw| raw.get());
-    let reply: Reply = serde_json::from_str(json).unwrap_or_default();
+    let reply = structured(result).or_else(|| serde_json::from_str(&text).ok());
+    let reply: Reply = reply.unwrap_or_default();
     let reason = match &reply.error {
         Some(Value::String(reason)) => reason,
-        Some(error) => error
-            .get("message")
-            .and_then(Value::as_str)
-            .unwrap_or_default(),
+        Some(error) => error["message"].as_str().unwrap_or_default(),
         None => &text,
     };
     reply
@@ -288,7 +292,7 @@ fn outcome(result: &CallToolResult) -> Result<Id, String> {
 }
 
 impl Session {
-    /// The handshake, and what the server can do.
+    /// Initializes the session and lists the server's tools.
     async fn read_features(&self) -> Result<McpFeatures, Error> {
         let us = ClientInfo::new("n8n-mcp-server", env!("CARGO_PKG_VERSION"));
         self.client.initialize(&us).await?;
@@ -300,8 +304,8 @@ impl Session {
         Ok(McpFeatures::new(names.collect(), schema))
     }
 
-    /// Starts a run. Rides out its workflow's activation, before which n8n starts nothing; nothing
-    /// else is sent twice.
+    /// Starts a run. Retries only while the workflow's activation is pending, when n8n starts
+    /// nothing; everything else is sent once.
     async fn start(
         &self,
         tool: &str,

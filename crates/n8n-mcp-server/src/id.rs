@@ -1,4 +1,4 @@
-//! Ids that n8n hands out and that callers bring back.
+//! Ids that n8n generates and that callers pass back.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -7,16 +7,15 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, de};
 
 /// Longer than any id of n8n.
-const MAX_LEN: usize = 64;
+const MAX_ID_LEN: usize = 64;
 
-/// The id of a workflow or an execution: 1 to 64 letters, digits, `_` and `-`.
+/// The id of any object of n8n: 1 to 64 letters, digits, `_` and `-`.
 ///
-/// It becomes a segment of a path, so nothing else gets through.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+/// It becomes a segment of a URL's path, so everything else is rejected.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize)]
 pub(crate) struct Id(String);
 
 impl Id {
-    /// The text.
     pub(crate) fn as_str(&self) -> &str {
         &self.0
     }
@@ -27,7 +26,7 @@ impl TryFrom<String> for Id {
 
     fn try_from(text: String) -> Result<Self, Self::Error> {
         let legal = |c: u8| c.is_ascii_alphanumeric() || c == b'_' || c == b'-';
-        if (1..=MAX_LEN).contains(&text.len()) && text.bytes().all(legal) {
+        if (1..=MAX_ID_LEN).contains(&text.len()) && text.bytes().all(legal) {
             Ok(Self(text))
         } else {
             Err("not an id: ids have 1 to 64 letters, digits, `_` and `-`")
@@ -67,7 +66,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_ids_get_through() {
+    fn everything_else_than_an_id_is_rejected() {
         for good in ["1", "qpV29wYOxKvr20R4", "a_b-c", &"x".repeat(64)] {
             assert_eq!(Id::try_from(good.to_owned()).unwrap().as_str(), good);
         }

@@ -31,6 +31,7 @@ mod service;
 mod tools;
 mod trace;
 mod trigger;
+mod variant_name;
 mod webhook_credentials;
 mod workflow;
 mod workflow_tools;

@@ -1,11 +1,11 @@
-//! A request whose answer is waited for beside other things.
+//! A request that runs in the background while its caller also waits for other events.
 
 use std::future::Future;
 
 use mcp_core::tool::ToolError;
 use tokio::task::JoinHandle;
 
-/// A request under way. It goes on if this is dropped, for as long as its timeout allows: cutting
+/// A request in flight. Dropping it does not cancel the request, which ends at its timeout: closing
 /// the connection would not stop the run that it has started.
 pub(crate) struct Pending<T> {
     task: JoinHandle<Result<T, ToolError>>,
@@ -23,10 +23,10 @@ impl<T: Send + 'static> Pending<T> {
         }
     }
 
-    /// Waits for the answer or for `other`; only for `other` if there is an answer.
+    /// Waits for the answer or for `other`, or only for `other` if the answer has arrived before.
     ///
     /// # Errors
-    /// When it is certain that nothing was started.
+    /// When the request has certainly started nothing.
     pub(crate) async fn wait_or(
         &mut self,
         other: impl Future<Output = ()>,
@@ -48,7 +48,7 @@ impl<T: Send + 'static> Pending<T> {
         Ok(())
     }
 
-    /// The answer, if it is there.
+    /// The answer, if it has arrived.
     pub(crate) fn answer(&self) -> Option<&T> {
         self.answer.as_ref()
     }

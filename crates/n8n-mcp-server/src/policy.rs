@@ -1,21 +1,21 @@
-//! What the operator lets this server do, beyond what the API key may.
+//! The operator's restrictions on this server, in addition to those of the API key.
 //!
-//! * Which workflows there are at all, by id, tag or project: everything else is refused, and left
-//!   out of lists.
-//! * Whether what was written through this server may be started through it before a person has
-//!   seen it: otherwise text that a model reads could have it write, activate and run a workflow.
+//! * The workflows that it may use, by id, tag or project: others are refused, and left out of
+//!   lists.
+//! * A review by a person before a workflow that was written through this server is started through
+//!   it: otherwise a prompt injection could make a model write, activate and run a workflow.
 
 use std::str::FromStr;
 
 use mcp_core::tool::ToolError;
 
-use crate::api::{Tag, Workflow, WorkflowRow};
+use crate::api::{Workflow, WorkflowRow};
 use crate::id::Id;
 
-/// The tag of workflows that nobody has reviewed since they were written through this server.
+/// The tag of workflows that were written through this server and not reviewed since.
 pub(crate) const REVIEW_TAG: &str = "mcp-review";
 
-/// Workflows by what they have in common: `ID`, `tag:NAME` or `project:ID`.
+/// A selector of workflows: `ID`, `tag:NAME` or `project:ID`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Rule {
     Workflow(String),
@@ -24,19 +24,11 @@ pub(crate) enum Rule {
 }
 
 impl Rule {
-    fn is_of_an_id(&self) -> bool {
-        matches!(self, Self::Workflow(_))
-    }
-
-    fn names(&self, id: &str) -> bool {
-        matches!(self, Self::Workflow(own) if own == id)
-    }
-
-    fn matches(&self, id: &str, tags: &[Tag], projects: &[&str]) -> bool {
+    fn matches(&self, id: &str, tags: &[String], projects: &[String]) -> bool {
         match self {
             Self::Workflow(own) => own == id,
-            Self::Tag(name) => tags.iter().any(|tag| tag.name == *name),
-            Self::Project(own) => projects.contains(&own.as_str()),
+            Self::Tag(name) => tags.contains(name),
+            Self::Project(own) => projects.contains(own),
         }
     }
 }
@@ -65,14 +57,14 @@ impl FromStr for Rule {
     }
 }
 
-/// What the operator allows.
+/// The operator's rules.
 #[derive(Debug, Default)]
 pub(crate) struct Policy {
-    /// Only these workflows; all where there are none.
+    /// Only these workflows; all if empty.
     allow: Vec<Rule>,
-    /// Not these, whatever is allowed.
+    /// Not these, even if allowed.
     deny: Vec<Rule>,
-    /// What was written here waits for a person before it is started.
+    /// Workflows that were written here must be reviewed by a person before they are started.
     requires_review: bool,
 }
 
@@ -85,7 +77,7 @@ impl Policy {
         }
     }
 
-    /// True if every workflow is open.
+    /// True if every workflow is allowed.
     pub(crate) fn is_open(&self) -> bool {
         self.allow.is_empty() && self.deny.is_empty()
     }
@@ -94,10 +86,11 @@ impl Policy {
         self.requires_review
     }
 
-    /// Whether a workflow is open; `None` if its tags and projects decide and are not known.
+    /// Whether a workflow is allowed; `None` if that depends on its tags or projects.
     pub(crate) fn admits_id(&self, id: &str) -> Option<bool> {
-        let names = |rules: &[Rule]| rules.iter().any(|rule| rule.names(id));
-        let by_id = |rules: &[Rule]| rules.iter().all(Rule::is_of_an_id);
+        let names = |rules: &[Rule]| rules.iter().any(|rule| rule.matches(id, &[], &[]));
+        let is_id = |rule: &Rule| matches!(rule, Rule::Workflow(_));
+        let by_id = |rules: &[Rule]| rules.iter().all(is_id);
         if names(&self.deny) {
             Some(false)
         } else if !by_id(&self.deny) {
@@ -110,61 +103,66 @@ impl Policy {
     }
 
     pub(crate) fn admits(&self, workflow: &Workflow) -> bool {
-        self.decide(&workflow.id, &workflow.tags, &workflow.shared.ids())
+        self.decide(&workflow.id, &workflow.tags, &workflow.projects)
     }
 
     pub(crate) fn admits_row(&self, row: &WorkflowRow) -> bool {
-        self.decide(&row.id, &row.tags, &row.shared.ids())
+        self.decide(&row.id, &row.tags, &row.projects)
     }
 
-    fn decide(&self, id: &str, tags: &[Tag], projects: &[&str]) -> bool {
+    fn decide(&self, id: &str, tags: &[String], projects: &[String]) -> bool {
         let hit = |rules: &[Rule]| rules.iter().any(|rule| rule.matches(id, tags, projects));
         !hit(&self.deny) && (self.allow.is_empty() || hit(&self.allow))
     }
 
-    /// Refuses to activate or run what nobody has reviewed.
+    /// Rejects activating or running a workflow that was not reviewed.
     pub(crate) fn check_start(&self, workflow: &Workflow) -> Result<(), ToolError> {
-        let unseen = workflow.tags.iter().any(|tag| tag.name == REVIEW_TAG);
-        if !self.requires_review || !unseen {
-            return Ok(());
-        }
-        Err(ToolError::forbidden(format!(
-            "Workflow {} was written through this server and has not been reviewed. A person \
+        refuse_if(self.awaits_review(&workflow.tags), || {
+            format!(
+                "Workflow {} was written through this server and has not been reviewed. A person \
                  must look at it in n8n and take its tag `{REVIEW_TAG}` off; then it can be \
                  activated and run.",
-            workflow.id
-        )))
+                workflow.id
+            )
+        })
     }
 
-    /// Refuses to take off the tag that waits for a person.
+    /// Rejects removing the tag of a workflow that was not reviewed.
     pub(crate) fn check_tags(&self, workflow: &Workflow, tags: &[String]) -> Result<(), ToolError> {
-        let unseen = workflow.tags.iter().any(|tag| tag.name == REVIEW_TAG);
-        if !self.requires_review || !unseen || tags.iter().any(|tag| tag == REVIEW_TAG) {
-            return Ok(());
-        }
-        Err(ToolError::forbidden(format!(
-            "Only a person may take the tag `{REVIEW_TAG}` off, in n8n."
-        )))
+        refuse_if(
+            self.awaits_review(&workflow.tags) && !self.awaits_review(tags),
+            || format!("Only a person may take the tag `{REVIEW_TAG}` off, in n8n."),
+        )
     }
 
-    /// Refuses to write to what is active: the change could run before anybody has seen it.
+    /// Rejects writing to an active workflow: the change could run before a person has seen it.
     pub(crate) fn check_write(&self, workflow: &Workflow) -> Result<(), ToolError> {
-        if !self.requires_review || !workflow.active {
-            return Ok(());
-        }
-        Err(ToolError::forbidden(format!(
-            "Workflow {} is active, and this server may not change what runs before a person \
+        refuse_if(self.requires_review && workflow.active, || {
+            format!(
+                "Workflow {} is active, and this server may not change what runs before a person \
                  has reviewed it (N8N_REQUIRE_REVIEW). Deactivate it first, or change a duplicate.",
-            workflow.id
-        )))
+                workflow.id
+            )
+        })
+    }
+
+    fn awaits_review(&self, tags: &[String]) -> bool {
+        self.requires_review && tags.iter().any(|tag| tag == REVIEW_TAG)
     }
 }
 
-/// The refusal of a workflow that is not open.
-pub(crate) fn closed(id: &Id) -> ToolError {
+fn refuse_if(is_refused: bool, reason: impl FnOnce() -> String) -> Result<(), ToolError> {
+    if is_refused {
+        return Err(ToolError::forbidden(reason()));
+    }
+    Ok(())
+}
+
+/// The error for a workflow that the policy does not allow.
+pub(crate) fn not_open(id: &Id) -> ToolError {
     ToolError::forbidden(format!(
         "Workflow {id} is not open to this server: its operator chose which are \
-             (N8N_ALLOW_WORKFLOWS, N8N_DENY_WORKFLOWS)."
+         (N8N_ALLOW_WORKFLOWS, N8N_DENY_WORKFLOWS)."
     ))
 }
 
@@ -188,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn denying_goes_before_allowing() {
+    fn deny_rules_override_allow_rules() {
         let policy = Policy::new(
             rules(&["tag:open", "w9", "project:p1"]),
             rules(&["tag:closed", "w3"]),
@@ -205,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn ids_alone_decide_without_asking() {
+    fn rules_of_ids_decide_without_tags_and_projects() {
         let policy = Policy::new(rules(&["w1"]), rules(&["w2"]), false);
         assert_eq!(policy.admits_id("w1"), Some(true));
         assert_eq!(policy.admits_id("w2"), Some(false));
@@ -214,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_has_seen_is_not_started() {
+    fn workflow_without_review_is_not_started() {
         let policy = Policy::new(Vec::new(), Vec::new(), true);
         assert!(policy.check_start(&workflow("w", &[], "p")).is_ok());
         let error = policy
@@ -229,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rule_is_an_id_a_tag_or_a_project() {
+    fn rule_is_an_id_a_tag_or_a_project() {
         assert_eq!("w1".parse(), Ok(Rule::Workflow("w1".into())));
         assert_eq!("tag: my tag".parse(), Ok(Rule::Tag("my tag".into())));
         assert_eq!("project:p".parse(), Ok(Rule::Project("p".into())));

@@ -1,4 +1,4 @@
-//! Production URLs: the request that starts a run, and what it replies.
+//! Calls production URLs, which start runs, and reads their replies.
 
 use std::time::Duration;
 
@@ -13,16 +13,17 @@ use upstream::http::{Client, Fault, HttpFailure, Method, StatusCode};
 
 use crate::id::Id;
 use crate::pending::Pending;
-use crate::trigger::Way;
+use crate::trigger::StartMethod;
 use crate::webhook_credentials::WebhookCredentials;
 
-/// The header that the trigger keeps and the execution is found by.
+/// The header with our request id. The trigger saves it, so that it identifies the execution.
 pub(crate) const REQUEST_ID: &str = "x-mcp-request-id";
-/// How long n8n refuses an activated workflow, until all of its parts know of it.
+/// The longest time that n8n rejects a workflow after its activation, until all of n8n's parts have
+/// registered it.
 pub(crate) const ACTIVATION_TIMEOUT: Duration = Duration::from_secs(15);
-/// Between two tries until then.
+/// The interval of retries until then.
 pub(crate) const ACTIVATION_INTERVAL: Duration = Duration::from_millis(200);
-/// The page of n8n in the place of a form that it does not know.
+/// A text on n8n's page for a form that is not registered.
 const NO_FORM: &[u8] = b"Problem loading form";
 
 /// The production URLs of one n8n.
@@ -35,15 +36,15 @@ pub(crate) struct ProductionUrls {
 #[derive(Debug, PartialEq)]
 pub(crate) struct UrlRequest {
     /// A webhook, a chat or a form.
-    pub(crate) way: Way,
+    pub(crate) way: StartMethod,
     pub(crate) method: Method,
     /// Segments below n8n's address.
     pub(crate) path: Vec<String>,
     pub(crate) query: Vec<(String, String)>,
     pub(crate) body: Option<Body>,
-    /// The reply tells how the run ended.
-    pub(crate) replies_late: bool,
-    /// Name of the credential that it is sent with.
+    /// The reply comes at the end of the run and holds its result.
+    pub(crate) replies_at_end: bool,
+    /// Name of the credential to send.
     pub(crate) credential: Option<String>,
 }
 
@@ -51,7 +52,7 @@ pub(crate) struct UrlRequest {
 #[derive(Debug, PartialEq)]
 pub(crate) enum Body {
     Json(Value),
-    /// A form (`multipart/form-data`), by names of its fields.
+    /// A form (`multipart/form-data`): names and values of its fields.
     Form(Vec<(String, FormValue)>),
 }
 
@@ -59,12 +60,12 @@ pub(crate) enum Body {
 #[derive(Debug, PartialEq)]
 pub(crate) enum FormValue {
     Text(String),
-    File(File),
+    File(FormFile),
 }
 
 /// A file for a form.
 #[derive(Debug, PartialEq)]
-pub(crate) struct File {
+pub(crate) struct FormFile {
     pub(crate) name: String,
     pub(crate) media_type: String,
     pub(crate) content: Vec<u8>,
@@ -72,18 +73,18 @@ pub(crate) struct File {
 
 /// The outcome of a request that may have started a run.
 pub(crate) enum UrlAnswer {
-    Reply(Reply),
-    /// Nothing that can be read within the time it was given. That is no failure: the run goes on.
+    Reply(UrlReply),
+    /// No readable reply before the timeout. That is not a failure: the run continues.
     Late,
     /// The connection failed after the request was sent.
     Lost,
 }
 
 /// The reply of a production URL.
-pub(crate) struct Reply {
+pub(crate) struct UrlReply {
     pub(crate) status: StatusCode,
     body: Vec<u8>,
-    /// n8n knows no such URL: nothing was started.
+    /// The URL is not registered in n8n: nothing was started.
     unregistered: bool,
 }
 
@@ -92,15 +93,15 @@ impl ProductionUrls {
         Self { http, credentials }
     }
 
-    /// The credentials of those URLs that ask for one.
+    /// The credentials for URLs that require one.
     ///
     /// # Errors
-    /// When what is configured cannot be read.
+    /// When the configured credentials cannot be read.
     pub(crate) fn credentials(&self) -> Result<WebhookCredentials, ToolError> {
         WebhookCredentials::read(&self.credentials)
     }
 
-    /// Sends the request; the reply may take up to `within`. The answer is an error where it is
+    /// Sends the request; the reply may take up to `within`. The answer is an error only if it is
     /// certain that nothing was started.
     ///
     /// # Errors
@@ -108,67 +109,63 @@ impl ProductionUrls {
     pub(crate) fn send(
         &self,
         request: UrlRequest,
-        workflow: Id,
-        request_id: String,
+        workflow: &Id,
+        request_id: &str,
         within: Duration,
     ) -> Result<Pending<UrlAnswer>, ToolError> {
         let (http, credentials) = (self.http.clone(), self.credentials()?);
+        let (workflow, request_id) = (workflow.clone(), request_id.to_owned());
         Ok(Pending::spawn(async move {
-            let sent = exchange(
-                &http,
-                &workflow,
-                &request,
-                &credentials,
-                &request_id,
-                within,
-            );
-            settle(sent.await)
+            let retry_until = Instant::now() + ACTIVATION_TIMEOUT;
+            classify(loop {
+                match send_once(&http, &request, &credentials, &request_id, within).await {
+                    Ok(mut reply) => {
+                        reply.unregistered = is_unregistered(&workflow, &request, &reply);
+                        if !reply.unregistered || Instant::now() >= retry_until {
+                            break Ok(reply);
+                        }
+                    }
+                    Err(failure) => break Err(failure),
+                }
+                // Registering the URL takes a moment; nothing else is sent twice.
+                sleep(ACTIVATION_INTERVAL).await;
+            })
         }))
     }
 }
 
-/// Sends until n8n knows the URL, which may take a moment. Nothing else is sent twice.
-async fn exchange(
+async fn send_once(
     http: &Client,
-    workflow: &Id,
     sent: &UrlRequest,
     credentials: &WebhookCredentials,
     request_id: &str,
     within: Duration,
-) -> Result<Reply, HttpFailure> {
-    let known_by = Instant::now() + ACTIVATION_TIMEOUT;
-    loop {
-        let request = http
-            .request(sent.method.clone(), &sent.path)
-            .query(&sent.query)
-            .with(|request| request.header(REQUEST_ID, request_id))
-            .with(|request| credentials.sign(request, sent.credential.as_deref()));
-        let request = match &sent.body {
-            None => request,
-            Some(Body::Json(body)) => request.body(body),
-            Some(Body::Form(fields)) => {
-                let form = form(fields).map_err(|error| http.failure(error))?;
-                request.with(|request| request.multipart(form))
-            }
-        };
-        let response = request.timeout(within).send_any_status().await?;
-        let (status, body) = (response.status, response.body);
-        let unregistered = is_unregistered(workflow, sent, status, &body);
-        if !unregistered || Instant::now() >= known_by {
-            return Ok(Reply {
-                status,
-                body,
-                unregistered,
-            });
+) -> Result<UrlReply, HttpFailure> {
+    let request = http
+        .request(sent.method.clone(), &sent.path)
+        .query(&sent.query)
+        .with(|request| request.header(REQUEST_ID, request_id))
+        .with(|request| credentials.sign(request, sent.credential.as_deref()));
+    let request = match &sent.body {
+        None => request,
+        Some(Body::Json(body)) => request.body(body),
+        Some(Body::Form(fields)) => {
+            let form = multipart(fields).map_err(|error| http.failure(error))?;
+            request.with(|request| request.multipart(form))
         }
-        sleep(ACTIVATION_INTERVAL).await;
-    }
+    };
+    let response = request.timeout(within).send_any_status().await?;
+    Ok(UrlReply {
+        status: response.status,
+        body: response.body,
+        unregistered: false,
+    })
 }
 
 /// The form as a browser sends it.
-fn form(fields: &[(String, FormValue)]) -> Result<Form, Fault> {
-    // What would end the name of a file, or its header: as browsers write it.
-    let legal = |name: &str| {
+fn multipart(fields: &[(String, FormValue)]) -> Result<Form, Fault> {
+    // Escapes characters that would end the file's name or its header, as browsers do.
+    let escape = |name: &str| {
         let name = name.replace('"', "%22");
         name.replace('\r', "%0D").replace('\n', "%0A")
     };
@@ -176,53 +173,48 @@ fn form(fields: &[(String, FormValue)]) -> Result<Form, Fault> {
         let part = match value {
             FormValue::Text(text) => Part::text(text.clone()),
             FormValue::File(file) => Part::bytes(file.content.clone())
-                .file_name(legal(&file.name))
+                .file_name(escape(&file.name))
                 .mime_str(&file.media_type)?,
         };
         Ok(form.part(name.clone(), part))
     })
 }
 
-/// True for what n8n itself says before a new activation has reached all of its parts: each of
-/// these is said before anything is started. They name what was asked for, so that a workflow that
-/// passes on somebody else's 404 is not taken for it.
-fn is_unregistered(workflow: &Id, sent: &UrlRequest, status: StatusCode, body: &[u8]) -> bool {
+/// True for n8n's own errors before an activation has reached all of its parts; n8n returns each of
+/// them before it starts anything. They name the request, so that the 404 of another service which
+/// the workflow forwards is not mistaken for one.
+fn is_unregistered(workflow: &Id, sent: &UrlRequest, reply: &UrlReply) -> bool {
     #[derive(Deserialize)]
     struct Refusal {
         message: String,
     }
-    let [_, path @ ..] = sent.path.as_slice() else {
+    if reply.status != StatusCode::NOT_FOUND {
         return false;
-    };
-    if sent.way == Way::Form {
-        return status == StatusCode::NOT_FOUND
-            && body.windows(NO_FORM.len()).any(|at| at == NO_FORM);
     }
-    let Ok(Refusal { message }) = serde_json::from_slice(body) else {
+    if sent.way == StartMethod::Form {
+        return reply.body.windows(NO_FORM.len()).any(|at| at == NO_FORM);
+    }
+    let (Ok(Refusal { message }), [_, path @ ..]) =
+        (serde_json::from_slice(&reply.body), sent.path.as_slice())
+    else {
         return false;
     };
-    let method = &sent.method;
-    let unknown = format!(
-        "The requested webhook \"{method} {}\" is not registered",
-        path.join("/")
-    );
+    let (method, path) = (&sent.method, path.join("/"));
+    let unknown = format!("The requested webhook \"{method} {path}\" is not registered");
     let unpublished = format!("version not found for workflow with id \"{workflow}\"");
-    // Registered between n8n's two looks: it refuses the method and proposes the same one.
+    // Registered between two lookups of n8n: it rejects the method and proposes the same one.
     let just_now =
         format!("not registered for {method} requests. Did you mean to make a {method} ");
     // A chat has two methods, and n8n registers one after the other.
     let half = "not registered for POST requests. Did you mean to make a GET ";
-    if sent.way == Way::Chat && status == StatusCode::NOT_FOUND && message.contains(half) {
-        return true;
-    }
-    status == StatusCode::NOT_FOUND
-        && [unknown, unpublished, just_now]
-            .iter()
-            .any(|said| message.contains(said))
+    message.contains(&unknown)
+        || message.contains(&unpublished)
+        || message.contains(&just_now)
+        || (sent.way == StartMethod::Chat && message.contains(half))
 }
 
-/// Tells what may have started something from what has not.
-fn settle(sent: Result<Reply, HttpFailure>) -> Result<UrlAnswer, ToolError> {
+/// Separates failures that may have started a run from those that have not.
+fn classify(sent: Result<UrlReply, HttpFailure>) -> Result<UrlAnswer, ToolError> {
     match sent {
         Ok(reply) if reply.unregistered => Err(ToolError::conflict(
             "n8n does not know the production URL of this workflow, although it is active. \
@@ -236,15 +228,15 @@ fn settle(sent: Result<Reply, HttpFailure>) -> Result<UrlAnswer, ToolError> {
                  their own, set N8N_WEBHOOK_URL.",
             )
             .caused_by(error)),
-            // One that is too large to read is a reply: the execution has the truth.
+            // A reply that is too large is a reply: the execution has the result.
             Fault::Timeout(_) | Fault::TooLarge(_) => Ok(UrlAnswer::Late),
             _ => Ok(UrlAnswer::Lost),
         },
     }
 }
 
-impl Reply {
-    /// Why the reply means that nothing has run, if it does. For runs that left no execution.
+impl UrlReply {
+    /// The error if the reply means that nothing has run. For runs without an execution.
     pub(crate) fn refusal(&self) -> Option<ToolError> {
         let status = self.status.as_u16();
         let (kind, text) = match status {
@@ -289,35 +281,41 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_our_own_url_counts_as_unregistered() {
+    fn only_errors_about_our_url_count_as_unregistered() {
         let sent = UrlRequest {
-            way: Way::Webhook,
+            way: StartMethod::Webhook,
             method: Method::POST,
             path: vec!["webhook".into(), "a".into(), "b".into()],
             query: Vec::new(),
             body: None,
-            replies_late: true,
+            replies_at_end: true,
             credential: None,
         };
         let workflow = Id::try_from("w1".to_owned()).unwrap();
-        let registered = "This webhook is not registered for POST requests. Did you mean to make a";
+        let check = |status, body: String| {
+            let (status, body) = (StatusCode::from_u16(status).unwrap(), body.into_bytes());
+            let unregistered = false;
+            is_unregistered(
+                &workflow,
+                &sent,
+                &UrlReply {
+                    status,
+                    body,
+                    unregistered,
+                },
+            )
+        };
+        let ours = "The requested webhook \"POST a/b\" is not registered.";
+        let other = "This webhook is not registered for POST requests. Did you mean to make a";
         for (expected, status, message) in [
-            (
-                true,
-                404,
-                "The requested webhook \"POST a/b\" is not registered.",
-            ),
+            (true, 404, ours),
             (
                 true,
                 404,
                 "Published version not found for workflow with id \"w1\"",
             ),
-            (true, 404, &format!("{registered} POST request?")),
-            (
-                false,
-                200,
-                "The requested webhook \"POST a/b\" is not registered.",
-            ),
+            (true, 404, &format!("{other} POST request?")),
+            (false, 200, ours),
             (
                 false,
                 404,
@@ -328,20 +326,17 @@ mod tests {
                 404,
                 "Active version not found for workflow with id \"w2\"",
             ),
-            (false, 404, &format!("{registered} GET request?")),
+            (false, 404, &format!("{other} GET request?")),
         ] {
             let body = serde_json::json!({"code": 404, "message": message}).to_string();
-            let status = StatusCode::from_u16(status).unwrap();
-            let found = is_unregistered(&workflow, &sent, status, body.as_bytes());
-            assert_eq!(found, expected, "{message}");
+            assert_eq!(check(status, body), expected, "{message}");
         }
-        let page = StatusCode::NOT_FOUND;
-        assert!(!is_unregistered(&workflow, &sent, page, b"<html>"));
+        assert!(!check(404, "<html>".to_owned()));
     }
 
     #[tokio::test]
-    async fn names_of_files_stay_in_their_header() {
-        let file = File {
+    async fn file_names_are_escaped() {
+        let file = FormFile {
             name: "a\"\r\nb".into(),
             media_type: "text/csv".into(),
             content: vec![0xff],
@@ -350,7 +345,7 @@ mod tests {
             ("field-0".to_owned(), FormValue::Text("x".into())),
             ("field-1".to_owned(), FormValue::File(file)),
         ];
-        let body = form(&fields).unwrap().into_stream();
+        let body = multipart(&fields).unwrap().into_stream();
         let body: Vec<_> = body.map(Result::unwrap).collect().await;
         let body = String::from_utf8_lossy(&body.concat()).into_owned();
         let expected = "name=\"field-1\"; filename=\"a%22%0D%0Ab\"\r\nContent-Type: text/csv\r\n";

@@ -25,7 +25,7 @@ const WORKFLOWS: &str = "n8n://workflows";
 /// The most values that are proposed.
 const MAX_VALUES: u32 = 100;
 /// Between two looks at what is watched.
-const LOOK_BACKOFF: Backoff =
+const POLL_BACKOFF: Backoff =
     Backoff::new(Duration::from_secs(1), Duration::from_secs(30)).with_factor(1.5);
 
 /// All resources, in the order in which they are listed.
@@ -192,6 +192,6 @@ impl PollTarget for WatchedResource<'_> {
     }
 
     fn backoff(&self) -> Backoff {
-        LOOK_BACKOFF
+        POLL_BACKOFF
     }
 }

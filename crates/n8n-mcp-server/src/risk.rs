@@ -5,7 +5,7 @@ use serde_json::Value;
 use upstream::redact::Redactor;
 
 use crate::api::{Node, Workflow};
-use crate::trigger::{Kind, triggers};
+use crate::trigger::{TriggerKind, triggers};
 
 /// Something to look at.
 #[derive(Debug, PartialEq, Eq, Serialize)]
@@ -15,7 +15,7 @@ pub(crate) struct Risk {
 }
 
 /// Nodes that run code of their own, by the last part of their type.
-const CODE: [&str; 7] = [
+const CODE_NODES: [&str; 7] = [
     "code",
     "function",
     "functionItem",
@@ -25,7 +25,7 @@ const CODE: [&str; 7] = [
     "pythonFunction",
 ];
 /// Nodes that run commands or reach files of a machine.
-const MACHINE: [&str; 9] = [
+const MACHINE_NODES: [&str; 9] = [
     "executeCommand",
     "ssh",
     "readWriteFile",
@@ -48,10 +48,10 @@ pub(crate) fn risks(workflow: &Workflow) -> Vec<Risk> {
                 risk,
             });
         };
-        if CODE.contains(&name) {
+        if CODE_NODES.contains(&name) {
             add("runs code");
         }
-        if MACHINE.contains(&name) {
+        if MACHINE_NODES.contains(&name) {
             add("runs commands or reaches files of a machine");
         }
         if !node.kind.starts_with("n8n-nodes-base.") && !node.kind.starts_with("@n8n/") {
@@ -83,11 +83,11 @@ pub(crate) fn risks(workflow: &Workflow) -> Vec<Risk> {
 }
 
 /// True for a production URL that asks for no credentials.
-fn is_open(node: &Node, kind: Kind) -> bool {
+fn is_open(node: &Node, kind: TriggerKind) -> bool {
     let text = |name: &str| node.parameters.get(name).and_then(Value::as_str);
     let has_url = match kind {
-        Kind::Webhook | Kind::Form => true,
-        Kind::Chat => node.parameters.get("public") == Some(&Value::Bool(true)),
+        TriggerKind::Webhook | TriggerKind::Form => true,
+        TriggerKind::Chat => node.parameters.get("public") == Some(&Value::Bool(true)),
         _ => false,
     };
     has_url && matches!(text("authentication"), None | Some("none"))

@@ -1,21 +1,20 @@
-//! Running a workflow: request → plan → start → watch.
+//! Runs a workflow: request → plan → start → watch.
 //!
-//! A [`RunRequest`] is what the caller asks for. From it and the workflow a [`RunPlan`] follows: the
-//! trigger, and the one request that starts it (`plan`, pure). It is sent once, and what comes of
-//! that is an [`ExecutionRef`], by which an [`ExecutionWatch`] finds the execution in n8n (`search`)
-//! and follows it to its end, within the caller's [`Deadline`]; a [`Run`] says what came out of it
-//! (`outcome`).
+//! A caller sends a [`RunRequest`]. From it and the workflow follows a [`RunPlan`]: the trigger, and
+//! the one request that starts it (`plan`, pure). It is sent once; the result is a [`StartedRun`],
+//! with which an [`ExecutionWatch`] finds the execution in n8n (`search`) and follows it to its end,
+//! until the caller's [`Deadline`]. The result is a [`Run`] (`outcome`).
 //!
-//! Nothing here is ever repeated that could start a second run. What a production URL replies is
-//! not believed either: a workflow that waits gets an early 200, one that fails may answer anything.
-//! The truth is the execution in n8n; the reply counts only where n8n keeps no execution.
+//! A request that could start a second run is never repeated. The reply of a production URL is not
+//! proof of the outcome: a waiting workflow replies 200 early, and a failed one may reply anything.
+//! The execution in n8n is; the reply counts only if n8n saves no execution.
 //!
-//! A caller that knows tasks gets one once the bound is over, and the task follows the execution to
-//! its end; cancelling it stops the execution (`stop`).
+//! A call whose client supports tasks becomes a task at its deadline, and the task follows the
+//! execution to its end; cancelling it stops the execution (`stop`).
 
-mod clip;
 mod deadline;
 mod outcome;
+mod output;
 mod plan;
 mod scan_by_id;
 mod search;
@@ -39,58 +38,48 @@ use deadline::Deadline;
 use plan::{RunPlan, Start};
 use search::Search;
 use stop::stop;
-use watch::{ExecutionRef, ExecutionWatch};
+use watch::{ExecutionWatch, StartedRun};
 
-/// One run that is asked for.
+/// The arguments of a run.
 pub(crate) struct RunRequest {
     pub(crate) workflow: Id,
     pub(crate) parameters: Map<String, Value>,
-    /// Name of the trigger node; chosen where absent.
+    /// Name of the trigger node; if absent, one is chosen.
     pub(crate) trigger: Option<String>,
-    /// How long to wait for the end, unless the call goes on as a task.
+    /// The longest wait for the end, unless the call becomes a task.
     pub(crate) wait: Duration,
 }
 
-/// Runs a workflow and waits for its end, the bound or the caller's patience. What looks like a
-/// secret is hidden in the outcome.
+/// Runs a workflow and waits for its end, the deadline or a cancellation. Secrets in the outcome are
+/// redacted.
 pub(crate) async fn run(n8n: &N8n, request: RunRequest, call: &Call) -> Result<Run, ToolError> {
     let deadline = Deadline::new(call, request.wait);
     if !call.supports_tasks() {
-        // Who asked for a task (2025-11-25) has it from the start.
-        deadline.goes_on().await;
+        // A client that requested a task (2025-11-25) has it from the start.
+        deadline.become_task().await;
     }
-    let RunRequest {
-        workflow: id,
-        parameters,
-        trigger,
-        ..
-    } = request;
+    let id = request.workflow;
     let (workflow, newest) = join(n8n.api.workflow(&id), search::newest(&n8n.api, Some(&id))).await;
     let workflow = workflow?;
     n8n.api.policy.check_start(&workflow)?;
     let request_id = Uuid::new_v4().to_string();
-    let access = n8n.access()?;
-    let plan = RunPlan::new(
-        &workflow,
-        trigger.as_deref(),
-        parameters,
-        &request_id,
-        &access,
-    )?;
+    let (trigger, access) = (request.trigger.as_deref(), n8n.access()?);
+    let plan = RunPlan::new(&workflow, trigger, request.parameters, &request_id, &access)?;
     if call.is_cancelled() {
         return Err(ToolError::new(
             ToolErrorKind::Cancelled,
             "Cancelled; nothing was started.",
         ));
     }
-    // Without the newest the search only takes longer.
+    // The newest execution only makes the search faster.
     let search = Search::new(&n8n.api, id, request_id, newest.ok());
-    let watch = ExecutionWatch::new(n8n, Arc::new(search), deadline, workflow.forgets_runs());
-    let (way, trigger) = (plan.way(), plan.trigger.clone());
-    // Large, and polled from within a select.
+    let watch = ExecutionWatch::new(n8n, Arc::new(search), deadline, workflow.saves_no_runs());
+    let RunPlan { trigger, start } = plan;
+    let way = start.way();
+    // Boxed: the future is large and polled within a select.
     let mut running = Box::pin(async {
-        let execution = plan.start(&watch).await?;
-        watch.follow_to_end(execution).await
+        let started = start.send(&watch).await?;
+        watch.follow_to_end(started).await
     });
     let run = tokio::select! {
         biased;
@@ -100,31 +89,25 @@ pub(crate) async fn run(n8n: &N8n, request: RunRequest, call: &Call) -> Result<R
     Ok(run.started_by(way, trigger).redacted(&n8n.redactor))
 }
 
-impl RunPlan {
+impl Start {
     /// Sends the one request that starts the run.
     ///
     /// # Errors
     /// When nothing was started.
-    async fn start(self, watch: &ExecutionWatch<'_>) -> Result<ExecutionRef, ToolError> {
+    async fn send(self, watch: &ExecutionWatch<'_>) -> Result<StartedRun, ToolError> {
         let (n8n, search) = (watch.n8n, &watch.search);
-        let within = watch.deadline.longest_start();
-        match self.start {
-            Start::Url(request) => {
-                let replies_late = request.replies_late;
-                let (workflow, id) = (search.workflow.clone(), search.request_id.clone());
+        let (workflow, id) = (&search.workflow, &search.request_id);
+        let within = watch.deadline.start_timeout();
+        match self {
+            Self::Url(request) => {
+                let replies_at_end = request.replies_at_end;
                 let reply = n8n.urls.send(request, workflow, id, within)?;
-                Ok(ExecutionRef::Replying {
-                    reply,
-                    replies_late,
-                })
+                Ok(StartedRun::ByUrl(reply, replies_at_end))
             }
-            Start::Mcp(request) => {
-                let (workflow, id) = (&search.workflow, &search.request_id);
-                let start = n8n
-                    .mcp
-                    .start(&request, workflow, id, within, &search.execution)
-                    .await?;
-                Ok(ExecutionRef::Named(start))
+            Self::Mcp(request) => {
+                let known = &search.execution;
+                let start = n8n.mcp.start(&request, workflow, id, within, known).await?;
+                Ok(StartedRun::ByMcp(start))
             }
         }
     }

@@ -1,13 +1,14 @@
-//! What the nodes of an execution did: pure, from the `data` that n8n keeps of it.
+//! Reads the `data` that n8n saves of an execution: its nodes, their items and errors. Sends
+//! nothing.
 
 mod cause;
 mod data;
 mod failure;
 mod items;
-mod show;
+mod node_rows;
 
 pub(crate) use cause::Cause;
 pub(crate) use data::{ResultData, Trace};
-pub(crate) use failure::{Failed, failed};
-pub(crate) use items::{Limits, shortened};
-pub(crate) use show::{Detail, NodeRow, rows};
+pub(crate) use failure::{NodeFailure, find_failure};
+pub(crate) use items::{ItemLimits, shortened};
+pub(crate) use node_rows::{NodeRow, NodeSelection, node_rows};

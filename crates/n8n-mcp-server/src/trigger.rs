@@ -1,4 +1,4 @@
-//! The triggers of a workflow, and for each of them the way by which it can be started from here.
+//! The triggers of a workflow, and how this server can start each of them.
 
 mod field;
 mod schema;
@@ -13,42 +13,42 @@ use serde_json::Value;
 use crate::api::{Node, Workflow};
 use crate::webhook_credentials::WebhookCredentials;
 
-pub(crate) use field::{Field, FieldKind};
+pub(crate) use field::{FormField, FormFieldKind};
 pub(crate) use schema::{parameters_in_note, parameters_of, without_code};
 
-/// What starts a workflow.
+/// The kind of a trigger.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum Kind {
+pub(crate) enum TriggerKind {
     Webhook,
     Chat,
     Form,
     Schedule,
     Manual,
     SubWorkflow,
-    // Something that happens in another service.
+    // An event of another service.
     Event,
 }
 
 /// A trigger node that is not disabled.
 pub(crate) struct Trigger<'a> {
     pub(crate) node: &'a Node,
-    pub(crate) kind: Kind,
+    pub(crate) kind: TriggerKind,
     workflow: &'a Workflow,
 }
 
-/// The means of this server to start triggers with.
+/// The credentials that this server has for starting triggers.
 pub(crate) struct Access {
-    /// There is a token for n8n's built-in MCP server.
+    /// A token for n8n's built-in MCP server is configured.
     pub(crate) builtin_mcp: bool,
-    /// For production URLs that ask for authentication.
+    /// For production URLs that require authentication.
     pub(crate) credentials: WebhookCredentials,
 }
 
-/// How a run is started.
+/// The method of starting a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum Way {
+pub(crate) enum StartMethod {
     // Through a production URL.
     Webhook,
     Chat,
@@ -57,11 +57,11 @@ pub(crate) enum Way {
     McpProduction,
     // … the workflow as it is in the editor …
     McpManual,
-    // … the same, with the parameters as what the trigger puts out.
+    // … the same, with the parameters as the output of the trigger.
     McpTest,
 }
 
-impl Kind {
+impl TriggerKind {
     fn from_node(node: &Node) -> Option<Self> {
         let name = node.kind.rsplit('.').next().unwrap_or_default();
         Some(match name {
@@ -76,22 +76,9 @@ impl Kind {
             _ => return None,
         })
     }
-
-    /// As in [the output](Serialize).
-    pub(crate) fn as_str(self) -> &'static str {
-        match self {
-            Self::Webhook => "webhook",
-            Self::Chat => "chat",
-            Self::Form => "form",
-            Self::Schedule => "schedule",
-            Self::Manual => "manual",
-            Self::SubWorkflow => "sub_workflow",
-            Self::Event => "event",
-        }
-    }
 }
 
-impl Way {
+impl StartMethod {
     /// True if n8n's built-in MCP server starts the run.
     pub(crate) fn is_mcp(self) -> bool {
         !matches!(self, Self::Webhook | Self::Chat | Self::Form)
@@ -104,7 +91,7 @@ pub(crate) fn triggers(workflow: &Workflow) -> Vec<Trigger<'_>> {
     live.filter_map(|node| {
         Some(Trigger {
             node,
-            kind: Kind::from_node(node)?,
+            kind: TriggerKind::from_node(node)?,
             workflow,
         })
     })
@@ -112,11 +99,11 @@ pub(crate) fn triggers(workflow: &Workflow) -> Vec<Trigger<'_>> {
 }
 
 impl Trigger<'_> {
-    /// The way that is open, or why none is and what would open one.
-    pub(crate) fn way(&self, access: &Access) -> Result<Way, String> {
+    /// How this server can start it, or why it cannot and what would help.
+    pub(crate) fn way(&self, access: &Access) -> Result<StartMethod, String> {
         let by_url = match self.kind {
-            Kind::Webhook | Kind::Chat | Kind::Form => self.by_url(access),
-            Kind::Event => {
+            TriggerKind::Webhook | TriggerKind::Chat | TriggerKind::Form => self.by_url(access),
+            TriggerKind::Event => {
                 return Err("only its own event starts it; add a Webhook trigger".into());
             }
             _ => Err(String::new()),
@@ -129,19 +116,19 @@ impl Trigger<'_> {
         })
     }
 
-    /// Where it stands among the triggers of its workflow; less is better. A URL goes before n8n's
-    /// MCP server, and what takes parameters before what does not.
-    pub(crate) fn rank(&self, way: Way) -> (bool, Kind) {
+    /// The rank among the triggers of its workflow; lower is better. URLs before n8n's MCP server,
+    /// triggers that take parameters before those that do not.
+    pub(crate) fn rank(&self, way: StartMethod) -> (bool, TriggerKind) {
         (way.is_mcp(), self.kind)
     }
 
-    /// The name of the credential that its URL is called with, where it asks for one that is there.
+    /// The name of the configured credential for its URL, if it requires one.
     pub(crate) fn credential<'a>(&self, access: &'a Access) -> Option<&'a str> {
         self.authentication()
             .and_then(|_| access.credentials.name_for(self.node))
     }
 
-    fn by_url(&self, access: &Access) -> Result<Way, String> {
+    fn by_url(&self, access: &Access) -> Result<StartMethod, String> {
         if !self.workflow.active {
             return Err("the workflow is not active: activate it in n8n".into());
         }
@@ -160,14 +147,14 @@ impl Trigger<'_> {
             });
         }
         match self.kind {
-            Kind::Chat => self.chat_id().map(|_| Way::Chat),
-            Kind::Form => self.form_path().map(|_| Way::Form),
-            _ => self.webhook().map(|_| Way::Webhook),
+            TriggerKind::Chat => self.chat_id().map(|_| StartMethod::Chat),
+            TriggerKind::Form => self.form_path().map(|_| StartMethod::Form),
+            _ => self.webhook().map(|_| StartMethod::Webhook),
         }
     }
 
-    fn by_mcp(&self, access: &Access) -> Result<Way, String> {
-        if self.kind == Kind::Webhook
+    fn by_mcp(&self, access: &Access) -> Result<StartMethod, String> {
+        if self.kind == TriggerKind::Webhook
             && self.webhook().is_ok_and(|webhook| webhook.has_parameters())
         {
             return Err("which cannot pass the parameters in its path".into());
@@ -179,14 +166,14 @@ impl Trigger<'_> {
             return Err("switch on 'Available in MCP' in the workflow's settings".into());
         }
         Ok(match self.kind {
-            Kind::SubWorkflow => Way::McpTest,
-            Kind::Manual => Way::McpManual,
-            _ if self.workflow.active => Way::McpProduction,
-            _ => Way::McpManual,
+            TriggerKind::SubWorkflow => StartMethod::McpTest,
+            TriggerKind::Manual => StartMethod::McpManual,
+            _ if self.workflow.active => StartMethod::McpProduction,
+            _ => StartMethod::McpManual,
         })
     }
 
-    /// The scheme by which its URL asks for authentication.
+    /// The scheme of the authentication that its URL requires.
     fn authentication(&self) -> Option<&str> {
         self.text("authentication")
             .filter(|scheme| *scheme != "none")

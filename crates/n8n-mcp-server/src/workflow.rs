@@ -1,7 +1,7 @@
-//! Workflows as they are written: changed by small operations, checked, and put into the form that
-//! n8n takes. Nothing is sent here.
+//! Drafts of workflows: changed by small operations, checked, and put into the form that n8n
+//! accepts. Sends nothing.
 
-mod accepted;
+mod accepted_fields;
 pub(crate) mod check;
 mod connections;
 mod edit;
@@ -11,33 +11,34 @@ mod restore;
 mod tests;
 
 use mcp_core::tool::ToolError;
+use serde::Serialize;
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
-pub(crate) use accepted::{TIERS, Tier};
-pub(crate) use connections::{Connection, MAIN, connections};
+pub(crate) use accepted_fields::{FIELD_SETS, FieldSet};
+pub(crate) use connections::{Connection, MAIN, parse_connections};
 pub(crate) use edit::{Operation, apply};
 pub(crate) use restore::restore;
 
-/// The width of a node in the editor, with the gap to the next.
-const STEP: i64 = 220;
+/// The width of a node in the editor, including the gap to the next.
+const NODE_SPACING: i64 = 220;
 
-/// A definition that somebody is working on.
-#[derive(Clone, Debug, PartialEq)]
+/// The definition of a workflow that is being written.
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub(crate) struct Draft {
     pub(crate) name: String,
     pub(crate) nodes: Vec<Map<String, Value>>,
-    /// By name of the node that they start from.
+    /// By the name of the node that they start from.
     pub(crate) connections: Map<String, Value>,
     pub(crate) settings: Map<String, Value>,
 }
 
 impl Draft {
-    /// Reads what somebody wrote, or what n8n returned: of the latter, what n8n itself keeps is left
-    /// out. Nodes get what n8n demands and nobody thinks of: an id and a position.
+    /// Reads a definition that a caller wrote or n8n returned; parts that only n8n maintains are
+    /// ignored. Adds what n8n requires and callers forget: an id and a position for each node.
     ///
     /// # Errors
-    /// What has the wrong type.
+    /// When a part has the wrong type.
     pub(crate) fn read(mut given: Map<String, Value>) -> Result<Self, ToolError> {
         let name = match given.remove("name") {
             Some(Value::String(name)) if !name.trim().is_empty() => name,
@@ -62,22 +63,24 @@ impl Draft {
         Ok(draft)
     }
 
-    /// The node of this name.
     pub(crate) fn node(&self, name: &str) -> Option<&Map<String, Value>> {
         self.nodes.iter().find(|node| name_of(node) == name)
     }
 
-    /// The body that n8n takes for it, and what it does not take: the names of those parts.
-    pub(crate) fn body(&self, tier: Tier) -> (Value, Vec<String>) {
+    /// The body to send, and the names of the parts that are not among the `accepted` fields.
+    pub(crate) fn body(&self, accepted: FieldSet) -> (Value, Vec<String>) {
         let mut left_out = Vec::new();
+        let mut keep = |is_kept: bool, owner: &str, key: &str| {
+            left_out.extend((!is_kept).then(|| format!("{owner}: {key}")));
+            is_kept
+        };
         let mut settings = self.settings.clone();
-        settings.retain(|key, _| tier.keeps_setting(key) || note(&mut left_out, "settings", key));
-        let nodes = self.nodes.iter().cloned().map(|mut node| {
-            let name = name_of(&node).to_owned();
-            node.retain(|key, _| tier.keeps_field(key) || note(&mut left_out, &name, key));
-            Value::Object(node)
-        });
-        let nodes: Vec<Value> = nodes.collect();
+        settings.retain(|key, _| keep(accepted.keeps_setting(key), "settings", key));
+        let mut nodes = self.nodes.clone();
+        for node in &mut nodes {
+            let name = name_of(node).to_owned();
+            node.retain(|key, _| keep(accepted.keeps_field(key), &name, key));
+        }
         let body = json!({
             "name": self.name, "nodes": nodes, "connections": self.connections,
             "settings": settings,
@@ -85,7 +88,7 @@ impl Draft {
         (body, left_out)
     }
 
-    /// What n8n demands of nodes and nobody thinks of.
+    /// Adds to each node what n8n requires and callers forget.
     fn complete(&mut self) {
         let mut x = 0;
         for node in &mut self.nodes {
@@ -94,52 +97,42 @@ impl Draft {
                 node.insert("id".into(), Uuid::new_v4().to_string().into());
             }
             match node.get("position").and_then(|at| at.get(0)?.as_i64()) {
-                Some(at) => x = x.max(at + STEP),
+                Some(at) => x = x.max(at + NODE_SPACING),
                 None => {
                     node.insert("position".into(), json!([x, 0]));
-                    x += STEP;
+                    x += NODE_SPACING;
                 }
             }
             node.entry("parameters").or_insert_with(|| json!({}));
             let version = node.get("typeVersion").and_then(Value::as_f64);
             node.insert("typeVersion".into(), version_of(version.unwrap_or(1.0)));
-            // n8n makes one only where the editor does.
-            let kind = node.get("type").and_then(Value::as_str).unwrap_or_default();
-            if needs_webhook_id(kind) && !node.contains_key("webhookId") {
+            // n8n itself generates one only in its editor.
+            if needs_webhook_id(node) && !node.contains_key("webhookId") {
                 node.insert("webhookId".into(), Uuid::new_v4().to_string().into());
             }
         }
     }
 }
 
-/// n8n writes version 2 as `2`.
+/// The version as n8n writes it: `2`, not `2.0`.
 fn version_of(version: f64) -> Value {
     serde_json::from_str(&version.to_string()).unwrap_or_else(|_| json!(version))
 }
 
-/// Leaves it out, and says so.
-fn note(left_out: &mut Vec<String>, of: &str, key: &str) -> bool {
-    left_out.push(format!("{of}: {key}"));
-    false
-}
-
-/// The name of a node; empty where it has none.
+/// The name of a node; empty if it has none.
 pub(crate) fn name_of(node: &Map<String, Value>) -> &str {
     node.get("name").and_then(Value::as_str).unwrap_or_default()
 }
 
-/// The type of a node; empty where it has none.
+/// The type of a node; empty if it has none.
 pub(crate) fn type_of(node: &Map<String, Value>) -> &str {
     node.get("type").and_then(Value::as_str).unwrap_or_default()
 }
 
-/// Nodes whose URLs are made of an id of their own.
-fn needs_webhook_id(kind: &str) -> bool {
-    let kind = kind.rsplit('.').next().unwrap_or_default();
-    matches!(
-        kind,
-        "webhook" | "formTrigger" | "chatTrigger" | "wait" | "form"
-    )
+/// True for nodes whose URL holds their webhook id.
+fn needs_webhook_id(node: &Map<String, Value>) -> bool {
+    let kinds = ["webhook", "formTrigger", "chatTrigger", "wait", "form"];
+    kinds.contains(&check::short_type(node))
 }
 
 fn object(given: &mut Map<String, Value>, key: &str) -> Result<Map<String, Value>, ToolError> {

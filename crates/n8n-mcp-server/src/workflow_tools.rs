@@ -19,10 +19,10 @@ use crate::service::N8n;
 use crate::tools::RunWorkflow;
 
 use name::names;
-use tool::{Offered, WorkflowTool, offered};
+use tool::{ToolSpec, WorkflowTool, offered};
 
 /// Between two looks at the workflows that are tools.
-const LOOK_BACKOFF: Backoff =
+const POLL_BACKOFF: Backoff =
     Backoff::new(Duration::from_secs(2), Duration::from_secs(30)).with_factor(1.5);
 /// More tools than this no client can use.
 const MAX_TOOLS: usize = 250;
@@ -35,7 +35,7 @@ pub(crate) async fn keep_up(n8n: &Arc<N8n>, server: &Server) {
         return;
     }
     let mut before = Vec::new();
-    let mut delays = LOOK_BACKOFF.delays();
+    let mut delays = POLL_BACKOFF.delays();
     loop {
         match read(n8n, tag).await {
             Ok(tools) if tools != before => {
@@ -63,13 +63,13 @@ pub(crate) async fn keep_up(n8n: &Arc<N8n>, server: &Server) {
 }
 
 /// The workflows that are tools at the moment.
-async fn read(n8n: &N8n, tag: &str) -> Result<Vec<Offered>, ToolError> {
+async fn read(n8n: &N8n, tag: &str) -> Result<Vec<ToolSpec>, ToolError> {
     let workflows = n8n.api.tagged(tag, MAX_TOOLS).await?;
     let access = n8n.access()?;
     let policy = &n8n.api.policy;
     let is_open =
         |workflow: &&Workflow| policy.admits(workflow) && policy.check_start(workflow).is_ok();
-    let mut tools: Vec<Offered> = workflows
+    let mut tools: Vec<ToolSpec> = workflows
         .iter()
         .filter(is_open)
         .filter_map(|workflow| offered(workflow, &access))

@@ -1,4 +1,4 @@
-//! Executions, as the API returns them.
+//! Reads, retries, stops and deletes executions.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use upstream::http::{HttpFailure, Method};
 use super::{Api, N8nFailure as _, Page};
 use crate::id::Id;
 
-/// n8n's "until somebody resumes it".
+/// The year that n8n writes for "until it is resumed".
 const FOREVER: &str = "3000-";
 
 /// An execution: one run of a workflow.
@@ -21,22 +21,15 @@ const FOREVER: &str = "3000-";
 pub(crate) struct Execution {
     pub(crate) id: Id,
     pub(crate) status: Status,
-    #[serde(default)]
     pub(crate) workflow_id: Option<Id>,
-    /// What started it, in n8n's words.
-    #[serde(default)]
+    /// n8n's word for the kind of its trigger.
     pub(crate) mode: Option<String>,
-    #[serde(default)]
     pub(crate) started_at: Option<String>,
-    #[serde(default)]
     pub(crate) stopped_at: Option<String>,
-    /// The execution that it repeats; n8n 1 writes a number.
-    #[serde(default)]
+    /// The execution that it retries; n8n 1 writes a number.
     pub(crate) retry_of: Option<Value>,
-    #[serde(default)]
     wait_till: Option<String>,
-    /// What its nodes did; only where it was asked for.
-    #[serde(default)]
+    /// The data of its nodes; only if it was requested.
     pub(crate) data: Option<Box<RawValue>>,
     /// `data` was left out for its size.
     #[serde(default)]
@@ -59,7 +52,7 @@ pub(crate) enum Status {
     Unknown,
 }
 
-/// Which executions a list of them holds; all where nothing is set.
+/// The query of a list of executions.
 #[derive(Clone, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct ExecutionFilter {
@@ -70,39 +63,49 @@ pub(crate) struct ExecutionFilter {
     #[serde(rename = "includeData", skip_serializing_if = "std::ops::Not::not")]
     pub(crate) with_data: bool,
     pub(crate) limit: u32,
-    /// In n8n's words. Without it n8n leaves out those that run.
+    /// n8n's name of a status. Without it n8n leaves out running executions.
     pub(crate) status: Option<&'static str>,
     /// RFC 3339; n8n 1 does not know it.
     pub(crate) started_after: Option<String>,
     pub(crate) cursor: Option<String>,
 }
 
+impl ExecutionFilter {
+    /// The newest executions, of one workflow or of all.
+    pub(crate) fn newest(workflow: Option<&Id>, status: Option<&'static str>, limit: u32) -> Self {
+        Self {
+            workflow: workflow.cloned(),
+            status,
+            limit,
+            ..Self::default()
+        }
+    }
+}
+
 impl Status {
-    /// True if nothing will happen any more.
     pub(crate) fn has_ended(self) -> bool {
         !matches!(self, Self::New | Self::Running | Self::Waiting)
     }
 }
 
 impl Execution {
-    /// True if it is a retry of execution `id`.
-    pub(crate) fn repeats(&self, id: &Id) -> bool {
-        match &self.retry_of {
-            Some(Value::String(of)) => of == id.as_str(),
-            Some(of) => of.as_u64().is_some_and(|of| Ok(of) == id.as_str().parse()),
-            None => false,
-        }
+    /// The id of the execution that it retries.
+    pub(crate) fn retried_id(&self) -> Option<String> {
+        Some(match self.retry_of.as_ref()? {
+            Value::String(id) => id.clone(),
+            other => other.to_string(),
+        })
     }
 
-    /// True if only somebody's action ends the wait.
-    pub(crate) fn waits_for_somebody(&self) -> bool {
+    /// True if it waits without a time limit, until a person resumes it.
+    pub(crate) fn waits_for_person(&self) -> bool {
         let until = self.wait_till.as_deref().unwrap_or_default();
         self.status == Status::Waiting && until.starts_with(FOREVER)
     }
 }
 
 impl Api {
-    /// An execution; `None` if n8n does not have it (any more).
+    /// An execution; `None` if n8n does not have it, or not any more.
     pub(crate) async fn execution(
         &self,
         id: &Id,
@@ -152,12 +155,12 @@ impl Api {
         }
     }
 
-    /// Stops an execution. One that has ended already is as good as stopped.
+    /// Stops an execution. Succeeds also if it has ended already.
     pub(crate) async fn stop(&self, id: &Id) -> Result<(), ToolError> {
         let path = ["executions", id.as_str(), "stop"];
         match self.request(Method::POST, &path).json().await {
             Ok(IgnoredAny) => Ok(()),
-            // n8n 1: nor does its MCP server stop anything but what has run for five minutes.
+            // n8n 1. Its MCP server stops executions only once they have run for five minutes.
             Err(failure) if failure.is_unknown_operation() => Err(ToolError::conflict(
                 "This n8n cannot stop executions through its API: stop it in n8n's editor \
                  (Executions), or update n8n.",

@@ -1,43 +1,42 @@
-//! The operator's policy, where workflows come in: nothing passes that is not open.
+//! Applies the operator's policy to workflows and executions that n8n returns.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use futures_util::future::try_join_all;
 use mcp_core::tool::ToolError;
+use mcp_core::tool::ToolErrorKind::{Forbidden, NotFound};
 
-use super::{Api, Execution, Tag, Workflow};
+use super::workflow::Tag;
+use super::{Api, Execution, Workflow};
 use crate::id::Id;
-use crate::policy::{REVIEW_TAG, closed};
+use crate::policy::{REVIEW_TAG, not_open};
 
 impl Api {
-    /// The workflow, if it is open.
+    /// Rejects a workflow that the policy does not allow.
     pub(super) fn admit(&self, workflow: &Workflow, id: &Id) -> Result<(), ToolError> {
-        if self.policy.admits(workflow) {
-            Ok(())
-        } else {
-            Err(closed(id))
-        }
+        let is_open = self.policy.admits(workflow);
+        is_open.then_some(()).ok_or_else(|| not_open(id))
     }
 
-    /// Refuses a workflow that is not open, asking n8n only where its tags or projects decide.
+    /// The same, asking n8n only if the policy depends on tags or projects.
     pub(crate) async fn admit_id(&self, id: &Id) -> Result<(), ToolError> {
         match self.policy.admits_id(id.as_str()) {
             Some(true) => Ok(()),
-            Some(false) => Err(closed(id)),
+            Some(false) => Err(not_open(id)),
             None => self.workflow(id).await.map(drop),
         }
     }
 
-    /// Refuses an execution of a workflow that is not open, or that nobody can tell of.
+    /// Rejects an execution of a workflow that the policy does not allow, or of an unknown one.
     pub(crate) async fn admit_execution(&self, execution: &Execution) -> Result<(), ToolError> {
         match &execution.workflow_id {
             Some(workflow) => self.admit_id(workflow).await,
             None if self.policy.is_open() => Ok(()),
-            None => Err(closed(&execution.id)),
+            None => Err(not_open(&execution.id)),
         }
     }
 
-    /// Returns the `executions` whose workflows are open.
+    /// Returns the `executions` whose workflows the policy allows.
     pub(crate) async fn admitted(
         &self,
         executions: Vec<Execution>,
@@ -45,37 +44,24 @@ impl Api {
         if self.policy.is_open() {
             return Ok(executions);
         }
-        let mut open: HashMap<String, bool> = HashMap::new();
-        let mut unknown: Vec<Id> = Vec::new();
-        for id in executions
-            .iter()
-            .filter_map(|execution| execution.workflow_id.as_ref())
-        {
-            match self.policy.admits_id(id.as_str()) {
-                Some(admitted) => _ = open.insert(id.to_string(), admitted),
-                None if !unknown.contains(id) => unknown.push(id.clone()),
-                None => {}
-            }
-        }
-        let asked = unknown.iter().map(|id| async move {
-            match self.admit_id(id).await {
-                Ok(()) => Ok((id.to_string(), true)),
-                // Closed, or deleted since: then nobody can tell what it was.
-                Err(error) if is_answer(&error) => Ok((id.to_string(), false)),
+        let workflows = executions.iter().filter_map(|one| one.workflow_id.clone());
+        let workflows: HashSet<Id> = workflows.collect();
+        let asked = workflows.into_iter().map(|id| async move {
+            match self.admit_id(&id).await {
+                Ok(()) => Ok((id, true)),
+                // Not allowed, or deleted since: then its tags and projects are unknown.
+                Err(error) if matches!(error.kind(), Forbidden | NotFound) => Ok((id, false)),
                 Err(error) => Err(error),
             }
         });
-        open.extend(try_join_all(asked).await?);
-        let admitted = |execution: &Execution| {
-            let id = execution.workflow_id.as_ref();
-            id.is_some_and(|id| open.get(id.as_str()) == Some(&true))
-        };
-        Ok(executions.into_iter().filter(admitted).collect())
+        let open: HashMap<Id, bool> = try_join_all(asked).await?.into_iter().collect();
+        let is_open = |one: &Execution| one.workflow_id.as_ref().is_some_and(|id| open[id]);
+        Ok(executions.into_iter().filter(is_open).collect())
     }
 
-    /// Marks a workflow that was written here as one that a person must see before it is started.
-    /// Does nothing unless the operator wants that.
-    pub(crate) async fn mark_for_review(&self, id: &Id) -> Result<(), ToolError> {
+    /// Tags a workflow that was written here as one that a person must review before it is started,
+    /// if the operator requires that.
+    pub(super) async fn mark_for_review(&self, id: &Id) -> Result<(), ToolError> {
         if !self.policy.requires_review() {
             return Ok(());
         }
@@ -87,9 +73,4 @@ impl Api {
         names.push(REVIEW_TAG.to_owned());
         self.set_tags(id, &names).await
     }
-}
-
-fn is_answer(error: &ToolError) -> bool {
-    use mcp_core::tool::ToolErrorKind::{Forbidden, NotFound};
-    matches!(error.kind(), Forbidden | NotFound)
 }

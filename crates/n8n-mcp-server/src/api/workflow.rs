@@ -1,11 +1,11 @@
-//! Workflows, as the API returns them.
+//! Reads workflows.
 
 use std::collections::HashMap;
 
 use mcp_core::tool::ToolError;
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 use upstream::http::{HttpFailure, Method, StatusCode};
@@ -13,7 +13,17 @@ use upstream::http::{HttpFailure, Method, StatusCode};
 use super::{Api, N8nFailure as _, Page};
 use crate::id::Id;
 
-/// A workflow in a list. n8n sends all of its nodes; they are skipped while reading.
+/// The error for a cursor that n8n rejects.
+pub(crate) const UNKNOWN_CURSOR: &str = "`cursor` is not one that n8n handed out. Pass the \
+    `next_cursor` of the page before, or none for the first page.";
+
+/// A tag.
+#[derive(Deserialize)]
+pub(super) struct Tag {
+    pub(super) name: String,
+}
+
+/// A workflow in a list. n8n sends all of its nodes; the parser skips them.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct WorkflowRow {
@@ -23,26 +33,10 @@ pub(crate) struct WorkflowRow {
     pub(crate) active: bool,
     #[serde(default)]
     pub(crate) is_archived: bool,
-    #[serde(default)]
-    pub(crate) tags: Vec<Tag>,
-    #[serde(default)]
-    pub(crate) shared: Projects,
-}
-
-/// A tag.
-#[derive(Deserialize)]
-pub(crate) struct Tag {
-    pub(crate) name: String,
-}
-
-/// The projects that a workflow is in.
-#[derive(Default, Deserialize)]
-pub(crate) struct Projects(Vec<Share>);
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Share {
-    project_id: String,
+    #[serde(default, deserialize_with = "tag_names")]
+    pub(crate) tags: Vec<String>,
+    #[serde(default, rename = "shared", deserialize_with = "project_ids")]
+    pub(crate) projects: Vec<String>,
 }
 
 /// A workflow.
@@ -51,38 +45,34 @@ struct Share {
 pub(crate) struct Workflow {
     pub(crate) id: String,
     pub(crate) name: String,
-    #[serde(default)]
     pub(crate) description: Option<String>,
     #[serde(default)]
     pub(crate) active: bool,
     #[serde(default)]
     pub(crate) is_archived: bool,
-    #[serde(default)]
-    pub(crate) tags: Vec<Tag>,
+    #[serde(default, deserialize_with = "tag_names")]
+    pub(crate) tags: Vec<String>,
     #[serde(default)]
     pub(crate) nodes: Vec<Node>,
     #[serde(default)]
     pub(crate) connections: Map<String, Value>,
     #[serde(default)]
     pub(crate) settings: Map<String, Value>,
-    /// Output that was pinned to nodes in the editor; by name of the node.
-    #[serde(default)]
+    /// Output that was pinned to nodes in the editor, by the name of the node.
     pub(crate) pin_data: Option<Map<String, Value>>,
-    /// What runs in production (n8n 2); `nodes` may hold later changes.
-    #[serde(default)]
-    pub(crate) active_version: Option<Version>,
-    #[serde(default)]
-    pub(crate) shared: Projects,
+    /// The version in production (n8n 2); `nodes` may hold later changes.
+    active_version: Option<PublishedVersion>,
+    #[serde(default, rename = "shared", deserialize_with = "project_ids")]
+    pub(crate) projects: Vec<String>,
     /// Changes with the definition and the name, not with activation or tags.
     #[serde(default)]
     pub(crate) updated_at: String,
 }
 
-/// A published version of a workflow.
-#[derive(Default, Deserialize)]
-pub(crate) struct Version {
+#[derive(Deserialize)]
+struct PublishedVersion {
     #[serde(default)]
-    pub(crate) nodes: Vec<Node>,
+    nodes: Vec<Node>,
 }
 
 /// A node.
@@ -96,26 +86,23 @@ pub(crate) struct Node {
     pub(crate) type_version: f64,
     #[serde(default)]
     pub(crate) disabled: bool,
-    #[serde(default)]
     pub(crate) webhook_id: Option<String>,
     #[serde(default)]
     pub(crate) parameters: Map<String, Value>,
-    /// By type of the credential.
+    /// By the type of the credential.
     #[serde(default)]
     pub(crate) credentials: HashMap<String, CredentialRef>,
 }
 
-/// A credential, as a node names it.
+/// The credential of a node.
 #[derive(Deserialize)]
 pub(crate) struct CredentialRef {
-    #[serde(default)]
     pub(crate) id: Option<String>,
-    #[serde(default)]
     pub(crate) name: Option<String>,
 }
 
-// The parts of a workflow that define it, byte for byte as n8n wrote them. Pinned data, who owns it
-// and its published copy are not among them. (A doc comment would be a part of a tool's schema.)
+// The parts of a workflow that define it, byte for byte as n8n wrote them, without pinned data,
+// owner and published copy. (A doc comment would become a part of a tool's schema.)
 #[derive(Deserialize, Serialize, JsonSchema)]
 #[schemars(inline)]
 pub(crate) struct Definition {
@@ -129,10 +116,10 @@ pub(crate) struct Definition {
     pub(crate) settings: Option<Box<RawValue>>,
 }
 
-/// Which workflows a list holds.
+/// The query of a list of workflows.
 #[derive(Default, Serialize)]
-pub(crate) struct Filter {
-    /// Names of tags, with commas, all of which the workflow has.
+pub(crate) struct WorkflowFilter {
+    /// Names of tags, separated by commas; the workflow has all of them.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub(crate) tags: String,
     pub(crate) active: Option<bool>,
@@ -144,15 +131,23 @@ pub(crate) struct Filter {
     pub(crate) cursor: Option<String>,
 }
 
-impl Projects {
-    pub(crate) fn ids(&self) -> Vec<&str> {
-        let ids = self.0.iter().map(|share| share.project_id.as_str());
-        ids.collect()
+fn tag_names<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
+    let tags = Vec::<Tag>::deserialize(deserializer)?;
+    Ok(tags.into_iter().map(|tag| tag.name).collect())
+}
+
+fn project_ids<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Share {
+        project_id: String,
     }
+    let shares = Vec::<Share>::deserialize(deserializer)?;
+    Ok(shares.into_iter().map(|share| share.project_id).collect())
 }
 
 impl Workflow {
-    /// The nodes that production triggers start.
+    /// The nodes that run in production.
     pub(crate) fn live_nodes(&self) -> &[Node] {
         match &self.active_version {
             Some(version) if self.active => &version.nodes,
@@ -160,12 +155,10 @@ impl Workflow {
         }
     }
 
-    /// True if its settings tell n8n not to keep the executions that succeed.
-    pub(crate) fn forgets_runs(&self) -> bool {
-        self.settings
-            .get("saveDataSuccessExecution")
-            .and_then(Value::as_str)
-            == Some("none")
+    /// True if its settings tell n8n not to save the executions that succeed.
+    pub(crate) fn saves_no_runs(&self) -> bool {
+        let setting = self.settings.get("saveDataSuccessExecution");
+        setting.and_then(Value::as_str) == Some("none")
     }
 
     /// True if n8n's built-in MCP server may act on it.
@@ -175,8 +168,10 @@ impl Workflow {
 }
 
 impl Api {
-    /// One page of workflows.
-    pub(crate) async fn workflows(&self, filter: &Filter) -> Result<Page<WorkflowRow>, ToolError> {
+    pub(crate) async fn workflows(
+        &self,
+        filter: &WorkflowFilter,
+    ) -> Result<Page<WorkflowRow>, ToolError> {
         let request = self.request(Method::GET, &["workflows"]);
         let request = request
             .query(filter)
@@ -184,17 +179,14 @@ impl Api {
         let page = request.json().await;
         page.map_err(|failure: HttpFailure| {
             if filter.cursor.is_some() && failure.status() == Some(StatusCode::BAD_REQUEST) {
-                ToolError::invalid_argument(
-                    "`cursor` is not one that n8n handed out. Pass the `next_cursor` of the page \
-                     before, or none for the first page.",
-                )
+                ToolError::invalid_argument(UNKNOWN_CURSOR)
             } else {
                 failure.into()
             }
         })
     }
 
-    /// A workflow.
+    /// A workflow, if the policy allows it.
     pub(crate) async fn workflow(&self, id: &Id) -> Result<Workflow, ToolError> {
         let workflow = self.get(&["workflows", id.as_str()], &[]).await;
         let workflow = workflow.map_err(|failure| explain(failure, id))?;
@@ -202,7 +194,7 @@ impl Api {
         Ok(workflow)
     }
 
-    /// A workflow, typed and in another form: its definition, or all that n8n says of it.
+    /// A workflow, also in a second form: its definition, or all of n8n's JSON.
     pub(crate) async fn workflow_as<T: DeserializeOwned>(
         &self,
         id: &Id,
@@ -210,19 +202,17 @@ impl Api {
         let raw: Result<Box<RawValue>, HttpFailure> =
             self.get(&["workflows", id.as_str()], &[]).await;
         let raw = raw.map_err(|failure| explain(failure, id))?;
-        let read = || -> serde_json::Result<(Workflow, T)> {
-            let workflow = serde_json::from_str(raw.get())?;
-            Ok((workflow, serde_json::from_str(raw.get())?))
-        };
-        let (workflow, other) = read().map_err(|error| {
+        let unreadable = |error| {
             ToolError::upstream("n8n described the workflow in a way that is not understood.")
                 .caused_by(error)
-        })?;
+        };
+        let workflow = serde_json::from_str(raw.get()).map_err(unreadable)?;
+        let other = serde_json::from_str(raw.get()).map_err(unreadable)?;
         self.admit(&workflow, id)?;
         Ok((workflow, other))
     }
 
-    /// The active workflows with this tag, whole; not more than `limit`.
+    /// The active workflows with this tag, with their nodes; at most `limit`.
     pub(crate) async fn tagged(&self, tag: &str, limit: usize) -> Result<Vec<Workflow>, ToolError> {
         let limit = limit.to_string();
         let query = [

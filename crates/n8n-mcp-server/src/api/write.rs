@@ -1,5 +1,5 @@
-//! Changes to workflows. None of them is repeated, except where n8n has refused it as a whole, and
-//! deletions, which come to the same.
+//! Writes workflows. Retries only what n8n has rejected as a whole, and deletions, which are
+//! idempotent.
 
 use std::time::Duration;
 
@@ -12,16 +12,16 @@ use upstream::http::{HttpFailure, Method, StatusCode};
 
 use super::{Api, N8nFailure as _, Workflow};
 use crate::id::Id;
-use crate::workflow::{Draft, TIERS};
+use crate::workflow::{Draft, FIELD_SETS};
 
-/// The limit of a workflow's change: n8n activates anew what is active.
+/// Longer than for other requests: n8n activates an active workflow again when it changes.
 const CHANGE_TIMEOUT: Duration = Duration::from_secs(20);
-/// How long n8n may be busy with a deactivation before it deletes: one that finds all of its workers
-/// busy waits for n8n's next look, every 15 s.
-const SETTLE: Duration = Duration::from_secs(20);
-const PAUSE: Duration = Duration::from_millis(200);
-/// How many pages of tags are looked through; 250 each.
-const TAG_PAGES: usize = 8;
+/// The longest time that n8n needs to deactivate a workflow before it deletes it: if all of its
+/// workers are busy, the deactivation waits for n8n's next poll, every 15 s.
+const DEACTIVATION_TIMEOUT: Duration = Duration::from_secs(20);
+const DELETE_RETRY_INTERVAL: Duration = Duration::from_millis(200);
+/// Pages of tags that are read; 250 each.
+const MAX_TAG_PAGES: usize = 8;
 
 /// A tag with its id.
 #[derive(Clone, Deserialize)]
@@ -31,103 +31,98 @@ struct TagRow {
 }
 
 impl Api {
-    /// Makes a workflow; also the names of what n8n did not take.
+    /// Creates a workflow; returns also the names of the parts that n8n did not accept.
     pub(crate) async fn create_workflow(
         &self,
         draft: &Draft,
     ) -> Result<(Workflow, Vec<String>), ToolError> {
-        self.put(Method::POST, &["workflows"], draft).await
+        let created = self.write(Method::POST, &["workflows"], draft).await?;
+        let id = Id::try_from(created.0.id.clone()).map_err(|reason| {
+            ToolError::upstream("n8n gave the workflow an odd id.").caused_by(reason)
+        })?;
+        self.mark_for_review(&id).await?;
+        Ok(created)
     }
 
-    /// Replaces a workflow, published at once if it is active; also the names of what n8n did not
-    /// take.
+    /// Replaces a workflow, published at once if it is active; returns also the names of the parts
+    /// that n8n did not accept.
     pub(crate) async fn replace_workflow(
         &self,
         id: &Id,
         draft: &Draft,
     ) -> Result<(Workflow, Vec<String>), ToolError> {
         let path = ["workflows", id.as_str()];
-        self.put(Method::PUT, &path, draft).await
+        let replaced = self.write(Method::PUT, &path, draft).await?;
+        self.mark_for_review(id).await?;
+        Ok(replaced)
     }
 
-    /// Ever less of the draft, for as long as n8n knows too little of it.
-    async fn put(
+    /// Sends the draft, with fewer fields if this n8n does not know all of them.
+    async fn write(
         &self,
         method: Method,
         path: &[&str],
         draft: &Draft,
     ) -> Result<(Workflow, Vec<String>), ToolError> {
-        let mut tiers = TIERS.into_iter().peekable();
-        while let Some(tier) = tiers.next() {
-            let (body, left_out) = draft.body(tier);
+        let mut failure = None;
+        for fields in FIELD_SETS {
+            let (body, left_out) = draft.body(fields);
             let request = self.request(method.clone(), path).body(&body);
             match request.timeout(CHANGE_TIMEOUT).json().await {
                 Ok(workflow) => return Ok((workflow, left_out)),
-                Err(failure) if knows_less(&failure) && tiers.peek().is_some() => {}
-                Err(failure) => return Err(explain(failure)),
+                Err(error) if is_unknown_field(&error) => failure = Some(error),
+                Err(error) => return Err(explain(error)),
             }
         }
-        Err(ToolError::upstream("n8n takes no workflow of this form."))
+        let none = || ToolError::upstream("n8n takes no workflow of this form.");
+        Err(failure.map_or_else(none, explain))
     }
 
-    /// Activates or deactivates a workflow.
-    pub(crate) async fn set_active(&self, id: &Id, active: bool) -> Result<Workflow, ToolError> {
-        let action = if active { "activate" } else { "deactivate" };
-        self.act(id, action).await
-    }
-
-    /// Archives a workflow or brings it back.
-    pub(crate) async fn set_archived(&self, id: &Id, is: bool) -> Result<Workflow, ToolError> {
-        let action = if is { "archive" } else { "unarchive" };
-        self.act(id, action).await
-    }
-
-    async fn act(&self, id: &Id, action: &str) -> Result<Workflow, ToolError> {
+    /// Applies `activate`, `deactivate`, `archive` or `unarchive`.
+    pub(crate) async fn act(&self, id: &Id, action: &str) -> Result<Workflow, ToolError> {
         let path = ["workflows", id.as_str(), action];
         let request = self.request(Method::POST, &path).body(&json!({}));
-        request
-            .timeout(CHANGE_TIMEOUT)
-            .json()
-            .await
-            .map_err(explain)
+        let changed = request.timeout(CHANGE_TIMEOUT).json().await;
+        changed.map_err(explain)
     }
 
-    /// Deletes a workflow that is not active.
+    /// Deletes an inactive workflow.
     pub(crate) async fn delete_workflow(&self, id: &Id) -> Result<(), ToolError> {
-        let settled_by = Instant::now() + SETTLE;
+        let retry_until = Instant::now() + DEACTIVATION_TIMEOUT;
         let mut has_failed = false;
         loop {
             let path = ["workflows", id.as_str()];
-            match self.request(Method::DELETE, &path).json().await {
+            let failure = match self.request(Method::DELETE, &path).json().await {
                 Ok(IgnoredAny) => return Ok(()),
-                Err(failure) if has_failed && failure.is_missing() => return Ok(()),
-                // What it still does with the workflow trips its own deletion.
-                Err(failure)
-                    if failure.status() == Some(StatusCode::INTERNAL_SERVER_ERROR)
-                        && Instant::now() < settled_by =>
-                {
-                    has_failed = true;
-                    sleep(PAUSE).await;
-                }
-                // It is still being deactivated: nothing was deleted.
-                Err(failure) if failure.is_conflict() && Instant::now() < settled_by => {
-                    sleep(PAUSE).await;
-                }
-                Err(failure) if failure.is_conflict() => {
-                    return Err(ToolError::conflict(
-                        "n8n is still deactivating the workflow and has not deleted it. Try again in a \
-                         while.",
-                    ));
-                }
-                Err(failure) => return Err(explain(failure)),
+                Err(failure) => failure,
+            };
+            // n8n's own work on the workflow makes the deletion fail, sometimes after the fact.
+            let fails = failure.status() == Some(StatusCode::INTERNAL_SERVER_ERROR);
+            // It is still being deactivated: nothing was deleted.
+            let is_busy = failure.is_conflict();
+            if has_failed && failure.is_missing() {
+                return Ok(());
             }
+            if (fails || is_busy) && Instant::now() < retry_until {
+                has_failed |= fails;
+                sleep(DELETE_RETRY_INTERVAL).await;
+                continue;
+            }
+            return Err(if is_busy {
+                ToolError::conflict(
+                    "n8n is still deactivating the workflow and has not deleted it. Try again in a \
+                     while.",
+                )
+            } else {
+                explain(failure)
+            });
         }
     }
 
-    /// Gives a workflow these tags and no others; makes those that there are not yet.
+    /// Replaces the tags of a workflow; creates those that do not exist yet.
     pub(crate) async fn set_tags(&self, id: &Id, names: &[String]) -> Result<(), ToolError> {
         let setting = async {
-            let (known, _) = self.all::<TagRow>(&["tags"], TAG_PAGES).await?;
+            let (known, _) = self.all::<TagRow>(&["tags"], MAX_TAG_PAGES).await?;
             let mut ids = Vec::new();
             for name in names {
                 let found = known.iter().find(|tag| tag.name == *name);
@@ -162,8 +157,8 @@ fn explain(failure: HttpFailure) -> ToolError {
     failure.into()
 }
 
-/// True if n8n refused a field that it does not know.
-fn knows_less(failure: &HttpFailure) -> bool {
+/// True if n8n rejected a field that it does not know.
+fn is_unknown_field(failure: &HttpFailure) -> bool {
     failure.complaint().is_some_and(|complaint| {
         complaint.contains("additional properties") || complaint.contains("Unrecognized key")
     })

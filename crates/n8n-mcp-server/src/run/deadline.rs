@@ -1,4 +1,4 @@
-//! How long a run is followed: for the caller's bound, or as a task.
+//! The time limit of following a run: that of the call, or that of a task.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -7,86 +7,96 @@ use mcp_core::tool::Call;
 use tokio::time::Instant;
 use upstream::time::Timestamp;
 
-/// How long a task follows its execution: less than the hour that tasks are kept, because a task
-/// that expires is given up, and with it the execution.
-const TASK_WAIT: Duration = Duration::from_secs(55 * 60);
-/// How long after the reply, or after the bound, the execution may take to show up.
+/// Less than the hour for which tasks are kept: a task that expires is cancelled, and its execution
+/// with it.
+const TASK_TIMEOUT: Duration = Duration::from_secs(55 * 60);
+/// The delay after the reply, or after the deadline, within which n8n lists the execution.
 pub(super) const SHOW_UP_TIMEOUT: Duration = Duration::from_secs(3);
-/// The first pause between two polls.
-pub(super) const FIRST_POLL_INTERVAL: Duration = Duration::from_millis(100);
-const LONGEST_POLL_INTERVAL: Duration = Duration::from_secs(1);
-/// No connection waits for the end of a task.
-const LONGEST_TASK_POLL_INTERVAL: Duration = Duration::from_secs(3);
+pub(super) const MIN_POLL_INTERVAL: Duration = Duration::from_millis(100);
+const MAX_POLL_INTERVAL: Duration = Duration::from_secs(1);
+/// Longer, since no connection waits for the end of a task.
+const MAX_TASK_POLL_INTERVAL: Duration = Duration::from_secs(3);
 
-/// The time that a run has, counted from the call.
+/// The deadline of a run, counted from its call.
 pub(super) struct Deadline<'a> {
     call: &'a Call,
-    begun: Instant,
-    /// The same by the clock.
-    pub(super) called_at: Timestamp,
+    started: Instant,
+    /// `started` by the clock.
+    pub(super) started_at: Timestamp,
     wait: Duration,
-    /// The call goes on as a task: then the bound is [`TASK_WAIT`].
+    /// The call has become a task: then the limit is [`TASK_TIMEOUT`].
     is_task: AtomicBool,
 }
 
 impl<'a> Deadline<'a> {
-    /// The bound counts from here.
     pub(super) fn new(call: &'a Call, wait: Duration) -> Self {
         Self {
             call,
-            begun: Instant::now(),
-            called_at: Timestamp::now(),
+            started: Instant::now(),
+            started_at: Timestamp::now(),
             wait,
             is_task: AtomicBool::new(false),
         }
     }
 
-    pub(super) fn bound(&self) -> Instant {
-        let is_task = self.is_task.load(Ordering::Relaxed);
-        self.begun + if is_task { TASK_WAIT } else { self.wait }
+    fn is_task(&self) -> bool {
+        self.is_task.load(Ordering::Relaxed)
     }
 
-    /// The time until the bound.
-    pub(super) fn left(&self) -> Duration {
-        self.bound().saturating_duration_since(Instant::now())
-    }
-
-    /// The limit of a request that n8n answers at the end of the run.
-    pub(super) fn longest_start(&self) -> Duration {
-        let wait = if self.call.supports_tasks() {
-            TASK_WAIT
+    fn limit(&self) -> Duration {
+        if self.is_task() {
+            TASK_TIMEOUT
         } else {
-            self.left()
-        };
-        wait + SHOW_UP_TIMEOUT
+            self.wait
+        }
     }
 
-    /// True once the bound is reached, and the call cannot go on as a task, which has a later one.
+    pub(super) fn end(&self) -> Instant {
+        self.started + self.limit()
+    }
+
+    pub(super) fn remaining(&self) -> Duration {
+        self.end().saturating_duration_since(Instant::now())
+    }
+
+    /// The timeout of a request that n8n answers at the end of the run.
+    pub(super) fn start_timeout(&self) -> Duration {
+        let may_be_task = self.call.supports_tasks();
+        SHOW_UP_TIMEOUT
+            + if may_be_task {
+                TASK_TIMEOUT
+            } else {
+                self.remaining()
+            }
+    }
+
+    /// True once the time is over and the call cannot become a task, which has more.
     pub(super) async fn is_over(&self) -> bool {
-        self.left().is_zero() && (!self.goes_on().await || self.left().is_zero())
+        self.remaining().is_zero() && (!self.become_task().await || self.remaining().is_zero())
     }
 
-    /// Goes on as a task, if the caller knows tasks; true if this is one now.
-    pub(super) async fn goes_on(&self) -> bool {
-        let is_task = self.is_task.load(Ordering::Relaxed) || self.call.continue_as_task().await;
+    /// Turns the call into a task if the client supports tasks; returns true if it is one now.
+    pub(super) async fn become_task(&self) -> bool {
+        let is_task = self.is_task() || self.call.continue_as_task().await;
         self.is_task.store(is_task, Ordering::Relaxed);
         is_task
     }
 
-    /// The pause that comes after this one.
-    pub(super) fn longer(&self, pause: Duration) -> Duration {
-        let is_task = self.is_task.load(Ordering::Relaxed);
-        (pause * 3 / 2).min(if is_task {
-            LONGEST_TASK_POLL_INTERVAL
+    /// The interval before the next poll but one.
+    pub(super) fn next_interval(&self, interval: Duration) -> Duration {
+        let is_task = self.is_task();
+        let max = if is_task {
+            MAX_TASK_POLL_INTERVAL
         } else {
-            LONGEST_POLL_INTERVAL
-        })
+            MAX_POLL_INTERVAL
+        };
+        (interval * 3 / 2).min(max)
     }
 
-    /// Tells the caller how much of the time is over.
+    /// Reports the elapsed time to the client.
     pub(super) fn progress(&self, message: &str) {
-        let total = self.bound().duration_since(self.begun).as_secs_f64();
-        let done = self.begun.elapsed().as_secs_f64().min(total);
+        let total = self.limit().as_secs_f64();
+        let done = self.started.elapsed().as_secs_f64().min(total);
         self.call.progress(done, Some(total), message);
     }
 }

@@ -1,21 +1,21 @@
-//! How a run ended, and what came out of it.
+//! The outcome of a run: status, output, error.
 
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::value::RawValue;
 use upstream::redact::Redactor;
 
-use super::clip::bounded;
+use super::output::truncate_items;
 use crate::api::{Execution, Status};
 use crate::id::Id;
-use crate::production_url::Reply;
+use crate::production_url::UrlReply;
 use crate::trace::ResultData;
-use crate::trigger::Way;
+use crate::trigger::StartMethod;
 
 /// A run of a workflow.
 #[derive(Debug, Default, Serialize, JsonSchema)]
 pub(crate) struct Run {
-    /// The execution in n8n; absent where n8n keeps none.
+    /// The execution in n8n; absent if n8n saves none.
     #[serde(skip_serializing_if = "Option::is_none")]
     execution_id: Option<String>,
     status: RunStatus,
@@ -30,9 +30,9 @@ pub(crate) struct Run {
     /// The trigger that was started.
     #[serde(skip_serializing_if = "Option::is_none")]
     trigger: Option<String>,
-    /// How it was started.
+    /// Start method.
     #[serde(skip_serializing_if = "Option::is_none")]
-    way: Option<Way>,
+    way: Option<StartMethod>,
 }
 
 /// The state of a run.
@@ -47,7 +47,7 @@ pub(crate) enum RunStatus {
     Canceled,
 }
 
-/// What went wrong in the workflow.
+/// The error of the workflow.
 #[derive(Debug, PartialEq, Serialize, JsonSchema)]
 struct RunError {
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -68,56 +68,55 @@ impl From<Status> for RunStatus {
 }
 
 impl Run {
-    /// The run that an execution is.
     pub(crate) fn from_execution(execution: Execution) -> Self {
-        let mut run = Self::ended(execution.status.into(), Some(&execution.id));
+        let mut run = Self::new(execution.status.into(), Some(&execution.id));
         let result = ResultData::read(execution.data.as_deref());
         match run.status {
             RunStatus::Completed if execution.data_too_large_to_display => {
                 run.note = Some("The output is too large for n8n to hand out.".into());
             }
             RunStatus::Completed => match result.last_items() {
-                Some(items) => run.put_output(items),
+                Some(items) => run.set_output(items),
                 None => run.note = Some("n8n keeps no output of this execution.".into()),
             },
             RunStatus::Failed => {
                 let (node, message) = result.failure();
-                return run.failing(node, message);
+                return run.with_error(node, message);
             }
             RunStatus::Waiting => {
-                run.note =
-                    Some("It waits, and goes on by itself or when somebody resumes it.".into());
+                let note = "It waits, and goes on by itself or when a person resumes it.";
+                return run.with_note(note);
             }
             RunStatus::Running | RunStatus::Canceled => {}
         }
         run
     }
 
-    /// A run of which nothing but its id is known.
+    /// A run whose status is not known.
     pub(crate) fn running(id: Option<&Id>) -> Self {
-        Self::ended(RunStatus::Running, id)
+        Self::new(RunStatus::Running, id)
     }
 
-    /// The run as its reply tells it, for one that n8n keeps no execution of; without a `reply` that
-    /// tells how it ended, nobody knows.
-    pub(super) fn unsaved(id: Option<&Id>, reply: Option<&Reply>) -> Self {
+    /// The outcome of a run whose execution n8n does not save. Without a `reply` from its end the
+    /// outcome is unknown.
+    pub(super) fn from_reply(id: Option<&Id>, reply: Option<&UrlReply>) -> Self {
         const NOTE: &str = "n8n keeps no execution of this run (the workflow's settings, or \
                             redaction)";
         let Some(reply) = reply else {
-            return Self::running(id).noting(format!("{NOTE}, so its end cannot be seen."));
+            return Self::running(id).with_note(format!("{NOTE}, so its end cannot be seen."));
         };
         let run = if reply.status.is_success() {
-            let mut run = Self::ended(RunStatus::Completed, id);
-            run.put_output(vec![reply.as_json()]);
+            let mut run = Self::new(RunStatus::Completed, id);
+            run.set_output(vec![reply.as_json()]);
             run
         } else {
             let error = format!("The trigger replied with HTTP {}.", reply.status.as_u16());
-            Self::ended(RunStatus::Failed, id).failing(None, error)
+            Self::new(RunStatus::Failed, id).with_error(None, error)
         };
-        run.noting(format!("{NOTE}; this is what its trigger replied."))
+        run.with_note(format!("{NOTE}; this is the reply of its trigger."))
     }
 
-    fn ended(status: RunStatus, id: Option<&Id>) -> Self {
+    fn new(status: RunStatus, id: Option<&Id>) -> Self {
         Self {
             execution_id: id.map(Id::to_string),
             status,
@@ -125,7 +124,6 @@ impl Run {
         }
     }
 
-    /// The same with its secrets hidden.
     pub(crate) fn redacted(mut self, redactor: &Redactor) -> Self {
         self.output = self.output.map(|output| redactor.raw_json(output));
         if let Some(error) = &mut self.error {
@@ -134,24 +132,24 @@ impl Run {
         self
     }
 
-    /// Leaves the output out, where it is shown in another way.
+    /// Removes the output, if it is shown in another form.
     pub(crate) fn drop_output(&mut self) {
         (self.output, self.note) = (None, None);
     }
 
-    fn put_output(&mut self, items: Vec<Box<RawValue>>) {
-        let (output, note) = bounded(items);
-        // No output is absent, as the schema says.
+    fn set_output(&mut self, items: Vec<Box<RawValue>>) {
+        let (output, note) = truncate_items(items);
+        // The schema does not allow null.
         self.output = Some(output).filter(|output| output.get() != "null");
         self.note = note;
     }
 
-    fn failing(mut self, node: Option<String>, message: String) -> Self {
+    fn with_error(mut self, node: Option<String>, message: String) -> Self {
         self.error = Some(RunError { node, message });
         self
     }
 
-    pub(crate) fn noting(mut self, note: impl Into<String>) -> Self {
+    pub(crate) fn with_note(mut self, note: impl Into<String>) -> Self {
         let note = note.into();
         self.note = Some(match self.note {
             Some(before) => format!("{before} {note}"),
@@ -160,7 +158,7 @@ impl Run {
         self
     }
 
-    pub(super) fn started_by(mut self, way: Way, trigger: String) -> Self {
+    pub(super) fn started_by(mut self, way: StartMethod, trigger: String) -> Self {
         (self.way, self.trigger) = (Some(way), Some(trigger));
         self
     }
@@ -188,17 +186,13 @@ mod tests {
     }
 
     #[test]
-    fn the_output_is_what_the_last_node_put_out() {
-        let one = run(
-            "success",
-            items(json!([[{"json": {"result": "Hello, World!"}}]])),
-        );
-        let expected = json!({"execution_id": "7", "status": "completed", "output": {"result": "Hello, World!"}});
+    fn the_output_is_that_of_the_last_node() {
+        let one = run("success", items(json!([[{"json": {"result": "Hello!"}}]])));
+        let expected =
+            json!({"execution_id": "7", "status": "completed", "output": {"result": "Hello!"}});
         assert_eq!(one, expected);
-        let several = run(
-            "success",
-            items(json!([null, [{"json": {"a": 1}}], [{"json": {"b": 1.50}}]])),
-        );
+        let several = items(json!([null, [{"json": {"a": 1}}], [{"json": {"b": 1.50}}]]));
+        let several = run("success", several);
         assert_eq!(several["output"], json!([{"a": 1}, {"b": 1.5}]));
         assert_eq!(run("success", items(json!([[]])))["output"], json!([]));
         assert!(run("success", json!({}))["note"].is_string());
@@ -216,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn every_state_of_n8n_is_one_of_ours() {
+    fn every_status_of_n8n_is_mapped() {
         for (theirs, ours) in [
             ("new", "running"),
             ("running", "running"),

@@ -1,4 +1,4 @@
-//! From a workflow and the caller's request to the one request that starts it. Nothing is sent here.
+//! Plans a run: chooses the trigger and builds the one request that starts it. Sends nothing.
 
 mod file;
 mod form;
@@ -12,12 +12,13 @@ use serde_json::{Map, Value};
 use crate::api::Workflow;
 use crate::builtin_mcp::McpRequest;
 use crate::production_url::UrlRequest;
-use crate::trigger::{Access, Kind, Trigger, Way, triggers};
+use crate::trigger::{Access, StartMethod, Trigger, TriggerKind, triggers};
+use crate::variant_name::variant_name;
 
 use form::form_request;
 use parameters::{chat_request, mcp_request, webhook_request};
 
-/// The trigger that was chosen, and the request that starts it with the parameters in it.
+/// The chosen trigger, and the request that starts it, with the parameters.
 #[derive(Debug)]
 pub(crate) struct RunPlan {
     /// Name of the trigger node.
@@ -33,13 +34,13 @@ pub(crate) enum Start {
 }
 
 impl RunPlan {
-    /// Chooses the trigger and the way, and fills in the parameters. The trigger keeps `request_id`.
+    /// Chooses the trigger and how to start it, and fills in the parameters and the `request_id`.
     ///
-    /// A URL goes before n8n's MCP server, and of those that only that server starts, those that take
-    /// parameters go first. Where two are equal the caller has to choose.
+    /// Prefers URLs to n8n's MCP server, and among triggers that only that server starts, those
+    /// that take parameters. If two are equally good, the caller must choose.
     ///
     /// # Errors
-    /// When no trigger is open, or the parameters do not fit the one that is.
+    /// When no trigger can be started, or the parameters do not fit.
     pub(crate) fn new(
         workflow: &Workflow,
         trigger: Option<&str>,
@@ -64,40 +65,39 @@ impl RunPlan {
             Some(wanted) => named(&all, wanted, access)?,
             None => best(&all, name, access)?,
         };
-        let request = match way {
-            Way::Webhook => webhook_request(trigger, parameters),
-            Way::Chat => chat_request(trigger, parameters, request_id),
-            Way::Form => form_request(trigger, parameters, request_id),
-            Way::McpProduction | Way::McpManual | Way::McpTest => {
+        let start = match way {
+            StartMethod::Webhook => Start::Url(webhook_request(trigger, parameters)?),
+            StartMethod::Chat => Start::Url(chat_request(trigger, parameters, request_id)?),
+            StartMethod::Form => Start::Url(form_request(trigger, parameters, request_id)?),
+            StartMethod::McpProduction | StartMethod::McpManual | StartMethod::McpTest => {
                 let first = all.iter().find(|trigger| {
-                    matches!(
-                        trigger.kind,
-                        Kind::Webhook | Kind::Chat | Kind::Form | Kind::Schedule
-                    )
+                    use TriggerKind::{Chat, Form, Schedule, Webhook};
+                    matches!(trigger.kind, Webhook | Chat | Form | Schedule)
                 });
                 let is_first = first.is_some_and(|first| first.node.name == trigger.node.name);
-                let request = mcp_request(trigger, way, is_first, parameters, request_id)?;
-                return Ok(Self {
-                    trigger: trigger.node.name.clone(),
-                    start: Start::Mcp(request),
-                });
+                Start::Mcp(mcp_request(trigger, way, is_first, parameters, request_id)?)
             }
         };
         Ok(Self {
             trigger: trigger.node.name.clone(),
-            start: Start::Url(UrlRequest {
-                credential: trigger.credential(access).map(str::to_owned),
-                ..request?
-            }),
+            start: start.with_credential(trigger.credential(access)),
         })
     }
+}
 
-    /// The way that it goes.
-    pub(crate) fn way(&self) -> Way {
-        match &self.start {
-            Start::Url(request) => request.way,
-            Start::Mcp(request) => request.way,
+impl Start {
+    pub(super) fn way(&self) -> StartMethod {
+        match self {
+            Self::Url(request) => request.way,
+            Self::Mcp(request) => request.way,
         }
+    }
+
+    fn with_credential(mut self, name: Option<&str>) -> Self {
+        if let Self::Url(request) = &mut self {
+            request.credential = name.map(str::to_owned);
+        }
+        self
     }
 }
 
@@ -105,7 +105,7 @@ fn named<'a>(
     all: &'a [Trigger<'_>],
     wanted: &str,
     access: &Access,
-) -> Result<(&'a Trigger<'a>, Way), ToolError> {
+) -> Result<(&'a Trigger<'a>, StartMethod), ToolError> {
     let trigger = all.iter().find(|trigger| trigger.node.name == wanted);
     let trigger = trigger.ok_or_else(|| {
         ToolError::invalid_argument(format!(
@@ -123,7 +123,7 @@ fn best<'a>(
     all: &'a [Trigger<'_>],
     name: &str,
     access: &Access,
-) -> Result<(&'a Trigger<'a>, Way), ToolError> {
+) -> Result<(&'a Trigger<'a>, StartMethod), ToolError> {
     let (mut open, mut reasons) = (Vec::new(), String::new());
     for trigger in all {
         match trigger.way(access) {
@@ -161,5 +161,5 @@ fn names<'a>(triggers: impl Iterator<Item = &'a Trigger<'a>>) -> String {
 }
 
 fn shown(trigger: &Trigger<'_>) -> String {
-    format!("`{}` ({})", trigger.node.name, trigger.kind.as_str())
+    format!("`{}` ({})", trigger.node.name, variant_name(&trigger.kind))
 }

@@ -1,5 +1,4 @@
-//! Finding the execution that no list has: n8n 1 lists none that waits. It is looked for by its
-//! number.
+//! Finds an execution by scanning ids, which are numbers: n8n 1 lists no execution that waits.
 
 use std::time::Duration;
 
@@ -13,67 +12,65 @@ use crate::api::{Execution, N8nFailure as _};
 use crate::id::Id;
 use crate::production_url::REQUEST_ID;
 
-/// Numbers that are asked for at the same time.
 const CONCURRENT_LOOKUPS: u64 = 10;
-/// How far above the newest that is listed: of those between, some wait and others went with their
-/// workflows.
-const MAX_ABOVE: u64 = 300;
-/// How far below it, on an n8n that is busy.
-const MAX_BELOW: u64 = 400;
-/// How far n8n's clock may be off.
+/// Ids that are scanned above the newest listed one: some of them wait, others were deleted with
+/// their workflow.
+const MAX_IDS_ABOVE: u64 = 300;
+/// Ids that are scanned below it, if n8n is busy.
+const MAX_IDS_BELOW: u64 = 400;
+/// The largest assumed error of n8n's clock.
 const CLOCK_SKEW: Duration = Duration::from_secs(120);
 
-/// The finding under the numbers.
-pub(super) enum Scanned {
+/// The result of a scan.
+pub(super) enum ScanResult {
     Found(Box<Execution>),
-    /// There is one that may be ours: n8n is slow to save what its trigger has received, or to
-    /// answer.
+    /// An execution may be ours: n8n was slow to save its trigger's data, or to answer.
     Unclear,
     Nothing,
 }
 
 impl Search {
-    /// Looks by number, from the newest downwards, for one that has begun since `begun`.
-    pub(super) async fn scan(&self, begun: Timestamp) -> Scanned {
+    /// Scans ids downwards, from above the newest to the first execution older than `since`.
+    pub(super) async fn scan(&self, since: Timestamp) -> ScanResult {
         let after = self.after.unwrap_or(0);
         let Ok(newest) = newest(&self.api, None).await else {
-            return Scanned::Unclear;
+            return ScanResult::Unclear;
         };
         let newest = newest.max(after);
-        let mut scanned = Scanned::Nothing;
-        let too_old = before(begun, CLOCK_SKEW);
-        let mut above = newest + MAX_ABOVE;
-        let lowest = newest.saturating_sub(MAX_BELOW).max(after);
+        let mut result = ScanResult::Nothing;
+        let oldest = before(since, CLOCK_SKEW);
+        let mut above = newest + MAX_IDS_ABOVE;
+        let lowest = newest.saturating_sub(MAX_IDS_BELOW).max(after);
         while above > lowest {
             let below = above.saturating_sub(CONCURRENT_LOOKUPS).max(lowest);
             let seen = join_all((below + 1..=above).map(|number| self.look_up(number))).await;
             if seen.iter().any(Result::is_err) {
-                scanned = Scanned::Unclear;
+                result = ScanResult::Unclear;
             }
             let seen: Vec<Execution> = seen.into_iter().flatten().flatten().collect();
-            for ours in seen
-                .iter()
-                .filter(|seen| seen.workflow_id.as_ref() == Some(&self.workflow))
-            {
-                match self.read(&ours.id).await {
-                    Scanned::Nothing => {}
-                    Scanned::Unclear => scanned = Scanned::Unclear,
-                    found @ Scanned::Found(_) => return found,
+            for execution in &seen {
+                if execution.workflow_id.as_ref() != Some(&self.workflow) {
+                    continue;
+                }
+                match self.check(&execution.id).await {
+                    ScanResult::Nothing => {}
+                    ScanResult::Unclear => result = ScanResult::Unclear,
+                    found @ ScanResult::Found(_) => return found,
                 }
             }
             let is_old = |seen: &Execution| {
                 let started = seen.started_at.as_deref().and_then(parse_timestamp);
-                started.is_some_and(|started| started < too_old)
+                started.is_some_and(|started| started < oldest)
             };
             if seen.iter().any(is_old) {
                 break;
             }
             above = below;
         }
-        scanned
+        result
     }
 
-    /// The execution of this number without its data; `None` if there is none.
+    /// The execution with this number, without its data.
     async fn look_up(&self, number: u64) -> Result<Option<Execution>, HttpFailure> {
         let id = number.to_string();
         match self.api.get(&["executions", &id], &[]).await {
@@ -82,24 +79,23 @@ impl Search {
         }
     }
 
-    /// The execution with its data, if it holds our id; unclear while it holds nobody's.
-    async fn read(&self, id: &Id) -> Scanned {
+    /// Checks whether the execution holds our request id; unclear while it holds none.
+    async fn check(&self, id: &Id) -> ScanResult {
         let query = [("includeData", "true")];
-        let found: Result<Box<RawValue>, HttpFailure> =
-            self.api.get(&["executions", id.as_str()], &query).await;
-        let Ok(found) = found else {
-            return Scanned::Unclear;
+        let path = ["executions", id.as_str()];
+        let Ok(found) = self.api.get::<Box<RawValue>>(&path, &query).await else {
+            return ScanResult::Unclear;
         };
         let Ok(execution) = serde_json::from_str::<Box<Execution>>(found.get()) else {
-            return Scanned::Nothing;
+            return ScanResult::Nothing;
         };
         if found.get().contains(&self.request_id) {
-            self.remember(id);
-            Scanned::Found(execution)
+            self.store_id(id);
+            ScanResult::Found(execution)
         } else if execution.status.has_ended() || found.get().contains(REQUEST_ID) {
-            Scanned::Nothing
+            ScanResult::Nothing
         } else {
-            Scanned::Unclear
+            ScanResult::Unclear
         }
     }
 }

@@ -1,7 +1,8 @@
-//! Finding the execution that one request has started.
+//! Finds the execution that one request has started.
 //!
-//! n8n tells no execution id in the reply of a trigger. But the trigger node keeps what it received,
-//! and with it our unique request id, from the first moment on: the execution that holds it is ours.
+//! The reply of a trigger does not hold the execution's id. But the trigger node saves what it
+//! received, and with it our unique request id, from its first moment on: the execution that holds
+//! this id is ours.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,46 +15,39 @@ use upstream::http::{Fault, HttpFailure};
 use crate::api::{Api, Execution, ExecutionFilter};
 use crate::id::Id;
 
-/// Executions that are looked at in each listing: (per page, pages). The second try is for
-/// workflows whose executions are so large that a page of them is too large to read.
-const TRIES: [(u32, usize); 2] = [(20, 50), (1, 200)];
-/// The same, where it is not known where the new ones begin.
-const BLIND_TRIES: [(u32, usize); 2] = [(20, 5), (1, 20)];
+/// Page size and most pages of each list. The second pair is for executions that are so large that
+/// a page of 20 cannot be read.
+const LIST_LIMITS: [(u32, usize); 2] = [(20, 50), (1, 200)];
+/// The same if the newest execution before the run is unknown.
+const LIST_LIMITS_WITHOUT_START: [(u32, usize); 2] = [(20, 5), (1, 20)];
 
-/// The statuses by which lists are asked for, of a run that may be under way and of one that has
-/// replied: without a status n8n leaves out those that run.
+/// The order of lists for a run that may be in flight, and for one that has replied: without a
+/// status n8n lists no running executions.
 pub(super) const RUNNING_FIRST: Statuses = [Some("running"), None];
 pub(super) const ENDED_FIRST: Statuses = [None, Some("running")];
 
 type Statuses = [Option<&'static str>; 2];
 
-/// Everything that one run is found by, even when its caller has gone.
+/// The data to find a run by, also after its client has disconnected.
 pub(super) struct Search {
     pub(super) api: Arc<Api>,
     pub(super) workflow: Id,
     pub(super) request_id: String,
-    /// The newest execution of the workflow before ours, where that is known: n8n counts upwards.
+    /// The number of the workflow's newest execution before ours, if known; n8n counts upwards.
     pub(super) after: Option<u64>,
-    /// Set as soon as the execution is found, or n8n names it.
+    /// Set as soon as the execution is found, or n8n returns its id.
     pub(super) execution: Arc<SetOnce<Id>>,
-    /// The trigger keeps nothing of ours, and n8n was asked to start it: the only new execution is
-    /// ours.
-    pub(super) is_anonymous: AtomicBool,
+    /// The execution does not hold the request id, and n8n was asked to start it: the only new
+    /// execution is ours.
+    pub(super) keeps_no_request_id: AtomicBool,
 }
 
-/// The number of the newest execution, of this workflow or of all; 0 if there is none.
+/// The number of the newest execution, of this workflow or of all; 0 if none exists.
 pub(super) async fn newest(api: &Api, workflow: Option<&Id>) -> Result<u64, HttpFailure> {
-    let filter = ExecutionFilter {
-        workflow: workflow.cloned(),
-        limit: 1,
-        ..ExecutionFilter::default()
-    };
+    let filter = ExecutionFilter::newest(workflow, None, 1);
     let page = api.executions::<Execution>(&filter).await?;
-    Ok(page
-        .data
-        .first()
-        .and_then(|row| number(&row.id))
-        .unwrap_or(0))
+    let newest = page.data.first().and_then(|row| number(&row.id));
+    Ok(newest.unwrap_or(0))
 }
 
 impl Search {
@@ -69,59 +63,54 @@ impl Search {
             request_id,
             after,
             execution: Arc::default(),
-            is_anonymous: AtomicBool::new(false),
+            keeps_no_request_id: AtomicBool::new(false),
         }
     }
 
     /// The execution that holds the request id, with its data.
-    pub(super) async fn find(&self, lists: Statuses) -> Result<Option<Execution>, HttpFailure> {
-        for status in lists {
-            if let Some(found) = self.find_in(status).await? {
-                self.remember(&found.id);
+    pub(super) async fn find(&self, statuses: Statuses) -> Result<Option<Execution>, HttpFailure> {
+        for status in statuses {
+            if let Some(found) = self.find_in_list(status).await? {
+                self.store_id(&found.id);
                 return Ok(Some(found));
             }
         }
         Ok(None)
     }
 
-    pub(super) fn remember(&self, id: &Id) {
-        // Known already: it is the same one.
+    pub(super) fn store_id(&self, id: &Id) {
+        // If an id was stored before, it is the same one.
         let _ = self.execution.set(id.clone());
     }
 
-    /// The only execution that has begun since, for triggers that keep nothing of ours.
-    pub(super) async fn only_new(&self) -> Option<Id> {
-        if !self.is_anonymous.load(Ordering::Relaxed) || self.after.is_none() {
+    /// The only execution since the start, for triggers that do not save the request id.
+    pub(super) async fn only_new_execution(&self) -> Option<Id> {
+        if !self.keeps_no_request_id.load(Ordering::Relaxed) || self.after.is_none() {
             return None;
         }
         let mut new = Vec::new();
         for status in RUNNING_FIRST {
-            let filter = ExecutionFilter {
-                workflow: Some(self.workflow.clone()),
-                status,
-                limit: 2,
-                ..ExecutionFilter::default()
-            };
+            let filter = ExecutionFilter::newest(Some(&self.workflow), status, 2);
             let page = self.api.executions::<Execution>(&filter).await.ok()?;
             let ids = page.data.into_iter().map(|row| row.id);
             new.extend(ids.filter(|id| self.is_after(id)));
         }
         new.dedup();
         let [only] = <[Id; 1]>::try_from(new).ok()?;
+        self.store_id(&only);
         Some(only)
     }
 
-    async fn find_in(
+    async fn find_in_list(
         &self,
         status: Option<&'static str>,
     ) -> Result<Option<Execution>, HttpFailure> {
-        let tries = if self.after.is_some() {
-            TRIES
-        } else {
-            BLIND_TRIES
+        let limits = match self.after {
+            Some(_) => LIST_LIMITS,
+            None => LIST_LIMITS_WITHOUT_START,
         };
-        for (limit, pages) in tries {
-            match self.walk(status, limit, pages).await {
+        for (limit, pages) in limits {
+            match self.find_in_pages(status, limit, pages).await {
                 Err(failure) if matches!(failure.fault(), Fault::TooLarge(_)) => {}
                 found => return found,
             }
@@ -129,7 +118,7 @@ impl Search {
         Ok(None)
     }
 
-    async fn walk(
+    async fn find_in_pages(
         &self,
         status: Option<&'static str>,
         limit: u32,
@@ -140,15 +129,12 @@ impl Search {
             id: Id,
         }
         let mut filter = ExecutionFilter {
-            workflow: Some(self.workflow.clone()),
-            status,
             with_data: true,
-            limit,
-            ..ExecutionFilter::default()
+            ..ExecutionFilter::newest(Some(&self.workflow), status, limit)
         };
         for _ in 0..pages {
             let page = self.api.executions::<Box<RawValue>>(&filter).await?;
-            if let Some(row) = ours(&page.data, &self.request_id) {
+            if let Some(row) = oldest_match(&page.data, &self.request_id) {
                 return Ok(serde_json::from_str(row.get()).ok());
             }
             let all_new = page.data.iter().all(|row| {
@@ -175,11 +161,11 @@ fn number(id: &Id) -> Option<u64> {
     id.as_str().parse().ok()
 }
 
-/// The oldest row that holds the id: a younger one that does was started by ours, or repeats it.
-fn ours<'a>(newest_first: &'a [Box<RawValue>], request_id: &str) -> Option<&'a RawValue> {
+/// The oldest row that holds the id: a younger one was started by ours, or retries it.
+fn oldest_match<'a>(newest_first: &'a [Box<RawValue>], request_id: &str) -> Option<&'a RawValue> {
     let mut rows = newest_first.iter().rev();
-    rows.find(|row| row.get().contains(request_id))
-        .map(|row| &**row)
+    let found = rows.find(|row| row.get().contains(request_id));
+    found.map(|row| &**row)
 }
 
 #[cfg(test)]
@@ -187,10 +173,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_oldest_that_holds_the_id_is_ours() {
+    fn oldest_execution_with_the_id_is_ours() {
         let row = |text: &str| RawValue::from_string(text.to_owned()).unwrap();
         let rows = [r#"[4,"b"]"#, r#"[3,"a"]"#, r#"[2,"a"]"#, r#"[1,"c"]"#].map(row);
-        assert_eq!(ours(&rows, "a").unwrap().get(), r#"[2,"a"]"#);
-        assert!(ours(&rows, "d").is_none());
+        assert_eq!(oldest_match(&rows, "a").unwrap().get(), r#"[2,"a"]"#);
+        assert!(oldest_match(&rows, "d").is_none());
     }
 }

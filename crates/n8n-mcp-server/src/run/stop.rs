@@ -1,4 +1,4 @@
-//! Stopping a run whose caller has given up.
+//! Stops a run whose call was cancelled.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -11,14 +11,13 @@ use super::outcome::Run;
 use super::search::{RUNNING_FIRST, Search};
 use crate::id::Id;
 
-/// The limit of stopping while the caller waits …
+/// The limit of stopping while the client waits …
 const STOP_TIMEOUT: Duration = Duration::from_millis(1_800);
-/// … and after that: n8n may be busy, and must not be left with what nobody wants.
+/// … and after that: n8n may be busy, and the cancelled run must not continue.
 const LATE_STOP_TIMEOUT: Duration = Duration::from_secs(60);
-/// Between two looks for the execution.
-const LOOK_INTERVAL: Duration = Duration::from_millis(200);
+const STOP_RETRY_INTERVAL: Duration = Duration::from_millis(200);
 
-/// Stops the run. What was `running` goes on until then: n8n may be about to name the execution.
+/// Stops the run. Polls `running` until then: n8n may be about to return the execution's id.
 pub(super) async fn stop(
     search: &Arc<Search>,
     mut running: Pin<Box<impl Future<Output = Result<Run, ToolError>>>>,
@@ -26,14 +25,14 @@ pub(super) async fn stop(
     let search = Arc::clone(search);
     let stopping = async move { timeout(LATE_STOP_TIMEOUT, search.stop()).await };
     let mut stopping = tokio::spawn(stopping);
-    let waiting = async {
+    let stopped = async {
         tokio::select! {
             stopped = &mut stopping => return stopped,
             _ = &mut running => {}
         }
-        (&mut stopping).await
+        stopping.await
     };
-    let text = match timeout(STOP_TIMEOUT, waiting).await {
+    let text = match timeout(STOP_TIMEOUT, stopped).await {
         Ok(Ok(Ok(Some(id)))) => format!("Cancelled; execution {id} was stopped."),
         Ok(_) => "Cancelled; if the run had started, it goes on in n8n.".to_owned(),
         Err(_) => "Cancelled; if the run had started, it is stopped as soon as n8n answers.".into(),
@@ -42,31 +41,31 @@ pub(super) async fn stop(
 }
 
 impl Search {
-    /// The execution, once n8n has stopped it; `None` if it cannot stop any.
+    /// Stops the execution and returns its id; `None` if this n8n cannot stop executions.
     async fn stop(&self) -> Option<Id> {
         let id = tokio::select! {
             id = self.execution.wait() => id.clone(),
-            id = self.find_in_the_end() => id,
+            id = self.poll_for_id() => id,
         };
         loop {
             match self.api.stop(&id).await {
                 Ok(()) => return Some(id),
                 // n8n 1 cannot.
                 Err(error) if error.kind() == ToolErrorKind::Conflict => return None,
-                Err(_) => sleep(LOOK_INTERVAL).await,
+                Err(_) => sleep(STOP_RETRY_INTERVAL).await,
             }
         }
     }
 
-    async fn find_in_the_end(&self) -> Id {
+    async fn poll_for_id(&self) -> Id {
         loop {
             if let Ok(Some(execution)) = self.find(RUNNING_FIRST).await {
                 return execution.id;
             }
-            if let Some(id) = self.only_new().await {
+            if let Some(id) = self.only_new_execution().await {
                 return id;
             }
-            sleep(LOOK_INTERVAL).await;
+            sleep(STOP_RETRY_INTERVAL).await;
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Watching one run: finding its execution, and following it to its end.
+//! Watches one run: finds its execution, and follows it to its end.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -8,9 +8,9 @@ use mcp_core::tool::ToolError;
 use tokio::time::{Instant, sleep};
 use upstream::http::HttpFailure;
 
-use super::deadline::{Deadline, FIRST_POLL_INTERVAL, SHOW_UP_TIMEOUT};
+use super::deadline::{Deadline, MIN_POLL_INTERVAL, SHOW_UP_TIMEOUT};
 use super::outcome::Run;
-use super::scan_by_id::Scanned;
+use super::scan_by_id::ScanResult;
 use super::search::{ENDED_FIRST, RUNNING_FIRST, Search};
 use crate::api::Execution;
 use crate::builtin_mcp::McpStart;
@@ -19,43 +19,40 @@ use crate::pending::Pending;
 use crate::production_url::UrlAnswer;
 use crate::service::N8n;
 
-/// Most runs end in less; only then is it worth looking for the execution.
+/// The wait for a reply before the first search for the execution; most runs are shorter.
 const REPLY_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// A started run, by what its execution is found by.
-pub(super) enum ExecutionRef {
-    /// By our request id, which the trigger keeps; a production URL has been called.
-    Replying {
-        reply: Pending<UrlAnswer>,
-        /// The reply tells how the run ended.
-        replies_late: bool,
-    },
-    /// By the id that n8n's MCP server names.
-    Named(McpStart),
+/// A run whose request was sent.
+pub(super) enum StartedRun {
+    /// Through a production URL: its execution holds our request id. True if the reply comes at the
+    /// end of the run.
+    ByUrl(Pending<UrlAnswer>, bool),
+    /// Through n8n's MCP server, which returns the execution's id.
+    ByMcp(McpStart),
 }
 
-/// One run under way.
+/// Watches one run.
 pub(super) struct ExecutionWatch<'a> {
     pub(super) n8n: &'a N8n,
     pub(super) search: Arc<Search>,
     pub(super) deadline: Deadline<'a>,
-    /// How long after the reply the execution may take to show up.
+    /// The delay after the reply within which n8n lists the execution.
     show_up_timeout: Duration,
 }
 
 impl<'a> ExecutionWatch<'a> {
-    /// Where n8n is told to `keep_nothing` of the runs, one look after the end will do.
+    /// If n8n `saves_no_runs` of the workflow, one search after the end is enough.
     pub(super) fn new(
         n8n: &'a N8n,
         search: Arc<Search>,
         deadline: Deadline<'a>,
-        keeps_nothing: bool,
+        saves_no_runs: bool,
     ) -> Self {
         Self {
             n8n,
             search,
             deadline,
-            show_up_timeout: if keeps_nothing {
+            show_up_timeout: if saves_no_runs {
                 Duration::ZERO
             } else {
                 SHOW_UP_TIMEOUT
@@ -63,34 +60,32 @@ impl<'a> ExecutionWatch<'a> {
         }
     }
 
-    /// Finds the execution and waits for its end, within the deadline.
+    /// Finds the execution and waits for its end, until the deadline.
     ///
     /// # Errors
-    /// When nothing was started, or nobody can tell.
-    pub(super) async fn follow_to_end(&self, run: ExecutionRef) -> Result<Run, ToolError> {
+    /// When nothing was started, or that is unknown.
+    pub(super) async fn follow_to_end(&self, run: StartedRun) -> Result<Run, ToolError> {
         match run {
-            ExecutionRef::Replying {
-                reply,
-                replies_late,
-            } => self.follow_replying(reply, replies_late).await,
-            ExecutionRef::Named(start) => self.follow_named(start).await,
+            StartedRun::ByUrl(reply, replies_at_end) => {
+                self.follow_url_run(reply, replies_at_end).await
+            }
+            StartedRun::ByMcp(start) => self.follow_mcp_run(start).await,
         }
     }
 
-    async fn follow_replying(
+    async fn follow_url_run(
         &self,
         mut reply: Pending<UrlAnswer>,
-        replies_late: bool,
+        replies_at_end: bool,
     ) -> Result<Run, ToolError> {
-        let soon = self.deadline.left().min(REPLY_TIMEOUT);
-        reply.wait_or(sleep(soon)).await?;
-        let found = self.find(&mut reply).await?;
-        if let Some(execution) = found {
+        let reply_timeout = self.deadline.remaining().min(REPLY_TIMEOUT);
+        reply.wait_or(sleep(reply_timeout)).await?;
+        if let Some(execution) = self.find(&mut reply).await? {
             if let Some(run) = self.follow(execution).await {
                 return Ok(run);
             }
-            // Gone: n8n does not keep it. What it replied is all that there will ever be.
-            reply.wait_or(sleep(self.deadline.left())).await?;
+            // n8n does not save it, so the reply is the only result.
+            reply.wait_or(sleep(self.deadline.remaining())).await?;
         } else {
             let refusal = match reply.answer() {
                 Some(UrlAnswer::Lost) => Some(ToolError::unavailable(
@@ -106,85 +101,86 @@ impl<'a> ExecutionWatch<'a> {
             }
         }
         let reply = match reply.answer() {
-            Some(UrlAnswer::Reply(reply)) if replies_late => Some(reply),
+            Some(UrlAnswer::Reply(reply)) if replies_at_end => Some(reply),
             _ => None,
         };
-        Ok(Run::unsaved(self.search.execution.get(), reply))
+        Ok(Run::from_reply(self.search.execution.get(), reply))
     }
 
-    async fn follow_named(&self, start: McpStart) -> Result<Run, ToolError> {
-        if start.is_anonymous {
-            self.search.is_anonymous.store(true, Ordering::Relaxed);
+    async fn follow_mcp_run(&self, start: McpStart) -> Result<Run, ToolError> {
+        if start.keeps_no_request_id {
+            let flag = &self.search.keeps_no_request_id;
+            flag.store(true, Ordering::Relaxed);
         }
-        let Some(id) = self.find_named(start).await? else {
-            return Ok(Run::running(None).noting(
+        let Some(id) = self.wait_for_id(start).await? else {
+            return Ok(Run::running(None).with_note(
                 "n8n's MCP server did not name the execution. If the workflow was started, it is \
                  among the newest ones; look into n8n before running it again.",
             ));
         };
-        self.search.remember(&id);
+        self.search.store_id(&id);
         let run = match self.n8n.api.execution(&id, true).await {
             Ok(Some(execution)) => self.follow(execution).await,
             Ok(None) => None,
-            Err(failure) => Some(unfollowed(&id, failure)),
+            Err(failure) => Some(last_seen_running(&id, failure)),
         };
-        let gone = || Run::running(Some(&id)).noting("n8n does not keep this execution.");
+        let gone = || Run::running(Some(&id)).with_note("n8n does not keep this execution.");
         Ok(run.unwrap_or_else(gone))
     }
 
-    /// Looks for the execution until it is there, or it should have been for a while.
+    /// Polls for the execution until it is found, or n8n should have listed it.
     async fn find(&self, reply: &mut Pending<UrlAnswer>) -> Result<Option<Execution>, ToolError> {
-        let mut give_up = Instant::now() + self.show_up_timeout;
-        let mut pause = FIRST_POLL_INTERVAL;
+        let mut give_up_at = Instant::now() + self.show_up_timeout;
+        let mut interval = MIN_POLL_INTERVAL;
         loop {
             let replied = reply.answer().is_some();
             if !replied {
-                give_up = Instant::now().max(self.deadline.bound()) + self.show_up_timeout;
+                give_up_at = Instant::now().max(self.deadline.end()) + self.show_up_timeout;
             }
             let lists = if replied { ENDED_FIRST } else { RUNNING_FIRST };
             match self.search.find(lists).await {
                 Ok(Some(execution)) => return Ok(Some(execution)),
-                Ok(None) if Instant::now() >= give_up => {
-                    match self.search.scan(self.deadline.called_at).await {
-                        Scanned::Found(execution) => return Ok(Some(*execution)),
-                        Scanned::Unclear if !self.deadline.left().is_zero() => {}
-                        Scanned::Unclear | Scanned::Nothing => return Ok(None),
+                Ok(None) if Instant::now() >= give_up_at => {
+                    match self.search.scan(self.deadline.started_at).await {
+                        ScanResult::Found(execution) => return Ok(Some(*execution)),
+                        ScanResult::Unclear if !self.deadline.remaining().is_zero() => {}
+                        ScanResult::Unclear | ScanResult::Nothing => return Ok(None),
                     }
                 }
-                Err(failure) if Instant::now() >= give_up => return Err(lost(failure)),
+                Err(failure) if Instant::now() >= give_up_at => return Err(lost(failure)),
                 Ok(None) | Err(_) => {}
             }
-            self.progress();
-            reply.wait_or(sleep(pause)).await?;
-            pause = self.deadline.longer(pause);
+            self.report_progress();
+            reply.wait_or(sleep(interval)).await?;
+            interval = self.deadline.next_interval(interval);
             if !replied {
-                // From then on there is more time.
+                // Becomes a task if the time is over: then there is more.
                 self.deadline.is_over().await;
             }
         }
     }
 
-    /// Waits for n8n's answer. Where that comes at the end of the run only, looks for the execution
-    /// in the meantime: the trigger keeps our id, if it keeps anything.
-    async fn find_named(&self, mut start: McpStart) -> Result<Option<Id>, ToolError> {
-        let mut pause = FIRST_POLL_INTERVAL;
+    /// Waits for n8n's answer. If that comes only at the end of the run, polls for the execution in
+    /// the meantime: its trigger may save our request id.
+    async fn wait_for_id(&self, mut start: McpStart) -> Result<Option<Id>, ToolError> {
+        let mut interval = MIN_POLL_INTERVAL;
         loop {
-            start.pending.wait_or(sleep(pause)).await?;
+            start.pending.wait_or(sleep(interval)).await?;
             match start.pending.answer() {
                 Some(Some(id)) => return Ok(Some(id.clone())),
-                // Nobody knows whether it has begun: only what holds our id is ours.
-                Some(None) => return Ok(self.find_once().await),
+                // It may not have started: only an execution with our request id is ours.
+                Some(None) => return Ok(self.find_running().await),
                 None => {}
             }
-            pause = self.deadline.longer(pause);
-            self.progress();
-            if start.answers_late {
-                let mut found = self.find_once().await;
+            interval = self.deadline.next_interval(interval);
+            self.report_progress();
+            if start.answers_at_end {
+                let mut found = self.find_running().await;
                 if found.is_none() && self.deadline.is_over().await {
-                    // It has certainly begun, if it has at all.
-                    found = self.find_once().await;
+                    // By now it has started, if it ever does.
+                    found = self.find_running().await;
                     if found.is_none() {
-                        return Ok(self.search.only_new().await);
+                        return Ok(self.search.only_new_execution().await);
                     }
                 }
                 if found.is_some() {
@@ -194,37 +190,37 @@ impl<'a> ExecutionWatch<'a> {
         }
     }
 
-    async fn find_once(&self) -> Option<Id> {
+    async fn find_running(&self) -> Option<Id> {
         let found = self.search.find(RUNNING_FIRST).await.ok().flatten();
         found.map(|execution| execution.id)
     }
 
-    /// Waits for the end of the execution, within the bound; `None` once n8n has dropped it.
+    /// Waits for the end of the execution, until the deadline; `None` once n8n has deleted it.
     ///
-    /// A poll that fails is not the end of the run: the next may succeed.
+    /// A failed poll does not end the wait: the next may succeed.
     async fn follow(&self, mut execution: Execution) -> Option<Run> {
-        let mut pause = FIRST_POLL_INTERVAL;
-        let mut trouble = None;
+        let mut interval = MIN_POLL_INTERVAL;
+        let mut failed_poll = None;
         while !execution.status.has_ended() {
-            // Only a task waits for a human.
-            let is_over = if execution.waits_for_somebody() {
-                !self.deadline.goes_on().await || self.deadline.left().is_zero()
+            // Only a task waits for a person.
+            let is_over = if execution.waits_for_person() {
+                !self.deadline.become_task().await || self.deadline.remaining().is_zero()
             } else {
                 self.deadline.is_over().await
             };
             if is_over {
-                return Some(match trouble {
-                    Some(failure) => unfollowed(&execution.id, failure),
+                return Some(match failed_poll {
+                    Some(failure) => last_seen_running(&execution.id, failure),
                     None => Run::from_execution(execution),
                 });
             }
-            self.progress();
-            sleep(pause.min(self.deadline.left())).await;
-            pause = self.deadline.longer(pause);
+            self.report_progress();
+            sleep(interval.min(self.deadline.remaining())).await;
+            interval = self.deadline.next_interval(interval);
             match self.n8n.api.execution(&execution.id, false).await {
-                Ok(Some(now)) => (execution, trouble) = (now, None),
+                Ok(Some(now)) => (execution, failed_poll) = (now, None),
                 Ok(None) => return None,
-                Err(failure) => trouble = Some(failure),
+                Err(failure) => failed_poll = Some(failure),
             }
         }
         if execution.data.is_none() {
@@ -232,16 +228,15 @@ impl<'a> ExecutionWatch<'a> {
                 Ok(Some(now)) => now,
                 Ok(None) => return None,
                 Err(failure) => {
-                    let text = ToolError::from(failure).to_string();
-                    let run = Run::from_execution(execution);
-                    return Some(run.noting(format!("Its output is missing: {text}")));
+                    let note = format!("Its output is missing: {}", ToolError::from(failure));
+                    return Some(Run::from_execution(execution).with_note(note));
                 }
             };
         }
         Some(Run::from_execution(execution))
     }
 
-    fn progress(&self) {
+    fn report_progress(&self) {
         self.deadline.progress(&match self.search.execution.get() {
             Some(id) => format!("Execution {id} is running"),
             None => format!("Workflow {} was started", self.search.workflow),
@@ -249,9 +244,12 @@ impl<'a> ExecutionWatch<'a> {
     }
 }
 
-fn unfollowed(id: &Id, failure: HttpFailure) -> Run {
-    let text = ToolError::from(failure).to_string();
-    Run::running(Some(id)).noting(format!("It was running when last seen. {text}"))
+fn last_seen_running(id: &Id, failure: HttpFailure) -> Run {
+    let note = format!(
+        "It was running when last seen. {}",
+        ToolError::from(failure)
+    );
+    Run::running(Some(id)).with_note(note)
 }
 
 fn lost(failure: HttpFailure) -> ToolError {

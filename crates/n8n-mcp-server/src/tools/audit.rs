@@ -12,7 +12,7 @@ use super::collection::refusal;
 use crate::service::N8n;
 
 /// Places that are named of one risk.
-const PLACES: usize = 20;
+const MAX_PLACES: usize = 20;
 /// An audit looks at every workflow.
 const AUDIT_TIMEOUT: Duration = Duration::from_secs(25);
 
@@ -106,7 +106,12 @@ impl Tool for AuditN8n {
             let risk = move |section: Section| Risk {
                 category: category.clone(),
                 count: section.location.len(),
-                places: section.location.iter().take(PLACES).map(place).collect(),
+                places: section
+                    .location
+                    .iter()
+                    .take(MAX_PLACES)
+                    .map(place)
+                    .collect(),
                 title: section.title,
                 recommendation: section.recommendation,
             };

@@ -16,7 +16,7 @@ pub(super) type Limit = Bounded<1, 250>;
 
 const DEFAULT_LIMIT: u32 = 100;
 /// Longer than any cursor of n8n.
-const MAX_CURSOR: usize = 1_000;
+const MAX_CURSOR_LEN: usize = 1_000;
 
 /// Everything of one kind that n8n keeps.
 pub(super) struct Collection {
@@ -97,7 +97,7 @@ impl Collection {
 /// Refuses what n8n would not even read.
 pub(super) fn check_cursor(cursor: Option<&str>) -> Result<(), ToolError> {
     match cursor {
-        Some(cursor) if cursor.len() > MAX_CURSOR => Err(ToolError::invalid_argument(
+        Some(cursor) if cursor.len() > MAX_CURSOR_LEN => Err(ToolError::invalid_argument(
             "`cursor` is longer than any cursor of n8n.",
         )),
         _ => Ok(()),

@@ -1,11 +1,11 @@
-//! The toolset `executions`: what ran, why it failed, and what to do about it. `get_execution` is
-//! in the default toolset.
+//! The toolset `executions`: list, explain, retry, stop and delete executions. `get_execution` is in
+//! the default toolset.
 
-mod end;
 mod explain;
 mod get;
 mod list;
 mod retry;
+mod stop_delete;
 
 use mcp_core::tool::{ToolError, Toolset};
 
@@ -16,17 +16,16 @@ use crate::service::N8n;
 pub(crate) use explain::explain;
 pub(crate) use get::GetExecution;
 
-/// The tools.
 pub(crate) fn executions() -> Toolset<N8n> {
     Toolset::new()
         .with::<list::ListExecutions>()
         .with::<explain::ExplainExecution>()
         .with::<retry::RetryExecution>()
-        .with::<end::StopExecution>()
-        .with::<end::DeleteExecution>()
+        .with::<stop_delete::StopExecution>()
+        .with::<stop_delete::DeleteExecution>()
 }
 
-/// An execution that is there and open.
+/// An execution that exists and that the policy allows.
 pub(crate) async fn find(n8n: &N8n, id: &Id, with_data: bool) -> Result<Execution, ToolError> {
     let found = n8n.api.execution(id, with_data).await?;
     let execution = found.ok_or_else(|| {

@@ -1,5 +1,5 @@
-//! The toolset `nodes`: which nodes this n8n has, from its own MCP server, and which packages of the
-//! community it has on top. Nothing here is a copy: what n8n does not tell, nobody knows.
+//! The toolset `nodes`: the nodes that this n8n has, from its own MCP server, and its community
+//! packages. There is no copy of n8n's nodes in this server: it returns only what n8n returns.
 
 mod get;
 mod list;
@@ -12,9 +12,9 @@ use serde::Deserialize;
 use serde_json::Value;
 use upstream::text::first_line;
 
+use crate::builtin_mcp::structured;
 use crate::service::N8n;
 
-/// The tools.
 pub(crate) fn nodes() -> Toolset<N8n> {
     Toolset::new()
         .with::<list::ListNodes>()
@@ -24,10 +24,9 @@ pub(crate) fn nodes() -> Toolset<N8n> {
         .with::<packages::UninstallCommunityPackage>()
 }
 
-/// What a node tool of n8n's MCP server says.
-async fn ask(n8n: &N8n, tool: &str, arguments: &Value) -> Result<String, ToolError> {
-    #[derive(Default, Deserialize)]
-    #[serde(default)]
+/// The text that a node tool of n8n's MCP server returns.
+async fn call_node_tool(n8n: &N8n, tool: &str, arguments: &Value) -> Result<String, ToolError> {
+    #[derive(Deserialize)]
     struct Answer {
         results: Option<String>,
         definitions: Option<String>,
@@ -51,9 +50,7 @@ async fn ask(n8n: &N8n, tool: &str, arguments: &Value) -> Result<String, ToolErr
             "n8n does not accept this: {reason}"
         )));
     }
-    let json = result.structured_content.as_deref().map(|raw| raw.get());
-    let answer: Answer = json
-        .and_then(|json| serde_json::from_str(json).ok())
-        .unwrap_or_default();
-    Ok(answer.results.or(answer.definitions).unwrap_or(text))
+    let answer: Option<Answer> = structured(&result);
+    let answer = answer.and_then(|answer| answer.results.or(answer.definitions));
+    Ok(answer.unwrap_or(text))
 }

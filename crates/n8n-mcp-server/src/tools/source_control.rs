@@ -25,7 +25,7 @@ pub(crate) fn source_control() -> Toolset<N8n> {
 
 /// A file that differs or was transferred.
 #[derive(Serialize, Deserialize, JsonSchema)]
-struct File {
+struct SourceFile {
     #[serde(default)]
     id: String,
     #[serde(default)]
@@ -41,8 +41,8 @@ struct File {
 }
 
 #[derive(Serialize, JsonSchema)]
-struct Files {
-    files: Vec<File>,
+struct SourceFiles {
+    files: Vec<SourceFile>,
 }
 
 /// What differs between n8n and its repository.
@@ -64,9 +64,9 @@ impl Tool for SourceControlStatus {
     const NAME: &'static str = "source_control_status";
     const EFFECT: Effect = Effect::ReadOnly;
     type Service = N8n;
-    type Output = Files;
+    type Output = SourceFiles;
 
-    async fn call(self, n8n: &N8n, _: &Call) -> Result<Files, ToolError> {
+    async fn call(self, n8n: &N8n, _: &Call) -> Result<SourceFiles, ToolError> {
         let direction = match self.direction {
             Some(Direction::Pull) => "pull",
             Some(Direction::Push) | None => "push",
@@ -91,9 +91,9 @@ impl Tool for PullFromSourceControl {
     const NAME: &'static str = "pull_from_source_control";
     const EFFECT: Effect = Effect::Destructive;
     type Service = N8n;
-    type Output = Files;
+    type Output = SourceFiles;
 
-    async fn call(self, n8n: &N8n, call: &Call) -> Result<Files, ToolError> {
+    async fn call(self, n8n: &N8n, call: &Call) -> Result<SourceFiles, ToolError> {
         let loss = "Overwrites workflows, tags and variables of n8n with those of its repository.";
         call.confirm(loss, "repository", self.confirm.as_deref())
             .await?;
@@ -128,9 +128,9 @@ impl Tool for PushToSourceControl {
     const NAME: &'static str = "push_to_source_control";
     const EFFECT: Effect = Effect::Additive;
     type Service = N8n;
-    type Output = Files;
+    type Output = SourceFiles;
 
-    async fn call(self, n8n: &N8n, _: &Call) -> Result<Files, ToolError> {
+    async fn call(self, n8n: &N8n, _: &Call) -> Result<SourceFiles, ToolError> {
         let path = ["source-control", "push"];
         let body =
             json!({"commitMessage": self.message, "fileNames": self.files, "force": self.force});
@@ -139,14 +139,14 @@ impl Tool for PushToSourceControl {
 }
 
 /// The files of an answer, which is a list or holds one.
-async fn files(request: Request) -> Result<Files, ToolError> {
+async fn files(request: Request) -> Result<SourceFiles, ToolError> {
     let answer = request.timeout(GIT_TIMEOUT).json().await;
     let answer: Value = answer.map_err(|failure| refusal(failure, MISSING))?;
     let list = answer.as_array().or_else(|| answer["data"].as_array());
     let files = list.into_iter().flatten();
-    Ok(Files {
+    Ok(SourceFiles {
         files: files
-            .filter_map(|file| File::deserialize(file).ok())
+            .filter_map(|file| SourceFile::deserialize(file).ok())
             .collect(),
     })
 }

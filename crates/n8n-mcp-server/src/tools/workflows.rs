@@ -3,9 +3,9 @@
 
 mod authoring;
 mod get;
-mod known;
 mod lifecycle;
 mod list;
+mod node_catalog;
 mod validate;
 
 use mcp_core::tool::ToolError;

@@ -1,4 +1,4 @@
-//! `data` of an execution, read as far as it is shown.
+//! Parses the parts of an execution's `data` that are shown.
 
 use std::collections::HashMap;
 
@@ -11,14 +11,15 @@ use upstream::text::truncate;
 
 /// The message of an error that has none.
 const NO_REASON: &str = "n8n does not say why.";
-/// Messages of nodes are cut here; some hold whole documents.
+/// Some messages of nodes hold whole documents.
 const MAX_MESSAGE: usize = 1_000;
 
 /// The result of an execution.
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct ResultData {
-    /// By name of the node; some are very large, and often only the last one's is read.
+    /// By the name of the node; unparsed, because they can be very large and often only that of the
+    /// last node is needed.
     run_data: HashMap<String, Box<RawValue>>,
     last_node_executed: Option<String>,
     #[serde(deserialize_with = "lenient")]
@@ -34,59 +35,48 @@ pub(crate) struct Trace {
 }
 
 /// One run of a node; in a loop there are several.
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
 pub(super) struct NodeRun {
-    #[serde(default)]
     start_time: f64,
-    #[serde(default)]
     execution_index: Option<u32>,
     /// Milliseconds.
-    #[serde(default)]
     pub(super) execution_time: f64,
-    #[serde(default)]
     pub(super) execution_status: Option<String>,
-    #[serde(default, deserialize_with = "lenient")]
-    pub(super) source: Vec<Option<Source>>,
+    #[serde(deserialize_with = "lenient")]
+    pub(super) source: Vec<Option<InputSource>>,
     /// By kind of connection, then by output.
-    #[serde(default)]
-    pub(super) data: Option<HashMap<String, Vec<Option<Vec<Item>>>>>,
-    #[serde(default, deserialize_with = "lenient")]
+    pub(super) data: Option<HashMap<String, Vec<Option<Vec<NodeItem>>>>>,
+    #[serde(deserialize_with = "lenient")]
     pub(super) error: Option<NodeError>,
 }
 
-/// Where the input of a run came from.
+/// The run that the input of another came from.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Source {
+pub(super) struct InputSource {
     pub(super) previous_node: String,
-    #[serde(default)]
     pub(super) previous_node_output: Option<usize>,
-    #[serde(default)]
     pub(super) previous_node_run: Option<usize>,
 }
 
 #[derive(Deserialize)]
-pub(super) struct Item {
+pub(super) struct NodeItem {
     #[serde(default)]
     pub(super) json: Box<RawValue>,
     /// Files, by name of the field; their bytes are elsewhere or left out.
-    #[serde(default)]
-    pub(super) binary: Option<HashMap<String, Binary>>,
+    pub(super) binary: Option<HashMap<String, BinaryFile>>,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Binary {
-    #[serde(default)]
+pub(super) struct BinaryFile {
     pub(super) file_name: Option<String>,
-    #[serde(default)]
     pub(super) mime_type: Option<String>,
-    #[serde(default)]
     pub(super) file_size: Option<Value>,
 }
 
-/// An error as n8n keeps it; its stack is not read.
+/// An error as n8n saves it, without its stack.
 #[derive(Clone, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(super) struct NodeError {
@@ -107,8 +97,8 @@ pub(super) struct ErrorContext {
 }
 
 impl ResultData {
-    /// Reads `data` of an execution. What cannot be read is not there: the status of the execution
-    /// is still true.
+    /// Reads `data` of an execution; empty if that is not possible: the execution's status is
+    /// still valid.
     pub(crate) fn read(raw: Option<&RawValue>) -> Self {
         #[derive(Default, Deserialize)]
         #[serde(rename_all = "camelCase", default)]
@@ -123,7 +113,7 @@ impl ResultData {
         data.unwrap_or_default().result_data
     }
 
-    /// The output of the last node in its last run, over all of its outputs.
+    /// The items that the last node put out in its last run, over all of its outputs.
     pub(crate) fn last_items(&self) -> Option<Vec<Box<RawValue>>> {
         let last = self.last_node_executed.as_ref()?;
         let mut last = self.runs(last)?.pop()?;
@@ -136,11 +126,9 @@ impl ResultData {
     pub(crate) fn failure(&self) -> (Option<String>, String) {
         let error = self.error.as_ref();
         let node = error.and_then(|error| error.node_name().map(str::to_owned));
+        let node = node.or_else(|| self.last_node_executed.clone());
         let message = error.and_then(|error| error.message.as_deref().map(without_stack));
-        (
-            node.or_else(|| self.last_node_executed.clone()),
-            message.unwrap_or_else(|| NO_REASON.to_owned()),
-        )
+        (node, message.unwrap_or_else(|| NO_REASON.to_owned()))
     }
 
     fn runs(&self, node: &str) -> Option<Vec<NodeRun>> {
@@ -155,14 +143,18 @@ impl Trace {
         let names = data.run_data.keys();
         let runs = names.filter_map(|name| Some((name.clone(), data.runs(name)?)));
         let mut nodes: Vec<_> = runs.collect();
+        let order = |runs: &[NodeRun]| {
+            let first = runs.first();
+            let start = first.map_or(f64::MAX, |run| run.start_time);
+            let index = first.and_then(|run| run.execution_index);
+            (start, index.unwrap_or(u32::MAX))
+        };
         nodes.sort_by(|(a_name, a), (b_name, b)| {
-            let start = |runs: &[NodeRun]| runs.first().map_or(f64::MAX, |run| run.start_time);
-            let index = |runs: &[NodeRun]| runs.first()?.execution_index;
-            let index = |runs| index(runs).unwrap_or(u32::MAX);
-            start(a)
-                .total_cmp(&start(b))
-                .then(index(a).cmp(&index(b)))
-                .then(a_name.cmp(b_name))
+            let ((a_start, a_index), (b_start, b_index)) = (order(a), order(b));
+            let by_start = a_start.total_cmp(&b_start);
+            by_start
+                .then(a_index.cmp(&b_index))
+                .then_with(|| a_name.cmp(b_name))
         });
         Self {
             error: data.error,
@@ -180,7 +172,7 @@ impl Trace {
         self.runs(node).is_some()
     }
 
-    /// The type of the node that failed, where the error holds the node.
+    /// The type of the node that failed, if the error holds the node.
     pub(crate) fn failed_type(&self) -> Option<String> {
         let node = self.error.as_ref()?.node.as_ref()?;
         node.get("type")?.as_str().map(str::to_owned)
@@ -194,27 +186,21 @@ impl Trace {
 
 impl NodeRun {
     /// All items that it put out, over all outputs.
-    pub(super) fn items(&self) -> impl Iterator<Item = &Item> {
-        self.data
-            .iter()
-            .flat_map(HashMap::values)
-            .flatten()
-            .flatten()
-            .flatten()
+    pub(super) fn items(&self) -> impl Iterator<Item = &NodeItem> {
+        let outputs = self.data.iter().flat_map(HashMap::values);
+        outputs.flatten().flatten().flatten()
     }
 
     /// The items of one output.
-    pub(super) fn output(&self, index: usize) -> &[Item] {
+    pub(super) fn output(&self, index: usize) -> &[NodeItem] {
         let outputs = self.data.as_ref().and_then(|kinds| kinds.get("main"));
-        outputs
-            .and_then(|outputs| outputs.get(index))
-            .and_then(Option::as_deref)
-            .unwrap_or_default()
+        let items = outputs.and_then(|outputs| outputs.get(index)?.as_deref());
+        items.unwrap_or_default()
     }
 }
 
 impl NodeError {
-    /// The name of the node, where the error names one.
+    /// The name of the node, if the error has one.
     pub(super) fn node_name(&self) -> Option<&str> {
         let node = self.node.as_ref()?;
         node.get("name").unwrap_or(node).as_str()
@@ -229,7 +215,7 @@ impl NodeError {
     }
 }
 
-/// Reads what only explains something: in another form than this it is as good as absent.
+/// Reads a value that is only for explanation; the default if it has an unexpected form.
 fn lenient<'de, D, T>(deserializer: D) -> Result<T, D::Error>
 where
     D: Deserializer<'de>,
@@ -239,8 +225,8 @@ where
     Ok(serde_json::from_value(value).unwrap_or_default())
 }
 
-/// A message without its stack: stacks name paths of the service, and some nodes put theirs into
-/// the message.
+/// A message without its stack, which names files of the service: some nodes put it into the
+/// message.
 pub(super) fn without_stack(message: &str) -> String {
     let end = message.find("\n    at ").unwrap_or(message.len());
     truncate(&message[..end], MAX_MESSAGE)

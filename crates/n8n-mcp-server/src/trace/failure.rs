@@ -1,4 +1,4 @@
-//! The node that failed, what it was given, and what it said.
+//! Finds the node that failed, with its input and its error.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -9,18 +9,18 @@ use super::data::{NodeError, NodeRun, Trace, without_stack};
 use super::items::ItemBudget;
 
 /// Items of the input that are shown.
-const INPUT_ITEMS: usize = 3;
+const MAX_INPUT_ITEMS: usize = 3;
 
 /// A failed node.
 #[derive(Default, Serialize, JsonSchema)]
-pub(crate) struct Failed {
+pub(crate) struct NodeFailure {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) node: Option<String>,
     pub(crate) message: String,
-    /// What n8n adds to the message.
+    /// n8n's note on the message.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) description: Option<String>,
-    /// The status that a service answered with.
+    /// The status of a service's answer.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) http_status: Option<u16>,
     /// n8n's name of the kind of error.
@@ -45,21 +45,17 @@ pub(crate) struct Failed {
     pub(crate) input: Vec<Map<String, Value>>,
 }
 
-/// The failure of an execution that failed; `None` where n8n keeps no error.
-pub(crate) fn failed(trace: &Trace, redactor: &Redactor) -> Option<Failed> {
-    let of_node = || {
-        let failed = |(name, runs): &'_ (String, Vec<NodeRun>)| {
-            let error = runs.last()?.error.clone()?;
-            Some((Some(name.clone()), error))
-        };
-        trace.nodes.iter().rev().find_map(failed)
-    };
+/// The failure of an execution; `None` if n8n saved no error.
+pub(crate) fn find_failure(trace: &Trace, redactor: &Redactor) -> Option<NodeFailure> {
     let (node, error) = match &trace.error {
         Some(error) => {
             let node = error.node_name().map(str::to_owned);
             (node.or_else(|| trace.last.clone()), error.clone())
         }
-        None => of_node()?,
+        None => trace.nodes.iter().rev().find_map(|(name, runs)| {
+            let error = runs.last()?.error.clone()?;
+            Some((Some(name.clone()), error))
+        })?,
     };
     let run = node.as_deref().and_then(|node| trace.runs(node)?.last());
     let (input_from, input_items, input) = input(trace, run, redactor);
@@ -69,7 +65,7 @@ pub(crate) fn failed(trace: &Trace, redactor: &Redactor) -> Option<Failed> {
         None => None,
     };
     let context = error.context.clone().unwrap_or_default();
-    Some(Failed {
+    Some(NodeFailure {
         message: error.text(redactor),
         description: description(&error, redactor),
         http_status: number(&error.http_code).and_then(|code| code.try_into().ok()),
@@ -95,17 +91,13 @@ fn input(
     for source in sources {
         from.push(source.previous_node.clone());
         let runs = trace.runs(&source.previous_node).unwrap_or_default();
-        let before = runs
-            .get(source.previous_node_run.unwrap_or_default())
-            .or(runs.last());
-        items.extend(
-            before
-                .into_iter()
-                .flat_map(|run| run.output(source.previous_node_output.unwrap_or_default())),
-        );
+        let run = source.previous_node_run.unwrap_or_default();
+        let output = source.previous_node_output.unwrap_or_default();
+        let before = runs.get(run).or(runs.last());
+        items.extend(before.into_iter().flat_map(|run| run.output(output)));
     }
     let count = items.len();
-    let shown = ItemBudget::new(redactor).items(items, INPUT_ITEMS);
+    let shown = ItemBudget::new(redactor).items(items, MAX_INPUT_ITEMS);
     (from, count, shown)
 }
 

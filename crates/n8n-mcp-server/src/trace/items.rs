@@ -1,22 +1,21 @@
-//! Items of an execution that fit into a conversation.
+//! Redacts and truncates items of an execution, to fit into a conversation.
 
 use serde_json::{Map, Value, json};
 use upstream::redact::Redactor;
 
-use super::data::Item;
+use super::data::NodeItem;
 
-/// The most JSON of items that is shown of one execution, in bytes; about 8,000 tokens.
+/// The most JSON of items that one answer holds, in bytes; about 8,000 tokens.
 const MAX_SHOWN: usize = 32 * 1024;
-/// The limits of one item.
-const ITEM_LIMITS: Limits = Limits {
+const ITEM_LIMITS: ItemLimits = ItemLimits {
     text: 2_000,
     list: 100,
     members: usize::MAX,
 };
 
-/// The most that is shown of the parts of a JSON value.
+/// The limits of the parts of a JSON value.
 #[derive(Clone, Copy)]
-pub(crate) struct Limits {
+pub(crate) struct ItemLimits {
     /// Bytes of a text.
     pub(crate) text: usize,
     /// Elements of an array.
@@ -25,7 +24,7 @@ pub(crate) struct Limits {
     pub(crate) members: usize,
 }
 
-/// Turns items into JSON that is redacted and bounded, over a whole answer.
+/// Converts items to JSON, redacted and truncated to the budget of one answer.
 pub(super) struct ItemBudget<'a> {
     pub(super) redactor: &'a Redactor,
     room: usize,
@@ -43,7 +42,7 @@ impl<'r> ItemBudget<'r> {
 
     pub(super) fn items<'a>(
         &mut self,
-        items: impl IntoIterator<Item = &'a Item>,
+        items: impl IntoIterator<Item = &'a NodeItem>,
         limit: usize,
     ) -> Vec<Map<String, Value>> {
         let mut shown = Vec::new();
@@ -60,7 +59,7 @@ impl<'r> ItemBudget<'r> {
                 break;
             }
             self.room -= size;
-            // An item that is no object is a mistake of the node that put it out.
+            // A correct node puts out only objects.
             shown.push(match value {
                 Value::Object(members) => members,
                 other => Map::from_iter([("json".to_owned(), other)]),
@@ -70,7 +69,7 @@ impl<'r> ItemBudget<'r> {
     }
 }
 
-fn json_of(item: &Item) -> Value {
+fn json_of(item: &NodeItem) -> Value {
     let mut value: Value = serde_json::from_str(item.json.get()).unwrap_or_default();
     let Some(files) = &item.binary else {
         return value;
@@ -87,8 +86,8 @@ fn json_of(item: &Item) -> Value {
     value
 }
 
-/// The value with long texts, lists and objects cut.
-pub(crate) fn shortened(value: &Value, limits: Limits, is_cut: &mut bool) -> Value {
+/// The value with long texts, lists and objects truncated.
+pub(crate) fn shortened(value: &Value, limits: ItemLimits, is_cut: &mut bool) -> Value {
     let mut first = |count: usize, limit: usize| {
         *is_cut |= count > limit;
         limit

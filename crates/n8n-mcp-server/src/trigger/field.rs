@@ -1,26 +1,29 @@
-//! The input of a trigger: the fields of a form, the inputs of a sub-workflow.
+//! Parses the inputs of a trigger: the fields of a form, the inputs of a sub-workflow.
 
 use serde_json::{Map, Value};
 
 use super::Trigger;
 
-/// From this version on the fields of a form have names of their own.
+/// From this version on the fields of a form have names besides their labels.
 const FORM_WITH_NAMES: f64 = 2.4;
+
+/// Types of JSON Schema that n8n has, too.
+const TYPES: [&str; 4] = ["number", "boolean", "array", "object"];
 
 /// A field of a form that can be filled in.
 #[derive(Debug, PartialEq)]
-pub(crate) struct Field {
-    /// As the run sees it.
+pub(crate) struct FormField {
+    /// The name in the run's data.
     pub(crate) name: String,
-    /// As n8n counts it: not every field can be filled in.
+    /// The index among all of n8n's fields, some of which cannot be filled in.
     pub(crate) index: usize,
     pub(crate) required: bool,
-    pub(crate) kind: FieldKind,
+    pub(crate) kind: FormFieldKind,
 }
 
 /// The kind of value of a field.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum FieldKind {
+pub(crate) enum FormFieldKind {
     Text,
     Number,
     /// `2026-12-31`
@@ -28,7 +31,7 @@ pub(crate) enum FieldKind {
     Email,
     /// One of these.
     Choice(Vec<String>),
-    /// The same; n8n wants a list all the same.
+    /// The same, sent as a list.
     Radio(Vec<String>),
     /// Several of these.
     Choices(Vec<String>),
@@ -37,16 +40,16 @@ pub(crate) enum FieldKind {
     },
 }
 
-impl FieldKind {
-    /// n8n wants a list, even of one.
+impl FormFieldKind {
+    /// True if n8n requires a list, even of one element.
     pub(crate) fn is_sent_as_list(&self) -> bool {
         matches!(self, Self::Radio(_) | Self::Choices(_))
     }
 }
 
 impl Trigger<'_> {
-    /// The fields of the form that it is.
-    pub(crate) fn fields(&self) -> Vec<Field> {
+    /// The fields of a form.
+    pub(crate) fn fields(&self) -> Vec<FormField> {
         let all = self.node.parameters.get("formFields");
         let all = all.and_then(|fields| fields.get("values")?.as_array());
         let fields = all.into_iter().flatten().enumerate();
@@ -54,32 +57,33 @@ impl Trigger<'_> {
         fields.collect()
     }
 
-    fn field(&self, index: usize, field: &Map<String, Value>) -> Option<Field> {
+    fn field(&self, index: usize, field: &Map<String, Value>) -> Option<FormField> {
         let text = |key: &str| field.get(key).and_then(Value::as_str);
         let yes = |key: &str| field.get(key) == Some(&Value::Bool(true));
         let label = text("fieldLabel");
         let own = text("fieldName").filter(|name| !name.is_empty());
-        let name = if self.node.type_version >= FORM_WITH_NAMES || label.is_none() {
+        let prefers_own = self.node.type_version >= FORM_WITH_NAMES;
+        let name = if prefers_own {
             own.or(label)
         } else {
-            label
+            label.or(own)
         };
         let kind = match text("fieldType").unwrap_or("text") {
             "html" => return None,
-            "number" => FieldKind::Number,
-            "date" => FieldKind::Date,
-            "email" => FieldKind::Email,
-            "checkbox" => FieldKind::Choices(options(field)),
-            "dropdown" if yes("multiselect") => FieldKind::Choices(options(field)),
-            "dropdown" => FieldKind::Choice(options(field)),
-            "radio" => FieldKind::Radio(options(field)),
-            "file" => FieldKind::File {
-                // Several unless the form says otherwise.
+            "number" => FormFieldKind::Number,
+            "date" => FormFieldKind::Date,
+            "email" => FormFieldKind::Email,
+            "checkbox" => FormFieldKind::Choices(options(field)),
+            "dropdown" if yes("multiselect") => FormFieldKind::Choices(options(field)),
+            "dropdown" => FormFieldKind::Choice(options(field)),
+            "radio" => FormFieldKind::Radio(options(field)),
+            "file" => FormFieldKind::File {
+                // Several by default.
                 several: field.get("multipleFiles") != Some(&Value::Bool(false)),
             },
-            _ => FieldKind::Text,
+            _ => FormFieldKind::Text,
         };
-        Some(Field {
+        Some(FormField {
             name: name?.to_owned(),
             index,
             required: yes("requiredField"),
@@ -87,18 +91,17 @@ impl Trigger<'_> {
         })
     }
 
-    /// Names of what a sub-workflow takes, and its types in the words of JSON Schema; none for one
-    /// that takes anything.
+    /// Names and JSON Schema types of the inputs of a sub-workflow; empty if it takes anything.
     pub(crate) fn inputs(&self) -> Vec<(String, &'static str)> {
         match self.text("inputSource") {
             Some("passthrough") => Vec::new(),
             Some("jsonExample") => {
                 let example = self.text("jsonExample").unwrap_or_default();
                 let example: Map<_, _> = serde_json::from_str(example).unwrap_or_default();
-                let inputs = example.into_iter();
-                inputs
-                    .map(|(name, value)| (name, type_of(&value)))
-                    .collect()
+                let inputs = example
+                    .into_iter()
+                    .map(|(name, value)| (name, type_of(&value)));
+                inputs.collect()
             }
             _ => {
                 let rows = self.node.parameters.get("workflowInputs");
@@ -106,12 +109,12 @@ impl Trigger<'_> {
                 let rows = rows.into_iter().flatten();
                 let input = |row: &Value| {
                     let kind = match row.get("type").and_then(Value::as_str) {
-                        Some("number") => "number",
-                        Some("boolean") => "boolean",
-                        Some("array") => "array",
-                        Some("object") => "object",
                         Some("any") => "",
-                        _ => "string",
+                        Some(kind) => TYPES
+                            .into_iter()
+                            .find(|one| *one == kind)
+                            .unwrap_or("string"),
+                        None => "string",
                     };
                     Some((row.get("name")?.as_str()?.to_owned(), kind))
                 };
@@ -129,7 +132,7 @@ fn options(field: &Map<String, Value>) -> Vec<String> {
     texts.collect()
 }
 
-/// In the words of JSON Schema; nothing for what tells nothing.
+/// The JSON Schema type of a value; empty for null.
 fn type_of(value: &Value) -> &'static str {
     match value {
         Value::Null => "",

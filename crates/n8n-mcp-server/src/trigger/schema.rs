@@ -1,29 +1,29 @@
-//! The parameters of a trigger, as JSON Schema.
+//! Derives the JSON Schema of a trigger's parameters.
 
 use std::sync::LazyLock;
 
 use regex::Regex;
 use serde_json::{Map, Value, json};
 
-use super::{FieldKind, Kind, Trigger};
+use super::{FormFieldKind, Trigger, TriggerKind};
 use crate::api::Node;
 
-/// Parameters that are found in expressions; more are not listed.
+/// Parameters that are taken from expressions.
 const MAX_FOUND: usize = 30;
 
-/// Options of a field; more than these are not listed.
+/// A field with more options is described without them.
 const MAX_OPTIONS: usize = 50;
 
-/// `body.x`, `query?.x`, `body["x"]`: what an expression reads of a webhook's request.
-static READ: LazyLock<Option<Regex>> = LazyLock::new(|| {
+/// `body.x`, `query?.x`, `body["x"]`: an expression that reads a parameter of a webhook's request.
+static READ_PARAMETER: LazyLock<Option<Regex>> = LazyLock::new(|| {
     let pattern =
         r#"\b(?:body|query)\??(?:\.([A-Za-z_]\w*)|(?:\?\.)?\[\s*["']([^"']{1,64})["']\s*\])"#;
-    // That it compiles is a test.
+    // Covered by test `the_pattern_compiles`.
     Regex::new(pattern).ok()
 });
 
-/// Members of arrays and texts, which are read of the body itself and are no parameters.
-const METHODS: [&str; 8] = [
+/// Members of arrays and texts, which belong to the body itself and are no parameters.
+const BUILTIN_MEMBERS: [&str; 8] = [
     "length",
     "map",
     "filter",
@@ -54,23 +54,23 @@ pub(crate) fn without_code(note: &str) -> String {
         .join("\n")
 }
 
-/// The schema that follows from the trigger itself and from what the nodes behind it read.
+/// The schema, from the trigger itself and from the expressions of the other nodes.
 pub(crate) fn parameters_of(trigger: &Trigger<'_>) -> Value {
     let mut properties = Map::new();
     let mut required: Vec<String> = Vec::new();
     match trigger.kind {
-        Kind::Form => {
+        TriggerKind::Form => {
             for field in trigger.fields() {
                 properties.insert(field.name.clone(), schema_of_field(&field.kind));
                 required.extend(field.required.then_some(field.name));
             }
         }
-        Kind::Chat => {
+        TriggerKind::Chat => {
             let property = json!({"type": "string", "description": "The message."});
             properties.insert("chatInput".into(), property);
             required.push("chatInput".into());
         }
-        Kind::Webhook => {
+        TriggerKind::Webhook => {
             let path = trigger.webhook().map(|webhook| webhook.path);
             for segment in path.iter().flatten() {
                 if let Some(name) = segment.strip_prefix(':') {
@@ -85,7 +85,7 @@ pub(crate) fn parameters_of(trigger: &Trigger<'_>) -> Value {
                     .or_insert_with(|| json!({"type": "string"}));
             }
         }
-        Kind::SubWorkflow => {
+        TriggerKind::SubWorkflow => {
             for (name, kind) in trigger.inputs() {
                 let property = match kind {
                     "" => json!({}),
@@ -95,7 +95,7 @@ pub(crate) fn parameters_of(trigger: &Trigger<'_>) -> Value {
                 properties.insert(name, property);
             }
         }
-        Kind::Schedule | Kind::Manual | Kind::Event => {}
+        TriggerKind::Schedule | TriggerKind::Manual | TriggerKind::Event => {}
     }
     let mut schema = json!({"type": "object", "properties": properties});
     if !required.is_empty() {
@@ -104,16 +104,16 @@ pub(crate) fn parameters_of(trigger: &Trigger<'_>) -> Value {
     schema
 }
 
-fn schema_of_field(kind: &FieldKind) -> Value {
+fn schema_of_field(kind: &FormFieldKind) -> Value {
     match kind {
-        FieldKind::Text => json!({"type": "string"}),
-        FieldKind::Number => json!({"type": "number"}),
-        FieldKind::Date => json!({"type": "string", "format": "date"}),
-        FieldKind::Email => json!({"type": "string", "format": "email"}),
-        FieldKind::Choice(options) | FieldKind::Radio(options) => one_of(options),
-        FieldKind::Choices(options) => json!({"type": "array", "items": one_of(options)}),
-        FieldKind::File { several: false } => file(),
-        FieldKind::File { several: true } => json!({"type": "array", "items": file()}),
+        FormFieldKind::Text => json!({"type": "string"}),
+        FormFieldKind::Number => json!({"type": "number"}),
+        FormFieldKind::Date => json!({"type": "string", "format": "date"}),
+        FormFieldKind::Email => json!({"type": "string", "format": "email"}),
+        FormFieldKind::Choice(options) | FormFieldKind::Radio(options) => one_of(options),
+        FormFieldKind::Choices(options) => json!({"type": "array", "items": one_of(options)}),
+        FormFieldKind::File { several: false } => file(),
+        FormFieldKind::File { several: true } => json!({"type": "array", "items": file()}),
     }
 }
 
@@ -136,18 +136,16 @@ fn file() -> Value {
 /// The parameters that expressions and code of the nodes read, in order.
 fn read_by(nodes: &[Node]) -> Vec<String> {
     let mut names = Vec::new();
-    let Some(pattern) = READ.as_ref() else {
+    let Some(pattern) = READ_PARAMETER.as_ref() else {
         return names;
     };
     for node in nodes {
         for text in node.parameters.values().flat_map(texts) {
             for found in pattern.captures_iter(text) {
-                let name = found
-                    .get(1)
-                    .or(found.get(2))
-                    .map_or("", |name| name.as_str());
+                let name = found.get(1).or(found.get(2));
+                let name = name.map_or("", |name| name.as_str());
                 let is_new = !names.iter().any(|other| other == name);
-                if is_new && !METHODS.contains(&name) && names.len() < MAX_FOUND {
+                if is_new && !BUILTIN_MEMBERS.contains(&name) && names.len() < MAX_FOUND {
                     names.push(name.to_owned());
                 }
             }
@@ -172,16 +170,14 @@ mod tests {
 
     #[test]
     fn the_pattern_compiles() {
-        assert!(READ.is_some());
+        assert!(READ_PARAMETER.is_some());
     }
 
     #[test]
-    fn only_schemas_of_objects_count() {
+    fn only_a_schema_of_an_object_is_used() {
         assert!(parameters_in_note("```\n{\"a\": 1}\n```").is_none());
         assert!(parameters_in_note("no code").is_none());
-        assert!(
-            parameters_in_note("```json\n{\"type\": \"object\", \"properties\": {}}\n```")
-                .is_some()
-        );
+        let schema = "```json\n{\"type\": \"object\", \"properties\": {}}\n```";
+        assert!(parameters_in_note(schema).is_some());
     }
 }

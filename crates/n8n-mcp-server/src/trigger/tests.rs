@@ -24,7 +24,7 @@ fn workflow(kind: &str, parameters: Value) -> Workflow {
     serde_json::from_value(workflow).unwrap()
 }
 
-fn way(workflow: &Workflow, builtin_mcp: bool) -> Result<Way, String> {
+fn way(workflow: &Workflow, builtin_mcp: bool) -> Result<StartMethod, String> {
     triggers(workflow)[0].way(&access(builtin_mcp))
 }
 
@@ -51,9 +51,9 @@ fn a_webhook_is_its_method_and_path() {
         let trigger = &triggers(&workflow)[0];
         match (trigger.webhook(), expected) {
             (Ok(found), Ok((method, path, late))) => {
-                let found = (found.method, found.path.join("/"), trigger.replies_late());
+                let found = (found.method, found.path.join("/"), trigger.replies_at_end());
                 assert_eq!(found, (method, path.to_owned(), late));
-                assert_eq!(way(&workflow, false), Ok(Way::Webhook));
+                assert_eq!(way(&workflow, false), Ok(StartMethod::Webhook));
             }
             (Err(reason), Err(part)) => assert!(reason.contains(part), "{reason}"),
             other => panic!("{other:?}"),
@@ -99,14 +99,34 @@ fn what_is_closed_says_what_would_open_it() {
 fn the_mcp_server_opens_more() {
     let secured = json!({"path": "a", "authentication": "basicAuth"});
     for (kind, parameters, active, expected) in [
-        ("x.manualTrigger", json!({}), true, Way::McpManual),
-        ("x.scheduleTrigger", json!({}), true, Way::McpProduction),
-        ("x.chatTrigger", json!({}), true, Way::McpProduction),
-        ("x.executeWorkflowTrigger", json!({}), true, Way::McpTest),
-        ("x.executeWorkflowTrigger", json!({}), false, Way::McpTest),
-        ("x.webhook", secured, true, Way::McpProduction),
-        ("x.webhook", json!({"path": "a"}), false, Way::McpManual),
-        ("x.formTrigger", json!({}), false, Way::McpManual),
+        ("x.manualTrigger", json!({}), true, StartMethod::McpManual),
+        (
+            "x.scheduleTrigger",
+            json!({}),
+            true,
+            StartMethod::McpProduction,
+        ),
+        ("x.chatTrigger", json!({}), true, StartMethod::McpProduction),
+        (
+            "x.executeWorkflowTrigger",
+            json!({}),
+            true,
+            StartMethod::McpTest,
+        ),
+        (
+            "x.executeWorkflowTrigger",
+            json!({}),
+            false,
+            StartMethod::McpTest,
+        ),
+        ("x.webhook", secured, true, StartMethod::McpProduction),
+        (
+            "x.webhook",
+            json!({"path": "a"}),
+            false,
+            StartMethod::McpManual,
+        ),
+        ("x.formTrigger", json!({}), false, StartMethod::McpManual),
     ] {
         let mut workflow = workflow(kind, parameters);
         workflow.active = active;
@@ -117,7 +137,7 @@ fn the_mcp_server_opens_more() {
 #[test]
 fn chats_and_forms_have_urls_too() {
     let chat = workflow("x.chatTrigger", json!({"public": true}));
-    assert_eq!(way(&chat, false), Ok(Way::Chat));
+    assert_eq!(way(&chat, false), Ok(StartMethod::Chat));
     assert_eq!(triggers(&chat)[0].chat_id(), Ok("wid"));
 
     let fields = json!([
@@ -128,7 +148,7 @@ fn chats_and_forms_have_urls_too() {
     ]);
     let form = json!({"formFields": {"values": fields}, "options": {"path": "ask/me"}});
     let form = workflow("x.formTrigger", form);
-    assert_eq!(way(&form, false), Ok(Way::Form));
+    assert_eq!(way(&form, false), Ok(StartMethod::Form));
     let form = &triggers(&form)[0];
     assert_eq!(form.form_path().unwrap(), ["ask", "me"]);
     let fields = form.fields();
@@ -137,9 +157,14 @@ fn chats_and_forms_have_urls_too() {
         .map(|field| (&*field.name, field.index, field.required, &field.kind))
         .collect();
     let expected = [
-        ("Your name", 0, true, &FieldKind::Text),
-        ("source", 2, false, &FieldKind::Text),
-        ("Colours", 3, false, &FieldKind::Choices(vec!["red".into()])),
+        ("Your name", 0, true, &FormFieldKind::Text),
+        ("source", 2, false, &FormFieldKind::Text),
+        (
+            "Colours",
+            3,
+            false,
+            &FormFieldKind::Choices(vec!["red".into()]),
+        ),
     ];
     assert_eq!(rows, expected);
 }
@@ -147,8 +172,8 @@ fn chats_and_forms_have_urls_too() {
 #[test]
 fn a_url_with_authentication_is_open_with_its_credential() {
     for (name, expected) in [
-        ("Mine", (Way::Webhook, Some("Mine"))),
-        ("Other", (Way::McpProduction, None)),
+        ("Mine", (StartMethod::Webhook, Some("Mine"))),
+        ("Other", (StartMethod::McpProduction, None)),
     ] {
         let secured = json!({"path": "a", "authentication": "headerAuth"});
         let mut workflow = workflow("x.webhook", secured);

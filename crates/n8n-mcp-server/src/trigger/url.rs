@@ -1,4 +1,4 @@
-//! The production URL of a trigger, if it is known without running anything.
+//! The production URL of a trigger, if its parameters determine it.
 
 use serde_json::Value;
 use upstream::http::Method;
@@ -7,6 +7,14 @@ use super::Trigger;
 
 /// Versions of the Form Trigger before this one have another URL.
 const FORM_WITH_PATH: f64 = 2.0;
+const METHODS: [Method; 6] = [
+    Method::GET,
+    Method::POST,
+    Method::PUT,
+    Method::PATCH,
+    Method::DELETE,
+    Method::HEAD,
+];
 
 /// A production webhook.
 #[derive(Debug, PartialEq)]
@@ -17,7 +25,6 @@ pub(crate) struct Webhook {
 }
 
 impl Trigger<'_> {
-    /// The webhook that it is.
     pub(crate) fn webhook(&self) -> Result<Webhook, String> {
         let path = self.text("path").unwrap_or_default();
         let id = self.id();
@@ -38,7 +45,7 @@ impl Trigger<'_> {
         let name = match self.node.parameters.get("httpMethod") {
             None => "GET",
             Some(Value::String(name)) => name,
-            // A webhook for several methods: most pass their data in a body.
+            // A webhook with several methods: POST has a body for the data.
             Some(Value::Array(names)) => {
                 let mut names = names.iter().filter_map(Value::as_str);
                 let first = names.next().unwrap_or("GET");
@@ -50,18 +57,11 @@ impl Trigger<'_> {
             }
             Some(_) => "",
         };
-        match name {
-            "GET" => Ok(Method::GET),
-            "POST" => Ok(Method::POST),
-            "PUT" => Ok(Method::PUT),
-            "PATCH" => Ok(Method::PATCH),
-            "DELETE" => Ok(Method::DELETE),
-            "HEAD" => Ok(Method::HEAD),
-            _ => Err("its HTTP method is not a fixed one: choose one".into()),
-        }
+        let known = METHODS.into_iter().find(|method| *method == name);
+        known.ok_or_else(|| "its HTTP method is not a fixed one: choose one".into())
     }
 
-    /// The id of the public chat that it is, at `/webhook/<id>/chat`.
+    /// The id of a public chat, whose URL is `/webhook/<id>/chat`.
     pub(crate) fn chat_id(&self) -> Result<&str, String> {
         if self.node.parameters.get("public") != Some(&Value::Bool(true)) {
             return Err("its chat is not public: make it public".into());
@@ -70,7 +70,7 @@ impl Trigger<'_> {
         self.id().ok_or_else(missing)
     }
 
-    /// The path of the form that it is, below `/form`.
+    /// The path of a form, below `/form`.
     pub(crate) fn form_path(&self) -> Result<Vec<String>, String> {
         if self.node.type_version < FORM_WITH_PATH {
             return Err("its Form Trigger is of the first version: replace it by a new one".into());
@@ -81,8 +81,8 @@ impl Trigger<'_> {
         fixed(given.or(self.id()).ok_or("it has no path: set one")?)
     }
 
-    /// True if its reply comes when the run has ended or answers by itself, and not at once.
-    pub(crate) fn replies_late(&self) -> bool {
+    /// True if its reply comes at the end of the run or from a node, and not at once.
+    pub(crate) fn replies_at_end(&self) -> bool {
         !matches!(self.text("responseMode"), None | Some("onReceived"))
     }
 
@@ -92,7 +92,7 @@ impl Trigger<'_> {
     }
 }
 
-/// The segments of a path that is no expression.
+/// The segments of a path; an error if it is an expression.
 fn fixed(path: &str) -> Result<Vec<String>, String> {
     if path.starts_with('=') {
         return Err("its path is an expression: make it fixed".into());
@@ -102,7 +102,7 @@ fn fixed(path: &str) -> Result<Vec<String>, String> {
 }
 
 impl Webhook {
-    /// True if parts of the path are to be filled in.
+    /// True if the path has parameters.
     pub(crate) fn has_parameters(&self) -> bool {
         self.path.iter().any(|segment| segment.starts_with(':'))
     }

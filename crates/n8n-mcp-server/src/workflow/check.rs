@@ -1,4 +1,4 @@
-//! What is wrong with a workflow, as far as it can be told without n8n.
+//! Checks a draft without n8n: structure, connections, expressions.
 
 use std::collections::{HashMap, HashSet};
 
@@ -6,11 +6,11 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use super::connections::{Connection, MAIN, connections};
-use super::{Draft, Tier, expressions, name_of, type_of};
+use super::connections::{Connection, MAIN, parse_connections};
+use super::{Draft, FieldSet, expressions, name_of, type_of};
 
-/// Nodes that run what is written in them.
-const CODE: [&str; 6] = [
+/// Nodes that run code or commands that are written in them.
+const CODE_NODES: [&str; 6] = [
     "code",
     "function",
     "functionItem",
@@ -18,18 +18,18 @@ const CODE: [&str; 6] = [
     "ssh",
     "toolCode",
 ];
-/// Of a workflow that is not finished.
+/// The error of a workflow that is not finished.
 pub(crate) const NO_TRIGGER: &str = "No trigger: nothing starts the workflow.";
-const NOTE: &str = "stickyNote";
+const STICKY_NOTE: &str = "stickyNote";
 
-/// Something that is wrong, or may be.
+/// A problem, or a possible one.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub(crate) struct Finding {
     pub(crate) severity: Severity,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) node: Option<String>,
     pub(crate) message: String,
-    /// What to do about it.
+    /// How to fix it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) fix: Option<String>,
 }
@@ -42,130 +42,118 @@ pub(crate) enum Severity {
     Warning,
 }
 
-impl Finding {
-    pub(crate) fn error(node: &str, message: impl Into<String>, fix: &str) -> Self {
-        Self::new(Severity::Error, node, message, fix)
+/// Findings in the order in which they are made.
+#[derive(Default)]
+pub(crate) struct Findings(pub(crate) Vec<Finding>);
+
+impl Findings {
+    pub(crate) fn error(&mut self, node: &str, message: impl Into<String>, fix: &str) {
+        self.add(Severity::Error, node, message.into(), fix);
     }
 
-    pub(crate) fn warning(node: &str, message: impl Into<String>, fix: &str) -> Self {
-        Self::new(Severity::Warning, node, message, fix)
+    pub(crate) fn warning(&mut self, node: &str, message: impl Into<String>, fix: &str) {
+        self.add(Severity::Warning, node, message.into(), fix);
     }
 
-    fn new(severity: Severity, node: &str, message: impl Into<String>, fix: &str) -> Self {
-        let some = |text: &str| (!text.is_empty()).then(|| text.to_owned());
-        Self {
+    fn add(&mut self, severity: Severity, node: &str, message: String, fix: &str) {
+        let not_empty = |text: &str| (!text.is_empty()).then(|| text.to_owned());
+        self.0.push(Finding {
             severity,
-            node: some(node),
-            message: message.into(),
-            fix: some(fix),
-        }
+            node: not_empty(node),
+            message,
+            fix: not_empty(fix),
+        });
     }
 }
 
-/// Everything that is found, errors first.
+/// All findings about a draft, errors first.
 pub(crate) fn check(draft: &Draft) -> Vec<Finding> {
-    let mut found = Vec::new();
+    let mut found = Findings::default();
     let names: HashSet<&str> = draft.nodes.iter().map(name_of).collect();
-    nodes(draft, &mut found);
-    match connections(&draft.connections) {
+    check_nodes(draft, &mut found);
+    match parse_connections(&draft.connections) {
         Ok(all) => {
-            wires(&all, &names, &mut found);
-            reach(draft, &all, &mut found);
+            check_connections(&all, &names, &mut found);
+            check_reachable(draft, &all, &mut found);
         }
-        Err(place) => found.push(Finding::error(
+        Err(place) => found.error(
             "",
             format!("{place} cannot be read."),
             "Write {\"A\": {\"main\": [[{\"node\": \"B\", \"type\": \"main\", \"index\": 0}]]}}.",
-        )),
+        ),
     }
     for node in &draft.nodes {
-        texts(node, &names, &mut found);
+        check_expressions(node, &names, &mut found);
     }
+    let mut found = found.0;
     found.sort_by_key(|finding| finding.severity);
     found
 }
 
-/// Settings that n8n does not have, and that are left out when the workflow is written.
-pub(crate) fn unknown_settings(draft: &Draft) -> Vec<Finding> {
-    let keys = draft.settings.keys();
-    // n8n returns the last one, and ignores it.
-    let keys = keys.filter(|key| !Tier::New.keeps_setting(key) && *key != "binaryMode");
-    let finding = |key: &String| Finding::warning("", format!("n8n has no setting {key:?}."), "");
-    keys.map(finding).collect()
+/// Warnings about settings that n8n does not have; they are left out when the workflow is written.
+pub(crate) fn check_settings(draft: &Draft) -> Vec<Finding> {
+    let mut found = Findings::default();
+    for key in draft.settings.keys() {
+        // n8n returns `binaryMode`, and ignores it.
+        if !FieldSet::N8n2.keeps_setting(key) && key != "binaryMode" {
+            found.warning("", format!("n8n has no setting {key:?}."), "");
+        }
+    }
+    found.0
 }
 
-/// True if any of them keeps the workflow from running.
-pub(crate) fn has_errors(found: &[Finding]) -> bool {
-    found.iter().any(|one| one.severity == Severity::Error)
-}
-
-/// True for nodes of a type that runs what is written in them.
+/// True for types of nodes that run code or commands that are written in them.
 pub(crate) fn runs_code(kind: &str) -> bool {
-    CODE.contains(&kind.rsplit('.').next().unwrap_or_default())
+    CODE_NODES.contains(&last_part(kind))
 }
 
 /// The last part of a node's type.
-pub(crate) fn short(node: &Map<String, Value>) -> &str {
-    type_of(node).rsplit('.').next().unwrap_or_default()
+pub(crate) fn short_type(node: &Map<String, Value>) -> &str {
+    last_part(type_of(node))
 }
 
-/// True for nodes that start a workflow.
-fn is_trigger(node: &Map<String, Value>) -> bool {
-    is_trigger_type(type_of(node))
+/// The last part of a type of nodes: `set` of `n8n-nodes-base.set`.
+pub(crate) fn last_part(kind: &str) -> &str {
+    kind.rsplit('.').next().unwrap_or_default()
 }
 
 /// True for types of nodes that start a workflow.
 pub(crate) fn is_trigger_type(kind: &str) -> bool {
-    let name = kind.rsplit('.').next().unwrap_or_default();
-    name.ends_with("Trigger")
-        || matches!(
-            name,
-            "webhook" | "start" | "cron" | "interval" | "emailReadImap"
-        )
+    let others = ["webhook", "start", "cron", "interval", "emailReadImap"];
+    let name = last_part(kind);
+    name.ends_with("Trigger") || others.contains(&name)
+}
+
+fn is_trigger(node: &Map<String, Value>) -> bool {
+    is_trigger_type(type_of(node))
 }
 
 fn is_disabled(node: &Map<String, Value>) -> bool {
     node.get("disabled") == Some(&Value::Bool(true))
 }
 
-fn nodes(draft: &Draft, found: &mut Vec<Finding>) {
+fn check_nodes(draft: &Draft, found: &mut Findings) {
     let mut seen = HashSet::new();
     let mut urls: HashMap<String, &str> = HashMap::new();
     for (at, node) in draft.nodes.iter().enumerate() {
         let name = name_of(node);
         if name.is_empty() {
-            found.push(Finding::error(
-                "",
-                format!("nodes[{at}] has no name."),
-                "Give it one.",
-            ));
+            found.error("", format!("nodes[{at}] has no name."), "Give it one.");
         } else if !seen.insert(name) {
-            found.push(Finding::error(
-                name,
-                "Two nodes have this name.",
-                "Rename one: connections and expressions go by name.",
-            ));
+            let fix = "Rename one: connections and expressions go by name.";
+            found.error(name, "Two nodes have this name.", fix);
         }
         if !type_of(node).contains('.') {
-            found.push(Finding::error(
-                name,
-                "Its type is missing or no type of a node.",
-                "Write the whole type, such as n8n-nodes-base.set.",
-            ));
+            let fix = "Write the whole type, such as n8n-nodes-base.set.";
+            found.error(name, "Its type is missing or no type of a node.", fix);
         }
-        if let Some(taken) = url(node).and_then(|url| urls.insert(url, name)) {
-            found.push(Finding::error(
-                name,
-                format!("It has the method and path of {taken:?}."),
-                "Change the path.",
-            ));
+        if let Some(taken) = webhook_url(node).and_then(|url| urls.insert(url, name)) {
+            let message = format!("It has the method and path of {taken:?}.");
+            found.error(name, message, "Change the path.");
         }
         if runs_code(type_of(node)) {
-            found.push(Finding::warning(
-                name,
-                "It runs code or commands of its own.",
-                "Have a person read them before the workflow is activated.",
-            ));
+            let fix = "Have a person read them before the workflow is activated.";
+            found.warning(name, "It runs code or commands of its own.", fix);
         }
     }
     if !draft
@@ -173,50 +161,40 @@ fn nodes(draft: &Draft, found: &mut Vec<Finding>) {
         .iter()
         .any(|node| is_trigger(node) && !is_disabled(node))
     {
-        found.push(Finding::error(
-            "",
-            NO_TRIGGER,
-            "Add a node such as n8n-nodes-base.webhook or n8n-nodes-base.manualTrigger.",
-        ));
+        let fix = "Add a node such as n8n-nodes-base.webhook or n8n-nodes-base.manualTrigger.";
+        found.error("", NO_TRIGGER, fix);
     }
 }
 
 /// Method and path of a webhook.
-fn url(node: &Map<String, Value>) -> Option<String> {
+fn webhook_url(node: &Map<String, Value>) -> Option<String> {
     let parameters = node.get("parameters")?;
     let path = parameters.get("path")?.as_str()?;
     let method = parameters.get("httpMethod").and_then(Value::as_str);
-    (short(node) == "webhook" && !is_disabled(node))
+    (short_type(node) == "webhook" && !is_disabled(node))
         .then(|| format!("{} {}", method.unwrap_or("GET"), path.trim_matches('/')))
 }
 
-fn wires(all: &[Connection], names: &HashSet<&str>, found: &mut Vec<Finding>) {
+fn check_connections(all: &[Connection], names: &HashSet<&str>, found: &mut Findings) {
     for Connection { from, to, .. } in all {
         for (end, other) in [(from, to), (to, from)] {
             if !names.contains(end.as_str()) {
-                found.push(Finding::error(
-                    other,
-                    format!("It is connected with {end:?}, which is no node."),
-                    "Add that node, or remove the connection.",
-                ));
+                let message = format!("It is connected with {end:?}, which is no node.");
+                found.error(other, message, "Add that node, or remove the connection.");
             }
         }
     }
 }
 
-/// Nodes that nothing leads to.
-fn reach(draft: &Draft, all: &[Connection], found: &mut Vec<Finding>) {
-    let mut reached: HashSet<&str> = draft
-        .nodes
-        .iter()
-        .filter(|node| is_trigger(node))
-        .map(name_of)
-        .collect();
+/// Finds nodes that no trigger leads to.
+fn check_reachable(draft: &Draft, all: &[Connection], found: &mut Findings) {
+    let triggers = draft.nodes.iter().filter(|node| is_trigger(node));
+    let mut reached: HashSet<&str> = triggers.map(name_of).collect();
     let mut size = 0;
     while size < reached.len() {
         size = reached.len();
         for one in all {
-            // Models, tools and memories hang on the node that they point to.
+            // Models, tools and memories point to the node that uses them.
             if one.kind == MAIN && reached.contains(one.from.as_str()) {
                 reached.insert(&one.to);
             } else if one.kind != MAIN && reached.contains(one.to.as_str()) {
@@ -226,49 +204,43 @@ fn reach(draft: &Draft, all: &[Connection], found: &mut Vec<Finding>) {
     }
     for node in &draft.nodes {
         let name = name_of(node);
-        if !reached.contains(name) && short(node) != NOTE && !is_disabled(node) {
-            found.push(Finding::warning(
-                name,
-                "No trigger leads to it: it never runs.",
-                "Connect or remove it.",
-            ));
+        if !reached.contains(name) && short_type(node) != STICKY_NOTE && !is_disabled(node) {
+            let message = "No trigger leads to it: it never runs.";
+            found.warning(name, message, "Connect or remove it.");
         }
     }
 }
 
-fn texts(node: &Map<String, Value>, names: &HashSet<&str>, found: &mut Vec<Finding>) {
+fn check_expressions(node: &Map<String, Value>, names: &HashSet<&str>, found: &mut Findings) {
     let name = name_of(node);
-    let Some(parameters) = node.get("parameters") else {
+    // Notes are for people and may hold braces.
+    let Some(parameters) = node
+        .get("parameters")
+        .filter(|_| short_type(node) != STICKY_NOTE)
+    else {
         return;
     };
-    // What people read, with braces or without.
-    if short(node) == NOTE {
-        return;
-    }
-    expressions::texts(parameters, "", &mut |path, text| {
+    expressions::visit_texts(parameters, "", &mut |path, text| {
         let is_code = path.to_ascii_lowercase().ends_with("code");
-        if let (Some(fault), false) = (expressions::fault(text), is_code) {
-            let finding = if text.starts_with('=') {
-                Finding::error
-            } else {
-                Finding::warning
-            };
-            found.push(finding(
-                name,
-                format!("`{path}` {fault}."),
+        let is_expression = text.starts_with('=');
+        if let (Some(error), false) = (expressions::syntax_error(text), is_code) {
+            let (message, fix) = (
+                format!("`{path}` {error}."),
                 "Write an expression as `={{ … }}`.",
-            ));
+            );
+            if is_expression {
+                found.error(name, message, fix);
+            } else {
+                found.warning(name, message, fix);
+            }
         }
-        if !is_code && !text.starts_with('=') {
+        if !is_code && !is_expression {
             return;
         }
         for named in expressions::references(text) {
             if !names.contains(named.as_str()) {
-                found.push(Finding::error(
-                    name,
-                    format!("`{path}` refers to {named:?}, which is no node."),
-                    "Name a node of the workflow.",
-                ));
+                let message = format!("`{path}` refers to {named:?}, which is no node.");
+                found.error(name, message, "Name a node of the workflow.");
             }
         }
     });

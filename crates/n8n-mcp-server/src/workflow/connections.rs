@@ -1,14 +1,13 @@
-//! The connections of a workflow, one by one.
+//! Converts the connections of a workflow between n8n's form and a flat list.
 //!
-//! n8n keeps them as `{"A": {"main": [[{"node": "B", "type": "main", "index": 0}]]}}`: by name of the
-//! node, by kind, by number of the output.
+//! n8n stores them as `{"A": {"main": [[{"node": "B", "type": "main", "index": 0}]]}}`: by name of
+//! the node, by kind, by number of the output.
 
 use serde_json::{Map, Value, json};
 
-/// The kind that data flows through; the others attach models, tools and memories to agents.
+/// The kind that carries data; the others attach models, tools and memories to agents.
 pub(crate) const MAIN: &str = "main";
 
-/// One connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Connection {
     pub(crate) from: String,
@@ -18,11 +17,11 @@ pub(crate) struct Connection {
     pub(crate) input: usize,
 }
 
-/// All of them.
+/// Reads n8n's form.
 ///
 /// # Errors
-/// Where they do not have that form: the path of the first such place.
-pub(crate) fn connections(all: &Map<String, Value>) -> Result<Vec<Connection>, String> {
+/// The path of the first place that does not have that form.
+pub(crate) fn parse_connections(all: &Map<String, Value>) -> Result<Vec<Connection>, String> {
     let mut found = Vec::new();
     for (from, kinds) in all {
         let bad = |place: &str| format!("connections.{from}{place}");
@@ -52,11 +51,11 @@ pub(crate) fn connections(all: &Map<String, Value>) -> Result<Vec<Connection>, S
     Ok(found)
 }
 
-/// The form that n8n keeps.
-pub(super) fn written(all: &[Connection]) -> Map<String, Value> {
-    let mut written = Map::new();
+/// Writes n8n's form.
+pub(super) fn connections_to_json(all: &[Connection]) -> Map<String, Value> {
+    let mut by_node = Map::new();
     for connection in all {
-        let kinds = written
+        let kinds = by_node
             .entry(connection.from.clone())
             .or_insert_with(|| json!({}));
         let outputs = &mut kinds[connection.kind.as_str()];
@@ -75,5 +74,5 @@ pub(super) fn written(all: &[Connection]) -> Map<String, Value> {
             }));
         }
     }
-    written
+    by_node
 }

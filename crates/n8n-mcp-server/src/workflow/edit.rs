@@ -1,26 +1,27 @@
-//! Small changes of a workflow: all of them or none.
+//! Applies small operations to a draft: all of them or none.
 
 use mcp_core::tool::ToolError;
 use schemars::JsonSchema;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use super::connections::{Connection, MAIN, connections, written};
-use super::{Draft, Tier, expressions, name_of, version_of};
+use super::connections::{Connection, MAIN, connections_to_json, parse_connections};
+use super::{Draft, FieldSet, expressions, name_of, version_of};
+use crate::variant_name::variant_name;
 
-/// Fields of a node that have operations of their own.
-const OWN: [&str; 3] = ["id", "name", "parameters"];
+/// Fields of a node that `fields` cannot set; other arguments or operations do.
+const RESERVED_FIELDS: [&str; 3] = ["id", "name", "parameters"];
 
 /// One change.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(inline)]
 pub(crate) struct Operation {
-    /// What to do.
+    /// The change.
     op: Op,
-    /// The node, by name; of a connection the one that it starts from.
+    /// The node, by name; of a connection its start.
     node: Option<String>,
-    /// The node that a connection ends at; the new name of a node or workflow.
+    /// The end of a connection; the new name of a node or workflow.
     to: Option<String>,
     /// Of a new node, such as n8n-nodes-base.set.
     r#type: Option<String>,
@@ -40,8 +41,7 @@ pub(crate) struct Operation {
     input: Option<u16>,
 }
 
-/// What a change does.
-#[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 #[schemars(inline)]
 enum Op {
@@ -55,30 +55,14 @@ enum Op {
     RenameWorkflow,
 }
 
-impl Op {
-    /// As it is written.
-    fn as_str(self) -> &'static str {
-        match self {
-            Self::AddNode => "add_node",
-            Self::RemoveNode => "remove_node",
-            Self::RenameNode => "rename_node",
-            Self::ConfigureNode => "configure_node",
-            Self::Connect => "connect",
-            Self::Disconnect => "disconnect",
-            Self::SetSettings => "set_settings",
-            Self::RenameWorkflow => "rename_workflow",
-        }
-    }
-}
-
 /// Applies all operations, in order.
 ///
 /// # Errors
-/// Which of them cannot be done and why; then nothing was.
+/// The first operation that is not possible, and why; then none is applied.
 pub(crate) fn apply(draft: &Draft, operations: Vec<Operation>) -> Result<Draft, ToolError> {
     let mut changed = draft.clone();
     for (at, operation) in operations.into_iter().enumerate() {
-        let op = operation.op.as_str();
+        let op = variant_name(&operation.op);
         changed.apply(operation).map_err(|reason| {
             ToolError::invalid_argument(format!(
                 "operations[{at}] ({op}): {reason}. Nothing was changed."
@@ -88,7 +72,7 @@ pub(crate) fn apply(draft: &Draft, operations: Vec<Operation>) -> Result<Draft, 
     Ok(changed)
 }
 
-fn needed<T>(value: Option<T>, name: &str) -> Result<T, String> {
+fn required<T>(value: Option<T>, name: &str) -> Result<T, String> {
     value.ok_or_else(|| format!("`{name}` is missing"))
 }
 
@@ -110,45 +94,35 @@ fn merge(target: &mut Map<String, Value>, patch: Map<String, Value>) {
 impl Draft {
     fn apply(&mut self, operation: Operation) -> Result<(), String> {
         match operation.op {
-            Op::AddNode => {
-                let name = needed(operation.node, "node")?;
-                let node = json!({
-                    "name": name, "type": needed(operation.r#type, "type")?,
-                    "typeVersion": version_of(operation.version.unwrap_or(1.0)),
-                });
-                self.add(name, node)?;
-                self.configure(operation.parameters, operation.fields, None)
-            }
+            Op::AddNode => self.add(operation),
             Op::ConfigureNode => {
-                let name = self.known(operation.node)?;
-                self.configure(
-                    operation.parameters,
-                    operation.fields,
-                    Some((name, operation.version)),
-                )
+                let name = self.existing(operation.node.clone())?;
+                self.configure(&name, operation)
             }
             Op::RemoveNode => {
-                let name = self.known(operation.node)?;
+                let name = self.existing(operation.node)?;
                 self.nodes.retain(|node| name_of(node) != name);
                 self.reconnect(|all| all.retain(|one| one.from != name && one.to != name))
             }
             Op::RenameNode => {
-                let name = self.known(operation.node)?;
-                self.rename(&name, needed(operation.to, "to")?)
+                let name = self.existing(operation.node)?;
+                self.rename(&name, required(operation.to, "to")?)
             }
             Op::Connect | Op::Disconnect => {
                 let connection = Connection {
-                    from: self.known(operation.node)?,
-                    to: self.known(Some(needed(operation.to, "to")?))?,
+                    from: self.existing(operation.node)?,
+                    to: self.existing(Some(required(operation.to, "to")?))?,
                     kind: operation.kind.unwrap_or_else(|| MAIN.to_owned()),
                     output: operation.output.unwrap_or(0).into(),
                     input: operation.input.unwrap_or(0).into(),
                 };
-                self.rewire(connection, matches!(operation.op, Op::Connect))
+                self.set_connected(connection, operation.op == Op::Connect)
             }
             Op::SetSettings => {
-                let settings = needed(operation.settings, "settings")?;
-                let unknown = settings.keys().find(|key| !Tier::New.keeps_setting(key));
+                let settings = required(operation.settings, "settings")?;
+                let unknown = settings
+                    .keys()
+                    .find(|key| !FieldSet::N8n2.keeps_setting(key));
                 if let Some(unknown) = unknown {
                     return Err(format!("n8n has no setting {unknown:?}"));
                 }
@@ -156,58 +130,54 @@ impl Draft {
                 Ok(())
             }
             Op::RenameWorkflow => {
-                self.name = needed(operation.to, "to")?;
+                self.name = required(operation.to, "to")?;
                 Ok(())
             }
         }
     }
 
-    fn add(&mut self, name: String, node: Value) -> Result<(), String> {
+    fn add(&mut self, operation: Operation) -> Result<(), String> {
+        let name = required(operation.node.clone(), "node")?;
+        let kind = required(operation.r#type.clone(), "type")?;
         if name.trim().is_empty() || self.node(&name).is_some() {
             return Err(format!(
                 "there is a node {name:?} already, or it has no name"
             ));
         }
-        if let Value::Object(node) = node {
-            self.nodes.push(node);
-        }
+        let node = [("name", Value::from(name.as_str())), ("type", kind.into())];
+        self.nodes.push(
+            node.map(|(key, value)| (key.to_owned(), value))
+                .into_iter()
+                .collect(),
+        );
         self.complete();
-        Ok(())
+        self.configure(&name, operation)
     }
 
-    /// Changes a node: the last one where no name is given.
-    fn configure(
-        &mut self,
-        parameters: Option<Map<String, Value>>,
-        fields: Option<Map<String, Value>>,
-        other: Option<(String, Option<f64>)>,
-    ) -> Result<(), String> {
-        if let Some(field) = fields
-            .iter()
-            .flat_map(Map::keys)
-            .find(|key| OWN.contains(&key.as_str()) || !Tier::New.keeps_field(key))
-        {
+    /// Changes version, parameters and other fields of a node.
+    fn configure(&mut self, name: &str, operation: Operation) -> Result<(), String> {
+        let fields = operation.fields.unwrap_or_default();
+        let is_settable =
+            |key: &str| !RESERVED_FIELDS.contains(&key) && FieldSet::N8n2.keeps_field(key);
+        if let Some(field) = fields.keys().find(|key| !is_settable(key)) {
             return Err(format!("`fields` cannot hold {field:?}"));
         }
-        let node = match &other {
-            Some((name, _)) => self.nodes.iter_mut().find(|node| name_of(node) == name),
-            None => self.nodes.last_mut(),
-        };
-        let node = needed(node, "node")?;
-        if let Some((_, Some(version))) = other {
+        let node = self.nodes.iter_mut().find(|node| name_of(node) == name);
+        let node = required(node, "node")?;
+        if let Some(version) = operation.version {
             node.insert("typeVersion".into(), version_of(version));
         }
-        if let Some(patch) = parameters {
+        if let Some(patch) = operation.parameters {
             match node.entry("parameters").or_insert_with(|| json!({})) {
                 Value::Object(parameters) => merge(parameters, patch),
                 other => *other = patch.into(),
             }
         }
-        merge(node, fields.unwrap_or_default());
+        merge(node, fields);
         Ok(())
     }
 
-    /// Renames a node wherever it is named: in connections and in expressions.
+    /// Renames a node, also in connections and expressions.
     fn rename(&mut self, old: &str, new: String) -> Result<(), String> {
         if new.trim().is_empty() || self.node(&new).is_some() {
             return Err(format!("there is a node {new:?} already, or it is no name"));
@@ -231,34 +201,31 @@ impl Draft {
         })
     }
 
-    fn rewire(&mut self, connection: Connection, adds: bool) -> Result<(), String> {
-        let mut is_there = false;
+    fn set_connected(&mut self, connection: Connection, connects: bool) -> Result<(), String> {
+        let Connection { from, to, .. } = connection.clone();
+        let mut was_connected = false;
         self.reconnect(|all| {
-            is_there = all.contains(&connection);
-            if adds && !is_there {
-                all.push(connection.clone());
-            } else if !adds {
-                all.retain(|one| *one != connection);
-            }
+            was_connected = all.contains(&connection);
+            all.retain(|one| connects || *one != connection);
+            all.extend((connects && !was_connected).then_some(connection));
         })?;
-        if !adds && !is_there {
-            let Connection { from, to, .. } = connection;
-            return Err(format!("{from:?} is not connected to {to:?} in that way"));
+        if connects || was_connected {
+            return Ok(());
         }
-        Ok(())
+        Err(format!("{from:?} is not connected to {to:?} in that way"))
     }
 
     fn reconnect(&mut self, change: impl FnOnce(&mut Vec<Connection>)) -> Result<(), String> {
-        let all = connections(&self.connections);
+        let all = parse_connections(&self.connections);
         let mut all = all.map_err(|place| format!("{place} cannot be read"))?;
         change(&mut all);
-        self.connections = written(&all);
+        self.connections = connections_to_json(&all);
         Ok(())
     }
 
     /// The name, if there is a node of that name.
-    fn known(&self, name: Option<String>) -> Result<String, String> {
-        let name = needed(name, "node")?;
+    fn existing(&self, name: Option<String>) -> Result<String, String> {
+        let name = required(name, "node")?;
         if self.node(&name).is_some() {
             return Ok(name);
         }

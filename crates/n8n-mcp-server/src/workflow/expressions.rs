@@ -1,36 +1,31 @@
-//! Expressions, as far as they can be checked without running them: whether they are whole, and
-//! which nodes they name.
+//! Checks expressions without running them: whether they are complete, and which nodes they name.
 
 use serde_json::Value;
 
-/// Ways in which an expression names a node: what stands before the name, and its quotes.
-const BEFORE: [&str; 4] = ["$(", "$node[", "$items(", "$nodeName("];
+/// Texts before the quoted name of a node in an expression.
+const REFERENCE_PREFIXES: [&str; 4] = ["$(", "$node[", "$items(", "$nodeName("];
 
-/// Walks all texts of `value`; `visit` gets the path of each.
-pub(super) fn texts(value: &Value, path: &str, visit: &mut impl FnMut(&str, &str)) {
+/// Visits all texts of `value`, each with its path.
+pub(super) fn visit_texts(value: &Value, path: &str, visit: &mut impl FnMut(&str, &str)) {
     match value {
         Value::String(text) => visit(path, text),
         Value::Array(all) => {
             for (at, one) in all.iter().enumerate() {
-                texts(one, &format!("{path}[{at}]"), visit);
+                visit_texts(one, &format!("{path}[{at}]"), visit);
             }
         }
         Value::Object(all) => {
             for (key, one) in all {
-                let path = if path.is_empty() {
-                    key.clone()
-                } else {
-                    format!("{path}.{key}")
-                };
-                texts(one, &path, visit);
+                let dot = if path.is_empty() { "" } else { "." };
+                visit_texts(one, &format!("{path}{dot}{key}"), visit);
             }
         }
         _ => {}
     }
 }
 
-/// What is wrong with an expression as a text; `None` for texts that are none.
-pub(super) fn fault(text: &str) -> Option<&'static str> {
+/// The syntax error of an expression, if it has one; `None` for any other text.
+pub(super) fn syntax_error(text: &str) -> Option<&'static str> {
     let Some(expression) = text.strip_prefix('=') else {
         let looks = text.contains("{{ $") || text.contains("{{$");
         return looks.then_some("looks like an expression but does not start with `=`");
@@ -41,7 +36,7 @@ pub(super) fn fault(text: &str) -> Option<&'static str> {
         let Some(end) = after.find("}}") else {
             return Some("opens `{{` without `}}`");
         };
-        // An object literal may end right before: `{{ {"a": {}} }}`.
+        // An object literal may end right before the braces: `{{ {"a": {}} }}`.
         let extra = after[end + 2..].bytes().take_while(|&c| c == b'}').count();
         let inside = &after[..end + extra];
         if inside.trim().is_empty() {
@@ -52,10 +47,10 @@ pub(super) fn fault(text: &str) -> Option<&'static str> {
     None
 }
 
-/// The names of the nodes that an expression, or code, refers to.
+/// The names of the nodes that an expression or code refers to.
 pub(super) fn references(text: &str) -> Vec<String> {
     let mut names = Vec::new();
-    for before in BEFORE {
+    for before in REFERENCE_PREFIXES {
         for (at, _) in text.match_indices(before) {
             if let Some((name, _)) = quoted(&text[at + before.len()..]) {
                 names.push(name.to_owned());
@@ -65,12 +60,12 @@ pub(super) fn references(text: &str) -> Vec<String> {
     names
 }
 
-/// The text with every reference to `old` made one to `new`.
+/// The text with every reference to `old` replaced by one to `new`.
 pub(super) fn renamed(text: &str, old: &str, new: &str) -> String {
     let mut result = String::with_capacity(text.len());
     let mut rest = text;
     'outer: while !rest.is_empty() {
-        for before in BEFORE {
+        for before in REFERENCE_PREFIXES {
             let Some(after) = rest.strip_prefix(before) else {
                 continue;
             };
@@ -95,7 +90,7 @@ pub(super) fn renamed(text: &str, old: &str, new: &str) -> String {
     result
 }
 
-/// A name in quotes at the start, and the bytes that it takes with them.
+/// The quoted name at the start of the text, and its length including the quotes.
 fn quoted(text: &str) -> Option<(&str, usize)> {
     let quote = text.chars().next().filter(|c| "'\"`".contains(*c))?;
     let end = text[1..].find(quote)?;

@@ -31,7 +31,7 @@ fn sample() -> Draft {
 
 #[test]
 fn what_n8n_does_not_take_is_left_out_and_named() {
-    let (body, left_out) = sample().body(Tier::New);
+    let (body, left_out) = sample().body(FieldSet::N8n2);
     let keys: Vec<_> = body.as_object().unwrap().keys().cloned().collect();
     assert_eq!(keys, ["name", "nodes", "connections", "settings"]);
     assert_eq!(left_out, ["settings: binaryMode", "Webhook: color"]);
@@ -51,7 +51,7 @@ fn a_node_is_renamed_wherever_it_is_named() {
         *text,
         r#"={{ $('In\'s').item.json.x + $node["In's"].json.y }}"#
     );
-    let all = connections(&changed.connections).unwrap();
+    let all = parse_connections(&changed.connections).unwrap();
     assert_eq!((&*all[0].from, &*all[0].to), ("In's", "Set"));
 }
 

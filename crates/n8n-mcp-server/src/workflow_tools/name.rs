@@ -1,16 +1,16 @@
 //! Names of tools, from names of workflows.
 
-use super::tool::Offered;
+use super::tool::ToolSpec;
 use crate::tools;
 
 /// What a name may hold.
-const MAX_NAME: usize = 64;
+const MAX_NAME_LEN: usize = 64;
 /// What of an id tells two workflows apart.
-const ID_PART: usize = 6;
+const ID_SUFFIX_LEN: usize = 6;
 
 /// A name for each tool. One that two workflows would have, or that is a tool of the server, gets a
 /// part of the workflow's id: so no name depends on the order in which workflows were made.
-pub(super) fn names(tools: &[Offered]) -> Vec<String> {
+pub(super) fn names(tools: &[ToolSpec]) -> Vec<String> {
     let built_in: Vec<String> = tools::all()
         .definitions()
         .into_iter()
@@ -43,7 +43,7 @@ fn plain(title: &str, id: &str) -> String {
             name.push('_');
         }
     }
-    name.truncate(MAX_NAME);
+    name.truncate(MAX_NAME_LEN);
     let name = name.trim_end_matches('_');
     if name.is_empty() {
         with_id("workflow", id)
@@ -56,9 +56,9 @@ fn with_id(name: &str, id: &str) -> String {
     let part: String = id
         .chars()
         .filter(char::is_ascii_alphanumeric)
-        .take(ID_PART)
+        .take(ID_SUFFIX_LEN)
         .collect();
-    let end = name.len().min(MAX_NAME - ID_PART - 1);
+    let end = name.len().min(MAX_NAME_LEN - ID_SUFFIX_LEN - 1);
     format!("{}_{part}", &name[..end])
 }
 
@@ -69,8 +69,8 @@ mod tests {
     use super::*;
     use crate::id::Id;
 
-    fn tool(id: &str, title: &str) -> Offered {
-        Offered {
+    fn tool(id: &str, title: &str) -> ToolSpec {
+        ToolSpec {
             workflow: Id::try_from(id.to_owned()).unwrap(),
             title: title.into(),
             description: String::new(),
@@ -101,6 +101,6 @@ mod tests {
                 "workflow_q7r8s9"
             ]
         );
-        assert!(names[5].len() <= MAX_NAME);
+        assert!(names[5].len() <= MAX_NAME_LEN);
     }
 }

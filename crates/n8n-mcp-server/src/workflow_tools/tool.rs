@@ -16,15 +16,16 @@ use crate::run::{Run, RunRequest, run};
 use crate::service::N8n;
 use crate::tools::RunWorkflow;
 use crate::trigger::{
-    Access, Trigger, Way, parameters_in_note, parameters_of, triggers, without_code,
+    Access, StartMethod, Trigger, parameters_in_note, parameters_of, triggers, without_code,
 };
+use crate::variant_name::variant_name;
 
 /// A description is paid for on every turn of a conversation.
 const MAX_DESCRIPTION: usize = 400;
 
 /// A workflow that is a tool.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Offered {
+pub(super) struct ToolSpec {
     pub(super) workflow: Id,
     /// The name of the workflow.
     pub(super) title: String,
@@ -36,7 +37,7 @@ pub(super) struct Offered {
 }
 
 /// The tool that `workflow` is; `None` if it cannot really be run from here.
-pub(super) fn offered(workflow: &Workflow, access: &Access) -> Option<Offered> {
+pub(super) fn offered(workflow: &Workflow, access: &Access) -> Option<ToolSpec> {
     let id = Id::try_from(workflow.id.clone()).ok()?;
     if !workflow.active || workflow.is_archived {
         return None;
@@ -46,14 +47,14 @@ pub(super) fn offered(workflow: &Workflow, access: &Access) -> Option<Offered> {
         .iter()
         .filter_map(|trigger| Some((trigger, trigger.way(access).ok()?)));
     // A test is no run.
-    let real = open.filter(|(_, way)| *way != Way::McpTest);
+    let real = open.filter(|(_, way)| *way != StartMethod::McpTest);
     let (trigger, _) = real.min_by_key(|(trigger, way)| trigger.rank(*way))?;
     let notes: Vec<&str> = workflow.live_nodes().iter().filter_map(note).collect();
     let input = notes
         .iter()
         .find_map(|note| parameters_in_note(note))
         .unwrap_or_else(|| parameters_of(trigger));
-    Some(Offered {
+    Some(ToolSpec {
         workflow: id,
         title: workflow.name.clone(),
         description: describe(workflow, trigger, &notes),
@@ -77,19 +78,19 @@ fn describe(workflow: &Workflow, trigger: &Trigger<'_>, notes: &[&str]) -> Strin
         .map(str::to_owned)
         .or_else(|| notes.into_iter().find(|note| !note.is_empty()))
         .unwrap_or_else(|| {
-            let kind = trigger.kind.as_str();
+            let kind = variant_name(&trigger.kind);
             format!("Runs the n8n workflow \"{}\" ({kind}).", workflow.name)
         });
     one_line(&text, MAX_DESCRIPTION)
 }
 
 /// Below what clients and servers commonly allow a call: 30 s.
-const WAIT: Duration = Duration::from_secs(20);
+const RUN_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// A tool that runs one workflow.
 pub(super) struct WorkflowTool {
     n8n: Arc<N8n>,
-    offered: Offered,
+    offered: ToolSpec,
 }
 
 impl WorkflowTool {
@@ -98,7 +99,7 @@ impl WorkflowTool {
     pub(super) fn declare(
         n8n: &Arc<N8n>,
         name: String,
-        offered: &Offered,
+        offered: &ToolSpec,
     ) -> Option<(ToolDefinition, Arc<dyn BoundTool>)> {
         let item = json!({
             "title": offered.title,
@@ -148,7 +149,7 @@ impl BoundTool for WorkflowTool {
             workflow: self.offered.workflow.clone(),
             parameters: self.read(arguments)?,
             trigger: Some(self.offered.trigger.clone()),
-            wait: WAIT,
+            wait: RUN_TIMEOUT,
         };
         Ok(Box::pin(async move {
             let run = run(&self.n8n, request, call).await?;
@@ -166,7 +167,7 @@ mod tests {
     use super::*;
     use crate::webhook_credentials::WebhookCredentials;
 
-    fn of(nodes: Value) -> Option<Offered> {
+    fn of(nodes: Value) -> Option<ToolSpec> {
         let workflow = json!({"id": "w", "name": "W", "active": true, "nodes": nodes});
         let workflow: Workflow = serde_json::from_value(workflow).unwrap();
         let access = Access {

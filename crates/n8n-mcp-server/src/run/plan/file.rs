@@ -1,4 +1,4 @@
-//! Files for a form, as a caller can write them in JSON.
+//! Parses files for a form, as a caller writes them in JSON.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -7,23 +7,23 @@ use serde::Deserialize;
 use serde_json::Value;
 use upstream::http::multipart::Part;
 
-use crate::production_url::File;
+use crate::production_url::FormFile;
 
 /// A file in the parameters.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Given {
+struct FileArgument {
     name: Option<String>,
     r#type: Option<String>,
     text: Option<String>,
     base64: Option<String>,
 }
 
-/// The files that `value` is for the field `field`: a text, an object, or a list of those.
+/// Parses the value of `field`: a text, an object, or a list of those.
 ///
 /// # Errors
-/// When it is none, or there are too many.
-pub(super) fn files(field: &str, value: Value, several: bool) -> Result<Vec<File>, ToolError> {
+/// When it is not a file, or there are too many.
+pub(super) fn files(field: &str, value: Value, several: bool) -> Result<Vec<FormFile>, ToolError> {
     match value {
         Value::Array(all) if several || all.len() == 1 => {
             all.into_iter().map(|one| file(field, one)).collect()
@@ -33,10 +33,10 @@ pub(super) fn files(field: &str, value: Value, several: bool) -> Result<Vec<File
     }
 }
 
-fn file(field: &str, value: Value) -> Result<File, ToolError> {
+fn file(field: &str, value: Value) -> Result<FormFile, ToolError> {
     const SHAPE: &str = "is a file: pass its text, or {\"name\", \"type\", \"text\" or \"base64\"}";
     let given = match value {
-        Value::String(text) => Given {
+        Value::String(text) => FileArgument {
             name: None,
             r#type: None,
             text: Some(text),
@@ -54,11 +54,11 @@ fn file(field: &str, value: Value) -> Result<File, ToolError> {
         _ => return Err(wrong(field, SHAPE)),
     };
     let media_type = given.r#type.unwrap_or_else(|| media_type.to_owned());
-    // It becomes a header: nothing else may be in it.
+    // It becomes a header, so its syntax is checked.
     if Part::text("").mime_str(&media_type).is_err() {
         return Err(wrong(field, "has a `type` that is none, like text/csv"));
     }
-    Ok(File {
+    Ok(FormFile {
         name: given.name.unwrap_or_else(|| name.to_owned()),
         media_type,
         content,
@@ -77,7 +77,7 @@ mod tests {
 
     #[test]
     fn a_file_is_a_text_or_bytes_with_a_name() {
-        let file = |name: &str, media_type: &str, content: &str| File {
+        let file = |name: &str, media_type: &str, content: &str| FormFile {
             name: name.into(),
             media_type: media_type.into(),
             content: content.into(),
@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_none_is_named() {
+    fn invalid_files_are_rejected_with_the_reason() {
         for (value, several, part) in [
             (json!(["a", "b"]), false, "one file"),
             (json!({"name": "a"}), true, "is a file"),

@@ -1,13 +1,13 @@
-//! A form, filled in.
+//! Builds the request that submits a form.
 
 use mcp_core::tool::ToolError;
 use serde_json::{Map, Value, json};
 use upstream::http::Method;
 
 use super::file::files;
-use super::parameters::as_text;
+use super::parameters::{as_text, url_request};
 use crate::production_url::{Body, FormValue, UrlRequest};
-use crate::trigger::{Field, FieldKind, Trigger, Way};
+use crate::trigger::{FormField, FormFieldKind, StartMethod, Trigger};
 
 /// The request that a browser sends for the form with these parameters in its fields.
 pub(super) fn form_request(
@@ -22,7 +22,7 @@ pub(super) fn form_request(
             Some(value) => {
                 let key = format!("field-{}", field.index);
                 match field.kind {
-                    FieldKind::File { several } => {
+                    FormFieldKind::File { several } => {
                         let files = files(&field.name, value, several)?;
                         let files = files.into_iter().map(FormValue::File);
                         body.extend(files.map(|file| (key.clone(), file)));
@@ -49,19 +49,15 @@ pub(super) fn form_request(
     let mut path = vec!["form".to_owned()];
     path.extend(trigger.form_path().map_err(ToolError::conflict)?);
     Ok(UrlRequest {
-        way: Way::Form,
-        method: Method::POST,
-        path,
-        // The trigger keeps the query, not the headers.
+        // The trigger saves the query, not the headers.
         query: vec![("mcpRequestId".into(), request_id.into())],
         body: Some(Body::Form(body)),
-        replies_late: trigger.replies_late(),
-        credential: None,
+        ..url_request(trigger, StartMethod::Form, Method::POST, path)
     })
 }
 
-/// Several options are sent as a list, even if they are one.
-fn as_input(field: &Field, value: Value) -> String {
+/// The text that a browser sends: options are a list, even if there is only one.
+fn as_input(field: &FormField, value: Value) -> String {
     match value {
         Value::Array(_) => value.to_string(),
         one if field.kind.is_sent_as_list() => json!([one]).to_string(),
@@ -69,7 +65,7 @@ fn as_input(field: &Field, value: Value) -> String {
     }
 }
 
-fn names(fields: &[Field]) -> String {
+fn names(fields: &[FormField]) -> String {
     let names = fields.iter().map(|field| format!("`{}`", field.name));
     format!("Its fields are: {}.", names.collect::<Vec<_>>().join(", "))
 }

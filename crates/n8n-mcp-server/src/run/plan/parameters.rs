@@ -1,14 +1,33 @@
-//! The caller's parameters, in the form that a webhook, a chat or n8n's MCP server takes.
+//! Builds requests with the caller's parameters for webhooks, chats and n8n's MCP server.
 
 use mcp_core::tool::ToolError;
 use serde_json::{Map, Value, json};
 use upstream::http::Method;
 
-use crate::builtin_mcp::{Inputs, McpRequest};
+use crate::builtin_mcp::{McpInputs, McpRequest};
 use crate::production_url::{Body, REQUEST_ID, UrlRequest};
-use crate::trigger::{Field, FieldKind, Kind, Trigger, Way};
+use crate::trigger::{FormField, FormFieldKind, StartMethod, Trigger, TriggerKind};
+use crate::variant_name::variant_name;
 
-/// The request of a webhook, with the parameters in its path and in its body or query.
+/// A request without query and body.
+pub(super) fn url_request(
+    trigger: &Trigger<'_>,
+    way: StartMethod,
+    method: Method,
+    path: Vec<String>,
+) -> UrlRequest {
+    UrlRequest {
+        way,
+        method,
+        path,
+        query: Vec::new(),
+        body: None,
+        replies_at_end: way == StartMethod::Chat || trigger.replies_at_end(),
+        credential: None,
+    }
+}
+
+/// The request to a webhook, with the parameters in its path and in its body or query.
 pub(super) fn webhook_request(
     trigger: &Trigger<'_>,
     mut parameters: Map<String, Value>,
@@ -21,26 +40,20 @@ pub(super) fn webhook_request(
             None => segment,
         });
     }
-    let in_query = !takes_body(&webhook.method);
-    Ok(UrlRequest {
-        way: Way::Webhook,
-        path,
-        query: if in_query {
-            query(&parameters).collect()
-        } else {
-            Vec::new()
-        },
-        body: (!in_query).then_some(Body::Json(Value::Object(parameters))),
-        method: webhook.method,
-        replies_late: trigger.replies_late(),
-        credential: None,
-    })
+    let has_body = takes_body(&webhook.method);
+    let mut request = url_request(trigger, StartMethod::Webhook, webhook.method, path);
+    if has_body {
+        request.body = Some(Body::Json(Value::Object(parameters)));
+    } else {
+        request.query = query(&parameters).collect();
+    }
+    Ok(request)
 }
 
 fn path_parameter(name: &str, value: Option<Value>) -> Result<String, ToolError> {
     let plain = value.filter(|value| value.is_string() || value.is_number() || value.is_boolean());
     let text = plain.as_ref().map(as_text).unwrap_or_default();
-    // n8n splits at slashes, and the others would leave out the segment.
+    // n8n splits at slashes; the others would remove the segment.
     if text.is_empty() || text == "." || text == ".." || text.contains('/') {
         return Err(ToolError::invalid_argument(format!(
             "`parameters.{name}` is part of the webhook's path: pass a text or number without slashes."
@@ -49,7 +62,7 @@ fn path_parameter(name: &str, value: Option<Value>) -> Result<String, ToolError>
     Ok(text)
 }
 
-/// The request that says something in a chat.
+/// The request that sends a message to a chat.
 pub(super) fn chat_request(
     trigger: &Trigger<'_>,
     mut parameters: Map<String, Value>,
@@ -60,26 +73,18 @@ pub(super) fn chat_request(
     let mut body = parameters;
     body.insert("action".into(), "sendMessage".into());
     body.insert("chatInput".into(), text.into());
-    // A conversation of its own, unless the caller continues one.
+    // A new conversation, unless the caller continues one.
     body.entry("sessionId").or_insert_with(|| request_id.into());
-    // The chat trigger keeps the body, not the headers.
+    // The chat trigger saves the body, not the headers.
     let metadata = body.entry("metadata").or_insert_with(|| json!({}));
-    match metadata {
-        Value::Object(metadata) => metadata.insert("mcpRequestId".into(), request_id.into()),
-        _ => {
-            return Err(ToolError::invalid_argument(
-                "`parameters.metadata` of a chat must be an object.",
-            ));
-        }
-    };
+    let metadata = metadata.as_object_mut().ok_or_else(|| {
+        ToolError::invalid_argument("`parameters.metadata` of a chat must be an object.")
+    })?;
+    metadata.insert("mcpRequestId".into(), request_id.into());
+    let path = vec!["webhook".into(), id, "chat".into()];
     Ok(UrlRequest {
-        way: Way::Chat,
-        method: Method::POST,
-        path: vec!["webhook".into(), id, "chat".into()],
-        query: Vec::new(),
         body: Some(Body::Json(Value::Object(body))),
-        replies_late: true,
-        credential: None,
+        ..url_request(trigger, StartMethod::Chat, Method::POST, path)
     })
 }
 
@@ -100,19 +105,20 @@ fn chat_text(parameters: &mut Map<String, Value>) -> Result<String, ToolError> {
 /// The call of n8n's MCP server that starts the trigger.
 pub(super) fn mcp_request(
     trigger: &Trigger<'_>,
-    way: Way,
+    way: StartMethod,
     is_first: bool,
     parameters: Map<String, Value>,
     request_id: &str,
 ) -> Result<McpRequest, ToolError> {
-    // Only in a test a manual trigger can be handed anything.
-    let is_test = way == Way::McpTest || trigger.kind == Kind::Manual && !parameters.is_empty();
+    // A manual trigger takes parameters only in a test.
+    let is_test = way == StartMethod::McpTest
+        || trigger.kind == TriggerKind::Manual && !parameters.is_empty();
     Ok(McpRequest {
         trigger: trigger.node.name.clone(),
-        way: if is_test { Way::McpTest } else { way },
-        is_default: way == Way::McpProduction && is_first,
+        way: if is_test { StartMethod::McpTest } else { way },
+        is_default: way == StartMethod::McpProduction && is_first,
         inputs: if is_test {
-            Inputs::Item(Value::Object(parameters))
+            McpInputs::Item(Value::Object(parameters))
         } else {
             inputs(trigger, parameters, request_id)?
         },
@@ -123,23 +129,23 @@ fn inputs(
     trigger: &Trigger<'_>,
     mut parameters: Map<String, Value>,
     request_id: &str,
-) -> Result<Inputs, ToolError> {
+) -> Result<McpInputs, ToolError> {
     match trigger.kind {
-        Kind::Webhook => {
+        TriggerKind::Webhook => {
             let webhook = trigger.webhook().map_err(ToolError::conflict)?;
             let headers = json!({ REQUEST_ID: request_id });
             let method = webhook.method.as_str();
-            Ok(Inputs::Webhook(if takes_body(&webhook.method) {
+            Ok(McpInputs::Webhook(if takes_body(&webhook.method) {
                 json!({"method": method, "headers": headers, "body": parameters})
             } else {
                 let query: Map<_, _> = query(&parameters).map(|(k, v)| (k, v.into())).collect();
                 json!({"method": method, "headers": headers, "query": query})
             }))
         }
-        Kind::Chat => chat_text(&mut parameters).map(Inputs::Chat),
-        Kind::Form => {
+        TriggerKind::Chat => chat_text(&mut parameters).map(McpInputs::Chat),
+        TriggerKind::Form => {
             let fields = trigger.fields();
-            let is_file = |field: &&Field| matches!(field.kind, FieldKind::File { .. });
+            let is_file = |field: &&FormField| matches!(field.kind, FormFieldKind::File { .. });
             let mut files = fields.iter().filter(is_file);
             match files.find(|field| parameters.contains_key(&field.name)) {
                 Some(file) => Err(ToolError::invalid_argument(format!(
@@ -148,14 +154,14 @@ fn inputs(
                      form.",
                     file.name
                 ))),
-                None => Ok(Inputs::Form(Value::Object(parameters))),
+                None => Ok(McpInputs::Form(Value::Object(parameters))),
             }
         }
-        _ if parameters.is_empty() => Ok(Inputs::None),
+        _ if parameters.is_empty() => Ok(McpInputs::None),
         kind => Err(ToolError::invalid_argument(format!(
             "Trigger `{}` ({}) takes no parameters. Leave `parameters` out.",
             trigger.node.name,
-            kind.as_str()
+            variant_name(&kind)
         ))),
     }
 }

@@ -4,7 +4,7 @@ use mcp_core::tool::ToolErrorKind;
 use serde_json::json;
 
 use super::*;
-use crate::builtin_mcp::Inputs;
+use crate::builtin_mcp::McpInputs;
 use crate::production_url::{Body, FormValue};
 use crate::webhook_credentials::WebhookCredentials;
 
@@ -162,7 +162,7 @@ fn the_mcp_server_gets_what_the_trigger_takes() {
     let headers = json!({"x-mcp-request-id": "rid"});
     assert_eq!(
         inputs("x.webhook", secured, json!({"n": 1})),
-        Ok(Inputs::Webhook(
+        Ok(McpInputs::Webhook(
             json!({"method": "POST", "headers": headers, "body": {"n": 1}})
         ))
     );
@@ -172,22 +172,22 @@ fn the_mcp_server_gets_what_the_trigger_takes() {
             json!({"path": "a", "authentication": "jwtAuth"}),
             json!({"n": 1})
         ),
-        Ok(Inputs::Webhook(
+        Ok(McpInputs::Webhook(
             json!({"method": "GET", "headers": headers, "query": {"n": "1"}})
         ))
     );
     let secured = json!({"authentication": "basicAuth"});
     let form = inputs("x.formTrigger", secured, json!({"f": 1}));
-    assert_eq!(form, Ok(Inputs::Form(json!({"f": 1}))));
+    assert_eq!(form, Ok(McpInputs::Form(json!({"f": 1}))));
     for kind in ["x.manualTrigger", "x.executeWorkflowTrigger"] {
         let item = inputs(kind, json!({}), json!({"n": 1}));
-        assert_eq!(item, Ok(Inputs::Item(json!({"n": 1}))));
+        assert_eq!(item, Ok(McpInputs::Item(json!({"n": 1}))));
     }
     let nothing = inputs("x.manualTrigger", json!({}), json!({}));
-    assert_eq!(nothing, Ok(Inputs::None));
+    assert_eq!(nothing, Ok(McpInputs::None));
     assert_eq!(
         inputs("x.scheduleTrigger", json!({}), json!({})),
-        Ok(Inputs::None)
+        Ok(McpInputs::None)
     );
     let unwanted = inputs("x.scheduleTrigger", json!({}), json!({"n": 1}));
     assert_eq!(unwanted, Err(ToolErrorKind::InvalidArgument));

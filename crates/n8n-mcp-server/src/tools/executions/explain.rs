@@ -5,11 +5,11 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::find;
-use crate::api::{Execution, Node, Status, Workflow};
+use crate::api::{Execution, Status};
 use crate::id::Id;
 use crate::run::RunStatus;
 use crate::service::N8n;
-use crate::trace::{Cause, Failed, Trace, failed};
+use crate::trace::{Cause, NodeFailure, Trace, find_failure};
 
 /// Why an execution failed: the node, its input, the message, the likely cause and what to try.
 #[derive(Deserialize, JsonSchema)]
@@ -19,7 +19,7 @@ pub(crate) struct ExplainExecution {
     execution_id: Id,
 }
 
-/// Why an execution failed.
+/// The reasons of a failure.
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct Explanation {
     execution_id: String,
@@ -30,8 +30,8 @@ pub(crate) struct Explanation {
     workflow_name: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     node_type: Option<String>,
-    failed: Failed,
-    /// Probably; from the message and the kind of node.
+    failed: NodeFailure,
+    /// A guess from the message and the kind of node.
     likely_cause: String,
     advice: String,
     /// The nodes that ran, in order.
@@ -51,7 +51,7 @@ impl Tool for ExplainExecution {
     }
 }
 
-/// Why execution `id` failed.
+/// Explains the failure of an execution.
 ///
 /// # Errors
 /// Also if it did not fail.
@@ -63,29 +63,24 @@ pub(crate) async fn explain(n8n: &N8n, id: &Id) -> Result<Explanation, ToolError
     ) {
         return Err(did_not_fail(&execution));
     }
-    // It may have been deleted since: the execution still tells most.
+    // Optional: it may have been deleted since, and the execution has most of the information.
     let workflow = match &execution.workflow_id {
         Some(id) => n8n.api.workflow(id).await.ok(),
         None => None,
     };
     let trace = Trace::read(execution.data.as_deref());
-    let failed =
-        failed(&trace, &n8n.redactor).unwrap_or_else(|| unrecorded(&trace, execution.status));
-    let node = failed
-        .node
-        .as_deref()
-        .and_then(|name| node(workflow.as_ref()?, name));
-    let node_type = trace
-        .failed_type()
-        .or_else(|| node.map(|node| node.kind.clone()));
+    let failed = find_failure(&trace, &n8n.redactor);
+    let failed = failed.unwrap_or_else(|| unrecorded(&trace, execution.status));
+    let mut nodes = workflow.iter().flat_map(|workflow| &workflow.nodes);
+    let node = nodes.find(|node| Some(&node.name) == failed.node.as_ref());
+    let node_type = trace.failed_type();
+    let node_type = node_type.or_else(|| node.map(|node| node.kind.clone()));
     let Cause { cause, advice } = if execution.status == Status::Crashed {
-        Cause::OF_A_CRASH
+        Cause::CRASH
     } else {
-        Cause::of(&failed, node_type.as_deref())
+        Cause::from_failure(&failed, node_type.as_deref())
     };
-    let note = node
-        .is_some_and(|node| node.disabled)
-        .then(|| "The node has been disabled since.".to_owned());
+    let is_disabled = node.is_some_and(|node| node.disabled);
     Ok(Explanation {
         execution_id: execution.id.to_string(),
         status: execution.status.into(),
@@ -96,25 +91,21 @@ pub(crate) async fn explain(n8n: &N8n, id: &Id) -> Result<Explanation, ToolError
         likely_cause: cause.to_owned(),
         advice: advice.to_owned(),
         path: trace.names().iter().map(ToString::to_string).collect(),
-        note,
+        note: is_disabled.then(|| "The node has been disabled since.".to_owned()),
     })
 }
 
-fn node<'a>(workflow: &'a Workflow, name: &str) -> Option<&'a Node> {
-    workflow.nodes.iter().find(|node| node.name == name)
-}
-
-/// n8n died before it could write down what happened.
-fn unrecorded(trace: &Trace, status: Status) -> Failed {
+/// The failure of an execution without a saved error, such as after a crash of n8n.
+fn unrecorded(trace: &Trace, status: Status) -> NodeFailure {
     let message = if status == Status::Crashed {
-        "n8n was ended while this ran."
+        "n8n ended while this ran."
     } else {
-        "n8n keeps no error of this execution."
+        "n8n saved no error of this execution."
     };
-    Failed {
+    NodeFailure {
         node: trace.names().last().map(ToString::to_string),
         message: message.to_owned(),
-        ..Failed::default()
+        ..NodeFailure::default()
     }
 }
 

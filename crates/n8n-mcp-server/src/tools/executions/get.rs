@@ -8,11 +8,11 @@ use super::find;
 use crate::id::Id;
 use crate::run::Run;
 use crate::service::N8n;
-use crate::trace::{Detail, Failed, NodeRow, Trace, failed, rows};
+use crate::trace::{NodeFailure, NodeRow, NodeSelection, Trace, find_failure, node_rows};
 
-/// Items of each node that `summary` and `full` show by default.
-const SUMMARY_ITEMS: u32 = 2;
-const FULL_ITEMS: u32 = 50;
+/// Items per node that `summary` and `full` show by default.
+const DEFAULT_SUMMARY_ITEMS: u32 = 2;
+const DEFAULT_FULL_ITEMS: u32 = 50;
 
 /// Status of one execution, with its output or error once it has ended; on request what each node
 /// did.
@@ -45,7 +45,7 @@ enum View {
 
 /// An execution.
 #[derive(Serialize, JsonSchema)]
-pub(crate) struct Shown {
+pub(crate) struct ExecutionDetails {
     #[serde(flatten)]
     run: Run,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -58,7 +58,7 @@ pub(crate) struct Shown {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     nodes: Vec<NodeRow>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    failed: Option<Failed>,
+    failed: Option<NodeFailure>,
     /// Items were left out or shortened: ask for single nodes.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     cut: bool,
@@ -68,9 +68,9 @@ impl Tool for GetExecution {
     const NAME: &'static str = "get_execution";
     const EFFECT: Effect = Effect::ReadOnly;
     type Service = N8n;
-    type Output = Shown;
+    type Output = ExecutionDetails;
 
-    async fn call(self, n8n: &N8n, _: &Call) -> Result<Shown, ToolError> {
+    async fn call(self, n8n: &N8n, _: &Call) -> Result<ExecutionDetails, ToolError> {
         let execution = find(n8n, &self.execution_id, true).await?;
         let shows_nodes = self.view != View::Result || !self.nodes.is_empty();
         let trace = shows_nodes.then(|| Trace::read(execution.data.as_deref()));
@@ -83,7 +83,7 @@ impl Tool for GetExecution {
                 trace.names().join(", ")
             )));
         }
-        let mut shown = Shown {
+        let mut shown = ExecutionDetails {
             workflow_id: execution.workflow_id.as_ref().map(Id::to_string),
             started_at: execution.started_at.clone(),
             stopped_at: execution.stopped_at.clone(),
@@ -95,25 +95,25 @@ impl Tool for GetExecution {
         let Some(trace) = trace else {
             return Ok(shown);
         };
-        // The nodes say it in detail.
+        // The nodes below show it in detail.
         shown.run.drop_output();
         if self.view == View::Error {
-            shown.failed = failed(&trace, &n8n.redactor);
+            shown.failed = find_failure(&trace, &n8n.redactor);
             if self.nodes.is_empty() {
                 return Ok(shown);
             }
         }
-        let detail = Detail {
+        let selection = NodeSelection {
             nodes: &self.nodes,
             items: self.items() as usize,
         };
-        (shown.nodes, shown.cut) = rows(&trace, detail, &n8n.redactor);
+        (shown.nodes, shown.cut) = node_rows(&trace, selection, &n8n.redactor);
         Ok(shown)
     }
 }
 
 impl GetExecution {
-    /// The call for what each node did, without data.
+    /// The call for the nodes without their data.
     pub(crate) fn preview(execution_id: Id) -> Self {
         Self {
             execution_id,
@@ -126,8 +126,8 @@ impl GetExecution {
     fn items(&self) -> u32 {
         let default = match self.view {
             View::Preview => return 0,
-            View::Summary => SUMMARY_ITEMS,
-            View::Result | View::Full | View::Error => FULL_ITEMS,
+            View::Summary => DEFAULT_SUMMARY_ITEMS,
+            View::Result | View::Full | View::Error => DEFAULT_FULL_ITEMS,
         };
         self.items.map_or(default, Bounded::get)
     }

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use upstream::http::HttpFailure;
 use upstream::time::{Since, Timestamp, parse_timestamp};
 
-use crate::api::{Execution, ExecutionFilter, N8nFailure as _, Page as ApiPage};
+use crate::api::{Execution, ExecutionFilter, N8nFailure as _, Page, UNKNOWN_CURSOR};
 use crate::id::Id;
 use crate::run::RunStatus;
 use crate::service::N8n;
@@ -21,7 +21,7 @@ pub(crate) struct ListExecutions {
     /// Only of this workflow.
     workflow_id: Option<Id>,
     /// Only in this state.
-    status: Option<Wanted>,
+    status: Option<StatusFilter>,
     /// Only of workflows in this project.
     project_id: Option<Id>,
     /// Only those that started since then: `30m`, `24h`, `7d` ago, or a time in RFC 3339.
@@ -34,7 +34,7 @@ pub(crate) struct ListExecutions {
 
 #[derive(Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
-enum Wanted {
+enum StatusFilter {
     Completed,
     Failed,
     Crashed,
@@ -45,20 +45,20 @@ enum Wanted {
 
 /// A page of executions.
 #[derive(Serialize, JsonSchema)]
-pub(crate) struct Page {
-    executions: Vec<Row>,
+pub(crate) struct ExecutionPage {
+    executions: Vec<ExecutionRow>,
     /// Absent on the last page.
     #[serde(skip_serializing_if = "Option::is_none")]
     next_cursor: Option<String>,
 }
 
 #[derive(Serialize, JsonSchema)]
-struct Row {
+struct ExecutionRow {
     execution_id: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     workflow_id: Option<String>,
     status: RunStatus,
-    /// What started it.
+    /// Kind of trigger.
     #[serde(skip_serializing_if = "Option::is_none")]
     mode: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -73,9 +73,9 @@ impl Tool for ListExecutions {
     const NAME: &'static str = "list_executions";
     const EFFECT: Effect = Effect::ReadOnly;
     type Service = N8n;
-    type Output = Page;
+    type Output = ExecutionPage;
 
-    async fn call(self, n8n: &N8n, _: &Call) -> Result<Page, ToolError> {
+    async fn call(self, n8n: &N8n, _: &Call) -> Result<ExecutionPage, ToolError> {
         let filter = self.filter()?;
         if let Some(workflow) = &filter.workflow {
             n8n.api.admit_id(workflow).await?;
@@ -83,7 +83,7 @@ impl Tool for ListExecutions {
         let explain = |failure| explain(failure, &filter);
         let (mut executions, next_cursor) = page(n8n, &filter).await.map_err(explain)?;
         if filter.status.is_none() && filter.cursor.is_none() {
-            // n8n leaves those that run out of what it calls all.
+            // n8n lists running executions only if it is asked for them.
             let running = ExecutionFilter {
                 status: Some("running"),
                 ..filter.clone()
@@ -94,43 +94,41 @@ impl Tool for ListExecutions {
             executions.splice(0..0, running);
         }
         let executions = n8n.api.admitted(executions).await?;
-        Ok(Page {
-            executions: executions.into_iter().map(Row::from).collect(),
+        Ok(ExecutionPage {
+            executions: executions.into_iter().map(ExecutionRow::from).collect(),
             next_cursor,
         })
     }
 }
 
-/// A page as n8n has it; one that does not know `startedAfter` (n8n 1) is not asked for it again.
+/// A page of n8n's list. Filters by time here if n8n does not know `startedAfter` (n8n 1).
 async fn page(
     n8n: &N8n,
     filter: &ExecutionFilter,
 ) -> Result<(Vec<Execution>, Option<String>), HttpFailure> {
-    let asked = n8n.api.executions(filter).await;
-    let since = match (&asked, &filter.started_after) {
-        (Err(failure), Some(since)) if is_about_time(failure) => since.clone(),
-        _ => return asked.map(|page| (page.data, page.next_cursor)),
+    let listed = n8n.api.executions(filter).await;
+    let since = match (&listed, &filter.started_after) {
+        (Err(failure), Some(since)) if is_unknown_filter(failure) => parse_timestamp(since),
+        _ => return listed.map(|page| (page.data, page.next_cursor)),
     };
     let without = ExecutionFilter {
         started_after: None,
         ..filter.clone()
     };
-    let page: ApiPage<Execution> = n8n.api.executions(&without).await?;
+    let mut page: Page<Execution> = n8n.api.executions(&without).await?;
     let all = page.data.len();
-    // One that was not started yet is as new as can be.
-    let is_new = |one: &Execution| {
+    page.data.retain(|one| {
         let started = one.started_at.as_deref().and_then(parse_timestamp);
-        started.is_none_or(|started| Some(started) >= parse_timestamp(&since))
-    };
-    let data: Vec<_> = page.data.into_iter().filter(is_new).collect();
-    let next = page.next_cursor.filter(|_| data.len() == all);
-    Ok((data, next))
+        // An execution that has not started yet is new.
+        started.is_none_or(|started| Some(started) >= since)
+    });
+    let next = page.next_cursor.filter(|_| page.data.len() == all);
+    Ok((page.data, next))
 }
 
-fn is_about_time(failure: &HttpFailure) -> bool {
-    failure
-        .complaint()
-        .is_some_and(|text| text.contains("startedAfter") && text.contains("nknown"))
+fn is_unknown_filter(failure: &HttpFailure) -> bool {
+    let complaint = failure.complaint().unwrap_or_default();
+    complaint.contains("startedAfter") && complaint.contains("nknown")
 }
 
 fn explain(failure: HttpFailure, filter: &ExecutionFilter) -> ToolError {
@@ -138,10 +136,7 @@ fn explain(failure: HttpFailure, filter: &ExecutionFilter) -> ToolError {
         Some(text) if text.contains("startedAfter") => ToolError::invalid_argument(
             "`since` is no time that n8n understands; write it like 2026-01-31T12:00:00Z.",
         ),
-        Some(_) if filter.cursor.is_some() => ToolError::invalid_argument(
-            "`cursor` is not one that n8n handed out. Pass the `next_cursor` of the page before, \
-             or none for the first page.",
-        ),
+        Some(_) if filter.cursor.is_some() => ToolError::invalid_argument(UNKNOWN_CURSOR),
         _ => failure.into(),
     }
 }
@@ -161,7 +156,7 @@ impl ListExecutions {
         Ok(ExecutionFilter {
             workflow: self.workflow_id,
             project: self.project_id,
-            status: self.status.map(Wanted::in_words_of_n8n),
+            status: self.status.map(StatusFilter::n8n_name),
             started_after: started_after.transpose()?,
             limit: self.limit.map_or(DEFAULT_LIMIT, Bounded::get),
             cursor: self.cursor,
@@ -170,8 +165,8 @@ impl ListExecutions {
     }
 }
 
-impl Wanted {
-    fn in_words_of_n8n(self) -> &'static str {
+impl StatusFilter {
+    fn n8n_name(self) -> &'static str {
         match self {
             Self::Completed => "success",
             Self::Failed => "error",
@@ -183,19 +178,16 @@ impl Wanted {
     }
 }
 
-impl From<Execution> for Row {
+impl From<Execution> for ExecutionRow {
     fn from(execution: Execution) -> Self {
         Self {
             execution_id: execution.id.to_string(),
+            retry_of: execution.retried_id(),
             workflow_id: execution.workflow_id.map(|id| id.to_string()),
             status: execution.status.into(),
             mode: execution.mode,
             started_at: execution.started_at,
             stopped_at: execution.stopped_at,
-            retry_of: execution.retry_of.map(|id| match id {
-                serde_json::Value::String(id) => id,
-                other => other.to_string(),
-            }),
         }
     }
 }

@@ -12,10 +12,10 @@ use crate::id::Id;
 use crate::run::Run;
 use crate::service::N8n;
 
-/// Below what clients and servers commonly allow a call: 30 s.
-const WAIT: Duration = Duration::from_secs(20);
-/// How many executions are looked at for one that n8n did not name in time.
-const LOOK_AT: u32 = 20;
+/// Below the common limit of clients and servers for a call: 30 s.
+const RETRY_TIMEOUT: Duration = Duration::from_secs(20);
+/// Executions among which a retry is searched whose id n8n did not return in time.
+const MAX_RECENT_EXECUTIONS: u32 = 20;
 
 /// Runs a failed execution again from the node that failed, and waits for its end; `running` is
 /// followed with get_execution.
@@ -41,7 +41,7 @@ impl Tool for RetryExecution {
             failed.status,
             Status::Error | Status::Crashed | Status::Canceled | Status::Unknown
         ) {
-            return Err(refused(&failed));
+            return Err(not_retryable(&failed));
         }
         if let Some(workflow) = &failed.workflow_id {
             let workflow = n8n.api.workflow(workflow).await?;
@@ -49,46 +49,43 @@ impl Tool for RetryExecution {
         }
         let retried = n8n
             .api
-            .retry(&failed.id, self.use_current_workflow, WAIT)
+            .retry(&failed.id, self.use_current_workflow, RETRY_TIMEOUT)
             .await;
         match retried {
             Ok(execution) => Ok(Run::from_execution(execution).redacted(&n8n.redactor)),
-            Err(failure) if failure.is_conflict() => Err(refused(&failed)),
-            // It runs: it is looked for, and not started again.
-            Err(failure) if failure.is_timeout() => Ok(match newest(n8n, &failed).await {
+            Err(failure) if failure.is_conflict() => Err(not_retryable(&failed)),
+            // It runs: look for it, and do not start it again.
+            Err(failure) if failure.is_timeout() => Ok(match find_retry(n8n, &failed).await {
                 Some(execution) => Run::from_execution(execution).redacted(&n8n.redactor),
-                None => Run::running(None)
-                    .noting("The retry was started and has not ended; list_executions shows it."),
+                None => Run::running(None).with_note(
+                    "The retry was started and has not ended; list_executions shows it.",
+                ),
             }),
             Err(failure) => Err(failure.into()),
         }
     }
 }
 
-fn refused(execution: &Execution) -> ToolError {
+fn not_retryable(execution: &Execution) -> ToolError {
     let id = &execution.id;
-    let text = if execution.status.has_ended() {
+    ToolError::conflict(if execution.status.has_ended() {
         format!(
-            "Execution {id} did not fail, or keeps no data to go on from: n8n retries only those. run_workflow runs the workflow anew."
+            "Execution {id} did not fail, or has no data to continue from: n8n retries only those. \
+             run_workflow runs the workflow from its start."
         )
     } else {
         format!("Execution {id} has not ended. Follow it with get_execution, or stop it.")
-    };
-    ToolError::conflict(text)
+    })
 }
 
-/// The newest execution that repeats `failed`.
-async fn newest(n8n: &N8n, failed: &Execution) -> Option<Execution> {
+/// The newest retry of `failed`.
+async fn find_retry(n8n: &N8n, failed: &Execution) -> Option<Execution> {
+    let workflow = failed.workflow_id.as_ref();
     for status in [Some("running"), None] {
-        let filter = ExecutionFilter {
-            workflow: failed.workflow_id.clone(),
-            status,
-            limit: LOOK_AT,
-            ..ExecutionFilter::default()
-        };
+        let filter = ExecutionFilter::newest(workflow, status, MAX_RECENT_EXECUTIONS);
         let page = n8n.api.executions::<Execution>(&filter).await.ok()?;
-        let repeats = |one: &Execution| one.repeats(&failed.id);
-        if let Some(found) = page.data.into_iter().find(repeats) {
+        let is_retry = |one: &Execution| one.retried_id().as_deref() == Some(failed.id.as_str());
+        if let Some(found) = page.data.into_iter().find(is_retry) {
             return Some(found);
         }
     }

@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use upstream::text::truncate;
 
-use super::ask;
-use super::types::{Property, parse};
+use super::call_node_tool;
+use super::types::{NodeProperty, parse};
 use crate::service::N8n;
 
 /// The most of a definition that is shown, in bytes; about 8,000 tokens.
@@ -34,12 +34,12 @@ pub(super) struct GetNode {
 
 /// A node.
 #[derive(Default, Serialize, JsonSchema)]
-pub(super) struct Node {
+pub(super) struct NodeDescription {
     r#type: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     version: Option<String>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    properties: Vec<Property>,
+    properties: Vec<NodeProperty>,
     /// Types of credentials that it takes.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     credentials: Vec<String>,
@@ -54,9 +54,9 @@ impl Tool for GetNode {
     const NAME: &'static str = "get_node";
     const EFFECT: Effect = Effect::ReadOnly;
     type Service = N8n;
-    type Output = Node;
+    type Output = NodeDescription;
 
-    async fn call(self, n8n: &N8n, _: &Call) -> Result<Node, ToolError> {
+    async fn call(self, n8n: &N8n, _: &Call) -> Result<NodeDescription, ToolError> {
         let mut wanted = Map::new();
         wanted.insert("nodeId".into(), self.r#type.clone().into());
         for (name, value) in [
@@ -69,14 +69,14 @@ impl Tool for GetNode {
                 wanted.insert(name.into(), Value::from(value.as_str()));
             }
         }
-        let text = ask(n8n, "get_node_types", &json!({ "nodeIds": [wanted] })).await?;
+        let text = call_node_tool(n8n, "get_node_types", &json!({ "nodeIds": [wanted] })).await?;
         let Some((_, errors)) = text.split_once("# Errors") else {
             return Ok(self.read(text));
         };
         let error = errors.trim().lines().next().unwrap_or_default();
         let operations = operations(error);
         if !operations.is_empty() {
-            return Ok(Node {
+            return Ok(NodeDescription {
                 operations,
                 ..self.bare()
             });
@@ -97,9 +97,9 @@ impl Tool for GetNode {
 }
 
 impl GetNode {
-    fn read(self, text: String) -> Node {
+    fn read(self, text: String) -> NodeDescription {
         let read = parse(&text);
-        let mut node = Node {
+        let mut node = NodeDescription {
             version: read.version.clone(),
             ..self.bare()
         };
@@ -113,11 +113,11 @@ impl GetNode {
         node
     }
 
-    fn bare(&self) -> Node {
-        Node {
+    fn bare(&self) -> NodeDescription {
+        NodeDescription {
             r#type: self.r#type.clone(),
             version: self.version.clone(),
-            ..Node::default()
+            ..NodeDescription::default()
         }
     }
 }

@@ -5,8 +5,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use super::ask;
-use super::search::{Found, MOST_FOUND, cut_off, parse};
+use super::call_node_tool;
+use super::search::{FoundNode, MAX_FOUND_PER_QUERY, cut_off, parse};
 use crate::service::N8n;
 use crate::workflow::check::is_trigger_type;
 
@@ -39,7 +39,7 @@ enum Category {
 
 #[derive(Serialize, JsonSchema)]
 pub(super) struct Nodes {
-    nodes: Vec<Found>,
+    nodes: Vec<FoundNode>,
     /// For which texts n8n may have more nodes than it shows.
     #[serde(skip_serializing_if = "Option::is_none")]
     note: Option<String>,
@@ -68,8 +68,8 @@ impl Tool for ListNodes {
             _ => "workflow",
         };
         let arguments = json!({"queries": queries, "usage": usage});
-        let outline = ask(n8n, "search_nodes", &arguments).await?;
-        let fits = |node: &Found| {
+        let outline = call_node_tool(n8n, "search_nodes", &arguments).await?;
+        let fits = |node: &FoundNode| {
             self.category
                 .is_none_or(|category| category.holds(&node.r#type))
         };
@@ -85,7 +85,7 @@ fn note(cut_off: &[&str]) -> Option<String> {
     let texts = cut_off.join(", ");
     (!cut_off.is_empty()).then(|| {
         format!(
-            "n8n shows no more than {MOST_FOUND} nodes for a text, and may have others for {texts}: \
+            "n8n shows no more than {MAX_FOUND_PER_QUERY} nodes for a text, and may have others for {texts}: \
              search with more words for those, such as the operation or `trigger`."
         )
     })

@@ -5,7 +5,7 @@ use serde::Serialize;
 
 /// A node that can be used in workflows.
 #[derive(Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
-pub(super) struct Found {
+pub(super) struct FoundNode {
     /// For `type` in a workflow and for get_node.
     pub(super) r#type: String,
     pub(super) name: String,
@@ -22,7 +22,7 @@ pub(super) struct Found {
 }
 
 /// As many nodes n8n shows for one text.
-pub(super) const MOST_FOUND: usize = 5;
+pub(super) const MAX_FOUND_PER_QUERY: usize = 5;
 
 /// Columns at which the outline has its parts.
 const FIELD: usize = 2;
@@ -31,9 +31,9 @@ const MEMBER: usize = 6;
 const OPERATION: usize = 12;
 
 /// The nodes of the outline, each once.
-pub(super) fn parse(outline: &str) -> Vec<Found> {
-    let mut nodes: Vec<Found> = Vec::new();
-    let mut node: Option<Found> = None;
+pub(super) fn parse(outline: &str) -> Vec<FoundNode> {
+    let mut nodes: Vec<FoundNode> = Vec::new();
+    let mut node: Option<FoundNode> = None;
     let mut group = "";
     for line in outline.lines() {
         let text = line.trim_start();
@@ -41,10 +41,10 @@ pub(super) fn parse(outline: &str) -> Vec<Found> {
         if let (0, Some(kind)) = (column, text.strip_prefix("- ")) {
             keep(&mut nodes, node.take());
             group = "";
-            node = Some(Found {
+            node = Some(FoundNode {
                 // Triggers are marked behind their type.
                 r#type: kind.split(' ').next().unwrap_or_default().to_owned(),
-                ..Found::default()
+                ..FoundNode::default()
             });
             continue;
         }
@@ -92,7 +92,10 @@ pub(super) fn cut_off(outline: &str) -> Vec<&str> {
             text = heading;
         } else if let Some(count) = line.strip_prefix("Found ") {
             let count = count.split(' ').next().unwrap_or_default();
-            if count.parse().is_ok_and(|count: usize| count >= MOST_FOUND) {
+            if count
+                .parse()
+                .is_ok_and(|count: usize| count >= MAX_FOUND_PER_QUERY)
+            {
                 texts.push(text);
             }
         }
@@ -100,7 +103,7 @@ pub(super) fn cut_off(outline: &str) -> Vec<&str> {
     texts
 }
 
-fn keep(nodes: &mut Vec<Found>, node: Option<Found>) {
+fn keep(nodes: &mut Vec<FoundNode>, node: Option<FoundNode>) {
     if let Some(node) = node
         && nodes.iter().all(|other| other.r#type != node.r#type)
     {

@@ -8,7 +8,7 @@ const MAX_TEXT: usize = 240;
 
 /// One parameter of a node.
 #[derive(Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
-pub(super) struct Property {
+pub(super) struct NodeProperty {
     pub(super) name: String,
     pub(super) r#type: String,
     #[serde(skip_serializing_if = "std::ops::Not::not")]
@@ -24,9 +24,9 @@ pub(super) struct Property {
 
 /// What is read of a definition.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Definition {
+pub(super) struct NodeDefinition {
     pub(super) version: Option<String>,
-    pub(super) properties: Vec<Property>,
+    pub(super) properties: Vec<NodeProperty>,
     /// Types of credentials.
     pub(super) credentials: Vec<String>,
 }
@@ -51,8 +51,8 @@ struct Comment {
 }
 
 /// Reads as much as is understood.
-pub(super) fn parse(definition: &str) -> Definition {
-    let mut read = Definition::default();
+pub(super) fn parse(definition: &str) -> NodeDefinition {
+    let mut read = NodeDefinition::default();
     let (mut block, mut depth) = (Block::Outside, 0_i32);
     let mut comment = Comment::default();
     for line in definition.lines() {
@@ -104,9 +104,9 @@ pub(super) fn parse(definition: &str) -> Definition {
     read
 }
 
-impl Definition {
+impl NodeDefinition {
     /// Modes share parameters; what tells them apart has all of its values.
-    fn add(&mut self, property: Property) {
+    fn add(&mut self, property: NodeProperty) {
         let known = self
             .properties
             .iter_mut()
@@ -172,7 +172,7 @@ impl Comment {
         }
     }
 
-    fn describe(self, name: String, required: bool, kind: &str) -> Property {
+    fn describe(self, name: String, required: bool, kind: &str) -> NodeProperty {
         let kind = if kind.starts_with('{') && !kind.contains('}') {
             "object".to_owned()
         } else {
@@ -188,7 +188,7 @@ impl Comment {
             });
             shortened(&seen.join(" | "))
         };
-        Property {
+        NodeProperty {
             name,
             r#type: kind,
             required,

@@ -6,16 +6,14 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
-use super::known::{self, Known};
-use super::load;
 use super::validate::ValidateWorkflow;
+use super::{load, node_catalog};
 use crate::api::Workflow;
 use crate::id::Id;
 use crate::service::N8n;
-use crate::workflow::check::{Finding, NO_TRIGGER, Severity, check, short};
+use crate::workflow::check::{Finding, NO_TRIGGER, Severity, check, short_type};
 use crate::workflow::{Draft, Operation, apply, name_of, restore};
 
-/// The tools.
 pub(crate) fn authoring() -> Toolset<N8n> {
     Toolset::new()
         .with::<ValidateWorkflow>()
@@ -25,7 +23,7 @@ pub(crate) fn authoring() -> Toolset<N8n> {
         .with::<DuplicateWorkflow>()
 }
 
-/// More than this says nothing new.
+/// More findings would not help.
 const MAX_FINDINGS: usize = 10;
 
 /// A workflow that was written.
@@ -34,13 +32,13 @@ pub(crate) struct Written {
     id: String,
     name: String,
     active: bool,
-    /// Pass it to the next change, so that nobody else's is overwritten.
+    /// Pass it to the next change, to overwrite no other one.
     #[serde(skip_serializing_if = "String::is_empty")]
     version: String,
     /// Parts that n8n does not take.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     left_out: Vec<String>,
-    /// What may be wrong with it.
+    /// Possible problems.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     warnings: Vec<Finding>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -48,10 +46,8 @@ pub(crate) struct Written {
 }
 
 impl Written {
-    pub(super) fn new(workflow: Workflow, left_out: Vec<String>, warnings: Vec<Finding>) -> Self {
-        let note = workflow
-            .active
-            .then(|| "It is active: the change is live.".to_owned());
+    fn new((workflow, left_out): (Workflow, Vec<String>), warnings: Vec<Finding>) -> Self {
+        let is_live = workflow.active;
         Self {
             id: workflow.id,
             name: workflow.name,
@@ -59,25 +55,16 @@ impl Written {
             version: workflow.updated_at,
             left_out,
             warnings,
-            note,
-        }
-    }
-
-    /// Nothing was written.
-    pub(super) fn checked_only(workflow: Workflow, warnings: Vec<Finding>) -> Self {
-        let note = Some("Checked only: nothing was written.".to_owned());
-        Self {
-            note,
-            ..Self::new(workflow, Vec::new(), warnings)
+            note: is_live.then(|| "It is active: the change is live.".to_owned()),
         }
     }
 }
 
-/// Refuses a draft with errors that it did not have `before`. What is left is only warned of.
+/// Rejects a draft with errors that it did not have `before`, and returns warnings.
 ///
 /// # Errors
-/// What is wrong, and how it is put right. Nothing was written.
-pub(super) async fn checked(
+/// The errors, and how to fix them. Nothing was written.
+async fn check_change(
     n8n: &N8n,
     before: Option<&Draft>,
     draft: &Draft,
@@ -90,40 +77,21 @@ pub(super) async fn checked(
         same != Some(node)
     };
     let new: Vec<_> = draft.nodes.iter().filter(is_new).collect();
-    // A server that cannot be asked does not keep anybody from writing.
-    if let Ok(Known::Checked(more)) = known::check(n8n, draft, &new).await {
+    // Writing works also if n8n's MCP server cannot be asked.
+    if let Ok(Some(more)) = node_catalog::check(n8n, draft, &new).await {
         found.extend(more);
     }
-    let fatal =
+    let is_fatal =
         |finding: &&Finding| finding.severity == Severity::Error && finding.message != NO_TRIGGER;
-    let errors: Vec<_> = found.iter().filter(fatal).take(MAX_FINDINGS).collect();
+    let errors = found.iter().filter(is_fatal).take(MAX_FINDINGS);
+    let errors: String = errors.map(|error| format!("\n- {}", line(error))).collect();
     if !errors.is_empty() {
-        let lines = errors.iter().map(|error| format!("\n- {}", line(error)));
         return Err(ToolError::invalid_argument(format!(
-            "Nothing was written. The workflow would have errors:{}",
-            lines.collect::<String>()
+            "Nothing was written. The workflow would have errors:{errors}"
         )));
     }
     found.truncate(MAX_FINDINGS);
     Ok(found)
-}
-
-/// Refuses to overwrite what the caller has not seen.
-pub(super) fn is_current(workflow: &Workflow, version: Option<&str>) -> Result<(), ToolError> {
-    match version {
-        Some(version) if version != workflow.updated_at => Err(ToolError::conflict(format!(
-            "Workflow {} was changed since that version; nothing was written. Read it again \
-                 with get_workflow and repeat the change.",
-            workflow.id
-        ))),
-        _ => Ok(()),
-    }
-}
-
-/// The id that n8n gave.
-pub(super) fn id_of(workflow: &Workflow) -> Result<Id, ToolError> {
-    Id::try_from(workflow.id.clone())
-        .map_err(|reason| ToolError::upstream("n8n gave the workflow an odd id.").caused_by(reason))
 }
 
 fn line(finding: &Finding) -> String {
@@ -131,6 +99,26 @@ fn line(finding: &Finding) -> String {
     let node = node.map_or(String::new(), |node| format!("{node:?}: "));
     let fix = finding.fix.as_deref().unwrap_or_default();
     format!("{node}{} {fix}", finding.message)
+}
+
+/// Loads a workflow that is to be changed.
+///
+/// # Errors
+/// Also if it was changed since `version`, or must not be changed.
+async fn load_for_change(
+    n8n: &N8n,
+    id: &Id,
+    version: Option<&str>,
+) -> Result<(Workflow, Draft), ToolError> {
+    let (workflow, draft) = load(n8n, id).await?;
+    if version.is_some_and(|version| version != workflow.updated_at) {
+        return Err(ToolError::conflict(format!(
+            "Workflow {id} was changed since that version; nothing was written. Read it again with \
+             get_workflow and repeat the change."
+        )));
+    }
+    n8n.api.policy.check_write(&workflow)?;
+    Ok((workflow, draft))
 }
 
 /// Changes a workflow by small operations: all of them or, if one cannot be done or the result would
@@ -142,7 +130,7 @@ pub(crate) struct EditWorkflow {
     workflow_id: Id,
     /// In order; each names its node.
     operations: Vec<Operation>,
-    /// From get_workflow: refused if somebody has changed it since.
+    /// From get_workflow: refused if it was changed since.
     version: Option<String>,
     /// Only check.
     #[serde(default)]
@@ -159,25 +147,26 @@ impl Tool for EditWorkflow {
         if self.operations.is_empty() {
             return Err(ToolError::invalid_argument("`operations` is empty."));
         }
-        let (current, before) = load(n8n, &self.workflow_id).await?;
-        is_current(&current, self.version.as_deref())?;
-        n8n.api.policy.check_write(&current)?;
+        let (id, version) = (&self.workflow_id, self.version.as_deref());
+        let (current, before) = load_for_change(n8n, id, version).await?;
         let draft = apply(&before, self.operations)?;
-        let warnings = checked(n8n, Some(&before), &draft).await?;
+        let warnings = check_change(n8n, Some(&before), &draft).await?;
         if self.dry_run {
-            return Ok(Written::checked_only(current, warnings));
+            return Ok(Written {
+                note: Some("Checked only: nothing was written.".to_owned()),
+                ..Written::new((current, Vec::new()), warnings)
+            });
         }
-        let written = n8n.api.replace_workflow(&self.workflow_id, &draft).await?;
-        n8n.api.mark_for_review(&self.workflow_id).await?;
-        Ok(Written::new(written.0, written.1, warnings))
+        let written = n8n.api.replace_workflow(id, &draft).await?;
+        Ok(Written::new(written, warnings))
     }
 }
 
 /// Creates an inactive workflow, after checking it.
-#[derive(Deserialize, JsonSchema)]
+#[derive(Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct CreateWorkflow {
-    /// What people call it.
+    /// Display name.
     name: String,
     /// Each with name, type, typeVersion and parameters; id and position are optional.
     nodes: Vec<Map<String, Value>>,
@@ -196,22 +185,13 @@ impl Tool for CreateWorkflow {
     type Output = Written;
 
     async fn call(self, n8n: &N8n, _: &Call) -> Result<Written, ToolError> {
-        let parts = [
-            ("name", json!(self.name)),
-            ("nodes", json!(self.nodes)),
-            ("connections", json!(self.connections)),
-            ("settings", json!(self.settings)),
-        ];
-        let given = parts.map(|(part, value)| (part.to_owned(), value));
-        let given = Map::from_iter(given);
-        let mut draft = Draft::read(given)?;
+        let mut draft = Draft::read(members_of(&self))?;
         // As n8n's own editor does; without it n8n runs nodes in the order of its first version.
         let order = draft.settings.entry("executionOrder");
         order.or_insert_with(|| "v1".into());
-        let warnings = checked(n8n, None, &draft).await?;
-        let (workflow, left_out) = n8n.api.create_workflow(&draft).await?;
-        n8n.api.mark_for_review(&id_of(&workflow)?).await?;
-        Ok(Written::new(workflow, left_out, warnings))
+        let warnings = check_change(n8n, None, &draft).await?;
+        let written = n8n.api.create_workflow(&draft).await?;
+        Ok(Written::new(written, warnings))
     }
 }
 
@@ -225,7 +205,7 @@ pub(crate) struct UpdateWorkflow {
     /// As get_workflow returns with full=true: name, nodes, connections, settings. A part that is
     /// left out stays as it is; what n8n shows and does not take is ignored.
     workflow: Map<String, Value>,
-    /// From get_workflow: refused if somebody has changed it since.
+    /// From get_workflow: refused if it was changed since.
     version: Option<String>,
 }
 
@@ -236,35 +216,35 @@ impl Tool for UpdateWorkflow {
     type Output = Written;
 
     async fn call(mut self, n8n: &N8n, _: &Call) -> Result<Written, ToolError> {
-        let (current, before) = load(n8n, &self.workflow_id).await?;
-        is_current(&current, self.version.as_deref())?;
-        n8n.api.policy.check_write(&current)?;
+        let (id, version) = (&self.workflow_id, self.version.as_deref());
+        let (_, before) = load_for_change(n8n, id, version).await?;
         // The whole answer of get_workflow holds the definition.
         if let Some(Value::Object(definition)) = self.workflow.remove("definition") {
             self.workflow = definition;
         }
-        for (part, old) in [
-            ("name", json!(before.name)),
-            ("nodes", json!(before.nodes)),
-            ("connections", json!(before.connections)),
-            ("settings", json!(before.settings)),
-        ] {
+        for (part, old) in members_of(&before) {
             let given = self.workflow.entry(part).or_insert(Value::Null);
             if given.is_null() {
                 *given = old;
             }
         }
         let mut draft = Draft::read(self.workflow)?;
-        restore(&mut draft, &shown(n8n, &before), &before);
-        let warnings = checked(n8n, Some(&before), &draft).await?;
-        let written = n8n.api.replace_workflow(&self.workflow_id, &draft).await?;
-        n8n.api.mark_for_review(&self.workflow_id).await?;
-        Ok(Written::new(written.0, written.1, warnings))
+        restore(&mut draft, &redacted(n8n, &before), &before);
+        let warnings = check_change(n8n, Some(&before), &draft).await?;
+        let written = n8n.api.replace_workflow(id, &draft).await?;
+        Ok(Written::new(written, warnings))
+    }
+}
+
+fn members_of(definition: &impl Serialize) -> Map<String, Value> {
+    match json!(definition) {
+        Value::Object(members) => members,
+        _ => Map::new(),
     }
 }
 
 /// The workflow as get_workflow shows it.
-fn shown(n8n: &N8n, draft: &Draft) -> Draft {
+fn redacted(n8n: &N8n, draft: &Draft) -> Draft {
     let mut shown = draft.clone();
     for node in &mut shown.nodes {
         let mut value = Value::Object(std::mem::take(node));
@@ -295,17 +275,16 @@ impl Tool for DuplicateWorkflow {
     async fn call(self, n8n: &N8n, _: &Call) -> Result<Written, ToolError> {
         let (_, mut draft) = load(n8n, &self.workflow_id).await?;
         draft.name = self.name.unwrap_or_else(|| format!("{} copy", draft.name));
-        renew(&mut draft);
-        let (workflow, left_out) = n8n.api.create_workflow(&draft).await?;
-        n8n.api.mark_for_review(&id_of(&workflow)?).await?;
-        Ok(Written::new(workflow, left_out, Vec::new()))
+        make_urls_unique(&mut draft);
+        let written = n8n.api.create_workflow(&draft).await?;
+        Ok(Written::new(written, Vec::new()))
     }
 }
 
-/// Two active workflows cannot have the same URL.
-fn renew(draft: &mut Draft) {
+/// Gives each trigger a new path: two active workflows cannot have the same URL.
+fn make_urls_unique(draft: &mut Draft) {
     for node in &mut draft.nodes {
-        let has_url = matches!(short(node), "webhook" | "formTrigger");
+        let has_url = matches!(short_type(node), "webhook" | "formTrigger");
         if node.contains_key("webhookId") {
             node.insert("webhookId".into(), Uuid::new_v4().to_string().into());
         }

@@ -8,9 +8,9 @@ use serde_json::{Map, Value, json};
 use crate::api::{Definition, Node, Workflow};
 use crate::id::Id;
 use crate::service::N8n;
-use crate::trigger::{Access, Kind, Trigger, parameters_of, triggers};
+use crate::trigger::{Access, Trigger, TriggerKind, parameters_of, triggers};
 use crate::workflow::check::runs_code;
-use crate::workflow::{Connection, MAIN, connections};
+use crate::workflow::{Connection, MAIN, parse_connections};
 
 /// One workflow: its nodes, how they are connected, and how each trigger can be run.
 #[derive(Deserialize, JsonSchema)]
@@ -25,7 +25,7 @@ pub(crate) struct GetWorkflow {
 
 /// A workflow.
 #[derive(Default, Serialize, JsonSchema)]
-pub(crate) struct Details {
+pub(crate) struct WorkflowDetails {
     id: String,
     name: String,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -38,9 +38,9 @@ pub(crate) struct Details {
     version: String,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     tags: Vec<String>,
-    triggers: Vec<TriggerRow>,
+    triggers: Vec<TriggerSummary>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    nodes: Vec<NodeRow>,
+    nodes: Vec<NodeSummary>,
     /// `from -> to`, with output and kind where they are not the first and `main`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     connections: Vec<String>,
@@ -54,7 +54,7 @@ pub(crate) struct Details {
 }
 
 #[derive(Serialize, JsonSchema)]
-struct NodeRow {
+struct NodeSummary {
     name: String,
     r#type: String,
     /// Runs code or commands that are written in it.
@@ -65,9 +65,9 @@ struct NodeRow {
 }
 
 #[derive(Serialize, JsonSchema)]
-struct TriggerRow {
+struct TriggerSummary {
     node: String,
-    kind: Kind,
+    kind: TriggerKind,
     #[serde(skip_serializing_if = "Option::is_none")]
     method: Option<String>,
     /// Below `/webhook/`.
@@ -87,22 +87,22 @@ impl Tool for GetWorkflow {
     const NAME: &'static str = "get_workflow";
     const EFFECT: Effect = Effect::ReadOnly;
     type Service = N8n;
-    type Output = Details;
+    type Output = WorkflowDetails;
 
-    async fn call(self, n8n: &N8n, _: &Call) -> Result<Details, ToolError> {
+    async fn call(self, n8n: &N8n, _: &Call) -> Result<WorkflowDetails, ToolError> {
         let access = n8n.access()?;
         if self.full {
             let (workflow, mut definition): (_, Definition) =
                 n8n.api.workflow_as(&self.workflow_id).await?;
             definition.nodes = n8n.redactor.raw_json(definition.nodes);
-            return Ok(Details {
+            return Ok(WorkflowDetails {
                 definition: Some(definition),
                 ..about(&workflow, &access)
             });
         }
         let workflow = n8n.api.workflow(&self.workflow_id).await?;
-        Ok(Details {
-            nodes: workflow.nodes.iter().map(NodeRow::from).collect(),
+        Ok(WorkflowDetails {
+            nodes: workflow.nodes.iter().map(NodeSummary::from).collect(),
             connections: lines(&workflow.connections),
             settings: Some(workflow.settings.clone()).filter(|settings| !settings.is_empty()),
             ..about(&workflow, &access)
@@ -121,34 +121,34 @@ impl GetWorkflow {
 }
 
 /// What summary and whole have in common.
-fn about(workflow: &Workflow, access: &Access) -> Details {
+fn about(workflow: &Workflow, access: &Access) -> WorkflowDetails {
     let pinned = workflow
         .pin_data
         .iter()
         .flatten()
         .map(|(node, _)| node.clone());
-    Details {
+    WorkflowDetails {
         id: workflow.id.clone(),
         name: workflow.name.clone(),
         description: workflow.description.clone(),
         active: workflow.active,
         archived: workflow.is_archived,
         version: workflow.updated_at.clone(),
-        tags: workflow.tags.iter().map(|tag| tag.name.clone()).collect(),
+        tags: workflow.tags.clone(),
         triggers: triggers(workflow)
             .iter()
             .map(|trigger| row(trigger, access))
             .collect(),
         pinned: pinned.collect(),
-        ..Details::default()
+        ..WorkflowDetails::default()
     }
 }
 
-fn row(trigger: &Trigger<'_>, access: &Access) -> TriggerRow {
+fn row(trigger: &Trigger<'_>, access: &Access) -> TriggerSummary {
     let way = trigger.way(access);
-    let webhook = (trigger.kind == Kind::Webhook).then(|| trigger.webhook().ok());
+    let webhook = (trigger.kind == TriggerKind::Webhook).then(|| trigger.webhook().ok());
     let webhook = webhook.flatten();
-    TriggerRow {
+    TriggerSummary {
         node: trigger.node.name.clone(),
         kind: trigger.kind,
         method: webhook.as_ref().map(|webhook| webhook.method.to_string()),
@@ -179,11 +179,11 @@ fn lines(all: &Map<String, Value>) -> Vec<String> {
         };
         format!("{}{output} {arrow} {}", one.from, one.to)
     };
-    let all = connections(all).unwrap_or_default();
+    let all = parse_connections(all).unwrap_or_default();
     all.into_iter().map(line).collect()
 }
 
-impl From<&Node> for NodeRow {
+impl From<&Node> for NodeSummary {
     fn from(node: &Node) -> Self {
         Self {
             name: node.name.clone(),

@@ -1,4 +1,4 @@
-//! The toolset `lifecycle`: whether a workflow runs, and where it is kept.
+//! The toolset `lifecycle`: activating, tagging, archiving and deleting workflows.
 
 use mcp_core::tool::{Call, Effect, Tool, ToolError, Toolset};
 use schemars::JsonSchema;
@@ -8,7 +8,9 @@ use crate::api::Workflow;
 use crate::id::Id;
 use crate::service::N8n;
 
-/// The tools.
+/// The limit of n8n for the name of a tag.
+const MAX_TAG_CHARS: usize = 24;
+
 pub(crate) fn lifecycle() -> Toolset<N8n> {
     Toolset::new()
         .with::<ActivateWorkflow>()
@@ -17,6 +19,27 @@ pub(crate) fn lifecycle() -> Toolset<N8n> {
         .with::<ArchiveWorkflow>()
         .with::<UnarchiveWorkflow>()
         .with::<DeleteWorkflow>()
+}
+
+/// The state of a workflow.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct WorkflowState {
+    id: String,
+    name: String,
+    active: bool,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    archived: bool,
+}
+
+impl From<Workflow> for WorkflowState {
+    fn from(workflow: Workflow) -> Self {
+        Self {
+            id: workflow.id,
+            name: workflow.name,
+            active: workflow.active,
+            archived: workflow.is_archived,
+        }
+    }
 }
 
 /// Activates a workflow: from now on its triggers start it. In n8n 2 this publishes its last
@@ -28,6 +51,20 @@ pub(crate) struct ActivateWorkflow {
     workflow_id: Id,
 }
 
+impl Tool for ActivateWorkflow {
+    const NAME: &'static str = "activate_workflow";
+    const EFFECT: Effect = Effect::Idempotent;
+    type Service = N8n;
+    type Output = WorkflowState;
+
+    async fn call(self, n8n: &N8n, _: &Call) -> Result<WorkflowState, ToolError> {
+        let workflow = n8n.api.workflow(&self.workflow_id).await?;
+        n8n.api.policy.check_start(&workflow)?;
+        let active = n8n.api.act(&self.workflow_id, "activate").await?;
+        Ok(active.into())
+    }
+}
+
 /// Deactivates a workflow: its triggers start it no more. Runs under way go on.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -36,52 +73,58 @@ pub(crate) struct DeactivateWorkflow {
     workflow_id: Id,
 }
 
-/// The state of a workflow.
-#[derive(Serialize, JsonSchema)]
-pub(crate) struct State {
-    id: String,
-    name: String,
-    active: bool,
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    archived: bool,
-}
-
-impl From<Workflow> for State {
-    fn from(workflow: Workflow) -> Self {
-        Self {
-            id: workflow.id,
-            name: workflow.name,
-            active: workflow.active,
-            archived: workflow.is_archived,
-        }
-    }
-}
-
-impl Tool for ActivateWorkflow {
-    const NAME: &'static str = "activate_workflow";
-    const EFFECT: Effect = Effect::Idempotent;
-    type Service = N8n;
-    type Output = State;
-
-    async fn call(self, n8n: &N8n, _: &Call) -> Result<State, ToolError> {
-        let workflow = n8n.api.workflow(&self.workflow_id).await?;
-        n8n.api.policy.check_start(&workflow)?;
-        let active = n8n.api.set_active(&self.workflow_id, true).await?;
-        Ok(active.into())
-    }
-}
-
 impl Tool for DeactivateWorkflow {
     const NAME: &'static str = "deactivate_workflow";
     const EFFECT: Effect = Effect::Idempotent;
     type Service = N8n;
-    type Output = State;
+    type Output = WorkflowState;
 
-    async fn call(self, n8n: &N8n, _: &Call) -> Result<State, ToolError> {
-        n8n.api.admit_id(&self.workflow_id).await?;
-        let inactive = n8n.api.set_active(&self.workflow_id, false).await;
-        inactive.map(State::from)
+    async fn call(self, n8n: &N8n, _: &Call) -> Result<WorkflowState, ToolError> {
+        admit_and_act(n8n, &self.workflow_id, "deactivate").await
     }
+}
+
+/// Archives a workflow: it is deactivated and left out of lists, and can be brought back (n8n 2).
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ArchiveWorkflow {
+    /// From list_workflows.
+    workflow_id: Id,
+}
+
+impl Tool for ArchiveWorkflow {
+    const NAME: &'static str = "archive_workflow";
+    const EFFECT: Effect = Effect::Idempotent;
+    type Service = N8n;
+    type Output = WorkflowState;
+
+    async fn call(self, n8n: &N8n, _: &Call) -> Result<WorkflowState, ToolError> {
+        admit_and_act(n8n, &self.workflow_id, "archive").await
+    }
+}
+
+/// Brings an archived workflow back, inactive.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct UnarchiveWorkflow {
+    /// From list_workflows with archived=true.
+    workflow_id: Id,
+}
+
+impl Tool for UnarchiveWorkflow {
+    const NAME: &'static str = "unarchive_workflow";
+    const EFFECT: Effect = Effect::Idempotent;
+    type Service = N8n;
+    type Output = WorkflowState;
+
+    async fn call(self, n8n: &N8n, _: &Call) -> Result<WorkflowState, ToolError> {
+        admit_and_act(n8n, &self.workflow_id, "unarchive").await
+    }
+}
+
+async fn admit_and_act(n8n: &N8n, id: &Id, action: &str) -> Result<WorkflowState, ToolError> {
+    n8n.api.admit_id(id).await?;
+    n8n.api.act(id, action).await.map(WorkflowState::from)
 }
 
 /// Gives a workflow these tags instead of those that it has; makes tags that there are not yet.
@@ -96,7 +139,7 @@ pub(crate) struct SetWorkflowTags {
 
 /// The tags of a workflow.
 #[derive(Serialize, JsonSchema)]
-pub(crate) struct Tagged {
+pub(crate) struct WorkflowTags {
     id: String,
     tags: Vec<String>,
 }
@@ -105,70 +148,26 @@ impl Tool for SetWorkflowTags {
     const NAME: &'static str = "set_workflow_tags";
     const EFFECT: Effect = Effect::Idempotent;
     type Service = N8n;
-    type Output = Tagged;
+    type Output = WorkflowTags;
 
-    async fn call(mut self, n8n: &N8n, _: &Call) -> Result<Tagged, ToolError> {
+    async fn call(self, n8n: &N8n, _: &Call) -> Result<WorkflowTags, ToolError> {
         let workflow = n8n.api.workflow(&self.workflow_id).await?;
         let mut tags: Vec<String> = Vec::new();
-        for tag in self.tags.drain(..) {
-            let tag = tag.trim().to_owned();
-            if tag.is_empty() || tag.chars().count() > 24 {
-                return Err(ToolError::invalid_argument(
-                    "`tags` holds a name that is blank or longer than 24 characters.",
-                ));
+        for tag in &self.tags {
+            let tag = tag.trim();
+            if tag.is_empty() || tag.chars().count() > MAX_TAG_CHARS {
+                return Err(ToolError::invalid_argument(format!(
+                    "`tags` holds a name that is blank or longer than {MAX_TAG_CHARS} characters."
+                )));
             }
-            if !tags.contains(&tag) {
-                tags.push(tag);
+            if !tags.iter().any(|other| other == tag) {
+                tags.push(tag.to_owned());
             }
         }
         n8n.api.policy.check_tags(&workflow, &tags)?;
         n8n.api.set_tags(&self.workflow_id, &tags).await?;
-        Ok(Tagged {
-            id: workflow.id,
-            tags,
-        })
-    }
-}
-
-/// Archives a workflow: it is deactivated and left out of lists, and can be brought back (n8n 2).
-#[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct ArchiveWorkflow {
-    /// From list_workflows.
-    workflow_id: Id,
-}
-
-/// Brings an archived workflow back, inactive.
-#[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct UnarchiveWorkflow {
-    /// From list_workflows with archived=true.
-    workflow_id: Id,
-}
-
-impl Tool for ArchiveWorkflow {
-    const NAME: &'static str = "archive_workflow";
-    const EFFECT: Effect = Effect::Idempotent;
-    type Service = N8n;
-    type Output = State;
-
-    async fn call(self, n8n: &N8n, _: &Call) -> Result<State, ToolError> {
-        n8n.api.admit_id(&self.workflow_id).await?;
-        let archived = n8n.api.set_archived(&self.workflow_id, true).await;
-        archived.map(State::from)
-    }
-}
-
-impl Tool for UnarchiveWorkflow {
-    const NAME: &'static str = "unarchive_workflow";
-    const EFFECT: Effect = Effect::Idempotent;
-    type Service = N8n;
-    type Output = State;
-
-    async fn call(self, n8n: &N8n, _: &Call) -> Result<State, ToolError> {
-        n8n.api.admit_id(&self.workflow_id).await?;
-        let back = n8n.api.set_archived(&self.workflow_id, false).await;
-        back.map(State::from)
+        let id = workflow.id;
+        Ok(WorkflowTags { id, tags })
     }
 }
 
@@ -182,7 +181,7 @@ pub(crate) struct DeleteWorkflow {
     confirm: Option<String>,
 }
 
-/// What was deleted.
+/// The workflow that was deleted.
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct DeletedWorkflow {
     deleted: String,
@@ -203,8 +202,8 @@ impl Tool for DeleteWorkflow {
             format!("Deletes the{state} workflow {name:?} ({id}) with all of its executions.");
         call.confirm(&loss, &id, self.confirm.as_deref()).await?;
         if workflow.active {
-            // n8n 2 deletes none that is active.
-            n8n.api.set_active(&self.workflow_id, false).await?;
+            // n8n 2 deletes only inactive workflows.
+            n8n.api.act(&self.workflow_id, "deactivate").await?;
         }
         n8n.api.delete_workflow(&self.workflow_id).await?;
         Ok(DeletedWorkflow { deleted: id, name })

@@ -4,7 +4,7 @@ use mcp_core::tool::{Bounded, Call, Effect, Tool, ToolError};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::api::{Filter, WorkflowRow};
+use crate::api::{WorkflowFilter, WorkflowRow};
 use crate::id::Id;
 use crate::service::N8n;
 use crate::tools::collection::check_cursor;
@@ -37,7 +37,7 @@ pub(crate) struct ListWorkflows {
 
 /// A page of workflows.
 #[derive(Serialize, JsonSchema)]
-pub(crate) struct Page {
+pub(crate) struct WorkflowPage {
     workflows: Vec<Row>,
     /// Absent on the last page.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -57,9 +57,9 @@ impl Tool for ListWorkflows {
     const NAME: &'static str = "list_workflows";
     const EFFECT: Effect = Effect::ReadOnly;
     type Service = N8n;
-    type Output = Page;
+    type Output = WorkflowPage;
 
-    async fn call(self, n8n: &N8n, _: &Call) -> Result<Page, ToolError> {
+    async fn call(self, n8n: &N8n, _: &Call) -> Result<WorkflowPage, ToolError> {
         let archived = self.archived;
         let mut filter = self.filter()?;
         let policy = &n8n.api.policy;
@@ -72,7 +72,7 @@ impl Tool for ListWorkflows {
             pages += 1;
             // n8n cannot look for what is archived or open: pages without a hit say nothing.
             if !rows.is_empty() || page.next_cursor.is_none() || pages == MAX_PAGES {
-                return Ok(Page {
+                return Ok(WorkflowPage {
                     workflows: rows,
                     next_cursor: page.next_cursor,
                 });
@@ -91,7 +91,7 @@ impl ListWorkflows {
         }
     }
 
-    fn filter(self) -> Result<Filter, ToolError> {
+    fn filter(self) -> Result<WorkflowFilter, ToolError> {
         // n8n takes the names in one text, separated by commas, and ignores blank ones.
         let unusable = |tag: &&String| tag.contains(',') || tag.trim().is_empty();
         if let Some(tag) = self.tags.iter().find(unusable) {
@@ -100,7 +100,7 @@ impl ListWorkflows {
             )));
         }
         check_cursor(self.cursor.as_deref())?;
-        Ok(Filter {
+        Ok(WorkflowFilter {
             tags: self.tags.join(","),
             active: self.active,
             name: self.name.filter(|name| !name.is_empty()),
@@ -111,7 +111,7 @@ impl ListWorkflows {
     }
 }
 
-impl Page {
+impl WorkflowPage {
     pub(crate) fn into_ids(self) -> impl Iterator<Item = String> {
         self.workflows.into_iter().map(|row| row.id)
     }
@@ -123,7 +123,7 @@ impl From<WorkflowRow> for Row {
             id: row.id,
             name: row.name,
             active: row.active,
-            tags: row.tags.into_iter().map(|tag| tag.name).collect(),
+            tags: row.tags,
         }
     }
 }

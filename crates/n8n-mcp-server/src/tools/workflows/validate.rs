@@ -5,14 +5,13 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::known::{self, Known};
-use super::load;
+use super::{load, node_catalog};
 use crate::id::Id;
 use crate::service::N8n;
 use crate::workflow::Draft;
-use crate::workflow::check::{Finding, check, has_errors, unknown_settings};
+use crate::workflow::check::{Finding, Severity, check, check_settings};
 
-/// More would not be read.
+/// A model would not read more.
 const MAX_FINDINGS: usize = 50;
 
 /// Checks a workflow without running it: structure, connections, expressions, trigger, credentials,
@@ -20,22 +19,22 @@ const MAX_FINDINGS: usize = 50;
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ValidateWorkflow {
-    /// One that n8n has; or else:
+    /// An existing one; or else:
     workflow_id: Option<Id>,
     /// Its name, nodes, connections and settings.
     workflow: Option<Map<String, Value>>,
 }
 
-/// What was found.
+/// The findings.
 #[derive(Serialize, JsonSchema)]
-pub(crate) struct Findings {
+pub(crate) struct Validation {
     /// There are no errors.
     valid: bool,
     findings: Vec<Finding>,
-    /// How many more there are.
+    /// Further findings.
     #[serde(skip_serializing_if = "Option::is_none")]
     more: Option<usize>,
-    /// What could not be checked, and why.
+    /// Skipped checks, and why.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     unchecked: Vec<String>,
 }
@@ -44,9 +43,9 @@ impl Tool for ValidateWorkflow {
     const NAME: &'static str = "validate_workflow";
     const EFFECT: Effect = Effect::ReadOnly;
     type Service = N8n;
-    type Output = Findings;
+    type Output = Validation;
 
-    async fn call(self, n8n: &N8n, _: &Call) -> Result<Findings, ToolError> {
+    async fn call(self, n8n: &N8n, _: &Call) -> Result<Validation, ToolError> {
         let draft = match (self.workflow_id, self.workflow) {
             (Some(id), None) => load(n8n, &id).await?.1,
             (None, Some(given)) => Draft::read(given)?,
@@ -57,45 +56,39 @@ impl Tool for ValidateWorkflow {
             }
         };
         let mut findings = check(&draft);
-        findings.extend(unknown_settings(&draft));
+        findings.extend(check_settings(&draft));
         let mut unchecked = Vec::new();
-        let nodes: Vec<_> = draft.nodes.iter().collect();
-        match of_n8n(n8n, &draft, &nodes).await {
+        match check_with_n8n(n8n, &draft).await {
             Ok(more) => findings.extend(more),
             Err(why) => unchecked.push(format!("node types and parameters: {why}")),
         }
-        match known::credentials(n8n, &draft).await {
+        match node_catalog::check_credentials(n8n, &draft).await {
             Some(more) => findings.extend(more),
             None => unchecked.push("credentials: this n8n or API key does not list them".into()),
         }
         findings.sort_by_key(|finding| finding.severity);
-        let more = findings.len().checked_sub(MAX_FINDINGS + 1);
-        let valid = !has_errors(&findings);
+        let more = findings.len().saturating_sub(MAX_FINDINGS);
+        let valid = findings.iter().all(|one| one.severity != Severity::Error);
         findings.truncate(MAX_FINDINGS);
-        Ok(Findings {
+        Ok(Validation {
             valid,
             findings,
-            more: more.map(|more| more + 1),
+            more: (more > 0).then_some(more),
             unchecked,
         })
     }
 }
 
-async fn of_n8n(
-    n8n: &N8n,
-    draft: &Draft,
-    nodes: &[&Map<String, Value>],
-) -> Result<Vec<Finding>, String> {
+/// Checks all nodes against this n8n, or returns why that is not possible.
+async fn check_with_n8n(n8n: &N8n, draft: &Draft) -> Result<Vec<Finding>, String> {
     if !n8n.mcp.is_configured() {
         return Err(
             "enable MCP access in n8n (Settings > MCP access) and set N8N_MCP_TOKEN".into(),
         );
     }
-    match known::check(n8n, draft, nodes).await {
-        Ok(Known::Checked(found)) => Ok(found),
-        Ok(Known::NotOffered) => {
-            Err("the MCP server of this n8n has no node tools; n8n 2 has".into())
-        }
-        Err(error) => Err(error.message().to_owned()),
-    }
+    let nodes: Vec<_> = draft.nodes.iter().collect();
+    let found = node_catalog::check(n8n, draft, &nodes).await;
+    found
+        .map_err(|error| error.message().to_owned())?
+        .ok_or_else(|| "the MCP server of this n8n has no node tools; n8n 2 has".into())
 }

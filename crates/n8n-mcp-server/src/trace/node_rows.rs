@@ -1,4 +1,4 @@
-//! The nodes of an execution as rows that fit into a conversation.
+//! Renders the nodes of an execution as rows that fit into a conversation.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -8,21 +8,21 @@ use upstream::redact::Redactor;
 use super::data::{NodeRun, Trace};
 use super::items::ItemBudget;
 
-/// How much of each node is shown.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Detail<'a> {
-    /// Only these nodes; all where there are none.
+/// The nodes and items to show.
+#[derive(Clone, Copy)]
+pub(crate) struct NodeSelection<'a> {
+    /// Only these nodes; all if empty.
     pub(crate) nodes: &'a [String],
-    /// Items of each node.
+    /// Items per node.
     pub(crate) items: usize,
 }
 
-/// What one node did.
+/// Runs of one node.
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct NodeRow {
     pub(crate) node: String,
     status: String,
-    /// How often it ran, where that is not once.
+    /// Absent if it ran once.
     #[serde(skip_serializing_if = "is_one")]
     runs: usize,
     /// Items that it put out in all of its runs.
@@ -39,45 +39,41 @@ pub(crate) struct NodeRow {
 }
 
 /// The rows, and whether items were left out because there are too many or they are too large.
-pub(crate) fn rows(trace: &Trace, detail: Detail<'_>, redactor: &Redactor) -> (Vec<NodeRow>, bool) {
-    let wanted = |name: &String| detail.nodes.is_empty() || detail.nodes.contains(name);
+pub(crate) fn node_rows(
+    trace: &Trace,
+    selection: NodeSelection<'_>,
+    redactor: &Redactor,
+) -> (Vec<NodeRow>, bool) {
     let mut budget = ItemBudget::new(redactor);
-    let rows = trace
-        .nodes
+    let mut nodes: Vec<_> = trace.nodes.iter().collect();
+    nodes.retain(|(name, _)| selection.nodes.is_empty() || selection.nodes.contains(name));
+    let rows = nodes
         .iter()
-        .filter(|(name, _)| wanted(name))
-        .map(|(name, runs)| row(name, runs, detail.items, &mut budget))
-        .collect();
+        .map(|(name, runs)| row(name, runs, selection.items, &mut budget));
+    let rows = rows.collect();
     (rows, budget.is_cut)
 }
 
 fn row(name: &str, runs: &[NodeRun], items: usize, budget: &mut ItemBudget<'_>) -> NodeRow {
     let last = runs.last();
-    let mut from: Vec<String> = runs
-        .iter()
-        .flat_map(|run| run.source.iter().flatten())
-        .map(|source| source.previous_node.clone())
-        .collect();
+    let sources = runs.iter().flat_map(|run| run.source.iter().flatten());
+    let mut from: Vec<_> = sources.map(|source| source.previous_node.clone()).collect();
     from.dedup();
     let output = (items > 0).then(|| {
         let all = last.into_iter().flat_map(NodeRun::items);
         budget.items(all, items)
     });
+    let status = last.and_then(|run| run.execution_status.clone());
+    let error = last.and_then(|run| run.error.as_ref());
+    let milliseconds = runs.iter().map(|run| run.execution_time.max(0.0) as u64);
     NodeRow {
         node: name.to_owned(),
-        status: last
-            .and_then(|run| run.execution_status.clone())
-            .unwrap_or_else(|| "unknown".to_owned()),
+        status: status.unwrap_or_else(|| "unknown".to_owned()),
         runs: runs.len(),
         items: runs.iter().map(|run| run.items().count()).sum(),
-        milliseconds: runs
-            .iter()
-            .map(|run| run.execution_time.max(0.0) as u64)
-            .sum(),
+        milliseconds: milliseconds.sum(),
         from,
-        error: last
-            .and_then(|run| run.error.as_ref())
-            .map(|error| error.text(budget.redactor)),
+        error: error.map(|error| error.text(budget.redactor)),
         output,
     }
 }

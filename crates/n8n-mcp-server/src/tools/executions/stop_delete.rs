@@ -18,7 +18,7 @@ pub(crate) struct StopExecution {
     execution_id: Id,
 }
 
-/// What became of it.
+/// The execution after the stop.
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct Stopped {
     execution_id: String,
@@ -40,7 +40,7 @@ impl Tool for StopExecution {
             )));
         }
         n8n.api.stop(&before.id).await?;
-        // It may have ended by itself in between.
+        // It may have ended by itself in the meantime.
         let after = find(n8n, &before.id, false).await?;
         Ok(Stopped {
             execution_id: after.id.to_string(),

@@ -1,0 +1,94 @@
+//! Truncates the output of a run to fit into a conversation.
+
+use serde_json::Value;
+use serde_json::value::{RawValue, to_raw_value};
+use upstream::text::fitting;
+
+use crate::trace::{ItemLimits, shortened};
+
+/// Bytes of JSON; about 8,000 tokens.
+const MAX_OUTPUT: usize = 32 * 1024;
+/// Limits for one item that is too large, stricter step by step: (bytes of a text, members of a
+/// list).
+const TRUNCATION_STEPS: [(usize, usize); 3] = [(2_000, 100), (500, 20), (100, 5)];
+
+/// One item as it is, several as an array, byte for byte; with a note if something was truncated.
+pub(super) fn truncate_items(items: Vec<Box<RawValue>>) -> (Box<RawValue>, Option<String>) {
+    let count = items.len();
+    let size: usize = items.iter().map(|item| item.get().len() + 1).sum();
+    if let Some(item) = items.first().filter(|item| item.get().len() >= MAX_OUTPUT) {
+        let (output, how) = match truncate_item(item) {
+            Some(output) => (output, " with long texts and lists shortened"),
+            None => (Box::default(), " is too large to show"),
+        };
+        let note = format!("Cut: the first of {count} items{how}, of {size} bytes in all.");
+        return (output, Some(note));
+    }
+    let mut kept = fitting(items, MAX_OUTPUT).rows;
+    if count == 1 {
+        return (kept.pop().unwrap_or_default(), None);
+    }
+    let shown = kept.len();
+    let note = format!("Cut: {shown} of {count} items, of {size} bytes in all.");
+    let output = to_raw_value(&kept).unwrap_or_default();
+    (output, (shown < count).then_some(note))
+}
+
+fn truncate_item(item: &RawValue) -> Option<Box<RawValue>> {
+    let value: Value = serde_json::from_str(item.get()).ok()?;
+    TRUNCATION_STEPS.iter().find_map(|&(text, list)| {
+        let members = list;
+        let limits = ItemLimits {
+            text,
+            list,
+            members,
+        };
+        let raw = to_raw_value(&shortened(&value, limits, &mut false)).ok()?;
+        (raw.get().len() <= MAX_OUTPUT).then_some(raw)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn raw(value: &Value) -> Box<RawValue> {
+        to_raw_value(value).unwrap()
+    }
+
+    #[test]
+    fn small_output_is_byte_for_byte() {
+        let item = || RawValue::from_string("{\"a\": 1.50, \"a\":\"\\u00e4\"}".into()).unwrap();
+        let output = |items| truncate_items(items).0.get().to_owned();
+        let two = format!("[{0},{0}]", item().get());
+        assert_eq!(output(vec![item()]), item().get());
+        assert_eq!(output(vec![item(), item()]), two);
+        assert_eq!(output(Vec::new()), "[]");
+    }
+
+    #[test]
+    fn too_many_items_are_counted() {
+        let item = |i| raw(&json!({"i": i, "text": "x".repeat(100)}));
+        let (output, note) = truncate_items((0..1_000).map(item).collect());
+        assert!(output.get().len() <= MAX_OUTPUT + 2);
+        let kept: Vec<Value> = serde_json::from_str(output.get()).unwrap();
+        let expected = format!("Cut: {} of 1000 items", kept.len());
+        assert!(note.unwrap().starts_with(&expected));
+    }
+
+    #[test]
+    fn one_large_item_is_shortened() {
+        let item =
+            json!({"text": "ä".repeat(50_000), "list": vec![json!({"t": "x".repeat(900)}); 5_000]});
+        let (output, note) = truncate_items(vec![raw(&item)]);
+        assert!(output.get().len() <= MAX_OUTPUT);
+        assert!(output.get().contains("(100000 bytes)"));
+        assert!(note.unwrap().contains("shortened"));
+        let hopeless = json!(vec![vec![vec![vec![vec!["x".repeat(101); 9]; 9]; 9]; 9]; 9]);
+        let (output, note) = truncate_items(vec![raw(&hopeless)]);
+        assert!(output.get() == "null" || output.get().len() <= MAX_OUTPUT);
+        assert!(note.is_some());
+    }
+}
