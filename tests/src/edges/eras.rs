@@ -1,4 +1,4 @@
-//! What decides the era of a request, and what an era says about caching.
+//! The era of a request, and what it says about caching.
 
 use super::{FIXTURE, fixture};
 use crate::harness::{Dialect, Server};
