@@ -15,7 +15,7 @@ async fn guarded() -> Server {
 }
 
 /// A file of its own with this text.
-fn file(text: &str) -> PathBuf {
+pub(crate) fn file(text: &str) -> PathBuf {
     let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR"));
     let path = path.join(uuid::Uuid::new_v4().to_string());
     std::fs::write(&path, text).unwrap();

@@ -1,6 +1,7 @@
 //! The edges of the protocol, in every dialect: what is refused, how, and what is not.
 
 mod codes;
+mod elicitation;
 mod envelope;
 mod eras;
 mod overload;

@@ -50,6 +50,7 @@ mod definition;
 mod detail;
 mod effect;
 mod error;
+mod input_answer;
 mod input_request;
 mod log_level;
 mod output;

@@ -32,6 +32,8 @@ async fn a_second_request_is_never_seen_in_the_first() {
         ),
         "Content-Length: 0\r\nTransfer-Encoding: chunked\r\n\r\n".to_owned(),
         format!("Transfer-Encoding: chunked, identity\r\nContent-Length: {hidden}\r\n\r\n"),
+        "Transfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n".to_owned(),
+        "Transfer-Encoding: chunked, chunked\r\n\r\n0\r\n\r\n".to_owned(),
         "Transfer-Encoding: xchunked\r\nContent-Length: 0\r\n\r\n".to_owned(),
         "Transfer-Encoding : chunked\r\nContent-Length: 0\r\n\r\n0\r\n\r\n".to_owned(),
         "Transfer-Encoding: chunked\r\nTransfer-Encoding: x\r\n\r\n0\r\n\r\n".to_owned(),
@@ -62,6 +64,65 @@ async fn a_second_request_is_never_seen_in_the_first() {
         }
     }
     listening.serves().await;
+}
+
+#[tokio::test]
+async fn only_one_chunked_transfer_encoding_is_read() {
+    let listening = Listening::start(Limits::default()).await;
+    for (fields, status) in [
+        ("Transfer-Encoding: chunked", 200),
+        ("Transfer-Encoding: Chunked", 200),
+        ("Transfer-Encoding: gzip, chunked", 400),
+        ("Transfer-Encoding: chunked, chunked", 400),
+        (
+            "Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked",
+            400,
+        ),
+        ("Content-Encoding: gzip\r\nTransfer-Encoding: chunked", 415),
+        (
+            "Content-Encoding: identity\r\nTransfer-Encoding: chunked",
+            200,
+        ),
+    ] {
+        let body = r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#;
+        let request = format!(
+            "POST /mcp HTTP/1.1\r\nHost: localhost\r\n{fields}\r\n\r\n{:x}\r\n{body}\r\n0\r\n\r\n",
+            body.len()
+        );
+        let reply = RawConnection::round_trip(&listening.url, request).await;
+        assert_eq!(reply.status, status, "{fields:?}: {reply:?}");
+    }
+}
+
+/// A body that may still be on its way ends the connection, and the response says so: else a client sends
+/// its next request into a connection that is closed.
+#[tokio::test]
+async fn early_refusals_announce_the_end_of_the_connection() {
+    let listening = Listening::start(Limits::default()).await;
+    for (fields, status) in [
+        ("Host: evil.example\r\nContent-Length: 40", 403),
+        ("Host: localhost\r\nContent-Length: 99999999", 413),
+        (
+            "Host: localhost\r\nContent-Type: text/plain\r\nContent-Length: 40",
+            415,
+        ),
+        (
+            "Host: localhost\r\nContent-Encoding: br\r\nContent-Length: 40",
+            415,
+        ),
+        (
+            "Host: localhost\r\nMcp-Session-Id: x\r\nContent-Length: 40",
+            404,
+        ),
+    ] {
+        let mut wire = RawConnection::connect(&listening.url).await;
+        wire.send(format!("POST /mcp HTTP/1.1\r\n{fields}\r\n\r\n"))
+            .await;
+        let reply = wire.reply().await.unwrap();
+        assert_eq!(reply.status, status, "{fields:?}");
+        assert_eq!(reply.headers["connection"], "close", "{fields:?}");
+        assert_eq!(wire.rest().await, "", "{fields:?}");
+    }
 }
 
 #[tokio::test]

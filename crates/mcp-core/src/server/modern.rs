@@ -48,7 +48,11 @@ impl Server {
             headers::check_arguments(declared.unwrap_or_default(), params, source.hints)?;
         }
         let round = match method.has_rounds() {
-            true => Some(Arc::new(self.open_round(&request.method, params)?)),
+            true => Some(Arc::new(self.open_round(
+                &request.method,
+                params,
+                source.caller,
+            )?)),
             false => {
                 info.capabilities = ClientCapabilities::default();
                 None
@@ -69,9 +73,7 @@ impl Server {
         let result = match outcome {
             Outcome::Done(result) => result,
             Outcome::NeedsInput(questions) => {
-                let round = context.client.as_deref().and_then(ModernClient::round);
-                let round = round.map(|round| &**round);
-                let asked = self.input_required(name, context.params, round, questions);
+                let asked = self.input_required(name, context, questions);
                 let json = self.tell("input_required", "", &asked.into());
                 return json.into();
             }

@@ -199,7 +199,8 @@ impl Call {
         Ok(answers.pop().unwrap_or_default())
     }
 
-    /// Asks several questions at once. The answers are in the order of the questions.
+    /// Asks several questions at once. The answers are in the order of the questions; an answer to a form
+    /// has content of the requested schema.
     ///
     /// # Errors
     /// As [`Call::ask`].
@@ -208,7 +209,14 @@ impl Call {
         requests: Vec<(&str, InputRequest)>,
     ) -> Result<Vec<Value>, ToolError> {
         check(self.capabilities(), &requests)?;
-        self.client.ask(&requests).await
+        let answers = self.client.ask(&requests).await?;
+        for ((key, request), answer) in requests.iter().zip(&answers) {
+            request.check_answer(answer).map_err(|fault| {
+                let detail = format!("The client's answer to {key:?} does not fit: {fault}.");
+                ToolError::invalid_argument(detail)
+            })?;
+        }
+        Ok(answers)
     }
 
     /// Returns the error with which a call ends to ask its client (2026-07-28, "Multi Round-Trip

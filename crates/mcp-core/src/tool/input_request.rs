@@ -13,8 +13,10 @@ use super::ToolError;
 /// The kinds of questions that a client supports.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ClientCapabilities {
-    /// Input of the user.
+    /// Input of the user, in a form.
     pub elicitation: bool,
+    /// A visit of the user to a URL (2025-11-25, "URL Mode Elicitation").
+    pub url_elicitation: bool,
     /// An answer of the client's model.
     pub sampling: bool,
     /// The folders that the client works in.
@@ -25,11 +27,34 @@ impl ClientCapabilities {
     /// Parses a `ClientCapabilities` object of the specification.
     pub fn read(declared: &Value) -> Self {
         let has = |name: &str| declared.get(name).is_some_and(Value::is_object);
+        let modes = declared.get("elicitation").and_then(Value::as_object);
+        let has_mode = |mode| modes.is_some_and(|modes| modes.contains_key(mode));
         Self {
-            elicitation: has("elicitation"),
+            // Without a mode it is the form, the only one until 2025-11-25.
+            elicitation: has_mode("form") || modes.is_some_and(Map::is_empty),
+            url_elicitation: has_mode("url"),
             sampling: has("sampling"),
             roots: has("roots"),
         }
+    }
+}
+
+impl ClientCapabilities {
+    /// Writes a `ClientCapabilities` object.
+    pub fn to_json(self) -> Value {
+        let one = |name: &str, has: bool| has.then(|| (name.to_owned(), json!({})));
+        let modes = [
+            one("form", self.elicitation),
+            one("url", self.url_elicitation),
+        ];
+        let modes = Map::from_iter(modes.into_iter().flatten());
+        let elicitation = (!modes.is_empty()).then(|| ("elicitation".to_owned(), json!(modes)));
+        let all = [
+            elicitation,
+            one("sampling", self.sampling),
+            one("roots", self.roots),
+        ];
+        Value::Object(all.into_iter().flatten().collect())
     }
 }
 
@@ -87,8 +112,18 @@ impl InputRequest {
         self.method.split('/').next().unwrap_or(self.method)
     }
 
+    fn opens_url(&self) -> bool {
+        self.params["mode"] == "url"
+    }
+
+    /// The schema of the answer to a form.
+    pub(super) fn requested_schema(&self) -> Option<&Value> {
+        self.params.get("requestedSchema")
+    }
+
     fn is_allowed(&self, capabilities: ClientCapabilities) -> bool {
         match self.capability() {
+            "elicitation" if self.opens_url() => capabilities.url_elicitation,
             "elicitation" => capabilities.elicitation,
             "sampling" => capabilities.sampling,
             _ => capabilities.roots,
@@ -104,7 +139,13 @@ pub(super) fn check(
     let missing: Map<String, Value> = requests
         .iter()
         .filter(|(_, request)| !request.is_allowed(capabilities))
-        .map(|(_, request)| (request.capability().to_owned(), json!({})))
+        .map(|(_, request)| {
+            let mode = match request.opens_url() {
+                true => json!({"url": {}}),
+                false => json!({}),
+            };
+            (request.capability().to_owned(), mode)
+        })
         .collect();
     if missing.is_empty() {
         return Ok(());

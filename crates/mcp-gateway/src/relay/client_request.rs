@@ -7,8 +7,8 @@ use mcp_core::era::Era;
 use mcp_core::jsonrpc::{Members, string};
 use mcp_core::server::OriginalRequest;
 use mcp_core::tool::Call;
+use serde_json::json;
 use serde_json::value::{RawValue, to_raw_value};
-use serde_json::{Map, json};
 
 use crate::events::TraceId;
 
@@ -82,15 +82,5 @@ fn capabilities(call: &Call, meta: &Members) -> Option<Box<RawValue>> {
         return RawValue::from_string(declared.encode()).ok();
     }
     let can = call.capabilities();
-    let mut declared = Map::new();
-    for (name, can) in [
-        ("elicitation", can.elicitation),
-        ("sampling", can.sampling),
-        ("roots", can.roots),
-    ] {
-        if can {
-            declared.insert(name.to_owned(), json!({}));
-        }
-    }
-    to_raw_value(&declared).ok()
+    to_raw_value(&can.to_json()).ok()
 }

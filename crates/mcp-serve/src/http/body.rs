@@ -6,10 +6,14 @@ use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use futures_util::FutureExt as _;
+use http::header::{EXPECT, HeaderMap, TRANSFER_ENCODING};
 use http_body_util::BodyExt as _;
 use hyper::body::Body;
 
 use super::limits::Limits;
+
+/// Bytes of a refused body that are read to keep its connection.
+const MAX_DISCARDED: usize = 64 * 1024;
 
 /// The reason why a body was not read to its end.
 #[derive(Debug)]
@@ -32,6 +36,27 @@ where
     within(limits.body_whole, pin!(whole(body, limits)))
         .await
         .unwrap_or(Err(BodyError::TooSlow))
+}
+
+/// Returns true if a body has arrived to its end. Discards what is there of it, without waiting for more.
+/// Of a body that waits for `100 Continue` nothing is there, and the end of one in chunks is not relied on:
+/// a proxy may see another.
+pub(super) fn has_arrived<B>(body: &mut B, headers: &HeaderMap) -> bool
+where
+    B: Body<Data = Bytes> + Unpin,
+{
+    if headers.contains_key(EXPECT) || headers.contains_key(TRANSFER_ENCODING) {
+        return false;
+    }
+    let mut discarded = 0;
+    while !body.is_end_stream() && discarded <= MAX_DISCARDED {
+        match body.frame().now_or_never() {
+            Some(Some(Ok(frame))) => discarded += frame.data_ref().map_or(0, Bytes::len),
+            Some(None) => return true,
+            Some(Some(Err(_))) | None => return false,
+        }
+    }
+    body.is_end_stream()
 }
 
 /// A timeout that costs nothing where nothing has to be waited for: most bodies come with their head.

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use http::Uri;
-use http::header::{AUTHORIZATION, HOST, HeaderMap, HeaderName, HeaderValue, ORIGIN};
+use http::header::{
+    AUTHORIZATION, HOST, HeaderMap, HeaderName, HeaderValue, ORIGIN, TRANSFER_ENCODING,
+};
 use mcp_core::error::Error;
 
 use crate::Tokens;
@@ -115,9 +117,11 @@ struct Head<'a> {
 
 impl<'a> Head<'a> {
     /// # Errors
-    /// `Forbidden` for a repeated or unreadable `Host` or `Origin`.
+    /// `Forbidden` for a repeated or unreadable `Host` or `Origin`, `InvalidRequest` for a transfer
+    /// encoding other than one `chunked`.
     fn read(headers: &'a HeaderMap) -> Result<Self, Error> {
         let mut head = Self::default();
+        let mut is_chunked = false;
         for (name, value) in headers {
             if *name == HOST {
                 read_once(&mut head.host, name, value)?;
@@ -126,6 +130,16 @@ impl<'a> Head<'a> {
             } else if *name == AUTHORIZATION {
                 let is_repeated = head.authorization.is_some();
                 head.authorization = Some(if is_repeated { b"" } else { value.as_bytes() });
+            } else if *name == TRANSFER_ENCODING {
+                // hyper takes `gzip, chunked` for chunked (RFC 9112, 6.1).
+                if is_chunked || !value.as_bytes().eq_ignore_ascii_case(b"chunked") {
+                    let detail = "Transfer-Encoding must be chunked, once".to_owned();
+                    return Err(Error::InvalidRequest {
+                        detail,
+                        field: None,
+                    });
+                }
+                is_chunked = true;
             }
         }
         Ok(head)

@@ -1,6 +1,6 @@
 //! What the headers of a request say.
 
-use http::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
+use http::header::{ACCEPT, CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use mcp_core::era::Hints;
 use mcp_core::error::Error;
 
@@ -100,6 +100,12 @@ pub(super) fn is_json(headers: &HeaderMap) -> bool {
     };
     value == "application/json"
         || media_type(value.as_bytes()).eq_ignore_ascii_case(b"application/json")
+}
+
+/// Whether the body is sent as it is: no encoding is supported.
+pub(super) fn is_plain(headers: &HeaderMap) -> bool {
+    values(headers, CONTENT_ENCODING)
+        .all(|value| value.as_bytes().eq_ignore_ascii_case(b"identity"))
 }
 
 /// The values of a header. With the few headers that requests have, comparing all names takes fewer

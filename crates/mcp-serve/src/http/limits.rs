@@ -36,7 +36,7 @@ impl Default for Limits {
             rate: None,
             head: Duration::from_secs(10),
             body_idle: Duration::from_secs(10),
-            body_whole: Duration::from_secs(60),
+            body_whole: Duration::from_secs(15),
             write_stall: Duration::from_secs(30),
             keep_alive: Duration::from_secs(15),
             drain: Duration::from_secs(10),

@@ -5,7 +5,10 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
-use http::header::{ALLOW, CONTENT_TYPE, HeaderName, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
+use http::header::{
+    ALLOW, CONNECTION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER,
+    WWW_AUTHENTICATE,
+};
 use http::{Response, StatusCode};
 use http_body_util::Full;
 use hyper::body::{Body, Frame, SizeHint};
@@ -13,6 +16,7 @@ use mcp_core::era::Era;
 use mcp_core::error::{Error, ErrorCodes};
 use serde_json::Value;
 
+use super::body;
 use super::events::{EventStream, Replay};
 
 /// A response body: all of it at once, or a stream of events.
@@ -110,6 +114,29 @@ fn event_stream(reply: Reply) -> Response<Reply> {
         HeaderValue::from_static("no"),
     );
     response
+}
+
+/// A response to a request whose body may still be on its way. It then announces the end of the
+/// connection: else a client sends its next request into a connection that is closed.
+pub(super) fn before_body<B>(
+    mut response: Response<Reply>,
+    headers: &HeaderMap,
+    body: &mut B,
+) -> Response<Reply>
+where
+    B: Body<Data = Bytes> + Unpin,
+{
+    if !body::has_arrived(body, headers) {
+        let close = HeaderValue::from_static("close");
+        response.headers_mut().insert(CONNECTION, close);
+    }
+    response
+}
+
+/// 415, with advice.
+pub(super) fn unsupported(advice: &str) -> Response<Reply> {
+    let body = serde_json::json!({"error": advice});
+    json(StatusCode::UNSUPPORTED_MEDIA_TYPE, body.to_string())
 }
 
 /// A request that was refused before its body was read: a JSON-RPC error without an id, under an

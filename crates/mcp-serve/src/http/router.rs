@@ -60,14 +60,16 @@ impl Router {
         request: Request<B>,
         peer: IpAddr,
     ) -> Response<Reply> {
-        let headers = request.headers();
         let client = match self.authenticate(&request, peer) {
             Ok(client) => client,
             Err(error) => {
                 tracing::debug!(kind = error.kind(), "refused");
-                return self.mcp.refuse(headers, &error);
+                let (head, mut body) = request.into_parts();
+                let response = self.mcp.refuse(&head.headers, &error);
+                return reply::before_body(response, &head.headers, &mut body);
             }
         };
+        let headers = request.headers();
         match (request.method(), request.uri().path()) {
             (&Method::POST, "/mcp") => self.mcp.post(request, client).await,
             (&Method::GET, "/mcp") if names_session(headers) && Accepts::new(headers).events => {

@@ -19,6 +19,8 @@ use super::events::ReplayPolicy;
 
 /// After this long a client must initialize again.
 const LIFETIME: Duration = Duration::from_secs(7 * 24 * 3600);
+/// A replica's clock may be this far ahead, and ours may step back as far.
+const MAX_CLOCK_SKEW: Duration = Duration::from_secs(5 * 60);
 /// Sessions with something alive at the same time; the oldest make room.
 const MAX_LIVE: usize = 10_000;
 /// Ended sessions that are remembered until they would have expired; the oldest make room.
@@ -61,11 +63,17 @@ impl Sessions {
             .position(|revision| *revision == agreed.revision)?;
         let ClientCapabilities {
             elicitation,
+            url_elicitation,
             sampling,
             roots,
         } = agreed.capabilities;
         payload.push(u8::try_from(revision).ok()?);
-        payload.push(u8::from(elicitation) | u8::from(sampling) << 1 | u8::from(roots) << 2);
+        let flags = [elicitation, sampling, roots, url_elicitation];
+        let flags = flags
+            .iter()
+            .rev()
+            .fold(0, |all, flag| all << 1 | u8::from(*flag));
+        payload.push(flags);
         payload.extend_from_slice(&now().to_le_bytes());
         let mut random = [0; 16];
         getrandom::fill(&mut random).ok()?;
@@ -118,14 +126,15 @@ impl Sessions {
         let payload = self.signer.open(&purpose(principal), id)?;
         let (&[revision, capabilities], rest) = payload.split_first_chunk()?;
         let (issued, _) = rest.split_first_chunk()?;
-        let age = now().checked_sub(u64::from_le_bytes(*issued))?;
+        let age = age(u64::from_le_bytes(*issued), now())?;
         let capabilities = ClientCapabilities {
             elicitation: capabilities & 1 != 0,
             sampling: capabilities & 2 != 0,
             roots: capabilities & 4 != 0,
+            url_elicitation: capabilities & 8 != 0,
         };
         let revision = *Revision::ALL.get(usize::from(revision))?;
-        (age <= LIFETIME.as_secs()).then_some(Negotiated {
+        (age <= LIFETIME).then_some(Negotiated {
             revision,
             capabilities,
         })
@@ -185,6 +194,12 @@ fn purpose(principal: &str) -> String {
     format!("session of {principal}")
 }
 
+/// Returns the age of a session; `None` if it comes from further in the future than clocks may differ.
+fn age(issued: u64, now: u64) -> Option<Duration> {
+    let is_skewed = issued.saturating_sub(now) > MAX_CLOCK_SKEW.as_secs();
+    (!is_skewed).then(|| Duration::from_secs(now.saturating_sub(issued)))
+}
+
 /// Seconds since 1970.
 fn now() -> u64 {
     SystemTime::now()
@@ -201,6 +216,7 @@ mod tests {
         revision: Revision::V2025_06_18,
         capabilities: ClientCapabilities {
             elicitation: true,
+            url_elicitation: true,
             sampling: false,
             roots: true,
         },
@@ -221,6 +237,16 @@ mod tests {
         );
         assert!(replica.open(&id, "bob").is_none());
         assert!(sessions(2).open(&id, "alice").is_none());
+    }
+
+    #[test]
+    fn clocks_may_differ_by_five_minutes() {
+        let now = 1_000_000;
+        assert_eq!(age(now, now), Some(Duration::ZERO));
+        assert_eq!(age(now + 300, now), Some(Duration::ZERO));
+        assert_eq!(age(now + 301, now), None);
+        assert_eq!(age(now - 300, now), Some(Duration::from_secs(300)));
+        assert_eq!(age(u64::MAX, now), None);
     }
 
     #[test]

@@ -13,9 +13,11 @@ use serde_json::{Map, Value, json};
 
 use crate::error::Error;
 use crate::jsonrpc::Json;
+use crate::server::context::Context;
+use crate::server::modern_client::ModernClient;
 use crate::server::outcome::Questions;
 use crate::server::params::{Params, wrong};
-use crate::server::{PreviousRounds, Server};
+use crate::server::{Caller, PreviousRounds, Server};
 
 const PURPOSE: &str = "requestState";
 /// How long a client may take to answer.
@@ -28,6 +30,8 @@ struct State {
     expires: u64,
     /// The method, the name and the arguments that it belongs to.
     request: String,
+    /// The client that it was handed out to, where that is known.
+    principal: Option<String>,
     answers: Map<String, Value>,
     #[serde(default, skip_serializing_if = "Value::is_null")]
     memo: Value,
@@ -39,16 +43,17 @@ impl Server {
         &self,
         method: &str,
         params: &Params<'_>,
+        caller: &Caller,
     ) -> Result<PreviousRounds, Error> {
         params.check()?;
         let state = params.state.map(|state| {
             let sealed: String = serde_json::from_str(state.get())
                 .map_err(|_| wrong("requestState", "must be a string"))?;
-            self.open_state(&sealed, &identity(method, params))
+            self.open_state(&sealed, &identity(method, params), caller)
                 .ok_or_else(|| {
                     wrong(
                         "requestState",
-                        "was not handed out for this request, or has expired",
+                        "was not handed out to this client for this request, or has expired",
                     )
                 })
         });
@@ -68,13 +73,14 @@ impl Server {
     pub(super) fn input_required(
         &self,
         method: &str,
-        params: &Params<'_>,
-        round: Option<&PreviousRounds>,
+        context: &Context<'_>,
         questions: Questions,
     ) -> Json {
+        let round = context.client.as_deref().and_then(ModernClient::round);
         let state = State {
             expires: (self.clock.unix_time() + ANSWER_TIMEOUT).as_secs(),
-            request: identity(method, params),
+            request: identity(method, context.params),
+            principal: principal(context.caller),
             answers: round.map(|round| round.answers.clone()).unwrap_or_default(),
             memo: questions.memo,
         };
@@ -85,16 +91,21 @@ impl Server {
         json!({"inputRequests": questions.by_key, "requestState": state}).into()
     }
 
-    fn open_state(&self, sealed: &str, request: &str) -> Option<PreviousRounds> {
+    fn open_state(&self, sealed: &str, request: &str, caller: &Caller) -> Option<PreviousRounds> {
         let payload = self.settings.signer.open(PURPOSE, sealed)?;
         let state: State = serde_json::from_slice(&payload).ok()?;
-        let is_valid =
-            state.request == request && state.expires >= self.clock.unix_time().as_secs();
+        let is_valid = state.request == request
+            && state.principal == principal(caller)
+            && state.expires >= self.clock.unix_time().as_secs();
         is_valid.then_some(PreviousRounds {
             answers: state.answers,
             memo: state.memo,
         })
     }
+}
+
+fn principal(caller: &Caller) -> Option<String> {
+    caller.name().map(ToString::to_string)
 }
 
 /// The text that tells the request from others. Computed only for a state: it costs more than most

@@ -10,7 +10,6 @@ use hyper::body::Body;
 use mcp_core::era::{Era, Hints};
 use mcp_core::error::Error;
 use mcp_core::server::{Caller, FrameReply, IncomingFrame, Negotiated, Peer};
-use serde_json::json;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::sync::mpsc::Receiver;
 use tokio_util::sync::CancellationToken;
@@ -20,7 +19,7 @@ use super::super::events::{
     EventStream, FirstEvent, InFlightCall, MessageSender, ReplayPolicy, ServerMessage,
 };
 use super::super::headers::{
-    Accepts, SESSION, hints, is_json, is_subscription, params, session_id,
+    Accepts, SESSION, hints, is_json, is_plain, is_subscription, params, session_id,
 };
 use super::super::reply::{self, Reply};
 use super::super::session::Session;
@@ -39,6 +38,7 @@ pub(super) struct Post<'a> {
 enum Refusal {
     AtLimit,
     NotJson,
+    Encoded,
     Body(BodyError),
     SessionNotFound,
 }
@@ -69,15 +69,18 @@ impl<'a> Post<'a> {
         }
     }
 
-    pub(super) async fn answer<B>(self, body: B) -> Response<Reply>
+    pub(super) async fn answer<B>(self, mut body: B) -> Response<Reply>
     where
         B: Body<Data = Bytes> + Unpin,
     {
-        let (session, body, permit) = match self.receive(body).await {
+        let (session, message, permit) = match self.receive(&mut body).await {
             Ok(received) => received,
-            Err(refusal) => return self.refuse(refusal),
+            Err(refusal) => {
+                let response = self.refuse(refusal);
+                return reply::before_body(response, &self.headers, &mut body);
+            }
         };
-        let (reply, messages) = self.call(session, body, permit);
+        let (reply, messages) = self.call(session, message, permit);
         reply.send(messages).await
     }
 
@@ -85,7 +88,7 @@ impl<'a> Post<'a> {
     /// before its body is read.
     async fn receive<B: Body<Data = Bytes> + Unpin>(
         &self,
-        body: B,
+        body: &mut B,
     ) -> Result<(Option<Session>, Bytes, OwnedSemaphorePermit), Refusal> {
         self.admit()?;
         let session = self.session()?;
@@ -104,6 +107,9 @@ impl<'a> Post<'a> {
         }
         if !is_json(&self.headers) {
             return Err(Refusal::NotJson);
+        }
+        if !is_plain(&self.headers) {
+            return Err(Refusal::Encoded);
         }
         Ok(())
     }
@@ -192,8 +198,10 @@ impl<'a> Post<'a> {
         let error = match refusal {
             Refusal::AtLimit => return reply::busy(),
             Refusal::NotJson => {
-                let body = json!({"error": "send the message as Content-Type: application/json"});
-                return reply::json(StatusCode::UNSUPPORTED_MEDIA_TYPE, body.to_string());
+                return reply::unsupported("send the message as Content-Type: application/json");
+            }
+            Refusal::Encoded => {
+                return reply::unsupported("send the message without Content-Encoding");
             }
             Refusal::Body(BodyError::TooSlow) => return reply::empty(StatusCode::REQUEST_TIMEOUT),
             Refusal::Body(BodyError::Broken) => return reply::empty(StatusCode::BAD_REQUEST),
