@@ -1,10 +1,10 @@
-//! Children under a reaper. A program of its own, because it is its own reaper, and because one of
-//! its parts is killed.
+//! Children under a reaper. Not a part of `it`: this program is also the reaper, and a parent that is
+//! killed.
 #![expect(
     clippy::unwrap_used,
     clippy::panic,
     clippy::print_stdout,
-    reason = "a test fails by panicking, and says what it did"
+    reason = "a test fails by panicking and prints its name"
 )]
 
 use std::io::{BufRead as _, BufReader};
@@ -12,11 +12,9 @@ use std::process::{ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
 use mcp_client::{Client, Command, Error, reaper};
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
 
-/// Starts a child in its group, one in a session of its own, and one that hears no SIGTERM; tells
-/// their ids; then goes on whatever its stdin says.
+/// Starts a child in its group, one in its own session, and one that ignores SIGTERM; returns their
+/// ids; then runs on, also after its stdin is closed.
 const FAMILY: &str = r#"
     trap '' TERM
     sleep 1000 & one=$!
@@ -37,27 +35,20 @@ fn main() -> ExitCode {
         }
         _ => {}
     }
-    let test = |name: &str, test: fn()| {
-        test();
-        println!("test {name} ... ok");
-    };
-    test(
-        "nothing_survives_a_killed_parent",
-        nothing_survives_a_killed_parent,
-    );
-    test("drop_kills_the_whole_family", || {
-        run(drop_kills_the_whole_family())
-    });
-    test("close_lets_a_child_end_in_peace", || {
-        run(close_lets_a_child_end_in_peace())
-    });
-    test("close_insists", || run(close_insists()));
-    test("the_end_of_a_child_is_seen", || {
-        run(the_end_of_a_child_is_seen())
-    });
-    test("a_program_that_is_not_there", || {
-        run(a_program_that_is_not_there())
-    });
+    macro_rules! tests {
+        ($($test:ident,)*) => {$(
+            run($test());
+            println!("test {} ... ok", stringify!($test));
+        )*};
+    }
+    tests![
+        killed_parent_leaves_no_process_behind,
+        drop_kills_all_descendants,
+        close_lets_a_child_exit_by_itself,
+        close_kills_stubborn_descendants,
+        exit_status_of_a_child_is_reported,
+        missing_program_is_an_error,
+    ];
     ExitCode::SUCCESS
 }
 
@@ -77,7 +68,7 @@ fn client(script: &str) -> Client {
     Client::stdio(kept(script)).unwrap()
 }
 
-/// The family's ids, as soon as all of it is there, with that of their reaper.
+/// The ids of all processes of [`FAMILY`] once they run, and that of their reaper.
 async fn family(client: &Client) -> Vec<i32> {
     let pids = client.request("m", &()).await.unwrap();
     let mut pids: Vec<i32> = serde_json::from_str(pids.get()).unwrap();
@@ -89,27 +80,26 @@ fn are_gone(pids: &[i32], within: Duration) {
     let until = Instant::now() + within;
     for pid in pids {
         let stat = format!("/proc/{pid}/stat");
-        // A zombie is gone, but nobody may leave one behind either.
+        // A zombie is not gone: none may be left behind.
         while std::fs::read_to_string(&stat).is_ok() {
-            let status = || std::fs::read_to_string(format!("/proc/{pid}/status"));
+            let status = std::fs::read_to_string(format!("/proc/{pid}/status"));
             assert!(
                 Instant::now() < until,
-                "{pid} of {pids:?} is still there: {:?}",
-                status()
+                "{pid} of {pids:?} is there: {status:?}"
             );
             std::thread::sleep(Duration::from_millis(5));
         }
     }
 }
 
-/// The part that is killed.
+/// The parent that is killed.
 async fn parent() {
     let client = client(FAMILY);
     println!("{:?}", family(&client).await);
     client.closed().await;
 }
 
-fn nothing_survives_a_killed_parent() {
+async fn killed_parent_leaves_no_process_behind() {
     let mut parent = std::process::Command::new(std::env::current_exe().unwrap())
         .arg("parent")
         .stdout(Stdio::piped())
@@ -119,25 +109,21 @@ fn nothing_survives_a_killed_parent() {
     let mut stdout = BufReader::new(parent.stdout.take().unwrap());
     stdout.read_line(&mut line).unwrap();
     let mut pids: Vec<i32> = serde_json::from_str(&line).unwrap();
-    kill(
-        Pid::from_raw(parent.id().try_into().unwrap()),
-        Signal::SIGKILL,
-    )
-    .unwrap();
+    parent.kill().unwrap();
     parent.wait().unwrap();
-    // The reaper itself is left to whoever takes in orphans here.
+    // The reaper itself is reaped by the init process of this machine.
     pids.pop();
     are_gone(&pids, Duration::from_secs(2));
 }
 
-async fn drop_kills_the_whole_family() {
+async fn drop_kills_all_descendants() {
     let client = client(FAMILY);
     let pids = family(&client).await;
     drop(client);
     are_gone(&pids, Duration::from_secs(2));
 }
 
-async fn close_lets_a_child_end_in_peace() {
+async fn close_lets_a_child_exit_by_itself() {
     let client = client(
         r#"
         read -r a; echo '{"jsonrpc":"2.0","id":1,"result":1}'
@@ -148,23 +134,19 @@ async fn close_lets_a_child_end_in_peace() {
     client.request("m", &()).await.unwrap();
     let began = Instant::now();
     client.close().await;
-    assert!(
-        began.elapsed() < Duration::from_secs(1),
-        "{:?}",
-        began.elapsed()
-    );
+    assert!(began.elapsed() < Duration::from_secs(1));
     assert_eq!(client.closed().await, "it was closed");
     assert_eq!(client.pid(), None);
 }
 
-async fn close_insists() {
+async fn close_kills_stubborn_descendants() {
     let client = client(FAMILY);
     let pids = family(&client).await;
     client.close().await;
     are_gone(&pids, Duration::ZERO);
 }
 
-async fn the_end_of_a_child_is_seen() {
+async fn exit_status_of_a_child_is_reported() {
     for (script, end) in [
         ("read -r a; exit 3", "exit status: 3"),
         ("read -r a; kill -9 $$", "signal: 9 (SIGKILL)"),
@@ -178,7 +160,7 @@ async fn the_end_of_a_child_is_seen() {
     }
 }
 
-async fn a_program_that_is_not_there() {
+async fn missing_program_is_an_error() {
     for program in ["/no/such/program", "no-such-program"] {
         let command = Command::new(program).reaper(std::env::current_exe().unwrap());
         match Client::stdio(command).map(|_| ()) {

@@ -1,4 +1,4 @@
-//! Which era a server speaks, and what is said to find out.
+//! Era negotiation with servers of all eras.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -11,31 +11,29 @@ use serde_json::value::to_raw_value;
 use crate::server::*;
 use crate::stdio::client as child;
 
-fn who() -> ClientInfo {
-    ClientInfo::new("test", "1").with_capabilities(json!({"roots": {}}))
+fn client_info() -> ClientInfo {
+    crate::client_info().with_capabilities(json!({"roots": {}}))
 }
 
 const DISCOVERED: &str = r#"{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{"tools":{}},"_meta":{"io.modelcontextprotocol/serverInfo":{"name":"new"}},"instructions":"be quick","ttlMs":0,"cacheScope":"public"}"#;
 
-/// A server that knows the handshake and refuses `server/discover` in its own way.
-async fn refusing(refusal: impl Fn(&Received) -> Reply + Send + Sync + 'static) -> Server {
-    Server::start(with_session(move |request| refusal(request))).await
+/// A server that supports `initialize` and answers `server/discover` with `reply`.
+async fn legacy_server(reply: impl Fn(&Received) -> Reply + Send + Sync + 'static) -> Server {
+    Server::start(with_session(reply)).await
 }
 
 #[tokio::test]
-async fn the_modern_era_says_everything_with_every_request() {
+async fn modern_requests_carry_the_envelope() {
     let mut server = Server::start(|request| match request.rpc().as_str() {
         "server/discover" => {
-            let mut reply = result(request, DISCOVERED);
-            let headers = reply.headers_mut();
-            headers.insert("mcp-session-id", "to-be-ignored".parse().unwrap());
-            reply
+            let reply = result(request, DISCOVERED);
+            with_header(reply, "mcp-session-id", "to-be-ignored")
         }
         _ => result(request, "{}"),
     })
     .await;
     let client = server.client();
-    let found = client.connect(&who()).await.unwrap();
+    let found = client.connect(&client_info()).await.unwrap();
     assert_eq!(found.era, Era::Modern);
     assert_eq!(found.server_info.get(), r#"{"name":"new"}"#);
     assert_eq!(found.capabilities.get(), r#"{"tools":{}}"#);
@@ -45,97 +43,97 @@ async fn the_modern_era_says_everything_with_every_request() {
         .traceparent("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01")
         .capabilities(to_raw_value(&json!({})).unwrap().into());
     let call = json!({"name": "日本", "arguments": {}});
-    client
-        .request_with("tools/call", &call, options)
-        .await
-        .unwrap();
+    let called = client.request_with("tools/call", &call, options).await;
+    called.unwrap();
     client.close().await;
 
     let discover = server.next().await;
     assert_eq!(discover.header("mcp-method"), Some("server/discover"));
     let meta = &discover.json()["params"]["_meta"];
     assert_eq!(
-        meta["io.modelcontextprotocol/protocolVersion"],
-        "2026-07-28"
-    );
-    assert_eq!(meta["io.modelcontextprotocol/clientInfo"]["name"], "test");
-    assert_eq!(
-        meta["io.modelcontextprotocol/clientCapabilities"],
-        json!({"roots": {}})
+        *meta,
+        json!({
+            "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+            "io.modelcontextprotocol/clientInfo": {"name": "test", "version": "1"},
+            "io.modelcontextprotocol/clientCapabilities": {"roots": {}},
+        })
     );
     let call = server.next().await;
-    assert_eq!(call.header("mcp-protocol-version"), Some("2026-07-28"));
-    assert_eq!(call.header("mcp-method"), Some("tools/call"));
-    assert_eq!(call.header("mcp-name"), Some("=?base64?5pel5pys?="));
-    assert_eq!(call.header("mcp-session-id"), None);
+    for (name, value) in [
+        ("mcp-protocol-version", Some("2026-07-28")),
+        ("mcp-method", Some("tools/call")),
+        ("mcp-name", Some("=?base64?5pel5pys?=")),
+        ("mcp-session-id", None),
+    ] {
+        assert_eq!(call.header(name), value, "{name}");
+    }
     let meta = &call.json()["params"]["_meta"];
-    assert_eq!(
-        meta["io.modelcontextprotocol/clientCapabilities"],
-        json!({})
-    );
+    let capabilities = &meta["io.modelcontextprotocol/clientCapabilities"];
+    assert_eq!(*capabilities, json!({}));
     assert_eq!(meta["traceparent"].as_str(), call.header("traceparent"));
     // There is no session to end.
     assert!(server.nothing_received());
 }
 
 #[tokio::test]
-async fn whoever_does_not_know_the_question_is_asked_in_the_old_way() {
-    let refusals: [fn(&Received) -> Reply; 7] = [
-        |_| reply(404, "text/plain", "no such page"),
-        |_| reply(405, "text/plain", ""),
-        |_| {
-            reply(
-                406,
-                "application/json",
-                r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32000,"message":"Not Acceptable"}}"#,
-            )
-        },
-        |_| {
-            reply(
-                400,
-                "application/json",
-                r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32000,"message":"Bad Request: Server not initialized"}}"#,
-            )
-        },
-        |_| reply(500, "text/html", "<p>oops"),
-        |_| {
-            json(r#"{"jsonrpc":"2.0","id":1,"error":{"code":-32601,"message":"Method not found"}}"#)
-        },
-        |request| result(request, "{}"),
-    ];
-    for (n, refusal) in refusals.into_iter().enumerate() {
-        let server = refusing(refusal).await;
-        let found = server.client().connect(&who()).await;
-        let era = found.unwrap_or_else(|error| panic!("{n}: {error:?}")).era;
-        assert_eq!(era, Era::Legacy(Revision::V2025_06_18), "{n}");
+async fn servers_without_discover_get_initialize() {
+    let error = |id: &str, code: i32, message: &str| {
+        let error = json!({"code": code, "message": message});
+        format!(r#"{{"jsonrpc":"2.0","id":{id},"error":{error}}}"#)
+    };
+    let not_initialized = error("null", -32000, "Bad Request: Server not initialized");
+    for (status, kind, body) in [
+        (404, "text/plain", "no such page".to_owned()),
+        (405, "text/plain", String::new()),
+        (
+            406,
+            "application/json",
+            error("null", -32000, "Not Acceptable"),
+        ),
+        (400, "application/json", not_initialized),
+        (500, "text/html", "<p>oops".to_owned()),
+        (
+            200,
+            "application/json",
+            error("1", -32601, "Method not found"),
+        ),
+        (
+            200,
+            "application/json",
+            r#"{"jsonrpc":"2.0","id":1,"result":{}}"#.to_owned(),
+        ),
+    ] {
+        let refusal = body.clone();
+        let server = legacy_server(move |_| reply(status, kind, refusal.clone())).await;
+        let found = server.client().connect(&client_info()).await;
+        let era = found.map(|server| server.era);
+        let expected = Era::Legacy(Revision::V2025_06_18);
+        assert!(
+            matches!(era, Ok(era) if era == expected),
+            "{status} {body}: {era:?}"
+        );
     }
 }
 
 #[tokio::test]
-async fn what_is_not_about_the_era_is_an_error_at_once() {
+async fn other_refusals_of_discover_are_errors() {
     for status in [401, 403, 429, 502, 503] {
-        let mut server = refusing(move |_| reply(status, "text/plain", "")).await;
-        let error = server.client().connect(&who()).await.unwrap_err();
-        assert!(
-            matches!(error, Error::Http { status: s, .. } if s == status),
-            "{error:?}"
-        );
+        let mut server = legacy_server(move |_| reply(status, "text/plain", "")).await;
+        let error = server.client().connect(&client_info()).await.unwrap_err();
+        assert_error!(error, Error::Http { status: s, .. } if s == status);
         assert_eq!(server.next().await.rpc(), "server/discover");
         assert!(server.nothing_received());
     }
 }
 
 #[tokio::test]
-async fn a_version_that_the_server_names_is_tried() {
+async fn version_that_the_server_names_is_tried() {
     let unsupported = |versions: &str| {
         let error = format!(
             r#"{{"code":-32022,"message":"Unsupported","data":{{"supported":{versions},"requested":"x"}}}}"#
         );
-        reply(
-            400,
-            "application/json",
-            format!(r#"{{"jsonrpc":"2.0","id":1,"error":{error}}}"#),
-        )
+        let body = format!(r#"{{"jsonrpc":"2.0","id":1,"error":{error}}}"#);
+        reply(400, "application/json", body)
     };
     let asked = AtomicUsize::new(0);
     let server = Server::start(move |request| match asked.fetch_add(1, Ordering::Relaxed) {
@@ -143,22 +141,20 @@ async fn a_version_that_the_server_names_is_tried() {
         _ => result(request, DISCOVERED),
     })
     .await;
-    assert_eq!(
-        server.client().connect(&who()).await.unwrap().era,
-        Era::Modern
-    );
+    let era = server.client().connect(&client_info()).await.unwrap().era;
+    assert_eq!(era, Era::Modern);
 
-    let server = refusing(move |_| unsupported(r#"["2025-11-25","2025-06-18"]"#)).await;
-    let era = server.client().connect(&who()).await.unwrap().era;
+    let server = legacy_server(move |_| unsupported(r#"["2025-11-25","2025-06-18"]"#)).await;
+    let era = server.client().connect(&client_info()).await.unwrap().era;
     assert_eq!(era, Era::Legacy(Revision::V2025_06_18));
 
-    let server = refusing(move |_| unsupported(r#"["2031-01-01"]"#)).await;
-    let error = server.client().connect(&who()).await.unwrap_err();
+    let server = legacy_server(move |_| unsupported(r#"["2031-01-01"]"#)).await;
+    let error = server.client().connect(&client_info()).await.unwrap_err();
     assert_eq!(error.rpc().unwrap().code, -32022);
 }
 
 #[tokio::test]
-async fn a_server_without_any_handshake_is_plain() {
+async fn server_without_handshake_is_unversioned() {
     let mut server = Server::start(|request| match request.rpc().as_str() {
         "tools/list" => result(request, r#"{"tools":[]}"#),
         _ => {
@@ -170,25 +166,23 @@ async fn a_server_without_any_handshake_is_plain() {
     })
     .await;
     let client = server.client();
-    assert_eq!(client.connect(&who()).await.unwrap().era, Era::Unversioned);
+    assert_eq!(
+        client.connect(&client_info()).await.unwrap().era,
+        Era::Unversioned
+    );
     assert!(client.list_tools().await.unwrap().is_empty());
     for expected in ["server/discover", "initialize"] {
         assert_eq!(server.next().await.rpc(), expected);
     }
     let list = server.next().await;
-    assert_eq!(
-        list.body,
-        r#"{"jsonrpc":"2.0","id":3,"method":"tools/list","params":{}}"#
-    );
+    let expected = r#"{"jsonrpc":"2.0","id":3,"method":"tools/list","params":{}}"#;
+    assert_eq!(list.body, expected);
     assert_eq!(list.header("mcp-method"), None);
 
-    let client = Client::builder()
-        .era(EraChoice::Unversioned)
-        .http(server.endpoint());
-    assert_eq!(
-        client.unwrap().connect(&who()).await.unwrap().era,
-        Era::Unversioned
-    );
+    let builder = Client::builder().era(EraChoice::Unversioned);
+    let client = builder.http(server.endpoint()).unwrap();
+    let found = client.connect(&client_info()).await.unwrap();
+    assert_eq!(found.era, Era::Unversioned);
     assert!(server.nothing_received());
 }
 
@@ -200,31 +194,25 @@ const INITIALIZED: &str = r#"
 "#;
 
 #[tokio::test]
-async fn a_deaf_child_is_asked_in_the_old_way_after_two_seconds() {
+async fn child_that_ignores_discover_gets_initialize_after_two_seconds() {
     let began = Instant::now();
     let client = child(&format!(
         "read -r discover; read -r initialize; {INITIALIZED}"
     ));
-    let found = client.connect(&who()).await.unwrap();
+    let found = client.connect(&client_info()).await.unwrap();
     assert_eq!(found.era, Era::Legacy(Revision::V2024_11_05));
     assert!(began.elapsed() >= Duration::from_secs(2));
-    assert!(
-        began.elapsed() < Duration::from_secs(4),
-        "{:?}",
-        began.elapsed()
-    );
-    // What the caller's own connection said stays there.
+    assert!(began.elapsed() < Duration::from_secs(4));
+    // The `_meta` of the caller's own connection is not relayed.
     let params =
         json!({"_meta": {"io.modelcontextprotocol/protocolVersion": "2026-07-28"}, "a": 1});
     let seen = client.request("m", &params).await.unwrap();
-    assert_eq!(
-        seen.get(),
-        r#"{"jsonrpc":"2.0","id":3,"method":"m","params":{"a":1}}"#
-    );
+    let expected = r#"{"jsonrpc":"2.0","id":3,"method":"m","params":{"a":1}}"#;
+    assert_eq!(seen.get(), expected);
 }
 
 #[tokio::test]
-async fn a_child_that_is_slow_to_start_is_still_modern() {
+async fn child_that_starts_slowly_is_still_modern() {
     let client = child(&format!(
         r#"
         read -r discover; read -r initialize
@@ -232,13 +220,16 @@ async fn a_child_that_is_slow_to_start_is_still_modern() {
         read -r request; printf '{{"jsonrpc":"2.0","id":3,"result":%s}}\n' "$request"
         "#
     ));
-    assert_eq!(client.connect(&who()).await.unwrap().era, Era::Modern);
+    assert_eq!(
+        client.connect(&client_info()).await.unwrap().era,
+        Era::Modern
+    );
     let seen = client.request("m", &()).await.unwrap();
     assert!(seen.get().contains("2026-07-28"), "{seen}");
 }
 
 #[tokio::test]
-async fn a_child_that_refuses_is_asked_in_the_old_way_at_once() {
+async fn child_that_refuses_discover_gets_initialize_at_once() {
     let client = child(&format!(
         r#"
         read -r discover
@@ -248,29 +239,24 @@ async fn a_child_that_refuses_is_asked_in_the_old_way_at_once() {
         "#
     ));
     let began = Instant::now();
-    client.connect(&who()).await.unwrap();
-    assert!(
-        began.elapsed() < Duration::from_secs(1),
-        "{:?}",
-        began.elapsed()
-    );
+    client.connect(&client_info()).await.unwrap();
+    assert!(began.elapsed() < Duration::from_secs(1));
 }
 
 #[tokio::test]
-async fn a_child_that_never_answers_is_given_up() {
+async fn connect_to_a_silent_child_times_out() {
     let limit = Duration::from_millis(2500);
     let command = crate::stdio::sh("while read -r line; do :; done");
     let client = Client::builder().connect_timeout(limit).stdio(command);
-    let error = client.unwrap().connect(&who()).await.unwrap_err();
-    assert!(
-        matches!(error, Error::Timeout { after, .. } if after == limit),
-        "{error:?}"
-    );
+    let error = client.unwrap().connect(&client_info()).await.unwrap_err();
+    assert_error!(error, Error::Timeout { after, .. } if after == limit);
 }
 
 #[tokio::test]
-async fn a_child_that_ends_at_the_question_says_so() {
-    let error = child("read -r discover; exit 1").connect(&who()).await;
+async fn child_that_exits_at_discover_is_reported() {
+    let error = child("read -r discover; exit 1")
+        .connect(&client_info())
+        .await;
     let error = error.unwrap_err();
     assert_eq!(error.to_string(), "sh is gone: exit status: 1");
 }

@@ -1,23 +1,20 @@
-//! What works over HTTP.
+//! Requests, streams and lists over HTTP.
 
-use std::sync::Arc;
+use std::collections::HashSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use http::Method;
-use mcp_client::{Client, ClientInfo, Options};
+use mcp_client::{Client, Options};
 use serde_json::json;
 use serde_json::value::RawValue;
 use tokio::sync::mpsc;
 
+use crate::client_info;
 use crate::recorder::recorder;
 use crate::server::*;
 
-fn who() -> ClientInfo {
-    ClientInfo::new("test", "1")
-}
-
 #[tokio::test]
-async fn a_plain_request_needs_no_handshake_and_keeps_its_bytes() {
+async fn unversioned_request_needs_no_handshake_and_keeps_its_bytes() {
     let big = r#"{"n": 123456789012345678901234567890, "e":1e400,"s":"\u00e4"}"#;
     let mut server =
         Server::start(move |_| json(format!(r#"{{"jsonrpc":"2.0","id":1,"result":{big}}}"#))).await;
@@ -32,25 +29,26 @@ async fn a_plain_request_needs_no_handshake_and_keeps_its_bytes() {
         received.body,
         format!(r#"{{"jsonrpc":"2.0","id":1,"method":"mcp.listTools","params":{big}}}"#)
     );
-    assert_eq!(received.header("authorization"), Some("Bearer s3cret"));
-    assert_eq!(
-        received.header("accept"),
-        Some("application/json, text/event-stream")
-    );
-    assert_eq!(received.header("content-type"), Some("application/json"));
-    assert_eq!(received.header("mcp-protocol-version"), None);
-    assert_eq!(received.header("mcp-session-id"), None);
+    for (name, value) in [
+        ("authorization", Some("Bearer s3cret")),
+        ("accept", Some("application/json, text/event-stream")),
+        ("content-type", Some("application/json")),
+        ("mcp-protocol-version", None),
+        ("mcp-session-id", None),
+    ] {
+        assert_eq!(received.header(name), value, "{name}");
+    }
 }
 
 #[tokio::test]
-async fn the_handshake_opens_a_session_and_close_ends_it() {
+async fn handshake_opens_a_session_and_close_ends_it() {
     let mut server = Server::start(with_session(|request| match request.method {
         Method::DELETE => reply(200, "text/plain", ""),
         _ => result(request, "{}"),
     }))
     .await;
     let client = server.client();
-    let info = client.initialize(&who()).await.unwrap();
+    let info = client.initialize(&client_info()).await.unwrap();
     assert_eq!(info.protocol_version, "2025-06-18");
     assert_eq!(info.instructions.as_deref(), Some("be kind"));
     client.request("ping", &()).await.unwrap();
@@ -72,7 +70,7 @@ async fn the_handshake_opens_a_session_and_close_ends_it() {
 }
 
 #[tokio::test]
-async fn a_stream_brings_progress_messages_and_the_answer() {
+async fn stream_carries_progress_messages_and_the_response() {
     let mut server = Server::start(|request| match request.rpc().as_str() {
         "tools/call" => {
             let token = &request.json()["params"]["_meta"]["progressToken"];
@@ -99,16 +97,12 @@ async fn a_stream_brings_progress_messages_and_the_answer() {
     })
     .await;
     let (handler, mut seen) = recorder(Some(json!({})));
-    let client = Client::builder()
-        .handler(handler)
-        .http(server.endpoint())
-        .unwrap();
+    let client = Client::builder().handler(handler).http(server.endpoint());
+    let client = client.unwrap();
     let (reports, mut progress) = mpsc::channel(8);
     let options = Options::default().progress(reports);
-    let result = client
-        .call_tool_with("t", &json!({"a": 1}), options)
-        .await
-        .unwrap();
+    let result = client.call_tool_with("t", &json!({"a": 1}), options).await;
+    let result = result.unwrap();
     assert_eq!(result.text(), "a\nb");
     assert_eq!(result.content[1].kind, "new");
     assert_eq!(result.content[1].raw.get(), r#"{"type":"new","x":1}"#);
@@ -121,27 +115,20 @@ async fn a_stream_brings_progress_messages_and_the_answer() {
         assert!(report.raw.get().contains("progressToken"));
     }
     assert!(progress.recv().await.is_none());
-    let log = (
-        "notification",
-        "notifications/message".to_owned(),
-        json!({"data": 1}),
-    );
-    assert_eq!(seen.recv().await.unwrap(), log);
+    let (kind, method, params) = seen.recv().await.unwrap();
+    assert_eq!((kind, &*method), ("notification", "notifications/message"));
+    assert_eq!(params, json!({"data": 1}));
     let (kind, method, _) = seen.recv().await.unwrap();
     assert_eq!((kind, &*method), ("request", "sampling/createMessage"));
 
-    assert_eq!(
-        server.next_with(r#""id":"p""#).await.json(),
-        json!({"jsonrpc": "2.0", "id": "p", "result": {}})
-    );
-    assert_eq!(
-        server.next_with(r#""id":1,"result""#).await.json()["result"],
-        json!({})
-    );
+    let pong = server.next_with(r#""id":"p""#).await.json();
+    assert_eq!(pong, json!({"jsonrpc": "2.0", "id": "p", "result": {}}));
+    let reply = server.next_with(r#""id":1,"result""#).await.json();
+    assert_eq!(reply["result"], json!({}));
 }
 
 #[tokio::test]
-async fn requests_share_a_connection_whatever_form_the_answers_have() {
+async fn requests_share_a_connection() {
     let count = AtomicUsize::new(0);
     let server = Server::start(
         move |request| match count.fetch_add(1, Ordering::Relaxed) % 2 {
@@ -160,28 +147,19 @@ async fn requests_share_a_connection_whatever_form_the_answers_have() {
 }
 
 #[tokio::test]
-async fn concurrent_requests_get_their_own_answers() {
+async fn concurrent_requests_get_their_own_responses() {
     let server = Server::start(|request| {
         let id = request.json()["id"].to_string();
         result(request, &id)
     })
     .await;
-    let client = Arc::new(server.client());
-    let mut calls = tokio::task::JoinSet::new();
-    for n in 0..50 {
-        let client = client.clone();
-        calls.spawn(async move {
-            client
-                .request("m", &json!({"n": n}))
-                .await
-                .unwrap()
-                .get()
-                .to_owned()
-        });
-    }
-    let mut ids = calls.join_all().await;
-    ids.sort();
-    ids.dedup();
+    let client = server.client();
+    let calls = (0..50).map(|_| client.request("m", &()));
+    let results = futures_util::future::join_all(calls).await;
+    let ids: HashSet<_> = results
+        .iter()
+        .map(|id| id.as_ref().unwrap().get())
+        .collect();
     assert_eq!(ids.len(), 50);
 }
 
@@ -199,18 +177,14 @@ async fn all_pages_of_the_tools_are_read() {
     let tools = server.client().list_tools().await.unwrap();
     assert_eq!(tools.len(), 2);
     assert_eq!(tools[0].description.as_deref(), Some("A"));
-    assert_eq!(
-        tools[0].input_schema.as_ref().unwrap().get(),
-        r#"{"type":"object"}"#
-    );
-    assert_eq!(
-        tools[1].raw.get(),
-        r#"{"name":"b","inputSchema":{},"new":1e400}"#
-    );
+    let schema = tools[0].input_schema.as_ref().unwrap().get();
+    assert_eq!(schema, r#"{"type":"object"}"#);
+    let raw = tools[1].raw.get();
+    assert_eq!(raw, r#"{"name":"b","inputSchema":{},"new":1e400}"#);
 }
 
 #[tokio::test]
-async fn a_stream_that_ends_early_is_resumed_where_it_ended() {
+async fn stream_that_ends_early_is_resumed() {
     let mut server = Server::start(|request| match request.method {
         Method::GET => {
             let done = r#"{"jsonrpc":"2.0","id":1,"result":"late"}"#;

@@ -1,19 +1,14 @@
-//! What goes wrong over HTTP, and how it is told.
+//! Failures over HTTP and their errors.
 
-use std::future::poll_fn;
-use std::task::Poll;
 use std::time::Duration;
 
-use mcp_client::{Client, ClientInfo, Endpoint, Error, Options};
+use mcp_client::{Client, Endpoint, Error, Options};
 use serde_json::json;
 
+use crate::client_info;
 use crate::server::*;
 
-fn who() -> ClientInfo {
-    ClientInfo::new("test", "1")
-}
-
-/// Sends one request to a server that always answers so.
+/// The error of a request to a server that always answers with `reply`.
 async fn failure(reply: impl Fn(&Received) -> Reply + Send + Sync + 'static) -> Error {
     let server = Server::start(reply).await;
     let error = server.client().request("m", &()).await.unwrap_err();
@@ -25,12 +20,12 @@ async fn failure(reply: impl Fn(&Received) -> Reply + Send + Sync + 'static) -> 
 
 #[track_caller]
 fn assert_protocol(error: &Error, says: &str) {
-    assert!(matches!(error, Error::Protocol { .. }), "{error:?}");
+    assert_error!(error, Error::Protocol { .. });
     assert!(error.to_string().contains(says), "{error}");
 }
 
 #[tokio::test]
-async fn an_rpc_error_is_typed_and_its_text_stays_out_of_ours() {
+async fn rpc_errors_are_typed_and_their_text_is_not_shown() {
     let error = failure(|request| {
         let id = &request.json()["id"];
         let error = json!({"code": -32602, "message": "s3cret", "data": {"kind": "x"}});
@@ -45,47 +40,31 @@ async fn an_rpc_error_is_typed_and_its_text_stays_out_of_ours() {
 }
 
 #[tokio::test]
-async fn a_status_keeps_the_rpc_error_of_its_body() {
+async fn http_errors_keep_the_rpc_error_of_their_body() {
     let error = failure(|_| {
         let body = r#"{"jsonrpc":"2.0","id":null,"error":{"code":42900,"message":"s3cret"}}"#;
-        let mut reply = reply(429, "application/json", body);
-        reply
-            .headers_mut()
-            .insert("retry-after", "7".parse().unwrap());
-        reply
+        let reply = reply(429, "application/json", body);
+        with_header(reply, "retry-after", "7")
     })
     .await;
     assert_eq!(error.rpc().unwrap().code, 42900);
-    let Error::Http {
-        status: 429,
-        retry_after: Some(after),
-        ..
-    } = error
-    else {
-        panic!("{error:?}")
-    };
-    assert_eq!(after, Duration::from_secs(7));
+    let seven = Some(Duration::from_secs(7));
+    assert_error!(error, Error::Http { status: 429, retry_after, .. } if retry_after == seven);
     let error = failure(|_| reply(502, "text/html", "<p>s3cret")).await;
-    assert!(
-        matches!(
-            error,
-            Error::Http {
-                status: 502,
-                error: None,
-                ..
-            }
-        ),
-        "{error:?}"
+    assert_error!(
+        error,
+        Error::Http {
+            status: 502,
+            error: None,
+            ..
+        }
     );
     let error = failure(|_| reply(404, "text/plain", "")).await;
-    assert!(
-        matches!(error, Error::Http { status: 404, .. }),
-        "{error:?}"
-    );
+    assert_error!(error, Error::Http { status: 404, .. });
 }
 
 #[tokio::test]
-async fn what_is_no_answer_is_a_fault_of_the_server() {
+async fn invalid_responses_are_protocol_errors() {
     let accepted = failure(|_| accepted()).await;
     assert_protocol(&accepted, "without answering");
     let html = failure(|_| reply(200, "text/html", "<p>s3cret")).await;
@@ -97,30 +76,26 @@ async fn what_is_no_answer_is_a_fault_of_the_server() {
 }
 
 #[tokio::test]
-async fn the_server_cannot_choose_a_revision_of_its_own() {
-    let server = Server::start(|request| {
-        result(
-            request,
-            r#"{"protocolVersion":"1999-01-01","capabilities":{},"serverInfo":{}}"#,
-        )
-    })
-    .await;
-    let error = server.client().initialize(&who()).await.unwrap_err();
+async fn unknown_revision_of_the_server_is_an_error() {
+    let hello = r#"{"protocolVersion":"1999-01-01","capabilities":{},"serverInfo":{}}"#;
+    let server = Server::start(move |request| result(request, hello)).await;
+    let error = server
+        .client()
+        .initialize(&client_info())
+        .await
+        .unwrap_err();
     assert_protocol(&error, "protocol version");
 }
 
 #[tokio::test]
-async fn nothing_grows_past_the_limit() {
+async fn messages_over_the_limit_are_errors() {
     fn long(request: &Received) -> String {
         answer(request, &format!(r#""{}""#, "s3cret".repeat(1000)))
     }
     let known = |request: &Received| json(long(request));
     let chunked = |request: &Received| {
-        let mut reply = events([long(request), String::new()]);
-        reply
-            .headers_mut()
-            .insert("content-type", "application/json".parse().unwrap());
-        reply
+        let reply = events([long(request), String::new()]);
+        with_header(reply, "content-type", "application/json")
     };
     let stream = |request: &Received| open_events([event(long(request))]);
     let answers: [fn(&Received) -> Reply; 3] = [known, chunked, stream];
@@ -133,68 +108,58 @@ async fn nothing_grows_past_the_limit() {
 }
 
 #[tokio::test]
-async fn a_redirect_is_not_followed() {
+async fn redirects_are_not_followed() {
     let mut elsewhere = Server::start(|request| result(request, "1")).await;
     let location = elsewhere.url.clone();
     for status in [301, 302, 303, 307, 308] {
         let location = location.clone();
         let error = failure(move |_| {
-            let mut reply = reply(status, "text/plain", "");
-            reply
-                .headers_mut()
-                .insert("location", location.parse().unwrap());
-            reply
+            let reply = reply(status, "text/plain", "");
+            with_header(reply, "location", &location)
         })
         .await;
-        assert!(
-            matches!(error, Error::Http { status: s, .. } if s == status),
-            "{error:?}"
-        );
+        assert_error!(error, Error::Http { status: s, .. } if s == status);
     }
     assert!(elsewhere.nothing_received());
 }
 
 #[tokio::test]
-async fn nobody_listening_is_provably_not_sent() {
+async fn refused_connection_means_not_sent() {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}/s3cret", listener.local_addr().unwrap());
     drop(listener);
     let client = Client::http(Endpoint::new(&url).unwrap()).unwrap();
     let error = client.request("m", &()).await.unwrap_err();
-    assert!(
-        matches!(error, Error::Unreachable { .. }) && error.was_not_sent(),
-        "{error:?}"
-    );
+    assert_error!(error, Error::Unreachable { .. });
+    assert!(error.was_not_sent());
     assert!(!error.to_string().contains("s3cret"), "{error}");
 }
 
 #[tokio::test]
-async fn a_cut_stream_without_ids_has_an_unknown_outcome() {
+async fn broken_stream_without_ids_has_an_unknown_outcome() {
     let error = failure(|_| events([event(r#"{"jsonrpc":"2.0","method":"n"}"#)])).await;
-    assert!(
-        matches!(error, Error::Closed { .. }) && !error.was_not_sent(),
-        "{error:?}"
-    );
+    assert_error!(error, Error::Closed { .. });
+    assert!(!error.was_not_sent());
 }
 
 #[tokio::test]
-async fn who_waits_in_vain_gives_up_and_tells_the_server() {
+async fn timeout_cancels_the_request_at_the_server() {
     let mut server = Server::start(with_session(|_| silence())).await;
     let client = server.client();
-    client.initialize(&who()).await.unwrap();
+    client.initialize(&client_info()).await.unwrap();
     let options = Options::default().timeout(Duration::from_millis(50));
     let error = client.request_with("slow", &(), options).await.unwrap_err();
-    assert!(matches!(error, Error::Timeout { .. }), "{error:?}");
+    assert_error!(error, Error::Timeout { .. });
     let cancelled = server.next_with("notifications/cancelled").await;
     assert_eq!(cancelled.json()["params"]["requestId"], 2);
     assert_eq!(cancelled.header("mcp-session-id"), Some("s1"));
 }
 
 #[tokio::test]
-async fn a_dropped_request_is_cancelled_at_the_server() {
+async fn dropped_request_is_cancelled_at_the_server() {
     let mut server = Server::start(with_session(|_| silence())).await;
     let client = server.client();
-    client.initialize(&who()).await.unwrap();
+    client.initialize(&client_info()).await.unwrap();
     {
         let mut request = std::pin::pin!(client.request("slow", &()));
         tokio::select! {
@@ -207,31 +172,27 @@ async fn a_dropped_request_is_cancelled_at_the_server() {
 }
 
 #[tokio::test]
-async fn the_handshake_is_never_cancelled() {
+async fn handshake_is_never_cancelled() {
     let mut server = Server::start(|_| silence()).await;
     let client = Client::builder()
         .connect_timeout(Duration::from_millis(50))
         .http(server.endpoint());
-    let error = client.unwrap().initialize(&who()).await.unwrap_err();
-    assert!(matches!(error, Error::Timeout { .. }), "{error:?}");
+    let error = client
+        .unwrap()
+        .initialize(&client_info())
+        .await
+        .unwrap_err();
+    assert_error!(error, Error::Timeout { .. });
     assert_eq!(server.next().await.rpc(), "initialize");
-    // Whatever was spawned has had its turn.
-    let mut turns = 0;
-    poll_fn(|context| {
-        turns += 1;
-        context.waker().wake_by_ref();
-        if turns < 100 {
-            Poll::Pending
-        } else {
-            Poll::Ready(())
-        }
-    })
-    .await;
+    // All spawned tasks have been polled.
+    for _ in 0..100 {
+        tokio::task::yield_now().await;
+    }
     assert!(server.nothing_received());
 }
 
 #[tokio::test]
-async fn a_list_of_tools_that_does_not_end_is_refused() {
+async fn endless_list_is_an_error() {
     let server =
         Server::start(|request| result(request, r#"{"tools":[],"nextCursor":"again"}"#)).await;
     let error = server.client().list_tools().await.unwrap_err();
@@ -239,7 +200,7 @@ async fn a_list_of_tools_that_does_not_end_is_refused() {
 }
 
 #[tokio::test]
-async fn what_is_no_message_in_a_stream_is_skipped_and_counted() {
+async fn invalid_messages_in_a_stream_are_skipped_and_counted() {
     let server = Server::start(|request| {
         let other = event(r#"{"jsonrpc":"2.0","id":99,"result":"of another"}"#);
         events([

@@ -1,4 +1,4 @@
-//! Connections between two requests.
+//! Idle connections.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -10,7 +10,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
 use tokio::time::timeout;
 
-/// A server that answers one request per connection and does `then` with the connection; counts them.
+/// A server that answers one request per connection and then calls `then`; counts the connections.
 async fn server<F: Future<Output = ()> + Send>(
     then: impl Fn(TcpStream) -> F + Clone + Send + Sync + 'static,
 ) -> (Client, Arc<AtomicUsize>) {
@@ -55,7 +55,7 @@ async fn request(socket: &mut TcpStream) -> String {
 }
 
 #[tokio::test]
-async fn one_that_the_server_closes_costs_no_request() {
+async fn connections_that_the_server_closes_fail_no_request() {
     let (client, connections) = server(async |socket| drop(socket)).await;
     for _ in 0..50 {
         client.request("m", &()).await.unwrap();
@@ -65,7 +65,7 @@ async fn one_that_the_server_closes_costs_no_request() {
 }
 
 #[tokio::test]
-async fn one_that_nobody_uses_is_closed() {
+async fn idle_connections_are_closed() {
     let (ended, mut end) = mpsc::channel(1);
     let (client, _) = server(move |mut socket| {
         let ended = ended.clone();

@@ -1,4 +1,4 @@
-//! A handler that keeps everything, and answers what it is told to.
+//! A handler that records everything and gives a scripted answer.
 
 use std::sync::{Arc, Mutex};
 
@@ -7,7 +7,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 use tokio::sync::mpsc;
 
-/// What came: `notification`, `request` or `stderr`, the method or the line, the parameters.
+/// A record: `notification`, `request`, `stderr` or `renewed`; the method or line; the parameters.
 pub(crate) type Seen = (&'static str, String, Value);
 
 pub(crate) struct Recorder {
@@ -23,7 +23,7 @@ pub(crate) fn recorder(answer: Option<Value>) -> (Arc<Recorder>, mpsc::Unbounded
 }
 
 impl Recorder {
-    fn note(&self, kind: &'static str, what: &str, params: Option<&RawValue>) {
+    fn record(&self, kind: &'static str, what: &str, params: Option<&RawValue>) {
         let params = params.map(|params| serde_json::from_str(params.get()).unwrap());
         let _ = self
             .seen
@@ -33,11 +33,11 @@ impl Recorder {
 
 impl Handler for Recorder {
     fn notification(&self, method: &str, params: Option<&RawValue>) {
-        self.note("notification", method, params);
+        self.record("notification", method, params);
     }
 
     fn request(&self, method: &str, params: Option<&RawValue>) -> Reply {
-        self.note("request", method, params);
+        self.record("request", method, params);
         let answer = self.answer.lock().unwrap().clone();
         Box::pin(async move {
             match answer {
@@ -48,10 +48,10 @@ impl Handler for Recorder {
     }
 
     fn stderr(&self, _peer: &str, line: &str) {
-        self.note("stderr", line, None);
+        self.record("stderr", line, None);
     }
 
     fn session_renewed(&self, server: &mcp_client::ServerInfo) {
-        self.note("renewed", &server.protocol_version, None);
+        self.record("renewed", &server.protocol_version, None);
     }
 }

@@ -1,4 +1,4 @@
-//! An HTTP server on loopback that answers as a test says.
+//! An HTTP server on loopback with scripted replies.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use tokio::task::JoinSet;
 
 pub(crate) type Reply = Response<UnsyncBoxBody<Bytes, Infallible>>;
 
-/// What the server was sent.
+/// A request that the server received.
 pub(crate) struct Received {
     pub(crate) method: Method,
     pub(crate) headers: HeaderMap,
@@ -130,11 +130,16 @@ pub(crate) fn reply(status: u16, kind: &str, body: impl Into<Bytes>) -> Reply {
         .unwrap()
 }
 
+pub(crate) fn with_header(mut reply: Reply, name: &'static str, value: &str) -> Reply {
+    reply.headers_mut().insert(name, value.parse().unwrap());
+    reply
+}
+
 pub(crate) fn json(body: impl Into<Bytes>) -> Reply {
     reply(200, "application/json", body)
 }
 
-/// A success with this text as `result`.
+/// A response with this `result`.
 pub(crate) fn result(request: &Received, result: &str) -> Reply {
     json(answer(request, result))
 }
@@ -145,24 +150,25 @@ pub(crate) fn answer(request: &Received, result: &str) -> String {
 }
 
 /// A stream of these pieces that then ends.
-pub(crate) fn events<const N: usize>(pieces: [String; N]) -> Reply {
-    streaming(pieces, false)
+pub(crate) fn events(pieces: impl IntoIterator<Item = String>) -> Reply {
+    streaming(pieces, stream::empty())
 }
 
 /// A stream of these pieces that then stays open.
-pub(crate) fn open_events<const N: usize>(pieces: [String; N]) -> Reply {
-    streaming(pieces, true)
+pub(crate) fn open_events(pieces: impl IntoIterator<Item = String>) -> Reply {
+    streaming(pieces, stream::pending())
 }
 
-fn streaming<const N: usize>(pieces: [String; N], open: bool) -> Reply {
-    let pieces = stream::iter(pieces).map(|piece| Ok(Frame::data(Bytes::from(piece))));
-    let body = match open {
-        true => StreamBody::new(pieces.chain(stream::pending())).boxed_unsync(),
-        false => StreamBody::new(pieces).boxed_unsync(),
-    };
+fn streaming(
+    pieces: impl IntoIterator<Item = String>,
+    end: impl stream::Stream<Item = String> + Send + 'static,
+) -> Reply {
+    let pieces: Vec<_> = pieces.into_iter().collect();
+    let pieces = stream::iter(pieces).chain(end);
+    let body = StreamBody::new(pieces.map(|piece| Ok(Frame::data(Bytes::from(piece)))));
     Response::builder()
         .header("content-type", "text/event-stream; charset=utf-8")
-        .body(body)
+        .body(body.boxed_unsync())
         .unwrap()
 }
 
@@ -174,23 +180,17 @@ pub(crate) fn accepted() -> Reply {
     reply(202, "text/plain", "")
 }
 
-/// Never answers.
+/// A stream without any event.
 pub(crate) fn silence() -> Reply {
     open_events([])
 }
 
-/// Answers the handshake, with a session `s1`, and leaves the rest to `then`.
+/// Answers the handshake with a session `s1`, and other requests with `then`.
 pub(crate) fn with_session(
     then: impl Fn(&Received) -> Reply + Send + Sync + 'static,
 ) -> impl Fn(&Received) -> Reply + Send + Sync + 'static {
     move |request| match request.rpc().as_str() {
-        "initialize" => {
-            let mut reply = result(request, HELLO);
-            reply
-                .headers_mut()
-                .insert("mcp-session-id", "s1".parse().unwrap());
-            reply
-        }
+        "initialize" => with_header(result(request, HELLO), "mcp-session-id", "s1"),
         method if method.starts_with("notifications/") => accepted(),
         _ => then(request),
     }

@@ -1,32 +1,22 @@
-//! Sessions that a server forgets, and are opened again.
+//! Sessions that a server loses, and that are opened again.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use mcp_client::{Client, ClientInfo, Error};
+use mcp_client::{Client, Error};
 use serde_json::json;
 
+use crate::client_info;
 use crate::recorder::recorder;
 use crate::server::*;
 
-fn who() -> ClientInfo {
-    ClientInfo::new("test", "1")
-}
-
-/// Opens a new session at every handshake, and forgets all that there are at each of the first
-/// `restarts` calls.
-fn forgetful(restarts: usize) -> impl Fn(&Received) -> Reply + Send + Sync + 'static {
-    let (sessions, calls, oldest) = (
-        AtomicUsize::new(0),
-        AtomicUsize::new(0),
-        AtomicUsize::new(0),
-    );
+/// Opens a new session at every handshake, and loses all open ones at each of the first `restarts`
+/// calls.
+fn losing_sessions(restarts: usize) -> impl Fn(&Received) -> Reply + Send + Sync + 'static {
+    let [sessions, calls, oldest] = [0; 3].map(AtomicUsize::new);
     move |request| match request.rpc().as_str() {
         "initialize" => {
-            let mut reply = result(request, HELLO);
             let id = sessions.fetch_add(1, Ordering::SeqCst).to_string();
-            let headers = reply.headers_mut();
-            headers.insert("mcp-session-id", id.parse().unwrap());
-            reply
+            with_header(result(request, HELLO), "mcp-session-id", &id)
         }
         method if method.starts_with("notifications/") => accepted(),
         _ => {
@@ -48,12 +38,12 @@ fn forgetful(restarts: usize) -> impl Fn(&Received) -> Reply + Send + Sync + 'st
 }
 
 #[tokio::test]
-async fn a_forgotten_session_is_opened_again_and_the_request_repeated() {
-    let server = Server::start(forgetful(1)).await;
+async fn lost_session_is_renewed_and_the_request_repeated() {
+    let server = Server::start(losing_sessions(1)).await;
     let (handler, mut seen) = recorder(None);
     let client = Client::builder().handler(handler).http(server.endpoint());
     let client = client.unwrap();
-    client.connect(&who()).await.unwrap();
+    client.connect(&client_info()).await.unwrap();
     let answer = client.request("m", &()).await.unwrap();
     assert_eq!(answer.get(), "1");
     let renewed = ("renewed", "2025-06-18".to_owned(), json!(null));
@@ -61,10 +51,10 @@ async fn a_forgotten_session_is_opened_again_and_the_request_repeated() {
 }
 
 #[tokio::test]
-async fn many_requests_open_one_new_session() {
-    let mut server = Server::start(forgetful(1)).await;
+async fn concurrent_requests_renew_a_session_once() {
+    let mut server = Server::start(losing_sessions(1)).await;
     let client = server.client();
-    client.initialize(&who()).await.unwrap();
+    client.initialize(&client_info()).await.unwrap();
     let requests = (0..50).map(|_| client.request("m", &()));
     for answer in futures_util::future::join_all(requests).await {
         assert_eq!(answer.unwrap().get(), "1");
@@ -82,18 +72,18 @@ async fn many_requests_open_one_new_session() {
 }
 
 #[tokio::test]
-async fn a_session_that_is_forgotten_again_at_once_is_an_error() {
-    let server = Server::start(forgetful(2)).await;
+async fn session_that_is_lost_twice_is_an_error() {
+    let server = Server::start(losing_sessions(2)).await;
     let client = server.client();
-    client.initialize(&who()).await.unwrap();
+    client.initialize(&client_info()).await.unwrap();
     let error = client.request("m", &()).await.unwrap_err();
-    assert!(matches!(error, Error::SessionLost { .. }), "{error:?}");
+    assert_error!(error, Error::SessionLost { .. });
     assert!(error.was_not_sent());
     client.request("m", &()).await.unwrap();
 }
 
 #[tokio::test]
-async fn a_400_that_speaks_of_the_session_means_the_same() {
+async fn status_400_about_the_session_means_a_lost_session() {
     let calls = AtomicUsize::new(0);
     let server = Server::start(with_session(move |request| {
         match calls.fetch_add(1, Ordering::Relaxed) {
@@ -108,12 +98,12 @@ async fn a_400_that_speaks_of_the_session_means_the_same() {
     }))
     .await;
     let client = server.client();
-    client.initialize(&who()).await.unwrap();
+    client.initialize(&client_info()).await.unwrap();
     client.request("m", &()).await.unwrap();
 }
 
 #[tokio::test]
-async fn a_404_that_means_the_method_is_the_answer() {
+async fn status_404_about_the_method_is_the_response() {
     let mut server = Server::start(with_session(|_| {
         let error = json!({"code": -32601, "message": "Method not found"});
         let body = json!({"jsonrpc": "2.0", "error": error, "id": 2});
@@ -121,7 +111,7 @@ async fn a_404_that_means_the_method_is_the_answer() {
     }))
     .await;
     let client = server.client();
-    client.initialize(&who()).await.unwrap();
+    client.initialize(&client_info()).await.unwrap();
     let error = client.request("m", &()).await.unwrap_err();
     assert_eq!(error.rpc().unwrap().code, -32601);
     for expected in ["initialize", "notifications/initialized", "m"] {

@@ -1,16 +1,16 @@
-//! A child that speaks, written in `sh`.
+//! Requests to child processes, which are shell scripts.
 
-use std::sync::Arc;
 use std::time::Duration;
 
-use mcp_client::{Client, ClientInfo, Command, Error, Options};
+use mcp_client::{Client, Command, Error, Options};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
+use crate::client_info;
 use crate::recorder::recorder;
 
-/// A server whose whole behaviour is a shell script.
+/// A server that is a shell script.
 pub(crate) fn sh(script: &str) -> Command {
     Command::new("/bin/sh").args(["-c", script])
 }
@@ -24,7 +24,7 @@ fn parse(raw: &RawValue) -> Value {
 }
 
 #[tokio::test]
-async fn the_handshake_and_a_call() {
+async fn handshake_and_call() {
     let client = client(
         r#"
         read -r hello
@@ -36,27 +36,22 @@ async fn the_handshake_and_a_call() {
         printf '{"jsonrpc":"2.0","id":2,"result":{"content":[],"structuredContent":%s}}\n' "$call"
         "#,
     );
-    let info = client
-        .initialize(&ClientInfo::new("test", "1"))
-        .await
-        .unwrap();
+    let info = client.initialize(&client_info()).await.unwrap();
     assert_eq!(info.server_info.get(), r#"{"name":"sh"}"#);
     let arguments = RawValue::from_string("{\"a\":\n1e400}".to_owned()).unwrap();
     let result = client.call_tool("t", &arguments).await.unwrap();
-    assert_eq!(
-        result.structured_content.unwrap().get(),
-        r#"{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"t","arguments":{"a": 1e400}}}"#
-    );
+    let call = r#"{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"t","arguments":{"a": 1e400}}}"#;
+    assert_eq!(result.structured_content.unwrap().get(), call);
 }
 
 #[tokio::test]
-async fn noise_is_skipped() {
+async fn invalid_lines_are_skipped() {
     let client = client(
         r#"
         echo 'Welcome to the server!'
         echo
         echo '[1, 2]'
-        echo '{"jsonrpc":"2.0","id":77,"result":"for nobody"}'
+        echo '{"jsonrpc":"2.0","id":77,"result":"unmatched"}'
         echo 'to the log' >&2
         read -r request
         echo '{"jsonrpc":"2.0","id":1,"result":"ok"}'
@@ -67,15 +62,15 @@ async fn noise_is_skipped() {
 }
 
 #[tokio::test]
-async fn answers_may_come_in_any_order_and_as_a_batch() {
-    let client = Arc::new(client(
+async fn responses_may_come_in_any_order_and_as_a_batch() {
+    let client = client(
         r#"
         read -r one; read -r two; read -r three
         echo '{"jsonrpc":"2.0","id":3,"result":3}'
         echo '[{"jsonrpc":"2.0","id":1,"result":1},{"jsonrpc":"2.0","id":2,"error":{"code":-1,"message":"no"}}]'
         read -r rest
         "#,
-    ));
+    );
     let (one, two, three) = tokio::join!(
         client.request("m", &()),
         client.request("m", &()),
@@ -87,7 +82,7 @@ async fn answers_may_come_in_any_order_and_as_a_batch() {
 }
 
 #[tokio::test]
-async fn the_environment_is_what_was_declared() {
+async fn children_inherit_only_known_variables() {
     // What the shell itself sets, and what a child needs to find programs, files and the language.
     const KNOWN: &str = "_ OLDPWD PWD SHLVL HOME LANG LANGUAGE LC_ALL LC_CTYPE LOGNAME PATH SHELL \
         TERM TMPDIR TZ USER";
@@ -97,11 +92,8 @@ async fn the_environment_is_what_was_declared() {
         printf '{"jsonrpc":"2.0","id":1,"result":["%s","%s","%s"]}\n' "$DECLARED" "$(pwd)" "$names"
     "#;
     let command = sh(script).env("DECLARED", "yes").directory("/");
-    let answer = Client::stdio(command)
-        .unwrap()
-        .request("m", &())
-        .await
-        .unwrap();
+    let client = Client::stdio(command).unwrap();
+    let answer = client.request("m", &()).await.unwrap();
     let [declared, directory, names]: [String; 3] = serde_json::from_str(answer.get()).unwrap();
     assert_eq!((declared.as_str(), directory.as_str()), ("yes", "/"));
     let known: Vec<&str> = KNOWN.split_whitespace().collect();
@@ -111,7 +103,7 @@ async fn the_environment_is_what_was_declared() {
 }
 
 #[tokio::test]
-async fn the_server_may_ask_and_report() {
+async fn child_may_send_requests_and_progress() {
     let (handler, mut seen) = recorder(Some(json!({"roots": []})));
     let command = sh(r#"
         read -r request
@@ -144,7 +136,7 @@ async fn the_server_may_ask_and_report() {
 }
 
 #[tokio::test]
-async fn without_a_handler_requests_are_refused() {
+async fn requests_of_the_server_are_refused_without_a_handler() {
     let client = client(
         r#"
         read -r request
@@ -159,7 +151,7 @@ async fn without_a_handler_requests_are_refused() {
 }
 
 #[tokio::test]
-async fn who_gives_up_tells_the_child() {
+async fn timeout_cancels_the_request_at_the_child() {
     let client = client(
         r#"
         read -r slow; read -r cancelled; read -r request
@@ -169,7 +161,7 @@ async fn who_gives_up_tells_the_child() {
     );
     let options = Options::default().timeout(Duration::from_millis(50));
     let error = client.request_with("slow", &(), options).await.unwrap_err();
-    assert!(matches!(error, Error::Timeout { .. }), "{error:?}");
+    assert_error!(error, Error::Timeout { .. });
     let cancelled = parse(&client.request("m", &()).await.unwrap());
     assert_eq!(cancelled["method"], "notifications/cancelled");
     assert_eq!(cancelled["params"]["requestId"], 1);

@@ -1,4 +1,4 @@
-//! How a child ends, and that nothing of it is left.
+//! The end of child processes and their descendants.
 
 use std::time::Duration;
 
@@ -9,34 +9,33 @@ use crate::stdio::{client, sh};
 
 #[track_caller]
 fn assert_closed(error: &Error, reason: &str) {
-    assert!(matches!(error, Error::Closed { .. }), "{error:?}");
+    assert_error!(error, Error::Closed { .. });
     assert_eq!(error.to_string(), format!("sh is gone: {reason}"));
 }
 
-/// Waits until a process is gone; a zombie is.
+/// Waits until a process is gone, or a zombie.
 async fn gone(pid: &str) {
     let stat = format!("/proc/{pid}/stat");
     let alive = || std::fs::read_to_string(&stat).is_ok_and(|stat| !stat.contains(") Z "));
-    tokio::time::timeout(Duration::from_secs(10), async {
+    let gone = async {
         while alive() {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
-    })
-    .await
-    .expect("the process is still there");
+    };
+    let waited = tokio::time::timeout(Duration::from_secs(10), gone).await;
+    waited.expect("the process is still there");
 }
 
 #[tokio::test]
-async fn a_program_that_is_not_there() {
-    let error = Client::stdio(Command::new("/no/such/program"))
-        .map(|_| ())
-        .unwrap_err();
-    assert!(matches!(error, Error::Unreachable { .. }), "{error:?}");
+async fn missing_program_is_an_error() {
+    let client = Client::stdio(Command::new("/no/such/program"));
+    let error = client.map(drop).unwrap_err();
+    assert_error!(error, Error::Unreachable { .. });
     assert_eq!(error.to_string(), "program cannot be reached");
 }
 
 #[tokio::test]
-async fn a_crash_reaches_all_who_wait_and_all_who_come() {
+async fn crash_fails_pending_and_later_requests() {
     let client = client("read -r a; read -r b; exit 3");
     let (one, two) = tokio::join!(client.request("m", &()), client.request("m", &()));
     assert_closed(&one.unwrap_err(), "exit status: 3");
@@ -47,32 +46,29 @@ async fn a_crash_reaches_all_who_wait_and_all_who_come() {
 }
 
 #[tokio::test]
-async fn what_a_child_says_before_it_exits_counts() {
+async fn last_response_before_an_exit_is_read() {
     let client = client(r#"read -r a; echo '{"jsonrpc":"2.0","id":1,"result":"last"}'; exit 1"#);
     assert_eq!(client.request("m", &()).await.unwrap().get(), r#""last""#);
 }
 
 #[tokio::test]
-async fn a_child_that_closes_its_output_is_gone() {
+async fn closed_stdout_ends_the_connection() {
     let client = client("read -r a; exec >&-; read -r b");
     let error = client.request("m", &()).await.unwrap_err();
     assert_closed(&error, "it closed its output");
 }
 
 #[tokio::test]
-async fn a_line_past_the_limit_ends_the_connection() {
+async fn line_over_the_limit_ends_the_connection() {
     let command = sh("read -r a; printf '%2000d' 1; read -r b").max_message(1000);
-    let error = Client::stdio(command)
-        .unwrap()
-        .request("m", &())
-        .await
-        .unwrap_err();
+    let client = Client::stdio(command).unwrap();
+    let error = client.request("m", &()).await.unwrap_err();
     assert_closed(&error, "it wrote a line of more than 1000 bytes");
 }
 
 #[tokio::test]
-async fn close_lets_a_child_end_in_peace() {
-    let file = std::env::temp_dir().join(format!("mcp-client-peace-{}", std::process::id()));
+async fn close_lets_a_child_exit_by_itself() {
+    let file = std::env::temp_dir().join(format!("mcp-client-close-{}", std::process::id()));
     let script = r#"
         read -r a; echo '{"jsonrpc":"2.0","id":1,"result":1}'
         while read -r line; do last="$line"; done
@@ -89,7 +85,7 @@ async fn close_lets_a_child_end_in_peace() {
 }
 
 #[tokio::test]
-async fn a_stubborn_child_is_killed() {
+async fn child_that_ignores_sigterm_is_killed() {
     let client = client(
         r#"
         trap '' TERM
@@ -98,7 +94,7 @@ async fn a_stubborn_child_is_killed() {
         "#,
     );
     let pid = client.request("m", &()).await.unwrap();
-    // The waits between the steps pass at once.
+    // Skips the grace periods.
     tokio::time::pause();
     client.close().await;
     tokio::time::resume();
@@ -112,7 +108,7 @@ const FAMILY: &str = r#"
 "#;
 
 #[tokio::test]
-async fn drop_kills_the_child_and_its_children() {
+async fn drop_kills_the_child_and_its_descendants() {
     let client = client(FAMILY);
     let pid = client.request("m", &()).await.unwrap();
     drop(client);
@@ -120,7 +116,7 @@ async fn drop_kills_the_child_and_its_children() {
 }
 
 #[tokio::test]
-async fn the_children_of_a_child_that_exits_are_killed() {
+async fn descendants_of_a_child_that_exits_are_killed() {
     let client = client(FAMILY);
     let pid = client.request("m", &()).await.unwrap();
     let error = client.request("exit", &()).await.unwrap_err();
@@ -129,7 +125,7 @@ async fn the_children_of_a_child_that_exits_are_killed() {
 }
 
 #[tokio::test]
-async fn a_child_that_does_not_read_blocks_nobody_for_ever() {
+async fn requests_to_a_child_that_does_not_read_time_out() {
     let client = Client::builder()
         .timeout(Duration::from_millis(200))
         .stdio(sh("sleep 1000"));
@@ -137,6 +133,6 @@ async fn a_child_that_does_not_read_blocks_nobody_for_ever() {
     let big = "x".repeat(100_000);
     for _ in 0..3 {
         let error = client.request("m", &json!({"big": big})).await.unwrap_err();
-        assert!(matches!(error, Error::Timeout { .. }), "{error:?}");
+        assert_error!(error, Error::Timeout { .. });
     }
 }

@@ -1,4 +1,4 @@
-//! Children that flood, babble, do not read, and mistake one request for another.
+//! Children that flood, do not read, and send wrong messages.
 
 use std::time::{Duration, Instant};
 
@@ -9,11 +9,11 @@ use crate::recorder::recorder;
 use crate::stdio::{client, sh};
 
 #[tokio::test]
-async fn answers_that_nobody_waits_for_are_counted_and_dropped() {
+async fn unmatched_responses_are_counted_and_dropped() {
     let client = client(
         r#"
         read -r a
-        echo '{"jsonrpc":"2.0","id":7,"result":"of nobody"}'
+        echo '{"jsonrpc":"2.0","id":7,"result":"unmatched"}'
         echo '{"jsonrpc":"2.0","id":"1","result":"a string"}'
         echo '{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"?"}}'
         echo '{"jsonrpc":"2.0","id":1,"result":"mine"}'
@@ -34,7 +34,7 @@ async fn answers_that_nobody_waits_for_are_counted_and_dropped() {
 }
 
 #[tokio::test]
-async fn a_child_that_does_not_read_is_busy_within_five_seconds() {
+async fn child_that_does_not_read_is_busy_within_five_seconds() {
     let client = client("sleep 1000");
     // More than a pipe holds.
     let big = json!({"big": "x".repeat(100_000)});
@@ -59,7 +59,7 @@ async fn a_child_that_does_not_read_is_busy_within_five_seconds() {
 }
 
 #[tokio::test]
-async fn a_flood_on_stderr_holds_nothing_up() {
+async fn flood_on_stderr_is_rate_limited() {
     let (handler, mut seen) = recorder(None);
     let command = sh(r#"
         read -r a
@@ -77,14 +77,14 @@ async fn a_flood_on_stderr_holds_nothing_up() {
         lines += 1;
         longest = longest.max(line.len());
     }
-    // 50 for every second or part of one that it took.
+    // 50 for each second that it took.
     assert!((50..2000).contains(&lines), "{lines} lines");
     assert_eq!(longest, 4096);
     assert_eq!(u64::from(lines) + client.counters().stderr_dropped, 100_000);
 }
 
 #[tokio::test]
-async fn a_question_that_the_child_takes_back_is_not_answered() {
+async fn cancelled_request_of_the_child_is_not_answered() {
     let (handler, mut seen) = recorder(None);
     let command = sh(r#"
         read -r a

@@ -10,24 +10,22 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 use tokio_rustls::TlsAcceptor;
 
-/// For `localhost` and 127.0.0.1, until 2126; made with OpenSSL for tests only: the gateway's event log
-/// in PostgreSQL is another.
+/// For `localhost` and 127.0.0.1, until 2126; made with OpenSSL for tests only. The tests of the gateway's
+/// event log in PostgreSQL use it too.
 const CA: &[u8] = include_bytes!("tls/ca.pem");
 const CERTIFICATE: &[u8] = include_bytes!("tls/server.pem");
 const KEY: &[u8] = include_bytes!("tls/server.key.pem");
 
 /// Answers every request with the result 1, and closes.
 async fn serve() -> String {
+    let certificate = CertificateDer::from_pem_slice(CERTIFICATE).unwrap();
     let key = PrivateKeyDer::from_pem_slice(KEY).unwrap();
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let config = ServerConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
         .unwrap()
         .with_no_client_auth()
-        .with_single_cert(
-            vec![CertificateDer::from_pem_slice(CERTIFICATE).unwrap()],
-            key,
-        )
+        .with_single_cert(vec![certificate], key)
         .unwrap();
     let acceptor = TlsAcceptor::from(Arc::new(config));
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -52,28 +50,27 @@ async fn serve() -> String {
 
 fn private_ca() -> rustls::ClientConfig {
     let mut roots = RootCertStore::empty();
-    roots
-        .add(CertificateDer::from_pem_slice(CA).unwrap())
-        .unwrap();
+    let ca = CertificateDer::from_pem_slice(CA).unwrap();
+    roots.add(ca).unwrap();
     tls::config_with_roots(roots).unwrap()
 }
 
 #[tokio::test]
-async fn a_private_ca_is_trusted_when_it_is_given() {
+async fn configured_private_ca_is_trusted() {
     let endpoint = Endpoint::new(&serve().await).unwrap().tls(private_ca());
     let client = Client::http(endpoint).unwrap();
     assert_eq!(client.request("m", &()).await.unwrap().get(), "1");
 }
 
 #[tokio::test]
-async fn a_stranger_is_not() {
+async fn other_certificates_are_not_trusted() {
     let client = Client::http(Endpoint::new(&serve().await).unwrap()).unwrap();
     let error = client.request("m", &()).await.unwrap_err();
-    assert!(matches!(error, Error::Unreachable { .. }), "{error:?}");
+    assert_error!(error, Error::Unreachable { .. });
 }
 
 #[tokio::test]
-async fn reqwest_takes_the_same_configuration() {
+async fn reqwest_accepts_the_same_configuration() {
     let url = serve().await;
     let client = |tls| {
         reqwest::Client::builder()
@@ -82,25 +79,11 @@ async fn reqwest_takes_the_same_configuration() {
             .build()
     };
     let trusting = client(private_ca()).unwrap();
-    let text = trusting
-        .post(&url)
-        .body("{}")
-        .send()
-        .await
-        .unwrap()
-        .text()
-        .await
-        .unwrap();
+    let response = trusting.post(&url).body("{}").send().await.unwrap();
+    let text = response.text().await.unwrap();
     assert!(text.contains(r#""result":1"#), "{text}");
     let stranger = client(tls::config_for("https").unwrap()).unwrap();
-    assert!(
-        stranger
-            .post(&url)
-            .body("{}")
-            .send()
-            .await
-            .unwrap_err()
-            .is_connect()
-    );
+    let error = stranger.post(&url).body("{}").send().await.unwrap_err();
+    assert!(error.is_connect());
     client(tls::config_for("http").unwrap()).unwrap();
 }
