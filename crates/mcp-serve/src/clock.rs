@@ -1,4 +1,4 @@
-//! The clock of the machine.
+//! The clock of the operating system.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -6,11 +6,11 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use mcp_core::clock::Clock;
 
-/// Counts from the moment at which it was made.
+/// Measures the uptime since its creation.
 pub(crate) struct SystemClock(Instant);
 
 impl SystemClock {
-    pub(crate) fn start() -> Self {
+    pub(crate) fn new() -> Self {
         Self(Instant::now())
     }
 }
@@ -21,12 +21,16 @@ impl Clock for SystemClock {
     }
 
     fn unix_time(&self) -> Duration {
-        SystemTime::now()
-            .duration_since(UNIX_EPOCH)
-            .unwrap_or_default()
+        unix_time()
     }
 
     fn sleep(&self, duration: Duration) -> Pin<Box<dyn Future<Output = ()> + Send>> {
         Box::pin(tokio::time::sleep(duration))
     }
+}
+
+/// Returns the time since 1970.
+pub(crate) fn unix_time() -> Duration {
+    let time = SystemTime::now().duration_since(UNIX_EPOCH);
+    time.unwrap_or_default()
 }

@@ -1,9 +1,9 @@
-//! HTTP: a listener that slow, broken and hostile clients cannot hurt.
+//! The HTTP listener, with limits against slow, broken and hostile clients.
 //!
-//! Top to bottom: [`Listener`] accepts connections, which live in `connection`. `router` authenticates a
-//! request ([`Guard`], `rate`) and routes it by its path. `mcp` answers those to `/mcp`: it opens the
+//! Top to bottom: [`Listener`] accepts connections, which `connection` handles. `router` authenticates a
+//! request ([`Guard`], `rate`) and routes it by its path. `mcp` answers requests to `/mcp`: it opens the
 //! `session`, reads the `body`, calls the server and writes the `reply`, as one JSON body or as a stream
-//! of `events`.
+//! of `events`. [`HttpService`] is the router without the listener.
 
 mod body;
 mod connection;

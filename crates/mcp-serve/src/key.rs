@@ -1,4 +1,4 @@
-//! The key that signs what travels through clients: session ids and request states.
+//! The key that signs session ids and request states, which clients keep.
 
 use std::fs::OpenOptions;
 use std::io::{Read as _, Write as _};
@@ -14,11 +14,11 @@ use crate::Options;
 pub struct Key([u8; 32]);
 
 impl Key {
-    /// The configured key, else the one of this user and server, which is made at the first start so
-    /// that sessions survive the next ones. Where there is no place for it, a new one.
+    /// Returns the configured key, else the key of this user and server, which is created at the first
+    /// start, so that sessions survive a restart. If no file can hold it, returns a new key.
     ///
     /// # Errors
-    /// When there is no randomness.
+    /// If there is no randomness.
     pub fn load(server: &str, options: &Options) -> anyhow::Result<Self> {
         if let Some(secret) = options
             .session_key
@@ -27,57 +27,53 @@ impl Key {
         {
             return Ok(Self(hmac_sha256::Hash::hash(secret.trim().as_bytes())));
         }
-        let Some(path) = path(server) else {
+        let Some(path) = key_path(server) else {
             return Self::random();
         };
-        kept(&path).or_else(|error| {
-            tracing::debug!(%error, "the session key cannot be kept: sessions end with this process");
+        load_or_create(&path).or_else(|error| {
+            tracing::debug!(%error, "cannot store the session key: sessions end with this process");
             Self::random()
         })
     }
 
-    /// A key that only this process knows.
+    /// Returns a key that only this process knows.
     ///
     /// # Errors
-    /// When there is no randomness.
+    /// If there is no randomness.
     pub fn random() -> anyhow::Result<Self> {
         let mut key = [0; 32];
         getrandom::fill(&mut key).context("no randomness for a key")?;
         Ok(Self(key))
     }
 
-    /// Signs and checks with this key.
+    /// Returns a signer that signs and verifies with this key.
     pub fn signer(&self) -> Signer {
         Signer::new(self.0)
     }
 }
 
-/// 128 bits that nobody can guess.
+/// Returns 128 bits that cannot be guessed.
 pub(crate) fn random() -> Option<u128> {
     let mut bits = [0; 16];
     getrandom::fill(&mut bits).ok()?;
     Some(u128::from_ne_bytes(bits))
 }
 
-/// `$XDG_STATE_HOME/SERVER/session.key`.
-fn path(server: &str) -> Option<PathBuf> {
-    let state = std::env::var_os("XDG_STATE_HOME")
-        .filter(|path| !path.is_empty())
-        .map(PathBuf::from);
-    let home = || {
-        std::env::var_os("HOME")
-            .filter(|path| !path.is_empty())
-            .map(PathBuf::from)
-    };
-    let state = state.or_else(|| home().map(|home| home.join(".local/state")))?;
+/// Returns `$XDG_STATE_HOME/SERVER/session.key`.
+fn key_path(server: &str) -> Option<PathBuf> {
+    let variable = |name| std::env::var_os(name).filter(|value| !value.is_empty());
+    let home = || Some(PathBuf::from(variable("HOME")?).join(".local/state"));
+    let state = variable("XDG_STATE_HOME")
+        .map(PathBuf::from)
+        .or_else(home)?;
     Some(state.join(server).join("session.key"))
 }
 
-fn kept(path: &Path) -> anyhow::Result<Key> {
+fn load_or_create(path: &Path) -> anyhow::Result<Key> {
     if let Some(folder) = path.parent() {
         std::fs::create_dir_all(folder)?;
     }
-    // Whoever creates the file first decides; the other one reads.
+    // Of two servers that start together, one creates the file and the other reads it.
     if let Ok(mut file) = OpenOptions::new()
         .write(true)
         .create_new(true)
@@ -91,6 +87,6 @@ fn kept(path: &Path) -> anyhow::Result<Key> {
     let mut key = [0; 32];
     std::fs::File::open(path)?
         .read_exact(&mut key)
-        .context("the key file is cut short")?;
+        .context("the key file is truncated")?;
     Ok(Key(key))
 }

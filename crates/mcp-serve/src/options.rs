@@ -47,7 +47,7 @@ pub struct Options {
     #[arg(long, env = "MCP_TOKEN_FILE", value_name = "FILE")]
     pub token_file: Option<PathBuf>,
 
-    /// Let other machines in without a token. Whoever reaches the port controls the service.
+    /// Let other machines in without a token. Any client that reaches the port controls the service.
     #[arg(long, env = "MCP_INSECURE_NO_AUTH", value_parser = clap::builder::FalseyValueParser::new())]
     pub insecure_no_auth: bool,
 
@@ -62,7 +62,7 @@ pub struct Options {
     pub allowed_hosts: Vec<String>,
 
     /// Secret that signs session ids; servers that share it share sessions. By default it is kept
-    /// in a file of this user's, so that sessions survive a restart.
+    /// in a file of this user, so that sessions survive a restart.
     #[arg(
         long,
         env = "MCP_SESSION_KEY",
@@ -86,7 +86,7 @@ pub struct Options {
     #[arg(long, env = "MCP_READ_ONLY", value_parser = clap::builder::FalseyValueParser::new())]
     pub read_only: bool,
 
-    /// Seconds after which a tool call is given up.
+    /// Seconds after which a tool call times out.
     #[arg(long, env = "MCP_CALL_TIMEOUT", value_name = "SECONDS", default_value_t = 30,
           value_parser = clap::value_parser!(u64).range(1..=600))]
     pub call_timeout: u64,
@@ -95,8 +95,7 @@ pub struct Options {
     #[arg(long, env = "MCP_BODY_LIMIT", value_name = "BYTES", default_value_t = 4 * 1024 * 1024)]
     pub body_limit: usize,
 
-    /// Requests per second that one client may make; more are answered with 429. Without it there
-    /// is no limit.
+    /// Requests per second that one client may send; more are answered with 429. Unset: no limit.
     #[arg(long, env = "MCP_RATE_LIMIT", value_name = "REQUESTS",
           value_parser = clap::value_parser!(u32).range(1..))]
     pub rate_limit: Option<u32>,
@@ -110,7 +109,7 @@ pub struct Options {
     )]
     pub error_profile: ErrorProfile,
 
-    /// What to log to stderr: error, warn, info, debug or trace, or a filter such as
+    /// Log level on stderr (error, warn, info, debug or trace), or a filter such as
     /// mcp_serve=debug.
     #[arg(long, env = "MCP_LOG", value_name = "FILTER", default_value = "info")]
     pub log: String,
@@ -123,12 +122,12 @@ pub struct Options {
     #[arg(long, hide = true)]
     pub print_toolsets: bool,
 
-    /// Write these options as JSON and exit: where the README's tables come from.
+    /// Write these options as JSON and exit; the tables of options are generated from it.
     #[arg(long, hide = true)]
     pub print_options: bool,
 }
 
-/// How the unversioned era numbers its errors.
+/// The error numbers for clients that call without a handshake.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub enum ErrorProfile {
     /// JSON-RPC's own numbers.

@@ -1,4 +1,4 @@
-//! Watches the service, so that the server can say whether it is `online` or `degraded`.
+//! Probes the service at an interval, so that the server can report `online` or `degraded`.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,18 +7,18 @@ use mcp_core::server::Server;
 
 use crate::Service;
 
-/// How long one probe may take.
-const PATIENCE: Duration = Duration::from_secs(5);
-/// Between two probes while all is well.
-const CALM: Duration = Duration::from_secs(15);
-/// Between two probes while it is not: a service that comes back is seen soon.
-const ALERT: Duration = Duration::from_secs(1);
+/// Timeout of one probe.
+const PROBE_TIMEOUT: Duration = Duration::from_secs(5);
+/// Interval of the probes while the service answers.
+const HEALTHY_INTERVAL: Duration = Duration::from_secs(15);
+/// Interval of the probes while it does not: its return is noticed soon.
+const DEGRADED_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Probes `service` for ever and keeps the state of `server` up to date.
+/// Probes `service` without end and keeps the state of `server` up to date.
 pub(crate) async fn watch(server: Arc<Server>, service: Arc<impl Service>) {
     loop {
-        let probe = tokio::time::timeout(PATIENCE, service.probe()).await;
-        let trouble = match probe {
+        let probe = tokio::time::timeout(PROBE_TIMEOUT, service.probe()).await;
+        let failure = match probe {
             Ok(Ok(())) => None,
             Ok(Err(error)) => {
                 tracing::debug!(cause = error.causes(), "the probe failed");
@@ -26,16 +26,19 @@ pub(crate) async fn watch(server: Arc<Server>, service: Arc<impl Service>) {
             }
             Err(_) => Some(format!(
                 "the service did not answer within {} s",
-                PATIENCE.as_secs()
+                PROBE_TIMEOUT.as_secs()
             )),
         };
-        let pause = if trouble.is_none() { CALM } else { ALERT };
-        if server.set_degraded(trouble.clone()) {
-            match trouble {
+        let interval = match failure {
+            None => HEALTHY_INTERVAL,
+            Some(_) => DEGRADED_INTERVAL,
+        };
+        if server.set_degraded(failure.clone()) {
+            match failure {
                 None => tracing::info!("the service answers: online"),
                 Some(reason) => tracing::warn!("degraded: {reason}"),
             }
         }
-        tokio::time::sleep(pause).await;
+        tokio::time::sleep(interval).await;
     }
 }

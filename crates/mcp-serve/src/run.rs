@@ -103,7 +103,7 @@ impl<S: Service, O: Args> Product<S, O> {
             changes: service.changes(),
             relays: S::RELAYS,
         };
-        let clock = Arc::new(SystemClock::start());
+        let clock = Arc::new(SystemClock::new());
         Ok(Running {
             server: Arc::new(Server::new(self.identity, settings, features, clock)),
             service,
@@ -228,8 +228,8 @@ impl<S: Service> Running<S> {
             );
         }
         let limits = Limits {
-            body: options.body_limit,
-            rate: options.rate_limit,
+            max_body_bytes: options.body_limit,
+            max_requests_per_second: options.rate_limit,
             ..Limits::default()
         };
         let mut registry = Registry::default();

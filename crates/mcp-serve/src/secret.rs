@@ -1,16 +1,16 @@
-//! A secret of the configuration.
+//! A secret of the configuration: a value or a file.
 
 use std::io::{self, Read as _};
 use std::path::PathBuf;
 
-/// Longer than any key or token; a file that is longer was named by mistake.
-const MAX_LEN: u64 = 64 * 1024;
+/// Larger than any key or token; a larger file was configured by mistake.
+const MAX_SECRET_BYTES: u64 = 64 * 1024;
 
 /// A key or token, given as a value or as a file that holds it.
 ///
-/// It has no `Debug` and no `Display`, so that it reaches neither logs nor errors. A file is read
-/// at every use: it may be written after the server has started and may change while it runs, and
-/// a small file costs microseconds next to the request that the secret is for.
+/// Has no `Debug` and no `Display`, so that it appears neither in logs nor in errors. A file is read at
+/// every use: it may be written after the start of the server and may change later, and reading a small
+/// file takes microseconds, far less than the request that needs the secret.
 pub struct Secret(Source);
 
 enum Source {
@@ -20,8 +20,8 @@ enum Source {
 }
 
 impl Secret {
-    /// The secret of two options, of which the value goes before the file. Blank ones count as not
-    /// given: compose files pass unset variables on as empty ones.
+    /// Creates the secret from two options; the value takes precedence over the file. Blank ones count
+    /// as unset: compose files pass unset variables as empty ones.
     pub fn new(value: Option<String>, file: Option<PathBuf>) -> Self {
         let value = value.map(|value| value.trim().to_owned());
         Self(match (value, file) {
@@ -31,31 +31,31 @@ impl Secret {
         })
     }
 
-    /// The secret without surrounding white space; `None` where none is configured or the file is
-    /// still empty.
+    /// Returns the secret without surrounding white space; `None` if it is not configured or the file is
+    /// empty.
     ///
     /// # Errors
-    /// When there is a file but it cannot be read (yet) or cannot be a secret.
+    /// If the file cannot be read (yet) or is too large for a secret.
     pub fn get(&self) -> io::Result<Option<String>> {
         let text = match &self.0 {
             Source::Value(value) => return Ok(Some(value.clone())),
             Source::None => return Ok(None),
             Source::File(path) => {
                 let mut text = String::new();
-                let mut file = std::fs::File::open(path)?.take(MAX_LEN + 1);
+                let mut file = std::fs::File::open(path)?.take(MAX_SECRET_BYTES + 1);
                 file.read_to_string(&mut text)?;
                 text
             }
         };
-        if text.len() as u64 > MAX_LEN {
-            let reason = format!("the file is larger than {MAX_LEN} bytes");
+        if text.len() as u64 > MAX_SECRET_BYTES {
+            let reason = format!("the file is larger than {MAX_SECRET_BYTES} bytes");
             return Err(io::Error::new(io::ErrorKind::FileTooLarge, reason));
         }
         let text = text.trim();
         Ok((!text.is_empty()).then(|| text.to_owned()))
     }
 
-    /// True where a value or a file was given, whether or not the file is there yet.
+    /// Returns true if a value or a file is configured, even if the file does not exist yet.
     pub fn is_configured(&self) -> bool {
         !matches!(self.0, Source::None)
     }
@@ -66,7 +66,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_value_goes_before_a_file_and_blank_is_nothing() {
+    fn value_takes_precedence_over_file_and_blank_is_unset() {
         let secret = Secret::new(Some(" key\n".into()), Some("/nowhere".into()));
         assert_eq!(secret.get().unwrap().as_deref(), Some("key"));
         let secret = Secret::new(Some(" ".into()), Some("".into()));
@@ -75,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_may_come_and_change_later() {
+    fn file_may_be_written_and_changed_later() {
         let path = std::env::temp_dir().join(format!("mcp-serve-secret-{}", std::process::id()));
         let secret = Secret::new(None, Some(path.clone()));
         assert_eq!(secret.get().unwrap_err().kind(), io::ErrorKind::NotFound);

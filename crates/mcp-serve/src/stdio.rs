@@ -1,8 +1,7 @@
-//! One client over stdin and stdout: a message a line, and nothing else on stdout.
+//! One client over stdin and stdout: one message per line, and nothing else on stdout.
 //!
-//! A thread reads, a thread writes, and calls run beside each other. What can be answered at once
-//! is answered without a task of its own; the rest becomes one, so that a slow call blocks no
-//! other.
+//! One thread reads, one thread writes, and calls run concurrently. A call that can be answered at once
+//! is answered on the reading thread; any other becomes a task, so that a slow call blocks no other.
 
 use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
 use std::pin::pin;
@@ -11,37 +10,37 @@ use std::time::Duration;
 
 use futures_util::FutureExt as _;
 use mcp_core::era::Hints;
-use mcp_core::server::{Caller, Connection, FrameReply, IncomingFrame, Peer, Server};
+use mcp_core::server::{Caller, Connection, IncomingFrame, Peer, Server};
 use tokio::runtime::Handle;
 use tokio::sync::{Semaphore, mpsc, oneshot};
 use tokio::time::{Instant, timeout_at};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-/// Requests that are worked on at the same time; more wait in the pipe.
-const IN_FLIGHT: usize = 512;
-/// Answers and notifications that wait for a client that does not read.
-const QUEUE: usize = 1024;
-/// Size of the buffers of both directions, in bytes.
-const BUFFER: usize = 64 * 1024;
-/// From the end of the input to our own, at the most: a second is what hosts wait …
-const END: Duration = Duration::from_millis(900);
-/// … of which this much is for calls that are given up, and this much for the last lines.
-const CLEAN_UP: Duration = Duration::from_millis(150);
+/// Requests in flight; further ones wait in the pipe.
+const MAX_IN_FLIGHT: usize = 512;
+/// Lines queued for a client that does not read.
+const MAX_QUEUED_LINES: usize = 1024;
+/// Bytes of the buffer of each direction.
+const BUFFER_BYTES: usize = 64 * 1024;
+/// Limit from the end of the input to the end of the process: hosts wait for a second …
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_millis(900);
+/// … of which this part is for cancelled calls, and the same again for the last lines.
+const CLEANUP_TIMEOUT: Duration = Duration::from_millis(150);
 
-/// A line to write; `None` is the end.
+/// A line to write; `None` ends the writer.
 type Line = Option<Vec<u8>>;
 
 /// Serves until the end of the input, a broken pipe or `stop`.
 ///
 /// # Errors
-/// When the threads cannot be started.
+/// If the threads cannot be started.
 pub(crate) async fn serve(
     server: Arc<Server>,
     line_limit: usize,
     stop: CancellationToken,
 ) -> anyhow::Result<()> {
-    let (lines, queue) = mpsc::channel(QUEUE);
+    let (lines, queue) = mpsc::channel(MAX_QUEUED_LINES);
     let broken = stop.clone();
     let open = Arc::clone(&server);
     let (written, all_written) = oneshot::channel();
@@ -49,27 +48,27 @@ pub(crate) async fn serve(
         .name("stdout".into())
         .spawn(move || {
             if let Err(error) = write(queue) {
-                tracing::info!(%error, "the client reads no more");
+                tracing::info!(%error, "the client has closed stdout");
                 broken.cancel();
             }
             let _ = written.send(());
         })?;
 
-    let client = Arc::new(Client {
+    let client = Arc::new(StdioClient {
         server,
         connection: Arc::new(Connection::default()),
         lines,
         calls: TaskTracker::new(),
-        give_up: CancellationToken::new(),
+        cancel: CancellationToken::new(),
         caller: Arc::from("stdio"),
-        in_flight: Arc::new(Semaphore::new(IN_FLIGHT)),
+        in_flight: Arc::new(Semaphore::new(MAX_IN_FLIGHT)),
     });
-    let (calls, give_up) = (client.calls.clone(), client.give_up.clone());
+    let (calls, cancel) = (client.calls.clone(), client.cancel.clone());
     let end = client.lines.clone();
     let watcher = Arc::clone(&client);
     let watch = tokio::spawn(async move {
-        let outbox = Outbox(watcher.lines.clone());
-        watcher.server.watch(&watcher.connection, &outbox).await;
+        let sender = NotificationSender(watcher.lines.clone());
+        watcher.server.watch(&watcher.connection, &sender).await;
     });
     let (read, all_read) = oneshot::channel();
     let runtime = Handle::current();
@@ -77,7 +76,7 @@ pub(crate) async fn serve(
         .name("stdin".into())
         .spawn(move || {
             if let Err(error) = client.read(line_limit, &runtime) {
-                tracing::info!(%error, "the client cannot be read");
+                tracing::info!(%error, "cannot read stdin");
             }
             let _ = read.send(());
         })?;
@@ -88,16 +87,16 @@ pub(crate) async fn serve(
     }
     open.close();
     calls.close();
-    let until = Instant::now() + END;
-    if timeout_at(until - 2 * CLEAN_UP, calls.wait())
+    let until = Instant::now() + SHUTDOWN_TIMEOUT;
+    if timeout_at(until - 2 * CLEANUP_TIMEOUT, calls.wait())
         .await
         .is_err()
     {
-        give_up.cancel();
-        let _ = timeout_at(until - CLEAN_UP, calls.wait()).await;
+        cancel.cancel();
+        let _ = timeout_at(until - CLEANUP_TIMEOUT, calls.wait()).await;
     }
     watch.abort();
-    // After a stop the reader still holds on to the queue, which therefore does not end by itself.
+    // After a stop signal the reader still owns a sender of the queue, so the queue does not end by itself.
     let _ = timeout_at(until, async {
         let _ = end.send(None).await;
         let _ = all_written.await;
@@ -106,22 +105,22 @@ pub(crate) async fn serve(
     Ok(())
 }
 
-struct Client {
+struct StdioClient {
     server: Arc<Server>,
     connection: Arc<Connection>,
     lines: mpsc::Sender<Line>,
     calls: TaskTracker,
-    give_up: CancellationToken,
-    /// There is only one.
+    cancel: CancellationToken,
+    /// The name of the only client.
     caller: Arc<str>,
     in_flight: Arc<Semaphore>,
 }
 
-impl Client {
+impl StdioClient {
     fn read(self: Arc<Self>, limit: usize, runtime: &Handle) -> io::Result<()> {
-        // What is polled here once may make timers, which need to know their runtime.
+        // Polling a call may create timers, which need the runtime.
         let _entered = runtime.enter();
-        let mut input = BufReader::with_capacity(BUFFER, io::stdin());
+        let mut input = BufReader::with_capacity(BUFFER_BYTES, io::stdin());
         loop {
             let mut line = Vec::new();
             let read = input
@@ -137,19 +136,19 @@ impl Client {
                 continue;
             }
             if !line.trim_ascii().is_empty() {
-                self.take(line, runtime);
+                self.handle_line(line, runtime);
             }
         }
     }
 
-    /// Answers a line, here if that takes no waiting.
-    fn take(self: &Arc<Self>, line: Vec<u8>, runtime: &Handle) {
+    /// Answers a line, on this thread if the answer is ready at once.
+    fn handle_line(self: &Arc<Self>, line: Vec<u8>, runtime: &Handle) {
         let Ok(permit) = runtime.block_on(Arc::clone(&self.in_flight).acquire_owned()) else {
             return;
         };
         let client = Arc::clone(self);
         let mut answer = Box::pin(async move {
-            let peer: Arc<dyn Peer> = Arc::new(Outbox(client.lines.clone()));
+            let peer: Arc<dyn Peer> = Arc::new(NotificationSender(client.lines.clone()));
             let answer = client
                 .server
                 .handle(IncomingFrame {
@@ -157,16 +156,20 @@ impl Client {
                     hints: Hints::default(),
                     connection: Some(Arc::clone(&client.connection)),
                     caller: Caller::new(Some(Arc::clone(&client.caller)), Some(peer))
-                        .with_cancellation(client.give_up.child_token())
-                        .with_disconnect(client.give_up.clone()),
+                        .with_cancellation(client.cancel.child_token())
+                        .with_disconnect(client.cancel.clone()),
                 })
                 .await;
             drop(permit);
             answer
         });
-        // Polling it again in a task registers that task's waker.
+        // The task polls it again, which registers the task's waker.
         match pin!(&mut answer).now_or_never() {
-            Some(answer) => self.answer(answer),
+            Some(answer) => {
+                if let Some(line) = answer.into_line() {
+                    self.send(line);
+                }
+            }
             None => {
                 let client = Arc::clone(self);
                 self.calls.spawn(async move {
@@ -179,22 +182,16 @@ impl Client {
         }
     }
 
-    fn answer(&self, answer: FrameReply) {
-        if let Some(line) = answer.into_line() {
-            self.send(line);
-        }
-    }
-
     fn send(&self, line: Vec<u8>) {
-        // Waits while the client does not read: then it is asked for no more lines either.
+        // Blocks while the client does not read, so that no more lines are read from it: back pressure.
         let _ = self.lines.blocking_send(Some(line));
     }
 }
 
-/// Notifications of running calls. They are dropped rather than waited for.
-struct Outbox(mpsc::Sender<Line>);
+/// Sends the notifications of running calls; drops them if the queue is full.
+struct NotificationSender(mpsc::Sender<Line>);
 
-impl Peer for Outbox {
+impl Peer for NotificationSender {
     fn notify(&self, message: String) {
         let _ = self.0.try_send(Some(message.into_bytes()));
     }
@@ -202,7 +199,7 @@ impl Peer for Outbox {
 
 /// Writes every line of the queue and flushes whenever the queue is empty.
 fn write(mut queue: mpsc::Receiver<Line>) -> io::Result<()> {
-    let mut output = io::BufWriter::with_capacity(BUFFER, io::stdout().lock());
+    let mut output = io::BufWriter::with_capacity(BUFFER_BYTES, io::stdout().lock());
     while let Some(line) = queue.blocking_recv() {
         let mut next = Some(line);
         while let Some(line) = next {

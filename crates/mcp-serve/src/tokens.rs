@@ -1,11 +1,11 @@
-//! Who may call: bearer tokens, each with the name of whom it was given to.
+//! Bearer tokens, each with the name of its owner.
 
 use std::sync::Arc;
 
 use anyhow::ensure;
 use subtle::ConstantTimeEq as _;
 
-/// The tokens that let a client in; none means that everybody may. Has no `Debug`.
+/// The valid tokens. Without any, no token is required. Has no `Debug`.
 #[derive(Default)]
 pub struct Tokens(Vec<Token>);
 
@@ -14,15 +14,16 @@ struct Token {
     secret: String,
 }
 
-/// The name of a token that was given none.
-const UNNAMED: &str = "client";
+/// The owner of a token without a name.
+const DEFAULT_OWNER: &str = "client";
 
 impl Tokens {
-    /// Reads one token, or a file with a token a line: `NAME TOKEN`, or a token alone. Blank lines
-    /// and lines that start with `#` do not count.
+    /// Parses one token, or one per line: `NAME TOKEN`, or a token alone. Blank lines and lines that
+    /// start with `#` are ignored.
     ///
     /// # Errors
-    /// When a line has more than two words, or a name stands twice. Says which line, not what.
+    /// If a line has more than two words, or a name is repeated. Contains the number of the line, not its
+    /// text.
     pub fn parse(text: &str) -> anyhow::Result<Self> {
         let mut tokens: Vec<Token> = Vec::new();
         for (at, line) in text.lines().map(str::trim).enumerate() {
@@ -31,7 +32,7 @@ impl Tokens {
             }
             let words: Vec<&str> = line.split_whitespace().collect();
             let (name, secret) = match words.as_slice() {
-                [secret] => (UNNAMED, *secret),
+                [secret] => (DEFAULT_OWNER, *secret),
                 [name, secret] => (*name, *secret),
                 _ => anyhow::bail!("line {} of the tokens is not NAME TOKEN", at + 1),
             };
@@ -45,13 +46,13 @@ impl Tokens {
         Ok(Self(tokens))
     }
 
-    /// True if everybody may call.
+    /// Returns true if no token is required.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Whose token this is. Every token is compared, each in constant time, so that the time tells
-    /// nothing about any of them.
+    /// Returns the owner of a token. Compares every token, each in constant time, so that the time
+    /// reveals nothing about them.
     pub(crate) fn owner(&self, given: &[u8]) -> Option<&Arc<str>> {
         let mut owner = None;
         for token in &self.0 {
@@ -68,7 +69,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_token_has_an_owner() {
+    fn token_has_an_owner() {
         let tokens = Tokens::parse("# agents\nclaude abc\n\n  cursor   def \nghi\n").unwrap();
         let owner = |given| tokens.owner(given).map(AsRef::as_ref);
         assert_eq!(owner(b"abc"), Some("claude"));
@@ -79,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_is_refused_without_being_shown() {
+    fn error_of_an_invalid_token_file_does_not_contain_its_text() {
         for text in ["a b c", "x 1\nx 2", "s3cret\ns3cret2"] {
             let error = Tokens::parse(text).err().unwrap().to_string();
             assert!(

@@ -12,7 +12,7 @@ use crate::harness::{Dialect, RawConnection, Server, post, wait_until};
 #[tokio::test]
 async fn more_connections_than_allowed_wait_for_room() {
     let listening = Listening::start(Limits {
-        connections: 2,
+        max_connections: 2,
         ..Limits::default()
     })
     .await;
@@ -36,7 +36,7 @@ async fn more_connections_than_allowed_wait_for_room() {
 #[tokio::test]
 async fn more_requests_than_allowed_are_sent_away() {
     let listening = Listening::start(Limits {
-        in_flight: 2,
+        max_in_flight: 2,
         ..Limits::default()
     })
     .await;
@@ -60,7 +60,7 @@ async fn more_requests_than_allowed_are_sent_away() {
 #[tokio::test]
 async fn a_body_that_does_not_come_takes_no_place() {
     let listening = Listening::start(Limits {
-        in_flight: 1,
+        max_in_flight: 1,
         ..Limits::default()
     })
     .await;
@@ -200,7 +200,7 @@ async fn who_leaves_a_plain_call_does_not_stop_it() {
 
 #[tokio::test]
 async fn who_leaves_a_modern_call_stops_it() {
-    let server = Server::start("mcp-conformance", &[]).await;
+    let server = Server::start("mcp-conformance", &[("MCP_LOG", "debug")]).await;
     let members = r#""name":"slow","arguments":{"step":60000,"steps":1}"#;
     let body = Dialect::Modern.request("1", "tools/call", members);
     let fields = [

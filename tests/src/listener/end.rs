@@ -85,7 +85,7 @@ async fn nobody_new_is_let_in_while_it_ends() {
 #[tokio::test]
 async fn the_end_does_not_wait_for_ever() {
     let listening = Listening::start(Limits {
-        drain: Duration::from_millis(300),
+        shutdown_grace: Duration::from_millis(300),
         ..Limits::default()
     })
     .await;

@@ -21,7 +21,7 @@ fn soon(started: Instant) {
 #[tokio::test]
 async fn a_head_that_does_not_come_is_given_up() {
     let listening = Listening::start(Limits {
-        head: SHORT,
+        head_timeout: SHORT,
         ..Limits::default()
     })
     .await;
@@ -58,8 +58,8 @@ async fn drip(url: &str, head: &str) -> Duration {
 #[tokio::test]
 async fn a_byte_now_and_then_is_no_progress() {
     let listening = Listening::start(Limits {
-        head: SHORT,
-        body_whole: SHORT,
+        head_timeout: SHORT,
+        body_timeout: SHORT,
         ..Limits::default()
     })
     .await;
@@ -81,7 +81,7 @@ async fn a_byte_now_and_then_is_no_progress() {
 #[tokio::test]
 async fn a_body_that_stops_coming_is_given_up() {
     let listening = Listening::start(Limits {
-        body_idle: SHORT,
+        body_idle_timeout: SHORT,
         ..Limits::default()
     })
     .await;
@@ -106,8 +106,8 @@ async fn a_body_that_stops_coming_is_given_up() {
 async fn an_answer_that_nobody_reads_is_given_up() {
     // The one connection that there is room for is the one that does not read.
     let listening = Listening::start(Limits {
-        connections: 1,
-        write_stall: SHORT,
+        max_connections: 1,
+        write_timeout: SHORT,
         ..Limits::default()
     })
     .await;
@@ -129,7 +129,7 @@ async fn an_answer_that_nobody_reads_is_given_up() {
 async fn a_body_over_the_limit_is_refused_before_it_is_read() {
     const LIMIT: usize = 10_000;
     let listening = Listening::start(Limits {
-        body: LIMIT,
+        max_body_bytes: LIMIT,
         ..Limits::default()
     })
     .await;

@@ -14,8 +14,8 @@ const SEEN: &str = r#"{"status":"ok"}"#;
 #[tokio::test]
 async fn a_second_request_is_never_seen_in_the_first() {
     let listening = Listening::start(Limits {
-        head: Duration::from_millis(300),
-        body_idle: Duration::from_millis(300),
+        head_timeout: Duration::from_millis(300),
+        body_idle_timeout: Duration::from_millis(300),
         ..Limits::default()
     })
     .await;

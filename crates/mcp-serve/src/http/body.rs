@@ -13,34 +13,34 @@ use hyper::body::Body;
 use super::limits::Limits;
 
 /// Bytes of a refused body that are read to keep its connection.
-const MAX_DISCARDED: usize = 64 * 1024;
+const MAX_DISCARDED_BYTES: usize = 64 * 1024;
 
 /// The reason why a body was not read to its end.
 #[derive(Debug)]
 pub(super) enum BodyError {
     /// Larger than allowed: 413.
     TooLarge,
-    /// Nothing more came: 408.
+    /// The client stopped sending: 408.
     TooSlow,
     /// The connection broke, or the chunks are not valid HTTP: 400.
     Broken,
 }
 
-/// Reads a body of at most `limits.body` bytes; a larger declared length is refused before anything is
+/// Reads a body of at most `limits.max_body_bytes` bytes; a larger declared length is refused before anything is
 /// read.
 pub(super) async fn read<B>(body: B, limits: &Limits) -> Result<Bytes, BodyError>
 where
     B: Body<Data = Bytes> + Unpin,
 {
-    // Beside the timeout between two pieces: a byte now and then is no progress.
-    within(limits.body_whole, pin!(whole(body, limits)))
+    // In addition to the timeout between two chunks, which a byte now and then would reset.
+    with_timeout(limits.body_timeout, pin!(read_all(body, limits)))
         .await
         .unwrap_or(Err(BodyError::TooSlow))
 }
 
-/// Returns true if a body has arrived to its end. Discards what is there of it, without waiting for more.
-/// Of a body that waits for `100 Continue` nothing is there, and the end of one in chunks is not relied on:
-/// a proxy may see another.
+/// Returns true if the end of a body has arrived. Discards the part that has arrived, without waiting for
+/// more. Returns false for a body that waits for `100 Continue`, and for a chunked one, because a proxy may
+/// see another end.
 pub(super) fn has_arrived<B>(body: &mut B, headers: &HeaderMap) -> bool
 where
     B: Body<Data = Bytes> + Unpin,
@@ -49,7 +49,7 @@ where
         return false;
     }
     let mut discarded = 0;
-    while !body.is_end_stream() && discarded <= MAX_DISCARDED {
+    while !body.is_end_stream() && discarded <= MAX_DISCARDED_BYTES {
         match body.frame().now_or_never() {
             Some(Some(Ok(frame))) => discarded += frame.data_ref().map_or(0, Bytes::len),
             Some(None) => return true,
@@ -59,12 +59,12 @@ where
     body.is_end_stream()
 }
 
-/// A timeout that costs nothing where nothing has to be waited for: most bodies come with their head.
-async fn within<T>(
+/// Applies a timeout. Sets no timer if `work` is ready at once: most bodies arrive with their head.
+async fn with_timeout<T>(
     limit: Duration,
     mut work: Pin<&mut impl Future<Output = T>>,
 ) -> Result<T, BodyError> {
-    // Waiting for it polls it again, which registers the waker.
+    // The timeout polls `work` again, which registers the waker.
     match work.as_mut().now_or_never() {
         Some(done) => Ok(done),
         None => tokio::time::timeout(limit, work)
@@ -73,28 +73,28 @@ async fn within<T>(
     }
 }
 
-async fn whole<B>(mut body: B, limits: &Limits) -> Result<Bytes, BodyError>
+async fn read_all<B>(mut body: B, limits: &Limits) -> Result<Bytes, BodyError>
 where
     B: Body<Data = Bytes> + Unpin,
 {
-    if body.size_hint().lower() > limits.body as u64 {
+    if body.size_hint().lower() > limits.max_body_bytes as u64 {
         return Err(BodyError::TooLarge);
     }
     let mut whole = BytesMut::new();
-    while let Some(frame) = within(limits.body_idle, pin!(body.frame())).await? {
+    while let Some(frame) = with_timeout(limits.body_idle_timeout, pin!(body.frame())).await? {
         let Ok(data) = frame.map_err(|_| BodyError::Broken)?.into_data() else {
             continue;
         };
-        if whole.len() + data.len() > limits.body {
+        if whole.len() + data.len() > limits.max_body_bytes {
             return Err(BodyError::TooLarge);
         }
-        // A small body is one piece and needs no copy.
+        // A small body is one chunk and needs no copy.
         if whole.is_empty() && body.is_end_stream() {
             return Ok(data);
         }
         if whole.is_empty() {
-            // Room for all that is announced, at once: to grow by doubling takes three times the body.
-            // What never comes never becomes resident.
+            // Reserves the announced length at once: growing by doubling takes three times the body. Memory
+            // that is never written never becomes resident.
             whole.reserve(data.len() + body.size_hint().lower() as usize);
         }
         whole.extend_from_slice(&data);

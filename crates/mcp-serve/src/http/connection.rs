@@ -1,10 +1,10 @@
-//! One TCP connection under hyper, and where it goes beyond hyper.
+//! One TCP connection, and four things that hyper does not do.
 //!
-//! - [`takeover`] takes a long-lived event stream out of hyper's hands, which would keep its buffers
-//!   for requests to come: 1,000 open streams cost 6.8 MiB with it, 18.6 MiB without; the budget is 10.
-//! - [`write_timeout`] gives up on a client that does not read: hyper has no such timeout.
+//! - [`takeover`] takes the socket of a long-lived event stream from hyper, which would keep its buffers for
+//!   further requests: 1,000 open streams cost 6.8 MiB with it, 18.6 MiB without; the budget is 10.
+//! - [`write_timeout`] closes the connection of a client that does not read: hyper has no such timeout.
 //! - [`write_buffer`] gathers the responses to pipelined requests into one system call.
-//! - [`workers`] are threads that a connection of the gateway stays on.
+//! - [`workers`] are threads, one of which runs all work of a connection of the gateway.
 
 mod takeover;
 mod workers;
@@ -14,5 +14,5 @@ mod write_timeout;
 pub use workers::Workers;
 
 pub(super) use takeover::Takeover;
-pub(super) use workers::Place;
+pub(super) use workers::WorkerSlot;
 pub(super) use write_timeout::WriteTimeout;

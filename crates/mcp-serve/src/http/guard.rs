@@ -1,4 +1,4 @@
-//! Who may come in: decided by the headers alone, before anything is allocated for the request.
+//! Checks host, origin and token of a request, by its headers alone, before any allocation.
 
 use std::sync::Arc;
 
@@ -22,13 +22,13 @@ pub struct Guard {
 }
 
 impl Guard {
-    /// Lets in who carries one of `tokens`, if there are any, and calls the server by a loopback name or one
-    /// of `hosts`; the host `*` allows all names.
+    /// Admits requests with one of `tokens`, if there are any, to a loopback name or one of `hosts`; the host
+    /// `*` allows all names.
     pub fn new(tokens: Tokens, hosts: &[String]) -> Self {
         let any_host = hosts.iter().any(|host| host == "*");
         let hosts = hosts
             .iter()
-            .map(|host| bare(host).to_ascii_lowercase())
+            .map(|host| without_port(host).to_ascii_lowercase())
             .collect();
         Self {
             tokens,
@@ -37,7 +37,7 @@ impl Guard {
         }
     }
 
-    /// Lets a request in. Returns the name of its token, or `None` where no token is required.
+    /// Checks a request. Returns the name of its token, or `None` where no token is required.
     ///
     /// # Errors
     /// `Forbidden` for a foreign `Host` or `Origin`, `Unauthorized` for a missing or wrong token.
@@ -51,8 +51,8 @@ impl Guard {
         self.check_token(&head)
     }
 
-    /// The part of the check that also holds for what needs no token.
-    pub(super) fn check_names(&self, target: &Uri, headers: &HeaderMap) -> Result<(), Error> {
+    /// Checks host and origin only, for public paths.
+    pub(super) fn check_host(&self, target: &Uri, headers: &HeaderMap) -> Result<(), Error> {
         self.check_head(target, &Head::read(headers)?)
     }
 
@@ -60,14 +60,14 @@ impl Guard {
         let host = head
             .host
             .ok_or_else(|| Error::Forbidden("the Host header is missing".into()))?;
-        // A target that is a whole URL goes before the header (RFC 9112, 3.2.2).
+        // A target that is a whole URL takes precedence over the header (RFC 9112, 3.2.2).
         let is_known = |authority: &http::uri::Authority| self.knows(authority.as_str());
         if !self.knows(host) || !target.authority().is_none_or(is_known) {
             return Err(Error::Forbidden(
                 "this Host is not allowed here; add it with --allowed-hosts".into(),
             ));
         }
-        // Only browsers send an origin; `null` is a page that hides its own.
+        // Only browsers send an origin; `null` is a page that hides its origin.
         let Some(origin) = head.origin else {
             return Ok(());
         };
@@ -95,7 +95,7 @@ impl Guard {
     }
 
     fn knows(&self, authority: &str) -> bool {
-        let host = bare(authority);
+        let host = without_port(authority);
         self.any_host
             || is_loopback(host)
             || self
@@ -105,7 +105,7 @@ impl Guard {
     }
 }
 
-/// The headers that decide who comes in, read in one pass: it takes a third of the instructions of three
+/// The headers that are checked, read in one pass: it takes a third of the instructions of three
 /// lookups by name.
 #[derive(Default)]
 struct Head<'a> {
@@ -161,26 +161,26 @@ fn read_once<'a>(
     }
 }
 
-/// `name:port` or `[v6]:port` without its port and brackets. What has another form stays as it is,
-/// which is nobody's name.
-fn bare(authority: &str) -> &str {
-    let without_port = match authority.rsplit_once(':') {
+/// Removes port and brackets from `name:port` or `[v6]:port`. Returns any other form unchanged, which
+/// matches no name.
+fn without_port(authority: &str) -> &str {
+    let name = match authority.rsplit_once(':') {
         Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => name,
         _ => authority,
     };
-    let v6 = without_port
+    let v6 = name
         .strip_prefix('[')
         .and_then(|rest| rest.strip_suffix(']'));
     match v6 {
         Some(v6) => v6,
-        // The last part of an address without brackets is no port.
-        None if without_port.contains(':') => authority,
-        None => without_port,
+        // The last part of an IPv6 address without brackets is not a port.
+        None if name.contains(':') => authority,
+        None => name,
     }
 }
 
 fn is_loopback(host: &str) -> bool {
-    // The usual ones as they are usually written: to read an address is most of this check.
+    // The usual spellings first: parsing an address is the most expensive part of this check.
     matches!(host, "localhost" | "127.0.0.1")
         || host.eq_ignore_ascii_case("localhost")
         || host
@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn loopback_and_allowed_names_come_in() {
+    fn loopback_and_allowed_names_are_admitted() {
         let token = ("authorization", "Bearer s3cret");
         for host in [
             "localhost",
@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn foreign_names_do_not() {
+    fn foreign_names_are_refused() {
         let token = ("authorization", "Bearer s3cret");
         for host in [
             "evil.com",
@@ -273,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_must_be_whole_and_right() {
+    fn token_must_be_complete_and_correct() {
         let host = ("host", "localhost");
         check(&[host], Err("unauthorized"));
         for wrong in [

@@ -1,4 +1,4 @@
-//! What the headers of a request say.
+//! The headers of a request.
 
 use http::header::{ACCEPT, CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use mcp_core::era::Hints;
@@ -15,13 +15,13 @@ const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
 const PARAM_PREFIX: &str = "mcp-param-";
 const LISTEN: HeaderValue = HeaderValue::from_static("subscriptions/listen");
 
-/// What decides about the era.
+/// Returns the headers that decide the era.
 pub(super) fn hints(headers: &HeaderMap) -> Hints<'_> {
     let mut hints = Hints {
         has_headers: true,
         ..Hints::default()
     };
-    // One look at each header is less than a search for each name.
+    // One pass over the headers is faster than a lookup for each name.
     for (name, value) in headers.iter().filter(|(name, _)| is_read(name)) {
         let field = match name {
             name if *name == PROTOCOL_VERSION => &mut hints.protocol_version,
@@ -43,7 +43,7 @@ fn is_read(name: &HeaderName) -> bool {
     is_ours(name) || *name == TRACEPARENT
 }
 
-/// The headers that repeat arguments of a call.
+/// Returns the headers that repeat arguments of a call.
 pub(super) fn params(headers: &HeaderMap) -> Vec<(&str, &[u8])> {
     let named = headers.iter().filter_map(|(name, value)| {
         let name = name.as_str().strip_prefix(PARAM_PREFIX)?;
@@ -52,8 +52,8 @@ pub(super) fn params(headers: &HeaderMap) -> Vec<(&str, &[u8])> {
     named.collect()
 }
 
-/// Refuses headers that say two things: whoever routes by the one must not be answered by the other.
-/// Says whether there are any that need a further look: most requests have none.
+/// Rejects a header that is repeated with another value: a proxy may route by one value and this server
+/// by the other. Returns true if there are MCP headers; most requests have none.
 ///
 /// # Errors
 /// `HeaderMismatch`, naming the header.
@@ -62,38 +62,38 @@ pub(super) fn check_unambiguous(headers: &HeaderMap) -> Result<bool, Error> {
     for (name, value) in headers.iter().filter(|(name, _)| is_read(name)) {
         any = true;
         let is_single = [PROTOCOL_VERSION, METHOD, NAME, SESSION].contains(name);
-        // Some clients say everything twice.
+        // Some clients send every header twice.
         if is_single && headers.get(name) != Some(value) {
-            let detail = format!("the {name} header stands twice and says two things");
+            let detail = format!("the {name} header is repeated with another value");
             return Err(Error::HeaderMismatch(detail));
         }
     }
     Ok(any)
 }
 
-/// The session that the request belongs to.
+/// Returns the id of the session that the request names.
 pub(super) fn session_id(headers: &HeaderMap) -> Option<&str> {
     let mut ours = headers.iter().filter(|(name, _)| is_ours(name));
     ours.find_map(|(name, value)| (*name == SESSION).then(|| text(value)))
 }
 
-/// The last event that a client has of the stream that it wants the rest of.
+/// Returns the id of the last event that the client has of the stream that it resumes.
 pub(super) fn last_event_id(headers: &HeaderMap) -> Option<&str> {
     headers.get(LAST_EVENT_ID).map(text)
 }
 
-/// The request says of itself that it only waits.
+/// Returns true if the request is a subscription, which only waits.
 pub(super) fn is_subscription(headers: &HeaderMap) -> bool {
     headers.get(METHOD) == Some(&LISTEN)
 }
 
-/// A value that is not ASCII is there and equals nothing.
+/// Returns a value as text; one that is not ASCII becomes empty and equals no valid value.
 fn text(value: &HeaderValue) -> &str {
     value.to_str().unwrap_or_default()
 }
 
-/// A missing type is forgiven, a wrong one is not: forms and plain text are what a foreign page can
-/// send without asking.
+/// Returns true for JSON and for a missing type. A web page can send forms and plain text to another
+/// origin without a preflight request, so these are refused.
 pub(super) fn is_json(headers: &HeaderMap) -> bool {
     let Some(value) = values(headers, CONTENT_TYPE).next() else {
         return true;
@@ -102,7 +102,7 @@ pub(super) fn is_json(headers: &HeaderMap) -> bool {
         || media_type(value.as_bytes()).eq_ignore_ascii_case(b"application/json")
 }
 
-/// Whether the body is sent as it is: no encoding is supported.
+/// Returns true if the body is not encoded: no content encoding is supported.
 pub(super) fn is_plain(headers: &HeaderMap) -> bool {
     values(headers, CONTENT_ENCODING)
         .all(|value| value.as_bytes().eq_ignore_ascii_case(b"identity"))
@@ -121,7 +121,7 @@ fn media_type(value: &[u8]) -> &[u8] {
     value[..end.unwrap_or(value.len())].trim_ascii()
 }
 
-/// The media types that the client accepts: JSON where it does not say.
+/// The media types that the client accepts; the default is JSON.
 pub(super) struct Accepts {
     pub(super) json: bool,
     pub(super) events: bool,

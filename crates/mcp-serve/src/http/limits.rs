@@ -1,45 +1,45 @@
-//! The limits of one listener.
+//! Limits of the listener.
 
 use std::time::Duration;
 
-/// What one listener allows.
+/// The limits of one listener.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
     /// Bytes of a request body.
-    pub body: usize,
-    /// Connections at the same time; more wait in the kernel's queue.
-    pub connections: usize,
-    /// Requests that are worked on at the same time; more are answered with 503.
-    pub in_flight: usize,
-    /// Requests per second of one client; more are answered with 429. `None`: no limit.
-    pub rate: Option<u32>,
+    pub max_body_bytes: usize,
+    /// Connections at the same time; further ones wait in the queue of the operating system.
+    pub max_connections: usize,
+    /// Requests in flight; further ones are answered with 503.
+    pub max_in_flight: usize,
+    /// Requests per second of one client; further ones are answered with 429. `None`: no limit.
+    pub max_requests_per_second: Option<u32>,
     /// Timeout for the head of a request, also on an idle connection.
-    pub head: Duration,
+    pub head_timeout: Duration,
     /// Timeout between two pieces of a request body.
-    pub body_idle: Duration,
+    pub body_idle_timeout: Duration,
     /// Timeout for a whole request body.
-    pub body_whole: Duration,
+    pub body_timeout: Duration,
     /// Timeout for a write while the client does not read.
-    pub write_stall: Duration,
-    /// Interval of the comments on a stream that is otherwise silent.
-    pub keep_alive: Duration,
+    pub write_timeout: Duration,
+    /// Interval of the comments on an idle stream.
+    pub keep_alive_interval: Duration,
     /// Grace period for requests in flight after the stop signal.
-    pub drain: Duration,
+    pub shutdown_grace: Duration,
 }
 
 impl Default for Limits {
     fn default() -> Self {
         Self {
-            body: 4 * 1024 * 1024,
-            connections: 1024,
-            in_flight: 512,
-            rate: None,
-            head: Duration::from_secs(10),
-            body_idle: Duration::from_secs(10),
-            body_whole: Duration::from_secs(15),
-            write_stall: Duration::from_secs(30),
-            keep_alive: Duration::from_secs(15),
-            drain: Duration::from_secs(10),
+            max_body_bytes: 4 * 1024 * 1024,
+            max_connections: 1024,
+            max_in_flight: 512,
+            max_requests_per_second: None,
+            head_timeout: Duration::from_secs(10),
+            body_idle_timeout: Duration::from_secs(10),
+            body_timeout: Duration::from_secs(15),
+            write_timeout: Duration::from_secs(30),
+            keep_alive_interval: Duration::from_secs(15),
+            shutdown_grace: Duration::from_secs(10),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The accept loop: connections come in here and are ended here.
+//! The accept loop: opens, serves and closes connections.
 
 use std::error::Error;
 use std::future::poll_fn;
@@ -19,18 +19,18 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use super::connection::{Place, Takeover, Workers, WriteTimeout};
+use super::connection::{Takeover, WorkerSlot, Workers, WriteTimeout};
 use super::limits::Limits;
 use super::router::Router;
 use super::service::HttpService;
 
-/// Bytes of the head of one request; more is answered with 431.
+/// Bytes of the head of one request; a larger head is answered with 431.
 const MAX_HEAD_BYTES: usize = 32 * 1024;
 
-/// Pause after a connection could not be accepted.
+/// Interval after which accepting is retried.
 const ACCEPT_RETRY_INTERVAL: Duration = Duration::from_millis(100);
 
-/// An open port, not yet served.
+/// An open port that is not served yet.
 pub struct Listener {
     socket: TcpListener,
     address: SocketAddr,
@@ -42,7 +42,7 @@ impl Listener {
     /// Opens the port.
     ///
     /// # Errors
-    /// When the port is taken or the address is not this machine's.
+    /// If the port is in use or the address is not an address of this machine.
     pub async fn bind(address: SocketAddr, service: HttpService) -> anyhow::Result<Self> {
         let socket = TcpListener::bind(address)
             .await
@@ -67,32 +67,34 @@ impl Listener {
     }
 
     /// Serves until `stop`, then waits for requests in flight until the grace period is over. Connections
-    /// live on the `workers`, or in the runtime of the caller; work that is still running after the grace
-    /// period is detached.
+    /// run on the `workers`, or in the runtime of the caller; work that still runs after the grace period
+    /// is detached.
     pub async fn serve(self, workers: Option<&Workers>, stop: CancellationToken) {
         let connections = TaskTracker::new();
-        let room = Arc::new(Semaphore::new(self.limits.connections));
+        let permits = Arc::new(Semaphore::new(self.limits.max_connections));
         loop {
             let accepted = tokio::select! {
                 biased;
                 () = stop.cancelled() => break,
-                accepted = accept(&self.socket, &room) => accepted,
+                accepted = accept(&self.socket, &permits) => accepted,
             };
             match accepted {
                 Ok((stream, peer, permit)) => {
-                    let place = workers.map(Workers::place);
-                    let runtime = place.as_ref().map_or_else(Handle::current, Place::runtime);
+                    let slot = workers.map(Workers::take_slot);
+                    let runtime = slot
+                        .as_ref()
+                        .map_or_else(Handle::current, WorkerSlot::runtime);
                     let connection = self.connection(stream, peer, stop.clone());
                     let connection = async move {
                         if let Err(error) = connection.await {
                             tracing::debug!(%error, "a connection broke");
                         }
-                        drop((permit, place));
+                        drop((permit, slot));
                     };
                     connections.spawn_on(connection, &runtime);
                 }
                 Err(error) => {
-                    // Most likely out of file descriptors: a pause lets some be closed.
+                    // Most likely out of file descriptors: wait until some are closed.
                     tracing::warn!(%error, "cannot accept a connection");
                     tokio::time::sleep(ACCEPT_RETRY_INTERVAL).await;
                 }
@@ -100,7 +102,7 @@ impl Listener {
         }
         drop(self.socket);
         connections.close();
-        if tokio::time::timeout(self.limits.drain, connections.wait())
+        if tokio::time::timeout(self.limits.shutdown_grace, connections.wait())
             .await
             .is_err()
         {
@@ -121,9 +123,9 @@ impl Listener {
         let limits = self.limits;
         async move {
             let stream = TcpStream::from_std(stream)?;
-            // Answers are small; waiting for more to send costs 40 ms each.
+            // Answers are small; Nagle's algorithm would delay each by 40 ms.
             let _ = stream.set_nodelay(true);
-            let (stream, writer) = WriteTimeout::new(stream, limits.write_stall);
+            let (stream, writer) = WriteTimeout::new(stream, limits.write_timeout);
             let service = service_fn(move |request| {
                 let router = Arc::clone(&router);
                 let version = request.version();
@@ -131,12 +133,12 @@ impl Listener {
             });
             let mut connection = http1::Builder::new()
                 .timer(TokioTimer::new())
-                .header_read_timeout(limits.head)
-                // No `max_headers`: hyper's own limit of 100 fields lies on the stack, another one in
-                // memory that every request fills anew.
+                .header_read_timeout(limits.head_timeout)
+                // No `max_headers`: hyper's default of 100 fields is on the stack, any other limit is
+                // allocated for each request.
                 .max_buf_size(MAX_HEAD_BYTES)
-                // No `pipeline_flush`: it holds a response back until the next request is there, and the
-                // response to an invalid head for ever.
+                // No `pipeline_flush`: it delays a response until the next request is there, and the
+                // response to an invalid head without end.
                 .serve_connection(TokioIo::new(stream), service);
             let mut stopping = std::pin::pin!(stop.cancelled());
             let mut is_stopping = false;
@@ -154,11 +156,8 @@ impl Listener {
                 }
             });
             let ended = ended.await;
-            match ended
-                .as_ref()
-                .err()
-                .and_then(|error| Takeover::from_error(&**error))
-            {
+            let error = ended.as_ref().err();
+            match error.and_then(|error| Takeover::from_error(&**error)) {
                 Some(events) => {
                     let stream = connection.into_parts().io.into_inner();
                     Ok(events.send(stream, writer).await?)
@@ -169,12 +168,12 @@ impl Listener {
     }
 }
 
-/// Accepts a connection once there is room for it; it belongs to no runtime yet.
+/// Accepts a connection once there is a permit for it; it belongs to no runtime yet.
 async fn accept(
     socket: &TcpListener,
-    room: &Arc<Semaphore>,
+    permits: &Arc<Semaphore>,
 ) -> io::Result<(std::net::TcpStream, SocketAddr, OwnedSemaphorePermit)> {
-    let permit = Arc::clone(room)
+    let permit = Arc::clone(permits)
         .acquire_owned()
         .await
         .map_err(io::Error::other)?;

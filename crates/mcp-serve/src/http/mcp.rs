@@ -1,4 +1,5 @@
-//! The path `/mcp`: `POST` calls the server, `GET` reads a stream of a session, `DELETE` ends one.
+//! The path `/mcp`: `POST` calls the server, `GET` opens or resumes a stream of a session, `DELETE` ends
+//! a session.
 
 mod post;
 
@@ -26,20 +27,20 @@ pub(super) struct McpEndpoint {
     sessions: Arc<Sessions>,
     streams: Arc<ResumableStreams>,
     limits: Limits,
-    /// One permit for each request that is being worked on.
+    /// One permit for each request in flight.
     in_flight: Arc<Semaphore>,
 }
 
-/// The sender of a request that was let in.
+/// An authenticated request.
 #[derive(Clone, Copy)]
-pub(super) struct Client<'a> {
+pub(super) struct Authenticated<'a> {
     /// The name of its token; `None` where no token is required.
     pub(super) principal: Option<&'a Arc<str>>,
-    /// The request has headers of MCP, which most do without.
+    /// True if the request has MCP headers; most have none.
     pub(super) sends_mcp_headers: bool,
 }
 
-impl<'a> Client<'a> {
+impl<'a> Authenticated<'a> {
     /// The name of its token; empty where no token is required.
     pub(super) fn name(&self) -> &'a str {
         self.principal.map_or("", |name| name)
@@ -53,7 +54,7 @@ impl McpEndpoint {
             sessions: Arc::new(Sessions::new(signer)),
             streams: Arc::default(),
             limits,
-            in_flight: Arc::new(Semaphore::new(limits.in_flight)),
+            in_flight: Arc::new(Semaphore::new(limits.max_in_flight)),
         }
     }
 
@@ -65,53 +66,52 @@ impl McpEndpoint {
         &self.limits
     }
 
-    /// The number of requests that are being worked on.
+    /// The number of requests in flight.
     pub(super) fn calls_in_flight(&self) -> usize {
         self.limits
-            .in_flight
+            .max_in_flight
             .saturating_sub(self.in_flight.available_permits())
     }
 
     pub(super) async fn post<B: Body<Data = Bytes> + Unpin>(
         &self,
         request: Request<B>,
-        client: Client<'_>,
+        client: Authenticated<'_>,
     ) -> Response<Reply> {
         let (head, body) = request.into_parts();
         Post::new(self, client, head.headers).answer(body).await
     }
 
-    /// Resumes a stream that was interrupted, else opens the stream on which a session is told of
-    /// changes.
-    pub(super) fn get(&self, headers: &HeaderMap, client: Client<'_>) -> Response<Reply> {
+    /// Resumes an interrupted stream, else opens the stream that reports changes to a session.
+    pub(super) fn get(&self, headers: &HeaderMap, client: Authenticated<'_>) -> Response<Reply> {
         let Some(session) = self.session(headers, client) else {
             return self.refuse(headers, &Error::SessionNotFound);
         };
-        let rest = last_event_id(headers).and_then(|last| {
+        let replay = last_event_id(headers).and_then(|last| {
             self.streams
-                .resume(session.id(), last, self.limits.keep_alive)
+                .resume(session.id(), last, self.limits.keep_alive_interval)
         });
-        if let Some(replay) = rest {
+        if let Some(replay) = replay {
             return reply::resumable(replay);
         }
         let (sender, messages) = MessageSender::new();
         let server = Arc::clone(&self.server);
-        let over = session.connection.replace_stream();
-        let client_gone = over.clone();
+        let replaced = session.connection.replace_stream();
+        let client_gone = replaced.clone();
         let watch = async move {
             tokio::select! {
                 () = server.watch(&session.connection, &sender) => {}
-                () = over.cancelled() => {}
+                () = replaced.cancelled() => {}
             }
             FrameReply::nothing()
         };
         let call = InFlightCall::new(watch, client_gone);
-        let events = EventStream::new(None, messages, call, self.limits.keep_alive);
+        let events = EventStream::new(None, messages, call, self.limits.keep_alive_interval);
         reply::idle_stream(events)
     }
 
     /// Ends a session.
-    pub(super) fn delete(&self, headers: &HeaderMap, client: Client<'_>) -> Response<Reply> {
+    pub(super) fn delete(&self, headers: &HeaderMap, client: Authenticated<'_>) -> Response<Reply> {
         let ended = session_id(headers).filter(|id| self.sessions.end(id, client.name()));
         let Some(id) = ended else {
             return self.refuse(headers, &Error::SessionNotFound);
@@ -121,13 +121,13 @@ impl McpEndpoint {
         reply::empty(StatusCode::NO_CONTENT)
     }
 
-    /// The response to a request that is refused by its headers.
+    /// Returns the response to a request that is refused by its headers.
     pub(super) fn refuse(&self, headers: &HeaderMap, error: &Error) -> Response<Reply> {
         let era = Era::from_headers(&hints(headers));
         reply::refused(error, era, self.server.profile())
     }
 
-    fn session(&self, headers: &HeaderMap, client: Client<'_>) -> Option<Session> {
+    fn session(&self, headers: &HeaderMap, client: Authenticated<'_>) -> Option<Session> {
         session_id(headers).and_then(|id| self.sessions.open(id, client.name()))
     }
 }

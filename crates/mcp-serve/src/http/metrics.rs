@@ -1,4 +1,4 @@
-//! `GET /metrics`, in the text format of OpenMetrics.
+//! Answers `GET /metrics` in the text format of OpenMetrics.
 
 use std::fmt;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use prometheus_client::registry::Registry;
 use super::mcp::McpEndpoint;
 use super::reply::{self, Reply};
 
-/// All that is registered, as it is now.
+/// The current values of all registered metrics.
 pub(super) fn reply(registry: &Registry) -> Response<Reply> {
     let mut text = String::new();
     match text::encode(&mut text, registry) {
@@ -23,7 +23,7 @@ pub(super) fn reply(registry: &Registry) -> Response<Reply> {
     }
 }
 
-/// The metrics of every server, read when they are asked for.
+/// The metrics that every server has, read for each request.
 pub(super) struct ServerMetrics(pub(super) Arc<McpEndpoint>);
 
 impl Collector for ServerMetrics {

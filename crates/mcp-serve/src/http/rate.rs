@@ -1,13 +1,14 @@
-//! Requests per second, for each client by itself.
+//! The rate limit: requests per second of each client.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Clients that are remembered; beyond that, those that have not called for longest are forgotten.
+use parking_lot::Mutex;
+
+/// Clients in memory; if there are more, clients with a full bucket are removed.
 const MAX_CLIENTS: usize = 10_000;
 
-/// A token bucket for every client: it holds one second's worth of requests and refills steadily.
+/// A token bucket for each client. It holds the requests of one second and refills steadily.
 pub(super) struct RateLimit {
     per_second: f64,
     buckets: Mutex<HashMap<String, Bucket>>,
@@ -19,7 +20,7 @@ struct Bucket {
 }
 
 impl RateLimit {
-    /// Lets each client through `per_second` times a second.
+    /// Admits `per_second` requests of each client per second.
     pub(super) fn new(per_second: u32) -> Self {
         Self {
             per_second: f64::from(per_second),
@@ -30,11 +31,11 @@ impl RateLimit {
     /// Counts one request of `client` at `now`.
     ///
     /// # Errors
-    /// How long it should wait: it has used up its requests.
+    /// The time to wait, if the client has used all its requests.
     pub(super) fn admit(&self, client: &str, now: Instant) -> Result<(), Duration> {
-        let mut buckets = self.buckets.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut buckets = self.buckets.lock();
         if buckets.len() >= MAX_CLIENTS && !buckets.contains_key(client) {
-            // A full bucket is as good as none.
+            // A full bucket is the same as a new one.
             let full = Duration::from_secs(1);
             buckets.retain(|_, bucket| now.saturating_duration_since(bucket.filled) < full);
             if buckets.len() >= MAX_CLIENTS {
@@ -69,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_client_has_its_own_second() {
+    fn each_client_has_its_own_limit() {
         let limit = RateLimit::new(2);
         let start = Instant::now();
         let at = |millis| start + Duration::from_millis(millis);
@@ -82,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn the_table_is_bounded() {
+    fn table_is_bounded() {
         let limit = RateLimit::new(1);
         let start = Instant::now();
         for client in 0..MAX_CLIENTS {
@@ -94,6 +95,6 @@ mod tests {
                 .admit("one more", start + Duration::from_secs(1))
                 .is_ok()
         );
-        assert_eq!(limit.buckets.lock().unwrap().len(), 1);
+        assert_eq!(limit.buckets.lock().len(), 1);
     }
 }

@@ -1,4 +1,4 @@
-//! Answers as HTTP responses.
+//! HTTP responses.
 
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -19,7 +19,7 @@ use serde_json::Value;
 use super::body;
 use super::events::{EventStream, Replay};
 
-/// A response body: all of it at once, or a stream of events.
+/// A response body: complete, or a stream of events.
 pub(super) enum Reply {
     Whole(Full<Bytes>),
     Events(Box<EventStream>),
@@ -108,7 +108,7 @@ fn event_stream(reply: Reply) -> Response<Reply> {
         http::header::CACHE_CONTROL,
         HeaderValue::from_static("no-cache"),
     );
-    // Tells nginx not to hold events back.
+    // Disables the buffer of nginx.
     headers.insert(
         HeaderName::from_static("x-accel-buffering"),
         HeaderValue::from_static("no"),
@@ -116,8 +116,8 @@ fn event_stream(reply: Reply) -> Response<Reply> {
     response
 }
 
-/// A response to a request whose body may still be on its way. It then announces the end of the
-/// connection: else a client sends its next request into a connection that is closed.
+/// Completes the response to a request whose body may be incomplete: it announces the end of the connection.
+/// Otherwise a client would send its next request into a closed connection.
 pub(super) fn before_body<B>(
     mut response: Response<Reply>,
     headers: &HeaderMap,
@@ -133,15 +133,15 @@ where
     response
 }
 
-/// 415, with advice.
+/// The response to an unsupported body: 415, with advice.
 pub(super) fn unsupported(advice: &str) -> Response<Reply> {
     let body = serde_json::json!({"error": advice});
     json(StatusCode::UNSUPPORTED_MEDIA_TYPE, body.to_string())
 }
 
-/// A request that was refused before its body was read: a JSON-RPC error without an id, under an
-/// HTTP status that says the same.
-pub(super) fn refused(error: &Error, era: Era, profile: ErrorCodes) -> Response<Reply> {
+/// The response to a request that was refused before its body was read: a JSON-RPC error without an id,
+/// and the HTTP status of that error.
+pub(super) fn refused(error: &Error, era: Era, codes: ErrorCodes) -> Response<Reply> {
     let status = match error {
         Error::Unauthorized => StatusCode::UNAUTHORIZED,
         Error::SessionNotFound => StatusCode::NOT_FOUND,
@@ -151,7 +151,7 @@ pub(super) fn refused(error: &Error, era: Era, profile: ErrorCodes) -> Response<
         _ => StatusCode::BAD_REQUEST,
     };
     let mut body = Vec::new();
-    let outcome = Err(error.render(era, profile));
+    let outcome = Err(error.render(era, codes));
     mcp_core::jsonrpc::Response { id: None, outcome }.write(&mut body);
     let mut response = json(status, body);
     if matches!(error, Error::Unauthorized) {
@@ -167,7 +167,7 @@ pub(super) fn refused(error: &Error, era: Era, profile: ErrorCodes) -> Response<
     response
 }
 
-/// 503, for a server that is at its limit.
+/// The response of a server at its limit: 503.
 pub(super) fn busy() -> Response<Reply> {
     let body = serde_json::json!({"error": "the server is at its limit of requests, try again"});
     let mut response = json(StatusCode::SERVICE_UNAVAILABLE, body.to_string());
@@ -177,7 +177,7 @@ pub(super) fn busy() -> Response<Reply> {
     response
 }
 
-/// 405, with a body that helps whoever looks at the endpoint with a browser or a bare `curl`.
+/// The response to other methods: 405, with a body for people with a browser or a bare `curl`.
 pub(super) fn method_not_allowed(help: &Value) -> Response<Reply> {
     let mut response = json(StatusCode::METHOD_NOT_ALLOWED, format!("{help:#}\n"));
     response

@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 use super::guard::Guard;
 use super::headers::{Accepts, SESSION, check_unambiguous};
 use super::limits::Limits;
-use super::mcp::{Client, McpEndpoint};
+use super::mcp::{Authenticated, McpEndpoint};
 use super::metrics::{self, ServerMetrics};
 use super::rate::RateLimit;
 use super::reply::{self, Reply};
@@ -41,7 +41,7 @@ impl Router {
         registry.register_collector(Box::new(ServerMetrics(Arc::clone(&mcp))));
         Self {
             guard,
-            rate: limits.rate.map(RateLimit::new),
+            rate: limits.max_requests_per_second.map(RateLimit::new),
             mcp,
             registry,
         }
@@ -72,10 +72,12 @@ impl Router {
         let headers = request.headers();
         match (request.method(), request.uri().path()) {
             (&Method::POST, "/mcp") => self.mcp.post(request, client).await,
-            (&Method::GET, "/mcp") if names_session(headers) && Accepts::new(headers).events => {
+            (&Method::GET, "/mcp") if has_session_id(headers) && Accepts::new(headers).events => {
                 self.mcp.get(headers, client)
             }
-            (&Method::DELETE, "/mcp") if names_session(headers) => self.mcp.delete(headers, client),
+            (&Method::DELETE, "/mcp") if has_session_id(headers) => {
+                self.mcp.delete(headers, client)
+            }
             (_, "/mcp") => reply::method_not_allowed(&self.help(headers)),
             (&Method::GET | &Method::HEAD, "/healthz") => {
                 reply::json(StatusCode::OK, r#"{"status":"ok"}"#)
@@ -86,24 +88,28 @@ impl Router {
         }
     }
 
-    /// Checks who sends a request, by its head alone. `/mcp` without a message or a session, and the
-    /// state of health, need no token: they reveal nothing about the service.
+    /// Authenticates a request by its head. `/mcp` without a message or a session and the health checks
+    /// are public: they reveal nothing about the service.
     ///
     /// # Errors
     /// `Forbidden`, `Unauthorized`, `HeaderMismatch` or `RateLimited`.
-    fn authenticate<B>(&self, request: &Request<B>, peer: IpAddr) -> Result<Client<'_>, Error> {
+    fn authenticate<B>(
+        &self,
+        request: &Request<B>,
+        peer: IpAddr,
+    ) -> Result<Authenticated<'_>, Error> {
         let (path, headers) = (request.uri().path(), request.headers());
         let is_public = match path {
-            "/mcp" => request.method() != Method::POST && !names_session(headers),
+            "/mcp" => request.method() != Method::POST && !has_session_id(headers),
             path => path != "/metrics",
         };
         let principal = if is_public {
-            self.guard.check_names(request.uri(), headers)?;
+            self.guard.check_host(request.uri(), headers)?;
             None
         } else {
             self.guard.check(request.uri(), headers)?
         };
-        let client = Client {
+        let client = Authenticated {
             principal,
             sends_mcp_headers: check_unambiguous(headers)?,
         };
@@ -114,8 +120,7 @@ impl Router {
         Ok(client)
     }
 
-    /// Counts a request against the rate of its client: of its token where there are tokens, else of
-    /// its address.
+    /// Counts a request against the rate limit of its token, or of its address if no token is required.
     fn limit_rate(&self, principal: &str, peer: IpAddr) -> Result<(), Error> {
         let Some(rate) = &self.rate else {
             return Ok(());
@@ -159,6 +164,6 @@ impl Router {
     }
 }
 
-fn names_session(headers: &HeaderMap) -> bool {
+fn has_session_id(headers: &HeaderMap) -> bool {
     headers.contains_key(SESSION)
 }

@@ -27,8 +27,8 @@ use super::router::Router;
 /// Tokens, allowed hosts and origins, the rate limit, the limits of bodies and of requests in flight,
 /// sessions and resumable streams are applied here. The program around it provides:
 ///
-/// - the limits of connections ([`Limits::connections`], [`Limits::head`], [`Limits::write_stall`],
-///   [`Limits::drain`]), and TLS;
+/// - the limits of connections ([`Limits::max_connections`], [`Limits::head_timeout`], [`Limits::write_timeout`],
+///   [`Limits::shutdown_grace`]), and TLS;
 /// - the `Host` header as the client sent it;
 /// - the address of the client as the request extension [`SocketAddr`], by which clients without a
 ///   token are limited; without it they share one rate limit;

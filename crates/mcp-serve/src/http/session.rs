@@ -1,46 +1,49 @@
 //! Sessions of the legacy era (specification, "Session Management").
 //!
-//! A session id is no key into a table but a signed description of the session: what `initialize`
-//! agreed on, when, and for whom. So a session survives a restart of the server and is known to
-//! every replica with the same key, and an `initialize` that nobody uses costs nothing.
+//! A session id is not a key into a table, but a signed description of the session: the result of the
+//! negotiation, its time, and the principal. So a session survives a restart of the server and is valid
+//! on every replica with the same key, and an unused session takes no memory.
 //!
-//! Only what lives is kept: requests in flight, open questions, subscriptions, revocations.
+//! Kept in memory are only requests in flight, open questions to clients, subscriptions and revocations.
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::sync::Arc;
+use std::time::Duration;
 
 use mcp_core::revision::Revision;
 use mcp_core::server::{Connection, Negotiated};
 use mcp_core::sign::Signer;
 use mcp_core::tool::ClientCapabilities;
+use parking_lot::Mutex;
 
 use super::events::ReplayPolicy;
+use crate::clock::unix_time;
+use crate::key::random;
 
-/// After this long a client must initialize again.
-const LIFETIME: Duration = Duration::from_secs(7 * 24 * 3600);
-/// A replica's clock may be this far ahead, and ours may step back as far.
+/// A client must initialize again after this time.
+const SESSION_LIFETIME: Duration = Duration::from_secs(7 * 24 * 3600);
+/// Limit by which the clock of a replica may be ahead, and by which ours may step back.
 const MAX_CLOCK_SKEW: Duration = Duration::from_secs(5 * 60);
-/// Sessions with something alive at the same time; the oldest make room.
-const MAX_LIVE: usize = 10_000;
-/// Ended sessions that are remembered until they would have expired; the oldest make room.
-const MAX_REVOKED: usize = 100_000;
+/// Sessions in memory at the same time; the oldest are removed.
+const MAX_LIVE_SESSIONS: usize = 10_000;
+/// Ended sessions that are remembered until they would have expired; the oldest are removed.
+const MAX_REVOKED_SESSIONS: usize = 100_000;
 
 pub(super) struct Sessions {
     signer: Signer,
-    live: Mutex<Live>,
+    live: Mutex<LiveSessions>,
 }
 
 #[derive(Default)]
-struct Live {
-    /// With the serial number of its opening.
+struct LiveSessions {
+    /// By session id, each with a serial number.
     connections: HashMap<String, (u64, Arc<Connection>)>,
     next_serial: u64,
     revoked: HashMap<String, ()>,
     revoked_order: VecDeque<String>,
 }
 
-/// A session that a request belongs to. Forgets what it no longer needs when it is dropped.
+/// The session of a request. When dropped, an idle session is removed from memory.
 pub(super) struct Session {
     sessions: Arc<Sessions>,
     id: String,
@@ -55,18 +58,18 @@ impl Sessions {
         }
     }
 
-    /// The id of a new session of `principal`.
-    pub(super) fn mint(&self, agreed: Negotiated, principal: &str) -> Option<String> {
+    /// Returns the id of a new session of `principal`.
+    pub(super) fn create_id(&self, negotiated: Negotiated, principal: &str) -> Option<String> {
         let mut payload = Vec::with_capacity(26);
         let revision = Revision::ALL
             .iter()
-            .position(|revision| *revision == agreed.revision)?;
+            .position(|revision| *revision == negotiated.revision)?;
         let ClientCapabilities {
             elicitation,
             url_elicitation,
             sampling,
             roots,
-        } = agreed.capabilities;
+        } = negotiated.capabilities;
         payload.push(u8::try_from(revision).ok()?);
         let flags = [elicitation, sampling, roots, url_elicitation];
         let flags = flags
@@ -74,24 +77,22 @@ impl Sessions {
             .rev()
             .fold(0, |all, flag| all << 1 | u8::from(*flag));
         payload.push(flags);
-        payload.extend_from_slice(&now().to_le_bytes());
-        let mut random = [0; 16];
-        getrandom::fill(&mut random).ok()?;
-        payload.extend_from_slice(&random);
+        payload.extend_from_slice(&unix_time().as_secs().to_le_bytes());
+        payload.extend_from_slice(&random()?.to_ne_bytes());
         Some(self.signer.seal(&purpose(principal), &payload))
     }
 
-    /// The session with this id, if it is one of `principal`'s and has not ended. The same answer
-    /// for all others, so that an id tells nothing to whom it does not belong.
+    /// Opens the session with this id if it belongs to `principal` and has not ended. Unknown, foreign
+    /// and ended ids are indistinguishable.
     pub(super) fn open(self: &Arc<Self>, id: &str, principal: &str) -> Option<Session> {
-        let agreed = self.read(id, principal)?;
-        let mut live = self.live();
+        let negotiated = self.read(id, principal)?;
+        let mut live = self.live.lock();
         if live.revoked.contains_key(id) {
             return None;
         }
         let connection = match live.connections.get(id) {
             Some((_, connection)) => Arc::clone(connection),
-            None => live.add(id, Connection::from_negotiated(agreed)),
+            None => live.add(id, Connection::from_negotiated(negotiated)),
         };
         drop(live);
         Some(Session {
@@ -101,12 +102,12 @@ impl Sessions {
         })
     }
 
-    /// Ends a session; false if there is none to end.
+    /// Ends a session. Returns false if it is unknown or has ended before.
     pub(super) fn end(&self, id: &str, principal: &str) -> bool {
         if self.read(id, principal).is_none() {
             return false;
         }
-        let mut live = self.live();
+        let mut live = self.live.lock();
         if let Some((_, connection)) = live.connections.remove(id) {
             connection.end();
         }
@@ -114,7 +115,7 @@ impl Sessions {
             return false;
         }
         live.revoked_order.push_back(id.to_owned());
-        if live.revoked.len() > MAX_REVOKED
+        if live.revoked.len() > MAX_REVOKED_SESSIONS
             && let Some(oldest) = live.revoked_order.pop_front()
         {
             live.revoked.remove(&oldest);
@@ -126,7 +127,7 @@ impl Sessions {
         let payload = self.signer.open(&purpose(principal), id)?;
         let (&[revision, capabilities], rest) = payload.split_first_chunk()?;
         let (issued, _) = rest.split_first_chunk()?;
-        let age = age(u64::from_le_bytes(*issued), now())?;
+        let age = age(u64::from_le_bytes(*issued), unix_time().as_secs())?;
         let capabilities = ClientCapabilities {
             elicitation: capabilities & 1 != 0,
             sampling: capabilities & 2 != 0,
@@ -134,24 +135,20 @@ impl Sessions {
             url_elicitation: capabilities & 8 != 0,
         };
         let revision = *Revision::ALL.get(usize::from(revision))?;
-        (age <= LIFETIME).then_some(Negotiated {
+        (age <= SESSION_LIFETIME).then_some(Negotiated {
             revision,
             capabilities,
         })
     }
-
-    fn live(&self) -> MutexGuard<'_, Live> {
-        self.live.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
-impl Live {
+impl LiveSessions {
     fn add(&mut self, id: &str, connection: Connection) -> Arc<Connection> {
         let connection = Arc::new(connection);
         self.next_serial += 1;
         let entry = (self.next_serial, Arc::clone(&connection));
         self.connections.insert(id.to_owned(), entry);
-        if self.connections.len() > MAX_LIVE {
+        if self.connections.len() > MAX_LIVE_SESSIONS {
             let oldest = self
                 .connections
                 .iter()
@@ -169,12 +166,13 @@ impl Session {
         &self.id
     }
 
-    /// How streams of this session are replayed.
+    /// Returns the policy for streams of this session.
     pub(super) fn replay_policy(&self, keep_alive: Duration) -> ReplayPolicy {
-        let agreed = self.connection.negotiated();
+        let negotiated = self.connection.negotiated();
         ReplayPolicy {
             session: self.id.clone(),
-            polls: agreed.is_some_and(|agreed| agreed.revision >= Revision::V2025_11_25),
+            polls: negotiated
+                .is_some_and(|negotiated| negotiated.revision >= Revision::V2025_11_25),
             keep_alive,
         }
     }
@@ -182,8 +180,8 @@ impl Session {
 
 impl Drop for Session {
     fn drop(&mut self) {
-        let mut live = self.sessions.live();
-        // Held by the table and by us: nobody else works on it.
+        let mut live = self.sessions.live.lock();
+        // Held by the table and by this request alone.
         if Arc::strong_count(&self.connection) <= 2 && self.connection.is_idle() {
             live.connections.remove(&self.id);
         }
@@ -194,25 +192,17 @@ fn purpose(principal: &str) -> String {
     format!("session of {principal}")
 }
 
-/// Returns the age of a session; `None` if it comes from further in the future than clocks may differ.
+/// Returns the age of a session; `None` if it was issued later than clocks may differ.
 fn age(issued: u64, now: u64) -> Option<Duration> {
     let is_skewed = issued.saturating_sub(now) > MAX_CLOCK_SKEW.as_secs();
     (!is_skewed).then(|| Duration::from_secs(now.saturating_sub(issued)))
-}
-
-/// Seconds since 1970.
-fn now() -> u64 {
-    SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .unwrap_or_default()
-        .as_secs()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    const AGREED: Negotiated = Negotiated {
+    const NEGOTIATED: Negotiated = Negotiated {
         revision: Revision::V2025_06_18,
         capabilities: ClientCapabilities {
             elicitation: true,
@@ -227,13 +217,13 @@ mod tests {
     }
 
     #[test]
-    fn a_session_survives_its_server_and_belongs_to_its_principal() {
-        let id = sessions(1).mint(AGREED, "alice").unwrap();
+    fn session_survives_a_restart_and_belongs_to_its_principal() {
+        let id = sessions(1).create_id(NEGOTIATED, "alice").unwrap();
         assert!(id.bytes().all(|byte| (0x21..=0x7e).contains(&byte)));
         let replica = sessions(1);
         assert_eq!(
             replica.open(&id, "alice").unwrap().connection.negotiated(),
-            Some(AGREED)
+            Some(NEGOTIATED)
         );
         assert!(replica.open(&id, "bob").is_none());
         assert!(sessions(2).open(&id, "alice").is_none());
@@ -250,13 +240,13 @@ mod tests {
     }
 
     #[test]
-    fn what_is_idle_is_not_kept_and_what_has_ended_stays_ended() {
+    fn idle_sessions_are_not_kept_and_ended_ones_stay_ended() {
         let sessions = sessions(1);
-        let id = sessions.mint(AGREED, "").unwrap();
+        let id = sessions.create_id(NEGOTIATED, "").unwrap();
         let session = sessions.open(&id, "").unwrap();
-        assert_eq!(sessions.live().connections.len(), 1);
+        assert_eq!(sessions.live.lock().connections.len(), 1);
         drop(session);
-        assert!(sessions.live().connections.is_empty());
+        assert!(sessions.live.lock().connections.is_empty());
         assert!(sessions.end(&id, ""));
         assert!(!sessions.end(&id, ""));
         assert!(sessions.open(&id, "").is_none());

@@ -1,27 +1,27 @@
 //! Long-lived event streams, on which a client only listens. Takes the socket from hyper for this last
-//! response: hyper's buffers for requests to come are most of the cost of an idle connection.
+//! response: hyper's buffers for further requests are most of the memory of an idle connection.
 
 use std::error::Error;
 use std::fmt;
 use std::future::poll_fn;
 use std::io;
 use std::pin::Pin;
-use std::sync::{Mutex, PoisonError};
 use std::task::{Context, Poll, ready};
 use std::time::SystemTime;
 
 use bytes::{Buf as _, Bytes};
 use http::{HeaderMap, Response, Version};
+use parking_lot::Mutex;
 use tokio::io::{AsyncRead as _, AsyncWrite as _, ReadBuf};
 
 use super::super::events::EventStream;
 use super::super::reply::Reply;
 use super::write_timeout::{WriteTimeout, Writer};
 
-/// Bytes that are read and dropped at once of the input of a client that only listens.
-const READ_CHUNK: usize = 256;
+/// Bytes that are read and discarded at once of the input of a client that only listens.
+const READ_CHUNK_BYTES: usize = 256;
 
-/// The error with which a service gives the connection back to us instead of a response to hyper.
+/// The error that a service returns to hyper instead of a response, so that hyper returns the connection.
 pub(in crate::http) struct Takeover(Mutex<Option<IdleStream>>);
 
 /// The event stream that is the last response on its connection.
@@ -31,8 +31,8 @@ pub(in crate::http) struct IdleStream {
 }
 
 impl Takeover {
-    /// Takes over an idle stream. Other responses are left to hyper, and those to clients of HTTP/1.0,
-    /// which knows no chunks.
+    /// Takes over an idle stream. Leaves other responses to hyper, and those to clients of HTTP/1.0,
+    /// which has no chunked encoding.
     pub(in crate::http) fn check(
         response: Response<Reply>,
         version: Version,
@@ -41,22 +41,17 @@ impl Takeover {
             return Ok(response);
         }
         let (head, reply) = response.into_parts();
-        match reply {
-            Reply::IdleStream(events) => Err(Self(Mutex::new(Some(IdleStream {
-                headers: head.headers,
-                events,
-            })))),
-            reply => Ok(Response::from_parts(head, reply)),
-        }
+        let Reply::IdleStream(events) = reply else {
+            return Ok(Response::from_parts(head, reply));
+        };
+        let headers = head.headers;
+        Err(Self(Mutex::new(Some(IdleStream { headers, events }))))
     }
 
-    /// The stream, if `error` is a takeover.
+    /// Returns the stream if `error` is a takeover.
     pub(in crate::http) fn from_error(error: &(dyn Error + 'static)) -> Option<IdleStream> {
         let Self(response) = error.source()?.downcast_ref()?;
-        response
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .take()
+        response.lock().take()
     }
 }
 
@@ -82,7 +77,7 @@ impl IdleStream {
         writer: Writer,
     ) -> io::Result<()> {
         if writer.is_stuck() {
-            // Part of the response before may still be in hyper's buffer.
+            // Part of the previous response may still be in hyper's buffer.
             return Err(io::ErrorKind::ConnectionAborted.into());
         }
         let mut piece = self.head();
@@ -139,7 +134,7 @@ fn chunk(event: &[u8]) -> Bytes {
 
 /// Returns true once the client closed the connection; its input is discarded.
 fn is_disconnected(stream: &mut WriteTimeout, cx: &mut Context<'_>) -> io::Result<bool> {
-    let mut chunk = [0; READ_CHUNK];
+    let mut chunk = [0; READ_CHUNK_BYTES];
     loop {
         let mut buffer = ReadBuf::new(&mut chunk);
         match Pin::new(&mut *stream).poll_read(cx, &mut buffer) {

@@ -4,10 +4,11 @@
 use std::future::Future as _;
 use std::io;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::net::tcp::OwnedReadHalf;
@@ -22,12 +23,12 @@ pub(in crate::http) struct WriteTimeout {
     closing: Closing,
 }
 
-/// The write half. Flushed when the task of the connection yields; that task alone takes the lock.
+/// The write half. Flushed when the task of the connection yields. Only that task takes the lock.
 #[derive(Clone)]
 pub(in crate::http) struct Writer(Arc<Mutex<WriteBuffer>>);
 
-/// Closing a socket with unread bytes resets the connection, and the reset discards the response that
-/// said why: 413, 431. So the input of a refused client is read and dropped, up to a limit.
+/// The state of closing. Closing a socket with unread bytes resets the connection, and the reset discards
+/// the response that gives the reason: 413, 431. So the input of a refused client is read and discarded, up to a limit.
 enum Closing {
     Open,
     /// Our side is closed; the client may still be sending.
@@ -39,13 +40,13 @@ enum Closing {
     },
 }
 
-/// Time for which a client may go on sending after our end, and bytes that are read meanwhile.
+/// Limits of the time and of the bytes that a client may send after our end is closed.
 const LINGER_TIMEOUT: Duration = Duration::from_secs(1);
 const MAX_LINGER_BYTES: usize = 16 * 1024 * 1024;
 
 impl WriteTimeout {
-    /// Wraps `stream`, whose writes fail once the client has taken nothing for `timeout`; and the writer
-    /// that flushes it.
+    /// Wraps `stream`: writes fail once the client has read nothing for `timeout`. Returns the writer that
+    /// flushes it, too.
     pub(in crate::http) fn new(stream: TcpStream, timeout: Duration) -> (Self, Writer) {
         let (stream, out) = stream.into_split();
         let writer = Writer(Arc::new(Mutex::new(WriteBuffer::new(out, timeout))));
@@ -57,21 +58,21 @@ impl WriteTimeout {
         (stream, writer)
     }
 
-    /// Drops the input of the client; done at once where there is none.
+    /// Discards the input of the client. Completes at once if there is no input.
     fn linger(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        let mut dropped_input = [0; 8 * 1024];
+        let mut discarded = [0; 8 * 1024];
         loop {
-            let mut buffer = ReadBuf::new(&mut dropped_input);
+            let mut buffer = ReadBuf::new(&mut discarded);
             let read = Pin::new(&mut self.stream).poll_read(cx, &mut buffer);
-            let dropped = buffer.filled().len();
+            let count = buffer.filled().len();
             match (&mut self.closing, read) {
                 (Closing::Lingering { until, .. }, Poll::Pending) => {
                     return until.as_mut().poll(cx);
                 }
                 (_, Poll::Pending | Poll::Ready(Err(_))) => return Poll::Ready(()),
-                _ if dropped == 0 => return Poll::Ready(()),
-                (Closing::Lingering { left, .. }, _) if *left < dropped => return Poll::Ready(()),
-                (Closing::Lingering { left, .. }, _) => *left -= dropped,
+                _ if count == 0 => return Poll::Ready(()),
+                (Closing::Lingering { left, .. }, _) if *left < count => return Poll::Ready(()),
+                (Closing::Lingering { left, .. }, _) => *left -= count,
                 (Closing::Open | Closing::Shutdown, _) => {
                     let until = Box::pin(tokio::time::sleep(LINGER_TIMEOUT));
                     let left = MAX_LINGER_BYTES;
@@ -85,16 +86,12 @@ impl WriteTimeout {
 impl Writer {
     /// Sends the buffered bytes.
     pub(in crate::http) fn poll_send(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.buffer().poll_send(cx)
+        self.0.lock().poll_send(cx)
     }
 
-    /// True while the client reads nothing.
+    /// Returns true while the client reads nothing.
     pub(super) fn is_stuck(&self) -> bool {
-        self.buffer().is_stuck()
-    }
-
-    fn buffer(&self) -> MutexGuard<'_, WriteBuffer> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock().is_stuck()
     }
 }
 
@@ -115,7 +112,8 @@ impl AsyncWrite for WriteTimeout {
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
         self.writer
-            .buffer()
+            .0
+            .lock()
             .poll_write(cx, &[io::IoSlice::new(bytes)])
     }
 
@@ -124,7 +122,7 @@ impl AsyncWrite for WriteTimeout {
         cx: &mut Context<'_>,
         slices: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        self.writer.buffer().poll_write(cx, slices)
+        self.writer.0.lock().poll_write(cx, slices)
     }
 
     fn is_write_vectored(&self) -> bool {
@@ -138,7 +136,7 @@ impl AsyncWrite for WriteTimeout {
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         if matches!(self.closing, Closing::Open) {
-            ready!(self.writer.buffer().poll_shutdown(cx))?;
+            ready!(self.writer.0.lock().poll_shutdown(cx))?;
             self.closing = Closing::Shutdown;
         }
         self.linger(cx).map(Ok)

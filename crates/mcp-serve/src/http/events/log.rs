@@ -1,67 +1,62 @@
-//! The log of one event stream, and its reader.
+//! The log of one event stream, and its reader on one connection.
 
 use std::collections::VecDeque;
-use std::fmt::Write as _;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use bytes::Bytes;
+use parking_lot::Mutex;
 use tokio::sync::watch;
 use tokio::time::{Instant, Interval};
 use tokio_util::sync::CancellationToken;
 
 use super::stream::{ServerMessage, write_event};
+use crate::key::random;
 
-/// Events that are kept of one stream; the oldest make room.
+/// Events that are kept of one stream; the oldest are removed.
 const MAX_KEPT_EVENTS: usize = 256;
-/// Milliseconds after which a client that was disconnected comes back.
+/// Milliseconds after which a disconnected client reconnects.
 const RETRY_INTERVAL_MS: u32 = 500;
 
 /// The events of one stream, numbered from zero.
 pub(super) struct EventLog {
     id: String,
-    /// The client knows that it may be disconnected.
+    /// True if the client expects to be disconnected.
     polls: bool,
     state: Mutex<LogState>,
-    /// There is a reader.
+    /// True while there is a reader.
     is_read: watch::Sender<bool>,
-    /// The last event was handed to a reader.
+    /// Cancelled once a reader has the last event.
     delivered: CancellationToken,
 }
 
 #[derive(Default)]
 struct LogState {
     events: VecDeque<Bytes>,
-    /// The number of the first one that is kept.
+    /// The number of the first event that is kept.
     first: u64,
-    /// No event follows.
+    /// True if no event follows.
     is_over: bool,
-    /// The number of the latest reader: only that one reads on.
+    /// The number of the latest reader. Earlier readers stop.
     reader: u64,
-    /// The latest reader is to be disconnected once it has all events.
+    /// True if the latest reader is to be disconnected once it has all events.
     is_disconnecting: bool,
     waker: Option<Waker>,
 }
 
 impl EventLog {
-    /// An empty log with an id that cannot be guessed. `None` where there is no randomness.
+    /// Creates an empty log with an id that cannot be guessed. `None` if there is no randomness.
     pub(super) fn new(polls: bool) -> Option<Self> {
-        let mut random = [0; 16];
-        getrandom::fill(&mut random).ok()?;
-        let mut id = String::with_capacity(32);
-        for byte in random {
-            write!(id, "{byte:02x}").ok()?;
-        }
         let log = Self {
-            id,
+            id: format!("{:032x}", random()?),
             polls,
             state: Mutex::default(),
             is_read: watch::Sender::new(true),
             delivered: CancellationToken::new(),
         };
         if polls {
-            // An event without data tells the client where to come back.
+            // An event without data gives the client an id to resume from.
             log.push(|event| {
                 event.extend_from_slice(format!("retry: {RETRY_INTERVAL_MS}\ndata:\n\n").as_bytes())
             });
@@ -73,12 +68,12 @@ impl EventLog {
         &self.id
     }
 
-    /// Takes in a message of the call.
+    /// Appends a message of the call.
     pub(super) fn append(&self, message: ServerMessage) {
         match message {
             ServerMessage::Message(message) => self.append_line(message.as_bytes()),
             ServerMessage::Disconnect if self.polls => {
-                let mut state = self.state();
+                let mut state = self.state.lock();
                 state.is_disconnecting = true;
                 state.wake();
             }
@@ -93,7 +88,7 @@ impl EventLog {
 
     /// Closes the log: no event follows.
     pub(super) fn end(&self) {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         state.is_over = true;
         state.wake();
     }
@@ -101,7 +96,7 @@ impl EventLog {
     /// Completes once there was no reader for `timeout`.
     pub(super) async fn abandoned(&self, timeout: Duration) {
         let mut is_read = self.is_read.subscribe();
-        // The sender lives as long as we do, so there is always an answer.
+        // Always `Ok`: `self` owns the sender.
         while is_read.wait_for(|is_read| !is_read).await.is_ok() {
             let back = is_read.wait_for(|is_read| *is_read);
             if tokio::time::timeout(timeout, back).await.is_err() {
@@ -110,13 +105,13 @@ impl EventLog {
         }
     }
 
-    /// Completes when a reader was handed the last event.
+    /// Completes once a reader has the last event.
     pub(super) async fn delivered(&self) {
         self.delivered.cancelled().await;
     }
 
     fn push(&self, write: impl FnOnce(&mut Vec<u8>)) {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         let number = state.end();
         let mut event = format!("id: {}-{number}\n", self.id).into_bytes();
         write(&mut event);
@@ -126,10 +121,6 @@ impl EventLog {
             state.first += 1;
         }
         state.wake();
-    }
-
-    fn state(&self) -> MutexGuard<'_, LogState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -146,19 +137,19 @@ impl LogState {
     }
 }
 
-/// One connection that reads a log.
+/// The reader of a log on one connection.
 pub(in crate::http) struct Replay {
     log: Arc<EventLog>,
     number: u64,
-    /// The number of the first event that it has not seen.
+    /// The number of the first event that it has not read.
     next: u64,
     keep_alive: Interval,
 }
 
 impl Replay {
-    /// Reads from the event `next` on, in place of the reader before.
+    /// Reads from the event `next` on. The previous reader stops.
     pub(super) fn new(log: &Arc<EventLog>, next: u64, keep_alive: Duration) -> Self {
-        let mut state = log.state();
+        let mut state = log.state.lock();
         state.reader += 1;
         state.is_disconnecting &= state.reader == 1;
         state.wake();
@@ -172,21 +163,21 @@ impl Replay {
     }
 
     pub(in crate::http) fn is_over(&self) -> bool {
-        let state = self.log.state();
+        let state = self.log.state.lock();
         state.reader != self.number || (state.is_over && self.next >= state.end())
     }
 
-    /// The next piece of the body: all events that are there, in one.
+    /// The next chunk of the body: all available events.
     pub(in crate::http) fn poll_event(&mut self, cx: &mut Context<'_>) -> Poll<Option<Bytes>> {
-        let mut state = self.log.state();
+        let mut state = self.log.state.lock();
         if state.reader != self.number {
             return Poll::Ready(None);
         }
         let seen = usize::try_from(self.next.saturating_sub(state.first)).unwrap_or(usize::MAX);
-        let mut unseen = state.events.iter().skip(seen);
-        if let Some(first) = unseen.next() {
+        let mut unread = state.events.iter().skip(seen);
+        if let Some(first) = unread.next() {
             let mut piece = first.to_vec();
-            unseen.for_each(|event| piece.extend_from_slice(event));
+            unread.for_each(|event| piece.extend_from_slice(event));
             self.next = state.end();
             if state.is_over {
                 self.log.delivered.cancel();
@@ -209,7 +200,7 @@ impl Replay {
 
 impl Drop for Replay {
     fn drop(&mut self) {
-        let state = self.log.state();
+        let state = self.log.state.lock();
         if state.reader == self.number {
             self.log.is_read.send_replace(false);
         }

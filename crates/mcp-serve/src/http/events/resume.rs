@@ -1,22 +1,23 @@
 //! Streams that survive their connection (2025-11-25, "Resumability and Redelivery").
 //!
-//! A reply that becomes a stream in a session is kept until its client has all of it. A client that
-//! lost the connection, or was disconnected because the call takes long, comes back with the id of the
-//! last event that it has and reads on.
+//! A stream in a session is kept until its client has all of it. A client that lost the connection, or
+//! was disconnected because the call takes long, reconnects with the id of its last event and gets the
+//! events after it.
 
 use std::collections::HashMap;
 use std::pin::pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio::sync::mpsc::Receiver;
 
 use super::log::{EventLog, Replay};
 use super::stream::{InFlightCall, ServerMessage};
 
-/// Timeout for a client to come back.
+/// Timeout for a client to reconnect.
 const RESUME_TIMEOUT: Duration = Duration::from_secs(60);
-/// Streams that are kept at the same time; more are streamed, but cannot be resumed.
+/// Streams that are kept at the same time; further ones are streamed, but cannot be resumed.
 const MAX_KEPT_STREAMS: usize = 512;
 
 /// The streams that can be resumed.
@@ -34,35 +35,35 @@ struct KeptStream {
 /// The session of a stream, and how its events are sent.
 pub(in crate::http) struct ReplayPolicy {
     pub(in crate::http) session: String,
-    /// The client knows that it may be disconnected (2025-11-25 and later).
+    /// True if the client expects to be disconnected (2025-11-25 and later).
     pub(in crate::http) polls: bool,
     pub(in crate::http) keep_alive: Duration,
 }
 
 impl ResumableStreams {
-    /// True if there is room for another one.
+    /// Returns true if another stream can be kept.
     pub(in crate::http) fn has_room(&self) -> bool {
-        self.kept().len() < MAX_KEPT_STREAMS
+        self.kept.lock().len() < MAX_KEPT_STREAMS
     }
 
-    /// Runs `call` to its end, with or without a reader. `None` without randomness for an id.
+    /// Runs `call` to its end, with or without a reader. `None` if there is no randomness for an id.
     pub(in crate::http) fn start(
         self: &Arc<Self>,
-        terms: ReplayPolicy,
+        policy: ReplayPolicy,
         first: Option<ServerMessage>,
         messages: Receiver<ServerMessage>,
         call: InFlightCall,
     ) -> Option<Replay> {
-        let log = Arc::new(EventLog::new(terms.polls)?);
+        let log = Arc::new(EventLog::new(policy.polls)?);
         if let Some(first) = first {
             log.append(first);
         }
         let kept = KeptStream {
-            session: terms.session,
+            session: policy.session,
             log: Arc::clone(&log),
         };
-        self.kept().insert(log.id().to_owned(), kept);
-        let reading = Replay::new(&log, 0, terms.keep_alive);
+        self.kept.lock().insert(log.id().to_owned(), kept);
+        let replay = Replay::new(&log, 0, policy.keep_alive);
         let streams = Arc::clone(self);
         tokio::spawn(async move {
             record(&log, messages, call).await;
@@ -70,13 +71,13 @@ impl ResumableStreams {
                 () = log.delivered() => {}
                 () = tokio::time::sleep(RESUME_TIMEOUT) => {}
             }
-            streams.kept().remove(log.id());
+            streams.kept.lock().remove(log.id());
         });
-        Some(reading)
+        Some(replay)
     }
 
-    /// The rest of a stream of `session` after the event `last`; `None` if there is nothing left to
-    /// read. The reader before stops.
+    /// Returns the rest of a stream of `session` after the event `last`; `None` if the stream is not kept.
+    /// The previous reader stops.
     pub(in crate::http) fn resume(
         &self,
         session: &str,
@@ -85,25 +86,18 @@ impl ResumableStreams {
     ) -> Option<Replay> {
         let (id, number) = last.split_once('-')?;
         let number: u64 = number.parse().ok()?;
-        let kept = self.kept();
+        let kept = self.kept.lock();
         let kept = kept.get(id).filter(|kept| kept.session == session)?;
         let next = number.checked_add(1)?;
         Some(Replay::new(&kept.log, next, keep_alive))
     }
 
-    /// Forgets what an ended session has left.
+    /// Removes the streams of an ended session.
     pub(in crate::http) fn forget(&self, session: &str) {
-        self.kept().retain(|_, kept| {
-            let stays = kept.session != session;
-            if !stays {
-                kept.log.end();
-            }
-            stays
-        });
-    }
-
-    fn kept(&self) -> MutexGuard<'_, HashMap<String, KeptStream>> {
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+        let mut kept = self.kept.lock();
+        for (_, ended) in kept.extract_if(|_, kept| kept.session == session) {
+            ended.log.end();
+        }
     }
 }
 
@@ -136,8 +130,7 @@ async fn record(log: &EventLog, mut messages: Receiver<ServerMessage>, mut call:
 mod tests {
     use std::future::poll_fn;
 
-    use mcp_core::server::FrameReply;
-    use mcp_core::server::Peer;
+    use mcp_core::server::{FrameReply, Peer};
     use tokio::sync::oneshot;
     use tokio_util::sync::CancellationToken;
 
@@ -160,50 +153,50 @@ mod tests {
         answer
     }
 
-    async fn piece(reading: &mut Replay) -> Option<String> {
-        let piece = poll_fn(|cx| reading.poll_event(cx)).await?;
-        Some(String::from_utf8(piece.to_vec()).unwrap())
+    async fn next_chunk(replay: &mut Replay) -> Option<String> {
+        let chunk = poll_fn(|cx| replay.poll_event(cx)).await?;
+        Some(String::from_utf8(chunk.to_vec()).unwrap())
     }
 
-    /// The id in the last event of `piece`.
-    fn last_id(piece: &str) -> String {
-        let (_, id) = piece.rsplit_once("id: ").unwrap();
+    /// The id in the last event of `chunk`.
+    fn last_id(chunk: &str) -> String {
+        let (_, id) = chunk.rsplit_once("id: ").unwrap();
         id.lines().next().unwrap().to_owned()
     }
 
     #[tokio::test(start_paused = true)]
     async fn disconnected_client_resumes_and_gets_the_answer() {
         let streams = Arc::new(ResumableStreams::default());
-        let (outbox, messages) = MessageSender::new();
-        let (go_on, wait) = oneshot::channel::<()>();
-        outbox.notify("{\"n\":1}".into());
-        outbox.disconnect();
-        let work = async move {
+        let (sender, messages) = MessageSender::new();
+        let (finish, wait) = oneshot::channel::<()>();
+        sender.notify("{\"n\":1}".into());
+        sender.disconnect();
+        let call = async move {
             wait.await.unwrap();
-            outbox.notify("{\"n\":2}".into());
+            sender.notify("{\"n\":2}".into());
             answer()
         };
-        let work = InFlightCall::new(work, CancellationToken::new());
-        let started = streams.start(policy(true), None, messages, work);
-        let mut reading = started.unwrap();
-        let mut pieces = String::new();
-        while let Some(piece) = piece(&mut reading).await {
-            pieces += &piece;
+        let call = InFlightCall::new(call, CancellationToken::new());
+        let started = streams.start(policy(true), None, messages, call);
+        let mut replay = started.unwrap();
+        let mut chunks = String::new();
+        while let Some(chunk) = next_chunk(&mut replay).await {
+            chunks += &chunk;
         }
         assert!(
-            pieces.starts_with("id: ")
-                && pieces.contains("retry: ")
-                && pieces.contains("{\"n\":1}"),
-            "{pieces}"
+            chunks.starts_with("id: ")
+                && chunks.contains("retry: ")
+                && chunks.contains("{\"n\":1}"),
+            "{chunks}"
         );
 
-        go_on.send(()).unwrap();
-        let last = last_id(&pieces);
+        finish.send(()).unwrap();
+        let last = last_id(&chunks);
         assert!(streams.resume("other", &last, KEEP_ALIVE).is_none());
-        let mut reading = streams.resume("s", &last, KEEP_ALIVE).unwrap();
+        let mut replay = streams.resume("s", &last, KEEP_ALIVE).unwrap();
         let mut rest = String::new();
-        while let Some(piece) = piece(&mut reading).await {
-            rest += &piece;
+        while let Some(chunk) = next_chunk(&mut replay).await {
+            rest += &chunk;
         }
         assert!(
             rest.contains("{\"n\":2}")
@@ -218,30 +211,30 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn streams_expire_and_older_clients_are_not_disconnected() {
         let streams = Arc::new(ResumableStreams::default());
-        let (outbox, messages) = MessageSender::new();
-        outbox.disconnect();
-        outbox.notify("{\"n\":1}".into());
-        let work = InFlightCall::new(async { answer() }, CancellationToken::new());
-        let started = streams.start(policy(false), None, messages, work);
-        let mut reading = started.unwrap();
-        let first = piece(&mut reading).await.unwrap();
+        let (sender, messages) = MessageSender::new();
+        sender.disconnect();
+        sender.notify("{\"n\":1}".into());
+        let call = InFlightCall::new(async { answer() }, CancellationToken::new());
+        let started = streams.start(policy(false), None, messages, call);
+        let mut replay = started.unwrap();
+        let first = next_chunk(&mut replay).await.unwrap();
         assert!(
             !first.contains("retry") && first.contains("{\"n\":1}"),
             "{first}"
         );
-        drop(reading);
+        drop(replay);
         tokio::time::sleep(RESUME_TIMEOUT + Duration::from_secs(1)).await;
-        assert!(streams.kept().is_empty());
+        assert!(streams.kept.lock().is_empty());
     }
 
     #[tokio::test(start_paused = true)]
     async fn call_of_a_client_that_stays_away_is_cancelled() {
         let streams = Arc::new(ResumableStreams::default());
-        let (outbox, messages) = MessageSender::new();
-        let left = CancellationToken::new();
-        let waiting = left.clone();
-        let work = async move {
-            let _outbox = outbox;
+        let (sender, messages) = MessageSender::new();
+        let gone = CancellationToken::new();
+        let waiting = gone.clone();
+        let call = async move {
+            let _sender = sender;
             waiting.cancelled().await;
             answer()
         };
@@ -249,17 +242,17 @@ mod tests {
             policy(true),
             None,
             messages,
-            InFlightCall::new(work, left.clone()),
+            InFlightCall::new(call, gone.clone()),
         );
-        let mut reading = started.unwrap();
-        let last = last_id(&piece(&mut reading).await.unwrap());
-        drop(reading);
+        let mut replay = started.unwrap();
+        let last = last_id(&next_chunk(&mut replay).await.unwrap());
+        drop(replay);
         tokio::time::sleep(RESUME_TIMEOUT / 2).await;
-        let reading = streams.resume("s", &last, KEEP_ALIVE).unwrap();
+        let replay = streams.resume("s", &last, KEEP_ALIVE).unwrap();
         tokio::time::sleep(RESUME_TIMEOUT * 2).await;
-        assert!(!left.is_cancelled());
-        drop(reading);
+        assert!(!gone.is_cancelled());
+        drop(replay);
         tokio::time::sleep(RESUME_TIMEOUT + Duration::from_secs(1)).await;
-        assert!(left.is_cancelled());
+        assert!(gone.is_cancelled());
     }
 }

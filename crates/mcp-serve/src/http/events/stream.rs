@@ -1,5 +1,5 @@
-//! A reply as a stream of server-sent events: for requests whose call has something to say before
-//! its result (specification, "Streamable HTTP").
+//! A reply as a stream of server-sent events, for calls that send messages before their result
+//! (specification, "Streamable HTTP").
 
 use std::future::Future;
 use std::pin::Pin;
@@ -7,8 +7,7 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use bytes::Bytes;
-use mcp_core::server::FrameReply;
-use mcp_core::server::Peer;
+use mcp_core::server::{FrameReply, Peer};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, Interval};
 use tokio_util::sync::CancellationToken;
@@ -18,8 +17,8 @@ const MAX_QUEUED_MESSAGES: usize = 64;
 
 /// A request that is being answered.
 ///
-/// A client that disconnects cancels its request in the modern era, and does not before it. Either
-/// way the call goes on without a reader, to its end or until it has cleaned up.
+/// A client that disconnects cancels its request in the modern era only. In each era the call then runs
+/// without a reader, to its end or until it has cleaned up.
 pub(in crate::http) struct InFlightCall {
     /// `None` once it was answered.
     answer: Option<Pin<Box<dyn Future<Output = FrameReply> + Send>>>,
@@ -38,7 +37,7 @@ impl InFlightCall {
         }
     }
 
-    /// Tells the call that its client has disconnected.
+    /// Notifies the call that its client has disconnected.
     pub(in crate::http) fn client_gone(&self) {
         if let Some(client_gone) = &self.client_gone {
             client_gone.cancel();
@@ -84,7 +83,7 @@ pub(in crate::http) enum ServerMessage {
 }
 
 impl ServerMessage {
-    /// The message to write, on a stream that cannot be resumed: there the connection stays.
+    /// Returns the message to write on a stream that cannot be resumed, which stays connected.
     pub(in crate::http) fn into_event(self) -> Option<Vec<u8>> {
         match self {
             Self::Message(message) => Some(message.into_bytes()),
@@ -93,7 +92,7 @@ impl ServerMessage {
     }
 }
 
-/// The way back to the client while its request is being answered.
+/// Sends messages to the client while its request is being answered.
 pub(in crate::http) struct MessageSender(mpsc::Sender<ServerMessage>);
 
 impl MessageSender {
@@ -113,16 +112,17 @@ impl Peer for MessageSender {
     }
 }
 
-/// The first thing that a call comes up with.
+/// The first output of a call.
 pub(in crate::http) enum FirstEvent {
     Answer(FrameReply),
     Message(ServerMessage),
-    /// Neither was there at once.
+    /// No output was available at once.
     Nothing,
 }
 
 impl FirstEvent {
-    /// Waits for it only if `may_wait`: a client that reads nothing but events gets its stream at once.
+    /// Waits for the first output only if `may_wait`: a client that accepts only events gets its stream at
+    /// once.
     pub(in crate::http) async fn next(
         call: &mut InFlightCall,
         messages: &mut mpsc::Receiver<ServerMessage>,
@@ -156,7 +156,7 @@ pub(in crate::http) struct EventStream {
 }
 
 impl EventStream {
-    /// Starts with `first`, goes on with `messages` and ends with the answer of `call`.
+    /// Starts with `first`, continues with `messages` and ends with the answer of `call`.
     pub(in crate::http) fn new(
         first: Option<Vec<u8>>,
         messages: mpsc::Receiver<ServerMessage>,
@@ -181,7 +181,7 @@ impl EventStream {
         self.call.is_done() && self.first.is_none()
     }
 
-    /// The next piece of the body: all events that are ready, in one.
+    /// The next chunk of the body: all available events.
     pub(in crate::http) fn poll_event(&mut self, cx: &mut Context<'_>) -> Poll<Option<Bytes>> {
         if let Some(first) = self.first.take() {
             return Poll::Ready(Some(first));
@@ -189,34 +189,34 @@ impl EventStream {
         if self.call.is_done() {
             return Poll::Ready(None);
         }
-        let mut piece = Vec::new();
+        let mut chunk = Vec::new();
         let answer = Pin::new(&mut self.call).poll(cx);
-        // After the call was polled: what it has queued just now goes out before its answer.
+        // After polling the call: messages that it has just queued go out before its answer.
         while let Poll::Ready(Some(message)) = self.messages.poll_recv(cx) {
             if let Some(message) = message.into_event() {
-                write_event(&mut piece, &message);
+                write_event(&mut chunk, &message);
             }
         }
         if let Poll::Ready(answer) = answer {
             if let Some(line) = answer.into_line() {
-                write_event(&mut piece, &line);
+                write_event(&mut chunk, &line);
             }
-        } else if piece.is_empty() && self.keep_alive.poll_tick(cx).is_ready() {
-            piece.extend_from_slice(b":\n\n");
+        } else if chunk.is_empty() && self.keep_alive.poll_tick(cx).is_ready() {
+            chunk.extend_from_slice(b":\n\n");
         }
-        match (piece.is_empty(), self.call.is_done()) {
-            (false, _) => Poll::Ready(Some(piece.into())),
+        match (chunk.is_empty(), self.call.is_done()) {
+            (false, _) => Poll::Ready(Some(chunk.into())),
             (true, true) => Poll::Ready(None),
             (true, false) => Poll::Pending,
         }
     }
 }
 
-/// Writes one event. The message is one line: its line breaks were white space.
-pub(in crate::http) fn write_event(piece: &mut Vec<u8>, message: &[u8]) {
-    piece.extend_from_slice(b"event: message\ndata: ");
-    piece.extend_from_slice(message);
-    piece.extend_from_slice(b"\n\n");
+/// Writes one event. The message is one line: its line breaks were replaced by spaces.
+pub(in crate::http) fn write_event(chunk: &mut Vec<u8>, message: &[u8]) {
+    chunk.extend_from_slice(b"event: message\ndata: ");
+    chunk.extend_from_slice(message);
+    chunk.extend_from_slice(b"\n\n");
 }
 
 #[cfg(test)]
@@ -236,42 +236,42 @@ mod tests {
 
     #[tokio::test]
     async fn message_queued_together_with_the_answer_comes_first() {
-        let (outbox, mut messages) = MessageSender::new();
-        let mut work = InFlightCall::new(
+        let (sender, mut messages) = MessageSender::new();
+        let mut call = InFlightCall::new(
             async move {
-                outbox.notify("{}".into());
+                sender.notify("{}".into());
                 answer("{}")
             },
             CancellationToken::new(),
         );
-        let first = FirstEvent::next(&mut work, &mut messages, true).await;
+        let first = FirstEvent::next(&mut call, &mut messages, true).await;
         assert!(matches!(
             first,
             FirstEvent::Message(ServerMessage::Message(_))
         ));
-        assert_eq!(work.await.body.as_deref(), Some(&b"{}"[..]));
+        assert_eq!(call.await.body.as_deref(), Some(&b"{}"[..]));
     }
 
     #[tokio::test(start_paused = true)]
-    async fn messages_precede_the_answer_and_comments_fill_the_silence() {
-        let (outbox, messages) = MessageSender::new();
-        let work = InFlightCall::new(
+    async fn messages_precede_the_answer_and_keep_alive_comments_are_sent() {
+        let (sender, messages) = MessageSender::new();
+        let call = InFlightCall::new(
             async move {
-                let outbox: Arc<dyn Peer> = Arc::new(outbox);
-                outbox.notify("{\"n\":1}".into());
+                let sender: Arc<dyn Peer> = Arc::new(sender);
+                sender.notify("{\"n\":1}".into());
                 tokio::time::sleep(Duration::from_secs(20)).await;
-                outbox.notify("{\"n\":2}".into());
+                sender.notify("{\"n\":2}".into());
                 answer("{\"result\":\n1}")
             },
             CancellationToken::new(),
         );
-        let mut stream = EventStream::new(None, messages, work, Duration::from_secs(15));
-        let mut pieces = Vec::new();
-        while let Some(piece) = poll_fn(|cx| stream.poll_event(cx)).await {
-            pieces.push(String::from_utf8(piece.to_vec()).unwrap());
+        let mut stream = EventStream::new(None, messages, call, Duration::from_secs(15));
+        let mut chunks = Vec::new();
+        while let Some(chunk) = poll_fn(|cx| stream.poll_event(cx)).await {
+            chunks.push(String::from_utf8(chunk.to_vec()).unwrap());
         }
         assert_eq!(
-            pieces,
+            chunks,
             [
                 "event: message\ndata: {\"n\":1}\n\n",
                 ":\n\n",

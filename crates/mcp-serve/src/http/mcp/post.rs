@@ -1,5 +1,5 @@
 //! One `POST /mcp`, top to bottom: admit, open the session, read the body, call the server, reply.
-//! (`router` has authenticated it before.)
+//! (`router` has authenticated the request before.)
 
 use std::sync::Arc;
 
@@ -23,18 +23,18 @@ use super::super::headers::{
 };
 use super::super::reply::{self, Reply};
 use super::super::session::Session;
-use super::{Client, McpEndpoint};
+use super::{Authenticated, McpEndpoint};
 
-/// A request of which the head was read.
+/// A request whose head was read.
 pub(super) struct Post<'a> {
     endpoint: &'a McpEndpoint,
-    client: Client<'a>,
+    client: Authenticated<'a>,
     headers: HeaderMap,
-    /// By the headers alone.
+    /// The era that the headers indicate.
     era: Era,
 }
 
-/// The reason why there is no call.
+/// The reason why a request is refused.
 enum Refusal {
     AtLimit,
     NotJson,
@@ -43,20 +43,24 @@ enum Refusal {
     SessionNotFound,
 }
 
-/// A call that was started and not yet answered.
+/// A call that has started and is not answered yet.
 struct PendingReply<'a> {
     endpoint: &'a McpEndpoint,
     principal: &'a str,
     accepts: Accepts,
-    /// Where the stream of this call can be resumed.
+    /// Set if the stream of this call can be resumed.
     replay: Option<ReplayPolicy>,
-    /// The client only listens from now on (2026-07-28, "subscriptions/listen").
+    /// True if the client only listens from now on (2026-07-28, "subscriptions/listen").
     is_subscription: bool,
     call: InFlightCall,
 }
 
 impl<'a> Post<'a> {
-    pub(super) fn new(endpoint: &'a McpEndpoint, client: Client<'a>, headers: HeaderMap) -> Self {
+    pub(super) fn new(
+        endpoint: &'a McpEndpoint,
+        client: Authenticated<'a>,
+        headers: HeaderMap,
+    ) -> Self {
         let era = match client.sends_mcp_headers {
             true => Era::from_headers(&hints(&headers)),
             false => Era::Unversioned,
@@ -84,8 +88,7 @@ impl<'a> Post<'a> {
         reply.send(messages).await
     }
 
-    /// Takes the request in. The order is that of the cost: a request that must be refused is refused
-    /// before its body is read.
+    /// Receives the request. Cheap checks come first: a request is refused before its body is read.
     async fn receive<B: Body<Data = Bytes> + Unpin>(
         &self,
         body: &mut B,
@@ -95,12 +98,12 @@ impl<'a> Post<'a> {
         let body = body::read(body, &self.endpoint.limits)
             .await
             .map_err(Refusal::Body)?;
-        // Not before the body is there: one that trickles in must not take the place of another.
+        // After the body: a slow body must not take the permit of another request.
         let permit = Arc::clone(&self.endpoint.in_flight).try_acquire_owned();
         Ok((session, body, permit.map_err(|_| Refusal::AtLimit)?))
     }
 
-    /// Refuses a request that has no chance to be worked on.
+    /// Refuses a request if no permit is left or it is not JSON.
     fn admit(&self) -> Result<(), Refusal> {
         if self.endpoint.in_flight.available_permits() == 0 {
             return Err(Refusal::AtLimit);
@@ -114,7 +117,7 @@ impl<'a> Post<'a> {
         Ok(())
     }
 
-    /// Opens the session that the request names. The modern era has none and ignores their ids.
+    /// Opens the session that the request names. The modern era has no sessions and ignores their ids.
     fn session(&self) -> Result<Option<Session>, Refusal> {
         if !self.client.sends_mcp_headers || self.era == Era::Modern {
             return Ok(None);
@@ -126,7 +129,7 @@ impl<'a> Post<'a> {
         session.map(Some).ok_or(Refusal::SessionNotFound)
     }
 
-    /// Hands the message to the server, with a way back to the client if that reads events.
+    /// Calls the server. A client that accepts events gets a stream for the messages of the call.
     fn call(
         self,
         session: Option<Session>,
@@ -144,19 +147,19 @@ impl<'a> Post<'a> {
         let peer = peer.map(|sender| Arc::new(sender) as Arc<dyn Peer>);
         let replay = session
             .as_ref()
-            .map(|session| session.replay_policy(endpoint.limits.keep_alive));
+            .map(|session| session.replay_policy(endpoint.limits.keep_alive_interval));
         let session_id = || session.as_ref().map(|session| session.id().into());
         let caller = client.principal.cloned().or_else(session_id);
         // An unversioned call has nothing that a client which disconnects could end.
         let client_gone = (era != Era::Unversioned).then(CancellationToken::new);
-        // Before the modern era a client that disconnects cancels nothing.
+        // Before the modern era a client that disconnects does not cancel its call.
         let cancelled = client_gone.clone().filter(|_| era == Era::Modern);
         let caller = Caller::new(caller, peer)
             .with_cancellation(cancelled)
             .with_disconnect(client_gone.clone());
-        let only_waits = client.sends_mcp_headers && is_subscription(&headers);
-        // A subscription only waits: the limit of connections bounds those.
-        let permit = (!only_waits).then_some(permit);
+        let is_subscription = client.sends_mcp_headers && is_subscription(&headers);
+        // A subscription takes no permit: it only waits, and the limit of connections applies.
+        let permit = (!is_subscription).then_some(permit);
         let server = Arc::clone(&endpoint.server);
         let answer = async move {
             let connection = session
@@ -188,7 +191,7 @@ impl<'a> Post<'a> {
             principal: client.name(),
             accepts,
             replay,
-            is_subscription: only_waits && era == Era::Modern,
+            is_subscription: is_subscription && era == Era::Modern,
             call: InFlightCall::new(answer, client_gone),
         };
         (reply, messages)
@@ -205,7 +208,9 @@ impl<'a> Post<'a> {
             }
             Refusal::Body(BodyError::TooSlow) => return reply::empty(StatusCode::REQUEST_TIMEOUT),
             Refusal::Body(BodyError::Broken) => return reply::empty(StatusCode::BAD_REQUEST),
-            Refusal::Body(BodyError::TooLarge) => Error::TooLarge(self.endpoint.limits.body),
+            Refusal::Body(BodyError::TooLarge) => {
+                Error::TooLarge(self.endpoint.limits.max_body_bytes)
+            }
             Refusal::SessionNotFound => Error::SessionNotFound,
         };
         reply::refused(&error, self.era, self.endpoint.server.profile())
@@ -213,8 +218,8 @@ impl<'a> Post<'a> {
 }
 
 impl PendingReply<'_> {
-    /// Replies as JSON where the answer comes first and the client reads JSON; with a stream of events
-    /// where the call has something to say before.
+    /// Replies with JSON if the answer comes first and the client accepts JSON; with a stream of events if
+    /// the call sends messages before.
     async fn send(mut self, messages: Option<Receiver<ServerMessage>>) -> Response<Reply> {
         let Some(mut messages) = messages else {
             let answer = (&mut self.call).await;
@@ -247,7 +252,7 @@ impl PendingReply<'_> {
         with_session(response, self.new_session(answer.negotiated))
     }
 
-    /// A stream that can be resumed, where there is a session to resume it in and room for it.
+    /// Replies with a stream that can be resumed, if there is a session and another stream can be kept.
     fn stream(
         mut self,
         first: Option<ServerMessage>,
@@ -266,14 +271,22 @@ impl PendingReply<'_> {
         }
     }
 
-    /// A stream that ends with its connection.
+    /// Returns a stream that ends with its connection.
     fn events(self, first: Option<Vec<u8>>, messages: Receiver<ServerMessage>) -> EventStream {
-        EventStream::new(first, messages, self.call, self.endpoint.limits.keep_alive)
+        EventStream::new(
+            first,
+            messages,
+            self.call,
+            self.endpoint.limits.keep_alive_interval,
+        )
     }
 
-    /// The id of the session that an `initialize` has agreed on.
-    fn new_session(&self, agreed: Option<Negotiated>) -> Option<HeaderValue> {
-        let id = self.endpoint.sessions.mint(agreed?, self.principal)?;
+    /// Returns the id of the session that an `initialize` request has negotiated.
+    fn new_session(&self, negotiated: Option<Negotiated>) -> Option<HeaderValue> {
+        let id = self
+            .endpoint
+            .sessions
+            .create_id(negotiated?, self.principal)?;
         HeaderValue::try_from(id).ok()
     }
 }
