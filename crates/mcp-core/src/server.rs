@@ -1,4 +1,4 @@
-//! Dispatch: one frame in, one answer out, whatever the dialect and the transport.
+//! Dispatch: one frame in, one reply out, for every era and transport.
 
 mod caller;
 mod catalog;
@@ -32,7 +32,7 @@ mod tools;
 
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::Duration;
 
 use serde_json::json;
@@ -53,7 +53,7 @@ pub use original_request::{OriginalRequest, PreviousRounds};
 pub use reply::FrameReply;
 use tasks::Tasks;
 
-/// Who a server is.
+/// Name, version and description of a server.
 #[derive(Clone, Debug)]
 pub struct Identity {
     /// For example `n8n-mcp-server`.
@@ -64,40 +64,40 @@ pub struct Identity {
     pub description: String,
 }
 
-/// What can be set about dispatch.
+/// Settings of the dispatch.
 #[derive(Clone)]
 pub struct ServerSettings {
-    /// How the unversioned era numbers its errors.
+    /// The error codes of the unversioned era.
     pub profile: ErrorCodes,
-    /// After this long a tool call is given up.
+    /// The timeout of a tool call.
     pub call_timeout: Duration,
-    /// Signs what travels through clients.
+    /// Signs state that clients store.
     pub signer: Signer,
-    /// Runs what outlives its request: the core has no runtime.
+    /// Spawns work that outlives its request: the core has no runtime.
     pub spawn: fn(Background),
-    /// 128 bits that nobody can guess; `None` where there is no randomness.
+    /// Returns 128 secret random bits; `None` if there is no randomness.
     pub random: fn() -> Option<u128>,
 }
 
-/// Work that nobody waits for.
+/// Work in the background.
 pub type Background = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// A server without its edges: it knows the protocol and its tools, and no transport.
+/// A server without a transport.
 pub struct Server {
     identity: Identity,
     settings: ServerSettings,
-    /// What can be listed from the start, which is offered always.
+    /// The items from the start, which are always listed.
     own_items: ServerItems,
-    /// What can be listed now.
+    /// The items that are listed now.
     catalog: RwLock<Arc<Catalog>>,
-    /// What is offered beside the lists.
+    /// All features except the items.
     features: ServerFeatures,
     tasks: Arc<Tasks>,
     health: Health,
     clock: Arc<dyn Clock>,
-    /// Why the service cannot be used at the moment; `None` while it can.
+    /// The reason why the service cannot be used at the moment.
     degraded: Mutex<Option<String>>,
-    /// A member of the `_meta` of every modern result: who answers.
+    /// The `serverInfo` in the `_meta` of every modern result, as JSON.
     modern_meta: String,
     closing: CancellationToken,
 }
@@ -106,31 +106,31 @@ pub struct Server {
 pub struct IncomingFrame<'a> {
     /// The bytes of a line or a body.
     pub frame: &'a [u8],
-    /// What the headers say.
+    /// Facts from the headers.
     pub hints: Hints<'a>,
-    /// The connection or session that the frame came on, where there is one.
+    /// The connection or session of the frame, if it has one.
     pub connection: Option<Arc<Connection>>,
-    /// The sender, and the way back.
+    /// The sender.
     pub caller: Caller,
 }
 
 impl Server {
-    /// A server that offers `features` and is degraded until its service was seen.
+    /// A server with these features, which is degraded until [`Server::set_degraded`].
     pub fn new(
         identity: Identity,
         settings: ServerSettings,
         mut features: ServerFeatures,
         clock: Arc<dyn Clock>,
     ) -> Self {
-        let own = std::mem::take(&mut features.items);
+        let own_items = std::mem::take(&mut features.items);
         let info = json!({"name": identity.name, "version": identity.version, "description": identity.description});
         Self {
             modern_meta: format!(r#""io.modelcontextprotocol/serverInfo":{info}"#),
             closing: CancellationToken::new(),
             identity,
             settings,
-            own_items: own.clone(),
-            catalog: RwLock::new(Arc::new(Catalog::new(own))),
+            catalog: RwLock::new(Arc::new(Catalog::new(own_items.clone()))),
+            own_items,
             features,
             tasks: Arc::new(Tasks::new()),
             health: Health::default(),
@@ -139,12 +139,12 @@ impl Server {
         }
     }
 
-    /// Who it is.
+    /// Its name, version and description.
     pub fn identity(&self) -> &Identity {
         &self.identity
     }
 
-    /// How the unversioned era numbers its errors.
+    /// The error codes of the unversioned era.
     pub fn profile(&self) -> ErrorCodes {
         self.settings.profile
     }
@@ -159,30 +159,31 @@ impl Server {
         self.clock.uptime()
     }
 
-    /// Notes whether the service can be used: `None`, or the reason why not. Returns true if that
-    /// changed.
+    /// Sets the reason why the service cannot be used, or `None`. Returns true if that has changed.
     pub fn set_degraded(&self, reason: Option<String>) -> bool {
-        let mut degraded = self.degraded.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut degraded = lock(&self.degraded);
         let changed = *degraded != reason;
         *degraded = reason;
         changed
     }
 
-    /// Why the service cannot be used; `None` while it can.
+    /// The reason why the service cannot be used; `None` while it can.
     pub fn degraded(&self) -> Option<String> {
-        self.degraded
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone()
+        lock(&self.degraded).clone()
     }
 
-    /// Ends the tasks of a caller who never comes back, so that nobody could ask for them.
+    /// Cancels and removes the tasks of a caller whose session has ended.
     pub fn forget(&self, caller: &str) {
-        self.tasks.forget_all(caller);
+        self.tasks.remove_all(caller);
     }
 
-    /// Ends what would stay open for ever. Requests are still answered.
+    /// Ends streams and tasks. Requests are still answered.
     pub fn close(&self) {
         self.closing.cancel();
     }
+}
+
+/// Locks a mutex whose data is valid even after a panic.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

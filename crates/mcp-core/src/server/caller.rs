@@ -1,4 +1,4 @@
-//! The sender of a frame, as far as its transport knows.
+//! The sender of a frame.
 
 use std::sync::Arc;
 
@@ -6,32 +6,30 @@ use tokio_util::sync::CancellationToken;
 
 use crate::tool::{Client, ClientInfo};
 
-/// Where messages to the caller go while its call is still being answered.
+/// The receiver of messages to the caller while its call runs.
 ///
-/// The transports implement it: an HTTP reply becomes a stream with the first message, stdio writes
-/// a line.
+/// The transports implement it: an HTTP response becomes a stream with the first message, stdio
+/// writes a line.
 pub trait Peer: Send + Sync {
-    /// Hands over one encoded notification, without a newline. Never blocks: a peer that does not
-    /// read loses notifications, not the call.
+    /// Sends one encoded notification, without a newline. Never blocks: a peer that does not read
+    /// loses notifications, not the call.
     fn notify(&self, message: String);
 
-    /// Closes the connection, but not the call: the caller comes back for the rest. Does nothing
-    /// where it could not.
+    /// Closes the connection, but not the call, if the caller can resume the stream.
     fn disconnect(&self) {}
 }
 
-/// The sender of a frame. In the unversioned era it is all that is known of a client, and can be asked
-/// nothing: unversioned requests have no way back.
+/// The sender of a frame. It is also the client of unversioned requests, which can be asked nothing.
 #[derive(Default)]
 pub struct Caller {
     info: ClientInfo,
     peer: Option<Arc<dyn Peer>>,
     cancelled: Option<CancellationToken>,
-    left: Option<CancellationToken>,
+    disconnected: Option<CancellationToken>,
 }
 
 impl Caller {
-    /// A caller with a name that no other caller has, where one is known, and the way back to it.
+    /// A caller with a unique name, if it is known, and the receiver of its messages.
     pub fn new(name: Option<Arc<str>>, peer: Option<Arc<dyn Peer>>) -> Self {
         let info = ClientInfo {
             name,
@@ -44,49 +42,45 @@ impl Caller {
         }
     }
 
-    /// The same caller, whose calls end early when `cancelled` is.
+    /// Returns the caller, whose calls the token `cancelled` cancels.
     #[must_use]
-    pub fn with_cancellation(self, cancelled: impl Into<Option<CancellationToken>>) -> Self {
-        Self {
-            cancelled: cancelled.into(),
-            ..self
-        }
+    pub fn with_cancellation(mut self, cancelled: impl Into<Option<CancellationToken>>) -> Self {
+        self.cancelled = cancelled.into();
+        self
     }
 
-    /// The same caller, who reads no more once `left` is cancelled. Before the modern era that gives
-    /// nothing up.
+    /// Returns the caller, which has disconnected when the token is cancelled. Before the modern era
+    /// that does not cancel its calls.
     #[must_use]
-    pub fn with_disconnect(self, left: impl Into<Option<CancellationToken>>) -> Self {
-        Self {
-            left: left.into(),
-            ..self
-        }
+    pub fn with_disconnect(mut self, token: impl Into<Option<CancellationToken>>) -> Self {
+        self.disconnected = token.into();
+        self
     }
 
-    /// Cancels its calls; `None` if nothing can.
+    /// The token that cancels its calls.
     pub(super) fn cancellation(&self) -> Option<&CancellationToken> {
         self.cancelled.as_ref()
     }
 
-    /// Its name, where that is known.
+    /// Its name, if it is known.
     pub(super) fn name(&self) -> Option<&Arc<str>> {
         self.info.name.as_ref()
     }
 
-    /// Completes when nobody waits for the answer any more.
-    pub(super) async fn left(&self) {
-        match &self.left {
-            Some(left) => left.cancelled().await,
+    /// Completes when the caller has disconnected.
+    pub(super) async fn disconnected(&self) {
+        match &self.disconnected {
+            Some(token) => token.cancelled().await,
             None => std::future::pending().await,
         }
     }
 
-    /// True if a message has a way to it.
-    pub(super) fn can_listen(&self) -> bool {
+    /// True if messages can be sent to it.
+    pub(super) fn has_peer(&self) -> bool {
         self.peer.is_some()
     }
 
-    /// Sends an encoded notification; false if there is no way back.
+    /// Sends an encoded notification; false if the caller has no peer.
     pub(super) fn send(&self, message: String) -> bool {
         let Some(peer) = &self.peer else { return false };
         peer.notify(message);

@@ -1,4 +1,4 @@
-//! What is offered at the moment: all lists, written once, and what answers for their items.
+//! The current items of a server, with their encoded lists.
 
 use std::sync::{Arc, PoisonError};
 
@@ -12,7 +12,7 @@ use crate::registry::{BoundItems, ItemKind};
 use crate::resource::{ResourceDefinition, ResourceKind};
 use crate::tool::ToolKind;
 
-/// One state of the lists. A request works with the state that it has found.
+/// A snapshot of the items and lists. A request uses the same snapshot to its end.
 pub(super) struct Catalog {
     pub(super) tools: ToolCatalog,
     pub(super) resources: BoundItems<ResourceKind>,
@@ -24,58 +24,47 @@ pub(super) struct Catalog {
 }
 
 impl Catalog {
-    pub(super) fn new(lists: ServerItems) -> Self {
-        let ServerItems {
-            tools,
-            resources,
-            prompts,
-        } = lists;
-        let listed = |name: &str, templates: bool| {
+    pub(super) fn new(items: ServerItems) -> Self {
+        let (resources, prompts) = (items.resources, items.prompts);
+        let resource_list = |name: &str, templates: bool| {
             let definitions = resources.iter().map(|(definition, _)| definition);
-            list(
-                name,
-                definitions
-                    .filter(|definition| definition.is_template() == templates)
-                    .map(ResourceDefinition::encode),
-            )
+            let listed = definitions.filter(|definition| definition.is_template() == templates);
+            list(name, listed.map(ResourceDefinition::encode))
         };
+        let encoded_prompts = prompts.iter().map(|(prompt, _)| prompt.encode());
         Self {
-            resource_list: listed("resources", false),
-            template_list: listed("resourceTemplates", true),
-            prompt_list: list(
-                "prompts",
-                prompts.iter().map(|(definition, _)| definition.encode()),
-            ),
-            tools: ToolCatalog::new(tools),
+            resource_list: resource_list("resources", false),
+            template_list: resource_list("resourceTemplates", true),
+            prompt_list: list("prompts", encoded_prompts),
+            tools: ToolCatalog::new(items.tools),
             resources,
             prompts,
         }
     }
 
-    /// Which lists are not what they were.
+    /// The lists that differ from `before`.
     fn changes_since(&self, before: &Self) -> impl Iterator<Item = ServerChange> {
-        let same = |one: &Json, other: &Json| one.as_str() == other.as_str();
-        let tools = same(&self.tools.full, &before.tools.full);
-        let resources = same(&self.resource_list, &before.resource_list)
-            && same(&self.template_list, &before.template_list);
-        let prompts = same(&self.prompt_list, &before.prompt_list);
-        [
-            (!tools).then_some(ServerChange::Tools),
-            (!resources).then_some(ServerChange::Resources),
-            (!prompts).then_some(ServerChange::Prompts),
-        ]
-        .into_iter()
-        .flatten()
+        let differs = |one: &Json, other: &Json| one.as_str() != other.as_str();
+        let tools = differs(&self.tools.full, &before.tools.full);
+        let resources = differs(&self.resource_list, &before.resource_list)
+            || differs(&self.template_list, &before.template_list);
+        let prompts = differs(&self.prompt_list, &before.prompt_list);
+        let changes = [
+            tools.then_some(ServerChange::Tools),
+            resources.then_some(ServerChange::Resources),
+            prompts.then_some(ServerChange::Prompts),
+        ];
+        changes.into_iter().flatten()
     }
 }
 
-/// A result with one member: a list of what is JSON already.
+/// A result with one member: an array of encoded items.
 fn list(name: &str, items: impl Iterator<Item = String>) -> Json {
     let items: Vec<String> = items.collect();
     Json::Owned(format!(r#"{{"{name}":[{}]}}"#, items.join(","))).shared()
 }
 
-/// Adds the items of `more` that have none of the names in `own`.
+/// Adds the items of `more` whose names are not taken in `own`.
 fn add<K: ItemKind>(own: &mut BoundItems<K>, mut more: BoundItems<K>) {
     let is_free = |id: &str| own.iter().all(|(other, _)| K::id(other) != id);
     more.retain(|(definition, _)| is_free(K::id(definition)));
@@ -83,34 +72,31 @@ fn add<K: ItemKind>(own: &mut BoundItems<K>, mut more: BoundItems<K>) {
 }
 
 impl Server {
-    /// Offers `more` beside what the server has offered from its start, in place of what was
-    /// published before, and announces the lists that have changed by it. An item that has the name
-    /// of one of the server's own is not offered: nothing shadows those.
+    /// Lists `more` after the server's own items, in place of what was published before, and
+    /// announces the lists that have changed. An item with the name of one of the server's own is
+    /// left out, so that nothing shadows those.
     pub fn publish(&self, more: ServerItems) {
-        let mut lists = self.own_items.clone();
-        add::<ToolKind>(&mut lists.tools, more.tools);
-        add::<ResourceKind>(&mut lists.resources, more.resources);
-        add::<PromptKind>(&mut lists.prompts, more.prompts);
-        let catalog = Arc::new(Catalog::new(lists));
+        let mut items = self.own_items.clone();
+        add::<ToolKind>(&mut items.tools, more.tools);
+        add::<ResourceKind>(&mut items.resources, more.resources);
+        add::<PromptKind>(&mut items.prompts, more.prompts);
+        let catalog = Arc::new(Catalog::new(items));
         let before = {
             let mut current = self.catalog.write().unwrap_or_else(PoisonError::into_inner);
             std::mem::replace(&mut *current, Arc::clone(&catalog))
         };
-        let Some(changes) = &self.features.changes else {
-            return;
-        };
-        for change in catalog.changes_since(&before) {
-            changes.announce(change);
+        if let Some(changes) = &self.features.changes {
+            let changed = catalog.changes_since(&before);
+            changed.for_each(|change| changes.announce(change));
         }
     }
 
-    /// True if a tool of this name is offered at the moment: toolsets and `--read-only` leave some
-    /// out.
+    /// True if there is a tool of this name now; toolsets and `--read-only` leave some out.
     pub fn has_tool(&self, name: &str) -> bool {
         self.catalog().tools.get(name).is_some()
     }
 
-    /// What is offered at the moment.
+    /// The current catalog.
     pub(super) fn catalog(&self) -> Arc<Catalog> {
         Arc::clone(&self.catalog.read().unwrap_or_else(PoisonError::into_inner))
     }
@@ -123,7 +109,7 @@ impl Server {
         self.features.relays || !self.catalog().prompts.is_empty()
     }
 
-    /// The `ServerCapabilities`: what is offered, and nothing else.
+    /// The `ServerCapabilities` of the specification.
     pub(super) fn capabilities(&self) -> Value {
         let ServerFeatures {
             changes,

@@ -1,31 +1,34 @@
-//! Telling clients of changes, and knowing which of them anybody waits for.
+//! Notifications of changes, and the resources that clients have subscribed to.
 
 use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
+use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::{broadcast, watch};
 
-/// Changes that a slow listener may lag behind before it misses some.
-const QUEUE: usize = 256;
+use super::Server;
 
-/// Something that clients may have cached has changed.
+/// Changes that a slow subscriber may lag behind before it misses some.
+const MAX_QUEUED_CHANGES: usize = 256;
+
+/// A change of data that clients may have cached.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ServerChange {
-    /// The list of tools.
+    /// The list of tools (`notifications/tools/list_changed`).
     Tools,
-    /// The list of prompts.
+    /// The list of prompts (`notifications/prompts/list_changed`).
     Prompts,
-    /// The list of resources.
+    /// The list of resources (`notifications/resources/list_changed`).
     Resources,
-    /// What the resource with this URI holds.
+    /// The content of the resource with this URI (`notifications/resources/updated`).
     Resource(String),
 }
 
 impl ServerChange {
-    /// Those of the lists.
-    pub(super) const LISTS: [Self; 3] = [Self::Tools, Self::Prompts, Self::Resources];
+    /// The changes of lists.
+    const LISTS: [Self; 3] = [Self::Tools, Self::Prompts, Self::Resources];
 
-    /// The method of the notification that tells of it.
+    /// The method of its notification.
     pub(super) fn method(&self) -> &'static str {
         match self {
             Self::Tools => "notifications/tools/list_changed",
@@ -35,7 +38,7 @@ impl ServerChange {
         }
     }
 
-    /// The parameters of that notification.
+    /// The parameters of its notification.
     pub(super) fn params(&self) -> Value {
         match self {
             Self::Resource(uri) => json!({"uri": uri}),
@@ -44,48 +47,59 @@ impl ServerChange {
     }
 }
 
-/// Resources that clients wait for changes of, with the number of those who do.
+/// The URIs of the resources that clients have subscribed to, with the number of subscriptions.
 pub type SubscribedUris = BTreeMap<String, usize>;
 
-/// Tells every listening client of changes.
+/// Announces changes to all subscribed clients.
+///
+/// ```
+/// use mcp_core::server::{ChangeNotifier, ServerChange, ServerFeatures};
+///
+/// let changes = ChangeNotifier::new();
+/// let features = ServerFeatures {
+///     changes: Some(changes.clone()),
+///     ..ServerFeatures::default()
+/// };
+/// // Later, in the service:
+/// changes.announce(ServerChange::Tools);
+/// if changes.subscribed_uris().borrow().contains_key("jobs://7/log") {
+///     changes.announce(ServerChange::Resource("jobs://7/log".to_owned()));
+/// }
+/// ```
 #[derive(Clone, Debug)]
 pub struct ChangeNotifier {
     sender: broadcast::Sender<ServerChange>,
-    watched: watch::Sender<SubscribedUris>,
+    subscribed: watch::Sender<SubscribedUris>,
 }
 
 impl ChangeNotifier {
-    /// Nobody listens yet.
+    /// A notifier without subscribers.
     pub fn new() -> Self {
         Self {
-            sender: broadcast::channel(QUEUE).0,
-            watched: watch::Sender::default(),
+            sender: broadcast::channel(MAX_QUEUED_CHANGES).0,
+            subscribed: watch::Sender::default(),
         }
     }
 
-    /// Tells those who listen.
+    /// Sends the change to all subscribers.
     pub fn announce(&self, change: ServerChange) {
-        // Without listeners there is nobody to tell.
+        // Fails without subscribers.
         let _ = self.sender.send(change);
     }
 
-    /// The resources that somebody has subscribed to, now and from now on: what nobody waits for
-    /// need not be looked at.
+    /// The subscribed resources, now and after each change of the subscriptions. A service need not
+    /// watch any other resource.
     pub fn subscribed_uris(&self) -> watch::Receiver<SubscribedUris> {
-        self.watched.subscribe()
+        self.subscribed.subscribe()
     }
 
-    pub(super) fn listen(&self) -> broadcast::Receiver<ServerChange> {
-        self.sender.subscribe()
-    }
-
-    /// Notes that somebody waits for changes of `uri`, until the interest is dropped.
-    pub(super) fn interest(&self, uri: &str) -> Interest {
-        self.watched
-            .send_modify(|watched| *watched.entry(uri.to_owned()).or_default() += 1);
-        Interest {
+    /// Counts a subscription of `uri`, until it is dropped.
+    pub(super) fn subscribe(&self, uri: &str) -> Subscription {
+        self.subscribed
+            .send_modify(|all| *all.entry(uri.to_owned()).or_default() += 1);
+        Subscription {
             uri: uri.to_owned(),
-            watched: self.watched.clone(),
+            subscribed: self.subscribed.clone(),
         }
     }
 }
@@ -96,22 +110,54 @@ impl Default for ChangeNotifier {
     }
 }
 
-/// One client's wait for the changes of one resource.
-pub(super) struct Interest {
+/// One client's subscription of one resource.
+pub(super) struct Subscription {
     uri: String,
-    watched: watch::Sender<SubscribedUris>,
+    subscribed: watch::Sender<SubscribedUris>,
 }
 
-impl Drop for Interest {
+impl Drop for Subscription {
     fn drop(&mut self) {
-        self.watched.send_modify(|watched| {
-            if let Some(count) = watched.get_mut(&self.uri) {
+        self.subscribed.send_modify(|all| {
+            if let Some(count) = all.get_mut(&self.uri) {
                 *count -= 1;
                 if *count == 0 {
-                    watched.remove(&self.uri);
+                    all.remove(&self.uri);
                 }
             }
         });
+    }
+}
+
+/// Receives changes; `None` if the server announces none.
+pub(super) struct ChangeReceiver(Option<broadcast::Receiver<ServerChange>>);
+
+impl ChangeReceiver {
+    /// Waits for the next change. A receiver that has lagged behind does not know which changes it
+    /// missed: it gets the changes of all lists and of all `resources`.
+    pub(super) async fn next(&mut self, resources: impl Fn() -> Vec<String>) -> Vec<ServerChange> {
+        let received = match &mut self.0 {
+            Some(receiver) => receiver.recv().await,
+            None => std::future::pending().await,
+        };
+        match received {
+            Ok(change) => vec![change],
+            Err(RecvError::Lagged(_)) => {
+                let resources = resources().into_iter().map(ServerChange::Resource);
+                ServerChange::LISTS.into_iter().chain(resources).collect()
+            }
+            Err(RecvError::Closed) => {
+                self.0 = None;
+                Vec::new()
+            }
+        }
+    }
+}
+
+impl Server {
+    pub(super) fn receive_changes(&self) -> ChangeReceiver {
+        let changes = self.features.changes.as_ref();
+        ChangeReceiver(changes.map(|changes| changes.sender.subscribe()))
     }
 }
 
@@ -120,14 +166,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn interest_is_counted() {
+    fn subscriptions_are_counted() {
         let changes = ChangeNotifier::new();
-        let watched = changes.subscribed_uris();
-        let (first, second) = (changes.interest("a"), changes.interest("a"));
-        assert_eq!(watched.borrow().get("a"), Some(&2));
+        let subscribed = changes.subscribed_uris();
+        let (first, second) = (changes.subscribe("a"), changes.subscribe("a"));
+        assert_eq!(subscribed.borrow().get("a"), Some(&2));
         drop(first);
-        assert_eq!(watched.borrow().get("a"), Some(&1));
+        assert_eq!(subscribed.borrow().get("a"), Some(&1));
         drop(second);
-        assert!(watched.borrow().is_empty());
+        assert!(subscribed.borrow().is_empty());
     }
 }

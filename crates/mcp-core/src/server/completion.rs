@@ -5,12 +5,12 @@ use serde_json::json;
 
 use super::Server;
 use super::context::Context;
-use super::outcome::{CallEnd, Outcome};
-use super::params::{or_empty, wrong};
+use super::outcome::Outcome;
+use super::params::or_empty;
+use crate::completion::Completes;
 use crate::error::Error;
-use crate::method::MethodFuture;
 
-/// The most values of one answer, by the specification.
+/// The limit of the specification for one response.
 const MAX_VALUES: usize = 100;
 
 #[derive(Deserialize)]
@@ -37,52 +37,31 @@ struct Argument {
 
 impl Server {
     pub(super) async fn complete(&self, context: &Context<'_>) -> Result<Outcome, Error> {
-        let raw = or_empty(context.raw)?;
-        let params: Params =
-            serde_json::from_str(raw.get()).map_err(|error| wrong("params", &error.to_string()))?;
+        let params: Params = context.parse("params")?;
         let catalog = self.catalog();
-        let Argument { name, value } = params.argument;
-        let mut values = match params.reference {
-            Reference::Prompt { name: prompt } => {
+        let item: &dyn Completes = match params.reference {
+            Reference::Prompt { name } => {
                 let found = catalog
                     .prompts
                     .iter()
-                    .find(|(definition, _)| definition.name == prompt);
-                let (_, prompt) = found.ok_or(Error::PromptNotFound(prompt))?;
-                if let Some(answering) = prompt.completion(raw, &context.call) {
-                    return self.end_of("completion/complete", context, answering).await;
-                }
-                prompt.complete(&name, &value).await
+                    .find(|(prompt, _)| prompt.name == name);
+                &*found.ok_or(Error::PromptNotFound(name))?.1
             }
             Reference::Resource { uri } => {
-                let found = catalog
-                    .resources
-                    .iter()
-                    .find(|(definition, _)| definition.uri == uri);
-                let (_, resource) = found.ok_or(Error::ResourceNotFound(uri))?;
-                if let Some(answering) = resource.completion(raw, &context.call) {
-                    return self.end_of("completion/complete", context, answering).await;
-                }
-                resource.complete(&name, &value).await
+                let mut resources = catalog.resources.iter();
+                let found = resources.find(|(resource, _)| resource.uri == uri);
+                &*found.ok_or(Error::ResourceNotFound(uri))?.1
             }
         };
+        if let Some(answer) = item.completion(or_empty(context.raw)?, &context.call) {
+            let end = self.within_limits("completion/complete", context, answer);
+            return end.await.into_outcome(Outcome::from);
+        }
+        let Argument { name, value } = params.argument;
+        let mut values = item.complete(&name, &value).await;
         let total = values.len();
         values.truncate(MAX_VALUES);
         let more = total > values.len();
         Ok(json!({"completion": {"values": values, "total": total, "hasMore": more}}).into())
-    }
-
-    /// The answer of a method that brings its own words.
-    pub(super) async fn end_of(
-        &self,
-        name: &str,
-        context: &Context<'_>,
-        answering: MethodFuture<'_>,
-    ) -> Result<Outcome, Error> {
-        match self.within_limits(name, context, answering).await {
-            CallEnd::Done(json) => Ok(json.into()),
-            CallEnd::NeedsInput(questions) => Ok(Outcome::NeedsInput(questions)),
-            CallEnd::Failed(error) => Err(error.into()),
-        }
     }
 }

@@ -1,9 +1,8 @@
-//! What a server remembers about a peer that stays: the requests that it may still cancel, and the
-//! questions that it was asked.
+//! Connections and sessions: negotiated facts, requests in flight, open questions to the client.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -11,8 +10,8 @@ use serde_json::{Value, json};
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
-use super::ChangeNotifier;
-use super::change_notifier::Interest;
+use super::change_notifier::Subscription;
+use super::{ChangeNotifier, lock};
 use crate::jsonrpc::{Id, ResponseIn};
 use crate::revision::Revision;
 use crate::tool::{ClientCapabilities, LogLevel};
@@ -20,29 +19,29 @@ use crate::tool::{ClientCapabilities, LogLevel};
 /// One stdio connection, or one session over HTTP.
 #[derive(Default)]
 pub struct Connection {
-    state: Mutex<State>,
+    state: Mutex<ConnectionState>,
     next_question: AtomicU64,
 }
 
 #[derive(Default)]
-struct State {
+struct ConnectionState {
     negotiated: Option<Negotiated>,
     log_level: Option<LogLevel>,
-    subscriptions: HashMap<String, Option<Interest>>,
-    /// By request id, with the serial number of the request: a client may use an id again too soon.
+    subscriptions: HashMap<String, Option<Subscription>>,
+    /// By request id, with a serial number: a client may reuse an id too soon.
     in_flight: HashMap<String, (u64, CancellationToken)>,
     next_serial: u64,
     questions: HashMap<String, oneshot::Sender<Result<Value, String>>>,
-    /// Ends the stream that is told of changes.
-    watching: Option<CancellationToken>,
+    /// Ends the notification stream.
+    stream: Option<CancellationToken>,
 }
 
-/// What `initialize` agreed on.
+/// The result of `initialize`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Negotiated {
-    /// The revision that both speak.
+    /// The negotiated revision.
     pub revision: Revision,
-    /// What the client can be asked for.
+    /// The capabilities that the client has declared.
     pub capabilities: ClientCapabilities,
 }
 
@@ -50,24 +49,19 @@ pub struct Negotiated {
 const MAX_SUBSCRIPTIONS: usize = 1000;
 
 impl Connection {
-    /// A connection that has agreed on something already.
+    /// A connection after its handshake.
     pub fn from_negotiated(negotiated: Negotiated) -> Self {
-        let state = State {
-            negotiated: Some(negotiated),
-            ..State::default()
-        };
-        Self {
-            state: Mutex::new(state),
-            next_question: AtomicU64::new(0),
-        }
+        let connection = Self::default();
+        connection.set_negotiated(negotiated);
+        connection
     }
 
-    /// What `initialize` agreed on, once it did.
+    /// The result of `initialize`; `None` before it.
     pub fn negotiated(&self) -> Option<Negotiated> {
         self.state().negotiated
     }
 
-    /// True if nothing would be lost with this object: what was agreed on is known elsewhere.
+    /// True if the object can be dropped: what was negotiated is stored in the session id.
     pub fn is_idle(&self) -> bool {
         let state = self.state();
         state.log_level.is_none()
@@ -76,38 +70,38 @@ impl Connection {
             && state.questions.is_empty()
     }
 
-    /// Starts to watch in place of whoever watched before: one message goes to one stream.
+    /// Starts a notification stream and ends the one before, so that each message goes to one
+    /// stream. The returned token is cancelled when the new stream must end.
     pub fn replace_stream(&self) -> CancellationToken {
         let token = CancellationToken::new();
-        if let Some(before) = self.state().watching.replace(token.clone()) {
+        if let Some(before) = self.state().stream.replace(token.clone()) {
             before.cancel();
         }
         token
     }
 
-    /// Ends what cannot go on without the client: its stream, and calls that wait for its answers.
+    /// Ends its notification stream and the questions that wait for an answer of the client.
     pub fn end(&self) {
-        let (watching, questions) = {
+        let (stream, questions) = {
             let mut state = self.state();
-            (state.watching.take(), std::mem::take(&mut state.questions))
+            (state.stream.take(), std::mem::take(&mut state.questions))
         };
-        if let Some(watching) = watching {
-            watching.cancel();
+        if let Some(stream) = stream {
+            stream.cancel();
         }
         drop(questions);
     }
 
     pub(crate) fn capabilities(&self) -> ClientCapabilities {
-        self.negotiated()
-            .map(|agreed| agreed.capabilities)
-            .unwrap_or_default()
+        let negotiated = self.negotiated();
+        negotiated.map_or_else(Default::default, |negotiated| negotiated.capabilities)
     }
 
     pub(super) fn set_negotiated(&self, negotiated: Negotiated) {
         self.state().negotiated = Some(negotiated);
     }
 
-    /// Until the client says otherwise, it is told what is normal and worse.
+    /// The lowest severity that the client gets; `info` unless it sets another.
     pub(super) fn log_level(&self) -> LogLevel {
         self.state().log_level.unwrap_or(LogLevel::Info)
     }
@@ -116,15 +110,15 @@ impl Connection {
         self.state().log_level = Some(level);
     }
 
-    /// False if there are too many.
+    /// Adds a subscription; false if there are too many.
     pub(super) fn subscribe(&self, uri: &str, changes: Option<&ChangeNotifier>) -> bool {
         let subscriptions = &mut self.state().subscriptions;
         if subscriptions.len() >= MAX_SUBSCRIPTIONS {
             return false;
         }
         if !subscriptions.contains_key(uri) {
-            let interest = changes.map(|changes| changes.interest(uri));
-            subscriptions.insert(uri.to_owned(), interest);
+            let subscription = changes.map(|changes| changes.subscribe(uri));
+            subscriptions.insert(uri.to_owned(), subscription);
         }
         true
     }
@@ -137,12 +131,12 @@ impl Connection {
         self.state().subscriptions.contains_key(uri)
     }
 
-    /// The resources that it has subscribed to.
+    /// The URIs of the subscribed resources.
     pub(super) fn subscribed(&self) -> Vec<String> {
         self.state().subscriptions.keys().cloned().collect()
     }
 
-    /// Notes that `id` can be cancelled through `token` until the guard is dropped.
+    /// Registers a request that the client can cancel, until the guard is dropped.
     pub(super) fn enter(&self, id: Id<'_>, token: CancellationToken) -> InFlight<'_> {
         let id = id.as_json().to_owned();
         let mut state = self.state();
@@ -157,19 +151,19 @@ impl Connection {
         }
     }
 
-    /// Handles `notifications/cancelled`. An unknown id belongs to a request that was just
-    /// answered, which the specification says to ignore.
+    /// Handles `notifications/cancelled`. An unknown id belongs to a request that was just answered;
+    /// the specification says to ignore it.
     pub(super) fn cancel(&self, params: Option<&RawValue>) {
         #[derive(Deserialize)]
         struct Params<'a> {
             #[serde(borrow, rename = "requestId")]
             request_id: &'a RawValue,
         }
-        let params =
-            params.and_then(|params| serde_json::from_str::<Params<'_>>(params.get()).ok());
-        let token =
-            params.and_then(|params| self.state().in_flight.remove(params.request_id.get()));
-        if let Some((_, token)) = token {
+        let params = params.and_then(|params| serde_json::from_str(params.get()).ok());
+        let Some(Params { request_id }) = params else {
+            return;
+        };
+        if let Some((_, token)) = self.state().in_flight.remove(request_id.get()) {
             token.cancel();
         }
     }
@@ -177,20 +171,18 @@ impl Connection {
     /// Asks the client and waits for its answer.
     ///
     /// # Errors
-    /// What the client says instead of an answer.
+    /// The reason why there is no answer.
     pub(crate) async fn ask(
         &self,
         send: impl FnOnce(String) -> bool,
         method: &str,
         params: &Value,
     ) -> Result<Value, String> {
-        let id = format!(
-            "server-{}",
-            self.next_question.fetch_add(1, Ordering::Relaxed)
-        );
+        let number = self.next_question.fetch_add(1, Ordering::Relaxed);
+        let id = format!("server-{number}");
         let (answer, answered) = oneshot::channel();
         self.state().questions.insert(json!(id).to_string(), answer);
-        let _open = Question {
+        let _open = OpenQuestion {
             connection: self,
             id: json!(id).to_string(),
         };
@@ -203,7 +195,7 @@ impl Connection {
             .unwrap_or_else(|_| Err("The client is gone.".to_owned()))
     }
 
-    /// Hands an answer of the client to whoever asked. One that nobody waits for is dropped.
+    /// Passes a response of the client to the open question. Ignores responses to other requests.
     pub(super) fn answered(&self, response: &ResponseIn<'_>) {
         let Some(id) = &response.id else { return };
         let Some(question) = self.state().questions.remove(id.as_json()) else {
@@ -217,8 +209,8 @@ impl Connection {
         let _ = question.send(outcome);
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    fn state(&self) -> MutexGuard<'_, ConnectionState> {
+        lock(&self.state)
     }
 }
 
@@ -243,22 +235,20 @@ pub(super) struct InFlight<'a> {
 impl Drop for InFlight<'_> {
     fn drop(&mut self) {
         let in_flight = &mut self.connection.state().in_flight;
-        if in_flight
-            .get(&self.id)
-            .is_some_and(|(serial, _)| *serial == self.serial)
-        {
+        let found = in_flight.get(&self.id);
+        if found.is_some_and(|(serial, _)| *serial == self.serial) {
             in_flight.remove(&self.id);
         }
     }
 }
 
 /// A question that waits for its answer.
-struct Question<'a> {
+struct OpenQuestion<'a> {
     connection: &'a Connection,
     id: String,
 }
 
-impl Drop for Question<'_> {
+impl Drop for OpenQuestion<'_> {
     fn drop(&mut self) {
         self.connection.state().questions.remove(&self.id);
     }

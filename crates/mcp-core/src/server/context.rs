@@ -1,14 +1,16 @@
-//! One request on its way through the dispatch.
+//! The context of a request during dispatch.
 
 use std::sync::Arc;
 
+use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::modern_client::ModernClient;
 use super::outcome::CallEnd;
-use super::params::Params;
+use super::params::{Params, wrong};
 use super::{Caller, Connection};
 use crate::era::Era;
+use crate::error::Error;
 use crate::jsonrpc::Id;
 use crate::tool::{Call, ToolError};
 
@@ -16,26 +18,32 @@ use crate::tool::{Call, ToolError};
 pub(super) struct Context<'a> {
     pub(super) era: Era,
     pub(super) id: Id<'a>,
-    /// The parameters as they came.
+    /// The parameters as JSON.
     pub(super) raw: Option<&'a RawValue>,
     pub(super) params: &'a Params<'a>,
-    /// The connection or session that it came on, where there is one.
+    /// The connection or session of the request, if it has one.
     pub(super) connection: Option<&'a Arc<Connection>>,
     pub(super) caller: &'a Arc<Caller>,
-    /// The same as tools see it.
+    /// The request as tools see it.
     pub(super) call: Call,
     /// The client of `call`, in the modern era.
     pub(super) client: Option<Arc<ModernClient>>,
 }
 
-impl Context<'_> {
-    /// The end of work that had this result.
+impl<'a> Context<'a> {
+    /// Parses the parameters as `T`; an error names `field`.
+    pub(super) fn parse<T: Deserialize<'a>>(&self, field: &str) -> Result<T, Error> {
+        serde_json::from_str(self.raw.map_or("{}", RawValue::get))
+            .map_err(|error| wrong(field, &error.to_string()))
+    }
+
+    /// The end of the call with this result.
     pub(super) fn end<T>(&self, result: Result<T, ToolError>) -> CallEnd<T> {
         end(self.client.as_deref(), result)
     }
 }
 
-/// The end of work for `client` that had this result.
+/// The end of a call of `client` with this result.
 pub(super) fn end<T>(client: Option<&ModernClient>, result: Result<T, ToolError>) -> CallEnd<T> {
     match result {
         Ok(done) => CallEnd::Done(done),

@@ -1,4 +1,4 @@
-//! Methods of the product's own.
+//! Custom methods of a server.
 
 use super::Server;
 use super::context::Context;
@@ -7,19 +7,17 @@ use super::params::or_empty;
 use crate::error::Error;
 
 impl Server {
-    /// Answers a method that is none of the specification's.
+    /// Answers a method that is not part of the specification.
     pub(super) async fn custom(
         &self,
         method: &str,
         context: &Context<'_>,
     ) -> Result<Outcome, Error> {
-        let found = self
-            .features
-            .methods
-            .iter()
-            .find(|(name, _)| *name == method);
+        let mut methods = self.features.methods.iter();
+        let found = methods.find(|(name, _)| *name == method);
         let (name, bound) = found.ok_or_else(|| Error::MethodNotFound(method.to_owned()))?;
-        let answering = bound.start(or_empty(context.raw)?, &context.call)?;
-        self.end_of(name, context, answering).await
+        let answer = bound.start(or_empty(context.raw)?, &context.call)?;
+        let end = self.within_limits(name, context, answer);
+        end.await.into_outcome(Outcome::from)
     }
 }

@@ -1,5 +1,4 @@
-//! From a frame to its answer: which messages it holds, in which era each of them is, and which
-//! method answers it.
+//! Dispatches a frame: splits it into messages, decides the era of each, and calls its method.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -29,22 +28,16 @@ use crate::tool::{Call, Client};
 impl Server {
     /// Answers one frame: a message or a batch.
     pub async fn handle(&self, incoming: IncomingFrame<'_>) -> FrameReply {
-        let IncomingFrame {
-            frame,
-            mut hints,
-            connection,
-            caller,
-        } = incoming;
-        let agreed = connection
-            .as_ref()
-            .and_then(|connection| connection.negotiated());
-        hints.negotiated = hints.negotiated.or(agreed.map(|agreed| agreed.revision));
+        let connection = incoming.connection.as_ref();
+        let negotiated = connection.and_then(|connection| connection.negotiated());
+        let mut hints = incoming.hints;
+        hints.negotiated = hints.negotiated.or(negotiated.map(|found| found.revision));
         let source = Source {
             hints: &hints,
-            connection: connection.as_ref(),
-            caller: &Arc::new(caller),
+            connection,
+            caller: &Arc::new(incoming.caller),
         };
-        let message = match Frame::decode(frame) {
+        let message = match Frame::decode(incoming.frame) {
             Ok(Frame::Batch(messages)) => return self.batch(messages, &source).await,
             Ok(Frame::Single(message)) => Ok(message),
             Err(error) => Err(error),
@@ -61,21 +54,14 @@ impl Server {
     ) -> FrameReply {
         let era = Era::from_headers(source.hints);
         if !era.allows_batch() {
-            let refusal = Error::InvalidRequest {
-                detail: format!("{} has no batches", era.revision()),
-                field: None,
-            };
-            return FrameReply::single(self.refuse(None, era, &refusal));
+            return FrameReply::single(self.refuse(None, era, &no_batches(era)));
         }
-        let replies = join_all(
-            messages
-                .into_iter()
-                .map(|message| self.message(message, source, true)),
-        );
+        let messages = messages.into_iter();
+        let replies = join_all(messages.map(|message| self.message(message, source, true)));
         FrameReply::batch(replies.await.into_iter().flatten())
     }
 
-    /// Answers one message; `None` for what wants no answer.
+    /// Answers one message; `None` if it is not a request.
     async fn message<'a>(
         &self,
         message: Result<Message<'a>, DecodeError<'a>>,
@@ -95,18 +81,17 @@ impl Server {
                 }
                 return None;
             }
-            Err(error) => self.refuse(
-                error.id,
-                Era::from_headers(source.hints),
-                &error.fault.into(),
-            ),
+            Err(error) => {
+                let era = Era::from_headers(source.hints);
+                self.refuse(error.id, era, &error.fault.into())
+            }
         };
-        self.health
-            .record(reply.succeeded, self.clock.uptime().saturating_sub(started));
+        let took = self.clock.uptime().saturating_sub(started);
+        self.health.record(reply.succeeded, took);
         Some(reply)
     }
 
-    /// Answers one request; `None` if the client cancelled it, for it then waits for no answer.
+    /// Answers one request; `None` if the client has cancelled it.
     async fn request<'a>(
         &self,
         request: Request<'a>,
@@ -115,28 +100,28 @@ impl Server {
     ) -> Option<MessageReply<'a>> {
         let params = Params::read(request.params);
         let era = Era::decide_by_meta(source.hints, &request.method, params.meta);
-        // Only who has a connection can name a request to cancel it.
+        // Cancelling by request id needs a connection.
         let cancelled = source.caller.cancellation();
         let in_flight = source.connection.map(|connection| {
             let token = cancelled.map(CancellationToken::child_token);
             let token = token.unwrap_or_default();
             (token.clone(), connection.enter(request.id, token))
         });
-        let given_up = in_flight.as_ref().map(|(token, _)| token);
-        let token = given_up.or(cancelled).cloned();
+        let request_token = in_flight.as_ref().map(|(token, _)| token);
+        let token = request_token.or(cancelled).cloned();
         let outcome = self.outcome(&request, &params, era, source, token, in_batch);
         let outcome = AssertUnwindSafe(outcome).catch_unwind().await;
         let outcome = outcome.unwrap_or_else(|_| {
             tracing::error!(method = %request.method, "panicked");
             Err(Error::Internal)
         });
-        if given_up.is_some_and(CancellationToken::is_cancelled) {
+        if request_token.is_some_and(CancellationToken::is_cancelled) {
             return None;
         }
         Some(match outcome {
             Ok(result) => {
-                if let (Some(connection), Some(agreed)) = (source.connection, result.negotiated) {
-                    connection.set_negotiated(agreed);
+                if let (Some(connection), Some(found)) = (source.connection, result.negotiated) {
+                    connection.set_negotiated(found);
                 }
                 MessageReply {
                     succeeded: !result.is_error,
@@ -176,8 +161,7 @@ impl Server {
         }
     }
 
-    /// Reads what a request says about itself. What is wrong with that is told before anything is
-    /// done.
+    /// Builds the context of a request; its errors come before any work.
     fn context<'a>(
         &self,
         request: &Request<'a>,
@@ -215,7 +199,7 @@ impl Server {
             }));
         }
         let round = modern.as_deref().and_then(ModernClient::round);
-        if let Some(round) = round.filter(|round| !round.is_first()) {
+        if let Some(round) = round.filter(|round| !round.is_empty()) {
             call = call.with_extension(Arc::clone(round));
         }
         Ok(Context {
@@ -230,7 +214,7 @@ impl Server {
         })
     }
 
-    /// The one table of methods, for all eras.
+    /// Calls the method; the table for all eras.
     async fn answer(
         &self,
         method: McpMethod,
@@ -238,7 +222,7 @@ impl Server {
         context: &Context<'_>,
     ) -> Result<Outcome, Error> {
         match method {
-            McpMethod::Initialize => self.initialize(context.raw),
+            McpMethod::Initialize => self.initialize(context),
             McpMethod::Ping => Ok(json!({}).into()),
             McpMethod::Discover => Ok(self.discover().into()),
             McpMethod::ListTools => self.page(context, |catalog| catalog.tools.list(context.era)),
@@ -252,14 +236,14 @@ impl Server {
             McpMethod::GetPrompt => self.get_prompt(context).await,
             McpMethod::Complete => self.complete(context).await,
             McpMethod::SetLogLevel => self.set_log_level(context),
-            // Large: a batch, which is of the other eras, would hold room for it many times.
+            // Boxed: the futures of a batch, which other eras have, would each reserve its space.
             McpMethod::Listen => Box::pin(self.listen(context)).await,
             McpMethod::GetTask => self.get_task(context),
             McpMethod::TaskResult => self.task_result(context).await,
             McpMethod::ListTasks => self.list_tasks(context),
             McpMethod::UpdateTask => self.update_task(context),
             McpMethod::CancelTask => self.cancel_task(context),
-            McpMethod::Seed001ListTools => Ok(self.catalog().tools.legacy().clone().into()),
+            McpMethod::Seed001ListTools => Ok(self.catalog().tools.seed_001_list().clone().into()),
             McpMethod::Seed001CallTool => self.seed_001_call_tool(context).await,
             McpMethod::Seed001ServerInfo => Ok(self.seed_001_server_info().into()),
             McpMethod::Custom => self.custom(name, context).await,
@@ -278,7 +262,7 @@ impl Server {
 
     fn refuse<'a>(&self, id: Option<Id<'a>>, era: Era, error: &Error) -> MessageReply<'a> {
         let status = match era {
-            // Seed 000: the body tells, HTTP only says that there is one.
+            // Seed 000: only the body tells errors.
             Era::Unversioned => 200,
             Era::Legacy(_) if matches!(error, Error::Parse(_) | Error::InvalidRequest { .. }) => {
                 400
@@ -296,28 +280,34 @@ impl Server {
     }
 }
 
-/// Where a message came from.
+/// The source of a message.
 pub(super) struct Source<'a> {
     pub(super) hints: &'a Hints<'a>,
     connection: Option<&'a Arc<Connection>>,
     pub(super) caller: &'a Arc<Caller>,
 }
 
-/// Fails for a request that must not be part of a batch.
+/// Returns an error for a request that must not be part of a batch.
 fn check_batched(method: McpMethod, era: Era) -> Result<(), Error> {
-    let (detail, field) = match (era, method) {
-        (Era::Modern, _) => (format!("{} has no batches", era.revision()), None),
-        (_, McpMethod::Initialize) => {
-            let detail = "initialize must not be part of a batch";
-            (detail.to_owned(), Some("method"))
-        }
-        _ => return Ok(()),
-    };
-    Err(Error::InvalidRequest { detail, field })
+    match (era, method) {
+        (Era::Modern, _) => Err(no_batches(era)),
+        (_, McpMethod::Initialize) => Err(Error::InvalidRequest {
+            detail: "initialize must not be part of a batch".to_owned(),
+            field: Some("method"),
+        }),
+        _ => Ok(()),
+    }
 }
 
-/// Notifications are never answered. `initialized` and `notifications/initialized` are the same
-/// (seed 003), and what is unknown is ignored, as JSON-RPC demands.
+fn no_batches(era: Era) -> Error {
+    Error::InvalidRequest {
+        detail: format!("{} has no batches", era.revision()),
+        field: None,
+    }
+}
+
+/// Handles a notification. `initialized` and `notifications/initialized` are the same (seed 003), and
+/// unknown ones are ignored, as JSON-RPC demands.
 fn notified(notification: &Notification<'_>, source: &Source<'_>) {
     tracing::trace!(method = %notification.method, "notification");
     if let ("notifications/cancelled", Some(connection)) =

@@ -1,4 +1,4 @@
-//! What a server offers, bound to its service.
+//! The features of a server, bound to its service.
 
 use serde_json::{Map, Value};
 
@@ -9,25 +9,25 @@ use crate::registry::BoundItems;
 use crate::resource::ResourceKind;
 use crate::tool::ToolKind;
 
-/// What a server offers from its start.
+/// The features of a server at its start.
 #[derive(Default)]
 pub struct ServerFeatures {
-    /// What clients can list, and always find.
+    /// Tools, resources and prompts that are always listed.
     pub items: ServerItems,
-    /// Methods of the product's own.
+    /// Custom methods.
     pub methods: BoundItems<MethodKind>,
-    /// Capabilities that the specification does not know, by name (seed 004).
+    /// Capabilities outside of the specification, by name (seed 004).
     pub experimental: Map<String, Value>,
     /// True if calls send log messages to the client.
     pub logging: bool,
-    /// Where changes are announced; `None` if nothing ever changes.
+    /// Announces changes; `None` if nothing changes.
     pub changes: Option<ChangeNotifier>,
-    /// True for a server that passes on what others offer: it declares resources and prompts even
-    /// while it has none, and its calls know how their request came ([`crate::tool::OriginalRequest`]).
+    /// True for a server that relays items of other servers. It declares resources and prompts even
+    /// while it has none, and its calls carry their [`OriginalRequest`](super::OriginalRequest).
     pub relays: bool,
 }
 
-/// Everything that clients can list, in order.
+/// The items that clients can list, in order.
 #[derive(Clone, Default)]
 pub struct ServerItems {
     /// Tools.

@@ -1,13 +1,14 @@
-//! `initialize`: agree on a revision (specification, "Lifecycle").
+//! `initialize`: negotiates the revision (specification, "Lifecycle").
 
 use serde::Deserialize;
-use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
+use super::context::Context;
 use super::outcome::{MethodResult, Outcome};
+use super::params::wrong;
 use super::{Negotiated, Server};
 use crate::era::Era;
-use crate::error::{BadParam, Error};
+use crate::error::Error;
 use crate::jsonrpc::Json;
 use crate::revision::Revision;
 use crate::tool::ClientCapabilities;
@@ -15,33 +16,26 @@ use crate::tool::ClientCapabilities;
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Params {
-    /// The only one that we need; the rest is optional because the seeds leave it out.
+    /// The only required field; the seeds omit the others.
     protocol_version: Option<Value>,
     #[serde(default)]
     capabilities: Value,
 }
 
 impl Server {
-    /// Echoes the revision that the client asks for if it is spoken here, else names the newest.
-    pub(super) fn initialize(&self, params: Option<&RawValue>) -> Result<Outcome, Error> {
-        let wrong = |reason| Error::InvalidParams(BadParam::new("protocolVersion", reason));
-        let params: Option<Params> =
-            params.and_then(|params| serde_json::from_str(params.get()).ok());
-        let (asked, declared) = match params {
-            Some(Params {
-                protocol_version: Some(asked),
-                capabilities,
-            }) => (asked, capabilities),
-            _ => return Err(wrong("Required field missing")),
-        };
-        let asked = asked.as_str().ok_or_else(|| wrong("must be a string"))?;
+    /// Returns the revision that the client asks for if it is supported, else the latest.
+    pub(super) fn initialize(&self, context: &Context<'_>) -> Result<Outcome, Error> {
+        let missing = || wrong("protocolVersion", "Required field missing");
+        let params: Params = context.parse("protocolVersion").map_err(|_| missing())?;
+        let asked = params.protocol_version.ok_or_else(missing)?;
+        let not_text = || wrong("protocolVersion", "must be a string");
+        let asked = asked.as_str().ok_or_else(not_text)?;
         let revision = Revision::parse(asked).unwrap_or(Revision::LATEST);
         let mut capabilities = self.capabilities();
         if revision < Revision::V2025_03_26 {
-            // Completion had no capability of its own yet.
-            capabilities
-                .as_object_mut()
-                .map(|members| members.shift_remove("completions"));
+            // Completion had no capability yet.
+            let members = capabilities.as_object_mut();
+            members.map(|members| members.shift_remove("completions"));
         }
         if self.has_tasks(Era::Legacy(revision)) {
             capabilities["tasks"] =
@@ -52,17 +46,17 @@ impl Server {
             "capabilities": capabilities,
             "serverInfo": self.server_info(revision),
         });
-        let agreed = Negotiated {
+        let negotiated = Negotiated {
             revision,
-            capabilities: ClientCapabilities::read(&declared),
+            capabilities: ClientCapabilities::read(&params.capabilities),
         };
         Ok(Outcome::Done(MethodResult {
-            negotiated: Some(agreed),
+            negotiated: Some(negotiated),
             ..MethodResult::from(Json::from(result))
         }))
     }
 
-    /// `serverInfo` with the fields that the revision knows.
+    /// `serverInfo` with the fields of the revision.
     fn server_info(&self, revision: Revision) -> Value {
         let mut info = json!({"name": self.identity.name, "version": self.identity.version});
         if revision >= Revision::V2025_11_25 {

@@ -1,5 +1,5 @@
-//! The client of a call in the legacy era: a question to it is a request of its own, over its
-//! connection, and the call waits.
+//! The client of a call in the legacy era. A question to it is a request over its connection, and the
+//! call waits for the response.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,7 +14,7 @@ pub(super) struct LegacyClient {
     caller: Arc<Caller>,
     connection: Arc<Connection>,
     info: ClientInfo,
-    /// The call waits for a person, who may take longer than a service.
+    /// True while the call waits for a person, who may take longer than a service.
     is_asking: AtomicBool,
 }
 
@@ -50,10 +50,10 @@ impl Client for LegacyClient {
     fn ask<'a>(&'a self, questions: &'a [(&'a str, InputRequest)]) -> AnswersFuture<'a> {
         Box::pin(async move {
             self.is_asking.store(true, Ordering::Relaxed);
+            let send = |message| self.caller.send(message);
             let answers = try_join_all(questions.iter().map(|(_, question)| {
-                let send = |message| self.caller.send(message);
-                self.connection
-                    .ask(send, question.method(), question.params())
+                let (method, params) = (question.method(), question.params());
+                self.connection.ask(send, method, params)
             }));
             let answers = answers.await.map_err(ToolError::upstream);
             self.is_asking.store(false, Ordering::Relaxed);

@@ -1,4 +1,4 @@
-//! The bounds of the work on a request: its timeout and its caller's patience.
+//! Timeout and cancellation of requests.
 
 use std::future::Future;
 use std::time::Duration;
@@ -9,14 +9,14 @@ use super::outcome::CallEnd;
 use super::tool_result::log_failure;
 use crate::tool::{Call, ToolError, ToolErrorKind};
 
-/// How often a call that asks a person is given its time again.
+/// The number of extra timeouts of a call that waits for a person.
 const MAX_EXTENSIONS: usize = 20;
 
-/// How long a tool may work on after its caller has given up.
-pub(super) const CLEAN_UP: Duration = Duration::from_secs(2);
+/// The time that a cancelled tool has to clean up.
+pub(super) const CLEANUP_GRACE: Duration = Duration::from_secs(2);
 
 impl Server {
-    /// Runs `work` to its end, its timeout or the caller's patience.
+    /// Runs `work` until it ends, times out or is cancelled.
     pub(super) async fn within_limits<T>(
         &self,
         name: &str,
@@ -27,14 +27,14 @@ impl Server {
         let result = tokio::select! {
             biased;
             result = work => result,
-            () = self.out_of_time(call) => Err(ToolError::new(
+            () = self.timed_out(call) => Err(ToolError::new(
                 ToolErrorKind::Timeout,
                 format!(
                     "{name} did not finish within {} s; it may still take effect.",
                     self.settings.call_timeout.as_secs()
                 ),
             )),
-            () = self.given_up(call) => Err(ToolError::new(
+            () = self.cancelled(call) => Err(ToolError::new(
                 ToolErrorKind::Cancelled,
                 format!("{name} was cancelled; it may still take effect."),
             )),
@@ -45,8 +45,8 @@ impl Server {
         context.end(result)
     }
 
-    /// Completes when the call has used up its time. A person who is asked has more of it.
-    pub(super) async fn out_of_time(&self, call: &Call) {
+    /// Completes at the timeout of the call, which is longer while it waits for a person.
+    pub(super) async fn timed_out(&self, call: &Call) {
         self.clock.sleep(self.settings.call_timeout).await;
         for _ in 0..MAX_EXTENSIONS {
             if !call.is_asking() {
@@ -56,9 +56,9 @@ impl Server {
         }
     }
 
-    /// Completes when the caller has given up and the tool had its time to clean up.
-    async fn given_up(&self, call: &Call) {
+    /// Completes after the cancellation of the call and the grace period of the tool.
+    async fn cancelled(&self, call: &Call) {
         call.cancelled().await;
-        self.clock.sleep(CLEAN_UP).await;
+        self.clock.sleep(CLEANUP_GRACE).await;
     }
 }

@@ -2,12 +2,10 @@
 
 use serde::Deserialize;
 use serde_json::json;
-use serde_json::value::RawValue;
 
 use super::Server;
 use super::context::Context;
 use super::outcome::Outcome;
-use super::params::wrong;
 use crate::error::Error;
 use crate::tool::LogLevel;
 
@@ -17,10 +15,9 @@ impl Server {
         struct Params {
             level: LogLevel,
         }
-        let params: Params = serde_json::from_str(context.raw.map_or("{}", RawValue::get))
-            .map_err(|error| wrong("level", &error.to_string()))?;
+        let Params { level } = context.parse("level")?;
         if let Some(connection) = context.connection {
-            connection.set_log_level(params.level);
+            connection.set_log_level(level);
         }
         Ok(json!({}).into())
     }

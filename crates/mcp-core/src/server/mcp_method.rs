@@ -1,4 +1,4 @@
-//! The methods of the specification, in all of its revisions, and of seed 001.
+//! The methods of the specification, in all revisions, and of seed 001.
 
 use super::Server;
 use crate::era::Era;
@@ -29,7 +29,7 @@ pub(super) enum McpMethod {
     Seed001ListTools,
     Seed001CallTool,
     Seed001ServerInfo,
-    /// None of them: one of the product's own, or none at all.
+    /// A custom method, or an unknown one.
     Custom,
 }
 
@@ -64,7 +64,7 @@ impl McpMethod {
     }
 
     /// True if `era` has the method.
-    fn is_of(self, era: Era) -> bool {
+    fn is_in(self, era: Era) -> bool {
         match self {
             Self::Discover | Self::Listen | Self::UpdateTask => era == Era::Modern,
             Self::Initialize
@@ -81,7 +81,7 @@ impl McpMethod {
         }
     }
 
-    /// True if a client of the modern era answers questions by repeating the request.
+    /// True if a modern client answers questions by repeating the request.
     pub(super) fn has_rounds(self) -> bool {
         matches!(self, Self::CallTool | Self::ReadResource | Self::GetPrompt)
     }
@@ -93,23 +93,23 @@ impl McpMethod {
 }
 
 impl Server {
-    /// The method `name` of `era`, if it is served here.
+    /// The method `name` of `era`, if the server supports it.
     pub(super) fn method(&self, name: &str, era: Era) -> McpMethod {
         let method = McpMethod::named(name);
-        let is_served = match method {
+        let is_supported = match method {
             McpMethod::GetTask
             | McpMethod::TaskResult
             | McpMethod::ListTasks
             | McpMethod::UpdateTask
             | McpMethod::CancelTask => self.has_tasks(era),
-            // Clients of earlier eras ask for these lists whatever was declared (seed 003).
+            // Clients of earlier eras ask for these lists even without the capability (seed 003).
             McpMethod::ListResources | McpMethod::ListTemplates if era == Era::Modern => {
                 self.has_resources()
             }
             McpMethod::ListPrompts if era == Era::Modern => self.has_prompts(),
             _ => true,
         };
-        match is_served && method.is_of(era) {
+        match is_supported && method.is_in(era) {
             true => method,
             false => McpMethod::Custom,
         }

@@ -1,4 +1,4 @@
-//! The era of 2026-07-28: no handshake and no session, every request describes itself.
+//! The modern era (2026-07-28): no handshake and no session, every request describes itself.
 
 mod envelope;
 mod headers;
@@ -30,7 +30,7 @@ const CONSTANT: &str = r#""ttlMs":300000,"cacheScope":"private","#;
 const CHANGEABLE: &str = r#""ttlMs":0,"cacheScope":"private","#;
 
 impl Server {
-    /// Reads what a request says about itself and its client.
+    /// Reads and checks the facts about a request and its client.
     pub(super) fn modern_client<'a>(
         &self,
         request: &Request<'_>,
@@ -62,7 +62,7 @@ impl Server {
         Ok((Arc::new(client), meta))
     }
 
-    /// The outcome of a request as this era tells it.
+    /// The result of a request in the form of this era.
     pub(super) fn decorate(
         &self,
         method: McpMethod,
@@ -74,8 +74,7 @@ impl Server {
             Outcome::Done(result) => result,
             Outcome::NeedsInput(questions) => {
                 let asked = self.input_required(name, context, questions);
-                let json = self.tell("input_required", "", &asked.into());
-                return json.into();
+                return self.with_type("input_required", "", &asked.into()).into();
             }
         };
         let kind = match result.kind {
@@ -96,7 +95,7 @@ impl Server {
             _ => "",
         };
         MethodResult {
-            json: self.tell(kind, cache, &result),
+            json: self.with_type(kind, cache, &result),
             ..result
         }
     }
@@ -111,8 +110,8 @@ impl Server {
         json!({"supportedVersions": versions, "capabilities": capabilities}).into()
     }
 
-    /// The result, of the type `kind`, with `members` and who answers.
-    fn tell(&self, kind: &str, members: &str, result: &MethodResult) -> Json {
+    /// The result with its `resultType`, `members` and this server's `serverInfo`.
+    fn with_type(&self, kind: &str, members: &str, result: &MethodResult) -> Json {
         let rest = result.json.as_str().strip_prefix('{').unwrap_or("}");
         let comma = if rest == "}" { "" } else { "," };
         let (info, meta) = (&self.modern_meta, &result.meta);

@@ -1,23 +1,21 @@
 //! The client of a call in the modern era. There are no requests to it: a call that asks ends with
-//! the question, and the client repeats it with the answer. A tool that asks is therefore run from
-//! its start again in the second round, and must not have done anything before it asks that may not
-//! be done twice.
+//! the question, and the client repeats it with the answer.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use serde_json::{Map, Value};
 
 use super::outcome::Questions;
-use super::{Caller, PreviousRounds};
+use super::{Caller, PreviousRounds, lock};
 use crate::tool::{AnswersFuture, Client, ClientInfo, InputRequest, ToolError, ToolErrorKind};
 
 /// A client that describes itself in every request.
 pub(super) struct ModernClient {
     caller: Arc<Caller>,
     info: ClientInfo,
-    /// The state that earlier rounds have left; `None` for requests that are not repeated.
+    /// The state of earlier rounds; `None` for methods without rounds.
     round: Option<Arc<PreviousRounds>>,
-    /// The questions to ask it at the end of the call.
+    /// The questions with which the call ends.
     questions: Mutex<Option<Questions>>,
 }
 
@@ -39,17 +37,13 @@ impl ModernClient {
         self.round.as_ref()
     }
 
-    /// The questions that the call has ended with.
+    /// Takes the questions with which the call has ended.
     pub(super) fn take_questions(&self) -> Option<Questions> {
-        let mut questions = self
-            .questions
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        questions.take()
+        lock(&self.questions).take()
     }
 
-    /// The answers of earlier rounds, in the order of the questions; else the error that starts the
-    /// next round.
+    /// Returns the answers of earlier rounds, in the order of the questions; if one is missing, the
+    /// error that starts the next round.
     fn answers(&self, questions: &[(&str, InputRequest)]) -> Result<Vec<Value>, ToolError> {
         let Some(round) = &self.round else {
             return Ok(Vec::new());
@@ -83,15 +77,8 @@ impl Client for ModernClient {
         Box::pin(std::future::ready(self.answers(questions)))
     }
 
-    fn require_input(&self, questions: Map<String, Value>, memo: Value) -> ToolError {
-        let mut asked = self
-            .questions
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        *asked = Some(Questions {
-            by_key: questions,
-            memo,
-        });
+    fn require_input(&self, by_key: Map<String, Value>, memo: Value) -> ToolError {
+        *lock(&self.questions) = Some(Questions { by_key, memo });
         ToolError::new(ToolErrorKind::Interrupted, "The client must answer first.")
     }
 

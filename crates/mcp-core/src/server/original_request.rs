@@ -1,4 +1,4 @@
-//! Facts about how a call came, for those that pass it on to another server.
+//! Facts about the client's request, for calls that relay it to another server.
 
 use std::time::Duration;
 
@@ -7,32 +7,32 @@ use serde_json::{Map, Value};
 use crate::era::Era;
 use crate::jsonrpc::Members;
 
-/// How a request came; an extension of calls on servers that pass them on.
+/// The client's request; an extension of calls on servers that relay.
 #[derive(Clone, Debug)]
 pub struct OriginalRequest {
     /// Its parameters.
     pub params: Members,
     /// W3C `traceparent` of its headers.
     pub traceparent: Option<String>,
-    /// The era that it belongs to.
+    /// Its era.
     pub era: Era,
-    /// How long it is worked on before it is given up.
+    /// The timeout of the call.
     pub timeout: Duration,
 }
 
-/// The state that earlier rounds of a call have left (2026-07-28, "Multi Round-Trip Requests"); an
-/// extension of calls that are not in their first round.
+/// The state of earlier rounds of a call (2026-07-28, "Multi Round-Trip Requests"); an extension of
+/// calls after their first round.
 #[derive(Clone, Debug, Default)]
 pub struct PreviousRounds {
-    /// The client's answers, those of the last round among them.
+    /// All answers of the client so far.
     pub answers: Map<String, Value>,
     /// The memo of the last round for this one; `null` at first.
     pub memo: Value,
 }
 
 impl PreviousRounds {
-    /// True if nothing was before it.
-    pub(super) fn is_first(&self) -> bool {
+    /// True in the first round.
+    pub(super) fn is_empty(&self) -> bool {
         self.answers.is_empty() && self.memo.is_null()
     }
 }

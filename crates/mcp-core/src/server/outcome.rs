@@ -1,43 +1,42 @@
-//! How requests end, before their era decorates that.
+//! Outcomes of requests, before they get the form of their era.
 
 use serde_json::{Map, Value};
 
 use super::connection::Negotiated;
+use crate::error::Error;
 use crate::jsonrpc::Json;
 use crate::tool::ToolError;
 
-/// The end of a request that has not failed.
+/// The outcome of a request that has not failed.
 pub(super) enum Outcome {
-    /// A result.
     Done(MethodResult),
-    /// There is no result yet: the client must answer these first.
+    /// Questions that the client must answer before there is a result.
     NeedsInput(Questions),
 }
 
-/// A result on its way to the peer.
+/// The result of a request.
 pub(super) struct MethodResult {
     pub(super) json: Json,
-    /// A tool said that it failed.
+    /// True for the result of a tool that failed.
     pub(super) is_error: bool,
-    /// The agreement of an `initialize`.
+    /// Set by `initialize`.
     pub(super) negotiated: Option<Negotiated>,
     pub(super) kind: ResultKind,
-    /// Members of its `_meta`, JSON without the braces; empty where there are none.
+    /// Members of its `_meta`, as JSON without braces; may be empty.
     pub(super) meta: String,
 }
 
-/// The form of a result in the modern era.
+/// The `resultType` in the modern era.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ResultKind {
-    /// The result of the request.
     Complete,
-    /// A task that stands for the result.
+    /// A task instead of the result.
     Task,
-    /// A result that says all by itself.
+    /// A result that already has its `resultType`.
     Whole,
 }
 
-/// The questions to the client, and the memo for the next round.
+/// Questions to the client, and the memo for the next round.
 pub(super) struct Questions {
     pub(super) by_key: Map<String, Value>,
     pub(super) memo: Value,
@@ -45,12 +44,20 @@ pub(super) struct Questions {
 
 /// The end of the work on a request.
 pub(super) enum CallEnd<T> {
-    /// With what was asked for.
     Done(T),
-    /// With questions to the client.
     NeedsInput(Questions),
-    /// Without either.
     Failed(ToolError),
+}
+
+impl<T> CallEnd<T> {
+    /// Returns the outcome of the request; `done` turns the result into one.
+    pub(super) fn into_outcome(self, done: impl FnOnce(T) -> Outcome) -> Result<Outcome, Error> {
+        match self {
+            Self::Done(result) => Ok(done(result)),
+            Self::NeedsInput(questions) => Ok(Outcome::NeedsInput(questions)),
+            Self::Failed(error) => Err(error.into()),
+        }
+    }
 }
 
 impl From<Json> for MethodResult {

@@ -1,4 +1,4 @@
-//! The parameters of a request, read once. Every method takes from them what it knows.
+//! The parameters of a request, parsed once for all methods.
 
 use std::borrow::Cow;
 
@@ -9,7 +9,7 @@ use crate::era::meta_of;
 use crate::error::{BadParam, Error};
 use crate::jsonrpc::{Id, string};
 
-/// The members that methods know, each unread. All are absent where the parameters cannot be read.
+/// The known members, each not parsed yet. All are absent if the parameters cannot be parsed.
 #[derive(Default, Deserialize)]
 pub(super) struct Params<'a> {
     #[serde(borrow)]
@@ -31,14 +31,14 @@ pub(super) struct Params<'a> {
     pub(super) responses: Option<&'a RawValue>,
     #[serde(borrow, rename = "requestState")]
     pub(super) state: Option<&'a RawValue>,
-    /// Why they cannot be read.
+    /// The reason why they cannot be parsed.
     #[serde(skip)]
     fault: Option<String>,
     #[serde(skip)]
     is_object: bool,
 }
 
-/// The members of `_meta` that are known, each unread.
+/// The known members of `_meta`, each not parsed yet.
 #[derive(Default, Deserialize)]
 pub(super) struct Meta<'a> {
     #[serde(borrow, rename = "progressToken")]
@@ -65,13 +65,13 @@ impl<'a> Params<'a> {
         read.unwrap_or_else(|fault| Self {
             fault: Some(fault),
             is_object,
-            // It still says of which era the request is.
+            // Still needed to decide the era.
             meta: is_object.then(|| meta_of(params).ok().flatten()).flatten(),
             ..Self::default()
         })
     }
 
-    /// Fails if they could not be read.
+    /// Returns an error if they could not be parsed.
     pub(super) fn check(&self) -> Result<(), Error> {
         match &self.fault {
             Some(fault) => Err(wrong("params", fault)),
@@ -79,13 +79,10 @@ impl<'a> Params<'a> {
         }
     }
 
-    /// The name of a tool or a prompt, and its arguments; absent ones are an empty object.
+    /// The name of a tool or a prompt, and its arguments, by default an empty object.
     pub(super) fn named_call(&self) -> Result<(Cow<'a, str>, &'a RawValue), Error> {
         self.check()?;
-        let name = self
-            .name
-            .ok_or_else(|| wrong("name", "Required field missing"))?;
-        let name = string(name.get()).ok_or_else(|| wrong("name", "must be a string"))?;
+        let name = text("name", self.name)?;
         let arguments = self.arguments()?;
         if !arguments.get().starts_with('{') {
             return Err(wrong("arguments", "must be a JSON object"));
@@ -93,7 +90,7 @@ impl<'a> Params<'a> {
         Ok((name, arguments))
     }
 
-    /// The arguments, whatever they are; absent ones are an empty object.
+    /// The arguments, of any type; by default an empty object.
     pub(super) fn arguments(&self) -> Result<&'a RawValue, Error> {
         let given = self.arguments.filter(|given| given.get() != "null");
         or_empty(given)
@@ -109,21 +106,21 @@ impl<'a> Params<'a> {
         text("taskId", self.task_id)
     }
 
-    /// Every list is one page, so no cursor of ours is ever in the hands of a client.
+    /// Returns an error if there is a cursor: every list is one page, so clients never get one.
     pub(super) fn check_cursor(&self) -> Result<(), Error> {
         match self.cursor {
-            Some(_) => Err(wrong("cursor", "is not one that was handed out")),
+            Some(_) => Err(wrong("cursor", "is not a cursor of this server")),
             None => Ok(()),
         }
     }
 
-    /// The members of `_meta` that could be read.
+    /// The members of `_meta`; none if it cannot be parsed.
     pub(super) fn meta(&self) -> Meta<'a> {
         let meta = self.meta.map(|meta| serde_json::from_str(meta.get()));
         meta.and_then(Result::ok).unwrap_or_default()
     }
 
-    /// `_meta` as the modern era demands it; `None` if there is none.
+    /// `_meta` with the checks of the modern era; `None` if it is absent.
     pub(super) fn modern_meta(&self) -> Result<Option<Meta<'a>>, Error> {
         let malformed = |field: &str, reason: &str| Error::Malformed(BadParam::new(field, reason));
         match (&self.fault, self.meta) {
@@ -138,14 +135,13 @@ impl<'a> Params<'a> {
 }
 
 impl<'a> Meta<'a> {
-    /// The token under which the client wants to be told of progress: it is what an id is, a string
-    /// or an integer.
+    /// The token for progress notifications: like an id, a string or an integer.
     pub(super) fn progress_token(&self) -> Option<&'a RawValue> {
         self.progress_token.filter(|token| Id::new(token).is_some())
     }
 }
 
-/// `raw`, or an empty object in place of nothing.
+/// `raw`, by default an empty object.
 pub(super) fn or_empty(raw: Option<&RawValue>) -> Result<&RawValue, Error> {
     match raw {
         Some(raw) => Ok(raw),
@@ -153,13 +149,13 @@ pub(super) fn or_empty(raw: Option<&RawValue>) -> Result<&RawValue, Error> {
     }
 }
 
-/// A parameter that must be there and a string.
+/// A required string parameter.
 fn text<'a>(field: &str, value: Option<&'a RawValue>) -> Result<Cow<'a, str>, Error> {
     let value = value.ok_or_else(|| wrong(field, "Required field missing"))?;
     string(value.get()).ok_or_else(|| wrong(field, "must be a string"))
 }
 
-/// The parameter `field` is at fault because of `reason`.
+/// The error for the parameter `field`, which is invalid because of `reason`.
 pub(super) fn wrong(field: &str, reason: &str) -> Error {
     Error::InvalidParams(BadParam::new(field, reason))
 }

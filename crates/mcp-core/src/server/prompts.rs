@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::context::Context;
-use super::outcome::{CallEnd, Outcome};
+use super::outcome::Outcome;
 use super::{Server, relayed};
 use crate::error::Error;
 use crate::prompt::PromptOutput;
@@ -16,15 +16,12 @@ impl Server {
         let found = prompts.find(|(prompt, _)| prompt.name == name);
         let (definition, prompt) = found.ok_or_else(|| Error::PromptNotFound(name.to_string()))?;
         let writing = prompt.write(arguments, &context.call)?;
-        match self.within_limits(&definition.name, context, writing).await {
-            CallEnd::Done(PromptOutput::Relayed(result)) => {
-                Ok(relayed::method(&result, context.era).into())
+        let end = self.within_limits(&definition.name, context, writing);
+        end.await.into_outcome(|output| match output {
+            PromptOutput::Relayed(result) => relayed::method(&result, context.era).into(),
+            PromptOutput::Messages(messages) => {
+                json!({"description": definition.description, "messages": messages}).into()
             }
-            CallEnd::Done(PromptOutput::Messages(messages)) => {
-                Ok(json!({"description": definition.description, "messages": messages}).into())
-            }
-            CallEnd::NeedsInput(questions) => Ok(Outcome::NeedsInput(questions)),
-            CallEnd::Failed(error) => Err(error.into()),
-        }
+        })
     }
 }

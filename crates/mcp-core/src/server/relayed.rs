@@ -1,4 +1,4 @@
-//! Results of other servers, made fit for the client's era.
+//! Adapts results of other servers to the client's era.
 
 use serde_json::value::RawValue;
 
@@ -8,18 +8,15 @@ use crate::jsonrpc::{Json, Members};
 use crate::revision::Revision;
 use crate::tool::Content;
 
-/// The `CallToolResult` of another server, without what clients of `era` do not know.
+/// The `CallToolResult` of another server, without members that `era` does not know.
 pub(super) fn tool(mut result: Members, era: Era) -> MethodResult {
     result.remove("resultType");
     if !era.knows(Revision::V2025_06_18) {
         result.remove("structuredContent");
-    }
-    if !era.knows(Revision::V2025_06_18)
-        && let Some(content) = result
-            .get("content")
-            .and_then(|content| lowered(content, era))
-    {
-        result.set("content", &content);
+        let content = result.get("content");
+        if let Some(content) = content.and_then(|content| content_for_era(content, era)) {
+            result.set("content", &content);
+        }
     }
     let is_error = result.get("isError") == Some("true");
     MethodResult {
@@ -28,8 +25,8 @@ pub(super) fn tool(mut result: Members, era: Era) -> MethodResult {
     }
 }
 
-/// A result with the `_meta` of another server, except for who that is: this server answers. In the
-/// modern era it says so in the same `_meta`.
+/// A result with the `_meta` of another server, without its `serverInfo`. In the modern era the result
+/// later gets this server's `serverInfo` in the same `_meta`.
 fn with_meta(result: &Members, era: Era) -> MethodResult {
     let meta = result.get("_meta").and_then(Members::read);
     let mut meta = meta.unwrap_or_default();
@@ -45,29 +42,25 @@ fn with_meta(result: &Members, era: Era) -> MethodResult {
     }
 }
 
-/// Content that has a type which `era` does not know, in types that it knows; `None` if there is
-/// nothing to do.
-fn lowered(content: &str, era: Era) -> Option<String> {
+/// Replaces content of types that `era` does not know; `None` if nothing has to be replaced.
+fn content_for_era(content: &str, era: Era) -> Option<String> {
     // An escape may hide the name of a type.
-    let suspicious = ["audio", "resource_link", "\\u"];
-    if !suspicious.iter().any(|word| content.contains(word)) {
+    let newer = ["audio", "resource_link", "\\u"];
+    if !newer.iter().any(|word| content.contains(word)) {
         return None;
     }
     let items: Vec<&RawValue> = serde_json::from_str(content).ok()?;
-    let lowered = |item: &&RawValue| -> Option<String> {
+    let replaced = |item: &RawValue| -> Option<String> {
         let known: Content = serde_json::from_str(item.get()).ok()?;
-        matches!(known, Content::Audio { .. } | Content::ResourceLink { .. })
-            .then(|| serde_json::to_string(&known.for_era(era)).ok())
-            .flatten()
+        let is_newer = matches!(known, Content::Audio { .. } | Content::ResourceLink { .. });
+        serde_json::to_string(&is_newer.then(|| known.for_era(era))?).ok()
     };
-    let items: Vec<String> = items
-        .iter()
-        .map(|item| lowered(item).unwrap_or_else(|| item.get().to_owned()))
-        .collect();
-    Some(format!("[{}]", items.join(",")))
+    let items = items.into_iter();
+    let items = items.map(|item| replaced(item).unwrap_or_else(|| item.get().to_owned()));
+    Some(format!("[{}]", items.collect::<Vec<_>>().join(",")))
 }
 
-/// The result of another server, with the members that clients of `era` know.
+/// The result of another server, without the members that the modern era adds.
 pub(super) fn method(result: &RawValue, era: Era) -> MethodResult {
     let mut members = Members::read(result.get()).unwrap_or_default();
     for added in ["resultType", "ttlMs", "cacheScope"] {

@@ -1,21 +1,21 @@
-//! What goes back over the transport.
+//! Replies to frames.
 
 use super::Negotiated;
 use crate::jsonrpc::Response;
 
-/// The answer to one frame.
+/// The reply to one frame.
 #[derive(Debug)]
 pub struct FrameReply {
-    /// The HTTP status that the era demands; stdio ignores it.
+    /// The HTTP status of the era; stdio ignores it.
     pub status: u16,
-    /// The encoded response or batch of responses, without a newline; `None` if the frame wanted no
-    /// answer.
+    /// The encoded response or batch of responses, without a newline; `None` for a frame without
+    /// requests.
     pub body: Option<Vec<u8>>,
-    /// What `initialize` agreed on, for the transport to remember.
+    /// The result of `initialize`, which the transport stores.
     pub negotiated: Option<Negotiated>,
 }
 
-/// The answer to one message.
+/// The reply to one request.
 pub(super) struct MessageReply<'a> {
     pub(super) response: Response<'a>,
     pub(super) status: u16,
@@ -24,8 +24,8 @@ pub(super) struct MessageReply<'a> {
 }
 
 impl FrameReply {
-    /// The body as one line. Results of services may be spread over several lines; inside of JSON a
-    /// line break can only be white space.
+    /// The body as one line. Results of services may have several lines, but a line break in JSON is
+    /// always white space.
     pub fn into_line(self) -> Option<Vec<u8>> {
         let mut line = self.body?;
         for byte in &mut line {
@@ -36,7 +36,7 @@ impl FrameReply {
         Some(line)
     }
 
-    /// The end of a stream that answers nothing.
+    /// The reply at the end of a stream that belongs to no request.
     pub fn nothing() -> Self {
         Self::accepted()
     }
@@ -49,7 +49,7 @@ impl FrameReply {
         }
     }
 
-    #[expect(clippy::needless_pass_by_value, reason = "a reply is answered once")]
+    #[expect(clippy::needless_pass_by_value, reason = "a reply is sent once")]
     pub(super) fn single(reply: MessageReply<'_>) -> Self {
         let mut body = Vec::new();
         reply.response.write(&mut body);

@@ -22,27 +22,27 @@ impl Server {
             Some((definition, reading))
         });
         let (definition, reading) = reading.ok_or_else(unknown)?;
-        let contents = match self.within_limits(&definition.name, context, reading).await {
-            CallEnd::Done(contents) => contents,
-            CallEnd::NeedsInput(questions) => return Ok(Outcome::NeedsInput(questions)),
-            CallEnd::Failed(error) if error.kind() == ToolErrorKind::NotFound => {
-                return Err(unknown());
-            }
-            CallEnd::Failed(error) => return Err(error.into()),
-        };
-        let mut item = json!({"uri": uri, "mimeType": definition.mime_type});
-        match contents {
-            ResourceContents::Text(text) => item["text"] = json!(text),
-            ResourceContents::Blob(bytes) => item["blob"] = json!(STANDARD.encode(bytes)),
-            ResourceContents::Relayed(result) => {
-                return Ok(relayed::method(&result, context.era).into());
-            }
+        let end = self.within_limits(&definition.name, context, reading).await;
+        if let CallEnd::Failed(error) = &end
+            && error.kind() == ToolErrorKind::NotFound
+        {
+            return Err(unknown());
         }
-        Ok(json!({"contents": [item]}).into())
+        end.into_outcome(|contents| {
+            let mut item = json!({"uri": uri, "mimeType": definition.mime_type});
+            match contents {
+                ResourceContents::Text(text) => item["text"] = json!(text),
+                ResourceContents::Blob(bytes) => item["blob"] = json!(STANDARD.encode(bytes)),
+                ResourceContents::Relayed(result) => {
+                    return relayed::method(&result, context.era).into();
+                }
+            }
+            json!({"contents": [item]}).into()
+        })
     }
 
-    /// `resources/subscribe` and `resources/unsubscribe`. A client without a connection could not be
-    /// told, but is not refused: seed 004 subscribes over unversioned requests.
+    /// Answers `resources/subscribe` and `resources/unsubscribe`. A client without a connection
+    /// cannot get notifications, but gets no error: seed 004 subscribes without a handshake.
     pub(super) fn subscribe(&self, context: &Context<'_>, wanted: bool) -> Result<Outcome, Error> {
         let uri = context.params.uri()?;
         if let Some(connection) = context.connection {

@@ -1,4 +1,4 @@
-//! The three methods of seed 001: translated in, translated out. Nothing else knows them.
+//! The three `mcp.*` methods of seed 001, which only this file knows.
 
 use serde_json::{Value, json};
 
@@ -11,8 +11,8 @@ use crate::jsonrpc::{Json, Members};
 use crate::tool::{Content, ToolError, ToolResult};
 
 impl Server {
-    /// `mcp.callTool`: the raw result object. There is no `isError`, so a tool that fails becomes a
-    /// JSON-RPC error.
+    /// `mcp.callTool`: the result of the tool without an envelope. There is no `isError`, so a failed
+    /// tool becomes a JSON-RPC error.
     pub(super) async fn seed_001_call_tool(&self, context: &Context<'_>) -> Result<Outcome, Error> {
         let (name, arguments) = context.params.named_call()?;
         let catalog = self.catalog();
@@ -23,7 +23,7 @@ impl Server {
         let end = self.run(tool, arguments, context).await;
         match end.map_err(Error::InvalidParams)? {
             CallEnd::Done(ToolResult::Structured(json)) => Ok(json.into()),
-            CallEnd::Done(ToolResult::Content(content)) => Ok(raw(content).into()),
+            CallEnd::Done(ToolResult::Content(content)) => Ok(content_value(&content).into()),
             CallEnd::Done(ToolResult::Relayed(result)) => relayed_value(&result),
             CallEnd::NeedsInput(questions) => Ok(Outcome::NeedsInput(questions)),
             CallEnd::Failed(error) if error.is_rpc_error(Era::Unversioned) => Err(error.into()),
@@ -32,7 +32,7 @@ impl Server {
     }
 
     /// `mcp.getServerInfo`. `uptime` is in seconds, `average_response_time` in seconds per request;
-    /// the counters leave out the request that asks for them.
+    /// the counters do not include the current request.
     pub(super) fn seed_001_server_info(&self) -> Value {
         let metrics = self.health.metrics();
         let degraded = self.degraded();
@@ -43,7 +43,7 @@ impl Server {
             "status": if degraded.is_none() { "online" } else { "degraded" },
             "uptime": self.clock.uptime().as_secs(),
             "request_count": metrics.total_requests,
-            "tools_count": self.catalog().tools.len(),
+            "tools_count": self.catalog().tools.names().len(),
             "health_metrics": metrics,
         });
         if let Some(reason) = degraded {
@@ -53,7 +53,7 @@ impl Server {
     }
 }
 
-/// The `CallToolResult` of another server, as the one value that it stands for.
+/// The value of another server's `CallToolResult`.
 fn relayed_value(result: &Members) -> Result<Outcome, Error> {
     let content = result.get("content").unwrap_or("[]");
     let texts: Vec<Value> = serde_json::from_str(content).unwrap_or_default();
@@ -72,9 +72,9 @@ fn relayed_value(result: &Members) -> Result<Outcome, Error> {
     })
 }
 
-/// Content made by hand, as the one value that it stands for where it stands for one.
-fn raw(content: Vec<Content>) -> Value {
-    match content.as_slice() {
+/// The value of content: the text of a single text item, otherwise the array.
+fn content_value(content: &[Content]) -> Value {
+    match content {
         [Content::Text { text }] => json!(text),
         _ => json!(content),
     }

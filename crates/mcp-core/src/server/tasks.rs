@@ -1,59 +1,62 @@
-//! Tasks: calls that go on after their request was answered. The extension
+//! Tasks: calls that continue after their request was answered. The extension
 //! `io.modelcontextprotocol/tasks` of the modern era, and the experimental tasks of 2025-11-25.
 //!
-//! * [`task`]: what the work of a task, its polls and its listeners share; [`outcome`]: its outcome.
-//! * [`lifecycle`]: from the first step of the work to the day on which the task is forgotten.
-//! * [`calls`]: which calls become tasks.
-//! * [`methods`] and [`experimental`]: the methods of both specifications, and of the older one alone.
-//! * [`client`]: the way from its work to its client, and its questions.
-//! * [`listening`]: telling subscriptions of them.
-//! * [`wire`]: what is told about a task.
+//! * [`task`]: the state that the work of a task, polls and subscribers share; [`outcome`]: its end.
+//! * [`lifecycle`]: runs the work of a task, and removes the task when it expires.
+//! * [`calls`]: decides which calls become tasks.
+//! * [`methods`] and [`experimental`]: the methods of both specifications, and of the older one only.
+//! * [`client`]: questions and notifications from the work to its client.
+//! * [`subscription`]: notifications of changes.
+//! * [`wire`]: the JSON of a task.
 //!
-//! They are kept in memory, for their callers alone, and end with the process: work that must
-//! outlive it needs a handle of its own at the service.
+//! Tasks are kept in memory, each visible only to its caller, and end with the process. Work that must
+//! survive a restart needs an id at the service.
 
 pub(super) mod calls;
 mod client;
 mod experimental;
 mod lifecycle;
-mod listening;
 mod methods;
 mod outcome;
+mod subscription;
 mod task;
 mod wire;
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use tokio::sync::Semaphore;
 
 use self::task::Task;
-use crate::tool::{ToolError, ToolErrorKind};
+use super::lock;
+use crate::tool::ToolError;
 
 /// The name of the extension.
 pub(super) const EXTENSION: &str = "io.modelcontextprotocol/tasks";
 
-/// How often a client is asked to look.
+/// The poll interval that clients are told.
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
-/// A task and its result are kept this long, counted from its creation …
+/// The lifetime of a task and its result, from its creation …
 const TTL: Duration = Duration::from_secs(3600);
-/// … or as long as the client of 2025-11-25 asks for, within these.
+/// … or the lifetime that a client of 2025-11-25 asks for, within these bounds.
 const MIN_TTL: Duration = Duration::from_secs(1);
 const MAX_TTL: Duration = Duration::from_secs(24 * 3600);
 
-/// Tasks that are kept. The oldest that has ended makes room for a new one.
+/// Stored tasks. A new one replaces the oldest that has ended.
 const MAX_TASKS: usize = 1000;
-/// Tasks of one caller that may run at the same time.
-const MAX_RUNNING: usize = 100;
-/// Bytes of results and answers that are kept. The oldest results make room.
-const MAX_BYTES: usize = 64 * 1024 * 1024;
-/// Requests that may wait for the ends of tasks; less than the requests that a transport admits.
-const MAX_WAITING: usize = 200;
+/// Running tasks of one caller.
+const MAX_RUNNING_TASKS: usize = 100;
+/// Bytes of stored results and answers. The oldest results are removed first.
+const MAX_STORED_BYTES: usize = 64 * 1024 * 1024;
+/// Requests that wait for the end of a task; less than the requests that a transport admits.
+const MAX_WAITING_REQUESTS: usize = 200;
+
+type TaskMap = HashMap<String, Arc<Task>>;
 
 /// The tasks of a server.
 pub(super) struct Tasks {
-    by_id: Mutex<HashMap<String, Arc<Task>>>,
+    by_id: Mutex<TaskMap>,
     waiting: Semaphore,
 }
 
@@ -61,34 +64,32 @@ impl Tasks {
     pub(super) fn new() -> Self {
         Self {
             by_id: Mutex::default(),
-            waiting: Semaphore::new(MAX_WAITING),
+            waiting: Semaphore::new(MAX_WAITING_REQUESTS),
         }
     }
 
-    /// Keeps a new task.
+    /// Stores a new task.
     ///
     /// # Errors
-    /// In words for the model, when there are too many that run.
-    fn keep(&self, task: &Arc<Task>) -> Result<(), ToolError> {
-        let full = |message| ToolError::new(ToolErrorKind::Unavailable, message);
+    /// There are too many running tasks; the message is for the model.
+    fn insert(&self, task: &Arc<Task>) -> Result<(), ToolError> {
         let mut tasks = self.tasks();
         let running = |other: &&Arc<Task>| other.owner == task.owner && !other.has_ended();
-        if tasks.values().filter(running).count() >= MAX_RUNNING {
-            return Err(full(format!(
-                "{MAX_RUNNING} tasks are running already; cancel one or wait for its end."
+        if tasks.values().filter(running).count() >= MAX_RUNNING_TASKS {
+            return Err(ToolError::unavailable(format!(
+                "{MAX_RUNNING_TASKS} tasks are running already; cancel one or wait for its end."
             )));
         }
-        if tasks.len() >= MAX_TASKS && !forget_oldest(&mut tasks) {
-            return Err(full(
-                "The server is at its limit of tasks; try again later.".to_owned(),
-            ));
+        if tasks.len() >= MAX_TASKS && !remove_oldest(&mut tasks) {
+            let message = "The server is at its limit of tasks; try again later.";
+            return Err(ToolError::unavailable(message));
         }
         tasks.insert(task.id.clone(), Arc::clone(task));
         Ok(())
     }
 
-    /// The task with this id, if it is the caller's. The same answer for all others, so that an id
-    /// tells nothing to whom it does not belong.
+    /// The task with this id, if it is the caller's. Unknown ids and ids of other callers are
+    /// indistinguishable.
     fn find(&self, id: &str, caller: Option<&str>) -> Option<Arc<Task>> {
         let task = self.tasks().get(id).cloned()?;
         (task.owner.as_deref() == caller).then_some(task)
@@ -97,58 +98,49 @@ impl Tasks {
     /// The caller's tasks, oldest first.
     fn owned_by(&self, caller: &str) -> Vec<Arc<Task>> {
         let tasks = self.tasks();
-        let own = tasks
-            .values()
-            .filter(|task| task.owner.as_deref() == Some(caller));
-        let mut own: Vec<Arc<Task>> = own.cloned().collect();
+        let own = |task: &&Arc<Task>| task.owner.as_deref() == Some(caller);
+        let mut own: Vec<Arc<Task>> = tasks.values().filter(own).cloned().collect();
         own.sort_by(|a, b| (a.created, &a.id).cmp(&(b.created, &b.id)));
         own
     }
 
-    /// Ends and forgets all tasks of a caller.
-    pub(super) fn forget_all(&self, caller: &str) {
+    /// Cancels and removes all tasks of a caller.
+    pub(super) fn remove_all(&self, caller: &str) {
         for task in self.owned_by(caller) {
             task.cancel();
-            task.gone.cancel();
-            self.forget(&task.id);
+            task.removed.cancel();
+            self.remove(&task.id);
         }
     }
 
-    fn forget(&self, id: &str) {
+    fn remove(&self, id: &str) {
         self.tasks().remove(id);
     }
 
-    /// Forgets results until `more` bytes fit; false if they never do.
+    /// Removes the oldest results until `more` bytes fit; false if they never fit.
     fn make_room(&self, more: usize) -> bool {
         let mut tasks = self.tasks();
-        let fits = |tasks: &HashMap<String, Arc<Task>>| {
-            let kept: usize = tasks.values().map(|task| task.size()).sum();
-            kept.saturating_add(more) <= MAX_BYTES
-        };
-        while !fits(&tasks) {
-            if !forget_oldest(&mut tasks) {
+        let stored = |tasks: &TaskMap| tasks.values().map(|task| task.size()).sum::<usize>();
+        while stored(&tasks).saturating_add(more) > MAX_STORED_BYTES {
+            if !remove_oldest(&mut tasks) {
                 return false;
             }
         }
         true
     }
 
-    fn tasks(&self) -> MutexGuard<'_, HashMap<String, Arc<Task>>> {
-        self.by_id.lock().unwrap_or_else(PoisonError::into_inner)
+    fn tasks(&self) -> MutexGuard<'_, TaskMap> {
+        lock(&self.by_id)
     }
 }
 
-/// Forgets the task that is oldest among those that have ended; false if none has.
-fn forget_oldest(tasks: &mut HashMap<String, Arc<Task>>) -> bool {
+/// Removes the oldest task that has ended; false if none has ended.
+fn remove_oldest(tasks: &mut TaskMap) -> bool {
     let ended = tasks.values().filter(|task| task.has_ended());
-    let Some(id) = ended
-        .min_by_key(|task| task.created)
-        .map(|task| task.id.clone())
-    else {
-        return false;
-    };
-    if let Some(task) = tasks.remove(&id) {
-        task.gone.cancel();
+    let oldest = ended.min_by_key(|task| task.created).cloned();
+    if let Some(task) = &oldest {
+        tasks.remove(&task.id);
+        task.removed.cancel();
     }
-    true
+    oldest.is_some()
 }

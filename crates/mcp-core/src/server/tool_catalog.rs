@@ -1,4 +1,4 @@
-//! The tools of a server and the lists of them, written once.
+//! The tools of a server with their encoded lists.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -10,16 +10,16 @@ use crate::registry::BoundItems;
 use crate::revision::Revision;
 use crate::tool::{BoundTool, Detail, TaskSupport, ToolDefinition, ToolKind};
 
-/// The tools, by name, and their lists.
+/// The tools, by name, and their lists in each detail.
 pub(super) struct ToolCatalog {
     tools: BoundItems<ToolKind>,
     by_name: HashMap<String, usize>,
-    /// The arguments that clients repeat in headers, of the tools that have any.
+    /// The arguments that clients repeat in headers, of the tools that have such arguments.
     header_params: HashMap<String, Vec<HeaderParam>>,
-    legacy: Json,
+    seed_001: Json,
     basic: Json,
     annotated: Json,
-    /// With every field that there is.
+    /// With all fields.
     pub(super) full: Json,
     /// `None` if no tool may run as a task.
     with_tasks: Option<Json>,
@@ -27,52 +27,39 @@ pub(super) struct ToolCatalog {
 
 impl ToolCatalog {
     pub(super) fn new(tools: BoundItems<ToolKind>) -> Self {
-        let names = tools
-            .iter()
-            .enumerate()
-            .flat_map(|(at, (tool, _))| tool.aliases.iter().map(move |name| (name.clone(), at)));
-        let mut by_name: HashMap<String, usize> = names.collect();
-        // No alias hides a name.
-        by_name.extend(
-            tools
-                .iter()
-                .enumerate()
-                .map(|(at, (tool, _))| (tool.name.clone(), at)),
-        );
-        // A tool from elsewhere may be wrong about it: then it has none.
+        let numbered = || tools.iter().map(|(tool, _)| tool).enumerate();
+        let aliases = numbered().flat_map(|(at, tool)| tool.aliases.iter().map(move |n| (n, at)));
+        let names = numbered().map(|(at, tool)| (&tool.name, at));
+        // Names come last, so that no alias hides a name.
+        let by_name = aliases.chain(names).map(|(name, at)| (name.clone(), at));
+        // A relayed tool may declare invalid headers: then it has none.
         let params = |tool: &ToolDefinition| header_params(&tool.input_schema).unwrap_or_default();
-        let header_params = tools
-            .iter()
-            .map(|(tool, _)| (tool.name.clone(), params(tool)))
-            .filter(|(_, params)| !params.is_empty())
-            .collect();
+        let header_params = numbered().map(|(_, tool)| (tool.name.clone(), params(tool)));
         let array = |detail| {
-            let listed = tools.iter().filter(|(tool, _)| tool.is_listed);
-            let items: Vec<String> = listed.map(|(tool, _)| tool.encode(detail)).collect();
+            let listed = numbered().filter(|(_, tool)| tool.is_listed);
+            let items: Vec<String> = listed.map(|(_, tool)| tool.encode(detail)).collect();
             format!("[{}]", items.join(","))
         };
         let list = |detail| Json::Owned(format!(r#"{{"tools":{}}}"#, array(detail))).shared();
+        let has_tasks = numbered().any(|(_, tool)| tool.task != TaskSupport::Never);
         Self {
-            legacy: Json::Owned(array(Detail::Seed001)).shared(),
+            by_name: by_name.collect(),
+            header_params: header_params.filter(|(_, all)| !all.is_empty()).collect(),
+            seed_001: Json::Owned(array(Detail::Seed001)).shared(),
             basic: list(Detail::Basic),
             annotated: list(Detail::Annotated),
             full: list(Detail::Full),
-            with_tasks: tools
-                .iter()
-                .any(|(tool, _)| tool.task != TaskSupport::Never)
-                .then(|| list(Detail::Tasks)),
+            with_tasks: has_tasks.then(|| list(Detail::Tasks)),
             tools,
-            by_name,
-            header_params,
         }
     }
 
-    /// The result of `mcp.listTools`: a bare array.
-    pub(super) fn legacy(&self) -> &Json {
-        &self.legacy
+    /// The result of `mcp.listTools`: an array.
+    pub(super) fn seed_001_list(&self) -> &Json {
+        &self.seed_001
     }
 
-    /// The result of `tools/list`, with the fields that the era knows.
+    /// The result of `tools/list`, with the fields of the era.
     pub(super) fn list(&self, era: Era) -> &Json {
         if let (Era::Legacy(Revision::V2025_11_25), Some(list)) = (era, &self.with_tasks) {
             list
@@ -99,16 +86,9 @@ impl ToolCatalog {
         self.header_params.get(name).map_or(&[], Vec::as_slice)
     }
 
+    /// The names of the listed tools.
     pub(super) fn names(&self) -> Vec<String> {
-        self.tools
-            .iter()
-            .filter(|(tool, _)| tool.is_listed)
-            .map(|(tool, _)| tool.name.clone())
-            .collect()
-    }
-
-    pub(super) fn len(&self) -> usize {
         let listed = self.tools.iter().filter(|(tool, _)| tool.is_listed);
-        listed.count()
+        listed.map(|(tool, _)| tool.name.clone()).collect()
     }
 }

@@ -1,4 +1,4 @@
-//! `tools/call`, of every era.
+//! `tools/call` of every era.
 
 use std::sync::Arc;
 
@@ -28,15 +28,15 @@ impl Server {
                 Err(bad) => bad_arguments(&name, context.era, bad),
             },
             Mode::Task(ttl) => self.call_as_task(tool, arguments, ttl, context),
-            // Seldom, and large: not in every call's future.
-            Mode::Late => Box::pin(self.call_until_task(tool, arguments, context)).await,
+            // Boxed, to keep the future of other calls small.
+            Mode::LateTask => Box::pin(self.call_until_task(tool, arguments, context)).await,
         }
     }
 
     /// Runs a tool while its request waits.
     ///
     /// # Errors
-    /// It was not started: the arguments do not fit.
+    /// Invalid arguments; nothing was started.
     pub(super) async fn run(
         &self,
         (definition, tool): &(ToolDefinition, Arc<dyn BoundTool>),

@@ -1,5 +1,6 @@
-//! What every modern request says about itself in `_meta` (2026-07-28, "`_meta`").
+//! The required `_meta` of modern requests (2026-07-28, "`_meta`").
 
+use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
 use crate::era::Hints;
@@ -17,17 +18,18 @@ fn malformed(field: &str, reason: &str) -> Error {
     Error::Malformed(BadParam::new(field, reason))
 }
 
-/// The `_meta` of a request that names the version of its header.
+/// Returns the `_meta` of a request, after a check of its version.
 pub(super) fn check<'a>(params: &Params<'a>, hints: &Hints<'_>) -> Result<Meta<'a>, Error> {
-    // A client of a version that we do not know may not know our `_meta` either: telling it the
-    // versions helps more than telling it a field.
-    let meta = params.modern_meta()?;
-    let meta = meta.ok_or_else(|| {
-        unknown_header(hints).unwrap_or_else(|| malformed("_meta", "is required"))
+    let missing = |field: &str| malformed(field, "is required");
+    let meta = params.modern_meta()?.ok_or_else(|| {
+        // A client of an unknown version may have no such `_meta`: the list of versions helps more.
+        let unknown = hints.protocol_version.filter(|version| *version != MODERN);
+        unknown.map_or_else(
+            || missing("_meta"),
+            |version| Error::UnsupportedVersion(version.to_owned()),
+        )
     })?;
-    let version = meta
-        .version
-        .ok_or_else(|| malformed(VERSION, "is required"))?;
+    let version = meta.version.ok_or_else(|| missing(VERSION))?;
     let version: String =
         serde_json::from_str(version.get()).map_err(|_| malformed(VERSION, "must be a string"))?;
     if hints.has_headers && hints.protocol_version != Some(&version) {
@@ -42,16 +44,13 @@ pub(super) fn check<'a>(params: &Params<'a>, hints: &Hints<'_>) -> Result<Meta<'
     }
 }
 
-/// Reads the client's description of itself; its name is known to the transport.
+/// Reads the client's capabilities; its name is already known to the transport.
 pub(super) fn client_info(meta: &Meta<'_>, known: &ClientInfo) -> Result<ClientInfo, Error> {
-    let capabilities = meta
-        .capabilities
-        .ok_or_else(|| malformed(CAPABILITIES, "is required"))?;
+    let missing = || malformed(CAPABILITIES, "is required");
+    let capabilities = meta.capabilities.ok_or_else(missing)?;
     let declared: Map<String, Value> = serde_json::from_str(capabilities.get())
         .map_err(|_| malformed(CAPABILITIES, "must be an object"))?;
-    let level = meta
-        .log_level
-        .map(|level| serde_json::from_str(level.get()));
+    let level = meta.log_level.map(RawValue::get).map(serde_json::from_str);
     let log_level = level
         .transpose()
         .map_err(|error: serde_json::Error| wrong(LOG_LEVEL, &error.to_string()))?;
@@ -63,11 +62,4 @@ pub(super) fn client_info(meta: &Meta<'_>, known: &ClientInfo) -> Result<ClientI
         log_level,
         ..known.clone()
     })
-}
-
-fn unknown_header(hints: &Hints<'_>) -> Option<Error> {
-    let version = hints
-        .protocol_version
-        .filter(|version| *version != MODERN)?;
-    Some(Error::UnsupportedVersion(version.to_owned()))
 }

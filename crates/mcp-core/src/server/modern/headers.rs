@@ -1,5 +1,5 @@
-//! Header and body must say the same: what routed by the one must not be executed by the other
-//! (2026-07-28, "Server Validation" and "Server Behavior for Custom Headers").
+//! Checks that headers match the body: a proxy may have routed the request by them (2026-07-28,
+//! "Server Validation" and "Server Behavior for Custom Headers").
 
 use std::borrow::Cow;
 
@@ -11,7 +11,7 @@ use crate::http_headers::{HeaderParam, decode, named_member};
 use crate::jsonrpc::string;
 use crate::server::params::Params;
 
-/// Compares `Mcp-Method` and `Mcp-Name` with the body. Over stdio there is nothing to compare.
+/// Compares `Mcp-Method` and `Mcp-Name` with the body; over stdio there are no headers.
 pub(super) fn check(method: &str, params: &Params<'_>, hints: &Hints<'_>) -> Result<(), Error> {
     if !hints.has_headers {
         return Ok(());
@@ -23,7 +23,7 @@ pub(super) fn check(method: &str, params: &Params<'_>, hints: &Hints<'_>) -> Res
         Some("taskId") => params.task_id,
         _ => None,
     };
-    // A body without it is refused by the method itself.
+    // The method itself refuses a body without it.
     let Some(value) = named.and_then(|raw| string(raw.get())) else {
         return Ok(());
     };
@@ -32,8 +32,7 @@ pub(super) fn check(method: &str, params: &Params<'_>, hints: &Hints<'_>) -> Res
     equal("Mcp-Name", header.as_deref(), &value)
 }
 
-/// Compares the `Mcp-Param-…` headers that a tool declares with its arguments. What it does not
-/// declare is none of our business.
+/// Compares the `Mcp-Param-…` headers that a tool declares with its arguments; others are ignored.
 pub(super) fn check_arguments(
     declared: &[HeaderParam],
     params: &Params<'_>,
@@ -86,22 +85,22 @@ fn check_argument(
             return wrong("has characters that must be sent as base64");
         };
         let value = decoded(&name, value)?;
-        if !argument.is_some_and(|argument| says(&value, argument)) {
+        if !argument.is_some_and(|argument| equals(&value, argument)) {
             return wrong("does not match the argument");
         }
     }
     Ok(())
 }
 
-/// The text of a header, if it has only characters that a header may have.
+/// The text of a header, if all characters are allowed in a header.
 fn visible(value: &[u8]) -> Option<&str> {
     let is_legal = |byte: &u8| matches!(byte, b' '..=b'~' | b'\t');
     let text = std::str::from_utf8(value).ok()?;
     value.iter().all(is_legal).then_some(text)
 }
 
-/// True if `text` is the header's way to write `argument`. Numbers are compared as numbers.
-fn says(text: &str, argument: &Value) -> bool {
+/// True if the header `text` is the value of `argument`. Numbers are compared as numbers.
+fn equals(text: &str, argument: &Value) -> bool {
     match argument {
         Value::String(argument) => argument == text,
         Value::Bool(argument) => argument.to_string() == text,

@@ -1,9 +1,9 @@
 //! Multi Round-Trip Requests: a call that needs the client's input ends with the questions, and the
 //! client repeats it with the answers (2026-07-28, "Multi Round-Trip Requests").
 //!
-//! The server keeps nothing between the rounds. The answers of earlier rounds travel in
-//! `requestState`, signed and bound to the request, so that a client can neither make them up nor
-//! use them for another call.
+//! The server stores nothing between the rounds. The client returns the answers of earlier rounds in
+//! `requestState`, which is signed and bound to the request: a client can neither forge the answers
+//! nor use them for another call.
 
 use std::time::Duration;
 
@@ -19,18 +19,19 @@ use crate::server::outcome::Questions;
 use crate::server::params::{Params, wrong};
 use crate::server::{Caller, PreviousRounds, Server};
 
+/// The purpose of the signature.
 const PURPOSE: &str = "requestState";
-/// How long a client may take to answer.
+/// The time that a client has to answer.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(3600);
 
-/// What `requestState` holds.
+/// The content of `requestState`.
 #[derive(Serialize, Deserialize)]
-struct State {
-    /// Seconds since 1970 after which it is void.
+struct RequestState {
+    /// Expiry, in seconds since 1970.
     expires: u64,
-    /// The method, the name and the arguments that it belongs to.
+    /// The method, the name and the arguments of the request.
     request: String,
-    /// The client that it was handed out to, where that is known.
+    /// The client of the request, if it is known.
     principal: Option<String>,
     answers: Map<String, Value>,
     #[serde(default, skip_serializing_if = "Value::is_null")]
@@ -38,7 +39,7 @@ struct State {
 }
 
 impl Server {
-    /// The answers of this round and, from a state that is genuine, of those before.
+    /// Returns the answers of this round and, from a valid state, of earlier rounds.
     pub(super) fn open_round(
         &self,
         method: &str,
@@ -49,13 +50,9 @@ impl Server {
         let state = params.state.map(|state| {
             let sealed: String = serde_json::from_str(state.get())
                 .map_err(|_| wrong("requestState", "must be a string"))?;
-            self.open_state(&sealed, &identity(method, params), caller)
-                .ok_or_else(|| {
-                    wrong(
-                        "requestState",
-                        "was not handed out to this client for this request, or has expired",
-                    )
-                })
+            let state = self.open_state(&sealed, &identity(method, params), caller);
+            let invalid = "does not belong to this client and request, or has expired";
+            state.ok_or_else(|| wrong("requestState", invalid))
         });
         let mut round = state.transpose()?.unwrap_or_default();
         if let Some(responses) = params.responses {
@@ -69,7 +66,7 @@ impl Server {
         Ok(round)
     }
 
-    /// The result that asks `questions`.
+    /// The `input_required` result with `questions`.
     pub(super) fn input_required(
         &self,
         method: &str,
@@ -77,27 +74,24 @@ impl Server {
         questions: Questions,
     ) -> Json {
         let round = context.client.as_deref().and_then(ModernClient::round);
-        let state = State {
+        let state = RequestState {
             expires: (self.clock.unix_time() + ANSWER_TIMEOUT).as_secs(),
             request: identity(method, context.params),
             principal: principal(context.caller),
             answers: round.map(|round| round.answers.clone()).unwrap_or_default(),
             memo: questions.memo,
         };
-        let state = self
-            .settings
-            .signer
-            .seal(PURPOSE, json!(state).to_string().as_bytes());
+        let state = json!(state).to_string();
+        let state = self.settings.signer.seal(PURPOSE, state.as_bytes());
         json!({"inputRequests": questions.by_key, "requestState": state}).into()
     }
 
     fn open_state(&self, sealed: &str, request: &str, caller: &Caller) -> Option<PreviousRounds> {
         let payload = self.settings.signer.open(PURPOSE, sealed)?;
-        let state: State = serde_json::from_slice(&payload).ok()?;
-        let is_valid = state.request == request
-            && state.principal == principal(caller)
-            && state.expires >= self.clock.unix_time().as_secs();
-        is_valid.then_some(PreviousRounds {
+        let state: RequestState = serde_json::from_slice(&payload).ok()?;
+        let has_expired = state.expires < self.clock.unix_time().as_secs();
+        let is_same = state.request == request && state.principal == principal(caller);
+        (is_same && !has_expired).then_some(PreviousRounds {
             answers: state.answers,
             memo: state.memo,
         })
@@ -108,28 +102,23 @@ fn principal(caller: &Caller) -> Option<String> {
     caller.name().map(ToString::to_string)
 }
 
-/// The text that tells the request from others. Computed only for a state: it costs more than most
-/// calls.
+/// Returns a text that identifies the request. Computed only for a `requestState`: it costs more than
+/// most calls.
 fn identity(method: &str, params: &Params<'_>) -> String {
     let text = |raw: Option<&RawValue>| raw.map_or("", RawValue::get).to_owned();
-    // White space and the order of members may differ when a client builds the request anew.
+    // White space and the order of members may differ when a client builds the request again.
     let arguments = params.arguments().ok();
-    let arguments: Value = arguments
-        .and_then(|arguments| serde_json::from_str(arguments.get()).ok())
-        .unwrap_or_default();
+    let arguments: Option<Value> = arguments.and_then(|all| serde_json::from_str(all.get()).ok());
     let (name, uri) = (text(params.name), text(params.uri));
-    json!([method, name, uri, sorted(arguments)]).to_string()
+    json!([method, name, uri, sorted(arguments.unwrap_or_default())]).to_string()
 }
 
 fn sorted(value: Value) -> Value {
     match value {
-        Value::Object(members) => {
-            let mut members: Vec<(String, Value)> = members
-                .into_iter()
-                .map(|(key, value)| (key, sorted(value)))
-                .collect();
-            members.sort_by(|a, b| a.0.cmp(&b.0));
-            Value::Object(members.into_iter().collect())
+        Value::Object(mut members) => {
+            members.sort_keys();
+            let members = members.into_iter().map(|(key, value)| (key, sorted(value)));
+            Value::Object(members.collect())
         }
         Value::Array(items) => Value::Array(items.into_iter().map(sorted).collect()),
         other => other,

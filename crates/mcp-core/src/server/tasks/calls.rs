@@ -1,4 +1,4 @@
-//! Which calls become tasks, and how.
+//! Decides which calls become tasks, and starts those.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,40 +9,42 @@ use serde_json::value::RawValue;
 use serde_json::{Map, json};
 
 use super::client::TaskClient;
-use super::lifecycle::{Work, guarded, live};
+use super::lifecycle::{Work, catch_panic, run};
 use super::task::Task;
 use super::{EXTENSION, MAX_TTL, MIN_TTL, TTL};
 use crate::era::Era;
 use crate::error::Error;
+use crate::jsonrpc::Json;
 use crate::revision::Revision;
 use crate::server::Server;
 use crate::server::context::{Context, end};
-use crate::server::limits::CLEAN_UP;
+use crate::server::limits::CLEANUP_GRACE;
 use crate::server::modern_client::ModernClient;
 use crate::server::outcome::{MethodResult, Outcome, ResultKind};
 use crate::server::params::wrong;
 use crate::server::tool_result::{bad_argument, bad_arguments, conclude, log_failure};
 use crate::tool::{BoundTool, Call, TaskSupport, ToolDefinition};
 
-/// How a call is to be answered.
+/// The way to answer a call.
 pub(in crate::server) enum Mode {
     /// With its result.
     Inline,
-    /// With a task that is kept this long.
+    /// With a task of this lifetime.
     Task(Duration),
-    /// With whichever of the two the call turns out to want.
-    Late,
+    /// With its result, or with a task if the call asks for one.
+    LateTask,
 }
 
 impl Server {
-    /// Decides by what the tool declares and the client knows. In the modern era the server decides
-    /// and the client has to have declared the extension; in 2025-11-25 the client asks for a task.
+    /// Decides by the task support of the tool and the client. In the modern era the server decides,
+    /// if the client has declared the extension; in 2025-11-25 the client asks for a task.
     pub(in crate::server) fn mode(
         &self,
         definition: &ToolDefinition,
         context: &Context<'_>,
     ) -> Result<Mode, Error> {
-        let (era, call) = (context.era, &context.call);
+        let era = context.era;
+        let supports_tasks = era == Era::Modern && context.call.supports_tasks();
         let refused = |words| Err(Error::TaskSupport(format!("{} {words}", definition.name)));
         let asked = match era {
             Era::Legacy(_) if self.has_tasks(era) => context.params.task,
@@ -52,13 +54,10 @@ impl Server {
             (TaskSupport::Never, None) => Ok(Mode::Inline),
             (TaskSupport::Never, Some(_)) => refused("does not run as a task"),
             (_, Some(task)) => Ok(Mode::Task(ttl(task)?)),
-            (TaskSupport::Late, None) if era == Era::Modern && call.supports_tasks() => {
-                Ok(Mode::Late)
-            }
-            (TaskSupport::Late, None) => Ok(Mode::Inline),
-            (_, None) if era == Era::Modern && call.supports_tasks() => Ok(Mode::Task(TTL)),
-            (TaskSupport::Optional, None) => Ok(Mode::Inline),
-            (TaskSupport::Required, None) if era == Era::Modern => Err(undeclared()),
+            (TaskSupport::Late, None) if supports_tasks => Ok(Mode::LateTask),
+            (_, None) if supports_tasks => Ok(Mode::Task(TTL)),
+            (TaskSupport::Late | TaskSupport::Optional, None) => Ok(Mode::Inline),
+            (TaskSupport::Required, None) if era == Era::Modern => Err(missing_extension()),
             (TaskSupport::Required, None) => refused("runs only as a task"),
         }
     }
@@ -69,9 +68,8 @@ impl Server {
         knows && self.catalog().tools.has_tasks()
     }
 
-    /// Starts the call. In the modern era it is a task only if something has to be waited for: what
-    /// is done at once is answered at once, and what the tool asks before it waits for anything is
-    /// asked before there is a task.
+    /// Starts the call. In the modern era it becomes a task only if it has to wait: a result without
+    /// waiting is the response, and so are questions that the tool asks before it waits.
     pub(in crate::server) fn call_as_task(
         &self,
         tool: &(ToolDefinition, Arc<dyn BoundTool>),
@@ -81,19 +79,19 @@ impl Server {
     ) -> Result<Outcome, Error> {
         let era = context.era;
         let task = self.new_task(ttl, context)?;
-        // In the modern era it has no way to its caller but the task.
+        // In the modern era only the task reaches the client.
         let call = in_task(&context.call, &task, era != Era::Modern);
         let mut work = work(tool, arguments, call, context);
         if era == Era::Modern
             && let Some(outcome) = (&mut work).now_or_never()
         {
-            self.tasks.forget(&task.id);
+            self.tasks.remove(&task.id);
             return outcome;
         }
         Ok(self.detached(task, work, era).into())
     }
 
-    /// Starts the call and answers with its result, unless the call wants to go on as a task.
+    /// Starts the call and answers with its result, unless the call asks to continue as a task.
     pub(in crate::server) async fn call_until_task(
         &self,
         tool: &(ToolDefinition, Arc<dyn BoundTool>),
@@ -102,29 +100,30 @@ impl Server {
     ) -> Result<Outcome, Error> {
         let call = &context.call;
         let task = self.new_task(TTL, context)?;
-        let unborn = UnpublishedTask {
+        let unpublished = UnpublishedTask {
             server: self,
             task: &task,
         };
         let mut work = work(tool, arguments, in_task(call, &task, true), context);
         let outcome = tokio::select! {
             biased;
-            outcome = &mut work => outcome,
-            () = task.wants_out() => {
-                std::mem::forget(unborn);
+            outcome = &mut work => Some(outcome),
+            () = task.detach_requested() => {
+                std::mem::forget(unpublished);
                 return Ok(self.detached(Arc::clone(&task), work, Era::Modern).into());
             }
-            () = self.over(call) => {
-                task.stop.cancel();
-                // It says itself that it was given up, if it is quick.
-                tokio::select! {
-                    outcome = &mut work => outcome,
-                    () = self.clock.sleep(CLEAN_UP) => Err(Error::Internal),
-                }
-            }
+            () = call.cancelled() => None,
+            () = self.timed_out(call) => None,
         };
-        drop(unborn);
-        outcome
+        if let Some(outcome) = outcome {
+            return outcome;
+        }
+        task.stop.cancel();
+        // The tool's own error explains the cancellation, if it comes in time.
+        tokio::select! {
+            outcome = work => outcome,
+            () = self.clock.sleep(CLEANUP_GRACE) => Err(Error::Internal),
+        }
     }
 
     fn new_task(&self, ttl: Duration, context: &Context<'_>) -> Result<Arc<Task>, Error> {
@@ -139,36 +138,27 @@ impl Server {
             &self.closing,
             Arc::clone(&self.clock),
         ));
-        self.tasks.keep(&task).map_err(Error::ToolFailed)?;
+        self.tasks.insert(&task).map_err(Error::ToolFailed)?;
         Ok(task)
     }
 
-    /// Lets `work` go on by itself, and answers with its task.
+    /// Runs `work` in the background, and answers with its task.
     fn detached(&self, task: Arc<Task>, work: Work, era: Era) -> MethodResult {
         task.detach();
-        let created = if era == Era::Modern {
-            task.created_modern()
-        } else {
-            json!({"task": task.handshake()}).into()
+        let created: Json = match era {
+            Era::Modern => task.created_modern(),
+            _ => json!({"task": task.legacy()}).into(),
         };
-        let life = live(Arc::clone(&self.tasks), task, work, Arc::clone(&self.clock));
-        (self.settings.spawn)(Box::pin(life));
+        let running = run(Arc::clone(&self.tasks), task, work, Arc::clone(&self.clock));
+        (self.settings.spawn)(Box::pin(running));
         MethodResult {
             kind: ResultKind::Task,
             ..created.into()
         }
     }
-
-    /// Completes when nobody waits for the call any longer.
-    async fn over(&self, call: &Call) {
-        tokio::select! {
-            () = call.cancelled() => {}
-            () = self.out_of_time(call) => {}
-        }
-    }
 }
 
-/// A task that nobody was told of, and that is forgotten with its request.
+/// A task whose id no client has yet. It is cancelled and removed with its request.
 struct UnpublishedTask<'a> {
     server: &'a Server,
     task: &'a Task,
@@ -177,13 +167,13 @@ struct UnpublishedTask<'a> {
 impl Drop for UnpublishedTask<'_> {
     fn drop(&mut self) {
         self.task.stop.cancel();
-        self.server.tasks.forget(&self.task.id);
+        self.server.tasks.remove(&self.task.id);
     }
 }
 
-/// `call` as `task` goes on with it: for as long as the task is wanted, not the request.
+/// Returns the call with the cancellation and the client of `task` instead of the request's.
 fn in_task(call: &Call, task: &Arc<Task>, keeps_peer: bool) -> Call {
-    call.with_client(task.token(), |client| {
+    call.with_client(task.stop.clone(), |client| {
         Arc::new(TaskClient::new(task, client, keeps_peer))
     })
 }
@@ -197,7 +187,7 @@ fn work(
     let (definition, tool) = (definition.clone(), Arc::clone(tool));
     let arguments = arguments.to_owned();
     let (era, client) = (context.era, context.client.clone());
-    guarded(async move {
+    catch_panic(async move {
         let result = match tool.start(&arguments, &call) {
             Ok(running) => running.await,
             Err(error) => {
@@ -212,7 +202,7 @@ fn work(
     })
 }
 
-/// The time that the client asks for, within what we give.
+/// The lifetime that the client asks for, within our bounds.
 fn ttl(task: &RawValue) -> Result<Duration, Error> {
     #[derive(Deserialize)]
     struct TaskMetadata {
@@ -227,7 +217,7 @@ fn ttl(task: &RawValue) -> Result<Duration, Error> {
     Ok(ttl.clamp(MIN_TTL, MAX_TTL))
 }
 
-/// The client has not said that it knows tasks.
-pub(super) fn undeclared() -> Error {
+/// The error for a client that has not declared the extension.
+pub(super) fn missing_extension() -> Error {
     Error::MissingCapability(Box::new(json!({"extensions": {EXTENSION: {}}})))
 }

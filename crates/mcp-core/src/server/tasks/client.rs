@@ -1,4 +1,4 @@
-//! The client of a call that has become a task: it comes to the task, and is asked there.
+//! The client of a call that runs as a task: questions wait in the task for its answers.
 
 use std::sync::Arc;
 
@@ -12,21 +12,21 @@ use crate::tool::{AnswersFuture, Client, ClientInfo, InputRequest, ToolError};
 pub(super) struct TaskClient {
     task: Arc<Task>,
     /// The client of its request.
-    of_request: Arc<dyn Client>,
+    request_client: Arc<dyn Client>,
     info: ClientInfo,
-    /// It can be told something over the request's connection.
+    /// True if notifications still go over the request's connection.
     keeps_peer: bool,
 }
 
 impl TaskClient {
-    pub(super) fn new(task: &Arc<Task>, of_request: Arc<dyn Client>, keeps_peer: bool) -> Self {
+    pub(super) fn new(task: &Arc<Task>, request_client: Arc<dyn Client>, keeps_peer: bool) -> Self {
         let info = ClientInfo {
             message_meta: Some(Arc::new(task.related())),
-            ..of_request.info().clone()
+            ..request_client.info().clone()
         };
         Self {
             task: Arc::clone(task),
-            of_request,
+            request_client,
             info,
             keeps_peer,
         }
@@ -40,30 +40,30 @@ impl Client for TaskClient {
 
     fn notify(&self, message: String) {
         if self.keeps_peer {
-            self.of_request.notify(message);
+            self.request_client.notify(message);
         }
     }
 
     fn disconnect(&self) {
         if self.keeps_peer {
-            self.of_request.disconnect();
+            self.request_client.disconnect();
         }
     }
 
     fn show_status(&self, message: &str) {
-        self.task.say(message);
+        self.task.set_message(message);
     }
 
     fn ask<'a>(&'a self, questions: &'a [(&'a str, InputRequest)]) -> AnswersFuture<'a> {
-        // Until the request was answered, its questions are those of the request.
+        // Until the request is answered, questions go to its client.
         match self.task.is_detached() {
             true => Box::pin(self.task.ask_all(questions)),
-            false => self.of_request.ask(questions),
+            false => self.request_client.ask(questions),
         }
     }
 
     fn require_input(&self, questions: Map<String, Value>, memo: Value) -> ToolError {
-        self.of_request.require_input(questions, memo)
+        self.request_client.require_input(questions, memo)
     }
 
     fn waits_for_answers(&self) -> bool {
@@ -72,21 +72,21 @@ impl Client for TaskClient {
 
     fn start_task(&self) -> BoxFuture<'_, bool> {
         Box::pin(async {
-            self.task.ask_out().await;
+            self.task.request_detach().await;
             true
         })
     }
 }
 
 impl Task {
-    /// Asks the client and waits for all answers. A key that was answered before keeps its answer:
-    /// no key may stand for two questions.
+    /// Asks the client and waits for all answers. A key that was answered before keeps its answer, so
+    /// each question needs its own key.
     ///
     /// # Errors
-    /// The reason why the client gives no answer.
+    /// The reason why there is no answer.
     async fn ask_all(&self, requests: &[(&str, InputRequest)]) -> Result<Vec<Value>, ToolError> {
         let mut changes = self.changes();
-        let _open = Open {
+        let _open = OpenQuestions {
             task: self,
             keys: requests.iter().map(|(key, _)| *key).collect(),
         };
@@ -102,12 +102,12 @@ impl Task {
             if let Some(answers) = all(&changes.borrow_and_update(), requests) {
                 return answers.map_err(ToolError::upstream);
             }
-            // The sender is the task's: it never goes before us.
+            // Never fails: the task holds the sender.
             let _ = changes.changed().await;
         }
     }
 
-    /// Takes an answer. One to a question that is not open is ignored, as the extension asks.
+    /// Stores an answer. Answers without an open question are ignored, as the extension demands.
     pub(super) fn answer(&self, key: &str, answer: Result<Value, String>) {
         self.change(|state| {
             let is_open = state.questions.shift_remove(key).is_some();
@@ -119,27 +119,26 @@ impl Task {
     }
 }
 
-/// The answers to all `requests`, in their order; `None` while one is missing.
+/// The answers to all `requests`, in order; `None` while one is missing.
 fn all(state: &TaskState, requests: &[(&str, InputRequest)]) -> Option<Result<Vec<Value>, String>> {
     let answers = requests.iter().map(|(key, _)| state.answers.get(*key));
     let answers: Vec<_> = answers.collect::<Option<_>>()?;
     Some(answers.into_iter().cloned().collect())
 }
 
-/// Questions that somebody waits for. Whoever waits no longer, asks no longer.
-struct Open<'a> {
+/// Open questions, which are withdrawn when the call no longer waits.
+struct OpenQuestions<'a> {
     task: &'a Task,
     keys: Vec<&'a str>,
 }
 
-impl Drop for Open<'_> {
+impl Drop for OpenQuestions<'_> {
     fn drop(&mut self) {
         self.task.change(|state| {
-            let before = state.questions.len();
-            state
-                .questions
-                .retain(|key, _| !self.keys.contains(&key.as_str()));
-            state.questions.len() < before
+            let questions = &mut state.questions;
+            let before = questions.len();
+            questions.retain(|key, _| !self.keys.contains(&key.as_str()));
+            questions.len() < before
         });
     }
 }

@@ -17,7 +17,7 @@ use crate::server::outcome::{MethodResult, Outcome};
 use crate::server::{Caller, Connection, Server};
 
 impl Server {
-    /// A caller who cannot be told from others has no list.
+    /// Lists the tasks of a caller, who needs a name.
     pub(in crate::server) fn list_tasks(&self, context: &Context<'_>) -> Result<Outcome, Error> {
         context.params.check_cursor()?;
         let Some(caller) = context.caller.name() else {
@@ -26,12 +26,12 @@ impl Server {
             ));
         };
         let tasks = self.tasks.owned_by(caller);
-        let tasks: Vec<Value> = tasks.iter().map(|task| task.handshake()).collect();
+        let tasks: Vec<Value> = tasks.iter().map(|task| task.legacy()).collect();
         Ok(json!({"tasks": tasks}).into())
     }
 
-    /// Waits for the end of a task and answers what its call would have been answered. Meanwhile it
-    /// is the way on which the task asks its client.
+    /// Waits for the end of a task and answers with the result of its call. Meanwhile the task asks
+    /// its client over this request.
     pub(in crate::server) async fn task_result(
         &self,
         context: &Context<'_>,
@@ -41,33 +41,31 @@ impl Server {
         let mut changes = task.changes();
         let mut asked = HashSet::new();
         let mut answers = FuturesUnordered::new();
-        let place = self.tasks.waiting.try_acquire();
+        let permit = self.tasks.waiting.try_acquire();
         loop {
             let open = {
                 let state = changes.borrow_and_update();
-                if let Some(end) = &state.end {
+                if let Some(end) = &state.outcome {
                     return result(&task, end.clone());
                 }
                 state.questions.clone()
             };
-            if place.is_err() {
+            if permit.is_err() {
                 return Err(Error::RateLimited(POLL_INTERVAL));
             }
-            // A question that nobody can hear waits for a caller who can.
-            if let Some(connection) = context.connection.filter(|_| caller.can_listen()) {
-                let new = open
-                    .into_iter()
-                    .filter(|(key, _)| asked.insert(key.clone()));
-                answers.extend(
-                    new.map(|(key, question)| ask(&task, connection, caller, key, question)),
-                );
+            // Without a stream to this caller, the question waits for another request.
+            if let Some(connection) = context.connection.filter(|_| caller.has_peer()) {
+                let open = open.into_iter();
+                let new = open.filter(|(key, _)| asked.insert(key.clone()));
+                let ask = |(key, question)| ask(&task, connection, caller, key, question);
+                answers.extend(new.map(ask));
             }
             tokio::select! {
                 _ = changes.changed() => {}
                 Some(()) = answers.next(), if !answers.is_empty() => {}
-                // Nobody reads the answer.
+                // The client does not read the response.
                 () = call.cancelled() => return Err(Error::Internal),
-                () = caller.left() => return Err(Error::Internal),
+                () = caller.disconnected() => return Err(Error::Internal),
             }
         }
     }
@@ -82,7 +80,7 @@ async fn ask(task: &Task, connection: &Connection, caller: &Caller, key: String,
     task.answer(&key, answer);
 }
 
-/// What the call would have been answered, tied to its task.
+/// The result of the call, with the id of its task in `_meta`.
 fn result(task: &Arc<Task>, end: TaskOutcome) -> Result<Outcome, Error> {
     let (json, is_error) = match end {
         TaskOutcome::Result { json, is_error } => (json, is_error),
@@ -94,11 +92,8 @@ fn result(task: &Arc<Task>, end: TaskOutcome) -> Result<Outcome, Error> {
         }
     };
     let members = json.as_str().trim_end().strip_suffix('}').unwrap_or("{");
-    let comma = if members.trim_end().ends_with('{') {
-        ""
-    } else {
-        ","
-    };
+    let is_empty = members.trim_end().ends_with('{');
+    let comma = if is_empty { "" } else { "," };
     let json = Json::Owned(format!(r#"{members}{comma}"_meta":{}}}"#, task.related()));
     Ok(Outcome::Done(MethodResult {
         is_error,

@@ -1,4 +1,4 @@
-//! The life of a task, beside the requests that ask about it.
+//! Runs tasks in the background until they expire.
 
 use std::future::Future;
 use std::panic::AssertUnwindSafe;
@@ -12,16 +12,18 @@ use super::outcome::TaskOutcome;
 use super::task::Task;
 use crate::clock::Clock;
 use crate::error::Error;
-use crate::server::limits::CLEAN_UP;
+use crate::server::limits::CLEANUP_GRACE;
 use crate::server::outcome::Outcome;
 
-/// What a call does, and what its request would be answered with.
+/// The work of a call, with its outcome.
 pub(super) type Work = Pin<Box<dyn Future<Output = Result<Outcome, Error>> + Send>>;
 
 type Sleep = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// `work` as it can be left alone: a tool that panics is a fault of ours, told as one.
-pub(super) fn guarded(work: impl Future<Output = Result<Outcome, Error>> + Send + 'static) -> Work {
+/// Boxes `work`. A panic of the tool becomes an internal error.
+pub(super) fn catch_panic(
+    work: impl Future<Output = Result<Outcome, Error>> + Send + 'static,
+) -> Work {
     let caught = AssertUnwindSafe(work).catch_unwind();
     Box::pin(caught.map(|outcome| {
         outcome.unwrap_or_else(|_| {
@@ -31,24 +33,25 @@ pub(super) fn guarded(work: impl Future<Output = Result<Outcome, Error>> + Send 
     }))
 }
 
-/// Works until the work is done, the task is cancelled or its time is over, and keeps the outcome
-/// for the rest of that time.
-pub(super) async fn live(tasks: Arc<Tasks>, task: Arc<Task>, work: Work, clock: Arc<dyn Clock>) {
-    let mut over = clock.sleep(task.ttl);
-    if ended_in_time(&tasks, &task, work, &mut over, &*clock).await {
+/// Runs the work until it ends, is cancelled or expires, and stores the outcome until the task
+/// expires.
+pub(super) async fn run(tasks: Arc<Tasks>, task: Arc<Task>, work: Work, clock: Arc<dyn Clock>) {
+    let mut expiry = clock.sleep(task.ttl);
+    if ended_in_time(&tasks, &task, work, &mut expiry, &*clock).await {
         tokio::select! {
-            () = over => {}
-            () = task.gone.cancelled() => return,
+            () = expiry => {}
+            () = task.removed.cancelled() => return,
         }
     }
-    tasks.forget(&task.id);
+    tasks.remove(&task.id);
 }
 
+/// Returns false if the task expired before its end.
 async fn ended_in_time(
     tasks: &Tasks,
     task: &Task,
     mut work: Work,
-    over: &mut Sleep,
+    expiry: &mut Sleep,
     clock: &dyn Clock,
 ) -> bool {
     let in_time = tokio::select! {
@@ -59,17 +62,17 @@ async fn ended_in_time(
             return true;
         }
         () = task.stop.cancelled() => true,
-        () = over => {
+        () = expiry => {
             task.end(TaskOutcome::expired());
-            tasks.forget(&task.id);
+            tasks.remove(&task.id);
             false
         }
     };
-    // It may stop what it has started; what it says now is not heard.
+    // The tool may still clean up; its result is ignored.
     task.cancel();
     tokio::select! {
         _ = work => {}
-        () = clock.sleep(CLEAN_UP) => {}
+        () = clock.sleep(CLEANUP_GRACE) => {}
     }
     in_time
 }

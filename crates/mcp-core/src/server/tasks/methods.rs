@@ -1,14 +1,13 @@
-//! `tasks/get`, `tasks/update` and `tasks/cancel`: of the extension
-//! `io.modelcontextprotocol/tasks`, and of 2025-11-25, which has two of them.
+//! `tasks/get` and `tasks/cancel` of both specifications, and `tasks/update` of the extension
+//! `io.modelcontextprotocol/tasks`.
 
 use std::sync::Arc;
 
 use serde::Deserialize;
-use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
-use super::MAX_BYTES;
-use super::calls::undeclared;
+use super::MAX_STORED_BYTES;
+use super::calls::missing_extension;
 use super::task::Task;
 use crate::era::Era;
 use crate::error::Error;
@@ -22,7 +21,7 @@ impl Server {
     /// The caller's task that the request names.
     pub(super) fn task(&self, context: &Context<'_>) -> Result<Arc<Task>, Error> {
         if context.era == Era::Modern && !context.call.supports_tasks() {
-            return Err(undeclared());
+            return Err(missing_extension());
         }
         let id = context.params.task_id()?;
         let caller = context.caller.name().map(|name| &**name);
@@ -34,16 +33,16 @@ impl Server {
         let task = self.task(context)?;
         Ok(match context.era {
             Era::Modern => Json::Owned(format!("{{{}}}", task.detailed())).into(),
-            _ => task.handshake().into(),
+            _ => task.legacy().into(),
         })
     }
 
     pub(in crate::server) fn cancel_task(&self, context: &Context<'_>) -> Result<Outcome, Error> {
         let task = self.task(context)?;
-        let is_news = task.cancel();
+        let is_cancelled = task.cancel();
         match context.era {
-            Era::Modern => Ok(nothing()),
-            _ if is_news => Ok(task.handshake().into()),
+            Era::Modern => Ok(empty()),
+            _ if is_cancelled => Ok(task.legacy().into()),
             _ => {
                 let reason = "names a task that has ended, so that it cannot be cancelled";
                 Err(wrong("taskId", reason))
@@ -58,24 +57,24 @@ impl Server {
             responses: Map<String, Value>,
         }
         let task = self.task(context)?;
+        let Params { responses } = context.parse("inputResponses")?;
         let wrong = |reason: String| wrong("inputResponses", &reason);
-        let params = context.raw.map_or("{}", RawValue::get);
-        let Params { responses } =
-            serde_json::from_str(params).map_err(|error| wrong(error.to_string()))?;
         if let Some((key, _)) = responses.iter().find(|(_, answer)| !answer.is_object()) {
             return Err(wrong(format!("{key} must be an object")));
         }
-        if !self.tasks.make_room(params.len()) {
-            return Err(wrong(format!("all tasks together keep {MAX_BYTES} bytes")));
+        let size = context.raw.map_or(0, |params| params.get().len());
+        if !self.tasks.make_room(size) {
+            let reason = format!("all tasks together keep {MAX_STORED_BYTES} bytes");
+            return Err(wrong(reason));
         }
         for (key, answer) in responses {
             task.answer(&key, Ok(answer));
         }
-        Ok(nothing())
+        Ok(empty())
     }
 }
 
 /// A result without members.
-fn nothing() -> Outcome {
+fn empty() -> Outcome {
     Json::Owned("{}".to_owned()).into()
 }

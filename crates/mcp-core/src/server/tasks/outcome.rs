@@ -1,4 +1,4 @@
-//! How a task ends. Nothing changes after that.
+//! The outcome of a task, after which it does not change.
 
 use std::sync::Arc;
 
@@ -11,22 +11,22 @@ use crate::server::outcome::{MethodResult, Outcome};
 use crate::server::tool_result::failed;
 use crate::tool::{ToolError, ToolErrorKind};
 
-/// The largest result that is kept, in bytes.
-const MAX_RESULT: usize = 8 * 1024 * 1024;
+/// The largest result that is stored.
+const MAX_RESULT_BYTES: usize = 8 * 1024 * 1024;
 
+/// The outcome of a task.
 #[derive(Clone)]
 pub(super) enum TaskOutcome {
-    /// With the result of the call; a tool may say in it that it failed.
+    /// The result of the call, also of a failed tool.
     Result { json: Json, is_error: bool },
-    /// With the error that the request would have been answered with.
+    /// The error of the call.
     Error(Arc<Error>),
-    /// By its caller, or because the server stops.
+    /// Cancelled by its caller, or because the server stops.
     Cancelled,
 }
 
 impl TaskOutcome {
-    /// What a request would be answered with. A result that is too large to be kept becomes one
-    /// that says so.
+    /// The outcome of a call. A result that is too large to store becomes an error message.
     pub(super) fn from_outcome(outcome: Result<Outcome, Error>) -> Self {
         let outcome = match outcome {
             Ok(Outcome::Done(result)) => Ok(result),
@@ -35,8 +35,8 @@ impl TaskOutcome {
             Err(error) => Err(error),
         };
         let outcome = outcome.map(|outcome| match outcome.json.as_str().len() {
-            size if size > MAX_RESULT => failed(&format!(
-                "The result has {size} bytes, but a task keeps at most {MAX_RESULT}; ask for less at once."
+            size if size > MAX_RESULT_BYTES => failed(&format!(
+                "The result has {size} bytes, but a task keeps at most {MAX_RESULT_BYTES}; ask for less at once."
             )),
             _ => outcome,
         });
@@ -49,14 +49,14 @@ impl TaskOutcome {
         }
     }
 
-    /// Its time is over.
+    /// The outcome of a task that has expired.
     pub(super) fn expired() -> Self {
         let message = "The task took longer than it is kept.";
         let error = ToolError::new(ToolErrorKind::Timeout, message);
         Self::Error(Arc::new(Error::ToolFailed(error)))
     }
 
-    /// The status message that goes with it.
+    /// The status message of the task.
     pub(super) fn message(&self) -> Option<String> {
         match self {
             Self::Result { json, is_error } => is_error.then(|| first_text(json)).flatten(),
@@ -65,7 +65,7 @@ impl TaskOutcome {
         }
     }
 
-    /// Bytes.
+    /// The stored bytes.
     pub(super) fn size(&self) -> usize {
         match self {
             Self::Result { json, .. } => json.as_str().len(),
@@ -74,7 +74,7 @@ impl TaskOutcome {
     }
 }
 
-/// What a failed tool said.
+/// The message of a failed tool.
 fn first_text(result: &Json) -> Option<String> {
     let result: Value = serde_json::from_str(result.as_str()).ok()?;
     let text = result.pointer("/content/0/text")?.as_str()?;

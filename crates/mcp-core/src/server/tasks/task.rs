@@ -1,4 +1,4 @@
-//! One task: what its work, its polls and its listeners share.
+//! The state of a task, which its work, polls and subscribers share.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -12,23 +12,23 @@ use super::outcome::TaskOutcome;
 use crate::clock::Clock;
 use crate::error::truncated;
 
-/// A call that goes on after its request was answered.
+/// A call that continues after its request was answered.
 pub(in crate::server) struct Task {
-    /// 128 random bits: where the owner is not known, whoever knows the id may ask for the task.
+    /// 128 random bits: without an owner, every caller who knows the id may use the task.
     pub(super) id: String,
-    /// The caller that alone may see it.
+    /// The only caller that may see it.
     pub(super) owner: Option<Arc<str>>,
-    /// Since 1970.
+    /// Creation time, since 1970.
     pub(super) created: Duration,
-    /// From its creation.
+    /// Lifetime, from its creation.
     pub(super) ttl: Duration,
-    /// Tells the work to stop.
+    /// Cancels the work.
     pub(super) stop: CancellationToken,
-    /// It is no longer kept.
-    pub(super) gone: CancellationToken,
-    /// The work wants its request to be answered with the task.
-    out: Notify,
-    /// It was.
+    /// Cancelled when the task is no longer stored.
+    pub(super) removed: CancellationToken,
+    /// The work asks to answer its request with the task.
+    detach_request: Notify,
+    /// Cancelled when the request was answered with the task.
     detached: CancellationToken,
     clock: Arc<dyn Clock>,
     state: watch::Sender<TaskState>,
@@ -36,19 +36,19 @@ pub(in crate::server) struct Task {
 
 /// The mutable state of a task.
 pub(super) struct TaskState {
-    /// What the work said last about itself.
+    /// The last status message of the work.
     pub(super) message: Option<String>,
-    /// Since 1970.
+    /// Time of the last change, since 1970.
     pub(super) updated: Duration,
     /// Open questions to the client, by key.
     pub(super) questions: Map<String, Value>,
-    /// The client's answers, or why there is none.
+    /// The client's answers, or the reasons for missing ones.
     pub(super) answers: HashMap<String, Result<Value, String>>,
-    pub(super) end: Option<TaskOutcome>,
+    pub(super) outcome: Option<TaskOutcome>,
 }
 
 impl Task {
-    /// A task of `owner` that starts with these answers of its client.
+    /// A task of `owner` with the answers of earlier rounds.
     pub(super) fn new(
         id: String,
         owner: Option<Arc<str>>,
@@ -58,15 +58,14 @@ impl Task {
         clock: Arc<dyn Clock>,
     ) -> Self {
         let created = clock.unix_time();
+        let answers = answers.iter();
+        let answers = answers.map(|(key, answer)| (key.clone(), Ok(answer.clone())));
         let state = TaskState {
             message: None,
             updated: created,
             questions: Map::new(),
-            answers: answers
-                .iter()
-                .map(|(key, answer)| (key.clone(), Ok(answer.clone())))
-                .collect(),
-            end: None,
+            answers: answers.collect(),
+            outcome: None,
         };
         Self {
             id,
@@ -74,74 +73,68 @@ impl Task {
             created,
             ttl,
             stop: closing.child_token(),
-            gone: CancellationToken::new(),
-            out: Notify::new(),
+            removed: CancellationToken::new(),
+            detach_request: Notify::new(),
             detached: CancellationToken::new(),
             clock,
             state: watch::Sender::new(state),
         }
     }
 
-    /// What stops the work.
-    pub(super) fn token(&self) -> CancellationToken {
-        self.stop.clone()
-    }
-
-    /// Says how the work stands.
-    pub(super) fn say(&self, message: &str) {
+    /// Sets the status message.
+    pub(super) fn set_message(&self, message: &str) {
         self.change(|state| {
-            let is_news = !message.is_empty() && state.message.as_deref() != Some(message);
-            if is_news {
+            let is_new = !message.is_empty() && state.message.as_deref() != Some(message);
+            if is_new {
                 state.message = Some(truncated(message.to_owned()));
             }
-            is_news
+            is_new
         });
     }
 
-    /// From now on its questions wait in it.
+    /// Marks the request as answered: from now on questions wait in the task.
     pub(super) fn detach(&self) {
         self.detached.cancel();
     }
 
-    /// True once its request was answered with it.
+    /// True once the request was answered with the task.
     pub(super) fn is_detached(&self) -> bool {
         self.detached.is_cancelled()
     }
 
-    /// Has the request answered with the task; completes when that is so.
-    pub(super) async fn ask_out(&self) {
-        self.out.notify_one();
+    /// Asks to answer the request with the task, and waits until that is done.
+    pub(super) async fn request_detach(&self) {
+        self.detach_request.notify_one();
         self.detached.cancelled().await;
     }
 
-    /// Completes when the work wants the request to be answered with the task.
-    pub(super) async fn wants_out(&self) {
-        self.out.notified().await;
+    /// Completes when the work asks to answer the request with the task.
+    pub(super) async fn detach_requested(&self) {
+        self.detach_request.notified().await;
     }
 
-    /// Ends it; false if it had ended already.
-    pub(super) fn end(&self, end: TaskOutcome) -> bool {
+    /// Ends the task; false if it has ended already.
+    pub(super) fn end(&self, outcome: TaskOutcome) -> bool {
         self.change(|state| {
-            state.message = end.message();
+            state.message = outcome.message();
             state.questions = Map::new();
             state.answers = HashMap::new();
-            state.end = Some(end);
+            state.outcome = Some(outcome);
             true
         })
     }
 
-    /// Ends it as the caller wishes, and the work soon; false if it had ended already.
+    /// Ends the task as cancelled and stops its work; false if it has ended already.
     pub(super) fn cancel(&self) -> bool {
-        let is_news = self.end(TaskOutcome::Cancelled);
+        let is_cancelled = self.end(TaskOutcome::Cancelled);
         self.stop.cancel();
-        is_news
+        is_cancelled
     }
 
     pub(super) fn has_ended(&self) -> bool {
-        self.state().end.is_some()
+        self.state().outcome.is_some()
     }
 
-    /// What it is now.
     pub(super) fn state(&self) -> watch::Ref<'_, TaskState> {
         self.state.borrow()
     }
@@ -151,24 +144,24 @@ impl Task {
         self.state.subscribe()
     }
 
-    /// The bytes that it keeps for its client.
+    /// The stored bytes.
     pub(super) fn size(&self) -> usize {
         let state = self.state();
-        match &state.end {
-            Some(end) => end.size(),
+        match &state.outcome {
+            Some(outcome) => outcome.size(),
             None => state.answers.values().map(size).sum(),
         }
     }
 
-    /// Changes a task that has not ended; `change` says whether it has done so.
+    /// Changes a task that has not ended; `change` returns whether it has changed the state.
     pub(super) fn change(&self, change: impl FnOnce(&mut TaskState) -> bool) -> bool {
         let now = self.clock.unix_time();
         self.state.send_if_modified(|state| {
-            let is_news = state.end.is_none() && change(state);
-            if is_news {
+            let has_changed = state.outcome.is_none() && change(state);
+            if has_changed {
                 state.updated = now;
             }
-            is_news
+            has_changed
         })
     }
 }

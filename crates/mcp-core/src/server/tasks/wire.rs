@@ -1,4 +1,4 @@
-//! What is told about a task, in the words of its two specifications.
+//! The JSON of tasks in both specifications.
 
 use std::time::Duration;
 
@@ -13,33 +13,27 @@ use crate::error::ErrorCodes;
 use crate::jsonrpc::Json;
 
 impl Task {
-    /// The members of a `DetailedTask` (the extension) without braces: the task, and what its
-    /// status brings along.
+    /// The members of a `DetailedTask` (the extension), without braces: the task, with its result,
+    /// error or questions.
     pub(in crate::server) fn detailed(&self) -> String {
         let state = self.state();
         let mut members = self.modern_members(&state);
-        match &state.end {
-            // Spliced in: the result goes out as the tool wrote it.
-            Some(TaskOutcome::Result { json, .. }) => {
-                members.push_str(r#","result":"#);
-                members.push_str(json.as_str());
-            }
+        let mut push = |name: &str, json: &str| members.extend([r#",""#, name, r#"":"#, json]);
+        match &state.outcome {
+            // Inserted as JSON, so that the result keeps the bytes of the tool.
+            Some(TaskOutcome::Result { json, .. }) => push("result", json.as_str()),
             Some(TaskOutcome::Error(error)) => {
                 let error = error.render(Era::Modern, ErrorCodes::Spec);
-                members.push_str(r#","error":"#);
-                members.push_str(&json!(error).to_string());
+                push("error", &json!(error).to_string());
             }
             Some(TaskOutcome::Cancelled) => {}
             None if state.questions.is_empty() => {}
-            None => {
-                members.push_str(r#","inputRequests":"#);
-                members.push_str(&json!(state.questions).to_string());
-            }
+            None => push("inputRequests", &json!(state.questions).to_string()),
         }
         members
     }
 
-    /// A `CreateTaskResult` (the extension), to be told its kind.
+    /// A `CreateTaskResult` (the extension), without its `resultType`.
     pub(super) fn created_modern(&self) -> Json {
         Json::Owned(format!("{{{}}}", self.modern_members(&self.state())))
     }
@@ -49,14 +43,12 @@ impl Task {
         task["ttlMs"] = millis(self.ttl);
         task["pollIntervalMs"] = millis(POLL_INTERVAL);
         let text = task.to_string();
-        let members = text
-            .strip_prefix('{')
-            .and_then(|text| text.strip_suffix('}'));
-        members.unwrap_or_default().to_owned()
+        let members = text.strip_prefix('{').unwrap_or_default();
+        members.strip_suffix('}').unwrap_or_default().to_owned()
     }
 
     /// A `Task` of 2025-11-25.
-    pub(super) fn handshake(&self) -> Value {
+    pub(super) fn legacy(&self) -> Value {
         let state = self.state();
         let mut task = self.common(&state, state.status(true));
         task["ttl"] = millis(self.ttl);
@@ -77,17 +69,17 @@ impl Task {
         task
     }
 
-    /// What ties a message of 2025-11-25 to its task.
+    /// The `_meta` that relates a message of 2025-11-25 to its task.
     pub(super) fn related(&self) -> Value {
         json!({"io.modelcontextprotocol/related-task": {"taskId": self.id}})
     }
 }
 
 impl TaskState {
-    /// For 2025-11-25 a task whose tool says that it failed has failed; for the extension it is
-    /// complete, with a result that says so.
+    /// The status. A task whose tool failed is `failed` in 2025-11-25; in the extension it is
+    /// `completed`, with a result that has `isError`.
     fn status(&self, failed_tool_fails: bool) -> &'static str {
-        match &self.end {
+        match &self.outcome {
             Some(TaskOutcome::Result { is_error: true, .. }) if failed_tool_fails => "failed",
             Some(TaskOutcome::Result { .. }) => "completed",
             Some(TaskOutcome::Error(_)) => "failed",
