@@ -1,8 +1,8 @@
-//! HTTP towards one service: no redirects, no repetition, no unbounded bodies.
+//! An HTTP client of one service: no redirects, no retries, bounded bodies.
 //!
 //! A server declares one [`ServiceProfile`] and makes one [`Client`] of it. A [`Request`] ends in a
 //! [`Response`] or in an [`HttpFailure`], which is a [`ToolError`](mcp_core::tool::ToolError) in the
-//! words of the profile: `client.get(["api", "v1", "workflows"]).json::<Page>().await?`.
+//! texts of the profile: `client.get(["api", "v1", "workflows"]).json::<Page>().await?`.
 
 mod client;
 mod failure;

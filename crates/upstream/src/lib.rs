@@ -1,11 +1,11 @@
-//! Everything that a server needs towards the service behind it, once for all servers.
+//! The code that every server needs for the service behind it.
 //!
-//! - [`http`]: a client with limits and timeouts, and the words for its failures
-//! - [`redact`]: secrets in texts, JSON, environments and command lines, shown as `***`
-//! - [`text`]: control and hidden characters removed; long texts and lists truncated to a budget
-//! - [`time`]: timestamps and durations, as services write them and people ask for them
-//! - [`resource`]: a resource whose content is what a tool answers
-//! - [`poll`]: polling with backoff, and announcing what has changed
+//! - [`http`]: a client with limits, timeouts, and texts for its failures
+//! - [`redact`]: hides secrets in texts, JSON, environments and command lines
+//! - [`text`]: removes control and invisible characters; truncates texts and lists to a budget
+//! - [`time`]: parses and formats timestamps and durations
+//! - [`resource`]: makes the content of a resource from the result of a tool
+//! - [`poll`]: polls subscribed resources with backoff and announces their changes
 
 #[cfg(feature = "http")]
 pub mod http;

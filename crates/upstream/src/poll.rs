@@ -1,5 +1,5 @@
-//! Polling services that tell nobody what has changed: less often while nothing changes, not at all
-//! while nobody is interested, and announced to the clients that are.
+//! Polls services for changes of subscribed resources: with backoff while nothing changes, and not at
+//! all without subscribers.
 
 mod announce;
 mod backoff;

@@ -1,9 +1,8 @@
-//! The one place through which what a service holds passes on its way to a caller.
+//! Hides secrets in the data of a service before it reaches a client.
 //!
-//! Configuration, logs and results are where passwords live, and an answer to a model is an answer
-//! to whoever reads the conversation. Everything that looks like a secret is shown as `***`, because
-//! of the name that it is stored under or because of its shape. Better one value too many than one
-//! too few: operators can turn it off (`--show-secrets`).
+//! Configurations, logs and results often hold passwords, and everyone who can read a conversation
+//! reads the results of its tools. A value is shown as `***` if its name or its shape is that of a
+//! secret. Rather one value too many than one too few: operators can turn it off (`--show-secrets`).
 
 mod name;
 mod shape;
@@ -17,10 +16,10 @@ use serde_json::value::{RawValue, to_raw_value};
 use crate::text::clean;
 use shape::{Reach, hide};
 
-/// Stands in the place of a secret.
+/// Replaces a secret.
 pub const HIDDEN: &str = "***";
 
-/// Cleans and redacts texts, and counts the secrets that it hid.
+/// Cleans and redacts texts, and counts the hidden secrets.
 #[derive(Debug)]
 pub struct Redactor {
     is_enabled: bool,
@@ -36,13 +35,13 @@ impl Redactor {
         }
     }
 
-    /// The number of values that were hidden so far; `None` where there were none.
+    /// The number of hidden values; `None` if there were none.
     pub fn hidden(&self) -> Option<u32> {
         Some(self.hidden.load(Relaxed)).filter(|&hidden| hidden > 0)
     }
 
-    /// Free text: log lines, error texts, the output of commands. Without secrets, nor
-    /// [control and hidden characters](clean), which could split a secret.
+    /// Redacts free text: log lines, error texts, the output of commands. Also removes
+    /// [control and invisible characters](clean), which could split a secret.
     pub fn text(&self, text: &str) -> String {
         let text = clean(text);
         if !self.is_enabled {
@@ -53,7 +52,7 @@ impl Redactor {
         text.into_owned()
     }
 
-    /// `KEY=value`, as in an environment.
+    /// Redacts `KEY=value`, as in an environment.
     pub fn assignment(&self, assignment: &str) -> String {
         match assignment.split_once('=') {
             Some((name, value)) => format!("{}={}", clean(name), self.named(name, value)),
@@ -61,7 +60,7 @@ impl Redactor {
         }
     }
 
-    /// The value that is stored under `name`: an environment variable's, a label's.
+    /// Redacts the value of an environment variable or a label.
     pub fn named(&self, name: &str, value: &str) -> String {
         if self.is_enabled && name::is_secret(name) && !is_placeholder(value) {
             return self.hide();
@@ -69,7 +68,7 @@ impl Redactor {
         self.text(value)
     }
 
-    /// The words of a command line, joined by blanks.
+    /// Redacts a command line; returns its words joined by blanks.
     pub fn command<'a>(&self, words: impl IntoIterator<Item = &'a str>) -> String {
         let mut shown: Vec<String> = Vec::new();
         let mut secret_follows = false;
@@ -80,20 +79,20 @@ impl Redactor {
             secret_follows = is_flag && !word.contains('=') && name::is_secret(word);
         }
         let line = shown.join(" ");
-        // Shapes that only the whole line has.
+        // Some shapes span several words.
         self.text(&line)
     }
 
-    /// JSON of any depth, in place: members by their names, texts by the shape of tokens in them.
-    /// Texts may be code, so pairs in them (`token = next()`) are left alone. Returns the number of
-    /// values that were hidden.
+    /// Redacts JSON of any depth, in place: members by name, texts by the shape of tokens. Texts may be
+    /// code, so pairs in them (`token = next()`) are not redacted. Returns the number of hidden
+    /// values.
     pub fn json(&self, value: &mut Value) -> u32 {
         let hidden = if self.is_enabled { hide_json(value) } else { 0 };
         self.hidden.fetch_add(hidden, Relaxed);
         hidden
     }
 
-    /// JSON that stays byte for byte the same if there is nothing to hide in it.
+    /// Redacts JSON text, which stays the same byte for byte if it holds no secret.
     pub fn raw_json(&self, raw: Box<RawValue>) -> Box<RawValue> {
         if !self.is_enabled {
             return raw;
@@ -113,7 +112,7 @@ impl Redactor {
     }
 }
 
-/// A copy counts from nothing.
+/// A copy counts from zero.
 impl Clone for Redactor {
     fn clone(&self) -> Self {
         Self::new(self.is_enabled)
@@ -122,7 +121,7 @@ impl Clone for Redactor {
 
 fn hide_json(value: &mut Value) -> u32 {
     match value {
-        // What hides nothing keeps its hidden characters, too.
+        // A text without secrets keeps its invisible characters, too.
         Value::String(text) => match hide(clean(text), Reach::Tokens) {
             (_, 0) => 0,
             (shown, _) => {
@@ -132,7 +131,7 @@ fn hide_json(value: &mut Value) -> u32 {
         },
         Value::Array(all) => all.iter_mut().map(hide_json).sum(),
         Value::Object(all) => {
-            // `{"name": "Authorization", "value": "…"}`, as headers and fields are kept.
+            // `{"name": "Authorization", "value": "…"}`, the form of headers and fields.
             let named = ["name", "key"]
                 .iter()
                 .filter_map(|key| all.get(*key).and_then(Value::as_str))
@@ -151,14 +150,14 @@ fn hide_json(value: &mut Value) -> u32 {
     }
 }
 
-/// A text that could be a secret: expressions (`={{ … }}`) only say where one comes from.
+/// Returns true if a text could be a secret: expressions (`={{ … }}`) only refer to one.
 fn is_literal(value: &Value) -> bool {
     value
         .as_str()
         .is_some_and(|text| !is_placeholder(text) && !text.starts_with('='))
 }
 
-/// Values that tell more by being seen than they could give away.
+/// Returns true for values that are useful to see and cannot be secrets.
 fn is_placeholder(value: &str) -> bool {
     matches!(
         &*value.to_ascii_lowercase(),
@@ -166,14 +165,13 @@ fn is_placeholder(value: &str) -> bool {
     )
 }
 
-/// The text without secrets, where nobody counts them and nobody may turn it off: error messages of
-/// others, notices.
+/// Redacts a text without counting, also if redaction is turned off: error messages of others.
 pub fn redacted(text: &str) -> Cow<'_, str> {
     hide(clean(text), Reach::Pairs).0
 }
 
-/// The same for texts that are code, or may hold some: only the shapes of tokens are hidden, and
-/// pairs (`token = next()`) are left alone. A text that hides nothing stays as it is.
+/// Redacts a text that may hold code: only tokens, not pairs (`token = next()`). A text without
+/// secrets stays as it is.
 pub fn redacted_code(text: &str) -> Cow<'_, str> {
     match hide(clean(text), Reach::Tokens) {
         (_, 0) => Cow::Borrowed(text),
@@ -232,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_hidden_is_counted_once() {
+    fn hidden_values_are_counted_once() {
         let redactor = Redactor::new(true);
         redactor.assignment("A_TOKEN=x");
         redactor.command(["x", "--password", "y", "--secret=z"]);
@@ -241,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn turned_off_it_only_cleans() {
+    fn disabled_redactor_only_cleans() {
         let redactor = Redactor::new(false);
         assert_eq!(redactor.assignment("A_TOKEN=x\u{1b}[0m"), "A_TOKEN=x");
         let mut shown = json!({"password": "p"});
@@ -251,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn hidden_characters_do_not_split_a_secret() {
+    fn invisible_characters_do_not_split_a_secret() {
         let split = "ghp_0123456789\u{200b}abcdefghijABCDEF";
         assert_eq!(redacted(split), "***");
         let mut value = json!({"a": split, "b": "zero\u{200b}width"});
@@ -284,7 +282,7 @@ mod tests {
         });
         assert_eq!(Redactor::new(true).json(&mut value), 5);
         assert_eq!(value, expected);
-        // Once is enough.
+        // Redaction is idempotent.
         assert_eq!(Redactor::new(true).json(&mut value), 0);
     }
 

@@ -1,11 +1,11 @@
-//! Resources whose content is what a tool answers: so it is selected, bounded, redacted and admitted
-//! in one place.
+//! Makes resources from tools, so that selection, size limits, redaction and access rules are in one
+//! place.
 
 use mcp_core::resource::ResourceContents;
 use mcp_core::tool::{Call, Tool, ToolError};
 use serde::Serialize;
 
-/// The answer of a read tool, as the JSON content of a resource.
+/// Calls a read tool and returns its result as the JSON content of a resource.
 ///
 /// # Errors
 /// Those of the tool.
@@ -56,7 +56,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_content_is_what_the_tool_answers() {
+    async fn content_is_the_result_of_the_tool() {
         let call = Call::default();
         let contents = from_tool(Double { of: 4 }, &2, &call).await.unwrap();
         assert!(matches!(contents, ResourceContents::Text(json) if json == r#"{"times":8}"#));

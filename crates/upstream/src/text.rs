@@ -1,5 +1,4 @@
-//! Texts of others, made fit for an answer: nothing in them that a reader does not see, and nothing
-//! longer than what it is worth.
+//! Cleans and truncates texts of others for a response.
 
 mod clean;
 mod truncate;

@@ -1,4 +1,4 @@
-//! A client of one service.
+//! A client of one service: its connections and its address.
 
 use std::error::Error;
 use std::fmt;
@@ -12,10 +12,10 @@ use super::profile::ServiceProfile;
 use super::request::Request;
 use super::url::{display_url, is_loopback};
 
-/// A peer that does not accept a connection for this long is down.
+/// Timeout of opening a connection.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
-/// Services such as n8n and uvicorn close idle connections after 5 s; ours go first, so that no
-/// request meets a closing one.
+/// Idle time after which a connection is closed. Services such as n8n and uvicorn close theirs after
+/// 5 s; ours must be shorter, so that no request meets a closing connection.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(4);
 
 /// A client of one service. Clones share their connections.
@@ -28,10 +28,10 @@ pub struct Client {
 }
 
 impl Client {
-    /// A client of the service at `base`. Does not connect.
+    /// Makes a client of the service at `base`. Does not connect.
     ///
     /// # Errors
-    /// When `base` is no `http` or `https` URL with a host, or TLS cannot be set up.
+    /// When `base` is not an `http` or `https` URL with a host, or TLS cannot be set up.
     pub fn new(base: Url, profile: &'static ServiceProfile) -> Result<Self, SetupError> {
         if !matches!(base.scheme(), "http" | "https") || !base.has_host() {
             return Err(SetupError("not an http or https URL with a host".into()));
@@ -41,8 +41,8 @@ impl Client {
             .user_agent(profile.user_agent)
             .connect_timeout(CONNECT_TIMEOUT)
             .pool_idle_timeout(IDLE_TIMEOUT)
-            // A redirected POST becomes a GET or a second POST, neither of which was asked for; and
-            // a key goes to the configured address and nowhere else.
+            // A redirected POST would become a GET or a second POST, and the key would be sent to
+            // another address.
             .redirect(redirect::Policy::none())
             .retry(retry::never())
             .tls_backend_preconfigured(tls.map_err(|error| SetupError(error.into()))?);
@@ -58,22 +58,22 @@ impl Client {
         })
     }
 
-    /// Where the service is, with credentials if it has been given some.
+    /// The URL of the service, with its credentials.
     pub fn base(&self) -> &Url {
         &self.base
     }
 
-    /// Where the service is, as it may be shown.
+    /// The URL of the service without credentials, which may be shown.
     pub fn address(&self) -> &str {
         self.peer.address()
     }
 
-    /// A failure of this service that did not come from a request.
+    /// Makes a failure of this service that does not come from a request.
     pub fn failure(&self, fault: Fault) -> HttpFailure {
         self.peer.failure(fault)
     }
 
-    /// A request to a path, whose segments are escaped.
+    /// Makes a request to a path, whose segments are escaped.
     pub fn request<S: Into<String>>(
         &self,
         method: Method,
@@ -85,18 +85,18 @@ impl Client {
         Request::new(builder, self.peer.clone(), self.profile, (method, path))
     }
 
-    /// A `GET` request.
+    /// Makes a `GET` request.
     pub fn get<S: Into<String>>(&self, path: impl IntoIterator<Item = S>) -> Request {
         self.request(Method::GET, path)
     }
 
-    /// A `POST` request.
+    /// Makes a `POST` request.
     pub fn post<S: Into<String>>(&self, path: impl IntoIterator<Item = S>) -> Request {
         self.request(Method::POST, path)
     }
 }
 
-/// The reason for which there is no client.
+/// The reason why a client cannot be made.
 #[derive(Debug)]
 pub struct SetupError(Box<dyn Error + Send + Sync>);
 

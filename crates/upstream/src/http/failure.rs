@@ -1,4 +1,4 @@
-//! Failures of requests, and how a model, an operator and the code are told about them.
+//! Failures of requests, and their conversion to tool errors.
 
 use std::fmt;
 use std::io;
@@ -11,23 +11,23 @@ use reqwest::header::{HeaderMap, RETRY_AFTER};
 use reqwest::{Method, StatusCode};
 use serde::de::DeserializeOwned;
 
-/// An answer that is no JSON of the expected form; names the member at fault.
+/// A response that is not JSON of the expected form; names the member at fault.
 pub type JsonError = serde_path_to_error::Error<serde_json::Error>;
 
-/// The sentences that tell a model which way a service failed and what to try next.
+/// The error texts for a model: how a service failed, and what to try next.
 ///
-/// `{address}` stands for where the service is, in all of them.
+/// `{address}` in them is replaced by the address of the service.
 #[derive(Debug)]
 pub struct FailureTexts {
-    /// There is no connection: nothing was sent.
+    /// No connection; nothing was sent.
     pub unreachable: &'static str,
-    /// No complete answer in time; `{seconds}` is the limit.
+    /// No complete response in time; `{seconds}` is the timeout.
     pub timeout: &'static str,
     /// The connection ended in the middle.
     pub interrupted: &'static str,
-    /// The answer is larger than `{mib}` MiB.
+    /// The response is larger than `{mib}` MiB.
     pub too_large: &'static str,
-    /// The answer is not one that this kind of service gives.
+    /// The response is not one of this kind of service.
     pub unreadable: &'static str,
     /// A credential is needed and none is configured.
     pub no_credential: &'static str,
@@ -35,12 +35,12 @@ pub struct FailureTexts {
     pub credential_unreadable: &'static str,
     /// The credential cannot be sent in a header.
     pub credential_invalid: &'static str,
-    /// Answers outside 2xx, the first that fits; `unreadable` where none does. `{status}` is the
-    /// status, `{retry}` the advice to try again at the time that the service names.
+    /// Responses outside 2xx, by status; the first match counts, `unreadable` without a match.
+    /// `{status}` is the status, `{retry}` the advice when to try again.
     pub statuses: &'static [(RangeInclusive<u16>, ToolErrorKind, &'static str)],
-    /// Refusals that take more than the status to be understood. Asked before `statuses`.
+    /// The text for responses outside 2xx that need more than the status. Called before `statuses`.
     pub refusal: fn(&ErrorResponse, address: &str) -> Option<(ToolErrorKind, String)>,
-    /// The reason that the service itself gives, for the log.
+    /// The service's own reason, for the log.
     pub reason: fn(&ErrorResponse) -> Option<String>,
 }
 
@@ -71,38 +71,38 @@ impl Peer {
     }
 }
 
-/// A request without a result. Becomes a [`ToolError`] in the words of the service.
+/// A failed request. Converts to a [`ToolError`] with the texts of the service.
 pub struct HttpFailure {
     fault: Fault,
     peer: Peer,
 }
 
-/// The ways in which a request fails.
+/// The cause of a failed request.
 #[derive(Debug)]
 pub enum Fault {
-    /// No credential is configured, and one is needed.
+    /// A credential is needed and none is configured.
     NoCredential,
     /// The file with the credential cannot be read.
     CredentialUnreadable(io::Error),
     /// The credential cannot be sent in a header.
     CredentialInvalid,
-    /// No connection: nothing was sent.
+    /// No connection; nothing was sent.
     Unreachable(reqwest::Error),
-    /// No complete answer within this time.
+    /// No complete response within this time.
     Timeout(Duration),
     /// The connection ended in the middle.
     Interrupted(reqwest::Error),
-    /// The answer is longer than this many bytes.
+    /// The response is longer than this many bytes.
     TooLarge(usize),
-    /// The answer cannot be read.
+    /// The response cannot be parsed.
     Unreadable(JsonError),
-    /// The answer is no success.
+    /// The response has a status outside 2xx.
     Refused(Box<ErrorResponse>),
 }
 
 impl From<reqwest::Error> for Fault {
     fn from(error: reqwest::Error) -> Self {
-        // The address is told without its path, and a path may hold secrets.
+        // Paths may hold secrets; the address is shown without its path.
         let error = error.without_url();
         if error.is_connect() {
             Self::Unreachable(error)
@@ -112,7 +112,7 @@ impl From<reqwest::Error> for Fault {
     }
 }
 
-/// An answer outside 2xx.
+/// A response outside 2xx.
 pub struct ErrorResponse {
     pub(super) status: StatusCode,
     pub(super) method: Method,
@@ -138,12 +138,12 @@ impl ErrorResponse {
         &self.path
     }
 
-    /// True if a credential was sent along.
+    /// Returns true if a credential was sent.
     pub fn has_credential(&self) -> bool {
         self.has_credential
     }
 
-    /// Seconds after which to try again, where the service names them.
+    /// The seconds of `Retry-After`, if the service sent it.
     pub fn retry_after(&self) -> Option<u32> {
         let value = self.headers.get(RETRY_AFTER)?;
         value.to_str().ok()?.parse().ok()
@@ -155,7 +155,7 @@ impl ErrorResponse {
     }
 }
 
-// Bodies are long, and may repeat secrets.
+// Without the body, which is long and may repeat secrets.
 impl fmt::Debug for ErrorResponse {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "HTTP {} to {}", self.status.as_u16(), self.method)
@@ -169,22 +169,22 @@ impl fmt::Debug for HttpFailure {
 }
 
 impl HttpFailure {
-    /// The way in which the request failed.
+    /// The cause.
     pub fn fault(&self) -> &Fault {
         &self.fault
     }
 
-    /// The same, to be taken apart.
+    /// Returns the cause.
     pub fn into_fault(self) -> Fault {
         self.fault
     }
 
-    /// Where the service is, as it may be shown.
+    /// The address of the service, which may be shown.
     pub fn address(&self) -> &str {
         self.peer.address()
     }
 
-    /// The answer outside 2xx, if there was one.
+    /// The response outside 2xx, if there was one.
     pub fn refusal(&self) -> Option<&ErrorResponse> {
         match &self.fault {
             Fault::Refused(refusal) => Some(refusal),
@@ -192,17 +192,17 @@ impl HttpFailure {
         }
     }
 
-    /// The status of the answer outside 2xx, if there was one.
+    /// The status of the response outside 2xx, if there was one.
     pub fn status(&self) -> Option<StatusCode> {
         self.refusal().map(ErrorResponse::status)
     }
 
-    /// True if no answer came in time.
+    /// Returns true if no response came in time.
     pub fn is_timeout(&self) -> bool {
         matches!(self.fault, Fault::Timeout(_))
     }
 
-    /// True if it may work in a moment: the service is restarting, busy or stalled.
+    /// Returns true if a retry may work: the service is restarting, busy or stalled.
     pub fn is_transient(&self) -> bool {
         match &self.fault {
             Fault::Unreachable(_) | Fault::Interrupted(_) | Fault::Timeout(_) => true,
@@ -211,7 +211,7 @@ impl HttpFailure {
         }
     }
 
-    /// True if the request may have been carried out although no answer came.
+    /// Returns true if the request may have been carried out without a response.
     pub fn is_ambiguous(&self) -> bool {
         match &self.fault {
             Fault::Interrupted(_) | Fault::Timeout(_) => true,

@@ -1,4 +1,4 @@
-//! One request: its credential, its deadline, its bounded answer.
+//! Requests with a credential, a timeout and a bounded response.
 
 use std::io;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use tokio::time::timeout;
 use super::failure::{ErrorResponse, Fault, HttpFailure, Peer};
 use super::profile::ServiceProfile;
 
-/// A request that is being put together.
+/// A request that is not sent yet.
 #[must_use]
 pub struct Request {
     builder: RequestBuilder,
@@ -21,7 +21,7 @@ pub struct Request {
     max_body: usize,
     target: (Method, Vec<String>),
     has_credential: bool,
-    /// The failure that is known before it is sent.
+    /// A fault that is known before the request is sent.
     fault: Option<Fault>,
 }
 
@@ -43,36 +43,36 @@ impl Request {
         }
     }
 
-    /// Adds pairs to the query, escaped.
+    /// Adds escaped pairs to the query.
     pub fn query<Q: Serialize + ?Sized>(self, pairs: &Q) -> Self {
         self.with(|builder| builder.query(pairs))
     }
 
-    /// Sends this as JSON.
+    /// Sets the body, as JSON.
     pub fn body<B: Serialize + ?Sized>(self, body: &B) -> Self {
         self.with(|builder| builder.json(body))
     }
 
-    /// Adds anything else that a request can have: headers, a form, files.
+    /// Changes the request in other ways: headers, a form, files.
     pub fn with(mut self, change: impl FnOnce(RequestBuilder) -> RequestBuilder) -> Self {
         self.builder = change(self.builder);
         self
     }
 
-    /// Gives up after this time, from connecting to the last byte.
+    /// Sets the timeout, from connecting to the last byte.
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = timeout;
         self
     }
 
-    /// Reads answers of at most this many bytes.
+    /// Sets the limit of the response, in bytes.
     pub fn max_body(mut self, bytes: usize) -> Self {
         self.max_body = bytes;
         self
     }
 
-    /// Sends the credential in this header, if there is one. Where it cannot be had, the request
-    /// fails before anything is sent.
+    /// Sends the credential in this header, if there is one. If it cannot be read, the request fails
+    /// before anything is sent.
     pub fn credential(self, header: &'static str, read: io::Result<Option<String>>) -> Self {
         match read {
             Ok(None) => self,
@@ -80,7 +80,7 @@ impl Request {
         }
     }
 
-    /// The same for a service that refuses everybody without a credential.
+    /// The same for a service that needs a credential: without one the request fails.
     pub fn required_credential(
         mut self,
         header: &'static str,
@@ -101,40 +101,37 @@ impl Request {
         self
     }
 
-    /// Sends it and reads the answer as JSON; an empty one is `null`.
+    /// Sends the request and parses the response as JSON; an empty body is `null`.
     ///
     /// # Errors
-    /// Those of [`Request::send`], and when the answer is no such JSON.
+    /// Those of [`Request::send`], and when the response is not such JSON.
     pub async fn json<T: DeserializeOwned>(self) -> Result<T, HttpFailure> {
         self.send().await?.json()
     }
 
-    /// Sends it.
+    /// Sends the request.
     ///
     /// # Errors
-    /// When there is no answer, or one outside 2xx.
+    /// When there is no response, or one outside 2xx.
     pub async fn send(self) -> Result<Response, HttpFailure> {
         let (target, has_credential) = (self.target.clone(), self.has_credential);
         let response = self.send_any_status().await?;
         if response.status.is_success() {
             return Ok(response);
         }
-        let (method, path) = target;
-        let refusal = ErrorResponse {
-            status: response.status,
-            method,
-            path,
-            has_credential,
-            headers: response.headers,
-            body: response.body,
-        };
-        Err(response.peer.failure(Fault::Refused(Box::new(refusal))))
+        let Response {
+            peer,
+            status,
+            headers,
+            body,
+        } = response;
+        Err(peer.failure(refused(target, has_credential, status, headers, body)))
     }
 
-    /// Sends it; an answer outside 2xx is an answer, too.
+    /// Sends the request and returns a response with any status.
     ///
     /// # Errors
-    /// When there is no answer, or none that is small enough.
+    /// When there is no response, or it is too large.
     pub async fn send_any_status(self) -> Result<Response, HttpFailure> {
         let (peer, limit, max_body) = (self.peer, self.timeout, self.max_body);
         let exchange = async {
@@ -158,14 +155,13 @@ impl Request {
         }
     }
 
-    /// Sends it and goes on in another protocol: what the answer says, and the connection. The
-    /// timeout ends with the answer.
+    /// Sends the request and switches to another protocol. Returns the headers and the connection. The
+    /// timeout ends with the response.
     ///
     /// # Errors
-    /// When there is no answer, or another one than 101 Switching Protocols.
+    /// When there is no response, or its status is not 101 Switching Protocols.
     pub async fn upgrade(self) -> Result<(HeaderMap, Upgraded), HttpFailure> {
         let (peer, limit) = (self.peer, self.timeout);
-        let (method, path) = self.target;
         let exchange = async {
             if let Some(fault) = self.fault {
                 return Err(fault);
@@ -174,14 +170,8 @@ impl Request {
             let status = response.status();
             let headers = std::mem::take(response.headers_mut());
             if status != StatusCode::SWITCHING_PROTOCOLS {
-                return Err(Fault::Refused(Box::new(ErrorResponse {
-                    status,
-                    method,
-                    path,
-                    has_credential: self.has_credential,
-                    headers,
-                    body: Vec::new(),
-                })));
+                let (target, has_credential) = (self.target, self.has_credential);
+                return Err(refused(target, has_credential, status, headers, Vec::new()));
             }
             Ok((headers, response.upgrade().await?))
         };
@@ -191,7 +181,24 @@ impl Request {
     }
 }
 
-/// The body, if it is not longer than `max` bytes.
+fn refused(
+    (method, path): (Method, Vec<String>),
+    has_credential: bool,
+    status: StatusCode,
+    headers: HeaderMap,
+    body: Vec<u8>,
+) -> Fault {
+    Fault::Refused(Box::new(ErrorResponse {
+        status,
+        method,
+        path,
+        has_credential,
+        headers,
+        body,
+    }))
+}
+
+/// Reads a body of at most `max` bytes.
 async fn read(response: &mut reqwest::Response, max: usize) -> Result<Vec<u8>, Fault> {
     if response.content_length().unwrap_or_default() > max as u64 {
         return Err(Fault::TooLarge(max));
@@ -206,7 +213,7 @@ async fn read(response: &mut reqwest::Response, max: usize) -> Result<Vec<u8>, F
     Ok(body)
 }
 
-/// A whole answer.
+/// A complete response.
 pub struct Response {
     /// The status.
     pub status: StatusCode,
@@ -221,7 +228,7 @@ impl Response {
     /// The body as JSON; an empty one is `null`.
     ///
     /// # Errors
-    /// When it is no such JSON.
+    /// When the body is not such JSON.
     pub fn json<T: DeserializeOwned>(&self) -> Result<T, HttpFailure> {
         let body = match &self.body[..] {
             [] => b"null",

@@ -1,16 +1,16 @@
-//! Addresses: where a request goes, and how its target is shown.
+//! Joins and displays URLs.
 
 use reqwest::Url;
 
-/// `base` with more path segments, each of them escaped: none of them can leave its place.
+/// Appends path segments to `base`, each of them escaped: a segment cannot change the path.
 pub fn join_path<S: AsRef<str>>(base: &Url, segments: impl IntoIterator<Item = S>) -> Url {
     let mut url = base.clone();
-    // Only URLs without a host have no segments, and clients are not made of those.
+    // Fails only for URLs without a host, for which there is no client.
     if let Ok(mut path) = url.path_segments_mut() {
         path.pop_if_empty();
         for segment in segments {
             path.push(match segment.as_ref() {
-                // These would be left out, and the request would go to something else.
+                // Unescaped, these would be resolved and change the path.
                 "." => "%2E",
                 ".." => "%2E%2E",
                 segment => segment,
@@ -20,7 +20,7 @@ pub fn join_path<S: AsRef<str>>(base: &Url, segments: impl IntoIterator<Item = S
     url
 }
 
-/// The URL as it may be shown: without credentials, query and fragment.
+/// The URL without credentials, query and fragment, which may be shown.
 pub fn display_url(url: &Url) -> String {
     let mut url = url.clone();
     // Both fail only for URLs without a host, which have no credentials.
@@ -31,7 +31,7 @@ pub fn display_url(url: &Url) -> String {
     url.as_str().trim_end_matches('/').to_owned()
 }
 
-/// True for this machine, which no proxy reaches.
+/// Returns true for loopback addresses, which a proxy cannot reach.
 pub(super) fn is_loopback(url: &Url) -> bool {
     let host = url.host_str().unwrap_or_default();
     host == "localhost" || host == "[::1]" || host.starts_with("127.")
@@ -46,7 +46,7 @@ mod tests {
     }
 
     #[test]
-    fn prefixes_and_slashes_do_not_matter() {
+    fn base_paths_may_end_with_a_slash() {
         for (base, expected) in [
             ("http://h:5678", "http://h:5678/api/v1"),
             ("http://h:5678/", "http://h:5678/api/v1"),
@@ -58,7 +58,7 @@ mod tests {
     }
 
     #[test]
-    fn segments_stay_in_their_place() {
+    fn segments_cannot_change_the_path() {
         for (segments, expected) in [
             (
                 &["a/b", "c?d#e", "ä"][..],
@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn loopback_is_known_by_name_and_by_address() {
+    fn loopback_is_recognised_by_name_and_by_address() {
         for (url, loopback) in [
             ("http://localhost:1", true),
             ("http://127.1.2.3", true),

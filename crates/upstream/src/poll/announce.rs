@@ -1,17 +1,17 @@
-//! Announcing many changes at once.
+//! Announces many changes without overflowing slow subscribers.
 
 use std::time::Duration;
 
 use mcp_core::server::{ChangeNotifier, ServerChange};
 use tokio::time::sleep;
 
-/// After so many changes those who listen get time to keep up: whoever lags behind is told only
-/// that everything may have changed.
+/// The number of announcements after which a pause lets subscribers catch up: one that lags behind is
+/// only told that everything may have changed.
 const BURST: usize = 32;
 const BURST_DELAY: Duration = Duration::from_millis(2);
 
-/// Announces that these resources have changed, those of them that somebody has subscribed to: in a
-/// crowd of others a slow client would miss what concerns it.
+/// Announces changes of the resources that have subscribers. Others are skipped, so that they cannot
+/// make a slow subscriber lag behind.
 pub async fn announce(changes: &ChangeNotifier, uris: impl IntoIterator<Item = String>) {
     let watched = changes.subscribed_uris();
     let uris = uris.into_iter();

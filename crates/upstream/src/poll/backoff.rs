@@ -3,7 +3,7 @@
 use std::hash::{BuildHasher as _, RandomState};
 use std::time::Duration;
 
-/// The bounds of the delays, and how fast they grow.
+/// The bounds and the growth of delays.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Backoff {
     first: Duration,
@@ -21,13 +21,13 @@ impl Backoff {
         }
     }
 
-    /// The same with another growth from one delay to the next.
+    /// Sets the factor from one delay to the next.
     pub const fn with_factor(mut self, factor: f64) -> Self {
         self.factor = factor;
         self
     }
 
-    /// The delays, from the first one on.
+    /// Returns the delays, from the first one on.
     pub const fn delays(self) -> Delays {
         Delays {
             backoff: self,
@@ -36,7 +36,7 @@ impl Backoff {
     }
 }
 
-/// The delays of one thing that is tried again and again.
+/// The state of one retry loop.
 #[derive(Clone, Debug)]
 pub struct Delays {
     backoff: Backoff,
@@ -44,8 +44,8 @@ pub struct Delays {
 }
 
 impl Delays {
-    /// The next delay: longer than the last one, and up to a tenth shorter than the backoff says, so
-    /// that many who wait do not come back at once.
+    /// Returns the next delay: longer than the last one, with a jitter of up to a tenth, so that many
+    /// clients do not retry at the same time.
     pub fn next_delay(&mut self) -> Duration {
         let Backoff {
             first,
@@ -63,18 +63,18 @@ impl Delays {
         tokio::time::sleep(self.next_delay()).await;
     }
 
-    /// Begins again with the first delay.
+    /// Starts again with the first delay.
     pub fn reset(&mut self) {
         self.last = None;
     }
 
-    /// Goes on within other bounds.
+    /// Changes the bounds and the growth of later delays.
     pub(super) fn set_backoff(&mut self, backoff: Backoff) {
         self.backoff = backoff;
     }
 }
 
-/// Each state has keys of its own, which is as random as it takes.
+/// A random number; each `RandomState` has random keys.
 fn random() -> u16 {
     let [low, high, ..] = RandomState::new().hash_one(()).to_le_bytes();
     u16::from_le_bytes([low, high])
@@ -85,7 +85,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn delays_grow_to_the_longest_and_begin_again() {
+    fn delays_grow_to_the_longest_until_reset() {
         let seconds = Duration::from_secs;
         let mut delays = Backoff::new(seconds(1), seconds(5)).delays();
         for expected in [1, 2, 4, 5, 5] {

@@ -1,4 +1,4 @@
-//! Looking after the resources that somebody has subscribed to.
+//! Polls the resources that have subscribers.
 
 use std::collections::btree_map::Entry as MapEntry;
 use std::collections::{BTreeMap, BTreeSet};
@@ -15,91 +15,89 @@ use tokio::time::{Instant, sleep_until};
 use super::announce;
 use super::backoff::{Backoff, Delays};
 
-/// Subjects that are looked at at the same time.
-const MAX_LOOKS: usize = 4;
+/// Limit of concurrent polls.
+const MAX_CONCURRENT_POLLS: usize = 4;
 
-/// Something that resources show, and that is looked at while somebody has subscribed to one of
-/// them. Remembers what it has seen.
+/// A part of a service that resources show, polled while one of them has subscribers. Remembers what it
+/// has seen.
 pub trait PollTarget: Send {
-    /// The least time between two looks: services may say many times within a second that
-    /// something happens.
+    /// The least time between two polls: services may send many events within a second.
     const MIN_POLL_INTERVAL: Duration = Duration::from_millis(250);
 
-    /// Looks at it. Returns those of the `watched` resources, in their URIs, that have changed since
-    /// the last look.
+    /// Polls the service. Returns the URIs of the `watched` resources that have changed since the last
+    /// poll.
     fn poll(&mut self, watched: &BTreeSet<String>) -> impl Future<Output = Vec<String>> + Send;
 
-    /// The delays between two looks while nothing changes, from now on.
+    /// The delays between polls while nothing changes, from now on.
     fn backoff(&self) -> Backoff;
 
-    /// Resolves when the service says that something happens, if it ever does. Dropped and called
-    /// anew at any time.
+    /// Waits for an event of the service, if it sends events. May be dropped and called again at any
+    /// time.
     fn wait_for_event(&mut self) -> impl Future<Output = ()> + Send {
         pending()
     }
 }
 
 struct Entry<S> {
-    subject: S,
+    target: S,
     watched: BTreeSet<String>,
     delays: Delays,
-    looked: Instant,
+    polled: Instant,
     due: Instant,
 }
 
 impl<S: PollTarget> Entry<S> {
-    fn new(subject: S) -> Self {
+    fn new(target: S) -> Self {
         let now = Instant::now();
         Self {
             watched: BTreeSet::new(),
-            delays: subject.backoff().delays(),
-            subject,
-            looked: now,
+            delays: target.backoff().delays(),
+            target,
+            polled: now,
             due: now,
         }
     }
 
     async fn poll(&mut self) -> Vec<String> {
-        let changed = self.subject.poll(&self.watched).await;
-        self.delays.set_backoff(self.subject.backoff());
+        let changed = self.target.poll(&self.watched).await;
+        self.delays.set_backoff(self.target.backoff());
         if !changed.is_empty() {
             self.delays.reset();
         }
-        self.looked = Instant::now();
-        self.due = self.looked + self.delays.next_delay();
+        self.polled = Instant::now();
+        self.due = self.polled + self.delays.next_delay();
         changed
     }
 
     async fn wait_for_event(&mut self) {
-        self.subject.wait_for_event().await;
-        // What is said may not be stored yet, so another look follows soon.
+        self.target.wait_for_event().await;
+        // The change may not be stored yet, so another poll follows soon.
         self.delays.reset();
-        self.due = self.due.min(self.looked + S::MIN_POLL_INTERVAL);
+        self.due = self.due.min(self.polled + S::MIN_POLL_INTERVAL);
     }
 }
 
-/// Announces changes of watched resources, for as long as this is polled. `key` tells what a URI is
-/// about, if about anything that changes: resources with the same key share one subject, which
-/// `open` makes.
+/// Announces changes of watched resources until the future is dropped. Resources with the same `key`
+/// share one target, which `open` makes; those without a key never change.
 pub async fn watch<K: Ord + Send, S: PollTarget>(
     changes: &ChangeNotifier,
     key: impl Fn(&str) -> Option<K> + Send,
     open: impl Fn(&K) -> S + Send,
 ) {
-    let tell = |changed| announce(changes, changed);
-    look_after(changes.subscribed_uris(), key, open, tell).await;
+    let announce_all = |changed| announce(changes, changed);
+    poll_subscribed(changes.subscribed_uris(), key, open, announce_all).await;
 }
 
-async fn look_after<K: Ord, S: PollTarget, F: Future<Output = ()>>(
+async fn poll_subscribed<K: Ord, S: PollTarget, F: Future<Output = ()>>(
     mut watched: Receiver<SubscribedUris>,
     key: impl Fn(&str) -> Option<K>,
     open: impl Fn(&K) -> S,
-    tell: impl Fn(Vec<String>) -> F,
+    announce_all: impl Fn(Vec<String>) -> F,
 ) {
     let mut entries: BTreeMap<K, Entry<S>> = BTreeMap::new();
     loop {
-        renew(&mut entries, &watched.borrow_and_update(), &key, &open);
-        look_at_due(&mut entries, &tell).await;
+        update_entries(&mut entries, &watched.borrow_and_update(), &key, &open);
+        poll_due(&mut entries, &announce_all).await;
         let next = entries.values().map(|entry| entry.due).min();
         let next = async {
             match next {
@@ -109,7 +107,7 @@ async fn look_after<K: Ord, S: PollTarget, F: Future<Output = ()>>(
         };
         tokio::select! {
             () = next => {}
-            () = any_heard(&mut entries) => {}
+            () = wait_for_any_event(&mut entries) => {}
             changed = watched.changed() => if changed.is_err() {
                 return;
             },
@@ -117,8 +115,8 @@ async fn look_after<K: Ord, S: PollTarget, F: Future<Output = ()>>(
     }
 }
 
-/// Keeps what is still watched and adds what is new, to be looked at now.
-fn renew<K: Ord, S: PollTarget>(
+/// Removes targets that are no longer watched and adds new ones, which are due now.
+fn update_entries<K: Ord, S: PollTarget>(
     entries: &mut BTreeMap<K, Entry<S>>,
     watched: &SubscribedUris,
     key: impl Fn(&str) -> Option<K>,
@@ -132,8 +130,8 @@ fn renew<K: Ord, S: PollTarget>(
         let entry = match entries.entry(key) {
             MapEntry::Occupied(known) => known.into_mut(),
             MapEntry::Vacant(new) => {
-                let subject = open(new.key());
-                new.insert(Entry::new(subject))
+                let target = open(new.key());
+                new.insert(Entry::new(target))
             }
         };
         if entry.watched.insert(uri.clone()) {
@@ -144,20 +142,20 @@ fn renew<K: Ord, S: PollTarget>(
     entries.retain(|_, entry| !entry.watched.is_empty());
 }
 
-async fn look_at_due<K, S: PollTarget, F: Future<Output = ()>>(
+async fn poll_due<K, S: PollTarget, F: Future<Output = ()>>(
     entries: &mut BTreeMap<K, Entry<S>>,
-    tell: impl Fn(Vec<String>) -> F,
+    announce_all: impl Fn(Vec<String>) -> F,
 ) {
     let now = Instant::now();
     let due = entries.values_mut().filter(|entry| entry.due <= now);
-    let looks = due.map(|entry| async { tell(entry.poll().await).await });
-    stream::iter(looks)
-        .for_each_concurrent(MAX_LOOKS, |look| look)
+    let polls = due.map(|entry| async { announce_all(entry.poll().await).await });
+    stream::iter(polls)
+        .for_each_concurrent(MAX_CONCURRENT_POLLS, |poll| poll)
         .await;
 }
 
-/// Waits until something is heard of one of them, which is then due.
-async fn any_heard<K, S: PollTarget>(entries: &mut BTreeMap<K, Entry<S>>) {
+/// Waits for an event of any target, which is then due.
+async fn wait_for_any_event<K, S: PollTarget>(entries: &mut BTreeMap<K, Entry<S>>) {
     if entries.is_empty() {
         return pending().await;
     }
@@ -183,14 +181,14 @@ mod tests {
     #[derive(Clone, Default)]
     struct Number {
         now: Arc<AtomicU32>,
-        looks: Arc<AtomicU32>,
-        said: Arc<Notify>,
+        polls: Arc<AtomicU32>,
+        event: Arc<Notify>,
         seen: Option<u32>,
     }
 
     impl PollTarget for Number {
         async fn poll(&mut self, watched: &BTreeSet<String>) -> Vec<String> {
-            self.looks.fetch_add(1, SeqCst);
+            self.polls.fetch_add(1, SeqCst);
             let now = self.now.load(SeqCst);
             match self.seen.replace(now).is_some_and(|seen| seen != now) {
                 true => watched.iter().cloned().collect(),
@@ -203,55 +201,55 @@ mod tests {
         }
 
         async fn wait_for_event(&mut self) {
-            self.said.notified().await;
+            self.event.notified().await;
         }
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_is_watched_is_looked_at_and_told() {
+    async fn watched_resources_are_polled_and_announced() {
         let number = Number::default();
-        let told = Arc::new(Mutex::new(Vec::new()));
+        let announced = Arc::new(Mutex::new(Vec::new()));
         let (sender, watched) = watch::channel(SubscribedUris::new());
-        let (one, all) = (number.clone(), Arc::clone(&told));
+        let (one, all) = (number.clone(), Arc::clone(&announced));
         let running = tokio::spawn(async move {
-            let tell = |uris| {
+            let announce_all = |uris| {
                 all.lock().unwrap().extend::<Vec<String>>(uris);
                 std::future::ready(())
             };
             let key = |uri: &str| uri.strip_prefix("n://").map(|_| ());
-            look_after(watched, key, |()| one.clone(), tell).await;
+            poll_subscribed(watched, key, |()| one.clone(), announce_all).await;
         });
         let watch = |uris: &[&str]| {
             let uris = uris.iter().map(|uri| ((*uri).to_owned(), 1));
             sender.send_replace(uris.collect());
         };
         let seconds = |seconds| sleep(Duration::from_secs(seconds));
-        let looks = || number.looks.swap(0, SeqCst);
-        let told = || std::mem::take(&mut *told.lock().unwrap());
+        let polls = || number.polls.swap(0, SeqCst);
+        let announced = || std::mem::take(&mut *announced.lock().unwrap());
 
         seconds(1000).await;
-        assert_eq!(looks(), 0, "nobody is interested");
+        assert_eq!(polls(), 0, "no subscribers");
 
         watch(&["n://a", "n://b", "other://c"]);
         seconds(100).await;
         // At 0, 1, 3, 7, 15, 31 and 63 s.
-        assert_eq!((looks(), told().len()), (7, 0));
+        assert_eq!((polls(), announced().len()), (7, 0));
 
         number.now.store(1, SeqCst);
-        number.said.notify_one();
+        number.event.notify_one();
         seconds(1).await;
-        assert_eq!(told(), ["n://a", "n://b"], "it was heard");
-        assert_eq!(looks(), 2, "and looked at once more soon after");
+        assert_eq!(announced(), ["n://a", "n://b"], "after the event");
+        assert_eq!(polls(), 2, "and once more soon after");
 
         watch(&["n://b"]);
         number.now.store(2, SeqCst);
         seconds(4).await;
-        assert_eq!(told(), ["n://b"]);
+        assert_eq!(announced(), ["n://b"]);
 
         watch(&[]);
-        looks();
+        polls();
         seconds(1000).await;
-        assert_eq!(looks(), 0, "nobody is interested any more");
+        assert_eq!(polls(), 0, "no subscribers any more");
 
         drop(sender);
         running.await.unwrap();

@@ -1,66 +1,24 @@
-//! Secrets by the name that they are stored under.
+//! Recognises secrets by their names.
 
-/// Give a name away wherever they stand in it.
-const ANYWHERE: [&str; 10] = [
-    "password",
-    "passwd",
-    "passphrase",
-    "secret",
-    "token",
-    "apikey",
-    "accesskey",
-    "privatekey",
-    "sessionid",
-    "credential",
-];
+/// Parts that mark a name as a secret's at any position.
+const ANYWHERE: &str = "password passwd passphrase secret token apikey accesskey privatekey sessionid \
+    credential";
 
-/// Give a name away as a word of their own: `AUTH`, but not `author`.
-const WORDS: [&str; 15] = [
-    "pass",
-    "pwd",
-    "pw",
-    "auth",
-    "xauth",
-    "authorization",
-    "cred",
-    "creds",
-    "jwt",
-    "dsn",
-    "cookie",
-    "salt",
-    "pat",
-    "key",
-    "keys",
-];
+/// Parts that mark a name as a secret's as a whole word: `AUTH`, but not `author`.
+const WORDS: &str =
+    "pass pwd pw auth xauth authorization cred creds jwt dsn cookie salt pat key keys";
 
-/// Last words of names that describe a secret and do not hold it.
-const ABOUT: [&str; 14] = [
-    "file",
-    "path",
-    "dir",
-    "sock",
-    "socket",
-    "type",
-    "ttl",
-    "timeout",
-    "enabled",
-    "host",
-    "port",
-    "length",
-    "algorithm",
-    "policy",
-];
+/// Last words of names that describe a secret without holding it.
+const ABOUT: &str =
+    "file path dir sock socket type ttl timeout enabled host port length algorithm policy";
 
-/// Of the above, those that are most often something else in JSON: `sortKey`, `credentialId`.
+/// Exceptions in JSON, where these mostly mean something else: `sortKey`, `credentialId`.
 const NOT_IN_JSON: [&str; 3] = ["key", "keys", "credential"];
 
-/// Stand in names of members that only look like a secret's: where a list goes on, how much was
-/// used.
-const NO_SECRET_MEMBER: [&str; 8] = [
-    "page", "next", "sync", "cursor", "count", "max", "type", "url",
-];
+/// Parts of member names that only look like a secret's, such as cursors and token counts.
+const NO_SECRET_MEMBER: &str = "page next sync cursor count max type url";
 
-/// Whether a value that is stored under `name` is probably a secret. Knows `DB_PASSWORD`, `apiKey`,
+/// Returns true if the value of `name` is probably a secret: `DB_PASSWORD`, `apiKey`,
 /// `--access-token`, `com.example.secret`.
 pub(super) fn is_secret(name: &str) -> bool {
     if matches!(name, "PWD" | "OLDPWD") {
@@ -69,33 +27,31 @@ pub(super) fn is_secret(name: &str) -> bool {
     has_secret(name, &[])
 }
 
-/// The same for a member of JSON, or a parameter of a URL, of which there are many more kinds.
+/// The same for members of JSON and parameters of URLs, with more exceptions.
 pub(super) fn is_secret_member(name: &str) -> bool {
     let letters = name.chars().filter(|c| c.is_ascii_alphanumeric());
     let joined: String = letters.map(|c| c.to_ascii_lowercase()).collect();
-    let innocent = NO_SECRET_MEMBER.iter().any(|part| joined.contains(part));
+    let innocent = NO_SECRET_MEMBER
+        .split(' ')
+        .any(|part| joined.contains(part));
     !innocent && has_secret(name, &NOT_IN_JSON)
 }
 
 fn has_secret(name: &str, except: &[&str]) -> bool {
     let words = words(name);
     let last = words.last().map_or("", String::as_str);
-    if ABOUT.contains(&last) || words.iter().any(|word| word == "public") {
+    let describes = ABOUT.split(' ').any(|word| word == last);
+    if describes || words.iter().any(|word| word == "public") {
         return false;
     }
-    let counts = |part: &&&str| !except.contains(*part);
     let joined = words.concat();
-    ANYWHERE
-        .iter()
-        .filter(counts)
-        .any(|part| joined.contains(part))
-        || WORDS
-            .iter()
-            .filter(counts)
-            .any(|part| words.iter().any(|word| word == part))
+    let mut anywhere = ANYWHERE.split(' ').filter(|part| !except.contains(part));
+    let mut whole = WORDS.split(' ').filter(|word| !except.contains(word));
+    anywhere.any(|part| joined.contains(part))
+        || whole.any(|part| words.iter().any(|word| word == part))
 }
 
-/// Whether `name` is a word that programs also print before what is no secret: `key: users.email`,
+/// Returns true for names that programs also print before other values: `key: users.email`,
 /// `pass: 12`.
 pub(super) fn is_ambiguous(name: &str) -> bool {
     matches!(
@@ -104,7 +60,7 @@ pub(super) fn is_ambiguous(name: &str) -> bool {
     )
 }
 
-/// The words of a name in lower case, cut at punctuation and at `aB`.
+/// The words of a name in lower case, split at punctuation and at `aB`.
 fn words(name: &str) -> Vec<String> {
     let mut words = vec![String::new()];
     let mut after_lower = false;
@@ -125,14 +81,14 @@ fn words(name: &str) -> Vec<String> {
 mod tests {
     use super::*;
 
-    /// Names of secrets wherever they are stored.
+    /// Names of secrets, in JSON and elsewhere.
     const SECRET: &str = "DB_PASSWORD MYSQL_ROOT_PASSWORD apiKey APIKEY x-api-key client_secret \
         accessToken --access-token SECRET_KEY_BASE AWS_SECRET_ACCESS_KEY com.example.secret GH_PAT \
         SENTRY_DSN REDIS_PASS BASIC_AUTH Authorization Proxy-Authorization Set-Cookie dbPwd tokens \
         sessionId";
 
     #[test]
-    fn names_of_values_are_told_apart() {
+    fn secret_names_are_recognised() {
         for name in SECRET.split(' ').chain(["N8N_ENCRYPTION_KEY", "KEY"]) {
             assert!(is_secret(name), "{name}");
         }
@@ -144,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn names_of_members_are_told_apart() {
+    fn secret_members_are_recognised() {
         for name in SECRET.split(' ') {
             assert!(is_secret_member(name), "{name}");
         }

@@ -1,4 +1,4 @@
-//! Secrets by the shape of the text around them.
+//! Recognises secrets by their shape and the text around them.
 
 use std::borrow::Cow;
 use std::sync::LazyLock;
@@ -7,29 +7,28 @@ use regex::{Captures, Regex};
 
 use super::{HIDDEN, is_placeholder, name};
 
-/// The shapes that are looked for.
+/// The shapes to look for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Reach {
     /// Shapes that only secrets have.
     Tokens,
-    /// Also those that have a secret's name in front.
+    /// Also values with a secret's name in front.
     Pairs,
 }
 
-/// Private keys, also those that were cut off. The only secret of more than one line.
+/// Private keys, also truncated ones. The only secrets of more than one line.
 const PRIVATE_KEY: &str =
     r"-----BEGIN [A-Z ]*PRIVATE KEY-----(?s:.*?)(?:-----END [A-Z ]*PRIVATE KEY-----|\z)";
 
-/// Stands in every line that has one of the shapes below, and in few others: a line without it is
-/// not looked at again.
+/// Matches every line with one of the shapes below, and few others: lines without it are skipped.
 const HINT: &str = concat!(
     r"(?:://|gh[pousr]_|github_pat_|gl[a-z]{2,4}-|dckr_pat_|sk-|[sr]k_|xox|xapp-|npm_|hf_|pypi-|SG\.",
     r"|AIza|AKIA|ASIA|hooks\.slack|eyJ|(?i-u:bearer|basic|pass|pwd|pw|secret|token|key|auth",
     r"|cred|jwt|dsn|cookie|salt|pat|session))",
 );
 
-/// The shape of a secret in running text. `head` and `tail` are shown, the rest is not; where there
-/// is a `name` or a `parameter`, only if it is a secret's.
+/// The shapes of secrets in running text. `head` and `tail` are shown, the rest is hidden; with a
+/// `name` or a `parameter`, only if that is a secret's.
 const TOKENS: [&str; 7] = [
     // scheme://user:password@host
     r#"(?<head>\b[A-Za-z][A-Za-z0-9+.-]*://[^\s/:@"']*:)(?<value>[^\s/@"']+)(?<tail>@)"#,
@@ -47,7 +46,7 @@ const TOKENS: [&str; 7] = [
     r"(?-u)(?<head>hooks\.slack\.com/services/)[\w/]+",
     // JSON Web Tokens.
     r"(?-u)\beyJ[\w-]{6,}\.[\w-]{6,}\.[\w-]*",
-    // ?name=value&name=value; an expression is none.
+    // ?name=value&name=value, but not an expression.
     r#"(?<head>[?&](?<parameter>[\w.-]+)=)(?<value>[^&#\s"'{}$<>=][^&#\s"'{}<>]*)"#,
 ];
 
@@ -70,7 +69,7 @@ struct Shapes {
 }
 
 static SHAPES: LazyLock<Shapes> = LazyLock::new(|| {
-    // That none is lost here is a test.
+    // The test `every_shape_compiles` shows that none is skipped here.
     let all = |shapes: &[&str]| shapes.iter().filter_map(|it| Regex::new(it).ok()).collect();
     Shapes {
         private_key: Regex::new(PRIVATE_KEY).ok(),
@@ -123,7 +122,7 @@ fn hide_shape<'t>(
                 copied = whole.end();
                 at = copied;
             } else {
-                // What follows an innocent name may be a pair in turn: `url=http://h/?token=x`.
+                // A pair may follow a harmless name: `url=http://h/?token=x`.
                 at = found.name("head").map_or(whole.end(), |head| head.end());
             }
         }
@@ -138,7 +137,7 @@ fn hide_shape<'t>(
 fn is_secret(found: &Captures<'_>) -> bool {
     let group = |name| found.name(name).map(|group| group.as_str());
     if let Some(word) = group("word") {
-        // "Basic authentication is enabled." is prose.
+        // Not in prose: "Basic authentication is enabled."
         let word = word.trim_end_matches('.');
         let plain = word.bytes().all(|byte| byte.is_ascii_lowercase());
         let short = word
@@ -175,7 +174,7 @@ mod tests {
 
     /// Each token that names its issuer, put together here so that no scanner takes it for one.
     #[test]
-    fn tokens_are_hidden_wherever_they_stand() {
+    fn tokens_are_hidden_in_any_context() {
         let tail = "0123456789abcdefghijABCDEFGHIJKLMNOP";
         let issuers = "ghp_ gho_ ghu_ ghs_ ghr_ github_pat_ glpat- glrt- dckr_pat_ sk- sk-ant- \
             sk-proj- sk_live_ rk_test_ xoxb- xoxp- xapp- npm_ hf_ pypi- AIza \
@@ -259,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn prose_is_left_alone() {
+    fn prose_is_not_redacted() {
         let texts = [
             "GET /index.html HTTP/1.1 200",
             "duplicate entry for key: users.email",
@@ -283,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn long_logs_are_redacted_in_no_time() {
+    fn long_logs_are_redacted_fast() {
         let line = "2026-01-31T12:00:00Z level=info msg=\"request done\" status=200 user=bob\n";
         let log = format!(
             "{}password=hunter2\n{}",
@@ -294,7 +293,7 @@ mod tests {
         let (shown, hidden) = hide(log.as_str().into(), Reach::Pairs);
         assert_eq!(hidden, 1);
         assert_eq!(shown.len(), log.len() - "hunter2".len() + HIDDEN.len());
-        // 3 MB; the limit only says that no line is looked at by all shapes, also in a debug build.
+        // 3 MB; would take longer if all shapes were matched on every line, in a debug build.
         assert!(began.elapsed().as_secs() < 10, "{:?}", began.elapsed());
     }
 }

@@ -1,16 +1,16 @@
-//! Texts without what a terminal would act on and a reader would not see.
+//! Removes escape sequences and invisible characters.
 //!
-//! Logs and definitions are written by anybody: escape sequences cost tokens, and characters without
-//! a shape can hide instructions from people, or split a secret so that redaction misses it.
+//! Anyone can write into logs and definitions: escape sequences cost tokens, and invisible characters
+//! can hide instructions from people, or split a secret so that redaction misses it.
 
 use std::borrow::Cow;
 use std::iter::Peekable;
 use std::str::Chars;
 
-/// `text` without escape sequences and without control and hidden characters, but with its line
-/// feeds and tabs. Where a line was written over with carriage returns, the last text of it is kept.
+/// Removes escape sequences, control characters and invisible characters, but not line feeds and tabs.
+/// Of a line that was overwritten with carriage returns, the last version is kept.
 pub fn clean(text: &str) -> Cow<'_, str> {
-    // Most are plain, and this is the cheapest way to know.
+    // The fast path for most texts.
     if text
         .bytes()
         .all(|byte| matches!(byte, b' '..=b'~' | b'\n' | b'\t'))
@@ -25,7 +25,7 @@ pub fn clean(text: &str) -> Cow<'_, str> {
         match c {
             '\u{1b}' => skip_escape(&mut chars),
             '\u{9b}' => skip_csi(&mut chars),
-            // Before the end of the line it is half of a Windows line end.
+            // Before a line feed it is part of a Windows line end.
             '\r' => {
                 if chars
                     .peek()
@@ -45,8 +45,8 @@ pub fn clean(text: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// True for characters that a model reads and no screen shows: controls but line ends and tabs,
-/// marks without width or of direction, byte order marks, tags.
+/// Returns true for characters that a model reads and no screen shows: control characters except
+/// line ends and tabs, zero-width and direction marks, byte order marks, tags.
 pub fn is_invisible(c: char) -> bool {
     c.is_control() && !matches!(c, '\n' | '\r' | '\t')
         || matches!(
@@ -60,8 +60,8 @@ pub fn is_invisible(c: char) -> bool {
         )
 }
 
-/// The rest of an escape sequence: a CSI sequence, a string that ends in BEL or ST, or one character
-/// after any intermediates.
+/// Skips the rest of an escape sequence: a CSI sequence, a string that ends in BEL or ST, or one
+/// character after any intermediates.
 fn skip_escape(chars: &mut Peekable<Chars<'_>>) {
     match chars.peek() {
         Some('[') => {
@@ -71,7 +71,7 @@ fn skip_escape(chars: &mut Peekable<Chars<'_>>) {
         Some(']' | 'P' | 'X' | '^' | '_') => {
             while let Some(c) = chars.next() {
                 let terminated = c == '\u{1b}' && chars.next_if_eq(&'\\').is_some();
-                // A string that was never ended must not swallow the rest of the log.
+                // A string without an end must not swallow the rest of the log.
                 if terminated || c == '\u{7}' || chars.peek() == Some(&'\n') {
                     break;
                 }
@@ -84,7 +84,7 @@ fn skip_escape(chars: &mut Peekable<Chars<'_>>) {
     }
 }
 
-/// Parameters and intermediates up to the final character.
+/// Skips parameters and intermediates up to the final character.
 fn skip_csi(chars: &mut Peekable<Chars<'_>>) {
     while chars.next_if(|c| (' '..='?').contains(c)).is_some() {}
     chars.next_if(|c| ('@'..='~').contains(c));
@@ -95,14 +95,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn plain_text_is_left_alone() {
+    fn plain_text_is_unchanged() {
         for text in ["", "a\tb\nc", "Grüße 👍 — 漢字"] {
             assert!(matches!(clean(text), Cow::Borrowed(same) if same == text));
         }
     }
 
     #[test]
-    fn what_a_terminal_acts_on_is_gone() {
+    fn escape_sequences_and_invisible_characters_are_removed() {
         let cases = [
             ("\u{1b}[1;31mred\u{1b}[0m", "red"),
             ("\u{1b}]0;title\u{7}x", "x"),

@@ -1,4 +1,4 @@
-//! Texts and lists cut to a budget: every byte of an answer is paid for by its reader.
+//! Truncates texts and lists to a budget: every byte of a response costs tokens.
 
 use serde::Serialize;
 
@@ -10,13 +10,13 @@ pub fn truncate(text: &str, max: usize) -> String {
     }
 }
 
-/// The first line, truncated like any text.
+/// The first line, truncated.
 pub fn first_line(text: &str, max: usize) -> String {
     truncate(text.lines().next().unwrap_or_default(), max)
 }
 
-/// The text in one line, with one blank for any white space and control characters, truncated like
-/// any text.
+/// The text in one line, with one blank for each run of white space and control characters,
+/// truncated.
 pub fn one_line(text: &str, max: usize) -> String {
     let mut line = String::new();
     let words = text.split(|c: char| c.is_whitespace() || c.is_control());
@@ -33,7 +33,7 @@ pub fn one_line(text: &str, max: usize) -> String {
     truncate(&line, max)
 }
 
-/// The first part of a text that fits into `max` bytes of JSON; says how much was cut.
+/// The first part of a text that fits into `max` bytes of JSON, with a note about the rest.
 pub fn head(text: &str, max: usize) -> String {
     let mut room = max;
     let left_out = text
@@ -49,7 +49,7 @@ pub fn head(text: &str, max: usize) -> String {
     }
 }
 
-/// The last part of a text that fits into `max` bytes of JSON; says how much was cut.
+/// The last part of a text that fits into `max` bytes of JSON, with a note about the rest.
 pub fn tail(text: &str, max: usize) -> String {
     let mut room = max;
     let mut chars = text.char_indices().rev();
@@ -63,15 +63,15 @@ pub fn tail(text: &str, max: usize) -> String {
     }
 }
 
-/// The newest lines of a text that take at most `max` bytes of an answer: as a string of its
-/// structure, and as that within the text which says the same.
+/// The last lines of a text that take at most `max` bytes of a tool result, which holds them twice: as
+/// a string of the structured content, and as that JSON within the text content.
 pub fn newest_lines(text: &str, max: usize) -> &str {
     let mut room = max;
     let mut start = text.len();
     for line in text.split_inclusive('\n').rev() {
         let json = serde_json::to_string(line).unwrap_or_default();
         let again = serde_json::to_string(&json).unwrap_or_default();
-        // Without their quotes, which are there once for the whole.
+        // Without the quotes, which are needed only once for the whole text.
         if !take(&mut room, (json.len() + again.len()).saturating_sub(8)) {
             break;
         }
@@ -80,7 +80,7 @@ pub fn newest_lines(text: &str, max: usize) -> &str {
     &text[start..]
 }
 
-/// The first `max` items and, where there were more, a line that counts them.
+/// The first `max` items and, if there are more, a line with their number.
 pub fn truncate_list(items: impl IntoIterator<Item = String>, max: usize) -> Vec<String> {
     let mut items = items.into_iter();
     let mut shown: Vec<String> = items.by_ref().take(max).collect();
@@ -91,7 +91,7 @@ pub fn truncate_list(items: impl IntoIterator<Item = String>, max: usize) -> Vec
     shown
 }
 
-/// The rows that fit into an answer.
+/// The rows that fit into a response.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Fitting<T> {
     /// The rows, in their order.
@@ -100,7 +100,7 @@ pub struct Fitting<T> {
     pub omitted: usize,
 }
 
-/// As many of the first rows as fit into `max` bytes of JSON.
+/// Returns the first rows that fit into `max` bytes of JSON.
 pub fn fitting<T: Serialize>(rows: Vec<T>, max: usize) -> Fitting<T> {
     let mut room = max;
     let count = rows.len();
@@ -113,14 +113,14 @@ pub fn fitting<T: Serialize>(rows: Vec<T>, max: usize) -> Fitting<T> {
     Fitting { rows, omitted }
 }
 
-/// Takes so much of the room, if there is as much.
+/// Takes `needed` from the room; returns false if there is less.
 fn take(room: &mut usize, needed: usize) -> bool {
     let left = room.checked_sub(needed);
     *room = left.unwrap_or(*room);
     left.is_some()
 }
 
-/// Bytes of a character in JSON: a screen full of escape sequences costs six times its length.
+/// The bytes of a character in JSON: escape sequences cost up to six times their length.
 fn cost(c: char) -> usize {
     match c {
         '"' | '\\' | '\n' | '\r' | '\t' => 2,
@@ -134,7 +134,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_cut_is_marked() {
+    fn truncation_is_marked() {
         assert_eq!(truncate("äöü", 3), "äöü");
         assert_eq!(truncate("äöü", 2), "äö…");
         assert_eq!(first_line("äöü\nx", 2), "äö…");
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_is_one_line() {
+    fn one_line_collapses_white_space() {
         assert_eq!(one_line(" a\tb\r\n\u{1b}[0m c ", 80), "a b [0m c");
         assert_eq!(one_line("aä bä cä", 4), "aä b…");
         assert_eq!(one_line(&"😀 ".repeat(9), 3), "😀 😀…");
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn heads_and_tails_say_how_much_was_cut() {
+    fn heads_and_tails_note_their_size() {
         assert_eq!(head("short", 5), "short");
         assert_eq!(head("äöü", 3), "ä\n[cut: 2 of 6 bytes shown]");
         assert_eq!(tail("short", 9), "short");
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn newest_lines_are_whole_lines() {
+    fn newest_lines_are_complete_lines() {
         let text = "one\ntwo\nthree\n";
         // "three\n" is 7 bytes of JSON, and 8 of JSON in JSON.
         assert_eq!(newest_lines(text, 14), "");
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn lists_say_how_many_more_there_are() {
+    fn truncated_lists_note_the_number_of_other_items() {
         let items = || ["a", "b", "c"].map(str::to_owned);
         assert_eq!(truncate_list(items(), 3), items());
         assert_eq!(truncate_list(items(), 1), ["a", "and 2 more"]);

@@ -1,5 +1,6 @@
-//! Requests against a peer on loopback that says one thing.
+//! Requests to a peer on loopback with one scripted response.
 
+use mcp_core::tool::ToolErrorKind::{Conflict, Timeout, Unauthorized, Unavailable, Upstream};
 use mcp_core::tool::{ToolError, ToolErrorKind};
 use reqwest::Url;
 use serde_json::Value;
@@ -14,33 +15,29 @@ static PROFILE: ServiceProfile = ServiceProfile {
     timeout: Duration::from_secs(5),
     max_body: 1 << 20,
     wording: FailureTexts {
-        unreachable: "There is nobody at {address}.",
+        unreachable: "Nothing listens at {address}.",
         timeout: "No answer from {address} within {seconds} s.",
         interrupted: "{address} hung up.",
         too_large: "More than {mib} MiB.",
-        unreadable: "{address} is something else.",
+        unreadable: "{address} is no such service.",
         no_credential: "Set KEY.",
         credential_unreadable: "KEY_FILE cannot be read.",
         credential_invalid: "KEY is odd.",
         statuses: &[
-            (429..=429, ToolErrorKind::Unavailable, "Busy. {retry}"),
-            (
-                500..=599,
-                ToolErrorKind::Upstream,
-                "{address}: HTTP {status}.",
-            ),
+            (429..=429, Unavailable, "Busy. {retry}"),
+            (500..=599, Upstream, "{address}: HTTP {status}."),
         ],
         refusal: |refusal, _| {
             let sentence: Value = refusal.json()?;
             let what = format!("{} {:?}", refusal.method(), refusal.path());
             let said = sentence.get("said")?.as_str()?.to_owned();
-            Some((ToolErrorKind::Conflict, format!("{what}: {said}")))
+            Some((Conflict, format!("{what}: {said}")))
         },
         reason: |refusal| refusal.json(),
     },
 };
 
-/// A client of a peer that answers every request with this.
+/// A client of a peer that answers every request with `answer`.
 async fn client(answer: impl Into<Vec<u8>>) -> Client {
     let answer = answer.into();
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -79,11 +76,7 @@ async fn answers_are_read_as_json() {
         panic!("{failure:?}");
     };
     assert!(error.to_string().starts_with("[0]: "), "{error}");
-    check(
-        failure,
-        ToolErrorKind::Upstream,
-        "{address} is something else.",
-    );
+    check(failure, Upstream, "{address} is no such service.");
 }
 
 #[tokio::test]
@@ -93,38 +86,18 @@ async fn empty_answers_are_null() {
 }
 
 #[tokio::test]
-async fn refusals_are_told_by_status_and_by_body() {
+async fn error_responses_get_the_text_of_their_status_or_body() {
     for (status, body, kind, message) in [
         (
             "429 X\r\nretry-after: 7",
             "",
-            ToolErrorKind::Unavailable,
+            Unavailable,
             "Busy. Try again in 7 s.",
         ),
-        (
-            "429 X",
-            "",
-            ToolErrorKind::Unavailable,
-            "Busy. Try again in a while.",
-        ),
-        (
-            "503 X",
-            "<html>",
-            ToolErrorKind::Upstream,
-            "{address}: HTTP 503.",
-        ),
-        (
-            "302 X",
-            "",
-            ToolErrorKind::Upstream,
-            "{address} is something else.",
-        ),
-        (
-            "409 X",
-            r#"{"said":"no"}"#,
-            ToolErrorKind::Conflict,
-            r#"GET ["a"]: no"#,
-        ),
+        ("429 X", "", Unavailable, "Busy. Try again in a while."),
+        ("503 X", "<html>", Upstream, "{address}: HTTP 503."),
+        ("302 X", "", Upstream, "{address} is no such service."),
+        ("409 X", r#"{"said":"no"}"#, Conflict, r#"GET ["a"]: no"#),
     ] {
         let client = client(http(status, body)).await;
         let failure = client.get(["a"]).send().await.err().unwrap();
@@ -133,16 +106,13 @@ async fn refusals_are_told_by_status_and_by_body() {
     let client = client(http("500 X", r#""the reason""#)).await;
     let failure = client.get(["a"]).send().await.err().unwrap();
     assert!(failure.is_transient() && !failure.is_ambiguous());
-    assert!(
-        ToolError::from(failure)
-            .causes()
-            .contains("HTTP 500: the reason")
-    );
+    let causes = ToolError::from(failure).causes();
+    assert!(causes.contains("HTTP 500: the reason"));
     assert!(client.get(["a"]).send_any_status().await.is_ok());
 }
 
 #[tokio::test]
-async fn bodies_are_bounded_announced_or_not() {
+async fn bodies_are_bounded() {
     let long = "x".repeat(2000);
     for answer in [
         http("200 OK", &long),
@@ -150,16 +120,16 @@ async fn bodies_are_bounded_announced_or_not() {
     ] {
         let client = client(answer).await;
         let failure = client.get(["a"]).max_body(1999).send().await.err().unwrap();
-        check(failure, ToolErrorKind::Upstream, "More than 0 MiB.");
+        check(failure, Upstream, "More than 0 MiB.");
     }
 }
 
 #[tokio::test]
-async fn broken_connections_are_told_apart() {
+async fn broken_and_refused_connections_are_different_faults() {
     let client = client("HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\nx").await;
     let failure = client.get(["a"]).send().await.err().unwrap();
     assert!(failure.is_ambiguous());
-    check(failure, ToolErrorKind::Unavailable, "{address} hung up.");
+    check(failure, Unavailable, "{address} hung up.");
 
     let free = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let base = format!("http://{}", free.local_addr().unwrap());
@@ -167,52 +137,34 @@ async fn broken_connections_are_told_apart() {
     let client = Client::new(base.parse().unwrap(), &PROFILE).unwrap();
     let failure = client.get(["a"]).send().await.err().unwrap();
     assert!(failure.is_transient() && !failure.is_ambiguous());
-    check(
-        failure,
-        ToolErrorKind::Unavailable,
-        "There is nobody at {address}.",
-    );
+    check(failure, Unavailable, "Nothing listens at {address}.");
 }
 
 #[tokio::test]
-async fn silence_ends_in_a_timeout() {
-    // The system accepts the connection, and nobody reads from it.
+async fn silent_peer_causes_a_timeout() {
+    // The kernel accepts the connection, and no process reads from it.
     let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let base = format!("http://{}", silent.local_addr().unwrap());
     let client = Client::new(base.parse().unwrap(), &PROFILE).unwrap();
     let request = client.get(["a"]).timeout(Duration::from_millis(50));
     let failure = request.send().await.err().unwrap();
     assert!(failure.is_timeout() && failure.is_ambiguous());
-    check(
-        failure,
-        ToolErrorKind::Timeout,
-        "No answer from {address} within 0 s.",
-    );
+    check(failure, Timeout, "No answer from {address} within 0 s.");
 }
 
 #[tokio::test]
-async fn credentials_are_needed_before_anything_is_sent() {
+async fn missing_credentials_fail_before_anything_is_sent() {
     let client = client(http("401 X", "")).await;
-    let gone = || Err(io::Error::other("gone"));
+    let get = || client.get(["a"]);
+    let missing = get().required_credential("k", Ok(None));
+    let unreadable = get().credential("k", Err(io::Error::other("gone")));
+    let invalid = get().credential("k", Ok(Some("a\nb".into())));
     for (request, message) in [
-        (
-            client.get(["a"]).required_credential("k", Ok(None)),
-            "Set KEY.",
-        ),
-        (
-            client.get(["a"]).credential("k", gone()),
-            "KEY_FILE cannot be read.",
-        ),
-        (
-            client.get(["a"]).credential("k", Ok(Some("a\nb".into()))),
-            "KEY is odd.",
-        ),
+        (missing, "Set KEY."),
+        (unreadable, "KEY_FILE cannot be read."),
+        (invalid, "KEY is odd."),
     ] {
-        check(
-            request.send().await.err().unwrap(),
-            ToolErrorKind::Unauthorized,
-            message,
-        );
+        check(request.send().await.err().unwrap(), Unauthorized, message);
     }
     for (key, sent) in [(None, false), (Some("secret".to_owned()), true)] {
         let request = client.get(["a"]).credential("k", Ok(key));
@@ -223,11 +175,9 @@ async fn credentials_are_needed_before_anything_is_sent() {
 }
 
 #[tokio::test]
-async fn only_hosts_have_clients() {
+async fn urls_without_a_host_are_rejected() {
     for url in ["unix:/run/x", "file:///x", "ftp://h"] {
-        assert!(
-            Client::new(Url::parse(url).unwrap(), &PROFILE).is_err(),
-            "{url}"
-        );
+        let client = Client::new(Url::parse(url).unwrap(), &PROFILE);
+        assert!(client.is_err(), "{url}");
     }
 }
