@@ -1,21 +1,21 @@
-//! The gateway in front of real servers: what passes, what it keeps to itself, and what it survives.
+//! Tests of the gateway in front of real servers.
 //!
-//! Its backends are the fixture (`mcp-conformance`), over stdio and HTTP and in every era, and a
-//! child with bad manners (`mcp-conformance odd`); and servers of others, where they are installed.
+//! The backends are the fixture (`mcp-conformance`), over stdio and HTTP and in every era; a child that
+//! violates the protocol (`mcp-conformance odd`); and third-party servers, if they are installed.
 
 mod access;
-mod asking;
-mod changes;
-mod children;
-mod crowd;
+mod child_processes;
+mod env;
 mod events;
-mod front;
+mod forwarding;
 mod hostile;
-mod lab;
-mod passing;
+mod http_backends;
+mod input_requests;
+mod list_changes;
+mod many_clients;
 mod real;
 mod reload;
-mod remote;
+mod restarts;
 mod secrets;
 mod seed_003;
-mod starts;
+mod test_proxy;

@@ -1,38 +1,44 @@
-//! Servers that people put behind a gateway: those of others from npm, on the SDKs for Python and
-//! Rust, and our three in front of their services. Skipped where they are not installed.
+//! Real servers behind the gateway: third-party servers from npm and on the SDKs for Python and Rust,
+//! and our three with their services. Skipped if they are not installed.
 
 mod everything;
 mod filesystem;
-mod ours;
+mod our_servers;
 mod sdks;
 
 use std::path::Path;
+use std::process::Stdio;
 
 use mcp_client::{Client, ClientInfo, Command, EraChoice, Options};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::{Value, json};
+use tokio::io::{AsyncBufReadExt as _, BufReader};
+use tokio::process::Child;
 use tokio::sync::mpsc;
 
-use super::lab::{Gateway, PATIENCE};
-use crate::harness::eventually;
+use super::env::{CALL_TIMEOUT, Gateway};
+use crate::harness::wait_until;
 
-/// A child with this command, as a line of the configuration.
+/// A line of the configuration: a child with this command.
 fn child(argv: &[String]) -> String {
     format!("command = {}", json!(argv))
 }
 
-/// What the backend says without a gateway before it.
+/// Starts a server without a gateway, and connects to it.
 async fn direct(argv: &[String]) -> Client {
     let command = Command::new(&argv[0]).args(&argv[1..]);
-    let client = Client::builder().timeout(PATIENCE).stdio(command).unwrap();
-    let abilities = json!({"sampling": {}, "elicitation": {"form": {}, "url": {}}, "roots": {}});
-    let who = ClientInfo::new("tests", "1").with_capabilities(abilities);
-    client.connect(&who).await.unwrap();
+    let client = Client::builder()
+        .timeout(CALL_TIMEOUT)
+        .stdio(command)
+        .unwrap();
+    let capabilities = json!({"sampling": {}, "elicitation": {"form": {}, "url": {}}, "roots": {}});
+    let info = ClientInfo::new("tests", "1").with_capabilities(capabilities);
+    client.connect(&info).await.unwrap();
     client
 }
 
-/// A list as JSON, in the order of its ids.
+/// Reads a list, sorted by its ids.
 async fn list(client: &Client, method: &str, member: &str, id: &str) -> Vec<Value> {
     let items = client.list(method, member).await.unwrap();
     let items = items.iter().map(|item| serde_json::from_str(item.get()));
@@ -41,10 +47,10 @@ async fn list(client: &Client, method: &str, member: &str, id: &str) -> Vec<Valu
     items
 }
 
-/// Asserts that whatever the backend lists is offered as it is, but for the name.
-async fn offers_all_of(gateway: &Gateway, direct: &Client) {
-    for dialect in [EraChoice::Newest, EraChoice::Legacy] {
-        let client = gateway.client(dialect, None).await;
+/// Asserts that the gateway lists all items of the backend unchanged, except for the names.
+async fn assert_same_lists(gateway: &Gateway, direct: &Client) {
+    for era in [EraChoice::Newest, EraChoice::Legacy] {
+        let client = gateway.client(era, None).await;
         for (method, member, id) in [
             ("tools/list", "tools", "name"),
             ("prompts/list", "prompts", "name"),
@@ -55,13 +61,9 @@ async fn offers_all_of(gateway: &Gateway, direct: &Client) {
                 "uriTemplate",
             ),
         ] {
-            let capability = method.split('/').next().unwrap();
+            let capability = format!("{:?}", method.split('/').next().unwrap());
             let server = direct.server().unwrap();
-            if !server
-                .capabilities
-                .get()
-                .contains(&format!("{capability:?}"))
-            {
+            if !server.capabilities.get().contains(&capability) {
                 continue;
             }
             let mut expected = list(direct, method, member, id).await;
@@ -73,32 +75,55 @@ async fn offers_all_of(gateway: &Gateway, direct: &Client) {
             let mut found = list(&client, method, member, id).await;
             found.retain(|item| id != "name" || item["name"].as_str().unwrap().starts_with("b__"));
             for item in expected.iter_mut().chain(&mut found) {
-                // Every tool can be a task or cannot, as the gateway and its client agree on it.
+                // Depends on the capabilities of the client, not on the backend.
                 item.as_object_mut().unwrap().remove("execution");
             }
-            assert_eq!(found, expected, "{dialect:?} {method}");
+            assert_eq!(found, expected, "{era:?} {method}");
         }
     }
 }
 
-/// Calls a tool and gives it up once it has reported progress.
-async fn give_up(client: &Client, name: &str, arguments: Value) {
-    let (reports, mut seen) = mpsc::channel(16);
+/// Starts a server over HTTP and waits for a line on stderr that contains `ready`. Returns that line.
+async fn spawn_http(argv: &[String], args: &[&str], port: u16, ready: &str) -> (Child, String) {
+    let mut server = tokio::process::Command::new(&argv[0])
+        .args(&argv[1..])
+        .args(args)
+        .env("PORT", port.to_string())
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .kill_on_drop(true)
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(server.stderr.take().unwrap()).lines();
+    let line = loop {
+        let line = lines.next_line().await.unwrap().expect("it listens");
+        if line.contains(ready) {
+            break line;
+        }
+    };
+    tokio::spawn(async move { while let Ok(Some(_)) = lines.next_line().await {} });
+    (server, line)
+}
+
+/// Calls a tool and cancels the call after its first progress notification.
+async fn cancel_after_progress(client: &Client, name: &str, arguments: Value) {
+    let (reports, mut received) = mpsc::channel(16);
     let call = json!({"name": name, "arguments": arguments});
     let options = Options::default().progress(reports);
     tokio::select! {
         result = client.request_with("tools/call", &call, options) => panic!("{result:?}"),
-        report = seen.recv() => assert!(report.unwrap().progress >= 1.0),
+        report = received.recv() => assert!(report.unwrap().progress >= 1.0),
     }
 }
 
-/// Kills the process of `b` whose command ends with `last`, and waits until there is another one.
-async fn kill_and_heal(gateway: &Gateway, last: &str) {
+/// Kills the process of `b` whose command ends with `last`, and waits until it is restarted.
+async fn kill_and_wait_for_restart(gateway: &Gateway, last: &str) {
     let pid = descendant(gateway.pid(), last).expect("it runs");
     kill(Pid::from_raw(pid.try_into().unwrap()), Signal::SIGKILL).unwrap();
-    eventually("it to come back", async || {
+    wait_until("the restart", async || {
         let status = gateway.backend("b").await;
-        (status["restarts"] == 1 && status["status"] == "running").then_some(())
+        status["restarts"] == 1 && status["status"] == "running"
     })
     .await;
     let new = descendant(gateway.pid(), last).expect("it runs again");
@@ -106,20 +131,18 @@ async fn kill_and_heal(gateway: &Gateway, last: &str) {
     assert!(!Path::new(&format!("/proc/{pid}")).exists(), "a zombie");
 }
 
-/// The process below `parent` whose last argument ends with `last`; who keeps it has the same one.
+/// Returns the process below `parent` whose command ends with `last`: the last one, since its reaper
+/// process has the same command.
 fn descendant(parent: u32, last: &str) -> Option<u32> {
-    let read = |pid: u32, file: &str| {
-        let text = std::fs::read(format!("/proc/{pid}/{file}")).unwrap_or_default();
-        String::from_utf8_lossy(&text).into_owned()
-    };
     let is_it = |pid: &u32| {
-        let command = read(*pid, "cmdline");
+        let command = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        let command = String::from_utf8_lossy(&command);
         command.trim_end_matches('\0').ends_with(last)
     };
     descendants(parent).into_iter().rfind(is_it)
 }
 
-/// All processes below `parent`, each before those below it.
+/// Returns all processes below `parent`, parents before their children.
 pub(super) fn descendants(parent: u32) -> Vec<u32> {
     let tasks = std::fs::read_dir(format!("/proc/{parent}/task"));
     let mut found = Vec::new();

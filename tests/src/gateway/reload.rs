@@ -1,25 +1,26 @@
-//! A configuration that changes while calls are under way.
+//! Changes of the configuration while calls are running.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use serde_json::json;
 
-use super::lab::{Folder, Gateway, fixture, text};
-use crate::harness::eventually;
+use super::env::{Folder, Gateway, misbehaving, text};
+use crate::harness::wait_until;
 
 /// R25.
 #[tokio::test]
-async fn a_hundred_changes_disturb_no_other_backend() {
+async fn hundred_changes_do_not_disturb_an_unchanged_backend() {
     let folder = Folder::new();
     let journal = folder.path("journal");
-    let stays = format!(
-        "[backends.stays]\n{}\n",
-        fixture(&["odd", "--journal", &journal])
-    );
+    let stays = misbehaving(&["--journal", &journal]);
+    let stays = format!("[backends.stays]\n{stays}\n");
     let gateway = Gateway::start(folder, &stays, &[]).await;
     gateway.until("stays", "running").await;
     let file = gateway.folder.path("gateway.toml");
+    let write = |config: &str| std::fs::write(&file, config).unwrap();
+    let with =
+        |key: &str, args: &[&str]| format!("{stays}[backends.{key}]\n{}\n", misbehaving(args));
     let is_over = AtomicBool::new(false);
     let load = async {
         let mut calls = 0;
@@ -35,45 +36,31 @@ async fn a_hundred_changes_disturb_no_other_backend() {
     let changes = async {
         for n in 0..100 {
             match n % 5 {
-                0 => std::fs::write(
-                    &file,
-                    format!("{stays}[backends.other]\n{}\n", fixture(&["odd"])),
-                )
-                .unwrap(),
-                1 => std::fs::write(&file, "[backends.stays]\ncommand = 7\n").unwrap(),
+                0 => write(&with("other", &[])),
+                1 => write("[backends.stays]\ncommand = 7\n"),
                 2 => {
                     let new = gateway.folder.write("new.toml", &stays);
                     std::fs::rename(new, &file).unwrap();
                 }
                 3 => std::fs::remove_file(&file).unwrap(),
-                _ => std::fs::write(
-                    &file,
-                    format!("{stays}[backends.other]\n{}\n", fixture(&["odd", "banner"])),
-                )
-                .unwrap(),
+                _ => write(&with("other", &["banner"])),
             }
-            // Real time: some states of the file are seen, and some are gone before.
+            // Real time: the gateway sees some states of the file and misses others.
             tokio::time::sleep(Duration::from_millis(if n % 10 == 1 { 1200 } else { 60 })).await;
         }
-        // The last one is the one that counts.
-        std::fs::write(
-            &file,
-            format!("{stays}[backends.last]\n{}\n", fixture(&["odd"])),
-        )
-        .unwrap();
+        write(&with("last", &[]));
         gateway.until("last", "running").await;
         is_over.store(true, Ordering::Relaxed);
     };
     let (calls, ()) = tokio::join!(load, changes);
     assert!(calls > 100, "{calls}");
     assert_eq!(gateway.folder.pids("journal").len(), 1, "restarted");
-    // Each of the two, and who ends it when the gateway is killed.
-    eventually("the others to be gone", async || {
-        let processes = super::real::descendants(gateway.pid());
-        (processes.len() <= 4).then_some(())
+    // Two backends, each with its reaper process.
+    wait_until("the other processes to exit", async || {
+        super::real::descendants(gateway.pid()).len() <= 4
     })
     .await;
-    let status = gateway.own("gateway_status", json!({})).await;
+    let status = gateway.status().await;
     let backends: Vec<&String> = status["backends"].as_object().unwrap().keys().collect();
     assert_eq!(backends, ["last", "stays"]);
     let query = json!({"event_type": "gateway.config_changed", "status": "failure"});
@@ -82,24 +69,18 @@ async fn a_hundred_changes_disturb_no_other_backend() {
 }
 
 #[tokio::test]
-async fn tools_come_and_go_with_their_backend() {
-    let folder = Folder::new();
-    let one = format!("[backends.one]\n{}\n", fixture(&["odd"]));
-    let two = format!("[backends.two]\n{}\n", fixture(&["odd"]));
-    let gateway = Gateway::start(folder, &one, &[]).await;
-    for (config, tool, other) in [
-        (&two, "two__work", "one__work"),
-        (&one, "one__work", "two__work"),
-    ] {
-        gateway.folder.write("gateway.toml", config);
-        eventually(tool, async || {
-            let listed = gateway.result("tools/list", json!({})).await.to_string();
-            (listed.contains(tool) && !listed.contains(other)).then_some(())
+async fn tools_follow_the_configured_backends() {
+    let config = |key: &str| format!("[backends.{key}]\n{}\n", misbehaving(&[]));
+    let gateway = Gateway::start(Folder::new(), &config("one"), &[]).await;
+    for (key, removed) in [("two", "one"), ("one", "two")] {
+        gateway.folder.write("gateway.toml", &config(key));
+        let (tool, removed) = (format!("{key}__work"), format!("{removed}__work"));
+        wait_until(&tool, async || {
+            let names = gateway.tool_names().await;
+            names.contains(&tool) && !names.contains(&removed)
         })
         .await;
-        let error = gateway
-            .error("tools/call", json!({"name": other, "arguments": {}}))
-            .await;
-        assert_eq!(error["message"], format!("Tool not found: {other}"));
+        let error = gateway.unknown_tool(&removed).await;
+        assert_eq!(error, format!("Tool not found: {removed}"));
     }
 }

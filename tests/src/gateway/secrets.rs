@@ -1,57 +1,47 @@
-//! What reaches whom: no token of a client reaches a backend, no secret of a backend another one.
+//! Secrets: no token of a client reaches a backend, and no secret of a backend reaches another one.
 
 use std::collections::BTreeSet;
 
 use serde_json::json;
 
-use super::front::{Front, Manner};
-use super::lab::{Folder, fixture};
-use crate::harness::{Server, assert_contains};
+use super::env::{Folder, misbehaving};
+use super::test_proxy::{ProxyMode, TestProxy};
+use crate::harness::{Server, assert_contains, assert_lacks, eventually, wait_until};
 
 const TOKEN: &str = "client-token-canary-4f1d";
-const OF_A: &str = "secret-of-a-canary-77aa";
-const OF_HTTP: &str = "secret-of-http-canary-88bb";
-const VALUE: &str = "argument-canary-99cc";
+const SECRET_OF_A: &str = "secret-of-a-canary-77aa";
+const SECRET_OF_HTTP: &str = "secret-of-http-canary-88bb";
+const ARGUMENT: &str = "argument-canary-99cc";
 
-/// The environment of a process: what it was started with.
+/// Returns the environment variables of a process.
 fn environment(pid: i32) -> BTreeSet<String> {
     let bytes = std::fs::read(format!("/proc/{pid}/environ")).unwrap();
     let text = String::from_utf8_lossy(&bytes);
-    text.split('\0')
-        .filter(|entry| !entry.is_empty())
-        .map(str::to_owned)
-        .collect()
+    let entries = text.split('\0').filter(|entry| !entry.is_empty());
+    entries.map(str::to_owned).collect()
 }
 
 /// S7, S8, S9.
 #[tokio::test]
-async fn nobody_sees_what_is_not_theirs() {
+async fn secrets_reach_only_their_backend() {
     let server = Server::start("mcp-conformance", &[]).await;
-    let front = Front::of(&server.url, Manner::Pass).await;
+    let proxy = TestProxy::start(&server.url, ProxyMode::Forward).await;
     let folder = Folder::new();
-    let secret = folder.write("secret", OF_A);
+    let secret = folder.write("secret", SECRET_OF_A);
     let (journal_a, journal_b) = (folder.path("a"), folder.path("b"));
     let token = folder.write("token", TOKEN);
     let events = folder.path("events.db");
     let config = format!(
         "[backends.a]\n{}\nenv = {{ A_KEY = \"file:{secret}\" }}\nenv_pass = [\"PASSED\", \"NOT_THERE\"]\n\
          [backends.b]\n{}\n\
-         [backends.http]\nurl = {:?}\ntoken = {OF_HTTP:?}\nheaders = {{ \"x-own\" = \"1\" }}\n",
-        fixture(&["odd", "--journal", &journal_a]),
-        fixture(&["odd", "--journal", &journal_b]),
-        front.url,
+         [backends.http]\nurl = {:?}\ntoken = {SECRET_OF_HTTP:?}\nheaders = {{ \"x-own\" = \"1\" }}\n",
+        misbehaving(&["--journal", &journal_a]),
+        misbehaving(&["--journal", &journal_b]),
+        proxy.url,
     );
     let file = folder.write("gateway.toml", &config);
-    let args = [
-        "--config",
-        file.as_str(),
-        "--events",
-        &events,
-        "--token-file",
-        &token,
-        "--log",
-        "debug",
-    ];
+    let mut args = vec!["--config", file.as_str(), "--events", &events];
+    args.extend(["--token-file", &token, "--log", "debug"]);
     let env = [
         ("PATH", "/usr/bin:/bin"),
         ("PASSED", "on purpose"),
@@ -71,10 +61,10 @@ async fn nobody_sees_what_is_not_theirs() {
         let body = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params});
         gateway.post_with(&headers, body.to_string()).await.body
     };
-    let mut said = String::new();
-    crate::harness::eventually("all backends", async || {
+    let mut output = String::new();
+    wait_until("all backends", async || {
         let status = call("gateway_status", json!({})).await;
-        (status.matches("running").count() >= 3).then_some(())
+        status.matches("running").count() >= 3
     })
     .await;
     for name in [
@@ -84,60 +74,49 @@ async fn nobody_sees_what_is_not_theirs() {
         "http__fail",
         "http__nothing",
     ] {
-        said += &call(name, json!({"name": VALUE})).await.replace(VALUE, "");
+        output += &call(name, json!({"name": ARGUMENT}))
+            .await
+            .replace(ARGUMENT, "");
     }
-    said += &call("gateway_status", json!({})).await;
-    let written = crate::harness::eventually("the events", async || {
+    output += &call("gateway_status", json!({})).await;
+    let recorded = eventually("the events", async || {
         let events = call("get_events", json!({"limit": 1000})).await;
         (events.matches("gateway.tool_call").count() >= 4).then_some(events)
     })
     .await;
-    said += &written;
+    output += &recorded;
     let metrics = gateway.request("GET", "/metrics", &headers).await.body;
     assert_contains(&metrics, "mcp_gateway_backend_up{backend=\"a\"} 1");
-    said += &metrics;
-    said += &gateway.log();
-    said += &String::from_utf8_lossy(&std::fs::read(&events).unwrap());
+    output += &metrics;
+    output += &gateway.log();
+    output += &String::from_utf8_lossy(&std::fs::read(&events).unwrap());
+    let requests = proxy.requests();
+    for request in &requests {
+        let token = format!("Bearer {SECRET_OF_HTTP}");
+        assert_eq!(request.headers["authorization"], token);
+        assert_eq!(request.headers["x-own"], "1");
+    }
+    let at_http = format!("{requests:?}");
+    let (at_a, at_b) = (folder.lines("a").join("\n"), folder.lines("b").join("\n"));
     for canary in [
         TOKEN,
-        OF_A,
-        OF_HTTP,
-        VALUE,
+        SECRET_OF_A,
         "cookie-canary",
         "key-canary",
         "gateway-canary",
     ] {
-        assert!(!said.contains(canary), "{canary} in {said}");
-    }
-
-    let seen = front.seen();
-    assert!(
-        seen.iter()
-            .all(|seen| seen.headers["authorization"] == format!("Bearer {OF_HTTP}"))
-    );
-    assert!(seen.iter().all(|seen| seen.headers["x-own"] == "1"));
-    let at_http = format!("{seen:?}");
-    let at_a = folder.lines("a").join("\n");
-    let at_b = folder.lines("b").join("\n");
-    for canary in [TOKEN, "cookie-canary", "key-canary", "gateway-canary", OF_A] {
-        for (place, text) in [("http", &at_http), ("a", &at_a), ("b", &at_b)] {
-            assert!(!text.contains(canary), "{canary} at {place}");
+        for text in [&output, &at_http, &at_a, &at_b] {
+            assert_lacks(text, canary);
         }
     }
-    assert!(
-        !at_http.contains("10.0.0.1"),
-        "who the client is, is not told"
-    );
+    assert_lacks(&output, SECRET_OF_HTTP);
+    assert_lacks(&output, ARGUMENT);
+    // The address of the client.
+    assert_lacks(&at_http, "10.0.0.1");
 
-    let (a, b) = (
-        environment(folder.pids("a")[0]),
-        environment(folder.pids("b")[0]),
-    );
-    let of_a = [
-        "PATH=/usr/bin:/bin".to_owned(),
-        "PASSED=on purpose".to_owned(),
-        format!("A_KEY={OF_A}"),
-    ];
-    assert_eq!(a, BTreeSet::from(of_a));
-    assert_eq!(b, BTreeSet::from(["PATH=/usr/bin:/bin".to_owned()]));
+    let path = "PATH=/usr/bin:/bin".to_owned();
+    let secret = format!("A_KEY={SECRET_OF_A}");
+    let of_a = BTreeSet::from([path.clone(), "PASSED=on purpose".to_owned(), secret]);
+    assert_eq!(environment(folder.pids("a")[0]), of_a);
+    assert_eq!(environment(folder.pids("b")[0]), BTreeSet::from([path]));
 }

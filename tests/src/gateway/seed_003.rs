@@ -2,52 +2,33 @@
 
 use serde_json::{Value, json};
 
-use super::lab::{Gateway, failure};
+use super::env::{Gateway, failure};
 use crate::documents::documents;
-use crate::harness::binary;
-
-fn chora() -> String {
-    format!("chora={} --stdio", binary("mcp-conformance").display())
-}
+use crate::harness::{assert_contains, binary};
 
 #[tokio::test]
-async fn the_session_over_http() {
-    let chora = chora();
+async fn session_passes_over_http_and_stdio() {
+    let fixture = format!("chora={} --stdio", binary("mcp-conformance").display());
+    let env = [
+        ("MCP_GATEWAY_BACKENDS", fixture.as_str()),
+        ("MCP_GATEWAY_EVENTS", "memory"),
+    ];
     for document in documents("mcp-gateway") {
-        document
-            .over_http(&[
-                ("MCP_GATEWAY_BACKENDS", &chora),
-                ("MCP_GATEWAY_EVENTS", "memory"),
-            ])
-            .await;
+        document.over_http(&env).await;
+        document.over_stdio(&env).await;
     }
 }
 
 #[tokio::test]
-async fn the_session_over_stdio() {
-    let chora = chora();
-    for document in documents("mcp-gateway") {
-        document
-            .over_stdio(&[
-                ("MCP_GATEWAY_BACKENDS", &chora),
-                ("MCP_GATEWAY_EVENTS", "memory"),
-            ])
-            .await;
-    }
-}
-
-#[tokio::test]
-async fn what_the_texts_of_its_own_tools_say() {
-    let gateway = Gateway::before_fixture().await;
-    let status = gateway.own("gateway_status", json!({})).await;
+async fn status_and_events_have_the_fields_of_the_seed() {
+    let gateway = Gateway::with_fixture().await;
+    let status = gateway.status().await;
     assert_eq!(status["gateway"]["name"], "mcp-gateway");
     assert!(status["gateway"]["version"].is_string());
     let config = &status["gateway"]["config"];
     assert_eq!(config["backend_timeout"], 30, "{config}");
-    assert!(
-        config["log_level"].is_string() && config["debug"].is_boolean(),
-        "{config}"
-    );
+    assert!(config["log_level"].is_string(), "{config}");
+    assert!(config["debug"].is_boolean(), "{config}");
     let backend = &status["backends"]["b"];
     assert_has!(backend, {"status": "running", "namespace": "b"});
     assert!(backend["tool_count"].as_u64().unwrap() > 10);
@@ -59,10 +40,8 @@ async fn what_the_texts_of_its_own_tools_say() {
         panic!("not one: {started}");
     };
     let timestamp = started["timestamp"].as_str().unwrap();
-    assert!(
-        timestamp.ends_with("+00:00") && timestamp.len() == 32,
-        "{timestamp}"
-    );
+    assert_eq!(timestamp.len(), 32, "{timestamp}");
+    assert!(timestamp.ends_with("+00:00"), "{timestamp}");
     assert!(uuid::Uuid::parse_str(started["trace_id"].as_str().unwrap()).is_ok());
     assert_has!(started, {"status": "success", "source": "mcp-gateway", "schema_version": "1.0"});
 
@@ -73,8 +52,8 @@ async fn what_the_texts_of_its_own_tools_say() {
 }
 
 #[tokio::test]
-async fn since_and_limit_as_the_seed_has_them() {
-    let gateway = Gateway::before_fixture().await;
+async fn since_and_limit_work_as_in_the_seed() {
+    let gateway = Gateway::with_fixture().await;
     for _ in 0..3 {
         gateway.tool("b__greet", json!({"name": "Ada"})).await;
     }
@@ -83,13 +62,8 @@ async fn since_and_limit_as_the_seed_has_them() {
         let events = gateway.own("get_events", query).await;
         events.as_array().unwrap().len()
     };
-    for since in [
-        "1h",
-        "24h",
-        "7d",
-        "2020-01-01T00:00:00Z",
-        "2020-01-01T00:00:00+00:00",
-    ] {
+    let (zulu, offset) = ("2020-01-01T00:00:00Z", "2020-01-01T00:00:00+00:00");
+    for since in ["1h", "24h", "7d", zulu, offset] {
         let query = json!({"event_type": "gateway.tool_call", "since": since});
         assert_eq!(events(query).await, 3, "{since}");
     }
@@ -99,5 +73,5 @@ async fn since_and_limit_as_the_seed_has_them() {
     assert_eq!(events(query).await, 2);
     assert_eq!(events(json!({"status": "pending"})).await, 0);
     let wrong = gateway.answer("get_events", json!({"since": "soon"})).await;
-    assert!(failure(&wrong).contains("24h"), "{wrong}");
+    assert_contains(&failure(&wrong), "24h");
 }

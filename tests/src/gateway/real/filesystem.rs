@@ -2,12 +2,12 @@
 
 use serde_json::json;
 
-use super::super::lab::{Folder, Gateway, failure, text};
-use super::{child, direct, kill_and_heal, offers_all_of};
+use super::super::env::{Folder, Gateway, failure, text};
+use super::{assert_same_lists, child, direct, kill_and_wait_for_restart};
 use crate::harness::real::third_party_server;
 
 #[tokio::test]
-async fn it_is_well_behind_the_gateway() {
+async fn works_behind_the_gateway() {
     let Some(mut argv) = third_party_server("FILESYSTEM") else {
         return;
     };
@@ -15,14 +15,13 @@ async fn it_is_well_behind_the_gateway() {
     let file = folder.write("note.txt", "Grüße ✓");
     argv.push(folder.path(""));
     let gateway = Gateway::with(&child(&argv)).await;
-    Box::pin(offers_all_of(&gateway, &direct(&argv).await)).await;
-    let reads = async || {
-        let read = gateway
-            .tool("b__read_text_file", json!({"path": file}))
-            .await;
+    Box::pin(assert_same_lists(&gateway, &direct(&argv).await)).await;
+    let assert_reads = async || {
+        let path = json!({"path": file});
+        let read = gateway.tool("b__read_text_file", path).await;
         assert_eq!(text(&read), "Grüße ✓");
     };
-    reads().await;
+    assert_reads().await;
     let new = folder.path("new.txt");
     let write = json!({"path": new, "content": "\u{2028} \"x\""});
     let written = gateway.tool("b__write_file", write).await;
@@ -31,6 +30,6 @@ async fn it_is_well_behind_the_gateway() {
     let outside = json!({"path": "/etc/hostname"});
     let denied = gateway.answer("b__read_text_file", outside).await;
     assert!(failure(&denied).contains("denied"), "{denied}");
-    kill_and_heal(&gateway, argv.last().unwrap()).await;
-    reads().await;
+    kill_and_wait_for_restart(&gateway, argv.last().unwrap()).await;
+    assert_reads().await;
 }

@@ -1,4 +1,4 @@
-//! Children that die, hang, flood or babble, and what that does to the others: nothing.
+//! Child processes that exit, hang, flood or violate the protocol. The other backends are not affected.
 
 use std::time::{Duration, Instant};
 
@@ -6,36 +6,35 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::json;
 
-use super::lab::{Folder, Gateway, failure, fixture, text};
-use crate::harness::{assert_contains, eventually};
+use super::env::{Folder, Gateway, failure, misbehaving, stdio_fixture, text};
+use crate::harness::{assert_contains, wait_until};
 
-/// A gateway with the odd child as `b`, which keeps its journal in `journal`, and with the fixture as
-/// `good`.
-async fn beside_a_good_one(manner: &[&str], more: &str) -> Gateway {
+/// Starts a gateway with two backends: `b`, which misbehaves in this way and writes the file `journal`,
+/// and `good`, which is the fixture. Waits until `good` runs.
+async fn with_starting(misbehavior: &str, more: &str) -> Gateway {
     let folder = Folder::new();
-    let journal = folder.path("journal");
-    let mut args = vec!["odd", "--journal", &journal];
-    args.extend(manner);
-    let config = format!(
-        "[backends.b]\n{}\n{more}\n[backends.good]\n{}\n",
-        fixture(&args),
-        fixture(&["--stdio"])
-    );
+    let child = misbehaving(&["--journal", &folder.path("journal"), misbehavior]);
+    let good = stdio_fixture();
+    let config = format!("[backends.b]\n{child}\n{more}\n[backends.good]\n{good}\n");
     let gateway = Gateway::start(folder, &config, &[]).await;
     gateway.until("good", "running").await;
     gateway
 }
 
-async fn good_is_well(gateway: &Gateway) {
-    let result = gateway.tool("good__greet", json!({"name": "Ada"})).await;
-    assert_eq!(text(&result), "Hello, Ada!");
+/// The same; waits until both run.
+async fn with_misbehaving(misbehavior: &str, more: &str) -> Gateway {
+    let gateway = with_starting(misbehavior, more).await;
+    gateway.until("b", "running").await;
+    gateway
 }
 
-fn end(pid: i32) {
-    kill(Pid::from_raw(pid), Signal::SIGKILL).unwrap();
+/// Asserts that the memory of the gateway is at most `max_mib` above `before`.
+fn assert_memory(gateway: &Gateway, before: u64, max_mib: u64) {
+    let grown = gateway.memory_kib().saturating_sub(before);
+    assert!(grown < max_mib << 10, "{grown} KiB more");
 }
 
-/// Processes that nobody has waited for, among the children of `parent`.
+/// Counts the zombie processes among the children of `parent`.
 fn zombies(parent: u32) -> usize {
     let children = std::fs::read_to_string(format!("/proc/{parent}/task/{parent}/children"));
     let children = children.unwrap_or_default();
@@ -48,38 +47,38 @@ fn zombies(parent: u32) -> usize {
 
 /// R7.
 #[tokio::test]
-async fn a_killed_child_fails_its_calls_and_comes_back() {
+async fn calls_of_a_killed_child_fail_and_it_is_restarted() {
     let limits = "timeout = \"60s\"\nmax_in_flight = 100";
-    let gateway = beside_a_good_one(&["hangs"], limits).await;
-    gateway.until("b", "running").await;
-    // As many as it is given at a time, and others that wait for their turn.
+    let gateway = with_misbehaving("hangs", limits).await;
+    // As many calls as are allowed at a time, and more that wait.
     let calls = (0..100).map(|n| gateway.answer("b__work", json!({"n": n, "hang": true})));
     let calls = futures_util::future::join_all(calls);
     let killed = async {
-        eventually("all calls to arrive", async || {
-            (gateway.folder.count("journal", "\"tools/call\"") == 100).then_some(())
+        wait_until("all calls to arrive", async || {
+            gateway.folder.count("journal", "\"tools/call\"") == 100
         })
         .await;
         let waiting = (0..36).map(|n| gateway.tool("b__work", json!({"wait": n})));
         let waiting = futures_util::future::join_all(waiting);
-        let end = async {
-            good_is_well(&gateway).await;
-            end(gateway.folder.pids("journal")[0]);
+        let kill = async {
+            gateway.assert_answers("good").await;
+            let pid = Pid::from_raw(gateway.folder.pids("journal")[0]);
+            kill(pid, Signal::SIGKILL).unwrap();
             let killed = Instant::now();
-            good_is_well(&gateway).await;
+            gateway.assert_answers("good").await;
             killed
         };
-        let (waited, killed) = tokio::join!(waiting, end);
+        let (waited, killed) = tokio::join!(waiting, kill);
         for result in waited {
             assert_eq!(text(&result), "done");
         }
         (killed, killed.elapsed())
     };
     let calls = async { (calls.await, Instant::now()) };
-    let ((answers, answered), (killed, healed)) = tokio::join!(calls, killed);
-    // 1 s and 3 s, on a machine of its own.
+    let ((answers, answered), (killed, recovered)) = tokio::join!(calls, killed);
+    // 1 s and 3 s on an idle machine.
     assert!(answered - killed < Duration::from_secs(5));
-    assert!(healed < Duration::from_secs(15), "{healed:?}");
+    assert!(recovered < Duration::from_secs(15), "{recovered:?}");
     for answer in answers {
         assert!(failure(&answer).contains("backend b"), "{answer}");
     }
@@ -93,39 +92,36 @@ async fn a_killed_child_fails_its_calls_and_comes_back() {
     assert_eq!(zombies(gateway.pid()), 0);
     let status = gateway.backend("b").await;
     assert_eq!(status["restarts"], 1, "{status}");
-    good_is_well(&gateway).await;
+    gateway.assert_answers("good").await;
 }
 
 /// R9.
 #[tokio::test]
-async fn one_that_never_answers_is_given_up_and_told_so() {
-    let gateway = beside_a_good_one(&["hangs"], "timeout = \"1s\"").await;
-    gateway.until("b", "running").await;
-    // Twice as many as may be under way, so that places are seen to be given back.
+async fn call_without_answer_times_out_and_is_cancelled() {
+    let gateway = with_misbehaving("hangs", "timeout = \"1s\"").await;
+    // Twice as many as are allowed at a time, to see that a timeout frees the place.
     for _ in 0..2 {
         let started = Instant::now();
         let calls = (0..64).map(|_| gateway.answer("b__work", json!({"hang": true})));
         for answer in futures_util::future::join_all(calls).await {
-            assert!(
-                failure(&answer).contains("did not answer within 1 s"),
-                "{answer}"
-            );
+            let text = failure(&answer);
+            assert_contains(&text, "did not answer within 1 s");
         }
         let took = started.elapsed();
         assert!((1..5).contains(&took.as_secs()), "{took:?}");
     }
-    eventually("the child to be told", async || {
-        (gateway.folder.count("journal", "notifications/cancelled") == 128).then_some(())
+    wait_until("the cancellations", async || {
+        gateway.folder.count("journal", "notifications/cancelled") == 128
     })
     .await;
     assert_eq!(text(&gateway.tool("b__work", json!({})).await), "done");
-    good_is_well(&gateway).await;
+    gateway.assert_answers("good").await;
 }
 
-/// R9: progress is no answer.
+/// R9.
 #[tokio::test]
-async fn progress_does_not_make_patience_endless() {
-    let gateway = Gateway::with(&format!("{}\ntimeout = \"1s\"", fixture(&["--stdio"]))).await;
+async fn progress_does_not_extend_the_timeout() {
+    let gateway = Gateway::with(&format!("{}\ntimeout = \"1s\"", stdio_fixture())).await;
     let params = json!({"name": "b__slow", "arguments": {"step": 100, "steps": 1000}, "_meta": {"progressToken": 1}});
     let started = Instant::now();
     let body = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params});
@@ -136,36 +132,34 @@ async fn progress_does_not_make_patience_endless() {
 
 /// R10.
 #[tokio::test]
-async fn one_that_hangs_when_it_starts_holds_up_nothing() {
+async fn backend_that_hangs_at_its_start_delays_nothing() {
     let started = Instant::now();
-    let gateway = beside_a_good_one(&["silent"], "start_timeout = \"3s\"").await;
+    let gateway = with_starting("silent", "start_timeout = \"3s\"").await;
     let listed = gateway.result("tools/list", json!({})).await;
     assert!(listed.to_string().contains("good__greet"));
-    good_is_well(&gateway).await;
+    gateway.assert_answers("good").await;
     gateway.until("b", "failed").await;
     assert!(started.elapsed() < Duration::from_secs(20));
     let status = gateway.backend("b").await;
     assert_contains(&status["last_error"], "did not answer");
-    // The old way was tried too.
+    // The legacy handshake was tried too.
     assert!(gateway.folder.count("journal", "server/discover") >= 1);
     assert!(gateway.folder.count("journal", "\"initialize\"") >= 1);
     assert!(gateway.folder.pids("journal").len() <= 2, "one at a time");
 }
 
-/// R10: silence at what is new is no end.
+/// R10.
 #[tokio::test]
-async fn one_that_is_deaf_to_the_new_era_is_met_in_the_old_one() {
-    let gateway = beside_a_good_one(&["deaf-to-new"], "").await;
-    gateway.until("b", "running").await;
+async fn backend_that_ignores_unknown_methods_is_met_in_the_legacy_era() {
+    let gateway = with_misbehaving("deaf-to-new", "").await;
     assert_eq!(gateway.backend("b").await["protocol"], "2025-06-18");
 }
 
 /// R11.
 #[tokio::test]
-async fn one_that_does_not_read_makes_callers_wait_only_so_long() {
-    let gateway = beside_a_good_one(&["full"], "timeout = \"20s\"").await;
-    gateway.until("b", "running").await;
-    // What as many connections and bodies take anyway.
+async fn backend_that_does_not_read_makes_callers_wait_a_limited_time() {
+    let gateway = with_misbehaving("full", "timeout = \"20s\"").await;
+    // The memory that so many connections and bodies take anyway.
     let filler = "x".repeat(10_000);
     let calls = (0..150).map(|_| gateway.tool("good__echo", json!({"value": filler})));
     futures_util::future::join_all(calls).await;
@@ -178,7 +172,7 @@ async fn one_that_does_not_read_makes_callers_wait_only_so_long() {
     let calls = futures_util::future::join_all(calls);
     let others = async {
         for _ in 0..20 {
-            good_is_well(&gateway).await;
+            gateway.assert_answers("good").await;
         }
         started.elapsed()
     };
@@ -188,48 +182,41 @@ async fn one_that_does_not_read_makes_callers_wait_only_so_long() {
         failure(answer).contains("busy") && *took < Duration::from_secs(9)
     });
     let busy = busy.count();
-    assert!(busy >= 80, "{busy} of 150 were told that it is busy");
-    let grown = gateway.memory_kib().saturating_sub(memory);
-    assert!(grown < 8 << 10, "{grown} KiB more");
+    assert!(busy >= 80, "{busy} of 150 were rejected as busy");
+    assert_memory(&gateway, memory, 8);
 }
 
 /// R12.
 #[tokio::test]
-async fn a_line_without_end_ends_the_child_and_nothing_else() {
-    let gateway = beside_a_good_one(&["long-line"], "").await;
-    gateway.until("b", "running").await;
+async fn too_long_line_ends_only_the_child() {
+    let gateway = with_misbehaving("long-line", "").await;
     let memory = gateway.memory_kib();
-    let answer = gateway.answer("b__work", json!({})).await;
-    assert!(failure(&answer).contains("backend b"), "{answer}");
-    good_is_well(&gateway).await;
-    let grown = gateway.memory_kib().saturating_sub(memory);
-    assert!(grown < 32 << 10, "{grown} KiB more");
+    gateway.backend_failure("b__work", json!({})).await;
+    gateway.assert_answers("good").await;
+    assert_memory(&gateway, memory, 32);
     gateway.until("b", "running").await;
-    assert_eq!(
-        gateway.folder.count("journal", "\"tools/call\""),
-        1,
-        "sent again"
-    );
+    let calls = gateway.folder.count("journal", "\"tools/call\"");
+    assert_eq!(calls, 1, "sent again");
 }
 
 /// R12.
 #[tokio::test]
-async fn a_flood_on_stderr_holds_up_no_answer() {
-    let gateway = beside_a_good_one(&["floods"], "").await;
-    gateway.until("b", "running").await;
+async fn flood_on_stderr_delays_no_answer() {
+    let gateway = with_misbehaving("floods", "").await;
     let memory = gateway.memory_kib();
     assert_eq!(text(&gateway.tool("b__work", json!({})).await), "done");
-    let grown = gateway.memory_kib().saturating_sub(memory);
-    assert!(grown < 32 << 10, "{grown} KiB more");
-    assert!(gateway.log().len() < 1 << 20, "the flood is in our log");
+    assert_memory(&gateway, memory, 32);
+    assert!(
+        gateway.log().len() < 1 << 20,
+        "the flood is in the gateway's log"
+    );
 }
 
 /// R12, R13.
 #[tokio::test]
-async fn what_is_no_answer_is_nobodys_answer() {
-    for manner in ["banner", "strays"] {
-        let gateway = beside_a_good_one(&[manner], "").await;
-        gateway.until("b", "running").await;
+async fn invalid_and_unmatched_messages_are_ignored() {
+    for (manner, min_strays, min_noise) in [("banner", 0, 2), ("strays", 100, 0)] {
+        let gateway = with_misbehaving(manner, "").await;
         let calls = (0..20).map(|n| gateway.tool("b__work", json!({"n": n})));
         for result in futures_util::future::join_all(calls).await {
             assert_eq!(text(&result), "done", "{manner}");
@@ -237,27 +224,20 @@ async fn what_is_no_answer_is_nobodys_answer() {
         let processes = gateway.folder.pids("journal").len();
         assert_eq!(processes, 1, "{manner}: restarted");
         let status = gateway.backend("b").await;
-        // Five strays with each answer, and one for each answer before.
-        let (strays, noise) = match manner {
-            "banner" => (0, 2),
-            _ => (100, 0),
-        };
-        assert!(
-            status["stray_answers"].as_u64().unwrap() >= strays,
-            "{status}"
-        );
-        assert!(status["noise"].as_u64().unwrap() >= noise, "{status}");
+        // Five unmatched responses come with each answer.
+        let strays = &status["stray_answers"];
+        assert!(strays.as_u64().unwrap() >= min_strays, "{status}");
+        assert!(status["noise"].as_u64().unwrap() >= min_noise, "{status}");
         let metrics = gateway.request("GET", "/metrics", &[]).await.body;
-        let counted = &status["stray_answers"];
-        let line = format!("mcp_gateway_backend_stray_answers_total{{backend=\"b\"}} {counted}");
-        assert!(metrics.contains(&line), "{metrics}");
+        let line = format!("mcp_gateway_backend_stray_answers_total{{backend=\"b\"}} {strays}");
+        assert_contains(&metrics, &line);
     }
 }
 
-/// R16: only the way to a backend counts, not what it says.
+/// R16: only transport failures count.
 #[tokio::test]
-async fn errors_of_tools_open_no_circuit() {
-    let gateway = Gateway::before_fixture().await;
+async fn tool_errors_do_not_open_the_circuit_breaker() {
+    let gateway = Gateway::with_fixture().await;
     for _ in 0..12 {
         let answer = gateway.answer("b__test_error_handling", json!({})).await;
         assert!(failure(&answer).contains("intentionally"), "{answer}");
@@ -267,13 +247,11 @@ async fn errors_of_tools_open_no_circuit() {
 
 /// R22.
 #[tokio::test]
-async fn children_die_with_a_gateway_that_is_killed() {
+async fn children_exit_when_the_gateway_is_killed() {
     let folder = Folder::new();
     let (journal, events) = (folder.path("journal"), folder.path("events.db"));
-    let config = format!(
-        "[backends.b]\n{}\n",
-        fixture(&["odd", "--journal", &journal, "hangs"])
-    );
+    let child = misbehaving(&["--journal", &journal, "hangs"]);
+    let config = format!("[backends.b]\n{child}\n");
     let gateway = Gateway::start(folder, &config, &["--events", &events]).await;
     gateway.until("b", "running").await;
     gateway.tool("b__work", json!({})).await;
@@ -282,20 +260,16 @@ async fn children_die_with_a_gateway_that_is_killed() {
     let Gateway { server, folder } = gateway;
     server.kill().await;
     let killed = Instant::now();
-    eventually("the child to end", async || {
-        let is_gone = kill(Pid::from_raw(pid), None).is_err();
-        is_gone.then_some(())
+    wait_until("the child to exit", async || {
+        kill(Pid::from_raw(pid), None).is_err()
     })
     .await;
-    assert!(
-        killed.elapsed() < Duration::from_secs(4),
-        "{:?}",
-        killed.elapsed()
-    );
+    let took = killed.elapsed();
+    assert!(took < Duration::from_secs(4), "{took:?}");
     let again = Gateway::start(folder, &config, &["--events", &events]).await;
     again.until("b", "running").await;
     let calls = again.ends(1).await;
-    assert_eq!(calls[0]["tool_name"], "b__work", "of the time before");
-    let status = again.own("gateway_status", json!({})).await;
+    assert_eq!(calls[0]["tool_name"], "b__work", "recorded before the kill");
+    let status = again.status().await;
     assert_eq!(status["event_log"]["status"], "ok", "{status}");
 }

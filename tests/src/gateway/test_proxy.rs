@@ -1,5 +1,5 @@
-//! What may stand between the gateway and a backend over HTTP: it can be a server of an older era,
-//! refuse, break off, and lead to another server from one request to the next.
+//! An HTTP proxy between the gateway and a backend. It can act as a legacy server, answer with errors,
+//! break connections, and change its target.
 
 use std::convert::Infallible;
 use std::sync::{Arc, Mutex};
@@ -18,48 +18,48 @@ use tokio::task::JoinHandle;
 
 use crate::harness::http_client;
 
-/// What it does with a request.
+/// The reaction to a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Manner {
-    /// Passes everything on.
-    Pass,
-    /// Passes everything on but what is of the era of 2026-07-28.
-    Old,
-    /// Answers calls of tools with this status and passes the rest on as an old server.
+pub(super) enum ProxyMode {
+    /// Forwards everything.
+    Forward,
+    /// Rejects requests of 2026-07-28 and forwards the others.
+    Legacy,
+    /// As `Legacy`, but answers tool calls with this status.
     Status(u16),
-    /// Breaks off when a tool is called, after it has read the request.
+    /// As `Legacy`, but closes the connection after it has read a tool call.
     Break,
 }
 
-/// What it was sent.
+/// A received request.
 #[derive(Clone, Debug)]
-pub(super) struct Seen {
+pub(super) struct ReceivedRequest {
     pub(super) headers: http::HeaderMap,
     pub(super) body: String,
 }
 
-struct State {
+struct ProxyState {
     target: Mutex<String>,
-    manner: Mutex<Manner>,
-    seen: Mutex<Vec<Seen>>,
+    mode: Mutex<ProxyMode>,
+    requests: Mutex<Vec<ReceivedRequest>>,
 }
 
-pub(super) struct Front {
+pub(super) struct TestProxy {
     /// `http://127.0.0.1:PORT/mcp`.
     pub(super) url: String,
-    state: Arc<State>,
+    state: Arc<ProxyState>,
     task: JoinHandle<()>,
 }
 
-impl Front {
-    /// In front of the server at this URL.
-    pub(super) async fn of(target: &str, manner: Manner) -> Self {
+impl TestProxy {
+    /// Starts a proxy for the server at this URL.
+    pub(super) async fn start(target: &str, mode: ProxyMode) -> Self {
         let socket = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}/mcp", socket.local_addr().unwrap());
-        let state = Arc::new(State {
+        let state = Arc::new(ProxyState {
             target: Mutex::new(target.to_owned()),
-            manner: Mutex::new(manner),
-            seen: Mutex::default(),
+            mode: Mutex::new(mode),
+            requests: Mutex::default(),
         });
         let shared = Arc::clone(&state);
         let task = tokio::spawn(async move {
@@ -74,27 +74,29 @@ impl Front {
         Self { url, state, task }
     }
 
-    /// Leads to another server from now on.
-    pub(super) fn lead_to(&self, target: &str) {
+    pub(super) fn set_target(&self, target: &str) {
         target.clone_into(&mut self.state.target.lock().unwrap());
     }
 
-    pub(super) fn be(&self, manner: Manner) {
-        *self.state.manner.lock().unwrap() = manner;
+    pub(super) fn set_mode(&self, mode: ProxyMode) {
+        *self.state.mode.lock().unwrap() = mode;
     }
 
-    pub(super) fn seen(&self) -> Vec<Seen> {
-        self.state.seen.lock().unwrap().clone()
+    pub(super) fn requests(&self) -> Vec<ReceivedRequest> {
+        self.state.requests.lock().unwrap().clone()
     }
 
-    /// How many requests held this text.
-    pub(super) fn count(&self, what: &str) -> usize {
-        let seen = self.seen();
-        seen.iter().filter(|seen| seen.body.contains(what)).count()
+    /// Counts the requests that contain this text.
+    pub(super) fn count(&self, part: &str) -> usize {
+        let requests = self.requests();
+        let found = requests
+            .iter()
+            .filter(|request| request.body.contains(part));
+        found.count()
     }
 }
 
-impl Drop for Front {
+impl Drop for TestProxy {
     fn drop(&mut self) {
         self.task.abort();
     }
@@ -102,25 +104,25 @@ impl Drop for Front {
 
 type Body = UnsyncBoxBody<Bytes, Infallible>;
 
-/// An error makes the connection end without an answer.
+/// Answers a request. An error closes the connection without an answer.
 async fn answer(
-    state: Arc<State>,
+    state: Arc<ProxyState>,
     request: Request<Incoming>,
 ) -> Result<Response<Body>, &'static str> {
     let (head, body) = request.into_parts();
     let body = body.collect().await.map_err(|_| "no body")?.to_bytes();
     let text = String::from_utf8_lossy(&body).into_owned();
     let is_call = text.contains(r#""tools/call""#);
-    state.seen.lock().unwrap().push(Seen {
+    state.requests.lock().unwrap().push(ReceivedRequest {
         headers: head.headers.clone(),
         body: text,
     });
-    let manner = *state.manner.lock().unwrap();
-    match manner {
-        Manner::Pass => {}
+    let mode = *state.mode.lock().unwrap();
+    match mode {
+        ProxyMode::Forward => {}
         _ if head.headers.contains_key("mcp-method") => return Ok(plain(400)),
-        Manner::Status(status) if is_call => return Ok(plain(status)),
-        Manner::Break if is_call => return Err("broke off"),
+        ProxyMode::Status(status) if is_call => return Ok(plain(status)),
+        ProxyMode::Break if is_call => return Err("closed on purpose"),
         _ => {}
     }
     let target = state.target.lock().unwrap().clone();
@@ -130,9 +132,7 @@ async fn answer(
             forwarded = forwarded.header(name, value);
         }
     }
-    let Ok(reply) = forwarded.send().await else {
-        return Err("no server");
-    };
+    let reply = forwarded.send().await.map_err(|_| "no server")?;
     let mut response = Response::builder().status(reply.status());
     for (name, value) in reply.headers() {
         if !["content-length", "transfer-encoding", "connection"].contains(&name.as_str()) {
@@ -143,9 +143,8 @@ async fn answer(
         let chunk = reply.chunk().await.ok()??;
         Some((Ok(Frame::data(chunk)), reply))
     });
-    Ok(response
-        .body(StreamBody::new(chunks).boxed_unsync())
-        .unwrap())
+    let body = StreamBody::new(chunks).boxed_unsync();
+    Ok(response.body(body).unwrap())
 }
 
 fn plain(status: u16) -> Response<Body> {

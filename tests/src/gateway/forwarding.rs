@@ -1,0 +1,293 @@
+//! Forwarding of all requests and results, in every era of the client and of the backend.
+
+use mcp_client::{EraChoice, Options};
+use serde_json::{Value, json};
+
+use super::env::{Gateway, legacy_fixture, request, stdio_fixture, text};
+use super::input_requests::recorder;
+use super::test_proxy::{ProxyMode, TestProxy};
+use crate::harness::{Dialect, FakeService, Response, Server, assert_contains, assert_lacks};
+
+const LEGACY: Dialect = Dialect::Legacy("2025-11-25");
+
+/// The index of the gateway whose backend is unversioned, with fewer methods.
+const UNVERSIONED: usize = 4;
+
+/// The fixture over HTTP, and one gateway for each kind of connection to the fixture.
+struct Gateways {
+    all: Vec<Gateway>,
+    server: Server,
+    _legacy: TestProxy,
+}
+
+impl Gateways {
+    async fn start() -> Self {
+        let server = Server::start("mcp-conformance", &[]).await;
+        let legacy = TestProxy::start(&server.url, ProxyMode::Legacy).await;
+        let mut all = Vec::new();
+        for backend in [
+            stdio_fixture(),
+            legacy_fixture(),
+            format!("url = {:?}", server.url),
+            format!("url = {:?}", legacy.url),
+            format!("url = {:?}\nprotocol = \"rpc\"", server.url),
+        ] {
+            all.push(Gateway::with(&backend).await);
+        }
+        Self {
+            all,
+            server,
+            _legacy: legacy,
+        }
+    }
+
+    fn iter(&self) -> impl Iterator<Item = (usize, &Gateway)> {
+        self.all.iter().enumerate()
+    }
+
+    /// Without the unversioned backend.
+    fn versioned(&self) -> impl Iterator<Item = (usize, &Gateway)> {
+        self.iter().take(UNVERSIONED)
+    }
+}
+
+#[tokio::test]
+async fn newest_era_of_each_backend_is_negotiated() {
+    let gateways = Gateways::start().await;
+    let revisions = ["2026-07-28", "2025-11-25", "2026-07-28", "2025-11-25"];
+    for (revision, (_, gateway)) in revisions.into_iter().zip(gateways.versioned()) {
+        assert_eq!(gateway.backend("b").await["protocol"], revision);
+    }
+}
+
+#[tokio::test]
+async fn results_are_forwarded_byte_by_byte() {
+    let value = r#"{"n":123456789012345678901234567890,"e":1e400,"m":-0.0,"f":1.10,"t":"\u00e4\/","k":{"b":1,"a":2,"b":3}, "s" : [ ]}"#;
+    let gateways = Gateways::start().await;
+    for (form, gateway) in gateways.iter() {
+        for dialect in Dialect::ALL {
+            let arguments = format!(r#"{{"value":{value}}}"#);
+            let reply = gateway.call_as(dialect, "b__echo", &arguments).await;
+            assert_eq!(reply.status, 200, "{form} {dialect:?} {reply:?}");
+            if dialect.supports("2025-06-18") && form != UNVERSIONED {
+                assert_contains(&reply.body, &format!(r#""value":{value}"#));
+            }
+            let quoted = Value::from(arguments).to_string();
+            assert!(reply.body.contains(&quoted), "{form} {dialect:?} {reply:?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn definitions_are_forwarded_unchanged() {
+    let gateways = Gateways::start().await;
+    for (form, gateway) in gateways.versioned() {
+        for dialect in [LEGACY, Dialect::Modern] {
+            let listed = async |server: &Server, method: &str| {
+                let reply = server.request_as(dialect, method, "", "").await;
+                reply.json()["result"].clone()
+            };
+            let direct = listed(&gateways.server, "tools/list").await;
+            let through = listed(&gateway.server, "tools/list").await;
+            let through = through["tools"].as_array().unwrap();
+            for tool in direct["tools"].as_array().unwrap() {
+                let mut expected = tool.clone();
+                expected["name"] = format!("b__{}", tool["name"].as_str().unwrap()).into();
+                let mut found = through.iter();
+                let found = found.find(|found| found["name"] == expected["name"]);
+                let found = found.unwrap_or_else(|| panic!("{form}: no {}", expected["name"]));
+                // In the modern era a client declares tasks, and the tools of the backend do not.
+                if [0, 2].contains(&form) {
+                    expected.as_object_mut().unwrap().remove("execution");
+                }
+                assert_eq!(*found, expected, "{form} {dialect:?}");
+            }
+            for (method, member) in [
+                ("resources/list", "resources"),
+                ("resources/templates/list", "resourceTemplates"),
+            ] {
+                let sorted = async |server: &Server| {
+                    let listed = listed(server, method).await;
+                    let mut items = listed[member].as_array().unwrap().clone();
+                    items.sort_by_key(ToString::to_string);
+                    items
+                };
+                let (direct, through) = (sorted(&gateways.server).await, sorted(gateway).await);
+                assert_eq!(through, direct, "{form} {dialect:?} {method}");
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn resources_prompts_and_completions_are_forwarded() {
+    let gateways = Gateways::start().await;
+    for (form, gateway) in gateways.versioned() {
+        for dialect in Dialect::ALL {
+            let ask = async |method: &str, name: &str, members: &str| {
+                let reply = gateway.request_as(dialect, method, name, members).await;
+                let mut answer = reply.json();
+                assert!(answer["result"].is_object(), "{form} {dialect:?} {answer}");
+                answer["result"].take()
+            };
+            let uri = "test://template/123/data";
+            let read = ask("resources/read", uri, &format!(r#""uri":"{uri}""#)).await;
+            assert_contains(&read, "Data for ID: 123");
+            let members =
+                r#""name":"b__test_prompt_with_arguments","arguments":{"arg1":"x","arg2":"y"}"#;
+            let prompt = ask("prompts/get", "b__test_prompt_with_arguments", members).await;
+            assert_contains(&prompt, "arg1='x', arg2='y'");
+            let members = r#""ref":{"type":"ref/prompt","name":"b__test_prompt_with_arguments"},"argument":{"name":"arg1","value":"he"}"#;
+            let found = ask("completion/complete", "", members).await;
+            assert_eq!(found["completion"]["values"], json!(["hello", "help"]));
+            let members = r#""ref":{"type":"ref/resource","uri":"test://template/{id}/data"},"argument":{"name":"id","value":"12"}"#;
+            let found = ask("completion/complete", "", members).await;
+            assert_eq!(found["completion"]["values"], json!(["123", "124"]));
+        }
+    }
+}
+
+#[tokio::test]
+async fn content_of_every_type_is_forwarded_unchanged() {
+    let gateways = Gateways::start().await;
+    for (form, gateway) in gateways.iter() {
+        for (tool, arguments) in [
+            ("test_image_content", "{}"),
+            ("test_audio_content", "{}"),
+            ("test_embedded_resource", "{}"),
+            ("test_multiple_content_types", "{}"),
+            ("test_error_handling", "{}"),
+            ("web_search", r#"{"query":"x"}"#),
+        ] {
+            for dialect in [LEGACY, Dialect::Modern] {
+                let result = async |server: &Server, tool: &str| {
+                    server.call_as(dialect, tool, arguments).await.json()["result"].take()
+                };
+                let expected = result(&gateways.server, tool).await;
+                let found = result(gateway, &format!("b__{tool}")).await;
+                for member in ["content", "isError"] {
+                    assert_eq!(found[member], expected[member], "{form} {dialect:?} {tool}");
+                }
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn tool_has_three_names_and_is_listed_by_two() {
+    let gateway = Gateway::with_fixture().await;
+    for name in ["b__greet", "b:greet", "b.greet"] {
+        for dialect in Dialect::ALL {
+            let reply = gateway.call_as(dialect, name, r#"{"name":"Ada"}"#).await;
+            let result = reply.json()["result"].take();
+            assert_eq!(text(&result), "Hello, Ada!", "{name} {dialect:?}");
+        }
+    }
+    let colon = gateway.call("b:greet", json!({"name": "Ada"})).await;
+    assert_eq!(colon, "Hello, Ada!");
+    let listed = gateway.result("mcp.listTools", json!({})).await.to_string();
+    assert_contains(&listed, r#""b:greet""#);
+    assert_lacks(&listed, "b__greet");
+    for dialect in Dialect::ALL {
+        let listed = gateway.request_as(dialect, "tools/list", "", "").await.body;
+        assert_contains(&listed, r#""b__greet""#);
+        assert_lacks(&listed, "b:greet");
+    }
+    for wrong in "b_greet greet B__greet b__Greet b/greet b::greet b__b__greet".split(' ') {
+        let error = gateway.unknown_tool(wrong).await;
+        assert_eq!(error, format!("Tool not found: {wrong}"));
+    }
+}
+
+#[tokio::test]
+async fn progress_is_forwarded() {
+    let gateways = Gateways::start().await;
+    for (form, gateway) in gateways.versioned() {
+        for era in [EraChoice::Newest, EraChoice::Legacy] {
+            let client = gateway.client(era, None).await;
+            let (reports, mut received) = tokio::sync::mpsc::channel(16);
+            let call = json!({"name": "b__test_tool_with_progress", "arguments": {}});
+            let options = Options::default().progress(reports);
+            let called = client.request_with("tools/call", &call, options);
+            called.await.unwrap();
+            let received = std::iter::from_fn(|| received.try_recv().ok());
+            let received: Vec<_> = received
+                .map(|report| (report.progress, report.total))
+                .collect();
+            let expected = [0.0, 50.0, 100.0].map(|done| (done, Some(100.0)));
+            assert_eq!(received, expected, "{form} {era:?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn cancellation_is_forwarded() {
+    let gateways = Gateways::start().await;
+    for (_, gateway) in gateways.versioned() {
+        for era in [EraChoice::Newest, EraChoice::Legacy] {
+            let client = gateway.client(era, None).await;
+            gateway.abort_slow_call(client).await;
+        }
+    }
+}
+
+#[tokio::test]
+async fn unknown_members_of_results_are_kept() {
+    let fake = FakeService::start(|request| {
+        let body: Value = serde_json::from_slice(&request.body).unwrap_or_default();
+        let result = match body["method"].as_str() {
+            Some("tools/list") => r#"{"tools":[{"name":"t","title":"T","description":"d","inputSchema":{"type":"object"},"icons":[{"src":"data:,x"}],"annotations":{"readOnlyHint":true,"x":1.0},"_meta":{"a/b":1.50}}]}"#,
+            Some("tools/call") => r#"{"content":[{"type":"text","text":"x","annotations":{"priority":0.50},"_meta":{"z":1e2}}],"structuredContent":{"b":1,"a":10000000000000000000000},"_meta":{"own/key":[1.0]},"unknown":{"x":-0}}"#,
+            _ => "{}",
+        };
+        let answer = format!(r#"{{"jsonrpc":"2.0","id":{},"result":{result}}}"#, body["id"]);
+        Response::Http(200, "application/json", answer.into())
+    })
+    .await;
+    let gateway = Gateway::with(&format!("url = {:?}\nprotocol = \"rpc\"", fake.url)).await;
+    let listed = gateway.request_as(LEGACY, "tools/list", "", "").await.body;
+    for part in [
+        r#""icons":[{"src":"data:,x"}]"#,
+        r#"{"readOnlyHint":true,"x":1.0}"#,
+        r#""_meta":{"a/b":1.50}"#,
+        r#""title":"T""#,
+    ] {
+        assert_contains(&listed, part);
+    }
+    let called = gateway.call_as(LEGACY, "b__t", "{}").await.body;
+    for part in [
+        r#""annotations":{"priority":0.50},"_meta":{"z":1e2}"#,
+        r#""structuredContent":{"b":1,"a":10000000000000000000000}"#,
+        r#""own/key":[1.0]"#,
+        r#""unknown":{"x":-0}"#,
+    ] {
+        assert_contains(&called, part);
+    }
+}
+
+#[tokio::test]
+async fn log_messages_of_a_call_are_forwarded() {
+    let gateways = Gateways::start().await;
+    for (form, gateway) in gateways.versioned() {
+        for era in [EraChoice::Newest, EraChoice::Legacy] {
+            let client = gateway.client(era, None).await;
+            if era == EraChoice::Legacy {
+                request(&client, "logging/setLevel", json!({"level": "info"})).await;
+            }
+            let (handler, mut messages) = recorder();
+            let options = Options::default().handler(handler);
+            let call = json!({
+                "name": "b__test_tool_with_logging", "arguments": {},
+                "_meta": {"io.modelcontextprotocol/logLevel": "info"},
+            });
+            let called = client.request_with("tools/call", &call, options).await;
+            assert_contains(called.unwrap().get(), "Three messages");
+            for _ in 0..3 {
+                let message = messages.try_recv();
+                let (method, params) = message.unwrap_or_else(|_| panic!("{form} {era:?}: none"));
+                assert_eq!(method, "notifications/message", "{form} {era:?}");
+                assert_eq!(params["level"], "info");
+            }
+        }
+    }
+}

@@ -1,0 +1,100 @@
+//! Notifications of changed lists and changed resources.
+
+use std::time::Duration;
+
+use mcp_client::EraChoice;
+use serde_json::json;
+
+use super::env::{
+    Folder, Gateway, legacy_fixture, misbehaving, request, stdio_fixture, tools_json,
+};
+use super::input_requests::{Messages, recorder};
+use crate::harness::eventually;
+
+/// Receives notifications until none comes for the time `quiet`.
+async fn received(messages: &mut Messages, quiet: Duration) -> Vec<String> {
+    let mut methods = Vec::new();
+    while let Ok(Some((method, _))) = tokio::time::timeout(quiet, messages.recv()).await {
+        methods.push(method);
+    }
+    methods
+}
+
+#[tokio::test]
+async fn changes_of_three_backends_are_one_notification() {
+    let (folder, keys) = (Folder::new(), ["a", "b", "c"]);
+    let config = keys.map(|key| {
+        let file = folder.write(key, &tools_json(&["work"]));
+        format!("[backends.{key}]\n{}\n", misbehaving(&["--tools", &file]))
+    });
+    let gateway = Gateway::start(folder, &config.concat(), &[]).await;
+    for key in keys {
+        gateway.until(key, "running").await;
+    }
+    for (era, new) in [(EraChoice::Newest, "new-1"), (EraChoice::Legacy, "new-2")] {
+        let (handler, mut messages) = recorder();
+        let client = gateway.client(era, Some(handler)).await;
+        let filter = json!({"toolsListChanged": true, "promptsListChanged": true, "resourcesListChanged": true});
+        let listening = client.listen(&filter).await.unwrap();
+        let listening = tokio::spawn(listening.closed());
+        received(&mut messages, Duration::from_millis(1500)).await;
+        for key in keys {
+            gateway.folder.write(key, &tools_json(&["work", new]));
+            let work = format!("{key}__work");
+            gateway.tool(&work, json!({"change": true})).await;
+        }
+        let methods = received(&mut messages, Duration::from_secs(3)).await;
+        assert_eq!(methods, ["notifications/tools/list_changed"], "{era:?}");
+        let listed = client.list("tools/list", "tools").await.unwrap();
+        for key in keys {
+            let name = format!(r#""{key}__{new}""#);
+            let is_listed = listed.iter().any(|tool| tool.get().contains(&name));
+            assert!(is_listed, "{name}");
+        }
+        listening.abort();
+    }
+}
+
+#[tokio::test]
+async fn flapping_list_causes_one_notification_a_second() {
+    let gateway = Gateway::with(&misbehaving(&["flaps"])).await;
+    let (handler, mut messages) = recorder();
+    let client = gateway.client(EraChoice::Newest, Some(handler)).await;
+    let filter = json!({"toolsListChanged": true});
+    let listening = client.listen(&filter).await.unwrap();
+    let listening = tokio::spawn(listening.closed());
+    // Real time, since the test is about it.
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    let count = std::iter::from_fn(|| messages.try_recv().ok()).count();
+    assert!(count <= 4, "{count} in three seconds");
+    listening.abort();
+}
+
+#[tokio::test]
+async fn subscriber_is_notified_of_a_changed_resource() {
+    for backend in [stdio_fixture(), legacy_fixture()] {
+        let gateway = Gateway::with(&backend).await;
+        for era in [EraChoice::Newest, EraChoice::Legacy] {
+            let (handler, mut messages) = recorder();
+            let client = gateway.client(era, Some(handler)).await;
+            let uri = "test://watched-resource";
+            let filter = json!({"resourceSubscriptions": [uri]});
+            let listening = client.listen(&filter).await.unwrap();
+            if era == EraChoice::Legacy {
+                request(&client, "resources/subscribe", json!({"uri": uri})).await;
+            }
+            let listening = tokio::spawn(listening.closed());
+            // Repeated, since the gateway subscribes at the backend some time later.
+            let notified = async || {
+                let trigger = "b__test_trigger_resource_change";
+                gateway.tool(trigger, json!({})).await;
+                tokio::time::sleep(Duration::from_millis(100)).await;
+                messages.try_recv().ok()
+            };
+            let (method, params) = eventually(&format!("{era:?} {backend}"), notified).await;
+            assert_eq!(method, "notifications/resources/updated");
+            assert_eq!(params["uri"], uri);
+            listening.abort();
+        }
+    }
+}
