@@ -1,4 +1,4 @@
-//! The command line.
+//! Parses the command line.
 
 use std::ffi::OsString;
 
@@ -6,38 +6,34 @@ use lexopt::{Arg, Parser, ValueExt as _};
 
 use crate::servers::{SERVERS, Server};
 
-/// What `cargo xtask` alone prints.
+/// The output of `cargo xtask` without arguments.
 pub(crate) const HELP: &str = include_str!("help.txt").trim_ascii_end();
 
-/// The options of all chores; each takes some.
+/// The options of a command.
 #[derive(Debug, Default)]
 pub(crate) struct Options {
-    /// The servers to start; none means all.
+    /// `--only`: the servers to start; empty for all.
     pub(crate) only: Vec<&'static Server>,
-    /// Start no local service.
-    pub(crate) no_local: bool,
-    /// Build with optimisations.
-    pub(crate) release: bool,
-    /// Leave the real services out.
-    pub(crate) quick: bool,
-    /// Keep the services up afterwards.
-    pub(crate) keep: bool,
-    /// Measure only what no other work on the machine changes.
-    pub(crate) instructions: bool,
-    /// Only look whether the project comes up from the images.
-    pub(crate) check: bool,
-    /// The port on loopback.
+    /// `--port`: the port on loopback.
     pub(crate) port: Option<u16>,
+    flags: Vec<String>,
 }
 
-/// Reads the command line without the program's own name. `chores` are their names, and the options
-/// that each takes; returns the name of one, or none for the help.
+impl Options {
+    /// Returns true if this flag is set, written without `--`.
+    pub(crate) fn has(&self, flag: &str) -> bool {
+        self.flags.iter().any(|set| set == flag)
+    }
+}
+
+/// Parses the arguments after the program's name. `commands` are the names of all commands, each with
+/// its options. Returns the name of one, or `None` for the help.
 ///
 /// # Errors
 /// One line for the user.
 pub(crate) fn parse<'a>(
     args: impl IntoIterator<Item = OsString>,
-    chores: impl IntoIterator<Item = (&'a str, &'a [&'a str])>,
+    commands: impl IntoIterator<Item = (&'a str, &'a [&'a str])>,
 ) -> Result<(Option<&'a str>, Options), lexopt::Error> {
     let mut parser = Parser::from_args(args);
     let mut options = Options::default();
@@ -49,18 +45,15 @@ pub(crate) fn parse<'a>(
     if name == "help" {
         return Ok((None, options));
     }
-    let Some((chore, allowed)) = chores.into_iter().find(|(known, _)| *known == name) else {
-        return Err(format!("there is no chore `{name}`").into());
-    };
+    let known = commands.into_iter().find(|(known, _)| *known == name);
+    let (command, allowed) = known.ok_or_else(|| format!("there is no command `{name}`"))?;
     while let Some(arg) = parser.next()? {
-        let option = match arg {
+        match arg {
             Arg::Long("help") | Arg::Short('h') => return Ok((None, options)),
-            Arg::Long(option) if allowed.contains(&option) => option.to_owned(),
-            Arg::Long(option) => return Err(format!("{name} has no option `--{option}`").into()),
-            other => return Err(other.unexpected()),
-        };
-        match &*option {
-            "only" => {
+            Arg::Long(option) if !allowed.contains(&option) => {
+                return Err(format!("{name} has no option `--{option}`").into());
+            }
+            Arg::Long("only") => {
                 for name in parser.value()?.string()?.split(',') {
                     let server = server(name)?;
                     if !options.only.iter().any(|other| other.name == server.name) {
@@ -68,16 +61,12 @@ pub(crate) fn parse<'a>(
                     }
                 }
             }
-            "port" => options.port = Some(parser.value()?.parse()?),
-            "no-local" => options.no_local = true,
-            "release" => options.release = true,
-            "quick" => options.quick = true,
-            "keep" => options.keep = true,
-            "instructions" => options.instructions = true,
-            _ => options.check = true,
+            Arg::Long("port") => options.port = Some(parser.value()?.parse()?),
+            Arg::Long(flag) => options.flags.push(flag.to_owned()),
+            other => return Err(other.unexpected()),
         }
     }
-    Ok((Some(chore), options))
+    Ok((Some(command), options))
 }
 
 fn server(name: &str) -> Result<&'static Server, String> {
@@ -92,22 +81,22 @@ mod tests {
 
     fn parsed(line: &str) -> Result<(Option<&str>, Options), String> {
         let words = line.split_whitespace().map(OsString::from);
-        let chores = crate::CHORES.map(|(name, options, _)| (name, options));
-        parse(words, chores).map_err(|error| error.to_string())
+        let commands = crate::COMMANDS.map(|(name, options, _)| (name, options));
+        parse(words, commands).map_err(|error| error.to_string())
     }
 
     #[test]
-    fn nothing_is_a_question_for_help() {
+    fn no_command_or_help_shows_the_help() {
         for line in ["", "help", "--help", "run-all -h", "test --help"] {
             assert_eq!(parsed(line).unwrap().0, None, "{line}");
         }
     }
 
     #[test]
-    fn options_are_read_in_any_order_and_form() {
-        let (chore, all) = parsed("run-all").unwrap();
-        assert_eq!(chore, Some("run-all"));
-        assert!(all.only.is_empty() && !all.no_local && !all.release);
+    fn options_come_in_any_order_and_form() {
+        let (command, all) = parsed("run-all").unwrap();
+        assert_eq!(command, Some("run-all"));
+        assert!(all.only.is_empty() && !all.has("no-local") && !all.has("release"));
         for line in [
             "run-all --only docker,n8n --no-local --release",
             "run-all --release --only docker --only=n8n-mcp-server --no-local --only docker",
@@ -115,10 +104,10 @@ mod tests {
             let (_, some) = parsed(line).unwrap();
             let names: Vec<_> = some.only.iter().map(|server| server.name).collect();
             assert_eq!(names, ["docker", "n8n"], "{line}");
-            assert!(some.no_local && some.release, "{line}");
+            assert!(some.has("no-local") && some.has("release"), "{line}");
         }
         let (_, test) = parsed("test --keep --quick").unwrap();
-        assert!(test.quick && test.keep);
+        assert!(test.has("quick") && test.has("keep"));
         assert_eq!(parsed("scripted-llm --port 1").unwrap().1.port, Some(1));
     }
 

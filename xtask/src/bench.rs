@@ -1,63 +1,115 @@
-//! `cargo xtask bench`: what a request costs, as ratios to a bare hyper server that is measured in
-//! the same run, beside the official Rust SDK; and what the gateway adds, as ratios to nginx. What
-//! the load is lies in `tests/bench`.
+//! `cargo xtask bench`: measures the cost of a request, as ratios to a bare hyper server in the same
+//! run and to other SDKs, and the cost of the gateway, as ratios to nginx. The load program and the
+//! bare server are in `tests/bench`.
 
+mod comparisons;
 mod instructions;
 mod load;
-mod peer;
-mod proxies;
 mod row;
-mod rows;
-mod sample;
-mod sdks;
+mod server;
 
 use std::fmt::Display;
 use std::fs;
 use std::process::ExitCode;
 
+use serde_json::Value;
+
 use crate::args::Options;
 use crate::cargo;
-use crate::console::{line, say};
+use crate::console::{print_as, print_line, table};
 use crate::layout::Layout;
-use crate::table;
+use crate::test_server::FIXTURE;
 
-use peer::Bench;
-use row::Row;
+use row::{Limit, Row, compare, figure};
+use server::{Bench, Cpu};
 
 const BUILD: &str = "build --release --package tests --package mcp-gateway --bins";
 
-/// Builds, measures and prints the table. Only `instructions`, which do not depend on who else works
-/// on the machine, decide about the exit code.
+/// Builds, measures and prints the table. Only instructions decide about the exit code, because other
+/// work on the machine does not change them.
 pub(crate) fn run(layout: &Layout, options: &Options) -> anyhow::Result<ExitCode> {
     if !cargo::run(layout, BUILD, &[])? {
         return Ok(ExitCode::FAILURE);
     }
     let bench = Bench::new(layout);
+    let only_instructions = options.has("instructions");
     let mut rows = Vec::new();
-    if !options.instructions {
-        note(format_args!("load of the machine before: {}", load()));
-        rows.extend(rows::absolute(&bench)?);
-        rows.extend(rows::comparisons(&bench)?);
-        note(format_args!("load of the machine after: {}", load()));
+    if !only_instructions {
+        print(format_args!("machine load before: {}", machine_load()));
+        rows.extend(absolute(&bench)?);
+        rows.extend(comparisons::measure(&bench)?);
+        print(format_args!("machine load after: {}", machine_load()));
     }
-    let counted = instructions::row(&bench)?;
+    let counted = instructions::measure(&bench)?;
     let is_missed = counted.as_ref().is_some_and(Row::is_missed);
     if counted.is_none() {
-        note("instructions are not counted: there is no valgrind here");
+        print("instructions are not counted: valgrind is not installed");
     }
     rows.extend(counted);
-    let cells = rows.iter().map(Row::cells);
-    let cells: Vec<_> = std::iter::once(row::heading()).chain(cells).collect();
-    line(format_args!("\n{}", table::render(&cells)));
-    Ok(cargo::exit_code(!(options.instructions && is_missed)))
+    let cells: Vec<_> = [row::heading()]
+        .into_iter()
+        .chain(rows.iter().map(Row::cells))
+        .collect();
+    print_line(format_args!("\n{}", table(&cells)));
+    Ok(cargo::exit_code(!(only_instructions && is_missed)))
 }
 
-fn note(text: impl Display) {
-    say("bench", text);
+fn print(text: impl Display) {
+    print_as("bench", text);
 }
 
-/// How many processes want to run.
-fn load() -> String {
+/// Returns the load average of the last minute.
+fn machine_load() -> String {
     let load = fs::read_to_string("/proc/loadavg").unwrap_or_default();
     load.split(' ').next().unwrap_or_default().to_owned()
+}
+
+/// Measures ours alone, with the bare server as the floor of some figures.
+fn absolute(bench: &Bench<'_>) -> anyhow::Result<Vec<Row>> {
+    let mut rows = memory(bench)?;
+    let (ours, floor) = (bench.binary(FIXTURE), bench.binary("bench-floor"));
+    let run = |line: &str| bench.load(Cpu::Any, line, 0);
+    let echo = "stdio --body ECHO --window 32 --millis 1000";
+    let pairs = compare(
+        || run(&format!("{echo} --expect OK -- {ours} --stdio --log error")),
+        // It does not parse lines, it only counts them.
+        || run(&format!("{echo} -- {floor} --stdio 150")),
+    )?;
+    let rate = pairs.sample("per_second");
+    // The official Rust SDK reached 17,000 a second.
+    let limit = Limit::AtLeast(170_000.0);
+    let work = "stdio echo, window 32, per second";
+    rows.push(Row::absolute(work, rate.ours, Some(rate.floor), limit));
+    let echo = "start --body ECHO --times 11 --header TOKEN";
+    let ours = run(&format!("{echo} -- {ours} --token bench"))?;
+    let floor = run(&format!("{echo} -- {floor}"))?;
+    for (work, field, unit, most) in [
+        ("start to the first answer, ms", "millis", 1.0, 10.0),
+        ("idle memory, MiB", "memory_kib", 1024.0, 8.0),
+    ] {
+        let [ours, floor] = [&ours, &floor].map(|measured| figure(measured, field) / unit);
+        let limit = Limit::AtMost(most);
+        rows.push(Row::absolute(work, ours, Some(floor), limit));
+    }
+    Ok(rows)
+}
+
+/// Measures the memory of clients that never come back, and of open streams.
+fn memory(bench: &Bench<'_>) -> anyhow::Result<Vec<Row>> {
+    let grown = |measured: &Value| figure(measured, "grown_kib") / 1024.0;
+    let initialize = "--header JSON --body INITIALIZE";
+    let server = bench.fixture(Cpu::Any)?;
+    let flood = |requests| {
+        let load = "--connections 8 --millis 120000 --requests";
+        server.load(bench, &format!("http {initialize} {load} {requests}"), 0)
+    };
+    flood(2_000)?;
+    let flood = grown(&flood(100_000)?);
+    let server = bench.fixture(Cpu::Any)?;
+    let streams = server.load(bench, &format!("streams {initialize} --count 1000"), 0)?;
+    let row = |work, grown, most| Row::absolute(work, grown, None, Limit::AtMost(most));
+    Ok(vec![
+        row("memory after 100,000 initialize, MiB", flood, 5.0),
+        row("memory of 1,000 open streams, MiB", grown(&streams), 10.0),
+    ])
 }

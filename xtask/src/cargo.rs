@@ -1,20 +1,20 @@
-//! Calls of cargo, and the chores that are no more than that.
+//! Calls cargo, also for the commands `check` and `codegen`.
 
 use std::process::ExitCode;
 
 use crate::layout::Layout;
 use crate::process::Program;
 
-/// Looks at the format.
+/// Checks the format.
 pub(crate) const FMT: &str = "fmt --all -- --check --color never";
 
-/// Looks at the lints.
+/// Checks the lints.
 pub(crate) const CLIPPY: &str = "clippy --workspace --all-targets -- -D warnings";
 
 /// Builds every program of the workspace.
 pub(crate) const BUILD: &str = "build --workspace --bins";
 
-/// Looks at the documentation.
+/// Checks the documentation.
 const DOC: &str = "doc --workspace --no-deps --document-private-items";
 
 /// Runs the tests that compare generated files, which are named `…_are_fresh`.
@@ -22,8 +22,8 @@ const UPDATE: &str = "test --package tests -- are_fresh";
 
 /// Checks format, lints and documentation.
 pub(crate) fn check(layout: &Layout) -> anyhow::Result<ExitCode> {
-    for line in [FMT, CLIPPY, DOC] {
-        if !run(layout, line, &[("RUSTDOCFLAGS", "-D warnings")])? {
+    for words in [FMT, CLIPPY, DOC] {
+        if !run(layout, words, &[("RUSTDOCFLAGS", "-D warnings")])? {
             return Ok(ExitCode::FAILURE);
         }
     }
@@ -36,14 +36,14 @@ pub(crate) fn codegen(layout: &Layout) -> anyhow::Result<ExitCode> {
     Ok(exit_code(done))
 }
 
-/// Runs cargo with these arguments, its output straight to the terminal; true when it succeeded.
+/// Runs cargo with its output on the terminal; returns true if it succeeded.
 pub(crate) fn run(layout: &Layout, words: &str, env: &[(&str, &str)]) -> anyhow::Result<bool> {
     let cargo = Program::new("cargo")?.words(words);
-    let cargo = cargo.envs(env.iter().copied()).dir(&layout.root).spawn()?;
-    Ok(cargo.wait(&layout.stop, || {})?.success())
+    let cargo = cargo.envs(env.iter().copied()).dir(&layout.root);
+    cargo.succeeds(&layout.shutdown, None)
 }
 
-/// The exit code of a chore.
+/// Returns the exit code of a command.
 pub(crate) fn exit_code(is_good: bool) -> ExitCode {
     if is_good {
         ExitCode::SUCCESS

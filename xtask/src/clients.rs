@@ -1,10 +1,9 @@
-//! `cargo xtask clients`: real clients of others against our fixture server, over both transports,
-//! in every era that they speak. What they check is in `tests/clients`, and so are the servers of
+//! `cargo xtask clients`: runs real clients of others against our fixture server, over both transports,
+//! in every era that they support. Their checks are in `tests/clients`, and so are the servers of
 //! others that the gateway is tested with.
 
 mod sdk;
 
-use std::ffi::OsStr;
 use std::fs;
 use std::process::ExitCode;
 use std::time::Instant;
@@ -12,52 +11,52 @@ use std::time::Instant;
 use anyhow::bail;
 
 use crate::cargo;
-use crate::console::{Heartbeat, line};
-use crate::fixture::{self, FIXTURE};
+use crate::console::{Heartbeat, print_line};
+use crate::counts::TestCounts;
 use crate::layout::Layout;
 use crate::parallel;
 use crate::process::Program;
 use crate::services::Environment;
-use crate::tally::Tally;
+use crate::test_server::{self, FIXTURE};
 
 use sdk::{SDKS, Sdk};
 
-/// Builds the fixture server and lets all clients at it.
-pub(crate) fn chore(layout: &Layout) -> anyhow::Result<ExitCode> {
+/// Builds the fixture server and runs all clients.
+pub(crate) fn command(layout: &Layout) -> anyhow::Result<ExitCode> {
     let build = format!("build --package tests --bin {FIXTURE}");
     if !cargo::run(layout, &build, &[])? {
         return Ok(ExitCode::FAILURE);
     }
-    let tally = run(layout)?;
-    line(tally);
-    Ok(cargo::exit_code(tally.failed == 0))
+    let counts = run(layout)?;
+    print_line(counts);
+    Ok(cargo::exit_code(counts.failed == 0))
 }
 
-/// Lets all clients at the built fixture server, with a line for each client and each failed check.
-pub(crate) fn run(layout: &Layout) -> anyhow::Result<Tally> {
-    let tallies = parallel::map(&SDKS, |sdk| run_sdk(layout, sdk));
-    if layout.stop.requested() {
+/// Runs all clients against the built fixture server, with a line for each client and each failure.
+pub(crate) fn run(layout: &Layout) -> anyhow::Result<TestCounts> {
+    let results = parallel::map(&SDKS, |sdk| run_sdk(layout, sdk));
+    if layout.shutdown.requested() {
         bail!("stopped");
     }
-    let mut sum = Tally::default();
-    for (sdk, tally) in SDKS.iter().zip(tallies) {
-        sum += Tally::from_result(sdk.name, tally);
+    let mut sum = TestCounts::default();
+    for (sdk, counts) in SDKS.iter().zip(results) {
+        sum += TestCounts::from_result(sdk.name, counts);
     }
     Ok(sum)
 }
 
 /// The servers of others.
 #[derive(Debug, Default)]
-pub(crate) struct Servers {
-    /// What the tests have to know to start them.
+pub(crate) struct OtherServers {
+    /// The variables with which the tests find them.
     pub(crate) environment: Environment,
-    /// The SDKs that could not be had, and why.
+    /// The missing SDKs, with the reasons.
     pub(crate) missing: Vec<(&'static str, String)>,
 }
 
-/// Installs the SDKs, and says where their servers are.
-pub(crate) fn servers(layout: &Layout) -> Servers {
-    let mut servers = Servers::default();
+/// Installs the SDKs and finds their servers.
+pub(crate) fn install_servers(layout: &Layout) -> OtherServers {
+    let mut servers = OtherServers::default();
     let installed = parallel::map(&SDKS, |sdk| sdk.install(layout));
     for (sdk, installed) in SDKS.iter().zip(installed) {
         let found = sdk.servers(layout);
@@ -70,53 +69,51 @@ pub(crate) fn servers(layout: &Layout) -> Servers {
     servers
 }
 
-fn run_sdk(layout: &Layout, sdk: &Sdk) -> anyhow::Result<Tally> {
+fn run_sdk(layout: &Layout, sdk: &Sdk) -> anyhow::Result<TestCounts> {
     sdk.install(layout)?;
-    let mut sum = Tally::default();
+    let mut sum = TestCounts::default();
     for (client, file) in sdk.clients {
         let (program, script) = sdk.command(layout, file);
-        sum += run_client(layout, client, &program, script.as_deref())?;
+        sum += run_client(layout, client, Program::new(program)?.args(script))?;
     }
     Ok(sum)
 }
 
-/// Lets one client at a server of its own, so that what the server counts is about this client.
-fn run_client(
-    layout: &Layout,
-    name: &'static str,
-    program: &OsStr,
-    script: Option<&OsStr>,
-) -> anyhow::Result<Tally> {
+/// Runs one client with its own server, which counts the client's calls.
+fn run_client(layout: &Layout, name: &'static str, client: Program) -> anyhow::Result<TestCounts> {
     let started = Instant::now();
-    let server = fixture::start(layout, FIXTURE, &format!("clients-{name}-server"), &[])?;
+    let server = test_server::start(layout, FIXTURE, &format!("clients-{name}-server"), &[])?;
     let log = layout.fresh_log(&format!("clients-{name}"))?;
-    let mut beat = Heartbeat::start("clients", name);
-    let status = fixture::unconfigured(Program::new(program)?)
-        .args(script)
+    let has_succeeded = test_server::unconfigured(client)
         .args([format!("http://127.0.0.1:{}/mcp", server.port)])
-        .args([fixture::binary(layout)])
+        .args([test_server::binary(layout)])
         .log_to(&log)?
-        .spawn()?
-        .wait(&layout.stop, || beat.beat())?;
+        .succeeds(&layout.shutdown, Some(Heartbeat::start("clients", name)))?;
     drop(server);
     let output = String::from_utf8_lossy(&fs::read(&log)?).into_owned();
-    let tally = tally(&output, status.success());
-    let (verdict, seconds) = (tally.verdict(), started.elapsed().as_secs_f32());
-    line(format_args!(
-        "{verdict:<8} {name}: {tally} ({seconds:.1} s)"
+    let counts = counts(&output, has_succeeded);
+    let (verdict, seconds) = (counts.verdict(), started.elapsed().as_secs_f32());
+    print_line(format_args!(
+        "{verdict:<8} {name}: {counts} ({seconds:.1} s)"
     ));
-    if tally.failed > 0 {
+    if counts.failed > 0 {
         let failures = output.lines().filter(|line| line.starts_with("FAILED "));
-        failures.for_each(|failure| line(format_args!("         {failure}")));
-        line(format_args!("         all of it: {}", layout.shown(&log)));
+        failures.for_each(|failure| print_line(format_args!("         {failure}")));
+        let log = layout.shown(&log);
+        print_line(format_args!("         full log: {log}"));
     }
-    Ok(tally)
+    Ok(counts)
 }
 
-/// Counts the lines `ok …` and `FAILED …`; one that checked nothing or broke off has failed.
-fn tally(output: &str, has_succeeded: bool) -> Tally {
-    let beginning_with = |word| output.lines().filter(|line| line.starts_with(word)).count() as u64;
-    Tally::new(beginning_with("ok "), beginning_with("FAILED "), 0).or_failed(has_succeeded)
+/// Counts the lines `ok …` and `FAILED …`.
+fn counts(output: &str, has_succeeded: bool) -> TestCounts {
+    let with = |prefix| {
+        output
+            .lines()
+            .filter(|line| line.starts_with(prefix))
+            .count() as u64
+    };
+    TestCounts::new(with("ok "), with("FAILED "), 0).or_failed(has_succeeded)
 }
 
 #[cfg(test)]
@@ -127,7 +124,7 @@ mod tests {
     fn checks_are_counted_by_their_lines() {
         let output =
             "ok rmcp http legacy call\nFAILED rmcp http legacy error: 1 instead of 2\nnoise\n";
-        assert_eq!(tally(output, true).to_string(), "1 passed, 1 failed");
-        assert_eq!(tally("ok rmcp http legacy call\n", false).failed, 1);
+        assert_eq!(counts(output, true).to_string(), "1 passed, 1 failed");
+        assert_eq!(counts("ok rmcp http legacy call\n", false).failed, 1);
     }
 }

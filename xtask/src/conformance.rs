@@ -1,90 +1,260 @@
-//! `cargo xtask conformance`: the official suite of the protocol against our fixture server, and what
-//! it can ask of any server against those of the services.
+//! `cargo xtask conformance`: runs the official suite of the protocol against our fixture server, alone
+//! and behind the gateway, and the scenarios that need no fixtures against the servers of the services.
 
-mod products;
 mod report;
-mod suite;
 
+use std::fmt::Write;
 use std::fs;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use anyhow::bail;
+
 use crate::cargo;
-use crate::console::line;
-use crate::fixture::{self, FIXTURE, Listening};
-use crate::gateway;
-use crate::layout::Layout;
-use crate::tally::Tally;
+use crate::console::{Heartbeat, print_line};
+use crate::counts::TestCounts;
+use crate::install::{REGISTRY_SETTINGS, Unavailable, was_offline};
+use crate::instance::clear_dir;
+use crate::layout::{Layout, create_dir, on_path};
+use crate::parallel;
+use crate::process::Program;
+use crate::servers::{Gateway, SERVERS, Server};
+use crate::test_server::{self, FIXTURE, RunningServer};
 
-use suite::{NEWEST, Run};
+use report::{Report, UNTESTABLE_SCENARIO};
 
-/// The runs of the suite: a name, a version of it, and what is run.
-const SETS: [(&str, &str, &str); 3] = [
+/// The suite needs a newer Node.js than many machines have; npm has that as a package.
+const NODE: &str = "node@22";
+
+/// The version of `@modelcontextprotocol/conformance` that knows all revisions.
+const NEWEST: &str = "0.2.0-alpha.12";
+
+/// The runs against the fixture server: a name, a version of the suite, and a selection.
+const RUNS: [(&str, &str, &str); 3] = [
     ("2025-11-25", NEWEST, "--requirements 2025-11-25"),
     ("2026-07-28", NEWEST, "--requirements 2026-07-28"),
     ("0.1.16", "0.1.16", "--suite all"),
 ];
 
-/// Builds the servers and runs all sets.
-pub(crate) fn chore(layout: &Layout) -> anyhow::Result<ExitCode> {
+/// The scenarios that need no fixtures, by revision.
+const SCENARIOS: [(&str, &[&str]); 2] = [
+    (
+        "2025-11-25",
+        &[
+            "server-initialize",
+            "ping",
+            "tools-list",
+            "dns-rebinding-protection",
+            "server-sse-multiple-streams",
+            "server-session-lifecycle",
+        ],
+    ),
+    (
+        "2026-07-28",
+        &[
+            "http-header-validation",
+            "tools-list",
+            "dns-rebinding-protection",
+            UNTESTABLE_SCENARIO,
+        ],
+    ),
+];
+
+/// Addresses of services where nothing listens. The n8n server needs a key to try at all.
+const NO_SERVICES: [(&str, &str); 4] = [
+    ("N8N_URL", "http://127.0.0.1:1"),
+    ("N8N_API_KEY", "none"),
+    ("OPENHANDS_URL", "http://127.0.0.1:1"),
+    ("DOCKER_HOST", "tcp://127.0.0.1:1"),
+];
+
+/// Builds the servers and runs everything.
+pub(crate) fn command(layout: &Layout) -> anyhow::Result<ExitCode> {
     if !cargo::run(layout, cargo::BUILD, &[])? {
         return Ok(ExitCode::FAILURE);
     }
-    let tally = Tally::from_result("conformance", run(layout));
-    line(tally);
-    Ok(cargo::exit_code(tally.failed == 0))
+    let counts = TestCounts::from_result("conformance", run(layout));
+    print_line(counts);
+    Ok(cargo::exit_code(counts.failed == 0))
 }
 
-/// Runs all sets against the built fixture server, then the product servers, with one line for each.
+/// Runs everything against the built servers, with one line for each run.
 ///
 /// # Errors
-/// [`crate::install::Unavailable`] among them, where the suite cannot be had.
-pub(crate) fn run(layout: &Layout) -> anyhow::Result<Tally> {
-    let server = fixture::start(layout, FIXTURE, "conformance-server", &[])?;
-    let mut sum = Tally::default();
-    for (name, version, selection) in SETS {
-        sum += run_set(layout, name, version, selection, server.port)?;
+/// [`Unavailable`] if the suite is not available here, among others.
+pub(crate) fn run(layout: &Layout) -> anyhow::Result<TestCounts> {
+    let server = test_server::start(layout, FIXTURE, "conformance-server", &[])?;
+    let mut sum = TestCounts::default();
+    for (name, version, selection) in RUNS {
+        sum += run_fixture(layout, name, version, selection, server.port)?;
     }
-    // The gateway passes on all that the fixture server offers.
+    // The gateway relays everything that the fixture server offers.
     let gateway = start_gateway(layout, server.port)?;
-    for (name, version, selection) in SETS.into_iter().filter(|set| set.1 == NEWEST) {
+    for (name, version, selection) in RUNS.into_iter().filter(|run| run.1 == NEWEST) {
         let name = format!("gateway-{name}");
-        sum += run_set(layout, &name, version, selection, gateway.port)?;
+        sum += run_fixture(layout, &name, version, selection, gateway.port)?;
     }
     drop((gateway, server));
-    sum += products::run(layout)?;
+    let results = parallel::map(&SERVERS, |server| run_product(layout, server));
+    if layout.shutdown.requested() {
+        bail!("stopped");
+    }
+    for (server, counts) in SERVERS.iter().zip(results) {
+        sum += TestCounts::from_result(server.program, counts);
+    }
     Ok(sum)
 }
 
-/// Starts the gateway in front of the server on `backend`, whose tools keep their names.
-fn start_gateway(layout: &Layout, backend: u16) -> anyhow::Result<Listening> {
-    let file = suite::results(layout, "gateway")?.join("gateway.toml");
-    let url = suite::url(backend);
-    fs::write(
-        &file,
-        format!("[backends.fixture]\nurl = \"{url}\"\nbare = true\n"),
-    )?;
+/// Starts the gateway in front of the server on this port, whose tools keep their names.
+fn start_gateway(layout: &Layout, backend: u16) -> anyhow::Result<RunningServer> {
+    let file = results_dir(layout, "gateway")?.join("gateway.toml");
+    let url = url(backend);
+    let config = format!("[backends.fixture]\nurl = \"{url}\"\nbare = true\n");
+    fs::write(&file, config)?;
     let file = file.to_string_lossy();
     let env = [
         ("MCP_GATEWAY_CONFIG", &*file),
         ("MCP_GATEWAY_EVENTS", "memory"),
     ];
-    fixture::start(layout, gateway::PROGRAM, "conformance-gateway", &env)
+    test_server::start(layout, Gateway::PROGRAM, "conformance-gateway", &env)
 }
 
-fn run_set(
+fn run_fixture(
     layout: &Layout,
     name: &str,
     version: &str,
     selection: &str,
     port: u16,
-) -> anyhow::Result<Tally> {
-    let run = Run::new(layout, name)?;
-    let (url, results) = (suite::url(port), run.results.display());
+) -> anyhow::Result<TestCounts> {
+    let run = SuiteRun::new(layout, name)?;
+    let (url, results) = (url(port), run.results.display());
     let command = format!("conformance server --url {url} {selection} -o '{results}'");
-    let has_succeeded = run.perform(layout, version, &command)?;
-    let report = report::Report::read(&run.results)?;
-    run.check_online(!report.is_empty())?;
-    let tally = report.tally().or_failed(has_succeeded);
-    run.announce(layout, tally, report.failures());
-    Ok(tally)
+    let has_succeeded = run.succeeds(version, &command)?;
+    let report = Report::read(&run.results)?;
+    if report.is_empty() && was_offline(&fs::read_to_string(&run.log)?) {
+        let why = "no network, npm could not reach its registry";
+        bail!(Unavailable(why.to_owned()));
+    }
+    let counts = report.counts().or_failed(has_succeeded);
+    run.print(counts, &report.failures());
+    Ok(counts)
+}
+
+/// Runs the scenarios without fixtures against a server, without its service. The earlier runs have
+/// installed the suite.
+fn run_product(layout: &Layout, server: &Server) -> anyhow::Result<TestCounts> {
+    let name = server.program;
+    let run = SuiteRun::new(layout, name)?;
+    for (revision, _) in SCENARIOS {
+        create_dir(&run.results.join(revision))?;
+    }
+    let log = format!("conformance-{name}-server");
+    let server = test_server::start(layout, name, &log, &NO_SERVICES)?;
+    // Its exit status is ignored: it counts the untestable checks as failures.
+    run.succeeds(NEWEST, &scenario_commands(&url(server.port), &run.results))?;
+    drop(server);
+    let mut counts = TestCounts::default();
+    let mut failures = Vec::new();
+    for (revision, scenarios) in SCENARIOS {
+        let mut report = Report::read(&run.results.join(revision))?;
+        report.expect_scenarios(scenarios);
+        counts += report.counts().or_failed(true);
+        let named = report.failures().into_iter();
+        failures.extend(named.map(|text| format!("{text} ({revision})")));
+    }
+    run.print(counts, &failures);
+    Ok(counts)
+}
+
+/// Returns a shell command line that runs each scenario, also after a failure.
+fn scenario_commands(url: &str, results: &Path) -> String {
+    let mut commands = String::new();
+    for (revision, scenarios) in SCENARIOS {
+        let results = results.join(revision);
+        let results = results.display();
+        for scenario in scenarios {
+            let _ = write!(
+                commands,
+                "conformance server --url {url} --scenario {scenario} --spec-version {revision} -o '{results}'; "
+            );
+        }
+    }
+    commands
+}
+
+/// Returns the address of a server; the suite accepts only the name `localhost`.
+fn url(port: u16) -> String {
+    format!("http://localhost:{port}/mcp")
+}
+
+/// Creates an empty folder for a run.
+fn results_dir(layout: &Layout, name: &str) -> anyhow::Result<PathBuf> {
+    let dir = layout.backends().join("conformance").join(name);
+    clear_dir(&dir)?;
+    Ok(dir)
+}
+
+/// One run of the suite.
+struct SuiteRun<'a> {
+    layout: &'a Layout,
+    name: &'a str,
+    log: PathBuf,
+    /// The folder of its reports, empty at first.
+    results: PathBuf,
+}
+
+impl<'a> SuiteRun<'a> {
+    fn new(layout: &'a Layout, name: &'a str) -> anyhow::Result<Self> {
+        Ok(Self {
+            layout,
+            name,
+            log: layout.fresh_log(&format!("conformance-{name}"))?,
+            results: results_dir(layout, name)?,
+        })
+    }
+
+    /// Runs a shell command line that finds the suite's `conformance` on its search path.
+    fn succeeds(&self, version: &str, command: &str) -> anyhow::Result<bool> {
+        if on_path("npx").is_none() {
+            bail!(Unavailable("npx is not installed".to_owned()));
+        }
+        let package = format!("@modelcontextprotocol/conformance@{version}");
+        let heartbeat = Heartbeat::start("suite", self.name);
+        Program::new("npx")?
+            .args(["-y", "-p", NODE, "-p", &package, "-c", command])
+            .envs([("npm_config_cache", self.layout.backends().join("npm"))])
+            .envs(REGISTRY_SETTINGS)
+            .dir(&self.layout.root)
+            .log_to(&self.log)?
+            .succeeds(&self.layout.shutdown, Some(heartbeat))
+    }
+
+    /// Prints the line about it, and the failures.
+    fn print(&self, counts: TestCounts, failures: &[String]) {
+        let (verdict, name) = (counts.verdict(), self.name);
+        print_line(format_args!("{verdict:<8} {name}: {counts}"));
+        failures.iter().for_each(print_line);
+        if counts.failed > 0 {
+            let log = self.layout.shown(&self.log);
+            print_line(format_args!("         full log: {log}"));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_scenario_has_a_command_and_every_revision_a_folder() {
+        let line = scenario_commands("http://localhost:1/mcp", Path::new("out"));
+        let commands: Vec<_> = line.split_terminator("; ").collect();
+        assert_eq!(commands.len(), 10);
+        assert_eq!(
+            commands[1],
+            "conformance server --url http://localhost:1/mcp --scenario ping --spec-version 2025-11-25 -o 'out/2025-11-25'"
+        );
+        let last = "server-stateless --spec-version 2026-07-28 -o 'out/2026-07-28'";
+        assert!(commands[9].ends_with(last));
+    }
 }

@@ -1,4 +1,4 @@
-//! What the person at the terminal reads: whole lines, each with who says it.
+//! Prints whole lines on the terminal, each with the name of what it is about.
 
 use std::fmt::Display;
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -8,30 +8,54 @@ use std::time::{Duration, Instant};
 /// Width of the longest name that is used as a prefix.
 const PREFIX_WIDTH: usize = 9;
 
-/// Writes one line to stdout. A reader that has gone away is no error.
-pub(crate) fn line(text: impl Display) {
+/// The interval of the lines about a long step.
+const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(15);
+
+/// Writes one line to stdout. A closed stdout is no error.
+pub(crate) fn print_line(text: impl Display) {
     let _ = writeln!(io::stdout().lock(), "{text}");
 }
 
-/// Writes one line with the name of the part of the work that it is about.
-pub(crate) fn say(who: &str, text: impl Display) {
-    line(format_args!("{who:<PREFIX_WIDTH$} | {text}"));
+/// Writes one line with a name as its prefix.
+pub(crate) fn print_as(who: &str, text: impl Display) {
+    print_line(format_args!("{who:<PREFIX_WIDTH$} | {text}"));
+}
+
+/// Formats rows as columns; the first row is the heading.
+pub(crate) fn table<const COLUMNS: usize>(rows: &[[String; COLUMNS]]) -> String {
+    let width = |column: usize| {
+        rows.iter()
+            .map(move |row| row[column].chars().count())
+            .max()
+    };
+    let widths: [usize; COLUMNS] = std::array::from_fn(|column| width(column).unwrap_or(0));
+    let rule = widths.map(|width| "-".repeat(width));
+    let (heading, rest) = rows.split_at(rows.len().min(1));
+    let rows = heading.iter().chain([&rule]).chain(rest);
+    let text = rows.map(|row| {
+        let cells = row.iter().zip(widths);
+        let cells: Vec<_> = cells
+            .map(|(cell, width)| format!("{cell:<width$}"))
+            .collect();
+        format!("{}\n", cells.join("  ").trim_end())
+    });
+    text.collect()
 }
 
 /// Copies a child's output to the terminal, every line with its prefix, until the child closes it.
-pub(crate) fn follow(who: &'static str, output: impl Read + Send + 'static) {
+pub(crate) fn copy_lines(who: &'static str, output: impl Read + Send + 'static) {
     thread::spawn(move || {
         let mut output = BufReader::new(output);
         let mut bytes = Vec::new();
-        // Bytes, not `lines()`: a log that is not UTF-8 must not end the following.
+        // Bytes, not `lines()`, which would end at the first line that is not UTF-8.
         while matches!(output.read_until(b'\n', &mut bytes), Ok(n) if n > 0) {
-            say(who, String::from_utf8_lossy(&bytes).trim_end());
+            print_as(who, String::from_utf8_lossy(&bytes).trim_end());
             bytes.clear();
         }
     });
 }
 
-/// Says from time to time that a long step still runs.
+/// Prints from time to time that a long step is still running.
 #[derive(Debug)]
 pub(crate) struct Heartbeat {
     who: &'static str,
@@ -41,28 +65,40 @@ pub(crate) struct Heartbeat {
 }
 
 impl Heartbeat {
-    const EVERY: Duration = Duration::from_secs(15);
-
-    /// Announces the step.
+    /// Prints the start of the step.
     pub(crate) fn start(who: &'static str, step: impl Into<String>) -> Self {
         let step = step.into();
-        say(who, format_args!("{step} …"));
+        print_as(who, format_args!("{step} …"));
         Self {
             who,
             step,
             started: Instant::now(),
-            next: Self::EVERY,
+            next: HEARTBEAT_INTERVAL,
         }
     }
 
-    /// To be called often; prints when it is time to.
+    /// Prints a line if the interval is over; to be called often.
     pub(crate) fn beat(&mut self) {
-        if self.started.elapsed() >= self.next {
-            self.next += Self::EVERY;
-            say(
-                self.who,
-                format_args!("{} … {} s", self.step, self.started.elapsed().as_secs()),
-            );
+        let elapsed = self.started.elapsed();
+        if elapsed >= self.next {
+            self.next += HEARTBEAT_INTERVAL;
+            let text = format_args!("{} … {} s", self.step, elapsed.as_secs());
+            print_as(self.who, text);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_are_aligned_and_lines_have_no_trailing_spaces() {
+        let rows = [["server", "state"], ["n8n-mcp-server", "online"], ["ä", ""]]
+            .map(|row| row.map(str::to_owned));
+        assert_eq!(
+            table(&rows),
+            "server          state\n--------------  ------\nn8n-mcp-server  online\nä\n"
+        );
     }
 }

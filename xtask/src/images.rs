@@ -1,37 +1,72 @@
-//! `cargo xtask images`: an image for each server that holds its program and the root certificates,
-//! nothing else. No registry and no base image is asked, so it works without a network.
+//! `cargo xtask images`: builds an image for each server that holds its program and the root
+//! certificates, nothing else. It needs no registry, no base image and no network.
 
 pub(crate) mod check;
-mod image;
-mod programs;
+mod static_link;
 
+use std::fs;
+use std::path::Path;
 use std::process::ExitCode;
 
-use anyhow::bail;
+use anyhow::{Context, bail};
 
 use crate::args::Options;
-use crate::console::line;
-use crate::layout::Layout;
+use crate::console::{print_as, print_line};
+use crate::layout::{Layout, create_dir};
 use crate::services::docker::cli::Cli;
 
-/// Builds the programs, and hands them to the engine that the environment names; or checks that the
-/// project comes up from them, on an engine of its own.
+/// The programs with images.
+const PROGRAMS: [&str; 4] = [
+    "n8n-mcp-server",
+    "openhands-mcp-server",
+    "docker-mcp-server",
+    "mcp-gateway",
+];
+
+/// The file of root certificates on most systems.
+const CERTIFICATES: &str = "/etc/ssl/certs/ca-certificates.crt";
+
+/// Builds the programs and imports them into the engine that the environment names; or checks that
+/// the compose project starts from them, on its own engine.
 pub(crate) fn run(layout: &Layout, options: &Options) -> anyhow::Result<ExitCode> {
     if !cfg!(target_os = "linux") {
         bail!(
-            "the programs are built for this system, and images want Linux ones: use the Dockerfile"
+            "the programs are built for this system, and images need Linux ones: use the Dockerfile"
         );
     }
-    let programs = if options.release {
-        programs::build(layout)?
+    let programs = if options.has("release") {
+        static_link::build_release(layout)?
     } else {
-        programs::link(layout)?
+        static_link::link_debug(layout)?
     };
-    if options.check {
+    if options.has("check") {
         check::run(layout, &programs)?;
-        line("ok       the project comes up, each server shut in as docker-compose.yml says");
+        print_line("ok       the project starts, each server isolated as in docker-compose.yml");
     } else {
-        image::load(layout, &programs, &Cli::for_user(layout)?)?;
+        import(layout, &programs, &Cli::for_user(layout)?)?;
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Returns the image of a program, as in docker-compose.yml.
+fn image(program: &str) -> String {
+    format!("mcp-servers/{program}:local")
+}
+
+/// Imports the images into an engine.
+fn import(layout: &Layout, programs: &Path, cli: &Cli) -> anyhow::Result<()> {
+    for program in PROGRAMS {
+        let root = layout.backends().join("images").join(program);
+        let certificates = root.join("etc/ssl/certs");
+        create_dir(&certificates)?;
+        let file = programs.join(program);
+        fs::copy(&file, root.join("server")).with_context(|| file.display().to_string())?;
+        if Path::new(CERTIFICATES).exists() {
+            fs::copy(CERTIFICATES, certificates.join("ca-certificates.crt"))?;
+        }
+        let changes = ["USER 65532:65532", r#"ENTRYPOINT ["/server"]"#];
+        cli.import(&root, &image(program), &changes)?;
+        print_as("images", image(program));
+    }
+    Ok(())
 }

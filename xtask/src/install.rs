@@ -1,4 +1,4 @@
-//! What is fetched once, into a folder of its own, and used again.
+//! Downloads and installs programs once, each into a folder of its own below `target/backends`.
 
 pub(crate) mod debian;
 pub(crate) mod python;
@@ -15,10 +15,10 @@ use crate::console::{self, Heartbeat};
 use crate::layout::{Layout, create_dir};
 use crate::process::{Program, last_line};
 
-/// How long one process waits for another that installs the same.
-const INSTALL_TIMEOUT: Duration = Duration::from_secs(1800);
+/// Timeout for another process that installs the same package.
+const LOCK_TIMEOUT: Duration = Duration::from_secs(1800);
 
-/// Settings for npm and pip: no chatter, and without a network they give up in seconds, not in minutes.
+/// Settings for npm and pip: short output, and without a network they fail in seconds, not in minutes.
 pub(crate) const REGISTRY_SETTINGS: [(&str, &str); 7] = [
     ("npm_config_audit", "false"),
     ("npm_config_fund", "false"),
@@ -29,7 +29,7 @@ pub(crate) const REGISTRY_SETTINGS: [(&str, &str); 7] = [
     ("PIP_NO_INPUT", "1"),
 ];
 
-/// What npm, pip, apt and cargo say when there is no network.
+/// Messages of npm, pip, apt and cargo without a network.
 const NO_NETWORK: [&str; 12] = [
     "ENOTFOUND",
     "EAI_AGAIN",
@@ -45,10 +45,10 @@ const NO_NETWORK: [&str; 12] = [
     "Could not connect",
 ];
 
-/// How the line begins that names the cause, in the output of those that say more after it.
-const CAUSES: [&str; 4] = ["npm error ", "ERROR: ", "E: ", "error: "];
+/// Prefixes of the line that names the cause, in the output of programs that print more after it.
+const CAUSE_PREFIXES: [&str; 4] = ["npm error ", "ERROR: ", "E: ", "error: "];
 
-/// An error for what this machine cannot have; what needs it is skipped.
+/// An error for something that this machine cannot have; tests that need it are skipped.
 #[derive(Debug)]
 pub(crate) struct Unavailable(pub(crate) String);
 
@@ -62,7 +62,7 @@ impl Error for Unavailable {}
 
 /// Returns true if this is the output of an installation without a network.
 pub(crate) fn was_offline(output: &str) -> bool {
-    NO_NETWORK.iter().any(|sign| output.contains(sign))
+    NO_NETWORK.iter().any(|message| output.contains(message))
 }
 
 /// A folder below `target/backends` that is filled once.
@@ -76,7 +76,7 @@ pub(crate) struct Package<'a> {
 }
 
 impl<'a> Package<'a> {
-    /// The package in this folder; `who` stands before the lines about it.
+    /// Creates the package of this folder; `who` is the prefix of its lines on the terminal.
     pub(crate) fn new(layout: &'a Layout, who: &'static str, folder: &str) -> Self {
         Self {
             layout,
@@ -86,13 +86,13 @@ impl<'a> Package<'a> {
         }
     }
 
-    /// Returns true once some version of it is there.
+    /// Returns true if any version of it is installed.
     pub(crate) fn is_complete(&self) -> bool {
         self.dir.join(".complete").exists()
     }
 
-    /// Fills the folder unless that was done before with the same `version`; one process at a time.
-    /// What an interrupted installation or another version left there goes first.
+    /// Fills the folder unless it holds this `version`; one process at a time. Removes another version
+    /// and the rest of an interrupted installation before.
     pub(crate) fn install(
         &self,
         version: &str,
@@ -104,22 +104,20 @@ impl<'a> Package<'a> {
         if is_done() {
             return Ok(());
         }
-        create_dir(dir.parent().unwrap_or(dir))?;
+        create_dir(dir)?;
         let lock = File::create(self.layout.backends().join(format!("{}.lock", self.name)))?;
         if lock.try_lock().is_err() {
             let text = "another process is installing it; waiting for that";
-            console::say(self.who, text);
+            console::print_as(self.who, text);
             let is_free = || lock.try_lock().is_ok();
-            if !self.layout.stop.wait_until(INSTALL_TIMEOUT, is_free) {
+            if !self.layout.shutdown.wait_until(LOCK_TIMEOUT, is_free) {
                 bail!("gave up waiting for the other installation");
             }
         }
         if is_done() {
             return Ok(());
         }
-        if dir.exists() {
-            fs::remove_dir_all(dir)?;
-        }
+        fs::remove_dir_all(dir)?;
         create_dir(dir)?;
         self.layout.fresh_log(&self.log_name())?;
         install(dir)?;
@@ -131,29 +129,25 @@ impl<'a> Package<'a> {
         let log = self.layout.log(&self.log_name())?;
         let before = fs::read(&log).map_or(0, |text| text.len());
         let program = program.envs(REGISTRY_SETTINGS).log_to(&log)?;
-        let run = program.run(&self.layout.stop, Heartbeat::start(self.who, step));
+        let run = program.run(&self.layout.shutdown, Heartbeat::start(self.who, step));
         run.map_err(|_| {
             let output = fs::read(&log).unwrap_or_default();
             let output = String::from_utf8_lossy(output.get(before..).unwrap_or_default());
-            self.failure(step, &output, &log)
+            if was_offline(&output) {
+                let why = format!("{step}: no network, its registry could not be reached");
+                return Unavailable(why).into();
+            }
+            // The first such line is the cause; later ones say where npm keeps its own log.
+            let is_cause = |line: &&str| CAUSE_PREFIXES.iter().any(|word| line.starts_with(word));
+            let cause = output.lines().find(is_cause);
+            let cause = cause.map_or_else(|| last_line(&log), str::to_owned);
+            anyhow!("{step}: {cause} (full log: {})", self.layout.shown(&log))
         })
     }
 
     /// Runs one step in the folder: a program, and its arguments in one line.
     pub(crate) fn run(&self, step: &str, program: &Path, words: &str) -> anyhow::Result<()> {
         self.step(step, Program::new(program)?.words(words).dir(&self.dir))
-    }
-
-    fn failure(&self, step: &str, output: &str, log: &Path) -> anyhow::Error {
-        if was_offline(output) {
-            let why = format!("{step}: no network, its registry could not be reached");
-            return Unavailable(why).into();
-        }
-        // What comes first is the cause; the rest tells where npm keeps its own log.
-        let named = |line: &&str| CAUSES.iter().any(|word| line.starts_with(word));
-        let cause = output.lines().find(named);
-        let cause = cause.map_or_else(|| last_line(log), str::to_owned);
-        anyhow!("{step}: {cause} (all of it: {})", self.layout.shown(log))
     }
 
     fn log_name(&self) -> String {

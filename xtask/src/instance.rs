@@ -9,52 +9,52 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 
 use crate::console::{self, Heartbeat};
-use crate::guard;
 use crate::layout::{Layout, create_dir};
 use crate::process::{Process, Program};
+use crate::reaper;
 
-/// What a local service is for.
+/// The purpose of a local service.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Purpose {
-    /// For a person, who finds her data again next time.
+    /// For a person; keeps its data.
     RunAll,
-    /// For one run of the tests: cut off from everything else, gone afterwards.
+    /// For one run of the tests: isolated, and removed afterwards.
     Test,
 }
 
-/// Where a local service lives while it runs. Nobody else uses it as long as this exists.
+/// The place of a local service while it runs; no other process uses it.
 #[derive(Debug)]
 pub(crate) struct Instance {
-    /// Its name among those that may run at a time.
+    /// A name that no other instance has.
     pub(crate) name: String,
-    /// What it is for.
+    /// Its purpose.
     pub(crate) purpose: Purpose,
-    /// Its data and keys.
+    /// The folder of its data and keys.
     pub(crate) dir: PathBuf,
-    /// Its port on loopback; an engine has none.
+    /// Its port on loopback; unused by an engine.
     pub(crate) port: u16,
     _lock: File,
 }
 
-/// How a service starts.
+/// The start of a service.
 pub(crate) struct Start<'a> {
-    /// Stands before the lines about it.
+    /// The prefix of its lines on the terminal.
     pub(crate) who: &'static str,
-    /// What is being done.
+    /// The text for the terminal.
     pub(crate) step: String,
-    /// Where its output goes.
+    /// The file for its output.
     pub(crate) log: &'a Path,
-    /// How long it may take.
+    /// The timeout.
     pub(crate) timeout: Duration,
 }
 
 impl Instance {
-    /// Takes the instance of this name, with this port if it is free, and ends what a killed run left
-    /// running there.
+    /// Locks the instance of this name, with this port if it is free, and ends the processes that a
+    /// killed run has left there.
     ///
     /// # Errors
     /// When another process has it.
-    pub(crate) fn take(
+    pub(crate) fn lock(
         layout: &Layout,
         name: &str,
         purpose: Purpose,
@@ -81,16 +81,16 @@ impl Instance {
             _lock: lock,
         };
         for mark in [instance.mark_of_server(), instance.mark()] {
-            if guard::end_leftover(&mark) {
-                let text = format_args!("ended what a killed run had left running as {folder}");
-                console::say("xtask", text);
+            if reaper::end_leftovers(&mark) {
+                let text = format_args!("ended processes that a killed run had left in {folder}");
+                console::print_as("xtask", text);
             }
         }
         instance.port = free_port(port)?;
         Ok(instance)
     }
 
-    /// Starts the service and returns when it can be used.
+    /// Starts the service and returns when it is ready.
     pub(crate) fn start(
         &self,
         layout: &Layout,
@@ -98,23 +98,19 @@ impl Instance {
         program: Program,
         mut ready: impl FnMut() -> bool,
     ) -> anyhow::Result<Process> {
-        let mut beat = Heartbeat::start(start.who, start.step);
+        let mut heartbeat = Heartbeat::start(start.who, start.step);
         let program = program.marked(self.mark()).log_to(start.log)?;
         let mut process = program.spawn()?;
-        process.wait_ready(&layout.stop, start.log, start.timeout, || {
-            beat.beat();
+        process.wait_ready(&layout.shutdown, start.log, start.timeout, || {
+            heartbeat.beat();
             ready()
         })?;
         Ok(process)
     }
 
-    /// Forgets everything that an earlier service in this place kept.
+    /// Removes all its data.
     pub(crate) fn clear(&self) -> anyhow::Result<()> {
-        if self.dir.exists() {
-            fs::remove_dir_all(&self.dir)
-                .with_context(|| format!("could not remove {}", self.dir.display()))?;
-        }
-        create_dir(&self.dir)
+        clear_dir(&self.dir)
     }
 
     /// Returns the address of the service, for one that speaks HTTP.
@@ -123,7 +119,7 @@ impl Instance {
     }
 
     /// Returns the mark of the service's processes.
-    pub(crate) fn mark(&self) -> OsString {
+    fn mark(&self) -> OsString {
         self.dir.clone().into_os_string()
     }
 
@@ -138,11 +134,19 @@ impl Instance {
     }
 }
 
-/// Returns the wished port when it is free, else any other; 0 wishes nothing.
-pub(crate) fn free_port(wished: u16) -> anyhow::Result<u16> {
-    let bind = |port| {
-        TcpListener::bind((Ipv4Addr::LOCALHOST, port)).and_then(|listener| listener.local_addr())
-    };
-    let address = bind(wished).or_else(|_| bind(0)).context("no free port")?;
+/// Creates an empty folder, or empties an existing one.
+pub(crate) fn clear_dir(dir: &Path) -> anyhow::Result<()> {
+    if dir.exists() {
+        fs::remove_dir_all(dir).with_context(|| format!("could not remove {}", dir.display()))?;
+    }
+    create_dir(dir)
+}
+
+/// Returns the preferred port if it is free, else any other; 0 stands for no preference.
+pub(crate) fn free_port(preferred: u16) -> anyhow::Result<u16> {
+    let bind = |port| TcpListener::bind((Ipv4Addr::LOCALHOST, port))?.local_addr();
+    let address = bind(preferred)
+        .or_else(|_| bind(0))
+        .context("no free port")?;
     Ok(address.port())
 }

@@ -1,4 +1,4 @@
-//! Where things are: the workspace, its binaries, and what is fetched for it.
+//! The folders of the workspace, of its binaries, and of downloads.
 
 use std::ffi::OsString;
 use std::fs::{self, File};
@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 
-use crate::stop::Stop;
+use crate::shutdown::Shutdown;
 
-/// The folders that the chores work in, and the wish to stop them.
+/// The folders that the commands work in, and the request to stop them.
 #[derive(Clone, Debug)]
 pub(crate) struct Layout {
     /// The root of the workspace.
@@ -16,12 +16,12 @@ pub(crate) struct Layout {
     /// Cargo's target folder.
     pub(crate) target: PathBuf,
     /// Raised when the person at the terminal wants to end.
-    pub(crate) stop: Stop,
+    pub(crate) shutdown: Shutdown,
 }
 
 impl Layout {
-    /// The layout of the workspace that this program belongs to.
-    pub(crate) fn find(stop: Stop) -> anyhow::Result<Self> {
+    /// Finds the workspace of this program.
+    pub(crate) fn find(shutdown: Shutdown) -> anyhow::Result<Self> {
         let package = std::env::var_os("CARGO_MANIFEST_DIR")
             .unwrap_or_else(|| OsString::from(env!("CARGO_MANIFEST_DIR")));
         let root = Path::new(&package)
@@ -30,45 +30,49 @@ impl Layout {
             .to_owned();
         let target = std::env::var_os("CARGO_TARGET_DIR")
             .map_or_else(|| root.join("target"), |dir| root.join(dir));
-        Ok(Self { root, target, stop })
+        Ok(Self {
+            root,
+            target,
+            shutdown,
+        })
     }
 
-    /// Where the built programs are.
+    /// Returns the folder of the built programs.
     pub(crate) fn binaries(&self, release: bool) -> PathBuf {
         self.target.join(if release { "release" } else { "debug" })
     }
 
-    /// Where services are installed and keep their data.
+    /// Returns the folder of downloads, and of the data of services.
     pub(crate) fn backends(&self) -> PathBuf {
         self.target.join("backends")
     }
 
-    /// A log file, its folder made.
+    /// Returns the path of a log file; creates its folder.
     pub(crate) fn log(&self, name: &str) -> anyhow::Result<PathBuf> {
         let dir = self.backends().join("logs");
         create_dir(&dir)?;
         Ok(dir.join(format!("{name}.log")))
     }
 
-    /// An empty log file.
+    /// Creates an empty log file.
     pub(crate) fn fresh_log(&self, name: &str) -> anyhow::Result<PathBuf> {
         let log = self.log(name)?;
         File::create(&log).with_context(|| format!("could not write {}", log.display()))?;
         Ok(log)
     }
 
-    /// The path as a person in the workspace would type it.
+    /// Displays the path relative to the workspace.
     pub(crate) fn shown<'a>(&self, path: &'a Path) -> std::path::Display<'a> {
         path.strip_prefix(&self.root).unwrap_or(path).display()
     }
 }
 
-/// Makes the folder and those above it.
+/// Creates the folder and its parents.
 pub(crate) fn create_dir(dir: &Path) -> anyhow::Result<()> {
     fs::create_dir_all(dir).with_context(|| format!("could not make {}", dir.display()))
 }
 
-/// The first program of this name on the search path.
+/// Returns the first program of this name on the search path.
 pub(crate) fn on_path(program: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH")?;
     std::env::split_paths(&path)
@@ -76,7 +80,7 @@ pub(crate) fn on_path(program: &str) -> Option<PathBuf> {
         .find(|file| file.is_file())
 }
 
-/// The search path with folders put in front.
+/// Returns the search path with these folders in front.
 pub(crate) fn path_with(first: impl IntoIterator<Item = PathBuf>) -> anyhow::Result<OsString> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     Ok(std::env::join_paths(

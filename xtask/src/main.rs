@@ -1,4 +1,4 @@
-//! The chores of the workspace: `cargo xtask` prints what there is.
+//! The commands of the workspace: `cargo xtask` lists them.
 
 mod args;
 mod bench;
@@ -6,11 +6,8 @@ mod cargo;
 mod clients;
 mod conformance;
 mod console;
+mod counts;
 mod deny;
-mod discover;
-mod fixture;
-mod gateway;
-mod guard;
 mod http;
 mod images;
 mod install;
@@ -18,77 +15,73 @@ mod instance;
 mod layout;
 mod parallel;
 mod process;
+mod reaper;
 mod run_all;
 mod scripted_llm;
 mod secrets;
 mod servers;
 mod services;
-mod stop;
-mod table;
-mod tally;
+mod shutdown;
 mod test;
+mod test_server;
 
 use std::process::ExitCode;
 
 use args::Options;
 use layout::Layout;
-use stop::Stop;
+use shutdown::Shutdown;
 
-/// The name of a chore, the options that it takes, and what does it.
-type Chore = (
+/// The name of a command, its options, and its function.
+type Command = (
     &'static str,
     &'static [&'static str],
     fn(&Layout, &Options) -> anyhow::Result<ExitCode>,
 );
 
-const CHORES: [Chore; 9] = [
+const COMMANDS: [Command; 9] = [
     ("run-all", &["only", "no-local", "release"], run_all::run),
     ("test", &["quick", "keep"], test::run),
     ("check", &[], |layout, _| cargo::check(layout)),
     ("codegen", &[], |layout, _| cargo::codegen(layout)),
-    ("conformance", &[], |layout, _| conformance::chore(layout)),
-    ("clients", &[], |layout, _| clients::chore(layout)),
+    ("conformance", &[], |layout, _| conformance::command(layout)),
+    ("clients", &[], |layout, _| clients::command(layout)),
     ("bench", &["instructions"], bench::run),
     ("images", &["release", "check"], images::run),
     ("scripted-llm", &["port"], |layout, options| {
-        scripted_llm::run(options.port, &layout.stop)
+        scripted_llm::run(options.port, &layout.shutdown)
     }),
 ];
 
 fn main() -> ExitCode {
-    match run() {
-        Ok(code) => code,
-        Err(error) => {
-            console::line(format_args!("error: {error:#}"));
-            ExitCode::FAILURE
-        }
-    }
+    run().unwrap_or_else(|error| {
+        console::print_line(format_args!("error: {error:#}"));
+        ExitCode::FAILURE
+    })
 }
 
 fn run() -> anyhow::Result<ExitCode> {
-    let mut raw = std::env::args_os().skip(1).peekable();
-    // Before everything else: a guard has its own way with signals and arguments.
-    if raw.next_if(|first| first == "guard").is_some() {
-        return guard::run(raw);
+    let mut args = std::env::args_os().skip(1).peekable();
+    // Before everything else: a reaper handles signals and arguments itself.
+    if args.next_if(|first| first == reaper::COMMAND).is_some() {
+        return reaper::run(args);
     }
-    let known = CHORES.map(|(name, options, _)| (name, options));
-    let (chore, options) = match args::parse(raw, known) {
+    let known = COMMANDS.map(|(name, options, _)| (name, options));
+    let (command, options) = match args::parse(args, known) {
         Ok(parsed) => parsed,
         Err(error) => {
-            console::line(format_args!("error: {error}\n\n{}", args::HELP));
+            console::print_line(format_args!("error: {error}\n\n{}", args::HELP));
             return Ok(ExitCode::from(2));
         }
     };
-    let Some((_, _, perform)) = CHORES.iter().find(|(name, ..)| Some(*name) == chore) else {
-        console::line(args::HELP);
+    let Some((_, _, perform)) = COMMANDS.iter().find(|(name, ..)| Some(*name) == command) else {
+        console::print_line(args::HELP);
         return Ok(ExitCode::SUCCESS);
     };
-    let stop = Stop::on_signals()?;
-    let result = Layout::find(stop.clone()).and_then(|layout| perform(&layout, &options));
-    // Whatever broke off after Ctrl-C broke off because of it.
-    if stop.requested() && result.is_err() {
-        Ok(ExitCode::from(130))
-    } else {
-        result
+    let shutdown = Shutdown::on_signals()?;
+    let result = Layout::find(shutdown.clone()).and_then(|layout| perform(&layout, &options));
+    // An error after Ctrl-C is its consequence.
+    if shutdown.requested() && result.is_err() {
+        return Ok(ExitCode::from(130));
     }
+    result
 }

@@ -1,11 +1,11 @@
-//! Children: started behind a guard (see [`crate::guard`]), never left behind.
+//! Child processes. Each has a reaper as its parent ([`crate::reaper`]), so that none is left behind.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
 use std::io;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
+use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
@@ -13,10 +13,10 @@ use anyhow::{Context, bail};
 use nix::unistd::Pid;
 
 use crate::console::{self, Heartbeat};
-use crate::guard::{MARK, marked};
-use crate::stop::Stop;
+use crate::reaper::{self, MARK};
+use crate::shutdown::Shutdown;
 
-/// What to start; the environment of this process is passed on.
+/// A program to start; it inherits the environment of this process.
 #[derive(Debug)]
 pub(crate) struct Program {
     command: Command,
@@ -24,23 +24,23 @@ pub(crate) struct Program {
 }
 
 impl Program {
-    /// The program behind a guard, with a mark that no other has.
+    /// Creates the program with a reaper and a unique mark.
     pub(crate) fn new(program: impl AsRef<OsStr>) -> io::Result<Self> {
         static STARTED: AtomicUsize = AtomicUsize::new(0);
         let number = STARTED.fetch_add(1, Ordering::Relaxed);
         let mut command = Command::new(own_executable()?);
         command
             .arg0("xtask")
-            .arg("guard")
+            .arg(reaper::COMMAND)
             .arg(program)
-            // Out of the terminal's group: Ctrl-C reaches xtask, which decides the order.
+            // Not in the terminal's group: Ctrl-C reaches xtask, which decides the order.
             .process_group(0)
             .stdin(Stdio::piped());
         let mark = format!("{}.{number}", std::process::id()).into();
         Ok(Self { command, mark })
     }
 
-    /// Marks it and its children with what a later run knows: [`crate::guard::end_leftover`].
+    /// Marks it and its children for a later run: [`reaper::end_leftovers`].
     pub(crate) fn marked(mut self, mark: impl Into<OsString>) -> Self {
         self.mark = mark.into();
         self
@@ -52,12 +52,12 @@ impl Program {
         self
     }
 
-    /// Adds arguments that are written in one line; there is no way to quote a space.
+    /// Adds arguments, separated by spaces.
     pub(crate) fn words(self, line: &str) -> Self {
         self.args(line.split_whitespace())
     }
 
-    /// Sets variables of the environment.
+    /// Sets environment variables.
     pub(crate) fn envs<K: AsRef<OsStr>, V: AsRef<OsStr>>(
         mut self,
         vars: impl IntoIterator<Item = (K, V)>,
@@ -66,7 +66,7 @@ impl Program {
         self
     }
 
-    /// Takes variables out of the environment.
+    /// Removes environment variables.
     pub(crate) fn without<S: AsRef<OsStr>>(mut self, names: impl IntoIterator<Item = S>) -> Self {
         for name in names {
             self.command.env_remove(name);
@@ -82,117 +82,123 @@ impl Program {
 
     /// Appends all output to a file.
     pub(crate) fn log_to(mut self, log: &Path) -> anyhow::Result<Self> {
-        let file = File::options()
-            .create(true)
-            .append(true)
-            .open(log)
-            .with_context(|| format!("could not write {}", log.display()))?;
+        let file = File::options().create(true).append(true).open(log);
+        let file = file.with_context(|| format!("could not write {}", log.display()))?;
         self.command.stderr(file.try_clone()?).stdout(file);
         Ok(self)
     }
 
     /// Starts it.
     pub(crate) fn spawn(mut self) -> anyhow::Result<Process> {
-        let mut child = self
-            .command
-            .env(MARK, &self.mark)
-            .spawn()
-            .context("could not start a child process")?;
-        let lifeline = child.stdin.take();
+        let child = self.command.env(MARK, &self.mark).spawn();
+        let mut child = child.context("could not start a child process")?;
         Ok(Process {
+            stdin: child.stdin.take(),
             child,
-            lifeline,
             mark: self.mark,
         })
     }
 
-    /// Starts it; its output goes to the terminal, each line with a prefix.
+    /// Starts it and copies its output to the terminal, each line with a prefix.
     pub(crate) fn spawn_shown(mut self, who: &'static str) -> anyhow::Result<Process> {
         self.command.stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut process = self.spawn()?;
         if let Some(out) = process.child.stdout.take() {
-            console::follow(who, out);
+            console::copy_lines(who, out);
         }
         if let Some(err) = process.child.stderr.take() {
-            console::follow(who, err);
+            console::copy_lines(who, err);
         }
         Ok(process)
     }
 
-    /// Runs it to its end with a line now and then; an error unless it succeeded.
-    pub(crate) fn run(self, stop: &Stop, mut beat: Heartbeat) -> anyhow::Result<()> {
-        let status = self.spawn()?.wait(stop, || beat.beat())?;
-        if !status.success() {
-            bail!("failed ({status})");
+    /// Runs it to its end and returns true if it succeeded. A shutdown stops it.
+    pub(crate) fn succeeds(
+        self,
+        shutdown: &Shutdown,
+        mut heartbeat: Option<Heartbeat>,
+    ) -> anyhow::Result<bool> {
+        let mut process = self.spawn()?;
+        let mut status = None;
+        while !shutdown.wait_until(Duration::from_secs(1), || {
+            status = process.child.try_wait().transpose();
+            status.is_some()
+        }) {
+            if shutdown.requested() {
+                bail!("stopped");
+            }
+            if let Some(heartbeat) = &mut heartbeat {
+                heartbeat.beat();
+            }
+        }
+        Ok(status.context("no exit status")??.success())
+    }
+
+    /// Runs it to its end with a line now and then.
+    ///
+    /// # Errors
+    /// Unless it succeeds.
+    pub(crate) fn run(self, shutdown: &Shutdown, heartbeat: Heartbeat) -> anyhow::Result<()> {
+        if !self.succeeds(shutdown, Some(heartbeat))? {
+            bail!("failed");
         }
         Ok(())
     }
 }
 
-/// A running child. Dropping it stops it and all of its process group.
+/// A running child. Dropping it stops its whole process group.
 #[derive(Debug)]
 pub(crate) struct Process {
     child: Child,
-    lifeline: Option<ChildStdin>,
+    /// The reaper stops the child when this pipe is closed.
+    stdin: Option<ChildStdin>,
     mark: OsString,
 }
 
 impl Process {
-    /// Returns true once it has ended by itself.
+    /// Returns true if it has ended by itself.
     pub(crate) fn ended(&mut self) -> bool {
         !matches!(self.child.try_wait(), Ok(None))
     }
 
-    /// Returns the process id of the program, not that of its guard.
+    /// Returns the process id of the program, not that of its reaper.
     pub(crate) fn pid(&self) -> Option<Pid> {
-        let guard = i32::try_from(self.child.id()).ok();
-        let pids = marked(&self.mark).into_iter();
-        pids.into_iter().find(|pid| Some(pid.as_raw()) != guard)
+        let reaper = i32::try_from(self.child.id()).ok();
+        let mut pids = reaper::marked(&self.mark).into_iter();
+        pids.find(|pid| Some(pid.as_raw()) != reaper)
     }
 
-    /// Waits for its end; stops it when somebody asked this program to stop.
-    pub(crate) fn wait(
-        mut self,
-        stop: &Stop,
-        mut beat: impl FnMut(),
-    ) -> anyhow::Result<ExitStatus> {
-        let mut status = None;
-        while !stop.wait_until(Duration::from_secs(1), || {
-            status = self.child.try_wait().transpose();
-            status.is_some()
-        }) {
-            if stop.requested() {
-                bail!("stopped");
-            }
-            beat();
-        }
-        Ok(status.context("no exit status")??)
-    }
-
-    /// Waits until it is ready; an error with what it logged last when it ends or takes too long.
+    /// Waits until it is ready.
+    ///
+    /// # Errors
+    /// When it ends or takes too long, with the last line of its log.
     pub(crate) fn wait_ready(
         &mut self,
-        stop: &Stop,
+        shutdown: &Shutdown,
         log: &Path,
-        limit: Duration,
+        timeout: Duration,
         mut ready: impl FnMut() -> bool,
     ) -> anyhow::Result<()> {
         let mut ended = false;
-        let up = stop.wait_until(limit, || {
+        let is_up = shutdown.wait_until(timeout, || {
             ended = self.ended();
             ended || ready()
         });
-        match (up, ended) {
+        match (is_up, ended) {
             (true, false) => Ok(()),
             (_, true) => bail!("it ended while starting: {}", last_line(log)),
-            _ if stop.requested() => bail!("stopped"),
-            _ => bail!("not ready within {} s: {}", limit.as_secs(), last_line(log)),
+            _ if shutdown.requested() => bail!("stopped"),
+            _ => bail!(
+                "not ready within {} s: {}",
+                timeout.as_secs(),
+                last_line(log)
+            ),
         }
     }
 
-    /// Asks it to end without waiting, so that several can end side by side.
+    /// Asks it to end without waiting, so that several can end at the same time.
     pub(crate) fn ask_to_end(&mut self) {
-        drop(self.lifeline.take());
+        drop(self.stdin.take());
     }
 }
 
@@ -203,7 +209,7 @@ impl Drop for Process {
     }
 }
 
-/// Returns the last line of a log that says something.
+/// Returns the last line of a log that is not blank.
 pub(crate) fn last_line(log: &Path) -> String {
     let text = fs::read(log).unwrap_or_default();
     let text = String::from_utf8_lossy(&text);
@@ -212,7 +218,7 @@ pub(crate) fn last_line(log: &Path) -> String {
     last.unwrap_or("its log is empty").to_owned()
 }
 
-/// Returns the path of this very program, even when a build has replaced the file meanwhile.
+/// Returns the path of this program, also if a build has replaced the file since its start.
 fn own_executable() -> io::Result<PathBuf> {
     let running = Path::new("/proc/self/exe");
     if running.exists() {

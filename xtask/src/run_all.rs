@@ -1,8 +1,6 @@
-//! `cargo xtask run-all`: from nothing to servers that answer, and back to nothing.
+//! `cargo xtask run-all`: starts the servers and their services, and stops them at Ctrl-C.
 
-use std::fmt::Display;
 use std::process::ExitCode;
-use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -10,229 +8,208 @@ use anyhow::bail;
 
 use crate::args::Options;
 use crate::cargo;
-use crate::console::{line, say};
-use crate::discover::Source;
-use crate::gateway::{self, Gateway};
+use crate::console::{print_as, print_line, table};
 use crate::instance::{Instance, Purpose};
 use crate::layout::Layout;
 use crate::process::Process;
-use crate::servers::{self, SERVERS, Server};
-use crate::table;
+use crate::servers::{self, Gateway, SERVERS, Server, ServiceSource};
 
-/// How long a server may take to notice that its service is there.
+/// The time in which a server must notice that its service is up.
 const NOTICE_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// How often it is asked meanwhile: it counts its requests.
+/// Interval of the calls for a server's status, which it counts as requests.
 const STATUS_INTERVAL: Duration = Duration::from_millis(500);
 
-/// A server and its service.
-struct Part {
+/// A server with its service.
+struct Pair {
     server: &'static Server,
-    source: Source,
-    front: Option<Process>,
-    backend: Option<Process>,
-    // After the processes: they have to be gone when the instance is given back.
+    source: ServiceSource,
+    server_process: Option<Process>,
+    service_process: Option<Process>,
+    // After the processes, which must end before the instance is unlocked.
     instance: Instance,
-}
-
-impl Part {
-    fn say(&self, text: impl Display) {
-        say(self.server.name, text);
-    }
 }
 
 /// Runs until Ctrl-C.
 pub(crate) fn run(layout: &Layout, options: &Options) -> anyhow::Result<ExitCode> {
-    let mut parts = find_parts(layout, options);
-    if parts.is_empty() {
-        line("nothing to run");
+    let mut pairs = find_pairs(layout, options);
+    if pairs.is_empty() {
+        print_line("nothing to run");
         return Ok(ExitCode::FAILURE);
     }
-    announce(layout, &parts);
-    let result = bring_up(layout, options.release, &mut parts);
+    announce(layout, &pairs);
+    let result = start_all(layout, options.has("release"), &mut pairs);
     let mut gateway = None;
-    if result.is_ok() && !layout.stop.requested() {
-        // The servers are of use without the gateway, so that its failure is only told.
-        let servers = parts.iter().map(|part| part.server);
-        let started = gateway::start(layout, &layout.binaries(options.release), servers);
-        gateway = started
-            .map_err(|error| say(gateway::NAME, format_args!("left out: {error:#}")))
+    if result.is_ok() && !layout.shutdown.requested() {
+        let servers = pairs.iter().map(|pair| pair.server);
+        let binaries = layout.binaries(options.has("release"));
+        // The servers are useful without the gateway, so its failure is only reported.
+        gateway = Gateway::start(layout, &binaries, servers)
+            .map_err(|error| print_as(Gateway::NAME, format_args!("left out: {error:#}")))
             .ok();
-        report(layout, &parts, gateway.is_some());
-        watch(layout, &mut parts, &mut gateway);
+        report(layout, &pairs, gateway.is_some());
+        watch(layout, &mut pairs, &mut gateway);
     }
-    stop_all(parts, gateway);
+    stop_all(pairs, gateway);
     result.map(|()| ExitCode::SUCCESS)
 }
 
-fn find_parts(layout: &Layout, options: &Options) -> Vec<Part> {
-    let all = SERVERS
-        .iter()
-        .filter(|_| options.only.is_empty())
-        .chain(options.only.iter().copied());
-    let found = all.map(|server| {
-        find_part(layout, server, !options.no_local)
-            .map_err(|error| say(server.name, format_args!("left out: {error:#}")))
+fn find_pairs(layout: &Layout, options: &Options) -> Vec<Pair> {
+    let all = SERVERS.iter().filter(|_| options.only.is_empty());
+    let found = all.chain(options.only.iter().copied()).map(|server| {
+        find_pair(layout, server, !options.has("no-local"))
+            .map_err(|error| print_as(server.name, format_args!("left out: {error:#}")))
     });
     found.flatten().collect()
 }
 
-fn find_part(layout: &Layout, server: &'static Server, may_start: bool) -> anyhow::Result<Part> {
-    // Before looking around: what a killed run left running is not the user's.
-    let instance = Instance::take(layout, server.name, Purpose::RunAll, server.default_port)?;
+fn find_pair(layout: &Layout, server: &'static Server, may_start: bool) -> anyhow::Result<Pair> {
+    // Before the search: a service that a killed run has left is not the user's.
+    let instance = Instance::lock(layout, server.name, Purpose::RunAll, server.default_port)?;
     let Server { port, program, .. } = server;
     if !servers::port_is_free(*port) {
-        bail!("port {port} is in use, and {program} needs it; end what listens there");
+        bail!("port {port} is in use, and {program} needs it; end the program that listens there");
     }
-    Ok(Part {
+    Ok(Pair {
         server,
-        source: Source::find(layout, server, &instance, may_start),
-        front: None,
-        backend: None,
+        source: ServiceSource::find(layout, server, &instance, may_start),
+        server_process: None,
+        service_process: None,
         instance,
     })
 }
 
-/// Says what is used, what is missing, and what will be fetched and how large that is.
-fn announce(layout: &Layout, parts: &[Part]) {
-    for part in parts {
-        let shown = part.source.shown();
-        match (&part.source, part.server.service.to_fetch(layout)) {
-            (Source::Configured(_) | Source::Found(_), _) => {
-                part.say(format_args!("using {shown}"));
-            }
-            (Source::Local(_), Some(what)) => part.say(format_args!("will fetch {what}, once")),
-            (Source::Local(_), None) => part.say(format_args!("will start {shown}")),
-            (Source::Missing(_), _) => {}
-        }
-        if let Some(advice) = part.source.advice(part.server) {
-            part.say(advice);
-        }
+/// Prints which services are used, missing, or downloaded and how large that is.
+fn announce(layout: &Layout, pairs: &[Pair]) {
+    for Pair { server, source, .. } in pairs {
+        let shown = source.shown();
+        let text = match (source, server.service.to_fetch(layout)) {
+            (ServiceSource::Configured(_) | ServiceSource::Found(_), _) => format!("using {shown}"),
+            (ServiceSource::Local(_), Some(what)) => format!("will download {what}, once"),
+            (ServiceSource::Local(_), None) => format!("will start {shown}"),
+            (ServiceSource::Missing(_), _) => String::new(),
+        };
+        let lines = [text].into_iter().chain(source.advice(server));
+        lines
+            .filter(|line| !line.is_empty())
+            .for_each(|line| print_as(server.name, line));
     }
 }
 
-/// Builds and starts the servers while the local services are fetched and started.
-fn bring_up(layout: &Layout, release: bool, parts: &mut [Part]) -> anyhow::Result<()> {
-    let (report, started) = mpsc::channel();
-    let (fronts, backends) = thread::scope(|scope| {
-        for (index, part) in parts.iter().enumerate() {
-            if matches!(part.source, Source::Local(_)) {
-                let report = report.clone();
-                scope.spawn(move || {
-                    let service = part.server.service;
-                    let process = service
-                        .install(layout)
-                        .and_then(|()| service.start(layout, &part.instance));
-                    // Nobody listens any more when the servers could not be started.
-                    let _ = report.send((index, process));
-                });
-            }
-        }
-        drop(report);
-        let fronts = build(layout, release, parts)
-            .and_then(|()| start_servers(layout, release, parts))
-            // The services are of no use alone.
-            .inspect_err(|_| layout.stop.request())?;
-        let mut backends = Vec::new();
-        for (index, process) in started {
-            match process {
-                Ok(process) => {
-                    parts[index].say("ready");
-                    backends.push((index, process));
-                }
-                Err(_) if layout.stop.requested() => {}
-                Err(error) => parts[index].say(format_args!("not started: {error:#}")),
-            }
-        }
-        anyhow::Ok((fronts, backends))
-    })?;
-    for (part, front) in parts.iter_mut().zip(fronts) {
-        part.front = Some(front);
-    }
-    for (index, backend) in backends {
-        parts[index].backend = Some(backend);
+/// Builds and starts the servers while the local services are installed and started.
+fn start_all(layout: &Layout, release: bool, pairs: &mut [Pair]) -> anyhow::Result<()> {
+    let (servers, services) = thread::scope(|scope| {
+        let start = |pair| scope.spawn(move || start_service(layout, pair));
+        let services: Vec<_> = pairs.iter().map(start).collect();
+        let servers = build(layout, release, pairs)
+            .and_then(|()| start_servers(layout, release, pairs))
+            // The services alone are useless.
+            .inspect_err(|_| layout.shutdown.request());
+        let services: Vec<_> = services.into_iter().map(|service| service.join()).collect();
+        (servers, services)
+    });
+    for ((pair, server), service) in pairs.iter_mut().zip(servers?).zip(services) {
+        pair.server_process = Some(server);
+        pair.service_process = service.ok().flatten();
     }
     Ok(())
 }
 
-fn build(layout: &Layout, release: bool, parts: &[Part]) -> anyhow::Result<()> {
-    line("building the servers …");
-    let mut words = format!("build --quiet --package {}", gateway::PROGRAM);
-    for part in parts {
-        words.push_str(" --package ");
-        words.push_str(part.server.program);
+/// Starts the local service of a pair, if it has one.
+fn start_service(layout: &Layout, pair: &Pair) -> Option<Process> {
+    if !matches!(pair.source, ServiceSource::Local(_)) {
+        return None;
     }
-    if release {
-        words.push_str(" --release");
+    let Server { name, service, .. } = pair.server;
+    let installed = service.install(layout);
+    match installed.and_then(|()| service.start(layout, &pair.instance)) {
+        Ok(process) => {
+            print_as(name, "ready");
+            return Some(process);
+        }
+        Err(_) if layout.shutdown.requested() => {}
+        Err(error) => print_as(name, format_args!("not started: {error:#}")),
     }
+    None
+}
+
+fn build(layout: &Layout, release: bool, pairs: &[Pair]) -> anyhow::Result<()> {
+    print_line("building the servers …");
+    let programs = pairs.iter().map(|pair| pair.server.program);
+    let programs: Vec<_> = programs.chain([Gateway::PROGRAM]).collect();
+    let profile = if release { "--release" } else { "" };
+    let words = format!(
+        "build --quiet {profile} --package {}",
+        programs.join(" --package ")
+    );
     if !cargo::run(layout, &words, &[])? {
         bail!("the servers do not build");
     }
     Ok(())
 }
 
-fn start_servers(layout: &Layout, release: bool, parts: &[Part]) -> anyhow::Result<Vec<Process>> {
+fn start_servers(layout: &Layout, release: bool, pairs: &[Pair]) -> anyhow::Result<Vec<Process>> {
     let binaries = layout.binaries(release);
-    let start = |part: &Part| {
-        let local = part.source.environment(part.server, &part.instance);
-        part.server.start(&binaries, &part.instance, local)
+    let start = |pair: &Pair| {
+        let is_local = matches!(pair.source, ServiceSource::Local(_));
+        let local = is_local.then(|| (pair.server.local)(&pair.instance));
+        pair.server.start(&binaries, &pair.instance, local)
     };
-    let running: Vec<_> = parts.iter().map(start).collect::<anyhow::Result<_>>()?;
-    for Part { server, .. } in parts {
+    let running: Vec<_> = pairs.iter().map(start).collect::<anyhow::Result<_>>()?;
+    for Pair { server, .. } in pairs {
         servers::announce(layout, server.name, server.program, server.port);
     }
     Ok(running)
 }
 
-fn report(layout: &Layout, parts: &[Part], has_gateway: bool) {
-    let states: Vec<_> = parts
-        .iter()
-        .map(|part| settled_status(layout, part))
-        .collect();
-    let mut rows = vec![["server", "URL", "service", "state"].map(str::to_owned)];
-    let mut push = |program: &str, port, service, state: Option<String>| {
-        let state = state.unwrap_or_else(|| "not running".to_owned());
-        rows.push([program.to_owned(), servers::url(port), service, state]);
+fn report(layout: &Layout, pairs: &[Pair], has_gateway: bool) {
+    let row = |program: &str, port: u16, service: String, status: Option<String>| {
+        let status = status.unwrap_or_else(|| "not running".to_owned());
+        [program.to_owned(), servers::url(port), service, status]
     };
-    for (Part { server, source, .. }, state) in parts.iter().zip(&states) {
-        push(server.program, server.port, source.shown(), state.clone());
+    let statuses = pairs.iter().map(|pair| settled_status(layout, pair));
+    let statuses: Vec<_> = statuses.collect();
+    let mut rows = vec![["server", "URL", "service", "state"].map(str::to_owned)];
+    for (Pair { server, source, .. }, status) in pairs.iter().zip(&statuses) {
+        rows.push(row(
+            server.program,
+            server.port,
+            source.shown(),
+            status.clone(),
+        ));
     }
     if has_gateway {
-        let state = servers::status(gateway::PORT);
-        push(
-            gateway::PROGRAM,
-            gateway::PORT,
-            "all of them".to_owned(),
-            state,
-        );
+        let status = servers::status(Gateway::PORT);
+        let all = "all of them".to_owned();
+        rows.push(row(Gateway::PROGRAM, Gateway::PORT, all, status));
     }
-    line(format_args!("\n{}", table::render(&rows)));
+    print_line(format_args!("\n{}", table(&rows)));
 
-    let is_online = |state: &Option<String>| state.as_deref() == Some("online");
-    let online = states.iter().position(is_online);
-    match online.or_else(|| states.iter().position(Option::is_some)) {
-        Some(best) => {
-            let curl = servers::curl(&parts[best].server.url());
-            line(format_args!("{curl}\n"));
-        }
-        None => line("no server answers; the lines above say why\n"),
+    let is_online = |status: &Option<String>| status.as_deref() == Some("online");
+    let online = statuses.iter().position(is_online);
+    match online.or_else(|| statuses.iter().position(Option::is_some)) {
+        Some(best) => print_line(servers::curl(pairs[best].server.port) + "\n"),
+        None => print_line("no server answers; the lines above say why\n"),
     }
-    line("Ctrl-C stops what was started here.\n");
+    print_line("Ctrl-C stops everything that was started here.\n");
 }
 
-/// Returns the server's state; a service that has just come up is given time to be noticed.
-fn settled_status(layout: &Layout, part: &Part) -> Option<String> {
-    let is_there = matches!(part.source, Source::Configured(_) | Source::Found(_));
-    let timeout = if is_there || part.backend.is_some() {
+/// Returns the server's status, after it had time to notice a service that has just come up.
+fn settled_status(layout: &Layout, pair: &Pair) -> Option<String> {
+    let is_up = match pair.source {
+        ServiceSource::Configured(_) | ServiceSource::Found(_) => true,
+        _ => pair.service_process.is_some(),
+    };
+    let timeout = if is_up {
         NOTICE_TIMEOUT
     } else {
         Duration::ZERO
     };
-    let mut status = servers::status(part.server.port);
+    let mut status = servers::status(pair.server.port);
     let mut next = Instant::now() + STATUS_INTERVAL;
-    layout.stop.wait_until(timeout, || {
+    layout.shutdown.wait_until(timeout, || {
         if Instant::now() >= next {
-            status = servers::status(part.server.port);
+            status = servers::status(pair.server.port);
             next = Instant::now() + STATUS_INTERVAL;
         }
         status.as_deref() == Some("online")
@@ -240,43 +217,43 @@ fn settled_status(layout: &Layout, part: &Part) -> Option<String> {
     status
 }
 
-/// Waits for Ctrl-C; says so when something ends on its own.
-fn watch(layout: &Layout, parts: &mut [Part], gateway: &mut Option<Gateway>) {
-    while !layout.stop.requested() {
+/// Waits for Ctrl-C; prints a line when a process ends by itself.
+fn watch(layout: &Layout, pairs: &mut [Pair], gateway: &mut Option<Gateway>) {
+    while !layout.shutdown.requested() {
         if gateway
             .as_mut()
             .is_some_and(|gateway| gateway.process.ended())
         {
-            say(gateway::NAME, "has ended by itself");
+            print_as(Gateway::NAME, "has ended by itself");
             *gateway = None;
         }
-        for part in parts.iter_mut() {
+        for pair in pairs.iter_mut() {
             for (what, process) in [
-                ("its server", &mut part.front),
-                ("its service", &mut part.backend),
+                ("its server", &mut pair.server_process),
+                ("its service", &mut pair.service_process),
             ] {
                 if process.as_mut().is_some_and(Process::ended) {
                     let text = format_args!("{what} has ended by itself");
-                    say(part.server.name, text);
+                    print_as(pair.server.name, text);
                     *process = None;
                 }
             }
         }
-        layout.stop.wait_until(Duration::from_secs(1), || false);
+        layout.shutdown.wait_until(Duration::from_secs(1), || false);
     }
 }
 
-/// Stops from the front to the back, so that nobody complains about a service that goes away.
-fn stop_all(mut parts: Vec<Part>, gateway: Option<Gateway>) {
-    line("\nstopping …");
+/// Stops the gateway, then the servers, then the services, so that no server reports a lost service.
+fn stop_all(mut pairs: Vec<Pair>, gateway: Option<Gateway>) {
+    print_line("\nstopping …");
     drop(gateway);
     for field in [
-        |part: &mut Part| part.front.take(),
-        |part: &mut Part| part.backend.take(),
+        |pair: &mut Pair| pair.server_process.take(),
+        |pair: &mut Pair| pair.service_process.take(),
     ] {
-        let mut processes: Vec<_> = parts.iter_mut().filter_map(field).collect();
+        let mut processes: Vec<_> = pairs.iter_mut().filter_map(field).collect();
         processes.iter_mut().for_each(Process::ask_to_end);
         drop(processes);
     }
-    line("everything that was started here is stopped");
+    print_line("everything that was started here is stopped");
 }

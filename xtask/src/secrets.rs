@@ -7,7 +7,7 @@ use std::path::Path;
 
 use anyhow::Context;
 
-/// 48 random hexadecimal digits.
+/// Returns 48 random hexadecimal digits.
 pub(crate) fn random() -> anyhow::Result<String> {
     let mut bytes = [0; 24];
     File::open("/dev/urandom")
@@ -16,27 +16,24 @@ pub(crate) fn random() -> anyhow::Result<String> {
     Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
-/// The secret in the file, made by `fresh` when there is none yet.
-pub(crate) fn read_or_create(
-    file: &Path,
-    fresh: impl FnOnce() -> anyhow::Result<String>,
-) -> anyhow::Result<String> {
+/// Returns the secret in the file; creates a missing one, with this suffix.
+pub(crate) fn read_or_create(file: &Path, suffix: &str) -> anyhow::Result<String> {
     if let Some(secret) = read(file) {
         return Ok(secret);
     }
-    let secret = fresh()?;
+    let secret = random()? + suffix;
     write(file, &secret)?;
     Ok(secret)
 }
 
-/// The secret in the file, if there is one.
+/// Returns the secret in the file, if there is one.
 pub(crate) fn read(file: &Path) -> Option<String> {
     let text = fs::read_to_string(file).ok()?;
     let secret = text.trim();
     (!secret.is_empty()).then(|| secret.to_owned())
 }
 
-/// Puts the secret into the file, in one step for those who read it meanwhile.
+/// Writes the secret to the file atomically.
 pub(crate) fn write(file: &Path, secret: &str) -> anyhow::Result<()> {
     let draft = file.with_extension("new");
     let _ = fs::remove_file(&draft);
@@ -57,16 +54,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_secret_is_made_once_and_is_private() {
+    fn a_secret_is_created_once_and_is_private() {
         let file = std::env::temp_dir().join(format!("xtask-secret-{}", std::process::id()));
-        let first = read_or_create(&file, random).unwrap();
-        let again = read_or_create(&file, random).unwrap();
-        assert_eq!(first, again);
-        assert_eq!(first.len(), 48);
-        assert_eq!(
-            fs::metadata(&file).unwrap().permissions().mode() & 0o777,
-            0o600
-        );
+        let first = read_or_create(&file, "").unwrap();
+        let again = read_or_create(&file, "").unwrap();
+        assert_eq!((first.len(), &first), (48, &again));
+        let mode = fs::metadata(&file).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
         fs::remove_file(&file).unwrap();
     }
 }

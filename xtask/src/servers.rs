@@ -1,51 +1,53 @@
-//! Our servers as programs: one per service, each on its own port.
+//! Our servers as `run-all` starts them: one per service and the gateway, each on its own port.
 
+use std::fmt::Write as _;
+use std::fs;
 use std::net::{Ipv4Addr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use anyhow::{Context as _, bail};
 use serde_json::json;
 use ureq::http::Method;
 
-use crate::console::say;
+use crate::console::print_as;
 use crate::http::Client;
-use crate::instance::Instance;
+use crate::instance::{Instance, Purpose};
 use crate::layout::Layout;
 use crate::process::{Process, Program};
 use crate::secrets;
-use crate::services::docker::{self, Engine};
 use crate::services::openhands::{self, OpenHands};
-use crate::services::{Environment, Service, n8n};
+use crate::services::{Environment, Service, docker, n8n};
 
-/// How long a server may take to answer after its start.
+/// The time after a start in which a server must answer.
 const START_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// A server that speaks for a service.
+/// A server for one service.
 #[derive(Debug)]
 pub(crate) struct Server {
     /// The name of the service, for `--only` and as a prefix.
     pub(crate) name: &'static str,
-    /// Its binary.
+    /// The name of its binary.
     pub(crate) program: &'static str,
     /// Its port.
     pub(crate) port: u16,
-    /// A local one of the service.
+    /// The local service.
     pub(crate) service: &'static dyn Service,
-    /// The variable with the address of the service.
+    /// The environment variable with the address of the service.
     pub(crate) address_variable: &'static str,
-    /// Where the service listens unless told otherwise.
+    /// The default address of the service.
     pub(crate) default_address: &'static str,
-    /// The port there.
+    /// The default port of the service.
     pub(crate) default_port: u16,
-    /// Asks whether the service answers at an address.
+    /// Returns true if the service answers at an address.
     pub(crate) answers: fn(&str) -> bool,
-    /// Variables that speak of another service than a local one.
-    pub(crate) misleading: &'static [&'static str],
-    /// Variables that speak of the local one.
+    /// Variables for another service than the local one.
+    misleading: &'static [&'static str],
+    /// Returns the variables for the local service; the first is its address.
     pub(crate) local: fn(&Instance) -> Environment,
 }
 
-/// All of them, in the order of their ports.
+/// All servers, in the order of their ports.
 pub(crate) static SERVERS: [Server; 3] = [
     Server {
         name: "n8n",
@@ -88,7 +90,7 @@ pub(crate) static SERVERS: [Server; 3] = [
         name: "docker",
         program: "docker-mcp-server",
         port: 3458,
-        service: &Engine,
+        service: &docker::DOCKER,
         address_variable: "DOCKER_HOST",
         default_address: "unix:///var/run/docker.sock",
         // Any: an engine listens on a socket.
@@ -100,12 +102,7 @@ pub(crate) static SERVERS: [Server; 3] = [
 ];
 
 impl Server {
-    /// Returns the address of its endpoint.
-    pub(crate) fn url(&self) -> String {
-        url(self.port)
-    }
-
-    /// Starts it with these variables in place of others; its log goes to the terminal with a prefix.
+    /// Starts it with these variables for a local service; its log goes to the terminal.
     pub(crate) fn start(
         &self,
         binaries: &Path,
@@ -122,14 +119,76 @@ impl Server {
     }
 }
 
-/// Waits a moment until what was started on this port answers, and says whether it does.
+/// A running gateway.
+pub(crate) struct Gateway {
+    /// Its process.
+    pub(crate) process: Process,
+    // After the process, which must end before the instance is unlocked.
+    _instance: Instance,
+}
+
+impl Gateway {
+    /// The prefix of its lines.
+    pub(crate) const NAME: &str = "gateway";
+    /// The name of its binary.
+    pub(crate) const PROGRAM: &str = "mcp-gateway";
+    /// Its port.
+    pub(crate) const PORT: u16 = 3455;
+
+    /// Starts the gateway with these servers as its backends.
+    ///
+    /// # Errors
+    /// When its port is in use, or it cannot be configured or started.
+    pub(crate) fn start<'a>(
+        layout: &Layout,
+        binaries: &Path,
+        servers: impl Iterator<Item = &'a Server>,
+    ) -> anyhow::Result<Self> {
+        let instance = Instance::lock(layout, Self::NAME, Purpose::RunAll, Self::PORT)?;
+        if instance.port != Self::PORT {
+            bail!("port {} is in use", Self::PORT);
+        }
+        let file = instance.file("gateway.toml");
+        fs::write(&file, gateway_config(servers))
+            .with_context(|| format!("could not write {}", file.display()))?;
+        let process = Program::new(binaries.join(Self::PROGRAM))?
+            .marked(instance.mark_of_server())
+            .words(&format!("--bind 127.0.0.1 --port {}", Self::PORT))
+            .args(["--config".as_ref(), file.as_os_str()])
+            .args(["--events".as_ref(), instance.file("events.db").as_os_str()])
+            .without(["MCP_GATEWAY_BACKENDS"])
+            .spawn_shown(Self::NAME)?;
+        announce(layout, Self::NAME, Self::PROGRAM, Self::PORT);
+        Ok(Self {
+            process,
+            _instance: instance,
+        })
+    }
+}
+
+/// Returns the gateway's file. It names the variable of the servers' token, not the token.
+fn gateway_config<'a>(servers: impl Iterator<Item = &'a Server>) -> String {
+    let token = match Token::from_environment() {
+        Token::None => "",
+        Token::Value(_) => "token = \"${MCP_TOKEN}\"\n",
+        Token::File(_) => "token = \"file:${MCP_TOKEN_FILE}\"\n",
+    };
+    let mut text = "# Every `cargo xtask run-all` overwrites this file.\n".to_owned();
+    for server in servers {
+        let (name, url) = (server.name, url(server.port));
+        let _ = write!(text, "\n[backends.{name}]\nurl = \"{url}\"\n{token}");
+    }
+    text
+}
+
+/// Waits a moment for a started server, and prints whether it answers.
 pub(crate) fn announce(layout: &Layout, name: &str, program: &str, port: u16) {
     let is_up = || status(port).is_some();
-    let verb = match layout.stop.wait_until(START_TIMEOUT, is_up) {
+    let verb = match layout.shutdown.wait_until(START_TIMEOUT, is_up) {
         true => "answers",
         false => "does not answer",
     };
-    say(name, format_args!("{program} {verb} on {}", url(port)));
+    print_as(name, format_args!("{program} {verb} on {}", url(port)));
 }
 
 /// Returns the address of the endpoint on this port.
@@ -137,49 +196,46 @@ pub(crate) fn url(port: u16) -> String {
     format!("http://127.0.0.1:{port}/mcp")
 }
 
-/// Returns true when nothing listens on this port.
+/// Returns true if this port is free.
 pub(crate) fn port_is_free(port: u16) -> bool {
     TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok()
 }
 
-/// Returns what the server on this port says of itself: `online` or `degraded`; `None` when it does
-/// not answer.
+/// Returns the status of the server on this port, `online` or `degraded`; `None` if it does not answer.
 pub(crate) fn status(port: u16) -> Option<String> {
     let mut client = Client::new(&format!("http://127.0.0.1:{port}"), Duration::from_secs(5));
     if let Some(token) = Token::from_environment().read() {
         client = client.with("authorization", format!("Bearer {token}"));
     }
-    let question = json!({ "jsonrpc": "2.0", "id": 1, "method": "mcp.getServerInfo" });
-    let answer = client.send(Method::POST, "/mcp", &question).ok()?;
-    Some(answer["result"]["status"].as_str()?.to_owned())
+    let request = json!({ "jsonrpc": "2.0", "id": 1, "method": "mcp.getServerInfo" });
+    let response = client.send(Method::POST, "/mcp", &request).ok()?;
+    Some(response["result"]["status"].as_str()?.to_owned())
 }
 
-/// Returns a line for the terminal that lists the server's tools.
-pub(crate) fn curl(url: &str) -> String {
-    // The shell of the reader has to know the token; it is not printed.
+/// Returns a command line that lists the server's tools.
+pub(crate) fn curl(port: u16) -> String {
+    // The token is not printed; the reader's shell inserts it.
     let token = match Token::from_environment() {
         Token::None => "",
         Token::Value(_) => " -H \"Authorization: Bearer $MCP_TOKEN\"",
         Token::File(_) => " -H \"Authorization: Bearer $(cat \"$MCP_TOKEN_FILE\")\"",
     };
     let body = r#"{"jsonrpc":"2.0","id":1,"method":"tools/list"}"#;
+    let url = url(port);
     format!("curl -s {url}{token} -H 'Content-Type: application/json' -d '{body}'")
 }
 
-/// The token that the servers ask for, as the environment tells them.
-pub(crate) enum Token {
-    /// They ask for none.
+/// The token of the servers, in the environment.
+enum Token {
     None,
-    /// In a variable.
+    /// In `MCP_TOKEN`.
     Value(String),
-    /// In a file that a variable names.
+    /// In a file that `MCP_TOKEN_FILE` names.
     File(PathBuf),
 }
 
 impl Token {
-    /// Looks into `MCP_TOKEN` and `MCP_TOKEN_FILE`.
-    pub(crate) fn from_environment() -> Self {
-        let var = |name| std::env::var(name).ok().filter(|value| !value.is_empty());
+    fn from_environment() -> Self {
         match (var("MCP_TOKEN"), var("MCP_TOKEN_FILE")) {
             (Some(token), _) => Self::Value(token),
             (None, Some(file)) => Self::File(file.into()),
@@ -194,4 +250,77 @@ impl Token {
             Self::File(file) => secrets::read(&file),
         }
     }
+}
+
+/// The origin of a server's service.
+#[derive(Debug)]
+pub(crate) enum ServiceSource {
+    /// Named in the environment; the server reads that itself.
+    Configured(String),
+    /// Found at its default address.
+    Found(String),
+    /// To be started on this machine, at this address.
+    Local(String),
+    /// Not available, with the reason.
+    Missing(String),
+}
+
+impl ServiceSource {
+    /// Checks the environment, the default address, and whether a local one can be started.
+    pub(crate) fn find(
+        layout: &Layout,
+        server: &Server,
+        instance: &Instance,
+        may_start: bool,
+    ) -> Self {
+        if let Some(address) = var(server.address_variable) {
+            return Self::Configured(address);
+        }
+        let address = server.default_address;
+        if (server.answers)(address) {
+            return Self::Found(address.to_owned());
+        }
+        if !may_start {
+            return Self::Missing(format!(
+                "nothing answers at {address}, its default address, and --no-local was given"
+            ));
+        }
+        match server.service.obstacle(layout) {
+            Some(obstacle) => Self::Missing(obstacle),
+            None => Self::Local((server.local)(instance)[0].1.to_string_lossy().into_owned()),
+        }
+    }
+
+    /// Returns the address and the origin, for the table.
+    pub(crate) fn shown(&self) -> String {
+        match self {
+            Self::Configured(address) => format!("{address} (as configured)"),
+            Self::Found(address) => format!("{address} (found there)"),
+            Self::Local(address) => format!("{address} (local)"),
+            Self::Missing(_) => "none".to_owned(),
+        }
+    }
+
+    /// Returns advice for the user.
+    pub(crate) fn advice(&self, server: &Server) -> Option<String> {
+        let address = match self {
+            Self::Configured(address) | Self::Found(address) => address,
+            Self::Local(_) => return None,
+            Self::Missing(why) => return Some(why.clone()),
+        };
+        let is_missing = |name: &str| var(name).is_none() && var(&format!("{name}_FILE")).is_none();
+        match server.name {
+            "n8n" if is_missing("N8N_API_KEY") => Some(format!(
+                "N8N_API_KEY must be set for the n8n at {address}; make a key there under Settings > n8n API, then start again"
+            )),
+            "openhands" if is_missing("OPENHANDS_API_KEY") => Some(format!(
+                "OPENHANDS_API_KEY is not set; the OpenHands at {address} is used without a key"
+            )),
+            _ => None,
+        }
+    }
+}
+
+fn var(name: &str) -> Option<String> {
+    std::env::var(name).ok().filter(|value| !value.is_empty())
 }

@@ -12,28 +12,28 @@ use crate::instance::Instance;
 use crate::layout::Layout;
 use crate::process::Process;
 
-/// Variables of the environment.
+/// Environment variables.
 pub(crate) type Environment = Vec<(&'static str, OsString)>;
 
-/// A service that can be fetched and started here.
+/// A service that can be installed and started on this machine.
 pub(crate) trait Service: fmt::Debug + Sync {
-    /// Its name as a prefix, and that of the folder of its instances.
+    /// Returns the prefix of its lines on the terminal, and the name of its instances' folder.
     fn name(&self) -> &'static str;
 
-    /// Why it cannot be had on this machine, and what would change that.
+    /// Returns the reason why it is not possible on this machine, with a remedy.
     fn obstacle(&self, layout: &Layout) -> Option<String>;
 
-    /// What has to be fetched before it can start, and how large that is.
+    /// Returns the downloads that its start needs, with their size.
     fn to_fetch(&self, _layout: &Layout) -> Option<String> {
         None
     }
 
-    /// Fetches what is not here yet.
+    /// Downloads and installs missing parts.
     fn install(&self, layout: &Layout) -> anyhow::Result<()>;
 
-    /// Starts the installed service and returns when it can be used.
+    /// Starts the installed service and returns when it is ready.
     fn start(&self, layout: &Layout, instance: &Instance) -> anyhow::Result<Process>;
 
-    /// What the tests have to know to find it.
+    /// Returns the variables with which the tests find it.
     fn test_environment(&self, layout: &Layout, instance: &Instance) -> Environment;
 }

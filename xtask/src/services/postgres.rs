@@ -1,5 +1,5 @@
-//! A PostgreSQL of one test run, for the event log that gateways share: the one of this machine, or
-//! Debian's package unpacked beside the rest.
+//! A PostgreSQL for one test run, for the event log that gateways share: the installed one, or
+//! Debian's.
 
 use std::ffi::OsString;
 use std::fs::{self, Permissions};
@@ -11,25 +11,19 @@ use anyhow::Context;
 
 use super::{Environment, Service};
 use crate::console::Heartbeat;
-use crate::install::debian::{self, Packages};
+use crate::install::debian::{self, DebianPackages};
 use crate::instance::{Instance, Start};
 use crate::layout::{Layout, create_dir, on_path};
 use crate::process::{Process, Program, last_line};
 
-/// PostgreSQL does not run as root; `nobody` is the same everywhere.
-const NOBODY: u32 = 65_534;
+/// The user id without rights for PostgreSQL, which does not run as root.
+const UNPRIVILEGED_UID: u32 = 65_534;
 
-/// How long it may take to accept connections.
 const START_TIMEOUT: Duration = Duration::from_secs(60);
 
-const PACKAGES: Packages = Packages {
-    who: "postgres",
-    folder: "postgres",
-    suite: None,
-    names: &["postgresql"],
-};
+const PACKAGES: DebianPackages = DebianPackages::new("postgres", &["postgresql"]);
 
-/// The newest PostgreSQL there is.
+/// The newest PostgreSQL on this machine.
 #[derive(Debug)]
 pub(crate) struct Postgres;
 
@@ -46,7 +40,7 @@ impl Service for Postgres {
     fn install(&self, layout: &Layout) -> anyhow::Result<()> {
         if programs(layout).is_none() {
             PACKAGES.install(layout)?;
-            programs(layout).context("Debian's package of PostgreSQL holds no server")?;
+            programs(layout).context("Debian's package of PostgreSQL has no server")?;
         }
         Ok(())
     }
@@ -57,14 +51,16 @@ impl Service for Postgres {
         create_dir(&data)?;
         let is_root = fs::metadata(&data)?.uid() == 0;
         if is_root {
-            chown(&data, Some(NOBODY), Some(NOBODY))?;
+            chown(&data, Some(UNPRIVILEGED_UID), Some(UNPRIVILEGED_UID))?;
         }
         let log = layout.fresh_log("postgres")?;
         let program = |name: &str| -> anyhow::Result<Program> {
             let program = programs.join(name);
             let program = if is_root {
-                let as_nobody = format!("--reuid {NOBODY} --regid {NOBODY} --clear-groups --");
-                Program::new("setpriv")?.words(&as_nobody).args([program])
+                let as_user = format!(
+                    "--reuid {UNPRIVILEGED_UID} --regid {UNPRIVILEGED_UID} --clear-groups --"
+                );
+                Program::new("setpriv")?.words(&as_user).args([program])
             } else {
                 Program::new(program)?
             };
@@ -78,7 +74,7 @@ impl Service for Postgres {
         program("initdb")?
             .words("--username=mcp --auth=trust --encoding=UTF8 --locale=C --no-sync")
             .log_to(&log)?
-            .run(&layout.stop, Heartbeat::start("postgres", "initdb"))
+            .run(&layout.shutdown, Heartbeat::start("postgres", "initdb"))
             .with_context(|| format!("initdb: {}", last_line(&log)))?;
         install_certificate(&tls(layout), &data, is_root)?;
         let options = "-c listen_addresses=127.0.0.1 -c unix_socket_directories= -c ssl=on -p";
@@ -91,12 +87,12 @@ impl Service for Postgres {
         };
         let server = server.args([instance.port.to_string()]);
         instance.start(layout, start, server, || {
-            let said = fs::read_to_string(&log).unwrap_or_default();
-            said.contains("ready to accept connections")
+            let output = fs::read_to_string(&log).unwrap_or_default();
+            output.contains("ready to accept connections")
         })
     }
 
-    /// Where it is, and who vouches for it, where a client wants TLS.
+    /// Returns its address, and the authority of its certificate for clients with TLS.
     fn test_environment(&self, layout: &Layout, instance: &Instance) -> Environment {
         let port = instance.port;
         let url = format!("postgres://mcp@127.0.0.1:{port}/postgres?sslmode=disable");
@@ -111,7 +107,7 @@ fn tls(layout: &Layout) -> PathBuf {
     layout.root.join("crates/mcp-client/tests/it/tls")
 }
 
-/// Puts what the server shows to clients that want TLS where it looks for that.
+/// Installs the certificate and key for TLS.
 fn install_certificate(tls: &Path, data: &Path, is_root: bool) -> anyhow::Result<()> {
     for (from, to) in [
         ("server.pem", "server.crt"),
@@ -121,13 +117,13 @@ fn install_certificate(tls: &Path, data: &Path, is_root: bool) -> anyhow::Result
         fs::copy(tls.join(from), &to)?;
         fs::set_permissions(&to, Permissions::from_mode(0o600))?;
         if is_root {
-            chown(&to, Some(NOBODY), Some(NOBODY))?;
+            chown(&to, Some(UNPRIVILEGED_UID), Some(UNPRIVILEGED_UID))?;
         }
     }
     Ok(())
 }
 
-/// Finds the folder of `initdb` and `postgres`: of this machine, or unpacked.
+/// Finds the folder of `initdb` and `postgres`: installed, or unpacked.
 fn programs(layout: &Layout) -> Option<PathBuf> {
     let newest = |root: &Path| {
         let versions = fs::read_dir(root.join("usr/lib/postgresql")).ok()?;

@@ -1,8 +1,8 @@
-//! The docker command, which comes with the engine.
+//! Runs the docker command, which comes with the engine.
 
 use std::ffi::OsStr;
 use std::path::Path;
-use std::process::{Command, Output, Stdio};
+use std::process::{Command, Stdio};
 
 use anyhow::{Context, bail, ensure};
 
@@ -17,18 +17,20 @@ pub(crate) struct Cli {
 }
 
 impl Cli {
-    /// The command for the engine of `instance`, whichever the environment names.
+    /// Creates the command for the engine of `instance`.
     pub(crate) fn new(layout: &Layout, instance: &Instance) -> anyhow::Result<Self> {
         let mut environment = environment(layout, None)?;
-        environment.push(("DOCKER_HOST", host(instance).into()));
-        // They would send it elsewhere, or to the same place by another way.
-        environment.push(("DOCKER_CONTEXT", "".into()));
-        environment.push(("DOCKER_TLS_VERIFY", "".into()));
+        // The other two would select another engine, or another way to this one.
+        environment.extend([
+            ("DOCKER_HOST", host(instance).into()),
+            ("DOCKER_CONTEXT", "".into()),
+            ("DOCKER_TLS_VERIFY", "".into()),
+        ]);
         Ok(Self { environment })
     }
 
-    /// The command for the engine that the environment names: the one on the search path, or the one
-    /// that was unpacked.
+    /// Creates the command for the engine that the environment names; the installed program, or the
+    /// unpacked one.
     pub(crate) fn for_user(layout: &Layout) -> anyhow::Result<Self> {
         let environment = match on_path("docker") {
             Some(_) => Vec::new(),
@@ -37,55 +39,47 @@ impl Cli {
         Ok(Self { environment })
     }
 
-    /// Another program that speaks to the same engine.
+    /// Returns another program that talks to the same engine.
     pub(crate) fn program(&self, program: impl AsRef<OsStr>) -> Command {
         let mut command = Command::new(program);
+        command.envs(self.environment.iter().cloned());
+        command.stdin(Stdio::null());
         command
-            .envs(self.environment.iter().cloned())
-            .stdin(Stdio::null());
-        command
     }
 
-    /// Runs the command, whatever comes of it.
-    pub(crate) fn run(&self, args: &[&str]) -> anyhow::Result<Output> {
-        let output = self.program("docker").args(args).output();
-        output.context("the docker command is missing beside the engine")
+    /// Runs the command and returns its output.
+    ///
+    /// # Errors
+    /// When it fails, with its error message.
+    pub(crate) fn run(&self, args: &[&str]) -> anyhow::Result<String> {
+        stdout(args[0], self.program("docker").args(args))
     }
 
-    /// Returns what the command prints; an error, with what it says, unless it succeeds.
-    pub(crate) fn expect(&self, args: &[&str]) -> anyhow::Result<String> {
-        printed(args[0], &self.run(args)?)
-    }
-
-    /// Makes an image of the files in a folder, with these changes.
+    /// Imports the files of a folder as an image, with these changes.
     pub(crate) fn import(&self, root: &Path, image: &str, changes: &[&str]) -> anyhow::Result<()> {
-        let mut pack = Command::new("tar")
-            .args("--owner=0 --group=0 -cf - -C".split(' '))
-            .arg(root)
-            .arg(".")
-            .stdout(Stdio::piped())
-            .spawn()
-            .context("tar")?;
-        let archive = pack.stdout.take().context("tar says nothing")?;
-        let imported = self
-            .program("docker")
-            .arg("import")
-            .args(changes.iter().flat_map(|change| ["--change", change]))
-            .args(["-", image])
-            .stdin(archive)
-            .output()
-            .context("the docker command is missing")?;
-        ensure!(pack.wait()?.success(), "could not pack {image}");
-        let why =
-            || format!("the engine did not take {image}: is it running, and is DOCKER_HOST right?");
-        printed("import", &imported).with_context(why).map(drop)
+        let mut tar = Command::new("tar");
+        tar.args("--owner=0 --group=0 -cf - -C".split(' '));
+        tar.arg(root).arg(".").stdout(Stdio::piped());
+        let mut tar = tar.spawn().context("tar")?;
+        let archive = tar.stdout.take().context("tar has no output")?;
+        let mut import = self.program("docker");
+        import.arg("import").stdin(archive);
+        import.args(changes.iter().flat_map(|change| ["--change", change]));
+        import.args(["-", image]);
+        let imported = stdout("import", &mut import);
+        ensure!(tar.wait()?.success(), "could not pack {image}");
+        imported.map(drop).with_context(|| {
+            format!("the engine did not take {image}: is it running, and is DOCKER_HOST right?")
+        })
     }
 }
 
-fn printed(command: &str, output: &Output) -> anyhow::Result<String> {
+fn stdout(name: &str, command: &mut Command) -> anyhow::Result<String> {
+    let output = command.output();
+    let output = output.context("the docker command is missing beside the engine")?;
     if !output.status.success() {
-        let said = String::from_utf8_lossy(&output.stderr);
-        bail!("docker {command}: {}", said.trim());
+        let error = String::from_utf8_lossy(&output.stderr);
+        bail!("docker {name}: {}", error.trim());
     }
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }

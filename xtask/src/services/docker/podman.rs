@@ -1,26 +1,21 @@
-//! Podman behind the interface of Docker, for the tests: Debian's, unpacked beside the engines, whose
-//! container runtime and packet filter it shares. It has no daemon, and would leave containers behind
-//! when it is killed.
+//! The command and configuration of Podman, which shares the container runtime and the packet filter
+//! of the first engine. It has no daemon, and would leave containers behind when it is killed.
 
 use std::fs;
 use std::path::PathBuf;
 
 use serde_json::json;
 
-use super::{
-    Engine, Environment, Service, environment, host, in_own_world, packages, runtime_dir, start,
-};
-use crate::install::debian::Packages;
+use super::{host, in_namespaces, packages};
+use crate::install::debian::DebianPackages;
 use crate::instance::Instance;
 use crate::layout::{Layout, create_dir, on_path};
-use crate::process::Process;
+use crate::process::Program;
 
 /// Podman 4.3.
-const PACKAGES: Packages = Packages {
-    who: "podman",
-    folder: "podman",
-    suite: Some("bookworm"),
-    names: &[
+pub(super) const PACKAGES: DebianPackages = DebianPackages::new(
+    "podman",
+    &[
         "podman",
         "conmon",
         "containernetworking-plugins",
@@ -29,48 +24,21 @@ const PACKAGES: Packages = Packages {
         "libseccomp2",
         "libsubid4",
     ],
-};
+)
+.with_suite("bookworm");
 
-/// Podman as a service.
-#[derive(Debug)]
-pub(crate) struct Podman;
-
-impl Service for Podman {
-    fn name(&self) -> &'static str {
-        "podman"
-    }
-
-    fn obstacle(&self, layout: &Layout) -> Option<String> {
-        Engine.obstacle(layout)
-    }
-
-    fn install(&self, layout: &Layout) -> anyhow::Result<()> {
-        Engine.install(layout)?;
-        PACKAGES.install(layout)
-    }
-
-    fn start(&self, layout: &Layout, instance: &Instance) -> anyhow::Result<Process> {
-        create_dir(&runtime_dir(instance))?;
-        let root = PACKAGES.root(layout);
-        let program = in_own_world("podman")?
-            .words("system service --time 0")
-            .args([host(instance)])
-            .envs(environment(layout, Some(root))?)
-            .envs(configure(layout, instance)?);
-        start(layout, instance, "podman", program)
-    }
-
-    fn test_environment(&self, _layout: &Layout, instance: &Instance) -> Environment {
-        vec![("MCP_TEST_PODMAN_HOST", host(instance).into())]
-    }
-}
-
-/// Writes its configuration. Nothing of it lies outside of its folder; what it may lack on a machine
-/// like a CI's is not asked for: control groups of systemd, a journal, higher limits.
-fn configure(layout: &Layout, instance: &Instance) -> anyhow::Result<Environment> {
+/// Writes the configuration and returns the command. All files lie in the instance's folder. Features
+/// that a CI machine may lack are not used: control groups of systemd, a journal, higher limits.
+pub(super) fn command(
+    layout: &Layout,
+    instance: &Instance,
+    _: Option<PathBuf>,
+) -> anyhow::Result<Program> {
     let root = PACKAGES.root(layout);
     let file = |name: &str| instance.file(name);
-    // What JSON and TOML have in common is enough for a text.
+    let runc = ["usr/sbin/runc", "usr/bin/runc"].map(|runc| packages().root(layout).join(runc));
+    let runc: Vec<_> = runc.into_iter().chain(on_path("runc")).collect();
+    // Strings and lists of strings look the same in JSON and TOML.
     let containers = format!(
         "[containers]\ndefault_ulimits = []\n\
          [engine]\nruntime = \"runc\"\ncgroup_manager = \"cgroupfs\"\nevents_logger = \"file\"\n\
@@ -83,33 +51,25 @@ fn configure(layout: &Layout, instance: &Instance) -> anyhow::Result<Environment
         json!(file("tmp")),
         json!(file("static")),
         json!(file("volumes")),
-        json!(runtimes(layout)),
+        json!(runc),
         json!(root.join("usr/lib/cni")),
         json!(file("networks")),
     );
-    let storage = format!(
-        "[storage]\ndriver = \"vfs\"\nrunroot = {}\ngraphroot = {}\n",
-        json!(file("run")),
-        json!(file("graph")),
-    );
+    let (run, graph) = (json!(file("run")), json!(file("graph")));
+    let storage = format!("[storage]\ndriver = \"vfs\"\nrunroot = {run}\ngraphroot = {graph}\n");
+    let config = file("home/.config/containers");
+    create_dir(&config)?;
     fs::write(file("containers.conf"), containers)?;
     fs::write(file("storage.conf"), storage)?;
-    let home = file("home");
-    let config = home.join(".config/containers");
-    create_dir(&config)?;
-    // Which signatures images need: none.
+    // Images need no signatures.
     let policy = json!({"default": [{"type": "insecureAcceptAnything"}]});
     fs::write(config.join("policy.json"), policy.to_string())?;
-    Ok(vec![
-        ("CONTAINERS_CONF", file("containers.conf").into()),
-        ("CONTAINERS_STORAGE_CONF", file("storage.conf").into()),
-        ("HOME", home.into()),
-    ])
-}
-
-/// Returns where the container runtime may be; Podman takes the first that exists.
-fn runtimes(layout: &Layout) -> Vec<PathBuf> {
-    let root = packages().root(layout);
-    let unpacked = ["usr/sbin/runc", "usr/bin/runc"].map(|file| root.join(file));
-    unpacked.into_iter().chain(on_path("runc")).collect()
+    Ok(in_namespaces("podman")?
+        .words("system service --time 0")
+        .args([host(instance)])
+        .envs([
+            ("CONTAINERS_CONF", file("containers.conf")),
+            ("CONTAINERS_STORAGE_CONF", file("storage.conf")),
+            ("HOME", file("home")),
+        ]))
 }

@@ -1,7 +1,7 @@
-//! What a fresh n8n needs before a program can use it: an owner, keys, a workflow.
+//! Prepares a new n8n for programs: an owner, keys, a workflow.
 //!
-//! It runs at every start: a working key says that all was done before, and a run that
-//! was cut short is taken up where it ended.
+//! It runs at every start: a working key means that everything is done, and an interrupted run is
+//! continued.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ const EMAIL: &str = "owner@example.test";
 const EXAMPLE: &str = include_str!("../../../backends/n8n/hello-world.json");
 const TAG: &str = "example";
 
-/// Brings this n8n to the state that servers and tests expect.
+/// Prepares this n8n for servers and tests.
 pub(super) fn bootstrap(instance: &Instance) -> anyhow::Result<()> {
     if key_works(instance) {
         return Ok(());
@@ -29,7 +29,7 @@ pub(super) fn bootstrap(instance: &Instance) -> anyhow::Result<()> {
     let example = import_example(&session)?;
     let api = client(&instance.url()).with("X-N8N-API-KEY", key.as_str());
     publish_example(&api, &example)?;
-    // Last, because with a working key all of this counts as done.
+    // Last, because a working key means that everything is done.
     secrets::write(&instance.file(API_KEY), &key)
 }
 
@@ -45,30 +45,26 @@ fn key_works(instance: &Instance) -> bool {
     })
 }
 
-/// Makes the owner if there is none yet; gives a client with the owner's session.
+/// Makes the owner if it is missing; returns a client with the owner's session.
 fn log_in(instance: &Instance) -> anyhow::Result<Client> {
     let url = instance.url();
     // n8n wants an upper-case letter and a digit.
-    let password = secrets::read_or_create(&instance.file("owner-password"), || {
-        Ok(format!("{}A1", secrets::random()?))
-    })?;
+    let password = secrets::read_or_create(&instance.file("owner-password"), "A1")?;
     let owner =
         json!({ "email": EMAIL, "firstName": "Local", "lastName": "Owner", "password": password });
-    // Refused when the owner exists; then the login below tells whether it is ours.
+    // Refused if the owner exists; then the login below shows whether it is ours.
     client(&url).call(Method::POST, "/rest/owner/setup", Some(&owner))?;
 
     let login = json!({ "emailOrLdapLoginId": EMAIL, "password": password });
-    let answer = client(&url).call(Method::POST, "/rest/login", Some(&login))?;
-    if answer.status != 200 {
+    let response = client(&url).call(Method::POST, "/rest/login", Some(&login))?;
+    if response.status != 200 {
         let folder = instance.dir.display();
         bail!(
-            "the local n8n refuses the password kept for its owner; remove {folder} to start afresh"
+            "the local n8n refuses the password kept for its owner; remove {folder} to start again"
         );
     }
-    let cookie = answer
-        .headers
-        .get("set-cookie")
-        .and_then(|cookie| cookie.to_str().ok()?.split(';').next());
+    let cookie = response.headers.get("set-cookie");
+    let cookie = cookie.and_then(|cookie| cookie.to_str().ok()?.split(';').next());
     Ok(client(&url).with("cookie", cookie.context("no session after the login")?))
 }
 
@@ -76,8 +72,8 @@ fn make_api_key(session: &Client) -> anyhow::Result<String> {
     let scopes = session.get("/rest/api-keys/scopes")?.json["data"].clone();
     // Labels are unique per user, and a lost key cannot be read again.
     let label = format!("local {}", &secrets::random()?[..8]);
-    let wish = json!({ "label": label, "expiresAt": null, "scopes": scopes });
-    let made = session.send(Method::POST, "/rest/api-keys", &wish)?;
+    let request = json!({ "label": label, "expiresAt": null, "scopes": scopes });
+    let made = session.send(Method::POST, "/rest/api-keys", &request)?;
     text(&made, "/data/rawApiKey")
 }
 
@@ -88,14 +84,14 @@ fn make_mcp_token(session: &Client) -> anyhow::Result<String> {
     text(&made, "/data/apiKey")
 }
 
-fn text(answer: &Value, pointer: &str) -> anyhow::Result<String> {
-    let text = answer.pointer(pointer).and_then(Value::as_str);
-    let text = text.with_context(|| format!("n8n's answer has no {pointer}"));
+fn text(response: &Value, pointer: &str) -> anyhow::Result<String> {
+    let text = response.pointer(pointer).and_then(Value::as_str);
+    let text = text.with_context(|| format!("n8n's response has no {pointer}"));
     text.map(str::to_owned)
 }
 
-/// Creates the example and gives its id: that of its file, where n8n lets it be chosen. The public
-/// API never does, and n8n 1 does not either.
+/// Creates the example and returns its id: that of its file, if n8n takes ids. The public API never
+/// does, and neither does n8n 1.
 fn import_example(session: &Client) -> anyhow::Result<String> {
     let workflow: Value = serde_json::from_str(EXAMPLE)?;
     let id = text(&workflow, "/id")?;

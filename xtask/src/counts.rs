@@ -1,29 +1,29 @@
-//! Counting what tests report.
+//! Counts the results of tests.
 
 use std::fmt;
 use std::ops::AddAssign;
 
-use crate::console::line;
+use crate::console::print_line;
 use crate::install::Unavailable;
 
-/// How many tests there were.
+/// The numbers of tests with each result.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Tally {
-    /// Tests that ran and found nothing wrong.
+pub(crate) struct TestCounts {
+    /// Tests that passed.
     pub(crate) passed: u64,
-    /// Tests that found something wrong, and steps that failed as a whole.
+    /// Tests that failed, and steps that failed as a whole.
     pub(crate) failed: u64,
     /// Tests that did not run.
     pub(crate) skipped: u64,
 }
 
-impl Tally {
-    /// One test that found nothing wrong.
+impl TestCounts {
+    /// One test that passed.
     pub(crate) const PASSED: Self = Self::new(1, 0, 0);
-    /// One that did.
+    /// One test that failed.
     pub(crate) const FAILED: Self = Self::new(0, 1, 0);
 
-    /// So many of each.
+    /// Creates the counts.
     pub(crate) const fn new(passed: u64, failed: u64, skipped: u64) -> Self {
         Self {
             passed,
@@ -32,7 +32,7 @@ impl Tally {
         }
     }
 
-    /// Sums up all binaries of one `cargo test`.
+    /// Adds up all binaries of one `cargo test`.
     pub(crate) fn from_cargo(output: &str) -> Self {
         let mut sum = Self::default();
         let lines = output.lines().map(str::trim_start);
@@ -40,10 +40,10 @@ impl Tally {
             // "ok. 12 passed; 0 failed; 1 ignored; 0 measured; 2 filtered out; finished in 0.01s"
             for count in result.split(['.', ';']) {
                 let mut words = count.split_whitespace();
-                let number = words.next().and_then(|word| word.parse().ok());
+                let number = words.next().and_then(|word| word.parse::<u64>().ok());
                 match (number, words.next()) {
-                    (Some(number), Some("passed")) => sum += Self::new(number, 0, 0),
-                    (Some(number), Some("failed")) => sum += Self::new(0, number, 0),
+                    (Some(number), Some("passed")) => sum.passed += number,
+                    (Some(number), Some("failed")) => sum.failed += number,
                     (Some(number), Some("ignored" | "filtered")) => sum.skipped += number,
                     _ => {}
                 }
@@ -52,30 +52,29 @@ impl Tally {
         sum
     }
 
-    /// Takes what came of a part of the work, with a line when it failed as a whole or was left out.
+    /// Returns the counts of a step, with a line on the terminal if it failed as a whole or was
+    /// skipped.
     pub(crate) fn from_result(name: &str, result: anyhow::Result<Self>) -> Self {
         match result {
-            Ok(tally) => tally,
-            Err(error) if error.is::<Unavailable>() => Self::left_out(name, &format!("{error:#}")),
+            Ok(counts) => counts,
+            Err(error) if error.is::<Unavailable>() => Self::skip(name, &format!("{error:#}")),
             Err(error) => {
-                line(format_args!("FAILED   {name}: {error:#}"));
+                print_line(format_args!("FAILED   {name}: {error:#}"));
                 Self::FAILED
             }
         }
     }
 
-    /// Says that something is left out and why, which is a failure where nothing may be.
-    pub(crate) fn left_out(name: &str, why: &str) -> Self {
-        line(format_args!("skipped  {name}: {why}"));
-        let is_ci = std::env::var("CI").is_ok_and(|ci| ci == "true" || ci == "1");
-        if is_ci {
-            Self::FAILED
-        } else {
-            Self::new(0, 0, 1)
+    /// Prints that a step is skipped and why; with `CI=true` that is a failure.
+    pub(crate) fn skip(name: &str, why: &str) -> Self {
+        print_line(format_args!("skipped  {name}: {why}"));
+        match std::env::var("CI").as_deref() {
+            Ok("true" | "1") => Self::FAILED,
+            _ => Self::new(0, 0, 1),
         }
     }
 
-    /// The same, as failed if it was: what did not fail must have passed something and ended well.
+    /// Adds a failure if the program failed without one, or no test passed.
     pub(crate) fn or_failed(mut self, has_succeeded: bool) -> Self {
         if self.failed == 0 && (!has_succeeded || self.passed == 0) {
             self.failed = 1;
@@ -83,13 +82,13 @@ impl Tally {
         self
     }
 
-    /// The first word of the line about it.
+    /// Returns the first word of the line about it.
     pub(crate) fn verdict(self) -> &'static str {
         if self.failed == 0 { "ok" } else { "FAILED" }
     }
 }
 
-impl AddAssign for Tally {
+impl AddAssign for TestCounts {
     fn add_assign(&mut self, other: Self) {
         self.passed += other.passed;
         self.failed += other.failed;
@@ -97,7 +96,7 @@ impl AddAssign for Tally {
     }
 }
 
-impl fmt::Display for Tally {
+impl fmt::Display for TestCounts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} passed, {} failed", self.passed, self.failed)?;
         if self.skipped > 0 {
@@ -112,7 +111,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sums_over_all_binaries() {
+    fn all_binaries_are_added_up() {
         let output = "\
      Running unittests src/lib.rs (target/debug/deps/a-1)
 running 2 tests
@@ -123,21 +122,17 @@ test result: FAILED. 3 passed; 2 failed; 1 ignored; 0 measured; 4 filtered out; 
    Doc-tests a
 test result: ok. 0 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.00s
 ";
-        assert_eq!(Tally::from_cargo(output), Tally::new(15, 2, 5));
+        assert_eq!(TestCounts::from_cargo(output), TestCounts::new(15, 2, 5));
+        let none = TestCounts::from_cargo("error: could not compile");
+        assert_eq!(none.to_string(), "0 passed, 0 failed");
+        let some = TestCounts::new(3, 1, 2);
+        assert_eq!(some.to_string(), "3 passed, 1 failed, 2 skipped");
     }
 
     #[test]
-    fn the_closing_line_is_plain() {
-        let mut tally = Tally::from_cargo("error: could not compile");
-        assert_eq!(tally.to_string(), "0 passed, 0 failed");
-        tally += Tally::new(3, 1, 2);
-        assert_eq!(tally.to_string(), "3 passed, 1 failed, 2 skipped");
-    }
-
-    #[test]
-    fn what_breaks_off_or_tests_nothing_has_failed() {
-        assert_eq!(Tally::PASSED.or_failed(true), Tally::PASSED);
-        assert_eq!(Tally::PASSED.or_failed(false).failed, 1);
-        assert_eq!(Tally::default().or_failed(true).failed, 1);
+    fn steps_that_abort_or_test_nothing_have_failed() {
+        assert_eq!(TestCounts::PASSED.or_failed(true), TestCounts::PASSED);
+        assert_eq!(TestCounts::PASSED.or_failed(false).failed, 1);
+        assert_eq!(TestCounts::default().or_failed(true).failed, 1);
     }
 }

@@ -1,4 +1,4 @@
-//! How far a container is shut in: as the engine was told, and as the kernel does it.
+//! Checks how a container is isolated: by the engine's settings, and by the kernel's.
 
 use anyhow::{Context, ensure};
 use serde_json::{Value, json};
@@ -12,14 +12,14 @@ pub(super) fn container(server: &str) -> String {
     format!("{}-{server}-1", super::PROJECT)
 }
 
-/// Errors when it is more than a program: no user but nobody, no rights, nothing to write to, and of
-/// this machine only what it is there for.
+/// Errors if the container has more than it needs: another user than 65532, capabilities, writable files, other mounts and ports, or an image with a base.
 pub(super) fn check(cli: &Cli, server: &str) -> anyhow::Result<()> {
-    let image = image::name(server);
+    let image = image(server);
     let inspect =
-        |what: &[&str]| -> anyhow::Result<Value> { Ok(serde_json::from_str(&cli.expect(what)?)?) };
+        |args: &[&str]| -> anyhow::Result<Value> { Ok(serde_json::from_str(&cli.run(args)?)?) };
     let inspected = inspect(&["inspect", &container(server)])?;
     let (container, host) = (&inspected[0], &inspected[0]["HostConfig"]);
+    let no_new_privileges = json!(["no-new-privileges:true"]);
     for (what, found, expected) in [
         ("image", &container["Config"]["Image"], json!(image)),
         ("user", &container["Config"]["User"], json!("65532:65532")),
@@ -27,11 +27,7 @@ pub(super) fn check(cli: &Cli, server: &str) -> anyhow::Result<()> {
         ("privileged", &host["Privileged"], json!(false)),
         ("dropped", &host["CapDrop"], json!(["ALL"])),
         ("added", &host["CapAdd"], Value::Null),
-        (
-            "options",
-            &host["SecurityOpt"],
-            json!(["no-new-privileges:true"]),
-        ),
+        ("options", &host["SecurityOpt"], no_new_privileges),
         ("processes", &host["PidsLimit"], json!(128)),
         ("memory", &host["Memory"], json!(256 << 20)),
         ("restarts", &container["RestartCount"], json!(0)),
@@ -47,30 +43,21 @@ pub(super) fn check(cli: &Cli, server: &str) -> anyhow::Result<()> {
     let mounts: Vec<_> = mounts.iter().map(|mount| &mount["Destination"]).collect();
     ensure!(mounts == expected, "mounts: {mounts:?}, not {expected:?}");
     let published = host["PortBindings"].as_object().context("ports")?;
-    let ports = published.values().filter_map(Value::as_array);
-    let on_loopback = ports
-        .flatten()
-        .all(|address| address["HostIp"] == "127.0.0.1");
+    let mut addresses = published.values().filter_map(Value::as_array).flatten();
+    let on_loopback = addresses.all(|address| address["HostIp"] == "127.0.0.1");
     ensure!(on_loopback && published.len() == 1, "ports: {published:?}");
     let layers = inspect(&["image", "inspect", &image])?;
     let layers = layers[0]["RootFS"]["Layers"].as_array().map(Vec::len);
     ensure!(layers == Some(1), "the image has a base: {layers:?} layers");
-    is_powerless(cli, server)
+    check_process(cli, server)
 }
 
-/// Looks at what the kernel itself says of the process, from a container that sees the same processes.
-fn is_powerless(cli: &Cli, server: &str) -> anyhow::Result<()> {
+/// Checks the kernel's status of the process, from a container in the same namespace of processes.
+fn check_process(cli: &Cli, server: &str) -> anyhow::Result<()> {
     let processes = format!("container:{}", container(server));
-    let status = [
-        "run",
-        "--rm",
-        "--pid",
-        &processes,
-        IMAGE,
-        "cat",
-        "/proc/1/status",
-    ];
-    let status = cli.expect(&status).context("it has ended")?;
+    let mut args = vec!["run", "--rm", "--pid", &processes, IMAGE];
+    args.extend(["cat", "/proc/1/status"]);
+    let status = cli.run(&args).context("it has ended")?;
     let field = |name: &str| {
         let mut lines = status.lines();
         let value = lines.find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));

@@ -1,11 +1,11 @@
-//! From a conversation to the next step.
+//! Finds the next step of the script in a conversation.
 
 use std::mem;
 use std::time::Duration;
 
 use serde_json::Value;
 
-/// One thing that the model does in a turn of its own.
+/// An action of the model, one per turn.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Step {
     /// `RUN: command`: call the terminal.
@@ -23,16 +23,16 @@ pub(crate) enum Step {
 /// The next turn of the model.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Turn {
-    /// How long to hold the answer back (`SLEEP: seconds`).
+    /// The delay before the response (`SLEEP: seconds`).
     pub(crate) delay: Duration,
-    /// What to answer.
+    /// The action.
     pub(crate) step: Step,
 }
 
-/// Returns what comes next in this list of messages; `None` when no prompt has a directive.
+/// Returns the next turn in this conversation; `None` if no prompt has a directive.
 ///
-/// The script is the last user message that has any. Its steps are taken in order, one
-/// for each answer that the assistant has given since, and after the last comes `FINISH: done`.
+/// The script is the last user message with directives. Each message of the assistant since then has
+/// taken one step; after the last step comes `FINISH: done`.
 pub(crate) fn next(messages: &[Value]) -> Option<Turn> {
     let mut last_first = messages.iter().enumerate().rev();
     let (at, script) = last_first.find_map(|(at, message)| {
@@ -41,22 +41,21 @@ pub(crate) fn next(messages: &[Value]) -> Option<Turn> {
     })?;
     let since = messages[at..].iter();
     let taken = since.filter(|message| message["role"] == "assistant");
-    script.into_iter().nth(taken.count()).or_else(|| {
-        Some(Turn {
-            delay: Duration::ZERO,
-            step: Step::Finish("done".into()),
-        })
-    })
+    let done = Turn {
+        delay: Duration::ZERO,
+        step: Step::Finish("done".into()),
+    };
+    Some(script.into_iter().nth(taken.count()).unwrap_or(done))
 }
 
-/// Returns the text of a message, which is a string or a list of parts.
+/// Returns the text of a message: a string or a list of parts.
 fn text(content: &Value) -> String {
     let parts = content.as_array().into_iter().flatten();
     let parts = parts.filter_map(|part| part["text"].as_str());
     content.as_str().into_iter().chain(parts).collect()
 }
 
-/// Reads the script of a prompt; `None` when it has no directive.
+/// Parses the script of a prompt; `None` if it has no directive.
 fn parse(prompt: &str) -> Option<Vec<Turn>> {
     let mut turns = Vec::new();
     let mut delay = Duration::ZERO;
@@ -121,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn takes_the_steps_in_order_and_finishes() {
+    fn steps_are_taken_in_order() {
         assert_eq!(
             turns("Please:\n  RUN: echo a: b\nWRITE: a.txt some text\nSAY: hi"),
             [
@@ -134,14 +133,14 @@ mod tests {
     }
 
     #[test]
-    fn a_pause_belongs_to_the_step_after_it() {
+    fn a_delay_belongs_to_the_next_step() {
         let turns = turns("SLEEP: 0.5\nSLEEP: 1\nRUN: a\nSLEEP: 2\nFINISH: b");
         assert_eq!(turns[0], (1500, Step::Run("a".into())));
         assert_eq!(turns[1], (2000, Step::Finish("b".into())));
     }
 
     #[test]
-    fn the_last_message_with_a_script_counts() {
+    fn the_last_message_with_a_script_is_used() {
         let messages = [
             json!({"role": "user", "content": "RUN: old"}),
             json!({"role": "assistant", "content": "x"}),
@@ -152,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_directive_there_is_no_plan() {
+    fn without_a_directive_there_is_no_script() {
         let prompts = "hello|run: lower case|HTTP: 200|HTTP: teapot|SLEEP: -1|SLEEP: NaN|";
         for prompt in prompts.split('|') {
             let messages = [json!({"role": "user", "content": prompt})];

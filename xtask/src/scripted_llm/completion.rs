@@ -1,14 +1,13 @@
-//! A step as the chat completion that carries it, whole or as a stream.
+//! Writes a step as a chat completion, whole or as a stream.
 
 use serde_json::{Value, json};
 
-use super::plan::Step;
+use super::script::Step;
 
-/// The assistant's message for a step. A step that calls a tool is text when no tools are
-/// offered, as in the side questions that agents ask their model.
+/// Returns the assistant's message for a step. It is a text if there are no tools to call, as in the
+/// side questions that agents ask their model.
 pub(crate) fn message(step: Option<Step>, has_tools: bool, call: &str) -> Value {
-    let (tool, arguments) = match step {
-        _ if !has_tools => return json!({ "role": "assistant", "content": "ok" }),
+    let (tool, arguments) = match step.filter(|_| has_tools) {
         Some(Step::Run(command)) => (
             "terminal",
             json!({ "command": command, "security_risk": "LOW" }),
@@ -25,13 +24,13 @@ pub(crate) fn message(step: Option<Step>, has_tools: bool, call: &str) -> Value 
     json!({ "role": "assistant", "content": "", "tool_calls": [{ "id": call, "type": "function", "function": function }] })
 }
 
-/// The answer to a request that did not ask for a stream.
+/// Returns the response to a request without `stream`.
 pub(crate) fn whole(message: &Value, model: &str) -> Value {
     let choice = json!({ "index": 0, "message": message, "finish_reason": finish_reason(message) });
     completion("chat.completion", model, choice)
 }
 
-/// The events of a stream, the closing one included.
+/// Returns all events of a stream.
 pub(crate) fn stream(message: &Value, model: &str) -> String {
     let mut delta = message.clone();
     if let Some(call) = delta.pointer_mut("/tool_calls/0") {
@@ -41,12 +40,8 @@ pub(crate) fn stream(message: &Value, model: &str) -> String {
         json!({ "index": 0, "delta": delta, "finish_reason": null }),
         json!({ "index": 0, "delta": {}, "finish_reason": finish_reason(message) }),
     ];
-    let events = chunks.map(|choice| {
-        format!(
-            "data: {}\n\n",
-            completion("chat.completion.chunk", model, choice)
-        )
-    });
+    let chunks = chunks.map(|choice| completion("chat.completion.chunk", model, choice));
+    let events = chunks.map(|chunk| format!("data: {chunk}\n\n"));
     events.concat() + "data: [DONE]\n\n"
 }
 
@@ -68,22 +63,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_command_becomes_a_call_of_the_terminal_where_there_are_tools() {
-        let said = |has_tools| whole(&message(Some(Step::Run("ls".into())), has_tools, "1"), "m");
-        let choice = said(true)["choices"][0].clone();
-        assert_eq!(choice["finish_reason"], "tool_calls");
-        let function = &choice["message"]["tool_calls"][0]["function"];
+    fn a_command_is_a_call_of_the_terminal_if_there_are_tools() {
+        let step = || Some(Step::Run("ls".into()));
+        let choice = |has_tools| whole(&message(step(), has_tools, "1"), "m")["choices"][0].clone();
+        assert_eq!(choice(true)["finish_reason"], "tool_calls");
+        let function = choice(true)["message"]["tool_calls"][0]["function"].clone();
         assert_eq!(function["name"], "terminal");
         let arguments = function["arguments"].as_str().unwrap();
         assert!(arguments.contains(r#""command":"ls""#), "{arguments}");
-        assert_eq!(said(false)["choices"][0]["finish_reason"], "stop");
+        assert_eq!(choice(false)["finish_reason"], "stop");
     }
 
     #[test]
-    fn a_stream_ends_as_clients_expect() {
+    fn a_stream_ends_with_done() {
         let stream = stream(&message(Some(Step::Say("hi".into())), true, "call_1"), "m");
         let events: Vec<_> = stream.split_terminator("\n\n").collect();
-        assert_eq!(events.len(), 3);
-        assert_eq!(events[2], "data: [DONE]");
+        assert_eq!((events.len(), events[2]), (3, "data: [DONE]"));
     }
 }

@@ -1,5 +1,4 @@
-//! Our servers as programs on free ports, the fixture server first of all, for the suites and
-//! clients of others.
+//! Starts our servers on free ports for suites and clients of others, the fixture server above all.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,15 +12,14 @@ use crate::process::{Process, Program};
 /// The fixture server.
 pub(crate) const FIXTURE: &str = "mcp-conformance";
 
-/// How long a server may take to listen.
 const START_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// How the variables begin with which somebody may have configured our servers on this machine.
-const FOREIGN: [&str; 4] = ["MCP_", "N8N_", "OPENHANDS_", "DOCKER_"];
+/// The prefixes of variables that may configure our servers on this machine.
+const CONFIGURATION_PREFIXES: [&str; 4] = ["MCP_", "N8N_", "OPENHANDS_", "DOCKER_"];
 
 /// A server that listens on a port of loopback. Dropping it ends it.
 #[derive(Debug)]
-pub(crate) struct Listening {
+pub(crate) struct RunningServer {
     /// Its port.
     pub(crate) port: u16,
     /// Its process.
@@ -33,46 +31,45 @@ pub(crate) fn binary(layout: &Layout) -> PathBuf {
     layout.binaries(false).join(FIXTURE)
 }
 
-/// Starts a built server of ours on a free port, configured by nothing but these variables.
+/// Starts one of our built servers on a free port, configured only by these variables.
 pub(crate) fn start(
     layout: &Layout,
     server: &str,
     log: &str,
     env: &[(&str, &str)],
-) -> anyhow::Result<Listening> {
+) -> anyhow::Result<RunningServer> {
     let program = Program::new(layout.binaries(false).join(server))?.words("--port 0 --log info");
-    // Its sessions need not outlive it.
+    // Its sessions need not survive it.
     let own = [("MCP_SESSION_KEY", server)];
     let program = unconfigured(program).envs(own).envs(env.iter().copied());
     listen(layout, program, &layout.fresh_log(log)?, listens_on)
 }
 
-/// Starts a program that can be reached once `listens_on`, which is given what the program has
-/// logged, knows its port.
+/// Starts a program and waits until `listens_on` finds its port in its log.
 pub(crate) fn listen(
     layout: &Layout,
     program: Program,
     log: &Path,
     listens_on: impl Fn(&str) -> Option<u16>,
-) -> anyhow::Result<Listening> {
+) -> anyhow::Result<RunningServer> {
     let mut process = program.log_to(log)?.spawn()?;
     let mut port = None;
-    layout.stop.wait_until(START_TIMEOUT, || {
+    layout.shutdown.wait_until(START_TIMEOUT, || {
         port = listens_on(&fs::read_to_string(log).unwrap_or_default());
         port.is_some() || process.ended()
     });
     let port = port.with_context(|| format!("it did not start: {}", layout.shown(log)))?;
-    Ok(Listening { port, process })
+    Ok(RunningServer { port, process })
 }
 
-/// Takes out of the environment what configures our servers, also those that the program starts.
+/// Removes the variables that configure our servers, also those that the program starts.
 pub(crate) fn unconfigured(program: Program) -> Program {
     let names = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
-    let is_foreign = |name: &String| FOREIGN.iter().any(|prefix| name.starts_with(prefix));
-    program.without(names.filter(is_foreign))
+    let prefixes = CONFIGURATION_PREFIXES.iter();
+    program.without(names.filter(|name| prefixes.clone().any(|prefix| name.starts_with(prefix))))
 }
 
-/// Returns the port in the line that a server writes once it can be reached.
+/// Returns the port in the line that a server logs when it is ready.
 pub(crate) fn listens_on(log: &str) -> Option<u16> {
     let (_, rest) = log.split_once("listens on http://127.0.0.1:")?;
     let (port, _) = rest.split_once("/mcp")?;

@@ -1,13 +1,12 @@
-//! `xtask guard`: stands between this program and each of its children.
+//! `xtask reaper`: a process between xtask and each of its children.
 //!
-//! The guard holds the read end of a pipe whose write end only its parent has. When
-//! the parent closes it, or dies in whatever way, the guard ends the child's whole
-//! process group: SIGTERM first, SIGKILL when the grace period is over. So nothing that
-//! xtask started outlives it, without `unsafe` and without a thread to keep alive.
+//! The reaper reads from a pipe whose other end only its parent has. When the parent closes it, or is
+//! killed, the reaper ends the child's whole process group: SIGTERM first, SIGKILL after the grace
+//! period. So no child outlives xtask, without `unsafe` and without a thread that must stay alive.
 //!
-//! Processes that leave their group, as a terminal multiplexer does, are found by a mark in the
-//! environment that they inherit. So is what a guard left behind that was itself killed: a mark that
-//! is the path of a folder is known to the next run. Without `/proc` nothing is found.
+//! A process can leave its group, as a terminal multiplexer does. It is found by a mark in its
+//! environment, which it inherits. So are the children of a reaper that was killed itself: a mark that
+//! is the path of an instance's folder is known to the next run. This needs `/proc`.
 
 use std::ffi::{OsStr, OsString};
 use std::fs;
@@ -25,56 +24,56 @@ use nix::unistd::Pid;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
-/// The variable of the environment that carries the mark.
+/// The first argument of this program that makes it a reaper.
+pub(crate) const COMMAND: &str = "reaper";
+
+/// The environment variable with the mark.
 pub(crate) const MARK: &str = "XTASK_CHILD_OF";
 
-/// From SIGTERM to SIGKILL. A Docker Engine gives its containers ten seconds before it ends.
-const GRACE: Duration = Duration::from_secs(25);
+/// Time from SIGTERM to SIGKILL. A Docker Engine gives its containers ten seconds before it ends.
+const TERMINATION_GRACE: Duration = Duration::from_secs(25);
 
-/// The same for what has left its group, when that has ended.
-const GRACE_OF_STRAYS: Duration = Duration::from_secs(1);
+/// The same for processes outside of the group, after the group has ended.
+const STRAY_GRACE: Duration = Duration::from_secs(1);
 
 enum Event {
-    Stop,
+    StopRequested,
     Exited(io::Result<ExitStatus>),
 }
 
 /// Runs `PROGRAM ARGS…` to its end. The mark is in the environment.
 pub(crate) fn run(mut args: impl Iterator<Item = OsString>) -> anyhow::Result<ExitCode> {
-    let program = args.next().context("guard needs a program")?;
-    let mark = std::env::var_os(MARK).context("guard needs a mark")?;
+    let program = args.next().context("the reaper needs a program")?;
+    let mark = std::env::var_os(MARK).context("the reaper needs a mark")?;
     let mut child = Command::new(&program)
         .args(args)
         .stdin(Stdio::null())
         .process_group(0)
         .spawn()
         .with_context(|| format!("could not start {}", program.display()))?;
-    let group = Pid::from_raw(i32::try_from(child.id()).context("odd process id")?);
+    let group = Pid::from_raw(i32::try_from(child.id())?);
 
     let (events, received) = mpsc::channel();
     let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP])?;
     let on_signal = events.clone();
     thread::spawn(move || {
-        signals
-            .forever()
-            .try_for_each(|_| on_signal.send(Event::Stop))
+        let mut signals = signals.forever();
+        signals.try_for_each(|_| on_signal.send(Event::StopRequested))
     });
     let on_parent = events.clone();
     thread::spawn(move || {
         let _ = io::copy(&mut io::stdin().lock(), &mut io::sink());
-        on_parent.send(Event::Stop)
+        on_parent.send(Event::StopRequested)
     });
     thread::spawn(move || events.send(Event::Exited(child.wait())));
 
     let status = supervise(group, &received);
-    // The leader is gone; what it left behind goes with it, in its group or out of it.
+    // The leader has ended; end the rest of its group, and the processes that have left it.
     let _ = killpg(group, Signal::SIGKILL);
-    sweep(&mark, GRACE_OF_STRAYS);
+    end_marked(&mark, STRAY_GRACE);
     let status = status?;
-    let code = status
-        .code()
-        .or_else(|| status.signal().map(|signal| 128 + signal))
-        .unwrap_or(1);
+    let signal = || status.signal().map(|signal| 128 + signal);
+    let code = status.code().or_else(signal).unwrap_or(1);
     Ok(ExitCode::from(u8::try_from(code).unwrap_or(1)))
 }
 
@@ -84,25 +83,26 @@ fn supervise(group: Pid, events: &Receiver<Event>) -> anyhow::Result<ExitStatus>
     }
     let _ = killpg(group, Signal::SIGTERM);
     loop {
-        match events.recv_timeout(GRACE) {
+        match events.recv_timeout(TERMINATION_GRACE) {
             Ok(Event::Exited(status)) => return Ok(status?),
-            // More than one reason to stop is still one stop.
-            Ok(Event::Stop) => {}
+            // A second request changes nothing.
+            Ok(Event::StopRequested) => {}
             Err(RecvTimeoutError::Timeout) => {
                 let _ = killpg(group, Signal::SIGKILL);
             }
-            Err(RecvTimeoutError::Disconnected) => bail!("lost sight of the child"),
+            Err(RecvTimeoutError::Disconnected) => bail!("lost track of the child"),
         }
     }
 }
 
-/// Ends what an earlier, killed run left running under this mark; true when there was something.
-pub(crate) fn end_leftover(mark: &OsStr) -> bool {
-    sweep(mark, GRACE)
+/// Ends the processes with this mark that an earlier, killed run has left; returns true if there were
+/// any.
+pub(crate) fn end_leftovers(mark: &OsStr) -> bool {
+    end_marked(mark, TERMINATION_GRACE)
 }
 
-/// Ends every other process with this mark, gently and then not; true when there was one.
-fn sweep(mark: &OsStr, grace: Duration) -> bool {
+/// Ends all other processes with this mark: SIGTERM, then SIGKILL after the grace period.
+fn end_marked(mark: &OsStr, grace: Duration) -> bool {
     let send = |signal| {
         for pid in marked(mark) {
             let _ = kill(pid, signal);
@@ -120,7 +120,7 @@ fn sweep(mark: &OsStr, grace: Duration) -> bool {
     true
 }
 
-/// The other processes with this mark.
+/// Returns all other processes with this mark.
 pub(crate) fn marked(mark: &OsStr) -> Vec<Pid> {
     let wanted = [MARK.as_bytes(), b"=", mark.as_bytes()].concat();
     let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
@@ -134,7 +134,7 @@ fn is_marked(pid: Pid, wanted: &[u8]) -> bool {
     let is_marked = file("environ")
         .split(|byte| *byte == 0)
         .any(|variable| variable == wanted);
-    // These hold containers; an engine finds them when it starts again, and ends both.
+    // A shim holds a container; an engine finds it at its next start, and ends both.
     is_marked && !file("comm").starts_with(b"containerd-shim")
 }
 
@@ -143,23 +143,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ends_what_carries_the_mark_and_nothing_else() {
+    fn only_processes_with_the_mark_are_ended() {
         let sleeper = |mark: &str| {
             let mut sleep = Command::new("sleep");
-            sleep
-                .arg("600")
-                .env(MARK, mark)
-                .stdin(Stdio::null())
-                .spawn()
-                .unwrap()
+            sleep.arg("600").env(MARK, mark).stdin(Stdio::null());
+            sleep.spawn().unwrap()
         };
-        let own = format!("test-{}", std::process::id());
-        let mut swept = sleeper(&own);
-        let mut other = sleeper(&format!("{own}-other"));
-        assert!(sweep(OsStr::new(&own), GRACE));
-        assert!(!swept.wait().unwrap().success());
+        let mark = format!("test-{}", std::process::id());
+        let mut marked = sleeper(&mark);
+        let mut other = sleeper(&format!("{mark}-other"));
+        assert!(end_leftovers(OsStr::new(&mark)));
+        assert!(!marked.wait().unwrap().success());
         assert!(other.try_wait().unwrap().is_none());
-        assert!(!sweep(OsStr::new(&own), GRACE));
+        assert!(!end_leftovers(OsStr::new(&mark)));
         other.kill().unwrap();
         other.wait().unwrap();
     }

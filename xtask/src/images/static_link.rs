@@ -1,4 +1,4 @@
-//! Programs that need no C library beside them: it becomes part of them, as there is none in an image.
+//! Builds programs that need no C library beside them, because the images have none.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -6,44 +6,42 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, bail};
 use serde_json::Value;
 
-use super::image::PROGRAMS;
+use super::PROGRAMS;
 use crate::cargo::BUILD;
 use crate::console::Heartbeat;
 use crate::layout::{Layout, create_dir};
 use crate::process::Program;
 
-/// The C library becomes part of the program.
+/// Links the C library into the program.
 const STATIC: &str = "target-feature=+crt-static";
 
-/// What is not needed to run them is most of their size.
+/// Symbols are most of a program's size.
 const STRIP: &str = "strip=symbols";
 
-/// Builds optimised ones in a folder of their own; where they are.
-pub(super) fn build(layout: &Layout) -> anyhow::Result<PathBuf> {
+/// Builds optimised programs in a target folder of their own; returns the folder of the programs.
+pub(super) fn build_release(layout: &Layout) -> anyhow::Result<PathBuf> {
     let target = format!("{}-unknown-linux-gnu", std::env::consts::ARCH);
     let folder = layout.target.join("static");
     let flags = format!(r#"target.{target}.rustflags=["-C","{STATIC}"]"#);
-    let packages = PROGRAMS.iter().flat_map(|program| ["--package", program]);
     let cargo = Program::new("cargo")?
         .args(["build", "--release", "--target", &target, "--config"])
         .args([flags])
-        .args(packages)
+        .args(PROGRAMS.iter().flat_map(|program| ["--package", program]))
         .args(["--target-dir".as_ref(), folder.as_os_str()])
-        .dir(&layout.root)
-        .spawn()?;
-    if !cargo.wait(&layout.stop, || {})?.success() {
+        .dir(&layout.root);
+    if !cargo.succeeds(&layout.shutdown, None)? {
         bail!("the servers could not be built");
     }
     Ok(folder.join(target).join("release"))
 }
 
-/// Links the libraries of the ordinary build once more, which takes seconds where that is there;
-/// where the programs are.
-pub(super) fn link(layout: &Layout) -> anyhow::Result<PathBuf> {
+/// Links the libraries of the normal build again, which takes seconds if that exists; returns the
+/// folder of the programs.
+pub(super) fn link_debug(layout: &Layout) -> anyhow::Result<PathBuf> {
     let libraries = libraries(layout)?;
     let (_, any) = libraries.first().context("cargo has built nothing")?;
-    let dependencies = any.parent().context("odd path")?.display();
-    let dependencies = format!("dependency={dependencies}");
+    let dependencies = any.parent().context("a library without a folder")?;
+    let dependencies = format!("dependency={}", dependencies.display());
     let folder = layout.backends().join("static");
     create_dir(&folder)?;
     let log = layout.fresh_log("images-link")?;
@@ -59,31 +57,33 @@ pub(super) fn link(layout: &Layout) -> anyhow::Result<PathBuf> {
             .args([format!("crates/{server}/src/main.rs")])
             .dir(&layout.root)
             .log_to(&log)?
-            .run(&layout.stop, Heartbeat::start("images", server))
+            .run(&layout.shutdown, Heartbeat::start("images", server))
             .with_context(|| format!("linking {server}: see {}", layout.shown(&log)))?;
     }
     Ok(folder)
 }
 
-/// The libraries of this workspace, by name, built where they are not yet.
+/// Builds the workspace; returns its libraries, each with its crate's name.
 fn libraries(layout: &Layout) -> anyhow::Result<Vec<(String, PathBuf)>> {
     let log = layout.fresh_log("images-build")?;
-    let step = "building the servers";
     Program::new("cargo")?
         .words(BUILD)
         .words("--message-format json-render-diagnostics")
         .dir(&layout.root)
         .log_to(&log)?
-        .run(&layout.stop, Heartbeat::start("images", step))
+        .run(
+            &layout.shutdown,
+            Heartbeat::start("images", "building the servers"),
+        )
         .with_context(|| format!("see {}", layout.shown(&log)))?;
-    let said = fs::read_to_string(&log)?;
-    // What cargo says to people is in between.
-    let messages = said.lines().filter(|line| line.starts_with('{'));
+    let output = fs::read_to_string(&log)?;
+    // Messages for people are in between.
+    let messages = output.lines().filter(|line| line.starts_with('{'));
     let found = messages.filter_map(|line| library(&serde_json::from_str(line).ok()?));
     Ok(found.collect())
 }
 
-/// The name and the file of a library of this workspace.
+/// Returns the crate's name and the file if this message of cargo is about a library of the workspace.
 fn library(message: &Value) -> Option<(String, PathBuf)> {
     let is_ours = message["package_id"].as_str()?.starts_with("path+file:");
     let name = message["target"]["name"].as_str()?;
@@ -100,28 +100,22 @@ mod tests {
 
     #[test]
     fn only_libraries_of_the_workspace_are_linked() {
-        let artifact = |package: &str, files: &[&str]| {
-            json!({
-                "reason": "compiler-artifact", "package_id": package, "target": {"name": "mcp-core"}, "filenames": files,
-            })
+        let ours = "path+file:///w/crates/mcp-core#0.1.0";
+        let other = "registry+https://example.test/index#x@1";
+        let found = |package: &str, files: &[&str]| {
+            library(
+                &json!({"package_id": package, "target": {"name": "mcp-core"}, "filenames": files}),
+            )
         };
-        let ours = artifact(
-            "path+file:///w/crates/mcp-core#0.1.0",
-            &["/t/libmcp_core-1.rlib", "/t/x.rmeta"],
-        );
         let expected = (
             "mcp_core".to_owned(),
             PathBuf::from("/t/libmcp_core-1.rlib"),
         );
-        assert_eq!(library(&ours), Some(expected));
-        let others = [
-            artifact("registry+https://example.test/index#x@1", &["/t/libx.rlib"]),
-            artifact(
-                "path+file:///w/crates/mcp-core#0.1.0",
-                &["/t/debug/program"],
-            ),
-            json!({"reason": "build-finished", "success": true}),
-        ];
-        assert!(others.iter().all(|other| library(other).is_none()));
+        let files = ["/t/libmcp_core-1.rlib", "/t/x.rmeta"];
+        assert_eq!(found(ours, &files), Some(expected));
+        assert_eq!(found(other, &["/t/libx.rlib"]), None);
+        assert_eq!(found(ours, &["/t/debug/program"]), None);
+        let finished = json!({"reason": "build-finished", "success": true});
+        assert_eq!(library(&finished), None);
     }
 }

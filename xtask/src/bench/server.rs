@@ -1,0 +1,274 @@
+//! Starts the servers to measure, and the load program.
+
+use std::cell::Cell;
+use std::ffi::{OsStr, OsString};
+use std::fs;
+use std::net::{Ipv4Addr, TcpStream};
+use std::path::PathBuf;
+use std::thread;
+use std::time::Duration;
+
+use anyhow::{Context, bail, ensure};
+use nix::unistd::Pid;
+use serde_json::Value;
+
+use super::load;
+use crate::cargo;
+use crate::install::debian::{self, DebianPackages};
+use crate::instance::{clear_dir, free_port};
+use crate::layout::{Layout, create_dir, on_path};
+use crate::process::Program;
+use crate::servers::Gateway;
+use crate::test_server::{self, FIXTURE, RunningServer};
+
+/// The time in which the gateway must reach its backend.
+const START_TIMEOUT: Duration = Duration::from_secs(30);
+
+const NGINX_PACKAGES: DebianPackages = DebianPackages::new("nginx", &["nginx"]);
+
+/// nginx's own defaults, except for settings whose cost a real proxy would not pay: connections to the
+/// backend are kept, and are not closed for their age.
+const NGINX_CONFIG: &str = include_str!("nginx.conf");
+
+/// The processor of a server.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Cpu {
+    /// Its own, with the load on the other: neither takes time from the other, and the measurement
+    /// depends less on the scheduler.
+    Own,
+    /// That of the load.
+    Load,
+    /// Any, also for the load.
+    Any,
+}
+
+pub(super) struct Bench<'a> {
+    pub(super) layout: &'a Layout,
+    /// Keeps a program on one processor; `None` if that or a second processor is missing.
+    taskset: Option<PathBuf>,
+    started: Cell<usize>,
+}
+
+/// A running server. Dropping it ends it, and then its backend.
+pub(super) struct BenchServer {
+    port: u16,
+    pid: Pid,
+    cpu: Cpu,
+    _server: RunningServer,
+    backend: Option<Box<BenchServer>>,
+}
+
+impl<'a> Bench<'a> {
+    pub(super) fn new(layout: &'a Layout) -> Self {
+        let has_one_cpu = thread::available_parallelism().is_ok_and(|count| count.get() < 2);
+        Self {
+            layout,
+            taskset: on_path("taskset").filter(|_| !has_one_cpu),
+            started: Cell::default(),
+        }
+    }
+
+    /// Returns a built program of this workspace.
+    pub(super) fn binary(&self, name: &str) -> String {
+        let binary = self.layout.binaries(true).join(name);
+        binary.to_string_lossy().into_owned()
+    }
+
+    /// Returns a program that stays on a processor.
+    pub(super) fn program(&self, cpu: Cpu, program: impl AsRef<OsStr>) -> anyhow::Result<Program> {
+        let number = match cpu {
+            Cpu::Own => "0",
+            Cpu::Load => "1",
+            Cpu::Any => return Ok(Program::new(program)?),
+        };
+        Ok(match &self.taskset {
+            Some(taskset) => Program::new(taskset)?
+                .args(["--cpu-list", number])
+                .args([program]),
+            None => Program::new(program)?,
+        })
+    }
+
+    /// Starts a server by its name in the comparisons.
+    pub(super) fn start(&self, name: &str) -> anyhow::Result<BenchServer> {
+        let own = |program, words| self.start_program(Cpu::Own, self.binary(program), words);
+        match name {
+            "ours" | "JSON" => self.fixture(Cpu::Own),
+            "hyper" => own("bench-floor", ""),
+            "3-tools" => own("bench-server", "--token bench --tools 3"),
+            "500-tools" => own("bench-server", "--token bench --tools 500"),
+            "rmcp" => self.rmcp(),
+            "TypeScript" => self.sdk("typescript", "bench.mjs"),
+            "Python" => self.sdk("python", "bench.py"),
+            "gateway" => self.gateway_over_http(Cpu::Own),
+            "HTTP" => self.gateway_over_http(Cpu::Any),
+            "gateway-child" => {
+                let child = self.binary(FIXTURE);
+                let backend = format!("command = [\"{child}\", \"--stdio\", \"--log\", \"error\"]");
+                self.gateway("stdio", &backend, Cpu::Any)
+            }
+            "nginx" => self.nginx(),
+            other => bail!("there is no server {other}"),
+        }
+    }
+
+    /// Starts our fixture server, with everything that a server in use has.
+    pub(super) fn fixture(&self, cpu: Cpu) -> anyhow::Result<BenchServer> {
+        self.start_program(cpu, self.binary(FIXTURE), "--token bench")
+    }
+
+    /// Starts one of our programs, which logs its port.
+    fn start_program(
+        &self,
+        cpu: Cpu,
+        program: impl AsRef<OsStr>,
+        words: &str,
+    ) -> anyhow::Result<BenchServer> {
+        let program = self.program(cpu, program)?.words(words).words("--port 0");
+        self.launch(cpu, program, test_server::listens_on)
+    }
+
+    /// Starts a program and waits until `listens_on` finds its port in its log.
+    pub(super) fn launch(
+        &self,
+        cpu: Cpu,
+        program: Program,
+        listens_on: impl Fn(&str) -> Option<u16>,
+    ) -> anyhow::Result<BenchServer> {
+        let log = format!("bench-server-{}", self.started.get());
+        let log = self.layout.fresh_log(&log)?;
+        self.started.set(self.started.get() + 1);
+        let program = test_server::unconfigured(program).envs([("MCP_SESSION_KEY", "bench")]);
+        let server = test_server::listen(self.layout, program, &log, listens_on)?;
+        Ok(BenchServer {
+            port: server.port,
+            pid: server.process.pid().context("no process id")?,
+            cpu,
+            _server: server,
+            backend: None,
+        })
+    }
+
+    /// Builds and starts a server of the official Rust SDK.
+    fn rmcp(&self) -> anyhow::Result<BenchServer> {
+        let target = self.layout.backends().join("bench-rmcp");
+        let build = "build --release --locked --manifest-path tests/bench/rmcp/Cargo.toml";
+        let env = [("CARGO_TARGET_DIR", &*target.to_string_lossy())];
+        let is_built = cargo::run(self.layout, build, &env)?;
+        ensure!(is_built, "it could not be built");
+        self.start_program(Cpu::Own, target.join("release/bench-rmcp"), "")
+    }
+
+    /// Starts a script in a folder of `tests/clients`, if `cargo xtask test` has installed its SDK.
+    fn sdk(&self, folder: &str, script: &str) -> anyhow::Result<BenchServer> {
+        let installed = self.layout.backends().join("clients").join(folder);
+        let python = installed.join("bin/python");
+        let program = if installed.join("node_modules").exists() {
+            OsString::from("node")
+        } else if python.exists() {
+            python.into()
+        } else {
+            bail!("it is not installed: cargo xtask test does that");
+        };
+        // Beside the packages that it imports.
+        let file = installed.join(script);
+        let source = self.layout.root.join("tests/clients").join(folder);
+        fs::copy(source.join(script), &file)?;
+        let program = self.program(Cpu::Own, program)?.args([file]);
+        self.launch(Cpu::Own, program, test_server::listens_on)
+    }
+
+    /// Starts nginx in front of our server, as a plain reverse proxy: the installed one, or Debian's.
+    /// One process, because the CPU time of one process is measured.
+    fn nginx(&self) -> anyhow::Result<BenchServer> {
+        let backend = self.fixture(Cpu::Load)?;
+        let (program, libraries) = match on_path("nginx") {
+            Some(installed) => (installed, Vec::new()),
+            None => {
+                NGINX_PACKAGES.install(self.layout)?;
+                let root = NGINX_PACKAGES.root(self.layout);
+                let program = root.join("usr/sbin/nginx");
+                (program, debian::environment(&[root])?)
+            }
+        };
+        let dir = self.layout.backends().join("bench/nginx");
+        create_dir(&dir)?;
+        let port = free_port(0)?;
+        let config = NGINX_CONFIG.replace("BACKEND", &backend.port.to_string());
+        let file = dir.join("nginx.conf");
+        fs::write(&file, config.replace("PORT", &port.to_string()))?;
+        let nginx = self
+            .program(Cpu::Own, program)?
+            .words("-e stderr")
+            .args(["-p".as_ref(), dir.as_os_str()])
+            .args(["-c".as_ref(), file.as_os_str()])
+            .envs(libraries);
+        let mut nginx = self.launch(Cpu::Own, nginx, |_| {
+            let connected = TcpStream::connect((Ipv4Addr::LOCALHOST, port));
+            connected.is_ok().then_some(port)
+        })?;
+        nginx.backend = Some(Box::new(backend));
+        Ok(nginx)
+    }
+
+    /// Starts the gateway in front of our server over HTTP.
+    fn gateway_over_http(&self, cpu: Cpu) -> anyhow::Result<BenchServer> {
+        let backend = self.fixture(if cpu == Cpu::Own { Cpu::Load } else { cpu })?;
+        let url = format!("http://127.0.0.1:{}/mcp", backend.port);
+        let lines = format!("url = \"{url}\"\ntoken = \"bench\"");
+        let mut gateway = self.gateway("http", &lines, cpu)?;
+        gateway.backend = Some(Box::new(backend));
+        Ok(gateway)
+    }
+
+    /// Starts a gateway with one backend, whose tools keep their names. Other than nginx, which only
+    /// relays, it does all its work: it checks a token and every message, and writes every call into
+    /// its event log, a SQLite file.
+    fn gateway(&self, name: &str, backend: &str, cpu: Cpu) -> anyhow::Result<BenchServer> {
+        let dir = self.layout.backends().join("bench").join(name);
+        clear_dir(&dir)?;
+        let file = dir.join("gateway.toml");
+        let config = format!("[backends.fixture]\n{backend}\nbare = true\n");
+        fs::write(&file, config)?;
+        let gateway = self
+            .program(cpu, self.binary(Gateway::PROGRAM))?
+            .args(["--config".as_ref(), file.as_os_str()])
+            .args(["--events".as_ref(), dir.join("events.db").as_os_str()])
+            .words("--token bench --port 0");
+        let gateway = self.launch(cpu, gateway, test_server::listens_on)?;
+        // Its backend needs a moment more.
+        let call = "http echo --requests 1";
+        let is_ready = || gateway.load(self, call, 0).is_ok();
+        let is_ready = self.layout.shutdown.wait_until(START_TIMEOUT, is_ready);
+        ensure!(
+            is_ready,
+            "the gateway does not reach its backend over {name}"
+        );
+        Ok(gateway)
+    }
+
+    /// Runs the load and returns its measurement; `size` is that of a response, for some loads.
+    pub(super) fn load(&self, cpu: Cpu, line: &str, size: usize) -> anyhow::Result<Value> {
+        let log = self.layout.fresh_log("bench-load")?;
+        let program = test_server::unconfigured(self.program(cpu, self.binary("bench-load"))?);
+        let program = program.args(load::args(line, size)).log_to(&log)?;
+        let is_good = program.succeeds(&self.layout.shutdown, None)?;
+        let output = fs::read_to_string(&log)?;
+        ensure!(is_good, "the load failed: {}", output.trim());
+        let measured = output.lines().last().context("nothing was measured")?;
+        Ok(serde_json::from_str(measured)?)
+    }
+}
+
+impl BenchServer {
+    /// Runs the load over HTTP at this server.
+    pub(super) fn load(&self, bench: &Bench<'_>, line: &str, size: usize) -> anyhow::Result<Value> {
+        let Self { port, pid, .. } = self;
+        let cpu = match self.cpu {
+            Cpu::Own | Cpu::Load => Cpu::Load,
+            Cpu::Any => Cpu::Any,
+        };
+        let line = format!("{line} --header TOKEN --port {port} --pid {pid}");
+        bench.load(cpu, &line, size)
+    }
+}
