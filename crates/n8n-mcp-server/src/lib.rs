@@ -1,20 +1,20 @@
 //! MCP server for [n8n](https://n8n.io): lists workflows and really runs them.
 //!
-//! n8n's public API cannot run a workflow by its id. So `run_workflow` reads the workflow, finds a
-//! trigger that is open (`trigger`) and starts it the way that trigger is started (`run`): through
-//! its production URL, or through n8n's built-in MCP server. Either way the answer holds the id of
-//! the execution in n8n, which is the only state there is.
+//! n8n's public API cannot run a workflow by its id. So `run_workflow` reads the workflow, chooses a
+//! trigger that this server can start (`trigger`), and starts it (`run`) through its production URL
+//! or through n8n's built-in MCP server. The answer holds the id of the execution in n8n; this
+//! server stores no state.
 //!
-//! * `service` — the n8n that all is about: its REST API as far as it is used here (`api`), its
-//!   `production_url`s, its `builtin_mcp` server.
-//! * `trigger` — pure: the triggers of a workflow, and the way to each.
-//! * `run` — request, plan, start, watch.
-//! * `workflow` — pure: a workflow's definition, changed and checked.
-//! * `trace` — pure: what the nodes of an execution did, and why one failed.
-//! * `risk` — pure: what in a workflow deserves a second look.
-//! * `policy` — what the operator lets through.
-//! * `workflow_tools` — workflows that are tools of their own.
-//! * `tools`, `resources`, `prompts` — what the server offers.
+//! * `service`: one n8n, with clients of its REST API (`api`), its `production_url`s and its
+//!   `builtin_mcp` server.
+//! * `trigger`: the triggers of a workflow and how to start each; pure.
+//! * `run`: request, plan, start, watch.
+//! * `workflow`: drafts of workflows, changed and checked; pure.
+//! * `trace`: the nodes of an execution, and the cause of a failure; pure.
+//! * `risk`: risky nodes of a workflow; pure.
+//! * `policy`: the operator's restrictions.
+//! * `workflow_tools`: workflows that are tools themselves.
+//! * `tools`, `resources`, `prompts`: the interface of the server.
 
 mod api;
 mod builtin_mcp;
@@ -66,7 +66,7 @@ impl Service for N8n {
 
     async fn run(self: Arc<Self>, server: Arc<Server>) {
         tokio::join!(
-            workflow_tools::keep_up(&self, &server),
+            workflow_tools::sync(&self, &server),
             resources::watch(&self)
         );
     }

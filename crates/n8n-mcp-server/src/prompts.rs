@@ -1,5 +1,4 @@
-//! What a person can ask for by name: the steps of somebody who knows n8n, with what this n8n says
-//! right now already in them.
+//! The prompts: instructions for tasks with n8n, which include current data of this n8n.
 
 use mcp_core::prompt::{Prompt, PromptMessage, PromptSet};
 use mcp_core::tool::{Call, Content, ToolError};
@@ -27,7 +26,7 @@ pub(crate) fn all() -> PromptSet<N8n> {
 /// Build an n8n workflow step by step: plan, nodes, check, test, hand over.
 #[derive(Deserialize, JsonSchema)]
 struct BuildWorkflow {
-    /// What the workflow is to do, and when.
+    /// The task of the workflow, and when it runs.
     goal: String,
 }
 
@@ -118,7 +117,7 @@ impl Prompt for ReviewWorkflow {
         let found = serde_json::to_string_pretty(&risks(&workflow)).unwrap_or_default();
         let shown = |node: &Node| {
             let mut parameters = json!(node.parameters);
-            // Whoever reviews must see what is there; secrets are named as a risk instead.
+            // Always redacted, also with --show-secrets; secrets are listed as a risk.
             Redactor::new(true).json(&mut parameters);
             json!({"name": node.name, "type": node.kind, "disabled": node.disabled, "parameters": parameters})
         };

@@ -1,8 +1,8 @@
-//! Resources: looked at, and watched, without a call of a tool.
+//! The resources, which clients can read and subscribe to.
 //!
-//! A resource holds what the tool of the same subject answers: so it is selected, bounded, redacted
-//! and admitted in one place. n8n tells nobody what has changed, so what somebody has subscribed to
-//! is read again and again.
+//! The content of a resource is the result of the corresponding tool, so that selection, limits,
+//! redaction and policy are in one place. n8n sends no notifications of changes, so resources with
+//! subscribers are polled.
 
 use std::collections::BTreeSet;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
@@ -22,9 +22,8 @@ use crate::tools::{GetExecution, GetWorkflow, ListWorkflows};
 
 const JSON: &str = "application/json";
 const WORKFLOWS: &str = "n8n://workflows";
-/// The most values that are proposed.
+/// Values that a completion proposes.
 const MAX_VALUES: u32 = 100;
-/// Between two looks at what is watched.
 const POLL_BACKOFF: Backoff =
     Backoff::new(Duration::from_secs(1), Duration::from_secs(30)).with_factor(1.5);
 
@@ -93,7 +92,7 @@ impl Resource for Execution {
     }
 }
 
-/// Reads an id; anything else names nothing.
+/// Parses an id; for anything else there is no resource.
 fn id(text: String) -> Result<Id, ToolError> {
     Id::try_from(text).map_err(ToolError::not_found)
 }
@@ -109,17 +108,13 @@ pub(crate) async fn workflow_ids(n8n: &N8n, value: &str) -> Vec<String> {
         .collect()
 }
 
-/// Ids of the newest executions that begin with `value`; `status` in n8n's words.
+/// Ids of the newest executions that begin with `value`; `status` is n8n's name.
 pub(crate) async fn execution_ids(
     n8n: &N8n,
     status: Option<&'static str>,
     value: &str,
 ) -> Vec<String> {
-    let filter = ExecutionFilter {
-        status,
-        limit: MAX_VALUES,
-        ..ExecutionFilter::default()
-    };
+    let filter = ExecutionFilter::newest(None, status, MAX_VALUES);
     let Ok(page) = n8n.api.executions(&filter).await else {
         return Vec::new();
     };
@@ -130,14 +125,11 @@ pub(crate) async fn execution_ids(
     ids.filter(|id| id.starts_with(value)).collect()
 }
 
-/// Announces changes of what somebody has subscribed to, for as long as it is polled.
+/// Polls resources with subscribers and announces their changes.
 pub(crate) async fn watch(n8n: &N8n) {
     let is_ours = |uri: &str| {
-        let mut parts = uri
-            .strip_prefix("n8n://")
-            .into_iter()
-            .flat_map(|path| path.split('/'));
-        matches!(parts.next(), Some("workflows" | "executions"))
+        let path = uri.strip_prefix("n8n://").unwrap_or_default();
+        matches!(path.split('/').next(), Some("workflows" | "executions"))
     };
     let key = |uri: &str| is_ours(uri).then(|| uri.to_owned());
     let open = |uri: &String| WatchedResource {
@@ -148,14 +140,14 @@ pub(crate) async fn watch(n8n: &N8n) {
     poll::watch(&n8n.changes, key, open).await;
 }
 
-/// A resource that somebody has subscribed to.
+/// A resource with subscribers.
 struct WatchedResource<'a> {
     n8n: &'a N8n,
     uri: String,
     seen: Option<Seen>,
 }
 
-/// The content of a resource when it was last seen.
+/// The content of a resource at the last poll.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Seen {
     Nothing,
@@ -183,7 +175,7 @@ impl PollTarget for WatchedResource<'_> {
                 Seen::Content(hasher.finish())
             }
             Err(error) if error.kind() == ToolErrorKind::NotFound => Seen::Nothing,
-            // What cannot be read now is as it was until it can be.
+            // Counts as unchanged until it can be read again.
             Ok(_) | Err(_) => return Vec::new(),
         };
         let before = self.seen.replace(now);

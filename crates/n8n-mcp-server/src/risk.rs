@@ -1,4 +1,4 @@
-//! What in a workflow deserves a second look before it runs: pure, from its nodes alone.
+//! Finds risky nodes of a workflow, to be reviewed before it runs. Pure: reads only the nodes.
 
 use serde::Serialize;
 use serde_json::Value;
@@ -6,52 +6,36 @@ use upstream::redact::Redactor;
 
 use crate::api::{Node, Workflow};
 use crate::trigger::{TriggerKind, triggers};
+use crate::workflow::check::last_part;
 
-/// Something to look at.
+/// A risk to review.
 #[derive(Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct Risk {
     node: String,
     risk: &'static str,
 }
 
-/// Nodes that run code of their own, by the last part of their type.
-const CODE_NODES: [&str; 7] = [
-    "code",
-    "function",
-    "functionItem",
-    "aiTransform",
-    "toolCode",
-    "toolWorkflowCode",
-    "pythonFunction",
-];
+/// Nodes that run code from their parameters, by the last part of their type.
+const CODE_NODES: &str =
+    "code function functionItem aiTransform toolCode toolWorkflowCode pythonFunction";
 /// Nodes that run commands or reach files of a machine.
-const MACHINE_NODES: [&str; 9] = [
-    "executeCommand",
-    "ssh",
-    "readWriteFile",
-    "readBinaryFile",
-    "readBinaryFiles",
-    "writeBinaryFile",
-    "localFileTrigger",
-    "ftp",
-    "git",
-];
+const MACHINE_NODES: &str = "executeCommand ssh readWriteFile readBinaryFile readBinaryFiles \
+    writeBinaryFile localFileTrigger ftp git";
 
 /// The risks of a workflow, in the order of its nodes.
 pub(crate) fn risks(workflow: &Workflow) -> Vec<Risk> {
     let mut risks = Vec::new();
     for node in workflow.nodes.iter().filter(|node| !node.disabled) {
-        let name = node.kind.rsplit('.').next().unwrap_or_default();
+        let name = last_part(&node.kind);
+        let is_among = |names: &str| names.split(' ').any(|one| one == name);
         let mut add = |risk| {
-            risks.push(Risk {
-                node: node.name.clone(),
-                risk,
-            });
+            let node = node.name.clone();
+            risks.push(Risk { node, risk });
         };
-        if CODE_NODES.contains(&name) {
+        if is_among(CODE_NODES) {
             add("runs code");
         }
-        if MACHINE_NODES.contains(&name) {
+        if is_among(MACHINE_NODES) {
             add("runs commands or reaches files of a machine");
         }
         if !node.kind.starts_with("n8n-nodes-base.") && !node.kind.starts_with("@n8n/") {
@@ -72,17 +56,19 @@ pub(crate) fn risks(workflow: &Workflow) -> Vec<Risk> {
             add("holds what looks like a secret outside of credentials");
         }
     }
-    let open = triggers(workflow)
-        .into_iter()
-        .filter(|trigger| is_open(trigger.node, trigger.kind));
-    risks.extend(open.map(|trigger| Risk {
-        node: trigger.node.name.clone(),
-        risk: "is started by anybody who knows its URL",
-    }));
+    for trigger in triggers(workflow) {
+        if is_open(trigger.node, trigger.kind) {
+            let node = trigger.node.name.clone();
+            risks.push(Risk {
+                node,
+                risk: "is started by anybody who knows its URL",
+            });
+        }
+    }
     risks
 }
 
-/// True for a production URL that asks for no credentials.
+/// True if the trigger has a production URL without authentication.
 fn is_open(node: &Node, kind: TriggerKind) -> bool {
     let text = |name: &str| node.parameters.get(name).and_then(Value::as_str);
     let has_url = match kind {

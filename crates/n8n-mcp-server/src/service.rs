@@ -1,4 +1,4 @@
-//! The n8n that this server is for, and the roads to it.
+//! The n8n that this server works on, with its clients.
 
 use std::sync::Arc;
 
@@ -17,13 +17,13 @@ pub struct N8n {
     pub(crate) urls: ProductionUrls,
     pub(crate) mcp: Arc<BuiltinMcp>,
     pub(crate) redactor: Redactor,
-    /// Workflows with it are tools.
+    /// Workflows with this tag are tools.
     pub(crate) tool_tag: Option<String>,
     pub(crate) changes: ChangeNotifier,
 }
 
 impl N8n {
-    /// The means to start triggers with, at the moment.
+    /// The current credentials for starting triggers.
     ///
     /// # Errors
     /// When the configured credentials cannot be read.

@@ -1,4 +1,4 @@
-//! The tools: those of the default toolset one file each, the others by toolset.
+//! The tools, by toolset.
 
 mod audit;
 mod collection;
@@ -6,6 +6,7 @@ mod credentials;
 mod data_tables;
 pub(crate) mod executions;
 mod nodes;
+mod prelude;
 mod projects;
 mod run_workflow;
 mod source_control;
@@ -22,7 +23,7 @@ pub(crate) use executions::GetExecution;
 pub(crate) use run_workflow::RunWorkflow;
 pub(crate) use workflows::{GetWorkflow, ListWorkflows};
 
-/// What is offered.
+/// All tools, in the order in which they are listed.
 pub(crate) fn all() -> Toolset<N8n> {
     Toolset::new()
         .with::<ListWorkflows>()
@@ -50,15 +51,13 @@ mod tests {
 
     #[test]
     fn the_list_is_cheap() {
-        let chosen = [DEFAULT_TOOLSET.to_owned()];
-        let all: Vec<Value> = super::all()
-            .choose(&chosen)
-            .unwrap()
-            .definitions()
+        let default = super::all().choose(&[DEFAULT_TOOLSET.to_owned()]).unwrap();
+        let default = default.definitions();
+        let default: Vec<Value> = default
             .iter()
             .map(|tool| tool.render(Detail::Basic))
             .collect();
-        let bytes = serde_json::to_string(&all).unwrap().len();
+        let bytes = serde_json::to_string(&default).unwrap().len();
         assert!(bytes / 4 < 2_500, "{} tokens", bytes / 4);
     }
 }

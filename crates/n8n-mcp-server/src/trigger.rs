@@ -99,7 +99,7 @@ pub(crate) fn triggers(workflow: &Workflow) -> Vec<Trigger<'_>> {
 }
 
 impl Trigger<'_> {
-    /// How this server can start it, or why it cannot and what would help.
+    /// The method by which this server can start it, or why it cannot and what would help.
     pub(crate) fn way(&self, access: &Access) -> Result<StartMethod, String> {
         let by_url = match self.kind {
             TriggerKind::Webhook | TriggerKind::Chat | TriggerKind::Form => self.by_url(access),

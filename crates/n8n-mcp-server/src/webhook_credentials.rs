@@ -1,7 +1,7 @@
-//! The credentials that production URLs ask for.
+//! The credentials that production URLs require.
 //!
-//! n8n hands out no credentials, so those of its triggers are configured here a second time, under
-//! the names that they have in n8n.
+//! n8n's API returns no secrets, so the operator configures those of triggers here again, under
+//! their names in n8n.
 
 use std::collections::HashMap;
 
@@ -27,10 +27,10 @@ enum WebhookCredential {
 }
 
 impl WebhookCredentials {
-    /// Reads the credentials as they are configured now.
+    /// Reads the current configuration.
     ///
     /// # Errors
-    /// When what is configured cannot be read.
+    /// When it is not valid.
     pub(crate) fn read(configured: &Secret) -> Result<Self, ToolError> {
         let wrong = || {
             ToolError::unauthorized(
@@ -41,13 +41,13 @@ impl WebhookCredentials {
             )
         };
         let text = configured.get().map_err(|error| wrong().caused_by(error))?;
-        // The parser's words could repeat a secret.
+        // The parser's message could hold a secret.
         text.map_or(Ok(Self::default()), |text| {
             serde_json::from_str(&text).map(Self).map_err(|_| wrong())
         })
     }
 
-    /// The name under which the credential of this node is configured.
+    /// The name or id under which the credential of this node is configured.
     pub(crate) fn name_for(&self, node: &Node) -> Option<&str> {
         let names = node.credentials.values();
         let mut names = names.flat_map(|credential| [&credential.id, &credential.name]);
@@ -57,7 +57,7 @@ impl WebhookCredentials {
         })
     }
 
-    /// The request with the credential of this name, if there is one.
+    /// Adds the credential of this name to the request, if there is one.
     pub(crate) fn sign(&self, request: RequestBuilder, name: Option<&str>) -> RequestBuilder {
         match name.and_then(|name| self.0.get(name)) {
             Some(WebhookCredential::Header { name, value }) => request.header(name, value),
@@ -85,20 +85,20 @@ mod tests {
             r#"{"My key": {"name": "X-Key", "value": "v"}, "17": {"user": "u", "password": "p"}}"#,
         )
         .unwrap_or_default();
-        let of = |credentials| {
+        for (id, name, expected) in [
+            ("3", "My key", Some("My key")),
+            ("17", "Other", Some("17")),
+            ("4", "J", None),
+        ] {
+            let credentials = json!({"httpHeaderAuth": {"id": id, "name": name}});
             let node = json!({"name": "H", "type": "t", "credentials": credentials});
             let node: Node = serde_json::from_value(node).unwrap();
-            known.name_for(&node).map(str::to_owned)
-        };
-        let header = json!({"httpHeaderAuth": {"id": "3", "name": "My key"}});
-        assert_eq!(of(header).as_deref(), Some("My key"));
-        let basic = json!({"httpBasicAuth": {"id": "17", "name": "Other"}});
-        assert_eq!(of(basic).as_deref(), Some("17"));
-        assert_eq!(of(json!({"jwtAuth": {"id": "4", "name": "J"}})), None);
+            assert_eq!(known.name_for(&node), expected);
+        }
     }
 
     #[test]
-    fn what_cannot_be_read_is_not_repeated() {
+    fn invalid_credentials_are_not_repeated_in_the_error() {
         for text in [
             "SECRET",
             r#"{"a": "SECRET"}"#,

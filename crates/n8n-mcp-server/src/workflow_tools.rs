@@ -1,8 +1,7 @@
-//! Workflows as tools: each active workflow with a certain tag is a tool of its own.
+//! Publishes each active workflow with a certain tag as a tool.
 //!
-//! n8n is asked for those workflows again and again, less often while nothing changes. What is a
-//! tool follows from the workflow alone (`tool`, `name`); running one is
-//! running the workflow (`run`).
+//! Polls n8n for these workflows, less often while nothing changes. The tool follows from the
+//! workflow alone (`tool`, `name`); calling it runs the workflow (`run`).
 
 mod name;
 mod tool;
@@ -19,19 +18,18 @@ use crate::service::N8n;
 use crate::tools::RunWorkflow;
 
 use name::names;
-use tool::{ToolSpec, WorkflowTool, offered};
+use tool::{ToolSpec, WorkflowTool, tool_spec};
 
-/// Between two looks at the workflows that are tools.
 const POLL_BACKOFF: Backoff =
     Backoff::new(Duration::from_secs(2), Duration::from_secs(30)).with_factor(1.5);
-/// More tools than this no client can use.
+/// More tools than any client can use.
 const MAX_TOOLS: usize = 250;
 
-/// Keeps the tools of `server` up with the workflows of n8n, for as long as it is polled.
-pub(crate) async fn keep_up(n8n: &Arc<N8n>, server: &Server) {
+/// Keeps the tools of `server` in sync with the workflows of n8n.
+pub(crate) async fn sync(n8n: &Arc<N8n>, server: &Server) {
     let Some(tag) = &n8n.tool_tag else { return };
     if !server.has_tool(RunWorkflow::NAME) {
-        // Read-only, or without the toolset that runs things: then neither do these.
+        // A server without run_workflow, such as a read-only one, must not run workflows this way.
         return;
     }
     let mut before = Vec::new();
@@ -53,7 +51,7 @@ pub(crate) async fn keep_up(n8n: &Arc<N8n>, server: &Server) {
                 delays.reset();
             }
             Ok(_) => {}
-            // The tools stay: calling one says what is wrong.
+            // The tools stay; calling one returns the error.
             Err(error) => {
                 tracing::debug!(%error, "the workflows that are tools cannot be read");
             }
@@ -62,17 +60,16 @@ pub(crate) async fn keep_up(n8n: &Arc<N8n>, server: &Server) {
     }
 }
 
-/// The workflows that are tools at the moment.
+/// The current tools.
 async fn read(n8n: &N8n, tag: &str) -> Result<Vec<ToolSpec>, ToolError> {
     let workflows = n8n.api.tagged(tag, MAX_TOOLS).await?;
     let access = n8n.access()?;
     let policy = &n8n.api.policy;
     let is_open =
         |workflow: &&Workflow| policy.admits(workflow) && policy.check_start(workflow).is_ok();
-    let mut tools: Vec<ToolSpec> = workflows
-        .iter()
-        .filter(is_open)
-        .filter_map(|workflow| offered(workflow, &access))
+    let open = workflows.iter().filter(is_open);
+    let mut tools: Vec<_> = open
+        .filter_map(|workflow| tool_spec(workflow, &access))
         .collect();
     tools.sort_by(|a, b| a.workflow.as_str().cmp(b.workflow.as_str()));
     Ok(tools)

@@ -1,4 +1,4 @@
-//! The words for failures between us and n8n, and their meaning.
+//! Texts for failures of requests to n8n, and their meaning.
 
 use mcp_core::tool::ToolErrorKind;
 use serde::Deserialize;
@@ -9,7 +9,7 @@ use super::scope::scope;
 
 use ToolErrorKind::{Conflict, Forbidden, NotFound, Unauthorized, Unavailable, Upstream};
 
-/// n8n's sentences about requests are short; what is longer is something else.
+/// n8n's own messages are shorter.
 const MAX_COMPLAINT: usize = 300;
 
 pub(super) const WORDING: FailureTexts = FailureTexts {
@@ -18,7 +18,7 @@ pub(super) const WORDING: FailureTexts = FailureTexts {
     interrupted: "n8n at {address} closed the connection before its answer was complete.",
     too_large: "n8n's answer is larger than {mib} MiB. Ask for less, for example with a smaller \
                 limit.",
-    unreadable: "What answers at {address} does not speak n8n's API. Check N8N_URL: it is the \
+    unreadable: "The server at {address} does not speak n8n's API. Check N8N_URL: it is the \
                  address of n8n itself, with its path prefix if it has one.",
     no_credential: "No API key for n8n at {address} is configured. Create one in n8n (Settings > \
                     n8n API) and set N8N_API_KEY or N8N_API_KEY_FILE.",
@@ -56,7 +56,7 @@ pub(super) const WORDING: FailureTexts = FailureTexts {
         (
             300..=399,
             Upstream,
-            "What answers at {address} redirects. Set N8N_URL to the address that it redirects to.",
+            "The server at {address} redirects. Set N8N_URL to the address that it redirects to.",
         ),
         (
             0..=999,
@@ -68,12 +68,12 @@ pub(super) const WORDING: FailureTexts = FailureTexts {
     reason: message,
 };
 
-/// Refusals that are understood by n8n's own sentence, or by the request.
+/// The error for a response whose meaning follows from n8n's message or from the request.
 fn refusal(refusal: &ErrorResponse, address: &str) -> Option<(ToolErrorKind, String)> {
     let message = message(refusal);
     let licence = message.as_deref().filter(|text| text.contains("license"));
     match (refusal.status().as_u16(), licence) {
-        // n8n 1 answers 401 where its licence has no source control.
+        // n8n 1 replies 401 if its licence has no source control.
         (401 | 403, Some(licence)) => {
             let feature = feature(licence).map(|feature| format!(" ({feature})"));
             let feature = feature.unwrap_or_default();
@@ -82,10 +82,8 @@ fn refusal(refusal: &ErrorResponse, address: &str) -> Option<(ToolErrorKind, Str
         }
         (403, None) => {
             let path: Vec<&str> = refusal.path().iter().skip(2).map(String::as_str).collect();
-            let scope = match scope(refusal.method(), &path) {
-                Some(scope) => format!("scope {scope}"),
-                None => "scope for this".to_owned(),
-            };
+            let scope = scope(refusal.method(), &path).map(|scope| format!("scope {scope}"));
+            let scope = scope.as_deref().unwrap_or("scope for this");
             let text = format!(
                 "The API key lacks the {scope} on n8n at {address}. Add it to the key (Settings > \
                  n8n API)."
@@ -102,7 +100,7 @@ fn refusal(refusal: &ErrorResponse, address: &str) -> Option<(ToolErrorKind, Str
     }
 }
 
-/// n8n's own sentence; `None` where the body is not n8n's JSON.
+/// n8n's own message; `None` if the body is not n8n's JSON.
 fn message(refusal: &ErrorResponse) -> Option<String> {
     #[derive(Deserialize)]
     struct Body {
@@ -111,7 +109,7 @@ fn message(refusal: &ErrorResponse) -> Option<String> {
     refusal.json::<Body>().map(|body| body.message)
 }
 
-/// n8n writes "not found" of a path and "Not Found" of a thing.
+/// n8n replies "not found" for an unknown path and "Not Found" for an unknown id.
 fn is_unknown_operation(refusal: &ErrorResponse) -> bool {
     match refusal.status() {
         StatusCode::METHOD_NOT_ALLOWED => true,
@@ -120,28 +118,23 @@ fn is_unknown_operation(refusal: &ErrorResponse) -> bool {
     }
 }
 
-/// `feat:variables`, in n8n's sentence about its licence.
+/// The feature in n8n's message about its licence, such as `feat:variables`.
 fn feature(message: &str) -> Option<&str> {
     let mut words = message.split_whitespace();
     let word = words.find(|word| word.starts_with("feat:"))?;
     Some(word.trim_end_matches(['.', ',']))
 }
 
-/// The meaning of failures in which n8n has answered.
+/// The meaning of n8n's error responses.
 pub(crate) trait N8nFailure {
-    /// n8n's own sentence about what is wrong with the request (HTTP 400), where it is one.
+    /// n8n's own message about an invalid request (HTTP 400).
     fn complaint(&self) -> Option<String>;
-
-    /// True if this n8n does not have the operation: it is older than that.
+    /// True if this n8n is too old for the operation.
     fn is_unknown_operation(&self) -> bool;
-
-    /// True if n8n knows the path but not the id in it.
+    /// True if the path is valid but the id in it is unknown.
     fn is_missing(&self) -> bool;
-
-    /// True if n8n does not have the execution, or its id is none because it is no number.
+    /// True if n8n does not have the execution, or its id is not a number.
     fn is_no_execution(&self) -> bool;
-
-    /// True if the state of things does not allow it.
     fn is_conflict(&self) -> bool;
 }
 

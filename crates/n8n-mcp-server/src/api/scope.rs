@@ -1,8 +1,8 @@
-//! Which scope of an API key a request needs: n8n itself says only "Forbidden".
+//! The scope of an API key that a request needs. n8n itself replies only "Forbidden".
 
 use upstream::http::Method;
 
-/// The scope in n8n's words, for example `workflow:read`; `None` where it is not known.
+/// n8n's name of the scope, for example `workflow:read`; `None` if it is not known.
 pub(super) fn scope(method: &Method, path: &[&str]) -> Option<String> {
     let resource = match *path.first()? {
         "audit" => return Some("securityAudit:generate".to_owned()),

@@ -26,7 +26,7 @@ pub(crate) struct RunPlan {
     pub(crate) start: Start,
 }
 
-/// The one request that starts a workflow.
+/// The request that starts a workflow.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Start {
     Url(UrlRequest),

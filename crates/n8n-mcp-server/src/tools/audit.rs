@@ -2,21 +2,14 @@
 
 use std::time::Duration;
 
-use mcp_core::tool::{Bounded, Call, Effect, Tool, ToolError, Toolset};
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value, json};
-use upstream::http::Method;
-
 use super::collection::refusal;
-use crate::service::N8n;
+use crate::tools::prelude::*;
 
-/// Places that are named of one risk.
+/// Places that are listed for one risk.
 const MAX_PLACES: usize = 20;
-/// An audit looks at every workflow.
+/// Long, because an audit reads every workflow.
 const AUDIT_TIMEOUT: Duration = Duration::from_secs(25);
 
-/// The tools.
 pub(crate) fn audit() -> Toolset<N8n> {
     Toolset::new().with::<AuditN8n>()
 }
@@ -53,27 +46,24 @@ struct Risk {
     category: String,
     title: String,
     recommendation: String,
-    /// How many places have it.
+    /// Number of places.
     count: usize,
     /// The first of them: workflow and node, or credential.
     places: Vec<String>,
 }
 
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
+#[serde(default)]
 struct Report {
-    #[serde(default)]
     risk: String,
-    #[serde(default)]
     sections: Vec<Section>,
 }
 
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
+#[serde(default)]
 struct Section {
-    #[serde(default)]
     title: String,
-    #[serde(default)]
     recommendation: String,
-    #[serde(default)]
     location: Vec<Map<String, Value>>,
 }
 
@@ -93,33 +83,29 @@ impl Tool for AuditN8n {
         }
         let body = json!({"additionalOptions": options});
         let request = n8n.api.request(Method::POST, &["audit"]).body(&body);
-        let answer: Value = request
-            .timeout(AUDIT_TIMEOUT)
-            .json()
-            .await
-            .map_err(|failure| refusal(failure, "This n8n cannot audit itself."))?;
-        // An empty list where there is nothing to report.
+        let answer = request.timeout(AUDIT_TIMEOUT).json().await;
+        let answer: Value =
+            answer.map_err(|failure| refusal(failure, "This n8n cannot audit itself."))?;
+        // n8n returns an empty list if there is nothing to report.
         let reports = answer.as_object().into_iter().flat_map(Map::values);
-        let reports = reports.filter_map(|report| Report::deserialize(report).ok());
-        let risks = reports.flat_map(|report| {
-            let category = report.risk;
-            let risk = move |section: Section| Risk {
-                category: category.clone(),
-                count: section.location.len(),
-                places: section
-                    .location
-                    .iter()
-                    .take(MAX_PLACES)
-                    .map(place)
-                    .collect(),
-                title: section.title,
-                recommendation: section.recommendation,
-            };
-            report.sections.into_iter().map(risk).collect::<Vec<_>>()
-        });
-        Ok(Audit {
-            risks: risks.collect(),
-        })
+        let mut risks = Vec::new();
+        for Report { risk, sections } in reports.filter_map(|one| Report::deserialize(one).ok()) {
+            risks.extend(sections.into_iter().map(|section| {
+                Risk {
+                    category: risk.clone(),
+                    count: section.location.len(),
+                    places: section
+                        .location
+                        .iter()
+                        .take(MAX_PLACES)
+                        .map(place)
+                        .collect(),
+                    title: section.title,
+                    recommendation: section.recommendation,
+                }
+            }));
+        }
+        Ok(Audit { risks })
     }
 }
 

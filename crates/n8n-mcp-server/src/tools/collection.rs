@@ -1,4 +1,4 @@
-//! Collections of n8n: how the things in them are listed, changed and deleted.
+//! Lists, changes and deletes objects in n8n's collections.
 
 use mcp_core::tool::{Bounded, Call, ToolError};
 use schemars::JsonSchema;
@@ -18,15 +18,15 @@ const DEFAULT_LIMIT: u32 = 100;
 /// Longer than any cursor of n8n.
 const MAX_CURSOR_LEN: usize = 1_000;
 
-/// Everything of one kind that n8n keeps.
+/// All of n8n's objects of one kind.
 pub(super) struct Collection {
-    /// Where it is in the API.
+    /// The path in the API.
     pub(super) path: &'static str,
-    /// The words for an id that is not there.
+    /// The error for an unknown id.
     pub(super) missing: &'static str,
 }
 
-/// What was deleted.
+/// The id of the deleted object.
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct Deleted {
     pub(crate) deleted: String,
@@ -43,7 +43,7 @@ impl Collection {
         self.page_of(n8n, &[], &[], limit, cursor).await
     }
 
-    /// One page of the list, or of one below it, with more in its query.
+    /// One page of the list, or of one below it, with an additional query.
     pub(super) async fn page_of<T: DeserializeOwned>(
         &self,
         n8n: &N8n,
@@ -61,7 +61,7 @@ impl Collection {
         page.map_err(|failure| refusal(failure, self.missing))
     }
 
-    /// Sends a change of the list, or of what is `below` it.
+    /// Sends a change of the list, or of an object `below` it.
     pub(super) async fn send<T: DeserializeOwned>(
         &self,
         n8n: &N8n,
@@ -74,7 +74,7 @@ impl Collection {
         sent.map_err(|failure| refusal(failure, self.missing))
     }
 
-    /// Deletes one for good, once the user has agreed to the `loss` (`{id}` stands for the id).
+    /// Deletes an object, once the user has agreed to the `loss` (`{id}` stands for the id).
     pub(super) async fn delete(
         &self,
         n8n: &N8n,
@@ -94,7 +94,7 @@ impl Collection {
     }
 }
 
-/// Refuses what n8n would not even read.
+/// Rejects a cursor that n8n would not accept.
 pub(super) fn check_cursor(cursor: Option<&str>) -> Result<(), ToolError> {
     match cursor {
         Some(cursor) if cursor.len() > MAX_CURSOR_LEN => Err(ToolError::invalid_argument(
@@ -104,7 +104,8 @@ pub(super) fn check_cursor(cursor: Option<&str>) -> Result<(), ToolError> {
     }
 }
 
-/// n8n's refusal: of the arguments in its own words, of what does not exist as `missing` says.
+/// The error for a failed request: n8n's own words about wrong arguments, `missing` for an unknown
+/// id.
 pub(super) fn refusal(failure: HttpFailure, missing: &str) -> ToolError {
     if let Some(complaint) = failure.complaint() {
         return ToolError::invalid_argument(format!("n8n does not accept this: {complaint}"));

@@ -1,15 +1,8 @@
-//! The toolset `credentials`. No tool ever returns a secret: n8n's API has none to give, and what
-//! is created is not repeated.
-
-use mcp_core::tool::{Call, Effect, Tool, ToolError, Toolset};
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value, json};
-use upstream::http::Method;
+//! The toolset `credentials`. No tool returns a secret: n8n's API returns none, and
+//! `create_credential` does not repeat its input.
 
 use super::collection::{Collection, Deleted, Limit, refusal};
-use crate::id::Id;
-use crate::service::N8n;
+use crate::tools::prelude::*;
 
 const CREDENTIALS: Collection = Collection {
     path: "credentials",
@@ -18,7 +11,6 @@ const CREDENTIALS: Collection = Collection {
 const MISSING_TYPE: &str = "This n8n knows no such type of credential. Its nodes name the types that they take (get_node), \
      for example slackApi or httpHeaderAuth.";
 
-/// The tools.
 pub(crate) fn credentials() -> Toolset<N8n> {
     Toolset::new()
         .with::<ListCredentials>()
@@ -62,13 +54,12 @@ impl Tool for ListCredentials {
     type Output = Credentials;
 
     async fn call(self, n8n: &N8n, _: &Call) -> Result<Credentials, ToolError> {
-        let page = CREDENTIALS
-            .page::<Credential>(n8n, self.limit, self.cursor)
-            .await?;
-        let wanted = |one: &Credential| self.r#type.as_ref().is_none_or(|kind| one.r#type == *kind);
+        let page = CREDENTIALS.page(n8n, self.limit, self.cursor).await?;
+        let (mut credentials, next_cursor): (Vec<Credential>, _) = (page.data, page.next_cursor);
+        credentials.retain(|one| self.r#type.as_ref().is_none_or(|kind| one.r#type == *kind));
         Ok(Credentials {
-            credentials: page.data.into_iter().filter(wanted).collect(),
-            next_cursor: page.next_cursor,
+            credentials,
+            next_cursor,
         })
     }
 }
@@ -105,7 +96,7 @@ impl Tool for GetCredentialSchema {
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct CreateCredential {
-    /// What people call it.
+    /// Display name.
     name: String,
     /// For example slackApi.
     r#type: Id,
@@ -140,7 +131,7 @@ struct TestCredential {
 }
 
 #[derive(Serialize, JsonSchema)]
-struct Tested {
+struct CredentialTest {
     works: bool,
     message: String,
 }
@@ -149,9 +140,9 @@ impl Tool for TestCredential {
     const NAME: &'static str = "test_credential";
     const EFFECT: Effect = Effect::ReadOnly;
     type Service = N8n;
-    type Output = Tested;
+    type Output = CredentialTest;
 
-    async fn call(self, n8n: &N8n, _: &Call) -> Result<Tested, ToolError> {
+    async fn call(self, n8n: &N8n, _: &Call) -> Result<CredentialTest, ToolError> {
         #[derive(Deserialize)]
         struct Answer {
             status: String,
@@ -161,7 +152,7 @@ impl Tool for TestCredential {
         let path = ["credentials", self.credential_id.as_str(), "test"];
         let answer: Result<Answer, _> = n8n.api.request(Method::POST, &path).json().await;
         let answer = answer.map_err(|failure| refusal(failure, CREDENTIALS.missing))?;
-        Ok(Tested {
+        Ok(CredentialTest {
             works: answer.status == "OK",
             message: n8n.redactor.text(&answer.message),
         })

@@ -8,7 +8,6 @@ use mcp_core::tool::Toolset;
 
 use crate::service::N8n;
 
-/// The tools.
 pub(crate) fn data_tables() -> Toolset<N8n> {
     Toolset::new()
         .with::<tables::ListDataTables>()

@@ -1,22 +1,15 @@
 //! The toolset `projects`. Needs a licence.
 
-use mcp_core::tool::{Call, Effect, Tool, ToolError, Toolset};
-use schemars::JsonSchema;
 use serde::de::IgnoredAny;
-use serde::{Deserialize, Serialize};
-use serde_json::json;
-use upstream::http::Method;
 
 use super::collection::{Collection, Deleted, Limit};
-use crate::id::Id;
-use crate::service::N8n;
+use crate::tools::prelude::*;
 
 const PROJECTS: Collection = Collection {
     path: "projects",
     missing: "n8n has no such project. list_projects shows those that it has.",
 };
 
-/// The tools.
 pub(crate) fn projects() -> Toolset<N8n> {
     Toolset::new()
         .with::<ListProjects>()
@@ -59,9 +52,10 @@ impl Tool for ListProjects {
 
     async fn call(self, n8n: &N8n, _: &Call) -> Result<Projects, ToolError> {
         let page = PROJECTS.page(n8n, self.limit, self.cursor).await?;
+        let (projects, next_cursor) = (page.data, page.next_cursor);
         Ok(Projects {
-            projects: page.data,
-            next_cursor: page.next_cursor,
+            projects,
+            next_cursor,
         })
     }
 }
@@ -70,7 +64,7 @@ impl Tool for ListProjects {
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct CreateProject {
-    /// What people call it.
+    /// Display name.
     name: String,
 }
 

@@ -2,16 +2,12 @@
 
 use std::time::Duration;
 
-use mcp_core::tool::{Bounded, Call, Effect, TaskSupport, Tool, ToolError};
-use schemars::JsonSchema;
-use serde::Deserialize;
-use serde_json::{Map, Value};
+use mcp_core::tool::TaskSupport;
 
-use crate::id::Id;
 use crate::run::{Run, RunRequest, run};
-use crate::service::N8n;
+use crate::tools::prelude::*;
 
-/// Below what clients and servers commonly allow a call: 30 s.
+/// Seconds; below the common limit of clients and servers for a call: 30 s.
 const DEFAULT_WAIT: u32 = 20;
 
 /// Runs an n8n workflow once and waits for its end; `running` and `waiting` are followed with
@@ -21,11 +17,11 @@ const DEFAULT_WAIT: u32 = 20;
 pub(crate) struct RunWorkflow {
     /// From list_workflows.
     workflow_id: Id,
-    /// What the trigger receives: a webhook's body, query and path parameters; form fields; a
-    /// chat's `chatInput`.
+    /// For the trigger: a webhook's body, query and path parameters; form fields; a chat's
+    /// `chatInput`.
     #[serde(default)]
     parameters: Option<Map<String, Value>>,
-    /// Name of the trigger node, where there are several.
+    /// Name of the trigger node, if there are several.
     trigger: Option<String>,
     /// Default 20; then the run goes on and `running` is returned. A task waits for the end, up to
     /// 55 minutes.

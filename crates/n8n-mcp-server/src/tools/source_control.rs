@@ -2,20 +2,15 @@
 
 use std::time::Duration;
 
-use mcp_core::tool::{Call, Effect, Tool, ToolError, Toolset};
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
-use upstream::http::{Method, Request};
+use upstream::http::Request;
 
 use super::collection::refusal;
-use crate::service::N8n;
+use crate::tools::prelude::*;
 
 const MISSING: &str = "n8n is not connected to a repository (Settings > Environments).";
 /// Git goes over the network.
 const GIT_TIMEOUT: Duration = Duration::from_secs(25);
 
-/// The tools.
 pub(crate) fn source_control() -> Toolset<N8n> {
     Toolset::new()
         .with::<SourceControlStatus>()
@@ -45,17 +40,18 @@ struct SourceFiles {
     files: Vec<SourceFile>,
 }
 
-/// What differs between n8n and its repository.
+/// Differences between n8n and its repository.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct SourceControlStatus {
-    /// What a pull or a push would transfer; default push.
+    /// Of a pull or a push; default push.
     direction: Option<Direction>,
 }
 
-#[derive(Clone, Copy, Deserialize, JsonSchema)]
+#[derive(Default, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 enum Direction {
+    #[default]
     Push,
     Pull,
 }
@@ -67,12 +63,16 @@ impl Tool for SourceControlStatus {
     type Output = SourceFiles;
 
     async fn call(self, n8n: &N8n, _: &Call) -> Result<SourceFiles, ToolError> {
-        let direction = match self.direction {
-            Some(Direction::Pull) => "pull",
-            Some(Direction::Push) | None => "push",
-        };
-        let (path, query) = (["source-control", "status"], [("direction", direction)]);
-        files(n8n.api.request(Method::GET, &path).query(&query)).await
+        let (path, direction) = (
+            ["source-control", "status"],
+            self.direction.unwrap_or_default(),
+        );
+        files(
+            n8n.api
+                .request(Method::GET, &path)
+                .query(&[("direction", direction)]),
+        )
+        .await
     }
 }
 
@@ -108,7 +108,7 @@ impl Tool for PullFromSourceControl {
 struct PushToSourceControl {
     /// Of the commit.
     message: String,
-    /// Which, from source_control_status.
+    /// From source_control_status.
     files: Vec<Chosen>,
     /// Also over conflicts.
     #[serde(default)]
@@ -138,15 +138,14 @@ impl Tool for PushToSourceControl {
     }
 }
 
-/// The files of an answer, which is a list or holds one.
+/// The files in an answer, which is a list or an object with one.
 async fn files(request: Request) -> Result<SourceFiles, ToolError> {
     let answer = request.timeout(GIT_TIMEOUT).json().await;
     let answer: Value = answer.map_err(|failure| refusal(failure, MISSING))?;
     let list = answer.as_array().or_else(|| answer["data"].as_array());
     let files = list.into_iter().flatten();
+    let files = files.filter_map(|file| SourceFile::deserialize(file).ok());
     Ok(SourceFiles {
-        files: files
-            .filter_map(|file| SourceFile::deserialize(file).ok())
-            .collect(),
+        files: files.collect(),
     })
 }

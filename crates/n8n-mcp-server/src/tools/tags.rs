@@ -1,22 +1,14 @@
 //! The toolset `tags`.
 
-use mcp_core::tool::{Call, Effect, Tool, ToolError, Toolset};
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
-use serde_json::json;
-use upstream::http::Method;
-
 use super::collection::{Collection, Deleted, Limit, refusal};
-use crate::id::Id;
 use crate::policy::REVIEW_TAG;
-use crate::service::N8n;
+use crate::tools::prelude::*;
 
 const TAGS: Collection = Collection {
     path: "tags",
     missing: "n8n has no such tag. list_tags shows those that it has.",
 };
 
-/// The tools.
 pub(crate) fn tags() -> Toolset<N8n> {
     Toolset::new()
         .with::<ListTags>()
@@ -128,7 +120,7 @@ impl Tool for DeleteTag {
     }
 }
 
-/// Refuses to touch the tag by which people say that they have reviewed a workflow.
+/// Rejects changes of the tag that marks workflows which a person must review.
 async fn keep_review_tag(n8n: &N8n, id: &Id) -> Result<(), ToolError> {
     if !n8n.api.policy.requires_review() {
         return Ok(());

@@ -1,22 +1,15 @@
 //! The toolset `users`.
 
-use mcp_core::tool::{Call, Effect, Tool, ToolError, Toolset};
-use schemars::JsonSchema;
 use serde::de::IgnoredAny;
-use serde::{Deserialize, Serialize};
-use serde_json::json;
-use upstream::http::Method;
 
 use super::collection::{Collection, Deleted, Limit};
-use crate::id::Id;
-use crate::service::N8n;
+use crate::tools::prelude::*;
 
 const USERS: Collection = Collection {
     path: "users",
     missing: "n8n has no such user. list_users shows those that it has.",
 };
 
-/// The tools.
 pub(crate) fn users() -> Toolset<N8n> {
     Toolset::new()
         .with::<ListUsers>()
@@ -68,10 +61,8 @@ impl Tool for ListUsers {
         let page = USERS
             .page_of(n8n, &[], &role, self.limit, self.cursor)
             .await?;
-        Ok(Users {
-            users: page.data,
-            next_cursor: page.next_cursor,
-        })
+        let (users, next_cursor) = (page.data, page.next_cursor);
+        Ok(Users { users, next_cursor })
     }
 }
 
@@ -110,7 +101,7 @@ impl Tool for InviteUser {
         let answers: Vec<Answer> = USERS.send(n8n, Method::POST, &[], &body).await?;
         let user = answers.into_iter().find_map(|answer| answer.user);
         user.ok_or_else(|| {
-            ToolError::conflict("n8n invited nobody: the address may have an account already.")
+            ToolError::conflict("n8n sent no invitation: the address may have an account already.")
         })
     }
 }
@@ -126,7 +117,7 @@ struct SetUserRole {
 }
 
 #[derive(Serialize, JsonSchema)]
-struct Changed {
+struct UserRole {
     user_id: String,
     role: String,
 }
@@ -135,13 +126,13 @@ impl Tool for SetUserRole {
     const NAME: &'static str = "set_user_role";
     const EFFECT: Effect = Effect::Idempotent;
     type Service = N8n;
-    type Output = Changed;
+    type Output = UserRole;
 
-    async fn call(self, n8n: &N8n, _: &Call) -> Result<Changed, ToolError> {
+    async fn call(self, n8n: &N8n, _: &Call) -> Result<UserRole, ToolError> {
         let path = [self.user_id.as_str(), "role"];
         let body = json!({"newRoleName": self.role});
         let IgnoredAny = USERS.send(n8n, Method::PATCH, &path, &body).await?;
-        Ok(Changed {
+        Ok(UserRole {
             user_id: self.user_id.to_string(),
             role: self.role,
         })

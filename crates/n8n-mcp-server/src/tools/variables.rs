@@ -1,23 +1,16 @@
-//! The toolset `variables`: what workflows read as `$vars`. Needs a licence.
+//! The toolset `variables`: values that workflows read as `$vars`. Needs a licence.
 
-use mcp_core::tool::{Call, Effect, Tool, ToolError, Toolset};
-use schemars::JsonSchema;
 use serde::de::IgnoredAny;
-use serde::{Deserialize, Serialize};
-use serde_json::json;
-use upstream::http::Method;
 
 use super::collection::{Collection, Deleted, Limit};
 use crate::api::Page;
-use crate::id::Id;
-use crate::service::N8n;
+use crate::tools::prelude::*;
 
 const VARIABLES: Collection = Collection {
     path: "variables",
     missing: "n8n has no such variable. list_variables shows those that it has.",
 };
 
-/// The tools.
 pub(crate) fn variables() -> Toolset<N8n> {
     Toolset::new()
         .with::<ListVariables>()
@@ -59,19 +52,23 @@ impl Tool for ListVariables {
     type Output = Variables;
 
     async fn call(self, n8n: &N8n, _: &Call) -> Result<Variables, ToolError> {
-        let project = self.project_id.as_ref().map(Id::as_str);
-        let project: Vec<_> = project.map(|id| ("projectId", id)).into_iter().collect();
+        let project = self
+            .project_id
+            .as_ref()
+            .map(|id| ("projectId", id.as_str()));
         let (limit, cursor) = (self.limit, self.cursor);
-        let page = VARIABLES.page_of(n8n, &[], &project, limit, cursor).await?;
-        let hidden = |mut one: Variable| {
+        let page = VARIABLES
+            .page_of(n8n, &[], project.as_slice(), limit, cursor)
+            .await?;
+        let (mut variables, next_cursor): (Vec<Variable>, _) = (page.data, page.next_cursor);
+        for one in &mut variables {
             let mut shown = json!({ one.key.clone(): one.value });
             n8n.redactor.json(&mut shown);
             one.value = shown[&one.key].as_str().unwrap_or_default().to_owned();
-            one
-        };
+        }
         Ok(Variables {
-            variables: page.data.into_iter().map(hidden).collect(),
-            next_cursor: page.next_cursor,
+            variables,
+            next_cursor,
         })
     }
 }
@@ -87,9 +84,9 @@ struct SetVariable {
 }
 
 #[derive(Serialize, JsonSchema)]
-struct Set {
+struct VariableSet {
     key: String,
-    /// False if it was there before.
+    /// False if it existed before.
     created: bool,
 }
 
@@ -97,9 +94,9 @@ impl Tool for SetVariable {
     const NAME: &'static str = "set_variable";
     const EFFECT: Effect = Effect::Idempotent;
     type Service = N8n;
-    type Output = Set;
+    type Output = VariableSet;
 
-    async fn call(self, n8n: &N8n, _: &Call) -> Result<Set, ToolError> {
+    async fn call(self, n8n: &N8n, _: &Call) -> Result<VariableSet, ToolError> {
         let page: Page<Variable> = VARIABLES.page(n8n, Limit::new(250), None).await?;
         let known = page.data.into_iter().find(|one| one.key == self.key);
         let body = json!({"key": self.key, "value": self.value});
@@ -107,9 +104,10 @@ impl Tool for SetVariable {
             Some(one) => VARIABLES.send(n8n, Method::PUT, &[&one.id], &body).await?,
             None => VARIABLES.send(n8n, Method::POST, &[], &body).await?,
         };
-        Ok(Set {
+        let created = known.is_none();
+        Ok(VariableSet {
             key: self.key,
-            created: known.is_none(),
+            created,
         })
     }
 }

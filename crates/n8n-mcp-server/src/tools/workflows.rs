@@ -1,4 +1,4 @@
-//! Workflows: list and look at them (default), write them (`authoring`), start and end their lives
+//! Tools for workflows: list and read (default), write (`authoring`), activate, archive and delete
 //! (`lifecycle`).
 
 mod authoring;
@@ -20,7 +20,7 @@ pub(crate) use get::GetWorkflow;
 pub(crate) use lifecycle::lifecycle;
 pub(crate) use list::ListWorkflows;
 
-/// A workflow and its definition, to work on.
+/// A workflow and its definition as a draft.
 async fn load(n8n: &N8n, id: &Id) -> Result<(Workflow, Draft), ToolError> {
     let (workflow, whole) = n8n.api.workflow_as(id).await?;
     Ok((workflow, Draft::read(whole)?))

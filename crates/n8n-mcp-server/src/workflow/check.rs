@@ -29,7 +29,7 @@ pub(crate) struct Finding {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) node: Option<String>,
     pub(crate) message: String,
-    /// How to fix it.
+    /// Fix for it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) fix: Option<String>,
 }

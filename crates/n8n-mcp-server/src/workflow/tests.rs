@@ -1,4 +1,4 @@
-//! Drafts: read, changed, checked.
+//! Drafts are read, changed and checked.
 
 use serde_json::json;
 
@@ -30,7 +30,7 @@ fn sample() -> Draft {
 }
 
 #[test]
-fn what_n8n_does_not_take_is_left_out_and_named() {
+fn unknown_fields_are_left_out_and_listed() {
     let (body, left_out) = sample().body(FieldSet::N8n2);
     let keys: Vec<_> = body.as_object().unwrap().keys().cloned().collect();
     assert_eq!(keys, ["name", "nodes", "connections", "settings"]);
@@ -40,36 +40,28 @@ fn what_n8n_does_not_take_is_left_out_and_named() {
 }
 
 #[test]
-fn a_node_is_renamed_wherever_it_is_named() {
-    let changed = apply(
-        &sample(),
-        operations(json!([{"op": "rename_node", "node": "Webhook", "to": "In's"}])),
-    )
-    .unwrap();
+fn node_is_renamed_in_expressions_and_connections() {
+    let rename = json!([{"op": "rename_node", "node": "Webhook", "to": "In's"}]);
+    let changed = apply(&sample(), operations(rename)).unwrap();
     let text = &changed.node("Set").unwrap()["parameters"]["value"];
-    assert_eq!(
-        *text,
-        r#"={{ $('In\'s').item.json.x + $node["In's"].json.y }}"#
-    );
+    let expected = r#"={{ $('In\'s').item.json.x + $node["In's"].json.y }}"#;
+    assert_eq!(*text, expected);
     let all = parse_connections(&changed.connections).unwrap();
     assert_eq!((&*all[0].from, &*all[0].to), ("In's", "Set"));
 }
 
 #[test]
 fn nodes_are_added_connected_and_configured() {
-    let changed = apply(
-        &sample(),
-        operations(json!([
-            {"op": "add_node", "node": "If", "type": "n8n-nodes-base.if", "version": 2.2, "parameters": {"a": 1}},
-            {"op": "connect", "node": "Set", "to": "If"},
-            {"op": "connect", "node": "If", "to": "Set", "output": 1},
-            {"op": "configure_node", "node": "Set", "parameters": {"deep": {"a": null, "c": 3}}, "fields": {"disabled": true}},
-            {"op": "set_settings", "settings": {"executionTimeout": 5, "executionOrder": null}},
-            {"op": "rename_workflow", "to": "Other"},
-            {"op": "disconnect", "node": "Webhook", "to": "Set"},
-        ])),
-    )
-    .unwrap();
+    let all = operations(json!([
+        {"op": "add_node", "node": "If", "type": "n8n-nodes-base.if", "version": 2.2, "parameters": {"a": 1}},
+        {"op": "connect", "node": "Set", "to": "If"},
+        {"op": "connect", "node": "If", "to": "Set", "output": 1},
+        {"op": "configure_node", "node": "Set", "parameters": {"deep": {"a": null, "c": 3}}, "fields": {"disabled": true}},
+        {"op": "set_settings", "settings": {"executionTimeout": 5, "executionOrder": null}},
+        {"op": "rename_workflow", "to": "Other"},
+        {"op": "disconnect", "node": "Webhook", "to": "Set"},
+    ]));
+    let changed = apply(&sample(), all).unwrap();
     assert_eq!(changed.name, "Other");
     let set = changed.node("Set").unwrap();
     assert_eq!(set["parameters"]["deep"], json!({"b": 2, "c": 3}));
@@ -83,37 +75,20 @@ fn nodes_are_added_connected_and_configured() {
 }
 
 #[test]
-fn all_or_nothing_and_why() {
+fn impossible_operation_is_rejected_with_the_reason() {
     let first = json!({"op": "rename_workflow", "to": "X"});
-    let new = json!({"op": "add_node", "node": "New"});
-    for (bad, part) in [
-        (
-            json!({"op": "add_node", "node": "Set", "type": "a.b"}),
-            "already",
-        ),
-        (new, "`type` is missing"),
-        (
-            json!({"op": "remove_node", "node": "Nope"}),
-            "there are \"Webhook\", \"Set\"",
-        ),
-        (json!({"op": "connect", "node": "Set"}), "`to` is missing"),
-        (
-            json!({"op": "disconnect", "node": "Set", "to": "Webhook"}),
-            "not connected",
-        ),
-        (
-            json!({"op": "set_settings", "settings": {"foo": 1}}),
-            "no setting \"foo\"",
-        ),
-        (
-            json!({"op": "configure_node", "node": "Set", "fields": {"name": "x"}}),
-            "cannot hold",
-        ),
-        (
-            json!({"op": "rename_node", "node": "Set", "to": "Webhook"}),
-            "already",
-        ),
-    ] {
+    let table = json!([
+        [{"op": "add_node", "node": "Set", "type": "a.b"}, "already"],
+        [{"op": "add_node", "node": "New"}, "`type` is missing"],
+        [{"op": "remove_node", "node": "Nope"}, "there are \"Webhook\", \"Set\""],
+        [{"op": "connect", "node": "Set"}, "`to` is missing"],
+        [{"op": "disconnect", "node": "Set", "to": "Webhook"}, "not connected"],
+        [{"op": "set_settings", "settings": {"foo": 1}}, "no setting \"foo\""],
+        [{"op": "configure_node", "node": "Set", "fields": {"name": "x"}}, "cannot hold"],
+        [{"op": "rename_node", "node": "Set", "to": "Webhook"}, "already"],
+    ]);
+    for row in table.as_array().unwrap() {
+        let (bad, part) = (&row[0], row[1].as_str().unwrap());
         let error = apply(&sample(), operations(json!([first, bad]))).unwrap_err();
         assert!(error.message().starts_with("operations[1]"), "{error}");
         assert!(error.message().contains(part), "{error}");
@@ -121,7 +96,7 @@ fn all_or_nothing_and_why() {
 }
 
 #[test]
-fn what_was_hidden_comes_back() {
+fn redacted_values_are_restored() {
     let with = |value: &str, x: i32| {
         draft(json!({"name": "W", "nodes": [
             {"id": "1", "name": "H", "type": "a.b", "position": [0, 0],
@@ -134,7 +109,7 @@ fn what_was_hidden_comes_back() {
 }
 
 #[test]
-fn faults_are_found() {
+fn problems_are_found() {
     use Severity::{Error, Warning};
     assert!(check(&sample()).is_empty(), "{:?}", check(&sample()));
     let hook = json!({"name": "H", "type": "n8n-nodes-base.webhook", "parameters": {"path": "a"}});

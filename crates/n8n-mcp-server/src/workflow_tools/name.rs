@@ -1,40 +1,36 @@
-//! Names of tools, from names of workflows.
+//! Derives names of tools from names of workflows.
 
 use super::tool::ToolSpec;
 use crate::tools;
 
-/// What a name may hold.
+/// The limit of MCP for the name of a tool.
 const MAX_NAME_LEN: usize = 64;
-/// What of an id tells two workflows apart.
+/// Characters of an id that are enough to distinguish two workflows.
 const ID_SUFFIX_LEN: usize = 6;
 
-/// A name for each tool. One that two workflows would have, or that is a tool of the server, gets a
-/// part of the workflow's id: so no name depends on the order in which workflows were made.
+/// A name for each tool. A name that two workflows share, or that a tool of the server has, gets a
+/// part of the workflow's id: so no name depends on the order in which workflows were created.
 pub(super) fn names(tools: &[ToolSpec]) -> Vec<String> {
-    let built_in: Vec<String> = tools::all()
-        .definitions()
-        .into_iter()
-        .map(|tool| tool.name)
-        .collect();
-    let plain: Vec<String> = tools
+    let built_in = tools::all().definitions();
+    let ids = tools.iter().map(|tool| tool.workflow.as_str());
+    let slugs: Vec<String> = tools
         .iter()
-        .map(|tool| plain(&tool.title, tool.workflow.as_str()))
+        .zip(ids.clone())
+        .map(|(tool, id)| slug(&tool.title, id))
         .collect();
     let is_taken = |name: &String| {
-        built_in.contains(name) || plain.iter().filter(|other| *other == name).count() > 1
+        built_in.iter().any(|tool| tool.name == *name)
+            || slugs.iter().filter(|other| *other == name).count() > 1
     };
-    let named = plain.iter().zip(tools).map(|(name, tool)| {
-        if is_taken(name) {
-            with_id(name, tool.workflow.as_str())
-        } else {
-            name.clone()
-        }
-    });
-    named.collect()
+    let name = |(slug, id): (&String, &str)| match is_taken(slug) {
+        true => with_id(slug, id),
+        false => slug.clone(),
+    };
+    slugs.iter().zip(ids).map(name).collect()
 }
 
-/// `Hello, World!` is `hello_world`.
-fn plain(title: &str, id: &str) -> String {
+/// The name for a title: `hello_world` for `Hello, World!`.
+fn slug(title: &str, id: &str) -> String {
     let mut name = String::new();
     for c in title.chars().flat_map(char::to_lowercase) {
         if c.is_ascii_alphanumeric() {
@@ -53,11 +49,8 @@ fn plain(title: &str, id: &str) -> String {
 }
 
 fn with_id(name: &str, id: &str) -> String {
-    let part: String = id
-        .chars()
-        .filter(char::is_ascii_alphanumeric)
-        .take(ID_SUFFIX_LEN)
-        .collect();
+    let letters = id.chars().filter(char::is_ascii_alphanumeric);
+    let part: String = letters.take(ID_SUFFIX_LEN).collect();
     let end = name.len().min(MAX_NAME_LEN - ID_SUFFIX_LEN - 1);
     format!("{}_{part}", &name[..end])
 }
@@ -80,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_legal_and_never_taken() {
+    fn names_are_valid_and_unique() {
         let long = "x y".repeat(40);
         let tools = [
             tool("a1b2c3d4", "Hello, World!"),
@@ -91,16 +84,9 @@ mod tests {
             tool("u1v2w3x4", &long),
         ];
         let names = names(&tools);
-        assert_eq!(
-            names[..5],
-            [
-                "hello_world",
-                "send_mail_e5f6g7",
-                "send_mail_i9j0k1",
-                "list_workflows_m3n4o5",
-                "workflow_q7r8s9"
-            ]
-        );
+        let expected = "hello_world send_mail_e5f6g7 send_mail_i9j0k1 list_workflows_m3n4o5 \
+                        workflow_q7r8s9";
+        assert_eq!(names[..5].join(" "), expected);
         assert!(names[5].len() <= MAX_NAME_LEN);
     }
 }

@@ -1,4 +1,4 @@
-//! One workflow as a tool: its definition, and its call.
+//! A workflow as a tool: its definition and its call.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,46 +20,43 @@ use crate::trigger::{
 };
 use crate::variant_name::variant_name;
 
-/// A description is paid for on every turn of a conversation.
+/// Short, since every turn of a conversation costs its tokens.
 const MAX_DESCRIPTION: usize = 400;
 
-/// A workflow that is a tool.
+/// The definition of a tool that runs a workflow.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct ToolSpec {
     pub(super) workflow: Id,
     /// The name of the workflow.
     pub(super) title: String,
     pub(super) description: String,
-    /// The node that is started.
+    /// The name of the trigger node.
     pub(super) trigger: String,
     /// JSON Schema of the arguments.
     pub(super) input: Value,
 }
 
-/// The tool that `workflow` is; `None` if it cannot really be run from here.
-pub(super) fn offered(workflow: &Workflow, access: &Access) -> Option<ToolSpec> {
+/// The tool for `workflow`; `None` if this server cannot run it.
+pub(super) fn tool_spec(workflow: &Workflow, access: &Access) -> Option<ToolSpec> {
     let id = Id::try_from(workflow.id.clone()).ok()?;
     if !workflow.active || workflow.is_archived {
         return None;
     }
     let all = triggers(workflow);
-    let open = all
+    let startable = all
         .iter()
         .filter_map(|trigger| Some((trigger, trigger.way(access).ok()?)));
-    // A test is no run.
-    let real = open.filter(|(_, way)| *way != StartMethod::McpTest);
+    // A test is not a run.
+    let real = startable.filter(|(_, way)| *way != StartMethod::McpTest);
     let (trigger, _) = real.min_by_key(|(trigger, way)| trigger.rank(*way))?;
     let notes: Vec<&str> = workflow.live_nodes().iter().filter_map(note).collect();
-    let input = notes
-        .iter()
-        .find_map(|note| parameters_in_note(note))
-        .unwrap_or_else(|| parameters_of(trigger));
+    let input = notes.iter().find_map(|note| parameters_in_note(note));
     Some(ToolSpec {
         workflow: id,
         title: workflow.name.clone(),
         description: describe(workflow, trigger, &notes),
         trigger: trigger.node.name.clone(),
-        input,
+        input: input.unwrap_or_else(|| parameters_of(trigger)),
     })
 }
 
@@ -84,45 +81,44 @@ fn describe(workflow: &Workflow, trigger: &Trigger<'_>, notes: &[&str]) -> Strin
     one_line(&text, MAX_DESCRIPTION)
 }
 
-/// Below what clients and servers commonly allow a call: 30 s.
+/// Below the common limit of clients and servers for a call: 30 s.
 const RUN_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// A tool that runs one workflow.
 pub(super) struct WorkflowTool {
     n8n: Arc<N8n>,
-    offered: ToolSpec,
+    spec: ToolSpec,
 }
 
 impl WorkflowTool {
-    /// The tool and its definition; `None` if the note of a workflow holds a schema that no client
-    /// could read.
+    /// The tool and its definition; `None` if the schema from a note in the workflow is not valid.
     pub(super) fn declare(
         n8n: &Arc<N8n>,
         name: String,
-        offered: &ToolSpec,
+        spec: &ToolSpec,
     ) -> Option<(ToolDefinition, Arc<dyn BoundTool>)> {
         let item = json!({
-            "title": offered.title,
-            "description": offered.description,
-            "inputSchema": offered.input,
+            "title": spec.title,
+            "description": spec.description,
+            "inputSchema": spec.input,
             "outputSchema": Run::schema(),
-            // What the workflow does is not known here.
+            // The effects of the workflow are unknown.
             "annotations": {"readOnlyHint": false, "destructiveHint": true, "openWorldHint": true},
         });
         let item = to_raw_value(&item).ok()?;
         let definition = ToolDefinition::from_backend(name.clone(), name, &item);
         let mut definition = definition
-            .inspect_err(|error| tracing::warn!(error, "workflow {} is no tool", offered.workflow))
+            .inspect_err(|error| tracing::warn!(error, "workflow {} is no tool", spec.workflow))
             .ok()?;
         definition.task = RunWorkflow::TASK;
         let tool = Self {
             n8n: Arc::clone(n8n),
-            offered: offered.clone(),
+            spec: spec.clone(),
         };
         Some((definition, Arc::new(tool)))
     }
 
-    /// The arguments, as far as they can be checked without a validator.
+    /// Parses the arguments; checks only that the required ones are there.
     fn read(&self, arguments: &RawValue) -> Result<Map<String, Value>, ArgumentError> {
         let wrong = |field: &str, reason: &str| ArgumentError {
             field: field.to_owned(),
@@ -130,7 +126,7 @@ impl WorkflowTool {
         };
         let parameters: Map<String, Value> = serde_json::from_str(arguments.get())
             .map_err(|_| wrong("", "arguments must be a JSON object"))?;
-        let required = self.offered.input["required"].as_array();
+        let required = self.spec.input["required"].as_array();
         let mut required = required.into_iter().flatten().filter_map(Value::as_str);
         match required.find(|name| !parameters.contains_key(*name)) {
             Some(missing) => Err(wrong(missing, "Required field missing")),
@@ -146,9 +142,9 @@ impl BoundTool for WorkflowTool {
         call: &'a Call,
     ) -> Result<ToolFuture<'a>, ArgumentError> {
         let request = RunRequest {
-            workflow: self.offered.workflow.clone(),
+            workflow: self.spec.workflow.clone(),
             parameters: self.read(arguments)?,
-            trigger: Some(self.offered.trigger.clone()),
+            trigger: Some(self.spec.trigger.clone()),
             wait: RUN_TIMEOUT,
         };
         Ok(Box::pin(async move {
@@ -167,14 +163,14 @@ mod tests {
     use super::*;
     use crate::webhook_credentials::WebhookCredentials;
 
-    fn of(nodes: Value) -> Option<ToolSpec> {
+    fn spec(nodes: Value) -> Option<ToolSpec> {
         let workflow = json!({"id": "w", "name": "W", "active": true, "nodes": nodes});
         let workflow: Workflow = serde_json::from_value(workflow).unwrap();
         let access = Access {
             builtin_mcp: false,
             credentials: WebhookCredentials::default(),
         };
-        offered(&workflow, &access)
+        tool_spec(&workflow, &access)
     }
 
     fn webhook(path: &str) -> Value {
@@ -182,30 +178,31 @@ mod tests {
     }
 
     #[test]
-    fn parameters_are_those_that_the_workflow_reads() {
+    fn arguments_are_parameters_that_the_workflow_reads() {
         let reads = json!({"name": "Set", "type": "x.set", "parameters": {"a": "={{ $json.body.city }} {{ $json.query['units'] }}", "b": "={{ $('Hook').item.json.body?.city }}"}});
-        let tool = of(json!([webhook("orders/:id"), reads])).unwrap();
-        let properties = tool.input["properties"].as_object().unwrap();
-        assert_eq!(
-            properties.keys().collect::<Vec<_>>(),
-            ["id", "city", "units"]
-        );
+        let tool = spec(json!([webhook("orders/:id"), reads])).unwrap();
+        let properties: Vec<_> = tool.input["properties"]
+            .as_object()
+            .unwrap()
+            .keys()
+            .collect();
+        assert_eq!(properties, ["id", "city", "units"]);
         assert_eq!(tool.input["required"], json!(["id"]));
         assert_eq!(tool.trigger, "Hook");
         assert_eq!(tool.description, "Runs the n8n workflow \"W\" (webhook).");
     }
 
     #[test]
-    fn a_note_may_hold_description_and_schema() {
+    fn note_sets_description_and_schema() {
         let note = json!({"name": "Note", "type": "n8n-nodes-base.stickyNote", "parameters": {"content": "## Weather\nof a city\n```json\n{\"type\": \"object\", \"properties\": {\"city\": {\"type\": \"string\"}}, \"required\": [\"city\"]}\n```"}});
-        let tool = of(json!([webhook("w"), note])).unwrap();
+        let tool = spec(json!([webhook("w"), note])).unwrap();
         assert_eq!(tool.description, "Weather of a city");
         assert_eq!(tool.input["required"], json!(["city"]));
     }
 
     #[test]
-    fn what_cannot_be_run_is_no_tool() {
-        assert!(of(json!([{"name": "M", "type": "x.manualTrigger"}])).is_none());
-        assert!(of(json!([])).is_none());
+    fn workflow_that_cannot_be_run_is_no_tool() {
+        assert!(spec(json!([{"name": "M", "type": "x.manualTrigger"}])).is_none());
+        assert!(spec(json!([])).is_none());
     }
 }

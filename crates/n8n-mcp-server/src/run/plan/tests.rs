@@ -10,23 +10,15 @@ use crate::webhook_credentials::WebhookCredentials;
 
 /// An active workflow with these nodes: (name, kind, parameters).
 fn workflow(nodes: &[(&str, &str, Value)]) -> Workflow {
-    let nodes: Vec<_> = nodes
-        .iter()
-        .map(|(name, kind, parameters)| {
-            json!({
-                "name": name, "type": kind, "typeVersion": 2.2, "webhookId": "wid",
-                "parameters": parameters,
-            })
-        })
-        .collect();
-    let workflow = json!({
-        "id": "w", "name": "W", "active": true, "nodes": nodes,
-        "settings": {"availableInMCP": true},
-    });
+    let node = |(name, kind, parameters): &(&str, &str, Value)| json!({"name": name, "type": kind, "typeVersion": 2.2, "webhookId": "wid", "parameters": parameters});
+    let nodes: Vec<_> = nodes.iter().map(node).collect();
+    let settings = json!({"availableInMCP": true});
+    let workflow =
+        json!({"id": "w", "name": "W", "active": true, "nodes": nodes, "settings": settings});
     serde_json::from_value(workflow).unwrap()
 }
 
-/// The trigger that is chosen, and the request that starts it.
+/// The name of the chosen trigger, and the request that starts it.
 fn plan(
     workflow: &Workflow,
     parameters: Value,
@@ -34,9 +26,10 @@ fn plan(
     builtin_mcp: bool,
 ) -> Result<(String, Start), ToolError> {
     let parameters = serde_json::from_value(parameters).unwrap();
+    let credentials = WebhookCredentials::default();
     let access = Access {
         builtin_mcp,
-        credentials: WebhookCredentials::default(),
+        credentials,
     };
     let plan = RunPlan::new(workflow, trigger, parameters, "rid", &access)?;
     Ok((plan.trigger, plan.start))
@@ -50,45 +43,37 @@ fn url(workflow: &Workflow, parameters: Value) -> UrlRequest {
 }
 
 #[test]
-fn a_webhook_gets_body_query_and_path() {
+fn webhook_receives_body_query_and_path() {
     let post = workflow(&[("H", "x.webhook", json!({"path": "a", "httpMethod": "POST"}))]);
     let start = url(&post, json!({"n": 1}));
     assert_eq!(start.path, ["webhook", "a"]);
-    assert_eq!(
-        (start.body, start.query),
-        (Some(Body::Json(json!({"n": 1}))), vec![])
-    );
+    let body = Some(Body::Json(json!({"n": 1})));
+    assert_eq!((start.body, start.query), (body, vec![]));
 
     let get = workflow(&[("H", "x.webhook", json!({"path": "a/:id"}))]);
-    let parameters = json!({"id": 7, "q": "x y", "deep": [1], "none": null});
-    let start = url(&get, parameters);
+    let start = url(
+        &get,
+        json!({"id": 7, "q": "x y", "deep": [1], "none": null}),
+    );
     assert_eq!(start.path, ["webhook", "wid", "a", "7"]);
     let mut sent = start.query;
     sent.sort();
     let query = [("deep", "[1]"), ("q", "x y")].map(|(k, v)| (k.into(), v.into()));
     assert_eq!((start.body, sent), (None, query.to_vec()));
-    for bad in [
-        json!({}),
-        json!({"id": ".."}),
-        json!({"id": "a/b"}),
-        json!({"id": ""}),
-        json!({"id": null}),
-        json!({"id": [1]}),
-    ] {
-        let error = plan(&get, bad, None, false).unwrap_err();
+    let bad = json!([{}, {"id": ".."}, {"id": "a/b"}, {"id": ""}, {"id": null}, {"id": [1]}]);
+    for bad in bad.as_array().unwrap() {
+        let error = plan(&get, bad.clone(), None, false).unwrap_err();
         assert_eq!(error.kind(), ToolErrorKind::InvalidArgument);
     }
 }
 
 #[test]
-fn a_chat_gets_its_text_and_keeps_our_id() {
+fn chat_receives_message_and_request_id() {
     let chat = workflow(&[("C", "x.chatTrigger", json!({"public": true}))]);
     let start = url(&chat, json!({"message": "hi"}));
     assert_eq!(start.path, ["webhook", "wid", "chat"]);
-    let expected = json!({
-        "action": "sendMessage", "chatInput": "hi", "sessionId": "rid",
-        "metadata": {"mcpRequestId": "rid"},
-    });
+    let metadata = json!({"mcpRequestId": "rid"});
+    let expected = json!({"action": "sendMessage", "chatInput": "hi", "sessionId": "rid", "metadata": metadata});
     assert_eq!(start.body, Some(Body::Json(expected)));
     let more = json!({"chatInput": "hi", "sessionId": "s", "metadata": {"a": 1}});
     let start = url(&chat, more);
@@ -102,7 +87,7 @@ fn a_chat_gets_its_text_and_keeps_our_id() {
 }
 
 #[test]
-fn a_form_is_filled_in_as_a_browser_would() {
+fn form_is_sent_as_by_a_browser() {
     let fields = json!({"values": [
         {"fieldLabel": "Name", "requiredField": true},
         {"fieldLabel": "Age", "fieldType": "number"},
@@ -110,14 +95,12 @@ fn a_form_is_filled_in_as_a_browser_would() {
         {"fieldLabel": "CV", "fieldType": "file"},
     ]});
     let form = workflow(&[("F", "x.formTrigger", json!({"formFields": fields}))]);
-    let parameters = json!({"Name": "Ann", "Age": 7, "Pick": "a"});
-    let start = url(&form, parameters);
+    let start = url(&form, json!({"Name": "Ann", "Age": 7, "Pick": "a"}));
     assert_eq!(start.path, ["form", "wid"]);
     assert_eq!(start.query, [("mcpRequestId".into(), "rid".into())]);
     let sent = [("field-0", "Ann"), ("field-1", "7"), ("field-2", "[\"a\"]")];
     let sent = sent.map(|(key, value)| (key.into(), FormValue::Text(value.into())));
-    let sent = Vec::from(sent);
-    assert_eq!(start.body, Some(Body::Form(sent)));
+    assert_eq!(start.body, Some(Body::Form(sent.into())));
     for (bad, part) in [
         (json!({"Age": 7}), "asks for `parameters.Name`"),
         (json!({"Name": "Ann", "Sex": "f"}), "no field \"Sex\""),
@@ -129,7 +112,7 @@ fn a_form_is_filled_in_as_a_browser_would() {
 }
 
 #[test]
-fn a_url_goes_first_and_equals_are_asked_about() {
+fn url_is_preferred_and_ambiguous_triggers_are_rejected() {
     let hook = |path: &str| json!({"path": path, "httpMethod": "POST"});
     let mixed = workflow(&[
         ("M", "x.manualTrigger", json!({})),
@@ -142,14 +125,12 @@ fn a_url_goes_first_and_equals_are_asked_about() {
     assert_eq!(error.kind(), ToolErrorKind::Conflict);
     let two = workflow(&[("A", "x.webhook", hook("a")), ("B", "x.webhook", hook("b"))]);
     let error = plan(&two, json!({}), None, true).unwrap_err();
-    assert!(
-        error.message().contains("`A` (webhook), `B` (webhook)"),
-        "{error}"
-    );
+    let names = "`A` (webhook), `B` (webhook)";
+    assert!(error.message().contains(names), "{error}");
 }
 
 #[test]
-fn the_mcp_server_gets_what_the_trigger_takes() {
+fn mcp_server_receives_the_inputs_of_the_trigger() {
     let inputs = |kind: &str, node: Value, parameters: Value| {
         let workflow = workflow(&[("T", kind, node)]);
         match plan(&workflow, parameters, None, true).map(|(_, start)| start) {
@@ -158,43 +139,39 @@ fn the_mcp_server_gets_what_the_trigger_takes() {
             Err(error) => Err(error.kind()),
         }
     };
-    let secured = json!({"path": "a", "httpMethod": "POST", "authentication": "basicAuth"});
     let headers = json!({"x-mcp-request-id": "rid"});
-    assert_eq!(
-        inputs("x.webhook", secured, json!({"n": 1})),
-        Ok(McpInputs::Webhook(
-            json!({"method": "POST", "headers": headers, "body": {"n": 1}})
-        ))
-    );
-    assert_eq!(
-        inputs(
-            "x.webhook",
-            json!({"path": "a", "authentication": "jwtAuth"}),
-            json!({"n": 1})
+    let post = json!({"path": "a", "httpMethod": "POST", "authentication": "basicAuth"});
+    let posted = json!({"method": "POST", "headers": headers, "body": {"n": 1}});
+    let get = json!({"path": "a", "authentication": "jwtAuth"});
+    let got = json!({"method": "GET", "headers": headers, "query": {"n": "1"}});
+    let (none, n) = (|| json!({}), || json!({"n": 1}));
+    for (kind, node, parameters, expected) in [
+        ("x.webhook", post, n(), McpInputs::Webhook(posted)),
+        ("x.webhook", get, n(), McpInputs::Webhook(got)),
+        (
+            "x.formTrigger",
+            json!({"authentication": "basicAuth"}),
+            n(),
+            McpInputs::Form(n()),
         ),
-        Ok(McpInputs::Webhook(
-            json!({"method": "GET", "headers": headers, "query": {"n": "1"}})
-        ))
-    );
-    let secured = json!({"authentication": "basicAuth"});
-    let form = inputs("x.formTrigger", secured, json!({"f": 1}));
-    assert_eq!(form, Ok(McpInputs::Form(json!({"f": 1}))));
-    for kind in ["x.manualTrigger", "x.executeWorkflowTrigger"] {
-        let item = inputs(kind, json!({}), json!({"n": 1}));
-        assert_eq!(item, Ok(McpInputs::Item(json!({"n": 1}))));
+        ("x.manualTrigger", none(), n(), McpInputs::Item(n())),
+        (
+            "x.executeWorkflowTrigger",
+            none(),
+            n(),
+            McpInputs::Item(n()),
+        ),
+        ("x.manualTrigger", none(), none(), McpInputs::None),
+        ("x.scheduleTrigger", none(), none(), McpInputs::None),
+    ] {
+        assert_eq!(inputs(kind, node, parameters), Ok(expected), "{kind}");
     }
-    let nothing = inputs("x.manualTrigger", json!({}), json!({}));
-    assert_eq!(nothing, Ok(McpInputs::None));
-    assert_eq!(
-        inputs("x.scheduleTrigger", json!({}), json!({})),
-        Ok(McpInputs::None)
-    );
-    let unwanted = inputs("x.scheduleTrigger", json!({}), json!({"n": 1}));
+    let unwanted = inputs("x.scheduleTrigger", none(), n());
     assert_eq!(unwanted, Err(ToolErrorKind::InvalidArgument));
 }
 
 #[test]
-fn nothing_is_started_where_nothing_can_be() {
+fn workflow_without_usable_trigger_is_a_conflict() {
     let mut archived = workflow(&[("H", "x.webhook", json!({"path": "a"}))]);
     archived.is_archived = true;
     let without = workflow(&[("S", "n8n-nodes-base.set", json!({}))]);
@@ -205,18 +182,17 @@ fn nothing_is_started_where_nothing_can_be() {
 }
 
 #[test]
-fn what_an_older_n8n_would_start_is_known() {
+fn trigger_that_n8n_1_would_start_is_known() {
     let all = workflow(&[
         ("M", "x.manualTrigger", json!({})),
         ("S", "x.scheduleTrigger", json!({})),
         ("C", "x.chatTrigger", json!({})),
     ]);
-    for (name, expected) in [("M", false), ("S", true), ("C", false)] {
-        let parameters = if name == "C" {
-            json!({"chatInput": "x"})
-        } else {
-            json!({})
-        };
+    for (name, parameters, expected) in [
+        ("M", json!({}), false),
+        ("S", json!({}), true),
+        ("C", json!({"chatInput": "x"}), false),
+    ] {
         match plan(&all, parameters, Some(name), true).unwrap().1 {
             Start::Mcp(start) => assert_eq!(start.is_default, expected, "{name}"),
             Start::Url(start) => panic!("{start:?}"),

@@ -1,4 +1,4 @@
-//! Which rows are meant.
+//! Conditions that select rows of a data table.
 
 use std::borrow::Cow;
 
@@ -12,13 +12,13 @@ use serde_json::{Value, json};
 pub(super) struct Condition {
     /// Its name.
     column: String,
-    /// How it compares to the value; like and ilike take % for any text.
+    /// Comparison with the value; like and ilike take % for any text.
     is: Is,
     /// Without it: null.
     value: Option<Cell>,
 }
 
-/// What a row holds in a column: a text, a number, true or false.
+/// The value of a row in a column: a text, a number, true or false.
 #[derive(Serialize)]
 #[serde(transparent)]
 struct Cell(Value);
@@ -61,12 +61,10 @@ enum Is {
     Lte,
 }
 
-/// All of them, as n8n writes it.
+/// The filter of n8n for rows that meet all conditions.
 pub(super) fn all(conditions: &[Condition]) -> Value {
-    let filters: Vec<Value> = conditions
-        .iter()
-        .map(|one| json!({"columnName": one.column, "condition": one.is, "value": one.value}))
-        .collect();
+    let filter = |one: &Condition| json!({"columnName": one.column, "condition": one.is, "value": one.value});
+    let filters: Vec<Value> = conditions.iter().map(filter).collect();
     json!({"type": "and", "filters": filters})
 }
 
@@ -75,7 +73,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_condition_compares_with_one_value() {
+    fn condition_compares_with_a_single_value() {
         for (value, expected) in [
             (r#","value":"a""#, json!("a")),
             (r#","value":1.5"#, json!(1.5)),

@@ -1,19 +1,12 @@
-//! The rows of data tables.
+//! Tools that read and change rows of data tables.
 
 use std::collections::HashSet;
-
-use mcp_core::tool::{Call, Effect, Tool, ToolError};
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value, json};
-use upstream::http::Method;
 
 use super::filter::{Condition, all};
 use super::tables::TABLES;
 use crate::api::Page;
-use crate::id::Id;
-use crate::service::N8n;
 use crate::tools::collection::{Limit, refusal};
+use crate::tools::prelude::*;
 
 /// The rows of a data table.
 #[derive(Deserialize, JsonSchema)]
@@ -47,29 +40,27 @@ impl Tool for GetDataTableRows {
 
     async fn call(self, n8n: &N8n, _: &Call) -> Result<Rows, ToolError> {
         let filter = (!self.r#where.is_empty()).then(|| all(&self.r#where).to_string());
-        let mut query = Vec::new();
-        query.extend(filter.as_deref().map(|filter| ("filter", filter)));
-        query.extend(self.sort_by.as_deref().map(|by| ("sortBy", by)));
+        let filter = filter.as_deref().map(|filter| ("filter", filter));
+        let sort_by = self.sort_by.as_deref().map(|by| ("sortBy", by));
+        let query: Vec<_> = filter.into_iter().chain(sort_by).collect();
         let path = [self.data_table_id.as_str(), "rows"];
         let (limit, cursor) = (self.limit, self.cursor);
-        let listed: Page<Value> = TABLES.page_of(n8n, &path, &query, limit, cursor).await?;
-        let rows = listed.data.into_iter().map(|mut row| {
+        let page: Page<Value> = TABLES.page_of(n8n, &path, &query, limit, cursor).await?;
+        let rows = page.data.into_iter().map(|mut row| {
             n8n.redactor.json(&mut row);
             match row {
                 Value::Object(row) => row,
                 _ => Map::new(),
             }
         });
-        Ok(Rows {
-            rows: rows.collect(),
-            next_cursor: listed.next_cursor,
-        })
+        let (rows, next_cursor) = (rows.collect(), page.next_cursor);
+        Ok(Rows { rows, next_cursor })
     }
 }
 
-/// How many rows were changed.
+/// Number of changed rows.
 #[derive(Serialize, JsonSchema)]
-pub(super) struct Changed {
+pub(super) struct ChangedRows {
     rows: usize,
 }
 
@@ -87,9 +78,9 @@ impl Tool for InsertDataTableRows {
     const NAME: &'static str = "insert_data_table_rows";
     const EFFECT: Effect = Effect::Additive;
     type Service = N8n;
-    type Output = Changed;
+    type Output = ChangedRows;
 
-    async fn call(self, n8n: &N8n, _: &Call) -> Result<Changed, ToolError> {
+    async fn call(self, n8n: &N8n, _: &Call) -> Result<ChangedRows, ToolError> {
         let path = [self.data_table_id.as_str(), "rows"];
         let body = json!({"data": self.rows, "returnType": "id"});
         let rows = TABLES.send(n8n, Method::POST, &path, &body).await?;
@@ -107,7 +98,7 @@ pub(super) struct UpdateDataTableRows {
     r#where: Vec<Condition>,
     /// New values by name of the column.
     set: Map<String, Value>,
-    /// Add a row where none meets the conditions.
+    /// Add a row if none meets the conditions.
     #[serde(default)]
     or_insert: bool,
 }
@@ -116,16 +107,16 @@ impl Tool for UpdateDataTableRows {
     const NAME: &'static str = "update_data_table_rows";
     const EFFECT: Effect = Effect::Idempotent;
     type Service = N8n;
-    type Output = Changed;
+    type Output = ChangedRows;
 
-    async fn call(self, n8n: &N8n, _: &Call) -> Result<Changed, ToolError> {
+    async fn call(self, n8n: &N8n, _: &Call) -> Result<ChangedRows, ToolError> {
         let (method, action) = if self.or_insert {
             (Method::POST, "upsert")
         } else {
             (Method::PATCH, "update")
         };
         let path = [self.data_table_id.as_str(), "rows", action];
-        let filter = all(named(&self.r#where)?);
+        let filter = all(required(&self.r#where)?);
         let body = json!({"filter": filter, "data": self.set, "returnData": true});
         let rows = TABLES.send(n8n, method, &path, &body).await?;
         Ok(changed(&rows))
@@ -148,35 +139,33 @@ impl Tool for DeleteDataTableRows {
     const NAME: &'static str = "delete_data_table_rows";
     const EFFECT: Effect = Effect::Destructive;
     type Service = N8n;
-    type Output = Changed;
+    type Output = ChangedRows;
 
-    async fn call(self, n8n: &N8n, call: &Call) -> Result<Changed, ToolError> {
+    async fn call(self, n8n: &N8n, call: &Call) -> Result<ChangedRows, ToolError> {
         let id = self.data_table_id.as_str();
         let path = ["data-tables", id, "rows", "delete"];
-        let filter = all(named(&self.r#where)?).to_string();
-        // How many it would be is what the user wants to know.
-        let query = |dry: &'static str| {
-            [
+        let filter = all(required(&self.r#where)?).to_string();
+        let delete = async |dry_run| {
+            let query = [
                 ("filter", filter.as_str()),
                 ("returnData", "true"),
-                ("dryRun", dry),
-            ]
-        };
-        let delete = async |dry| {
-            let request = n8n.api.request(Method::DELETE, &path).query(&query(dry));
+                ("dryRun", dry_run),
+            ];
+            let request = n8n.api.request(Method::DELETE, &path).query(&query);
             let rows = request.json().await;
             rows.map(|rows| changed(&rows))
                 .map_err(|failure| refusal(failure, TABLES.missing))
         };
-        let Changed { rows } = delete("true").await?;
+        // The number of rows is important for the user's decision.
+        let ChangedRows { rows } = delete("true").await?;
         let loss = format!("Deletes {rows} rows of data table {id} of n8n.");
         call.confirm(&loss, id, self.confirm.as_deref()).await?;
         delete("false").await
     }
 }
 
-/// Conditions, of which there must be one: none would mean every row.
-fn named(conditions: &[Condition]) -> Result<&[Condition], ToolError> {
+/// Rejects an empty list of conditions, which would select every row.
+fn required(conditions: &[Condition]) -> Result<&[Condition], ToolError> {
     if conditions.is_empty() {
         return Err(ToolError::invalid_argument(
             "`where` is empty: say which rows are meant.",
@@ -185,14 +174,14 @@ fn named(conditions: &[Condition]) -> Result<&[Condition], ToolError> {
     Ok(conditions)
 }
 
-fn changed(answer: &Value) -> Changed {
+fn changed(answer: &Value) -> ChangedRows {
     let rows = answer.as_array().map_or(1, |rows| {
-        // A dry run shows a row as it is, and without an id as it would be.
+        // A dry run returns each row twice: as it is, and, without an id, as it would be.
         let ids = rows.iter().filter_map(|row| match row {
             Value::Object(row) => row.get("id").filter(|id| !id.is_null()),
             id => Some(id),
         });
         ids.map(Value::to_string).collect::<HashSet<_>>().len()
     });
-    Changed { rows }
+    ChangedRows { rows }
 }

@@ -1,14 +1,7 @@
-//! The tables themselves.
+//! Tools that list, create and delete data tables.
 
-use mcp_core::tool::{Call, Effect, Tool, ToolError};
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
-use serde_json::json;
-use upstream::http::Method;
-
-use crate::id::Id;
-use crate::service::N8n;
 use crate::tools::collection::{Collection, Deleted, Limit};
+use crate::tools::prelude::*;
 
 pub(super) const TABLES: Collection = Collection {
     path: "data-tables",
@@ -55,9 +48,10 @@ impl Tool for ListDataTables {
 
     async fn call(self, n8n: &N8n, _: &Call) -> Result<Tables, ToolError> {
         let page = TABLES.page(n8n, self.limit, self.cursor).await?;
+        let (data_tables, next_cursor) = (page.data, page.next_cursor);
         Ok(Tables {
-            data_tables: page.data,
-            next_cursor: page.next_cursor,
+            data_tables,
+            next_cursor,
         })
     }
 }
@@ -66,7 +60,7 @@ impl Tool for ListDataTables {
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct CreateDataTable {
-    /// What people call it.
+    /// Display name.
     name: String,
     /// Beside id, createdAt and updatedAt, which every table has.
     columns: Vec<NewColumn>,
@@ -79,7 +73,7 @@ pub(super) struct CreateDataTable {
 struct NewColumn {
     /// Letters, digits and `_`; a letter first.
     name: String,
-    /// What its values are.
+    /// Of its values.
     r#type: ColumnType,
 }
 

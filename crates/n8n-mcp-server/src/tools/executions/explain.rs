@@ -1,14 +1,9 @@
 //! `explain_execution`
 
-use mcp_core::tool::{Call, Effect, Tool, ToolError};
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
-
 use super::find;
 use crate::api::{Execution, Status};
-use crate::id::Id;
 use crate::run::RunStatus;
-use crate::service::N8n;
+use crate::tools::prelude::*;
 use crate::trace::{Cause, NodeFailure, Trace, find_failure};
 
 /// Why an execution failed: the node, its input, the message, the likely cause and what to try.

@@ -1,13 +1,8 @@
 //! `get_execution`
 
-use mcp_core::tool::{Bounded, Call, Effect, Tool, ToolError};
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
-
 use super::find;
-use crate::id::Id;
 use crate::run::Run;
-use crate::service::N8n;
+use crate::tools::prelude::*;
 use crate::trace::{NodeFailure, NodeRow, NodeSelection, Trace, find_failure, node_rows};
 
 /// Items per node that `summary` and `full` show by default.

@@ -1,16 +1,12 @@
 //! `list_executions`
 
-use mcp_core::tool::{Bounded, Call, Effect, Tool, ToolError};
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 use upstream::http::HttpFailure;
 use upstream::time::{Since, Timestamp, parse_timestamp};
 
 use crate::api::{Execution, ExecutionFilter, N8nFailure as _, Page, UNKNOWN_CURSOR};
-use crate::id::Id;
 use crate::run::RunStatus;
-use crate::service::N8n;
 use crate::tools::collection::check_cursor;
+use crate::tools::prelude::*;
 
 const DEFAULT_LIMIT: u32 = 20;
 

@@ -2,15 +2,10 @@
 
 use std::time::Duration;
 
-use mcp_core::tool::{Call, Effect, Tool, ToolError};
-use schemars::JsonSchema;
-use serde::Deserialize;
-
 use super::find;
 use crate::api::{Execution, ExecutionFilter, N8nFailure as _, Status};
-use crate::id::Id;
 use crate::run::Run;
-use crate::service::N8n;
+use crate::tools::prelude::*;
 
 /// Below the common limit of clients and servers for a call: 30 s.
 const RETRY_TIMEOUT: Duration = Duration::from_secs(20);

@@ -1,14 +1,9 @@
 //! `stop_execution` and `delete_execution`
 
-use mcp_core::tool::{Call, Effect, Tool, ToolError};
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
-
 use super::find;
-use crate::id::Id;
 use crate::run::RunStatus;
-use crate::service::N8n;
 use crate::tools::collection::Deleted;
+use crate::tools::prelude::*;
 
 /// Stops an execution that runs or waits; what its nodes have done stays done.
 #[derive(Deserialize, JsonSchema)]

@@ -1,16 +1,12 @@
 //! `get_node`
 
-use mcp_core::tool::{Call, Effect, Tool, ToolError};
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value, json};
 use upstream::text::truncate;
 
 use super::call_node_tool;
 use super::types::{NodeProperty, parse};
-use crate::service::N8n;
+use crate::tools::prelude::*;
 
-/// The most of a definition that is shown, in bytes; about 8,000 tokens.
+/// Bytes; about 8,000 tokens.
 const MAX_DEFINITION: usize = 32 * 1024;
 
 /// The parameters of a node, as this n8n has it.
@@ -57,8 +53,7 @@ impl Tool for GetNode {
     type Output = NodeDescription;
 
     async fn call(self, n8n: &N8n, _: &Call) -> Result<NodeDescription, ToolError> {
-        let mut wanted = Map::new();
-        wanted.insert("nodeId".into(), self.r#type.clone().into());
+        let mut wanted = json!({ "nodeId": self.r#type });
         for (name, value) in [
             ("version", &self.version),
             ("resource", &self.resource),
@@ -66,7 +61,7 @@ impl Tool for GetNode {
             ("mode", &self.mode),
         ] {
             if let Some(value) = value {
-                wanted.insert(name.into(), Value::from(value.as_str()));
+                wanted[name] = value.as_str().into();
             }
         }
         let text = call_node_tool(n8n, "get_node_types", &json!({ "nodeIds": [wanted] })).await?;
@@ -74,8 +69,7 @@ impl Tool for GetNode {
             return Ok(self.read(text));
         };
         let error = errors.trim().lines().next().unwrap_or_default();
-        let operations = operations(error);
-        if !operations.is_empty() {
+        if let Some(operations) = operations(error) {
             return Ok(NodeDescription {
                 operations,
                 ..self.bare()
@@ -97,18 +91,16 @@ impl Tool for GetNode {
 }
 
 impl GetNode {
-    fn read(self, text: String) -> NodeDescription {
-        let read = parse(&text);
-        let mut node = NodeDescription {
-            version: read.version.clone(),
-            ..self.bare()
-        };
-        if self.full || read.properties.is_empty() {
-            let end = text.floor_char_boundary(MAX_DEFINITION);
-            node.definition = Some(text[..end].to_owned());
+    fn read(self, mut text: String) -> NodeDescription {
+        let mut node = self.bare();
+        let definition = parse(&text);
+        node.version = definition.version;
+        if self.full || definition.properties.is_empty() {
+            text.truncate(text.floor_char_boundary(MAX_DEFINITION));
+            node.definition = Some(text);
         } else {
-            node.properties = read.properties;
-            node.credentials = read.credentials;
+            node.properties = definition.properties;
+            node.credentials = definition.credentials;
         }
         node
     }
@@ -122,12 +114,10 @@ impl GetNode {
     }
 }
 
-/// `Available resource (operations): channel (archive, close); file (get).`, as rows.
-fn operations(error: &str) -> Vec<String> {
-    let Some((_, listed)) = error.split_once("(operations): ") else {
-        return Vec::new();
-    };
+/// The rows of `Available resource (operations): channel (archive, close); file (get).`
+fn operations(error: &str) -> Option<Vec<String>> {
+    let (_, listed) = error.split_once("(operations): ")?;
     let rows = listed.trim_end_matches('.').split("; ");
-    rows.map(|row| row.replacen(" (", ": ", 1).trim_end_matches(')').to_owned())
-        .collect()
+    let rows = rows.map(|row| row.replacen(" (", ": ", 1).trim_end_matches(')').to_owned());
+    Some(rows.collect())
 }

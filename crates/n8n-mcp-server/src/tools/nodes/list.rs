@@ -1,14 +1,9 @@
 //! `list_nodes`
 
-use mcp_core::tool::{Call, Effect, Tool, ToolError};
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
-use serde_json::json;
-
 use super::call_node_tool;
-use super::search::{FoundNode, MAX_FOUND_PER_QUERY, cut_off, parse};
-use crate::service::N8n;
-use crate::workflow::check::is_trigger_type;
+use super::search::{FoundNode, MAX_FOUND_PER_QUERY, parse, truncated_queries};
+use crate::tools::prelude::*;
+use crate::workflow::check::{is_trigger_type, last_part};
 
 /// Searches that one call may hold.
 const MAX_SEARCHES: usize = 10;
@@ -40,7 +35,7 @@ enum Category {
 #[derive(Serialize, JsonSchema)]
 pub(super) struct Nodes {
     nodes: Vec<FoundNode>,
-    /// For which texts n8n may have more nodes than it shows.
+    /// Texts for which n8n may have more nodes.
     #[serde(skip_serializing_if = "Option::is_none")]
     note: Option<String>,
 }
@@ -69,21 +64,17 @@ impl Tool for ListNodes {
         };
         let arguments = json!({"queries": queries, "usage": usage});
         let outline = call_node_tool(n8n, "search_nodes", &arguments).await?;
-        let fits = |node: &FoundNode| {
-            self.category
-                .is_none_or(|category| category.holds(&node.r#type))
-        };
-        Ok(Nodes {
-            nodes: parse(&outline).into_iter().filter(fits).collect(),
-            note: note(&cut_off(&outline)),
-        })
+        let mut nodes = parse(&outline);
+        nodes.retain(|node| self.category.is_none_or(|one| one.contains(&node.r#type)));
+        let note = note(&truncated_queries(&outline));
+        Ok(Nodes { nodes, note })
     }
 }
 
-/// n8n's search has neither a cursor nor a limit.
-fn note(cut_off: &[&str]) -> Option<String> {
-    let texts = cut_off.join(", ");
-    (!cut_off.is_empty()).then(|| {
+/// The note on truncated results: n8n's search has neither a cursor nor a limit.
+fn note(truncated: &[&str]) -> Option<String> {
+    let texts = truncated.join(", ");
+    (!truncated.is_empty()).then(|| {
         format!(
             "n8n shows no more than {MAX_FOUND_PER_QUERY} nodes for a text, and may have others for {texts}: \
              search with more words for those, such as the operation or `trigger`."
@@ -92,8 +83,8 @@ fn note(cut_off: &[&str]) -> Option<String> {
 }
 
 impl Category {
-    fn holds(self, kind: &str) -> bool {
-        let name = kind.rsplit('.').next().unwrap_or_default();
+    fn contains(self, kind: &str) -> bool {
+        let name = last_part(kind);
         let is_trigger = is_trigger_type(kind);
         let is_tool = name.ends_with("Tool") || name.starts_with("tool");
         let is_ai = kind.contains("langchain");

@@ -1,20 +1,17 @@
-//! Nodes that do not come with n8n: packages of the community, through n8n's own API.
+//! Tools for community packages, which add nodes to n8n, through n8n's own API.
 
 use std::time::Duration;
 
-use mcp_core::tool::{Call, Effect, Tool, ToolError};
-use schemars::JsonSchema;
+use serde::Deserializer;
 use serde::de::IgnoredAny;
-use serde::{Deserialize, Deserializer, Serialize};
-use serde_json::json;
-use upstream::http::{HttpFailure, Method};
+use upstream::http::HttpFailure;
 
 use crate::api::N8nFailure as _;
-use crate::service::N8n;
 use crate::tools::collection::{Deleted, refusal};
+use crate::tools::prelude::*;
 
 const MISSING: &str = "n8n has no such package. list_community_packages shows those that it has.";
-/// npm downloads it.
+/// Long, because npm downloads the package.
 const NPM_TIMEOUT: Duration = Duration::from_secs(28);
 
 /// A package.
@@ -29,11 +26,7 @@ pub(super) struct Package {
     #[serde(default, alias = "installedNodes", deserialize_with = "types")]
     nodes: Vec<String>,
     /// The version that it could be updated to.
-    #[serde(
-        default,
-        alias = "updateAvailable",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(alias = "updateAvailable", skip_serializing_if = "Option::is_none")]
     update: Option<String>,
 }
 
@@ -89,7 +82,8 @@ impl Tool for InstallCommunityPackage {
     type Output = Package;
 
     async fn call(self, n8n: &N8n, call: &Call) -> Result<Package, ToolError> {
-        let name = checked(&self.name)?;
+        let name = self.name.as_str();
+        check_name(name)?;
         let loss = format!("Installs {name} into n8n: its code runs with all that n8n may do.");
         call.confirm(&loss, name, self.confirm.as_deref()).await?;
         let mut body = json!({"name": name});
@@ -127,27 +121,27 @@ impl Tool for UninstallCommunityPackage {
     type Output = Deleted;
 
     async fn call(self, n8n: &N8n, call: &Call) -> Result<Deleted, ToolError> {
-        let name = checked(&self.name)?.to_owned();
+        let name = self.name.as_str();
+        check_name(name)?;
         let loss = format!("Uninstalls {name} from n8n; workflows that use its nodes will fail.");
-        call.confirm(&loss, &name, self.confirm.as_deref()).await?;
-        let path = ["community-packages", name.as_str()];
-        let request = n8n.api.request(Method::DELETE, &path);
+        call.confirm(&loss, name, self.confirm.as_deref()).await?;
+        let request = n8n
+            .api
+            .request(Method::DELETE, &["community-packages", name]);
         let removed = request.timeout(NPM_TIMEOUT).json().await;
         let IgnoredAny = removed.map_err(|failure| refusal(failure, MISSING))?;
-        Ok(Deleted { deleted: name })
+        Ok(Deleted { deleted: self.name })
     }
 }
 
-/// A name that npm could know; it becomes a segment of a path.
-fn checked(name: &str) -> Result<&str, ToolError> {
-    let legal = |c: u8| c.is_ascii_alphanumeric() || b"@/._-".contains(&c);
+/// Rejects names that npm does not allow: the name becomes a segment of a URL's path.
+fn check_name(name: &str) -> Result<(), ToolError> {
+    let is_legal = |c: u8| c.is_ascii_alphanumeric() || b"@/._-".contains(&c);
     let bare = name.rsplit('/').next().unwrap_or_default();
-    if (1..=214).contains(&name.len()) && name.bytes().all(legal) && bare.starts_with("n8n-nodes-")
-    {
-        Ok(name)
-    } else {
-        Err(ToolError::invalid_argument(
-            "`name` is no package of nodes: those are called n8n-nodes-… or @scope/n8n-nodes-….",
-        ))
+    if name.len() <= 214 && name.bytes().all(is_legal) && bare.starts_with("n8n-nodes-") {
+        return Ok(());
     }
+    Err(ToolError::invalid_argument(
+        "`name` is no package of nodes: those are called n8n-nodes-… or @scope/n8n-nodes-….",
+    ))
 }

@@ -1,4 +1,6 @@
-//! What n8n's search for nodes puts out: an outline in plain text.
+//! Parses the results of n8n's search for nodes: an outline in plain text.
+
+use std::collections::HashSet;
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -21,70 +23,64 @@ pub(super) struct FoundNode {
     pub(super) modes: Vec<String>,
 }
 
-/// As many nodes n8n shows for one text.
+/// The most nodes that n8n returns for one text.
 pub(super) const MAX_FOUND_PER_QUERY: usize = 5;
 
-/// Columns at which the outline has its parts.
+/// Indents of the parts of the outline.
 const FIELD: usize = 2;
 const GROUP: usize = 4;
 const MEMBER: usize = 6;
 const OPERATION: usize = 12;
 
-/// The nodes of the outline, each once.
+/// The nodes of the outline, without duplicates.
 pub(super) fn parse(outline: &str) -> Vec<FoundNode> {
     let mut nodes: Vec<FoundNode> = Vec::new();
-    let mut node: Option<FoundNode> = None;
     let mut group = "";
     for line in outline.lines() {
         let text = line.trim_start();
-        let column = line.len() - text.len();
-        if let (0, Some(kind)) = (column, text.strip_prefix("- ")) {
-            keep(&mut nodes, node.take());
+        let indent = line.len() - text.len();
+        let bullet = text.strip_prefix("- ");
+        if let (0, Some(kind)) = (indent, bullet) {
             group = "";
-            node = Some(FoundNode {
-                // Triggers are marked behind their type.
+            nodes.push(FoundNode {
+                // Triggers have a mark after their type.
                 r#type: kind.split(' ').next().unwrap_or_default().to_owned(),
                 ..FoundNode::default()
             });
             continue;
         }
-        let Some(node) = &mut node else { continue };
-        match (column, text.split_once(": ")) {
-            (FIELD, Some(("Display Name", value))) => node.name = value.to_owned(),
-            (FIELD, Some(("Version", value))) => node.version = value.to_owned(),
-            (FIELD, Some(("Description", value))) => node.description = value.to_owned(),
-            (FIELD, _) => group = "",
-            (GROUP, _) => group = text.trim_end_matches(':'),
-            (MEMBER, _) => {
-                let Some(member) = text.strip_prefix("- ") else {
-                    continue;
-                };
-                let member = member.split(':').next().unwrap_or_default();
-                match group {
-                    "resource" => node.operations.push(member.to_owned()),
-                    "mode" => node.modes.push(member.to_owned()),
-                    // Without resources the operations stand alone.
-                    "operation" => node.operations.push(member.to_owned()),
-                    _ => {}
-                }
-            }
-            (OPERATION, _) => {
-                if let (Some(operation), Some(of)) =
-                    (text.strip_prefix("- "), node.operations.last_mut())
-                {
-                    of.push_str(if of.contains(':') { ", " } else { ": " });
-                    of.push_str(operation.split(':').next().unwrap_or_default());
+        let Some(node) = nodes.last_mut() else {
+            continue;
+        };
+        let member = bullet.and_then(|text| text.split(':').next());
+        match (indent, text.split_once(": "), member) {
+            (FIELD, Some(("Display Name", value)), _) => node.name = value.to_owned(),
+            (FIELD, Some(("Version", value)), _) => node.version = value.to_owned(),
+            (FIELD, Some(("Description", value)), _) => node.description = value.to_owned(),
+            (FIELD, ..) => group = "",
+            (GROUP, ..) => group = text.trim_end_matches(':'),
+            (MEMBER, _, Some(member)) => match group {
+                // Nodes without resources have operations alone.
+                "resource" | "operation" => node.operations.push(member.to_owned()),
+                "mode" => node.modes.push(member.to_owned()),
+                _ => {}
+            },
+            (OPERATION, _, Some(operation)) => {
+                if let Some(resource) = node.operations.last_mut() {
+                    resource.push_str(if resource.contains(':') { ", " } else { ": " });
+                    resource.push_str(operation);
                 }
             }
             _ => {}
         }
     }
-    keep(&mut nodes, node);
+    let mut seen = HashSet::new();
+    nodes.retain(|node| seen.insert(node.r#type.clone()));
     nodes
 }
 
-/// The texts, in quotes, for which the outline has as many nodes as n8n ever shows.
-pub(super) fn cut_off(outline: &str) -> Vec<&str> {
+/// The quoted texts for which the outline has as many nodes as n8n ever returns.
+pub(super) fn truncated_queries(outline: &str) -> Vec<&str> {
     let mut texts = Vec::new();
     let mut text = "";
     for line in outline.lines() {
@@ -101,14 +97,6 @@ pub(super) fn cut_off(outline: &str) -> Vec<&str> {
         }
     }
     texts
-}
-
-fn keep(nodes: &mut Vec<FoundNode>, node: Option<FoundNode>) {
-    if let Some(node) = node
-        && nodes.iter().all(|other| other.r#type != node.r#type)
-    {
-        nodes.push(node);
-    }
 }
 
 #[cfg(test)]
@@ -154,7 +142,7 @@ Found 2 nodes:
 "#;
 
     #[test]
-    fn the_outline_becomes_rows() {
+    fn outline_is_parsed() {
         let found = parse(OUTLINE);
         assert_eq!(found.len(), 3);
         assert_eq!(found[2].r#type, "n8n-nodes-base.slackTrigger");
@@ -165,9 +153,9 @@ Found 2 nodes:
             ["channel: archive, create", "file: get"]
         );
         assert_eq!(found[1].modes, ["manual", "raw"]);
-        assert!(cut_off(OUTLINE).is_empty());
+        assert!(truncated_queries(OUTLINE).is_empty());
         let full = "## \"a b\"\nFound 5 nodes (+ 2 related):\n\n## \"c\"\nFound 1 nodes:\n";
-        assert_eq!(cut_off(full), ["\"a b\""]);
+        assert_eq!(truncated_queries(full), ["\"a b\""]);
         assert!(parse("No nodes found. Try a different search term.").is_empty());
     }
 }

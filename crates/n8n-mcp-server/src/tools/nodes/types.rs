@@ -1,9 +1,9 @@
-//! What n8n says of the parameters of a node: a definition in TypeScript.
+//! Parses n8n's definition of a node's parameters, which is TypeScript.
 
 use schemars::JsonSchema;
 use serde::Serialize;
 
-/// What is shown of a description or a type.
+/// Bytes of a description or a type.
 const MAX_TEXT: usize = 240;
 
 /// One parameter of a node.
@@ -15,14 +15,14 @@ pub(super) struct NodeProperty {
     pub(super) required: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) default: Option<String>,
-    /// It counts only if other parameters have these values.
+    /// Used only if other parameters have these values.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) when: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) description: Option<String>,
 }
 
-/// What is read of a definition.
+/// A parsed definition.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct NodeDefinition {
     pub(super) version: Option<String>,
@@ -31,7 +31,7 @@ pub(super) struct NodeDefinition {
     pub(super) credentials: Vec<String>,
 }
 
-/// Where in the definition a line is.
+/// The part of the definition that a line belongs to.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Block {
     Outside,
@@ -46,11 +46,11 @@ struct Comment {
     default: Option<String>,
     when: Option<String>,
     is_open: bool,
-    /// Lines after a tag that is not read belong to it.
+    /// After an unknown tag; the following lines belong to it.
     skips: bool,
 }
 
-/// Reads as much as is understood.
+/// Parses the known parts and ignores others.
 pub(super) fn parse(definition: &str) -> NodeDefinition {
     let mut read = NodeDefinition::default();
     let (mut block, mut depth) = (Block::Outside, 0_i32);
@@ -58,9 +58,8 @@ pub(super) fn parse(definition: &str) -> NodeDefinition {
     for line in definition.lines() {
         let text = line.trim();
         if read.version.is_none() && text.starts_with('*') {
-            read.version = text
-                .rsplit_once("Node - Version ")
-                .map(|(_, version)| version.to_owned());
+            let version = text.rsplit_once("Node - Version ");
+            read.version = version.map(|(_, version)| version.to_owned());
         }
         if comment.is_open || text.starts_with("/**") {
             if depth <= 1 || comment.is_open {
@@ -68,29 +67,14 @@ pub(super) fn parse(definition: &str) -> NodeDefinition {
             }
             continue;
         }
-        if depth == 0 {
-            block = opened(text);
-        } else if depth == 1 && block == Block::Credentials {
-            read.credentials
-                .extend(name_of(text).map(|(name, _, _)| name));
-        } else if depth == 1 && block == Block::Parameters {
-            if let Some((name, required, kind)) = name_of(text) {
-                let property = std::mem::take(&mut comment).describe(name, required, kind);
-                read.add(property);
+        match (depth, block, member(text)) {
+            (0, ..) => block = opened_block(text),
+            (1, Block::Credentials, Some((name, ..))) => read.credentials.push(name),
+            (1, Block::Parameters, Some((name, required, kind))) => {
+                read.add(std::mem::take(&mut comment).describe(name, required, kind));
             }
-        } else if depth == 2
-            && block == Block::Parameters
-            && let (Some((name, _, _)), Some(parent)) = (name_of(text), read.properties.last_mut())
-            && parent.r#type.starts_with("object")
-            && parent.r#type.len() < MAX_TEXT
-        {
-            let glue = if parent.r#type == "object" {
-                " of "
-            } else {
-                ", "
-            };
-            parent.r#type.push_str(glue);
-            parent.r#type.push_str(&name);
+            (2, Block::Parameters, Some((name, ..))) => read.add_to_last(&name),
+            _ => {}
         }
         comment = Comment::default();
         if block != Block::Outside {
@@ -105,47 +89,49 @@ pub(super) fn parse(definition: &str) -> NodeDefinition {
 }
 
 impl NodeDefinition {
-    /// Modes share parameters; what tells them apart has all of its values.
+    /// Adds a property. The modes of a node share properties; one that distinguishes modes, which
+    /// has constants as its type, gets all of them.
     fn add(&mut self, property: NodeProperty) {
-        let known = self
-            .properties
-            .iter_mut()
-            .find(|other| other.name == property.name);
-        match known {
+        let mut known = self.properties.iter_mut();
+        match known.find(|other| other.name == property.name) {
             None => self.properties.push(property),
-            Some(known)
-                if known.r#type.starts_with('\'') && !known.r#type.contains(&property.r#type) =>
-            {
-                known.r#type.push_str(" | ");
-                known.r#type.push_str(&property.r#type);
+            Some(NodeProperty { r#type: known, .. }) => {
+                if known.starts_with('\'') && !known.contains(&property.r#type) {
+                    known.push_str(" | ");
+                    known.push_str(&property.r#type);
+                }
             }
-            Some(_) => {}
+        }
+    }
+
+    /// Adds the name of a member to the type of the last property, if that is an object.
+    fn add_to_last(&mut self, name: &str) {
+        let Some(NodeProperty { r#type: kind, .. }) = self.properties.last_mut() else {
+            return;
+        };
+        if kind.starts_with("object") && kind.len() < MAX_TEXT {
+            kind.push_str(if kind == "object" { " of " } else { ", " });
+            kind.push_str(name);
         }
     }
 }
 
-fn opened(text: &str) -> Block {
-    let words: Vec<&str> = text.split_whitespace().collect();
-    let name = match words.as_slice() {
-        ["export", "interface" | "type", name, ..] | ["interface" | "type", name, ..] => *name,
-        _ => return Block::Outside,
-    };
-    match () {
-        () if !text.ends_with('{') => Block::Outside,
-        () if name == "Credentials" => Block::Credentials,
-        () if name.ends_with("Params") => Block::Parameters,
-        () => Block::Outside,
+fn opened_block(text: &str) -> Block {
+    let declaration = text.strip_prefix("export ").unwrap_or(text);
+    let mut words = declaration.split_whitespace();
+    match (words.next(), words.next()) {
+        _ if !text.ends_with('{') => Block::Outside,
+        (Some("interface" | "type"), Some("Credentials")) => Block::Credentials,
+        (Some("interface" | "type"), Some(name)) if name.ends_with("Params") => Block::Parameters,
+        _ => Block::Outside,
     }
 }
 
-/// `name?: type;` as name, whether it is required, and type.
-fn name_of(text: &str) -> Option<(String, bool, &str)> {
+/// Splits `name?: type;` into name, whether it is required, and type.
+fn member(text: &str) -> Option<(String, bool, &str)> {
     let (name, kind) = text.split_once(':')?;
-    let (name, required) = match name.strip_suffix('?') {
-        Some(name) => (name, false),
-        None => (name, true),
-    };
-    let name = name.trim().trim_matches(['\'', '"']);
+    let required = !name.ends_with('?');
+    let name = name.trim_end_matches('?').trim().trim_matches(['\'', '"']);
     let legal = |c: char| c.is_ascii_alphanumeric() || "_-$. ".contains(c);
     let is_name = !name.is_empty() && name.chars().all(legal);
     is_name.then(|| (name.to_owned(), required, kind.trim()))
@@ -176,17 +162,13 @@ impl Comment {
         let kind = if kind.starts_with('{') && !kind.contains('}') {
             "object".to_owned()
         } else {
-            let kind = kind.trim_end_matches(';');
-            let kinds = kind
-                .split(" | ")
-                .filter(|kind| !kind.starts_with("Expression<"));
-            let mut seen: Vec<&str> = Vec::new();
-            kinds.for_each(|kind| {
-                if !seen.contains(&kind) {
-                    seen.push(kind);
+            let mut kinds: Vec<&str> = Vec::new();
+            for kind in kind.trim_end_matches(';').split(" | ") {
+                if !kind.starts_with("Expression<") && !kinds.contains(&kind) {
+                    kinds.push(kind);
                 }
-            });
-            shortened(&seen.join(" | "))
+            }
+            shortened(&kinds.join(" | "))
         };
         NodeProperty {
             name,
@@ -200,12 +182,17 @@ impl Comment {
 }
 
 fn shortened(text: &str) -> String {
-    let mut text = text
-        .replace("&lt;", "<")
-        .replace("&gt;", ">")
-        .replace("&amp;", "&");
-    for tag in ["<code>", "</code>", "<br>", "</a>"] {
-        text = text.replace(tag, "");
+    let mut text = text.to_owned();
+    for (html, plain) in [
+        ("&lt;", "<"),
+        ("&gt;", ">"),
+        ("&amp;", "&"),
+        ("<code>", ""),
+        ("</code>", ""),
+        ("<br>", ""),
+        ("</a>", ""),
+    ] {
+        text = text.replace(html, plain);
     }
     match text.len() {
         0..=MAX_TEXT => text,
@@ -256,7 +243,7 @@ interface NodeBase {
 ";
 
     #[test]
-    fn parameters_are_read() {
+    fn parameters_are_parsed() {
         let read = parse(DEFINITION);
         assert_eq!(read.version.as_deref(), Some("4.5"));
         assert_eq!(read.credentials, ["slackApi"]);
@@ -264,10 +251,8 @@ interface NodeBase {
             panic!("{read:?}");
         };
         assert!(url.required && url.r#type == "string");
-        assert_eq!(
-            url.description.as_deref(),
-            Some("The URL to make the request to")
-        );
+        let description = Some("The URL to make the request to");
+        assert_eq!(url.description.as_deref(), description);
         assert_eq!(method.r#type, "'GET' | 'POST'");
         assert_eq!(method.description.as_deref(), Some("Method"));
         assert_eq!(method.default.as_deref(), Some("GET"));

@@ -1,16 +1,11 @@
 //! The toolset `authoring`: writing workflows, each after checking it.
 
-use mcp_core::tool::{Call, Effect, Tool, ToolError, Toolset};
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
 use super::validate::ValidateWorkflow;
 use super::{load, node_catalog};
 use crate::api::Workflow;
-use crate::id::Id;
-use crate::service::N8n;
+use crate::tools::prelude::*;
 use crate::workflow::check::{Finding, NO_TRIGGER, Severity, check, short_type};
 use crate::workflow::{Draft, Operation, apply, name_of, restore};
 

@@ -1,13 +1,7 @@
 //! `get_workflow`
 
-use mcp_core::tool::{Call, Effect, Tool, ToolError};
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value, json};
-
 use crate::api::{Definition, Node, Workflow};
-use crate::id::Id;
-use crate::service::N8n;
+use crate::tools::prelude::*;
 use crate::trigger::{Access, Trigger, TriggerKind, parameters_of, triggers};
 use crate::workflow::check::runs_code;
 use crate::workflow::{Connection, MAIN, parse_connections};
@@ -73,7 +67,7 @@ struct TriggerSummary {
     /// Below `/webhook/`.
     #[serde(skip_serializing_if = "Option::is_none")]
     path: Option<String>,
-    /// JSON Schema of what it takes, as far as it tells.
+    /// JSON Schema of its input, as far as known.
     #[serde(skip_serializing_if = "Option::is_none")]
     parameters: Option<Map<String, Value>>,
     /// run_workflow can start it.
@@ -120,13 +114,10 @@ impl GetWorkflow {
     }
 }
 
-/// What summary and whole have in common.
+/// The fields that the summary and the whole definition share.
 fn about(workflow: &Workflow, access: &Access) -> WorkflowDetails {
-    let pinned = workflow
-        .pin_data
-        .iter()
-        .flatten()
-        .map(|(node, _)| node.clone());
+    let pinned = workflow.pin_data.iter().flat_map(Map::keys);
+    let triggers = triggers(workflow);
     WorkflowDetails {
         id: workflow.id.clone(),
         name: workflow.name.clone(),
@@ -135,16 +126,16 @@ fn about(workflow: &Workflow, access: &Access) -> WorkflowDetails {
         archived: workflow.is_archived,
         version: workflow.updated_at.clone(),
         tags: workflow.tags.clone(),
-        triggers: triggers(workflow)
+        triggers: triggers
             .iter()
-            .map(|trigger| row(trigger, access))
+            .map(|trigger| summary(trigger, access))
             .collect(),
-        pinned: pinned.collect(),
+        pinned: pinned.cloned().collect(),
         ..WorkflowDetails::default()
     }
 }
 
-fn row(trigger: &Trigger<'_>, access: &Access) -> TriggerSummary {
+fn summary(trigger: &Trigger<'_>, access: &Access) -> TriggerSummary {
     let way = trigger.way(access);
     let webhook = (trigger.kind == TriggerKind::Webhook).then(|| trigger.webhook().ok());
     let webhook = webhook.flatten();
@@ -166,7 +157,7 @@ fn parameters(trigger: &Trigger<'_>) -> Option<Map<String, Value>> {
     }
 }
 
-/// Connections as `A -> B`; none where they cannot be read.
+/// Connections as `A -> B`; empty if they cannot be read.
 fn lines(all: &Map<String, Value>) -> Vec<String> {
     let line = |one: Connection| {
         let output = match one.output {
@@ -201,15 +192,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn connections_are_one_line_each() {
+    fn each_connection_is_one_line() {
         let all = json!({
             "IF": {"main": [[{"node": "A", "type": "main", "index": 0}], null, [{"node": "B"}]]},
             "Model": {"ai_languageModel": [[{"node": "Agent"}]]},
         });
-        let lines = lines(all.as_object().unwrap());
-        assert_eq!(
-            lines,
-            ["IF -> A", "IF[2] -> B", "Model -ai_languageModel-> Agent"]
-        );
+        let expected = ["IF -> A", "IF[2] -> B", "Model -ai_languageModel-> Agent"];
+        assert_eq!(lines(all.as_object().unwrap()), expected);
     }
 }

@@ -1,12 +1,7 @@
 //! The toolset `lifecycle`: activating, tagging, archiving and deleting workflows.
 
-use mcp_core::tool::{Call, Effect, Tool, ToolError, Toolset};
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
-
 use crate::api::Workflow;
-use crate::id::Id;
-use crate::service::N8n;
+use crate::tools::prelude::*;
 
 /// The limit of n8n for the name of a tag.
 const MAX_TAG_CHARS: usize = 24;

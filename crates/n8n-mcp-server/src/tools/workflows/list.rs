@@ -1,16 +1,11 @@
 //! `list_workflows`
 
-use mcp_core::tool::{Bounded, Call, Effect, Tool, ToolError};
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
-
 use crate::api::{WorkflowFilter, WorkflowRow};
-use crate::id::Id;
-use crate::service::N8n;
 use crate::tools::collection::check_cursor;
+use crate::tools::prelude::*;
 
 const DEFAULT_LIMIT: u32 = 100;
-/// Pages of n8n that one call looks through.
+/// Pages of n8n that one call reads.
 const MAX_PAGES: u32 = 4;
 
 /// Lists n8n workflows.
@@ -70,7 +65,7 @@ impl Tool for ListWorkflows {
             let rows = rows.filter(|row| row.is_archived == archived && policy.admits_row(row));
             let rows: Vec<_> = rows.map(Row::from).collect();
             pages += 1;
-            // n8n cannot look for what is archived or open: pages without a hit say nothing.
+            // n8n cannot filter by archived or by policy: an empty page is not the end.
             if !rows.is_empty() || page.next_cursor.is_none() || pages == MAX_PAGES {
                 return Ok(WorkflowPage {
                     workflows: rows,
@@ -83,7 +78,7 @@ impl Tool for ListWorkflows {
 }
 
 impl ListWorkflows {
-    /// As many workflows as n8n shows at once.
+    /// The call for as many workflows as n8n lists at once.
     pub(crate) fn first_page() -> Self {
         Self {
             limit: Bounded::new(250),
@@ -92,7 +87,7 @@ impl ListWorkflows {
     }
 
     fn filter(self) -> Result<WorkflowFilter, ToolError> {
-        // n8n takes the names in one text, separated by commas, and ignores blank ones.
+        // n8n expects the names in one text, separated by commas, and ignores blank ones.
         let unusable = |tag: &&String| tag.contains(',') || tag.trim().is_empty();
         if let Some(tag) = self.tags.iter().find(unusable) {
             return Err(ToolError::invalid_argument(format!(

@@ -1,13 +1,7 @@
 //! `validate_workflow`
 
-use mcp_core::tool::{Call, Effect, Tool, ToolError};
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
-
 use super::{load, node_catalog};
-use crate::id::Id;
-use crate::service::N8n;
+use crate::tools::prelude::*;
 use crate::workflow::Draft;
 use crate::workflow::check::{Finding, Severity, check, check_settings};
 

@@ -1,0 +1,10 @@
+//! The imports that every tool needs.
+
+pub(crate) use mcp_core::tool::{Bounded, Call, Effect, Tool, ToolError, Toolset};
+pub(crate) use schemars::JsonSchema;
+pub(crate) use serde::{Deserialize, Serialize};
+pub(crate) use serde_json::{Map, Value, json};
+pub(crate) use upstream::http::Method;
+
+pub(crate) use crate::id::Id;
+pub(crate) use crate::service::N8n;
