@@ -8,7 +8,7 @@ use mcp_core::tool::{BoundTool, TaskSupport, ToolDefinition};
 
 use crate::backend::{Backend, ListedItem, Snapshot};
 use crate::config::{BackendKey, Filter, ToolChanges};
-use crate::names::{BackendItems, PublishedItem, PublishedNames, RefusalReason};
+use crate::names::{BackendItems, PublishedItem, PublishedNames, RefusedItem};
 use crate::relay::tool::RelayedTool;
 use crate::relay::{Relay, prompt, resource};
 use crate::sanitise;
@@ -22,14 +22,6 @@ pub(crate) struct Catalog {
     pub(crate) refused: Vec<RefusedItem>,
     /// Made by the first search.
     index: OnceLock<ToolIndex>,
-}
-
-/// An item that cannot be offered.
-#[derive(Clone, Debug)]
-pub(crate) struct RefusedItem {
-    pub(crate) backend: BackendKey,
-    pub(crate) item: String,
-    pub(crate) reason: String,
 }
 
 /// A backend and its lists at one time.
@@ -92,7 +84,8 @@ impl Catalog {
 
     fn add_tools(&mut self, relay: &Relay, snapshots: &[BackendSnapshot], blocks_changes: bool) {
         let tools: ListOf = |snapshot| &snapshot.tools;
-        self.refuse_unpublished(&published_names(snapshots, tools, true));
+        let names = published_names(snapshots, tools, true);
+        self.refused.extend_from_slice(names.refused());
         // Denied tools can be called as well; the answer is that they are denied.
         for published in published_names(snapshots, tools, false).published() {
             let Some((part, item)) = find(snapshots, tools, published) else {
@@ -136,7 +129,7 @@ impl Catalog {
     fn add_prompts(&mut self, relay: &Relay, snapshots: &[BackendSnapshot]) {
         let prompts: ListOf = |snapshot| &snapshot.prompts;
         let names = published_names(snapshots, prompts, true);
-        self.refuse_unpublished(&names);
+        self.refused.extend_from_slice(names.refused());
         for published in names.published() {
             let relayed = find(snapshots, prompts, published)
                 .and_then(|(part, item)| prompt::relayed(relay, &part.backend, published, item));
@@ -164,21 +157,9 @@ impl Catalog {
         resources.sort_by_key(|(resource, _)| resource.is_template());
     }
 
-    fn refuse_unpublished(&mut self, names: &PublishedNames) {
-        for refused in names.refused() {
-            let reason = match &refused.reason {
-                RefusalReason::Unnamed => "has no name".to_owned(),
-                RefusalReason::Twice => "is listed twice".to_owned(),
-                RefusalReason::Reserved => "has the name of a tool of the gateway".to_owned(),
-                RefusalReason::Taken(other) => format!("has the same name as {other:?}"),
-            };
-            self.refuse(&refused.backend, &refused.item, reason);
-        }
-    }
-
     fn refuse(&mut self, backend: &BackendKey, item: &str, reason: impl Into<String>) {
         self.refused.push(RefusedItem {
-            backend: backend.clone(),
+            backend: backend.to_string(),
             item: item.to_owned(),
             reason: reason.into(),
         });

@@ -12,7 +12,6 @@ mod location;
 mod log;
 #[cfg(feature = "postgres")]
 mod postgres;
-mod query;
 mod queue;
 mod record;
 mod sqlite;
@@ -23,9 +22,8 @@ mod writer;
 pub(crate) use self::event::{Event, EventStatus, FinishedCall, Outcome, kind};
 pub(crate) use self::location::StoreLocation;
 pub(crate) use self::log::EventLog;
-pub(crate) use self::query::Query;
 pub(crate) use self::record::Record;
-pub(crate) use self::store::{Retention, StoreError};
+pub(crate) use self::store::{Query, Retention, StoreError};
 pub(crate) use self::trace::TraceId;
 pub(crate) use upstream::time::Timestamp;
 

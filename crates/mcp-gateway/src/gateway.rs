@@ -7,14 +7,14 @@ use std::sync::Arc;
 
 use mcp_core::server::ChangeNotifier;
 use parking_lot::Mutex;
-use serde_json::{Map, Value};
+use serde_json::Value;
 use tokio::sync::{Notify, watch};
 use tokio::task::JoinSet;
 
 use crate::backend::{Backend, Signals};
 use crate::catalog::Catalog;
 use crate::config::{self, BackendKey, Config};
-use crate::events::{Event, EventLog, EventStatus, TraceId, kind};
+use crate::events::{Event, EventLog, EventStatus, kind};
 use crate::relay::Relay;
 
 /// The service behind the gateway's server.
@@ -71,9 +71,8 @@ impl Gateway {
     }
 
     /// Records an event of the gateway itself.
-    fn record(&self, event: &'static str, status: EventStatus, facts: Map<String, Value>) {
-        let event = Event::new(TraceId::random(), event, status, facts);
-        self.signals.log.record(event);
+    fn record(&self, event: &'static str, status: EventStatus, facts: Value) {
+        self.signals.log.record(Event::new(event, status, facts));
     }
 
     /// Starts and stops backends so that they match `config`. A backend whose configuration is

@@ -9,6 +9,9 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::sync::Arc;
 
+use schemars::JsonSchema;
+use serde::Serialize;
+
 use self::published::NameCandidate;
 pub(crate) use self::published::PublishedItem;
 use crate::config::{BackendKey, Filter};
@@ -38,29 +41,15 @@ pub(crate) struct BackendItems<'a> {
 pub(crate) struct PublishedNames {
     published: Vec<PublishedItem>,
     index: HashMap<Arc<str>, usize>,
-    refused: Vec<UnpublishedItem>,
+    refused: Vec<RefusedItem>,
 }
 
-/// An item that is not published although no rule denies it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct UnpublishedItem {
-    pub(crate) backend: BackendKey,
-    /// Its name in the backend's list.
+/// An item that cannot be published although no rule denies it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub(crate) struct RefusedItem {
+    pub(crate) backend: String,
     pub(crate) item: String,
-    pub(crate) reason: RefusalReason,
-}
-
-/// The reason why an item is not published.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum RefusalReason {
-    /// It has no name.
-    Unnamed,
-    /// The backend lists it more than once; the first one is published.
-    Twice,
-    /// This other item has the same published name.
-    Taken(Arc<str>),
-    /// Its published name is that of a tool of the gateway.
-    Reserved,
+    pub(crate) reason: String,
 }
 
 impl PublishedNames {
@@ -93,16 +82,16 @@ impl PublishedNames {
         &self.published
     }
 
-    pub(crate) fn refused(&self) -> &[UnpublishedItem] {
+    pub(crate) fn refused(&self) -> &[RefusedItem] {
         &self.refused
     }
 
     fn add(&mut self, candidate: NameCandidate<'_>) {
         let NameCandidate { backend, item, .. } = candidate;
         let reason = if item.is_empty() {
-            RefusalReason::Unnamed
+            "has no name".to_owned()
         } else if candidate.is_reserved() {
-            RefusalReason::Reserved
+            "has the name of a tool of the gateway".to_owned()
         } else {
             let published = candidate.publish();
             match self.index.entry(published.name.clone()) {
@@ -114,15 +103,15 @@ impl PublishedNames {
                 Entry::Occupied(taken) => {
                     let holder = &self.published[*taken.get()];
                     if *holder.item == *item && holder.backend == *backend {
-                        RefusalReason::Twice
+                        "is listed twice".to_owned()
                     } else {
-                        RefusalReason::Taken(holder.item.clone())
+                        format!("has the same name as {:?}", holder.item)
                     }
                 }
             }
         };
-        self.refused.push(UnpublishedItem {
-            backend: backend.clone(),
+        self.refused.push(RefusedItem {
+            backend: backend.to_string(),
             item: item.to_owned(),
             reason,
         });

@@ -54,6 +54,11 @@ struct RelayedItem {
 }
 
 impl RelayedItem {
+    fn new(relay: &Relay, backend: &Arc<Backend>, id: Arc<str>) -> Self {
+        let (relay, backend) = (relay.clone(), Arc::clone(backend));
+        Self { relay, backend, id }
+    }
+
     /// Forwards the client's request about `item`, with this parameter as JSON, and returns the result.
     async fn forward(
         &self,

@@ -10,7 +10,7 @@ use futures_util::future::Either;
 use mcp_client::Client;
 use mcp_core::era::Era;
 use mcp_core::server::SubscribedUris;
-use serde_json::{Value, json};
+use serde_json::json;
 use tokio::time::Instant;
 use upstream::redact::redacted;
 
@@ -18,7 +18,7 @@ use super::backoff::Backoff;
 use super::fingerprints::ToolChange;
 use super::snapshot::Snapshot;
 use super::{Backend, BackendState, connect};
-use crate::events::{Event, EventStatus, TraceId, kind};
+use crate::events::{Event, EventStatus, kind};
 use crate::random;
 
 /// Changes are collected for this time before the lists are read again.
@@ -305,7 +305,8 @@ impl Backend {
         if let Some(before) = &change.renamed_from {
             facts["renamed_from"] = json!(before);
         }
-        self.record_facts(kind::TOOL_CHANGED, EventStatus::Success, facts);
+        let event = Event::new(kind::TOOL_CHANGED, EventStatus::Success, facts);
+        self.signals.log.record(event);
     }
 
     /// Records an event of the backend itself.
@@ -317,13 +318,7 @@ impl Backend {
         if let Some(error) = error {
             facts["error"] = json!(error);
         }
-        self.record_facts(event, status, facts);
-    }
-
-    fn record_facts(&self, event: &'static str, status: EventStatus, facts: Value) {
-        let facts = facts.as_object().cloned().unwrap_or_default();
-        let event = Event::new(TraceId::random(), event, status, facts);
-        self.signals.log.record(event);
+        self.signals.log.record(Event::new(event, status, facts));
     }
 }
 

@@ -56,8 +56,8 @@ impl Environment<'_> {
     pub(super) fn secret(&self, text: &str) -> Result<Secret, ExpandError> {
         let text = self.text(text)?;
         Ok(match text.strip_prefix("file:") {
-            Some(path) => Secret::file(self.folder.join(path)),
-            None => Secret::text(text),
+            Some(path) => Secret::File(self.folder.join(path)),
+            None => Secret::Text(text),
         })
     }
 

@@ -28,14 +28,10 @@ pub(crate) struct ConfigSource {
     /// The command line has set the store of events, which wins over the file.
     events: bool,
     /// The content of the file that was reported last.
-    reported: Result<String, ReadError>,
+    reported: Result<String, String>,
     /// The new content at the last poll; reported if it is the same at the next one.
-    candidate: Option<Result<String, ReadError>>,
+    candidate: Option<Result<String, String>>,
 }
-
-/// The reason why the file has no text.
-#[derive(Clone, PartialEq, Eq)]
-pub(super) struct ReadError(String);
 
 impl ConfigSource {
     /// Reads the configuration. `base` has the values of fields that the file does not set.
@@ -87,7 +83,7 @@ impl ConfigSource {
     /// Returns the new configuration once the content is stable.
     pub(super) fn observe(
         &mut self,
-        found: Result<String, ReadError>,
+        found: Result<String, String>,
     ) -> Option<Result<Config, ConfigError>> {
         let before = self.candidate.take();
         if found == self.reported {
@@ -102,14 +98,14 @@ impl ConfigSource {
         Some(config)
     }
 
-    fn config(&self, text: &Result<String, ReadError>) -> Result<Config, ConfigError> {
+    fn config(&self, text: &Result<String, String>) -> Result<Config, ConfigError> {
         let variable = |name: &str| std::env::var(name).ok();
         let mut config = self.base.clone();
         if let Some(path) = &self.file {
             let name = path.display().to_string();
             let text = text
                 .as_ref()
-                .map_err(|ReadError(reason)| Problem::new(&[], reason).at(&name, None))?;
+                .map_err(|reason| Problem::new(&[], reason).at(&name, None))?;
             let absolute = std::path::absolute(path).unwrap_or_else(|_| path.clone());
             let environment = Environment {
                 variable: &variable,
@@ -156,11 +152,11 @@ pub(super) fn parse(
     }
 }
 
-fn read(path: &Path) -> Result<String, ReadError> {
-    let failed = |error: io::Error| ReadError(format!("cannot be read: {}", error.kind()));
+fn read(path: &Path) -> Result<String, String> {
+    let failed = |error: io::Error| format!("cannot be read: {}", error.kind());
     let size = std::fs::metadata(path).map_err(failed)?.len();
     if size > MAX_BYTES {
-        return Err(ReadError("is larger than 4 MiB".to_owned()));
+        return Err("is larger than 4 MiB".to_owned());
     }
     std::fs::read_to_string(path).map_err(failed)
 }

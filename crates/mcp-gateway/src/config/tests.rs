@@ -38,6 +38,13 @@ fn backend<'a>(config: &'a Config, key: &str) -> &'a BackendConfig {
     &config.backends[&BackendKey::parse(key).unwrap()]
 }
 
+fn child(backend: &BackendConfig) -> &Child {
+    match &backend.target {
+        Target::Child(child) => child,
+        _ => panic!("no child"),
+    }
+}
+
 #[test]
 fn all_fields_of_a_file_are_read() {
     let config = toml(
@@ -95,9 +102,7 @@ fn all_fields_of_a_file_are_read() {
     assert_eq!(files.max_in_flight, 64);
     assert_eq!(backend(&config, "n8n").max_in_flight, 8);
     assert!(files.filter.allows("read_file") && !files.filter.allows("read_secret"));
-    let Target::Child(child) = &files.target else {
-        panic!("no child");
-    };
+    let child = child(files);
     assert_eq!(
         child.argv,
         ["npx", "-y", "server; rm -rf /", "$(id)", "8080"]
@@ -169,9 +174,7 @@ fn configurations_of_other_hosts_are_read() {
     let config = parse("claude_desktop_config.json", desktop).unwrap();
     let keys: Vec<_> = config.backends.keys().map(BackendKey::as_str).collect();
     assert_eq!(keys, ["my-files", "needs", "off", "old"]);
-    let Target::Child(child) = &backend(&config, "my-files").target else {
-        panic!("no child");
-    };
+    let child = child(backend(&config, "my-files"));
     assert_eq!(child.argv, ["npx", "-y", "server", "8080"]);
     assert_eq!(child.env["KEY"].read().unwrap(), "s3cret");
     let disabled = |key| backend(&config, key).disabled.clone().unwrap();

@@ -1,12 +1,11 @@
 //! Events before they are stored.
 
-use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
+use serde_json::Value;
 use upstream::time::Timestamp;
 
 use super::trace::TraceId;
@@ -110,7 +109,7 @@ pub(crate) struct FinishedCall {
 pub(crate) struct Event {
     pub(super) timestamp: Timestamp,
     pub(super) trace_id: TraceId,
-    pub(super) event_type: Cow<'static, str>,
+    pub(super) event_type: &'static str,
     pub(super) status: EventStatus,
     pub(super) details: EventDetails,
 }
@@ -118,7 +117,7 @@ pub(crate) struct Event {
 #[derive(Clone, Debug)]
 pub(super) enum EventDetails {
     Call(Box<FinishedCall>),
-    Facts(Map<String, Value>),
+    Facts(Value),
 }
 
 impl Event {
@@ -132,37 +131,23 @@ impl Event {
             Outcome::Ok => EventStatus::Success,
             _ => EventStatus::Failure,
         };
-        let details = EventDetails::Call(Box::new(call));
-        Self::with(trace_id, kind::TOOL_CALL.into(), status, details)
-    }
-
-    /// Any other event, which happens now.
-    pub(crate) fn new(
-        trace_id: TraceId,
-        event_type: impl Into<Cow<'static, str>>,
-        status: EventStatus,
-        facts: Map<String, Value>,
-    ) -> Self {
-        Self::with(
-            trace_id,
-            event_type.into(),
-            status,
-            EventDetails::Facts(facts),
-        )
-    }
-
-    fn with(
-        trace_id: TraceId,
-        event_type: Cow<'static, str>,
-        status: EventStatus,
-        details: EventDetails,
-    ) -> Self {
         Self {
             timestamp: Timestamp::now(),
             trace_id,
+            event_type: kind::TOOL_CALL,
+            status,
+            details: EventDetails::Call(Box::new(call)),
+        }
+    }
+
+    /// Any other event, with a new trace id. `facts` is a JSON object.
+    pub(crate) fn new(event_type: &'static str, status: EventStatus, facts: Value) -> Self {
+        Self {
+            timestamp: Timestamp::now(),
+            trace_id: TraceId::random(),
             event_type,
             status,
-            details,
+            details: EventDetails::Facts(facts),
         }
     }
 }

@@ -8,10 +8,9 @@ use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
 use super::event::Event;
-use super::query::Query;
 use super::queue::{LogHealth, PendingQuery, Queue};
 use super::record::Record;
-use super::store::{OpenStore, Retention, StoreError};
+use super::store::{OpenStore, Query, Retention, StoreError};
 use super::writer::Writer;
 
 /// Timeout of a query, with the time in the queue.

@@ -16,9 +16,8 @@ use tokio_postgres_rustls::MakeRustlsConnect;
 use upstream::time::Timestamp;
 
 use self::retain::TableSize;
-use super::query::Query;
 use super::record::Record;
-use super::store::{Retention, Store, StoreError, StoreFault};
+use super::store::{Query, Retention, Store, StoreError, StoreFault};
 
 /// Timeout of one operation, connecting included.
 const DATABASE_TIMEOUT: Duration = Duration::from_secs(4);

@@ -7,9 +7,8 @@ use parking_lot::{Condvar, Mutex, MutexGuard};
 use tokio::sync::oneshot;
 
 use super::event::Event;
-use super::query::Query;
 use super::record::Record;
-use super::store::StoreError;
+use super::store::{Query, StoreError};
 
 /// Limit for waiting events; more are dropped and counted.
 const MAX_WAITING_EVENTS: usize = 10_000;

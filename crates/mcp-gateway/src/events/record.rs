@@ -64,7 +64,7 @@ impl From<Event> for Record {
         Self {
             timestamp: event.timestamp,
             trace_id: event.trace_id,
-            event_type: cut(event.event_type),
+            event_type: event.event_type.into(),
             status: event.status,
             source: SOURCE.into(),
             metadata: metadata(&event.details),
@@ -133,13 +133,5 @@ impl<'a> CallMetadata<'a> {
             error_code: call.error_code,
             hidden_characters: call.has_hidden_characters,
         }
-    }
-}
-
-/// Cuts the type of an event; a borrowed one is a constant of the gateway.
-fn cut(text: Cow<'static, str>) -> Cow<'static, str> {
-    match text {
-        Cow::Borrowed(ours) => ours.into(),
-        Cow::Owned(text) => short(&text).to_owned().into(),
     }
 }

@@ -18,9 +18,8 @@ use upstream::time::Timestamp;
 
 use self::file::FileId;
 pub(super) use self::file::quarantine;
-use super::query::Query;
 use super::record::Record;
-use super::store::{Retention, Store, StoreError, StoreFault};
+use super::store::{Query, Retention, Store, StoreError, StoreFault};
 
 /// Longest wait for the lock of another process.
 const BUSY_TIMEOUT: Duration = Duration::from_millis(250);

@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use upstream::time::Timestamp;
 
-use super::query::Query;
+use super::event::EventStatus;
 use super::record::Record;
+use super::trace::TraceId;
 
 /// A store of events. Its methods block, but not for more than a few seconds; a thread of its own
 /// calls them. After a failure the store is closed and opened again.
@@ -46,6 +47,19 @@ pub(crate) struct Retention {
     pub(crate) bytes: u64,
 }
 
+impl Retention {
+    /// Returns the number of oldest rows to remove from `rows` rows of `bytes` bytes, with this limit
+    /// of bytes. Estimated by the average size of a row; the next round corrects it.
+    pub(super) fn excess(&self, rows: u64, bytes: u64, max_bytes: u64) -> u64 {
+        let too_many = rows.saturating_sub(self.rows);
+        let too_large = match bytes.saturating_sub(max_bytes) {
+            0 => 0,
+            excess => 1 + rows.saturating_mul(excess) / bytes.max(1),
+        };
+        too_many.max(too_large.min(rows))
+    }
+}
+
 /// The error of a store.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct StoreError {
@@ -71,5 +85,39 @@ impl StoreError {
             fault: StoreFault::Unavailable,
             reason: reason.into(),
         }
+    }
+}
+
+/// Limit for the events of one query.
+pub(crate) const MAX_LIMIT: usize = 1_000;
+
+/// A query. A filter that is `None` matches all events.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Query {
+    pub(crate) trace_id: Option<TraceId>,
+    /// The exact type.
+    pub(crate) event_type: Option<String>,
+    pub(crate) status: Option<EventStatus>,
+    /// The earliest time.
+    pub(crate) since: Option<Timestamp>,
+    /// Number of events: the newest ones that match. Never more than [`MAX_LIMIT`].
+    pub(crate) limit: usize,
+}
+
+impl Default for Query {
+    fn default() -> Self {
+        Self {
+            trace_id: None,
+            event_type: None,
+            status: None,
+            since: None,
+            limit: 100,
+        }
+    }
+}
+
+impl Query {
+    pub(super) fn limit(&self) -> usize {
+        self.limit.min(MAX_LIMIT)
     }
 }

@@ -12,10 +12,9 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
-use super::query::MAX_LIMIT;
-use super::store::{OpenStore, Store, StoreFault};
+use super::store::{MAX_LIMIT, OpenStore, Store, StoreFault};
 use super::*;
 use crate::argument_types::ArgumentTypes;
 
@@ -75,19 +74,10 @@ const PLENTY: Retention = Retention {
     bytes: 1 << 30,
 };
 
-fn facts(json: Value) -> Map<String, Value> {
-    json.as_object().unwrap().clone()
-}
-
 /// An event with its number in the metadata.
 fn event(number: usize) -> Event {
-    let facts = facts(json!({"number": number}));
-    Event::new(
-        TraceId::random(),
-        "test.happened",
-        EventStatus::Success,
-        facts,
-    )
+    let facts = json!({"number": number});
+    Event::new("test.happened", EventStatus::Success, facts)
 }
 
 fn number(record: &Record) -> usize {
@@ -169,13 +159,8 @@ fn call_has_the_format_of_seed_003() {
 
 #[test]
 fn event_is_small_for_any_input() {
-    let huge = facts(json!({"text": "x".repeat(1 << 20)}));
-    let event = Event::new(
-        TraceId::random(),
-        "x".repeat(1_000),
-        EventStatus::Pending,
-        huge,
-    );
+    let huge = json!({"text": "x".repeat(1 << 20)});
+    let event = Event::new("x", EventStatus::Pending, huge);
     let shown = serde_json::to_string(&Record::from(event)).unwrap();
     assert!(shown.len() < 1_000, "{shown}");
 }

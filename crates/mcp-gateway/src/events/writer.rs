@@ -3,14 +3,13 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use serde_json::{Map, json};
+use serde_json::json;
 use upstream::time::Timestamp;
 
 use super::event::{Event, EventStatus, kind};
 use super::queue::{MAX_BATCH, PendingQuery, Queue, QueueState};
 use super::record::Record;
 use super::store::{OpenStore, Retention, Store, StoreError, StoreFault};
-use super::trace::TraceId;
 
 /// An event waits for this time for others, so that one transaction writes many.
 const BATCH_TIME: Duration = Duration::from_millis(50);
@@ -139,10 +138,8 @@ impl<L: OpenStore> Writer<L> {
         let events: Vec<Event> = state.events.drain(..take).collect();
         drop(state);
         if dropped > self.reported_drops && self.batch.is_empty() {
-            let count = json!(dropped - self.reported_drops);
-            let facts = Map::from_iter([("count".to_owned(), count)]);
-            let trace = TraceId::random();
-            let event = Event::new(trace, kind::EVENTS_DROPPED, EventStatus::Failure, facts);
+            let facts = json!({"count": dropped - self.reported_drops});
+            let event = Event::new(kind::EVENTS_DROPPED, EventStatus::Failure, facts);
             self.batch.push(event.into());
             self.reported_drops = dropped;
         }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use mcp_core::server::{ChangeNotifier, Server, ServerItems};
 use mcp_core::tool::ToolError;
 use mcp_serve::Registry;
-use serde_json::{Map, json};
+use serde_json::json;
 
 use super::Gateway;
 use crate::catalog::Catalog;
@@ -49,7 +49,7 @@ impl mcp_serve::Service for Gateway {
     }
 
     async fn run(self: Arc<Self>, server: Arc<Server>) {
-        self.record(kind::STARTED, EventStatus::Success, Map::new());
+        self.record(kind::STARTED, EventStatus::Success, json!({}));
         self.apply(Config::clone(&self.config()));
         tokio::join!(self.publish(&server), self.follow_config());
     }
@@ -65,7 +65,7 @@ impl mcp_serve::Service for Gateway {
         }
         let mut supervisors = std::mem::take(&mut *self.supervisors.lock());
         while supervisors.join_next().await.is_some() {}
-        self.record(kind::STOPPED, EventStatus::Success, Map::new());
+        self.record(kind::STOPPED, EventStatus::Success, json!({}));
         let log = Arc::clone(&self.signals.log);
         // Writes the events that are still in the queue.
         let _ = tokio::task::spawn_blocking(move || log.close()).await;
@@ -123,13 +123,13 @@ impl Gateway {
                     let backends = config.backends.len();
                     tracing::info!(backends, "applied the changed configuration");
                     self.apply(config);
-                    self.record(kind::CONFIG_CHANGED, EventStatus::Success, Map::new());
+                    self.record(kind::CONFIG_CHANGED, EventStatus::Success, json!({}));
                 }
                 Err(reason) => {
                     tracing::warn!(
                         "kept the old configuration; the changed one has an error: {reason}"
                     );
-                    let facts = Map::from_iter([("error".to_owned(), json!(reason.to_string()))]);
+                    let facts = json!({"error": reason.to_string()});
                     self.record(kind::CONFIG_CHANGED, EventStatus::Failure, facts);
                 }
             }

@@ -20,6 +20,13 @@ fn names(backend: &BackendKey, filter: &Filter, names: &[&str]) -> PublishedName
     }])
 }
 
+fn refused(names: &PublishedNames) -> Vec<(&str, &str)> {
+    let refused = names.refused().iter();
+    refused
+        .map(|refused| (&*refused.item, &*refused.reason))
+        .collect()
+}
+
 #[test]
 fn tool_has_three_names() {
     let docker = key("docker");
@@ -62,20 +69,14 @@ fn generated_name_never_replaces_a_real_one() {
         let names = names(&files, &open, &tools);
         assert_eq!(names.published().len(), 1);
         assert_eq!(&*names.published()[0].item, made);
-        let refused = |item: &str, reason| UnpublishedItem {
-            backend: files.clone(),
-            item: item.to_owned(),
-            reason,
-        };
-        let taken = RefusalReason::Taken(made.into());
-        let expected = [
-            refused(made, RefusalReason::Twice),
-            refused("read/file", taken),
+        let reasons = [
+            (made, "is listed twice"),
+            ("read/file", "has the same name as \"read_file_9cc468c6\""),
         ];
-        assert_eq!(names.refused(), expected);
+        assert_eq!(refused(&names), reasons);
     }
     let names = names(&files, &open, &[""]);
-    assert_eq!(names.refused()[0].reason, RefusalReason::Unnamed);
+    assert_eq!(refused(&names), [("", "has no name")]);
 }
 
 #[test]
@@ -160,10 +161,9 @@ fn bare_names_are_unchanged_and_hide_nothing() {
     assert!(published[0].starts_with("dotted_name_"));
     assert_eq!(published[1..], ["echo", "two"]);
     assert_eq!(names.published()[1].backend, one);
-    let reasons = names.refused().iter().map(|refused| &refused.reason);
     let expected = [
-        &RefusalReason::Reserved,
-        &RefusalReason::Taken("echo".into()),
+        ("gateway_status", "has the name of a tool of the gateway"),
+        ("echo", "has the same name as \"echo\""),
     ];
-    assert_eq!(reasons.collect::<Vec<_>>(), expected);
+    assert_eq!(refused(&names), expected);
 }

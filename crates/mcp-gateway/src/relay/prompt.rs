@@ -32,12 +32,8 @@ pub(crate) fn relayed(
         arguments: Vec::new(),
         relayed: RawValue::from_string(members.encode_with("name", Some(&name))).ok(),
     };
-    let prompt = RelayedPrompt(RelayedItem {
-        relay: relay.clone(),
-        backend: Arc::clone(backend),
-        id: Arc::clone(&published.item),
-    });
-    Some((definition, Arc::new(prompt)))
+    let item = RelayedItem::new(relay, backend, Arc::clone(&published.item));
+    Some((definition, Arc::new(RelayedPrompt(item))))
 }
 
 impl BoundPrompt for RelayedPrompt {

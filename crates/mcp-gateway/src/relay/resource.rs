@@ -30,12 +30,8 @@ pub(crate) fn relayed(
         mime_type: text("mimeType").unwrap_or_default().into(),
         relayed: Some(item.definition.clone()),
     };
-    let resource = RelayedResource(RelayedItem {
-        relay: relay.clone(),
-        backend: Arc::clone(backend),
-        id: item.id.as_str().into(),
-    });
-    (definition, Arc::new(resource))
+    let item = RelayedItem::new(relay, backend, item.id.as_str().into());
+    (definition, Arc::new(RelayedResource(item)))
 }
 
 impl BoundResource for RelayedResource {

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::backend::{Backend, BackendState};
 use crate::gateway::Gateway;
+use crate::names::RefusedItem;
 
 /// Get status of the gateway and all backends
 #[derive(Deserialize, JsonSchema)]
@@ -23,7 +24,7 @@ pub(crate) struct GatewayReport {
     event_log: EventLogReport,
     /// Items that the gateway cannot offer.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    not_offered: Vec<NotOffered>,
+    not_offered: Vec<RefusedItem>,
 }
 
 #[derive(Serialize, JsonSchema)]
@@ -100,13 +101,6 @@ struct EventLogReport {
     dropped: u64,
 }
 
-#[derive(Serialize, JsonSchema)]
-struct NotOffered {
-    backend: String,
-    item: String,
-    reason: String,
-}
-
 /// Enough to see the cause; each costs tokens.
 const MAX_NOT_OFFERED: usize = 20;
 
@@ -147,10 +141,9 @@ impl Tool for GatewayStatus {
                 dropped: events.dropped,
             },
             not_offered: not_offered
-                .map(|refused| NotOffered {
-                    backend: refused.backend.to_string(),
+                .map(|refused| RefusedItem {
                     item: refused.item.chars().take(64).collect(),
-                    reason: refused.reason.clone(),
+                    ..refused.clone()
                 })
                 .collect(),
         })

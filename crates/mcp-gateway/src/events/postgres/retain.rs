@@ -50,12 +50,7 @@ impl TableSize {
 
     /// Returns the number of oldest rows to remove.
     fn excess(&self, retention: &Retention) -> u64 {
-        let too_many = self.rows.saturating_sub(retention.rows);
-        let too_large = match self.bytes.saturating_sub(retention.bytes) {
-            0 => 0,
-            excess => 1 + self.rows.saturating_mul(excess) / self.bytes.max(1),
-        };
-        too_many.max(too_large.min(self.rows))
+        retention.excess(self.rows, self.bytes, retention.bytes)
     }
 }
 
@@ -65,18 +60,16 @@ pub(super) async fn remove_excess(
     retention: &Retention,
     now: Timestamp,
 ) -> Result<bool, StoreError> {
-    let known = size
-        .as_ref()
-        .filter(|known| known.counted_at.elapsed() < RECOUNT_INTERVAL);
-    let quiet = known.is_some_and(|known| known.excess(retention) == 0);
+    let is_small = |known: &TableSize| {
+        known.counted_at.elapsed() < RECOUNT_INTERVAL && known.excess(retention) == 0
+    };
+    let is_known_small = size.as_ref().is_some_and(is_small);
     let work = client.transaction().await?;
     // Only one gateway at a time: two of them would remove twice as much.
     let lock = "select pg_try_advisory_xact_lock(7881696731013112436)";
     let locked = work.query_typed(lock, &[]).await?;
-    if !locked
-        .first()
-        .is_some_and(|row| row.try_get(0).unwrap_or(false))
-    {
+    let mut locked = locked.iter().map(|row| row.try_get(0));
+    if !matches!(locked.next(), Some(Ok(true))) {
         return Ok(false);
     }
     let expire = format!(
@@ -87,7 +80,7 @@ pub(super) async fn remove_excess(
     let mut removed = work
         .execute_typed(&expire, &[(&oldest_kept, Type::INT8)])
         .await?;
-    if !quiet || removed > 0 {
+    if !is_known_small || removed > 0 {
         let counted = TableSize::count(&work).await?;
         let excess = i64::try_from(counted.excess(retention)).unwrap_or(MAX_REMOVED_ROWS);
         if excess > 0 {

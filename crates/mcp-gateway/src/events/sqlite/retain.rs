@@ -36,23 +36,16 @@ impl Sqlite {
         }
         let size = FileSize::new(&self.connection)?;
         let limit = retention.bytes.saturating_sub(MAX_WAL_BYTES);
-        let too_many = self.rows.saturating_sub(retention.rows);
-        // Estimated by the average size of a row; the next round corrects it.
-        let too_large = match size.used.saturating_sub(limit) {
-            0 => 0,
-            excess => self
-                .rows
-                .min(1 + self.rows.saturating_mul(excess) / size.used.max(1)),
-        };
+        let excess = retention.excess(self.rows, size.used, limit);
         let expired = before(now, retention.age);
-        let removed =
-            self.remove(too_many.max(too_large).min(MAX_REMOVED_ROWS))? + self.expire(expired)?;
+        let removed = self.remove(excess.min(MAX_REMOVED_ROWS))? + self.expire(expired)?;
         if removed > 0 {
             trace_index::remove_unused(&self.connection)?;
         }
         self.rows = self.rows.saturating_sub(removed);
-        let shrunk = size.file > limit && self.shrink()?;
-        Ok(removed >= MAX_REMOVED_ROWS || (too_large > 0 && removed > 0) || shrunk)
+        let has_shrunk = size.file > limit && self.shrink()?;
+        let is_too_large = size.used > limit && removed > 0;
+        Ok(removed >= MAX_REMOVED_ROWS || is_too_large || has_shrunk)
     }
 
     /// Gives free pages back to the disk. Returns true if the file has shrunk.

@@ -6,20 +6,16 @@ use std::process::{Command, Stdio};
 use super::*;
 
 /// The child process of the next test: writes until it is killed, and prints which events are written.
-#[test]
-fn killed_child() {
+#[tokio::test]
+async fn killed_child() {
     let Some(file) = std::env::var_os("MCP_GATEWAY_TEST_KILLED") else {
         return;
     };
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_time()
-        .build()
-        .unwrap();
     let log = EventLog::start(StoreLocation::File(file.into()), PLENTY).unwrap();
     for n in 0.. {
         log.record(event(n));
         if n % 300 == 0 {
-            runtime.block_on(log.find(Query::default())).unwrap();
+            log.find(Query::default()).await.unwrap();
             // Not `eprintln!`, which the test harness captures.
             use std::io::Write as _;
             writeln!(std::io::stderr(), "written {n}").unwrap();

@@ -6,8 +6,7 @@ use super::*;
 type Open<'a> = &'a mut dyn FnMut() -> Box<dyn Store>;
 
 fn at(micros: i64, number: usize, event_type: &'static str, status: EventStatus) -> Record {
-    let facts = facts(json!({"number": number}));
-    let mut event = Event::new(TraceId::random(), event_type, status, facts);
+    let mut event = Event::new(event_type, status, json!({"number": number}));
     event.timestamp = time(micros);
     event.into()
 }
@@ -120,8 +119,8 @@ fn keeps_the_limit_of_bytes(open: Open<'_>) {
     let text = "x".repeat(1_000);
     for part in 0..8 {
         let record = |n| {
-            let facts = facts(json!({"number": part * 1_000 + n, "text": text}));
-            Event::new(TraceId::random(), "x", EventStatus::Success, facts).into()
+            let facts = json!({"number": part * 1_000 + n, "text": text});
+            Event::new("x", EventStatus::Success, facts).into()
         };
         let records: Vec<Record> = (0..1_000).map(record).collect();
         store.append(&records).unwrap();
