@@ -1,4 +1,4 @@
-//! The limit that the servers are measured against: hyper, and an answer that is always the same.
+//! The baseline of the benchmarks: hyper with a constant answer.
 
 use std::io::{BufRead as _, BufWriter, Write as _};
 
@@ -13,13 +13,13 @@ use hyper::{Request, Response};
 use hyper_util::rt::TokioIo;
 use tokio::net::TcpListener;
 
-/// The fastest server that there can be on this stack.
+/// The fastest possible server on this stack.
 #[derive(Parser)]
 struct Options {
-    /// Where to listen on loopback; 0 chooses.
+    /// Port on loopback; 0 takes a free one.
     #[arg(long, default_value_t = 0)]
     port: u16,
-    /// Answer lines of standard input with as many lines of this many bytes instead.
+    /// Answer each line of standard input with a line of this many bytes, instead of HTTP.
     #[arg(long)]
     stdio: Option<usize>,
 }
@@ -49,7 +49,7 @@ fn lines(size: usize) -> anyhow::Result<()> {
 
 async fn serve(port: u16) -> anyhow::Result<()> {
     let socket = TcpListener::bind(("127.0.0.1", port)).await?;
-    // The line in which our servers say it too.
+    // The same log line as that of our servers.
     writeln!(
         std::io::stderr(),
         "bench-floor listens on http://{}/mcp",
@@ -65,7 +65,7 @@ async fn serve(port: u16) -> anyhow::Result<()> {
     }
 }
 
-/// `POST /N` is answered with N bytes.
+/// Answers `POST /N` with N bytes.
 async fn answer(request: Request<Incoming>) -> Result<Response<Full<Bytes>>, hyper::Error> {
     static BYTES: [u8; 1 << 20] = [b'x'; 1 << 20];
     let size = request.uri().path()[1..].parse().unwrap_or(0);

@@ -1,4 +1,4 @@
-//! What the fixture server is not: a list of as many tools as wanted, and a large result.
+//! A server for benchmarks with any number of tools and a large result.
 
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -9,8 +9,8 @@ use mcp_serve::{Product, Service};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Items of one result, some 10 KB together.
-const ITEMS: u32 = 50;
+/// Items of one result, about 10 KB together.
+const ITEM_COUNT: u32 = 50;
 
 #[derive(clap::Args)]
 struct Options {
@@ -19,7 +19,7 @@ struct Options {
     tools: usize,
 }
 
-struct Shelves {
+struct Stock {
     tools: usize,
 }
 
@@ -27,12 +27,12 @@ struct Shelves {
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct ListItems {
-    /// Only those with this status.
+    /// Only items with this status.
     #[expect(dead_code, reason = "the schema is that of a tool in use")]
     status: Option<String>,
 }
 
-/// What is in stock.
+/// The items in stock.
 #[derive(Serialize, JsonSchema)]
 struct Items {
     items: Vec<Item>,
@@ -51,10 +51,10 @@ struct Item {
 impl Tool for ListItems {
     const NAME: &'static str = "list_items";
     const EFFECT: Effect = Effect::ReadOnly;
-    type Service = Shelves;
+    type Service = Stock;
     type Output = Items;
 
-    async fn call(self, _: &Shelves, _: &Call) -> Result<Items, ToolError> {
+    async fn call(self, _: &Stock, _: &Call) -> Result<Items, ToolError> {
         let item = |id| Item {
             id,
             name: format!("item number {id}"),
@@ -64,15 +64,15 @@ impl Tool for ListItems {
             description: "As described in the catalogue, with everything that belongs to it.",
         };
         Ok(Items {
-            items: (0..ITEMS).map(item).collect(),
+            items: (0..ITEM_COUNT).map(item).collect(),
         })
     }
 }
 
-impl Service for Shelves {
-    /// The same tool under as many names.
+impl Service for Stock {
+    /// Publishes the same tool under several names.
     async fn run(self: Arc<Self>, server: Arc<Server>) {
-        let mut tools = shelves().bind(&self);
+        let mut tools = tools().bind(&self);
         let (first, tool) = tools[0].clone();
         tools.extend((1..self.tools).map(|number| {
             let mut copy = first.clone();
@@ -87,7 +87,7 @@ impl Service for Shelves {
     }
 }
 
-fn shelves() -> Toolset<Shelves> {
+fn tools() -> Toolset<Stock> {
     Toolset::new().with::<ListItems>()
 }
 
@@ -96,9 +96,9 @@ fn main() -> ExitCode {
         "bench-server",
         env!("CARGO_PKG_VERSION"),
         "A server with many tools and a large result",
-        |Options { tools }| Ok(Shelves { tools }),
+        |Options { tools }| Ok(Stock { tools }),
     )
     .port(3460)
-    .tools(|_| shelves())
+    .tools(|_| tools())
     .run()
 }

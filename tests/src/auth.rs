@@ -1,4 +1,4 @@
-//! Who may come in: tokens, hosts, origins, and what keeps a server from standing open.
+//! Authentication: tokens, hosts and origins, and servers that refuse to start without a token.
 
 use std::path::PathBuf;
 use std::process::{Output, Stdio};
@@ -14,7 +14,7 @@ async fn guarded() -> Server {
     Server::start(FIXTURE, &[("MCP_TOKEN", TOKEN)]).await
 }
 
-/// A file of its own with this text.
+/// Writes a new file with this text.
 pub(crate) fn file(text: &str) -> PathBuf {
     let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR"));
     let path = path.join(uuid::Uuid::new_v4().to_string());
@@ -22,8 +22,8 @@ pub(crate) fn file(text: &str) -> PathBuf {
     path
 }
 
-/// Starts a server that is expected to end by itself.
-async fn refusal(args: &[&str], env: &[(&str, &str)]) -> Output {
+/// Starts a server that is expected to exit.
+async fn output_of(args: &[&str], env: &[(&str, &str)]) -> Output {
     let ended = tokio::process::Command::new(binary(FIXTURE))
         .args(["--port", "0"])
         .args(args)
@@ -33,7 +33,7 @@ async fn refusal(args: &[&str], env: &[(&str, &str)]) -> Output {
         .kill_on_drop(true)
         .output();
     let ended = tokio::time::timeout(std::time::Duration::from_secs(20), ended).await;
-    ended.expect("it serves").unwrap()
+    ended.expect("the server does not exit").unwrap()
 }
 
 async fn ping(server: &Server, authorization: &str) -> Reply {
@@ -44,7 +44,7 @@ async fn ping(server: &Server, authorization: &str) -> Reply {
 }
 
 #[tokio::test]
-async fn a_token_comes_from_a_flag_a_variable_or_a_file() {
+async fn token_is_set_by_flag_variable_or_file() {
     let path = file(&format!("  {TOKEN}\n"));
     let path = path.to_str().unwrap();
     let (flag, file) = (["--token", TOKEN], ["--token-file", path]);
@@ -69,7 +69,7 @@ async fn a_token_comes_from_a_flag_a_variable_or_a_file() {
 }
 
 #[tokio::test]
-async fn all_wrong_tokens_get_the_same_answer() {
+async fn wrong_tokens_get_identical_answers() {
     let server = guarded().await;
     let long = format!("Bearer {}", "x".repeat(20_000));
     let lines: [&[u8]; 11] = [
@@ -97,13 +97,11 @@ async fn all_wrong_tokens_get_the_same_answer() {
             fields.push("AUTHORIZATION-LINE");
             let text = post(&fields, &dialect.request("1", "ping", ""));
             let (before, after) = text.split_once("AUTHORIZATION-LINE").unwrap();
-            let mut wire = RawConnection::connect(&server.url).await;
             let line = line.strip_prefix(b"Bearer x").map_or(line.to_vec(), |_| {
                 [b"Authorization: ".as_slice(), line].concat()
             });
-            wire.send([before.as_bytes(), &line, after.as_bytes()].concat())
-                .await;
-            let reply = wire.reply().await.unwrap();
+            let request = [before.as_bytes(), &line, after.as_bytes()].concat();
+            let reply = RawConnection::round_trip(&server.url, request).await;
             assert_eq!(reply.status, 401, "{}", String::from_utf8_lossy(&line));
             assert_eq!(reply.headers["www-authenticate"], "Bearer");
             let body = reply.json();
@@ -117,24 +115,20 @@ async fn all_wrong_tokens_get_the_same_answer() {
 }
 
 #[tokio::test]
-async fn a_second_token_beside_a_good_one_is_refused() {
+async fn second_token_beside_a_valid_one_is_refused() {
     let server = guarded().await;
     let good = format!("Authorization: Bearer {TOKEN}");
     for fields in [
         [good.as_str(), "Authorization: Bearer wrong"],
         ["Authorization: Bearer wrong", good.as_str()],
     ] {
-        let reply = RawConnection::round_trip(
-            &server.url,
-            post(&fields, &Dialect::Unversioned.request("1", "ping", "")),
-        )
-        .await;
-        assert_eq!(reply.status, 401);
+        let fields = ["Host: localhost", fields[0], fields[1]];
+        assert_eq!(ping_status(&server, &fields).await, 401);
     }
 }
 
 #[tokio::test]
-async fn a_token_too_long_for_any_head_is_not_even_compared() {
+async fn token_over_the_head_limit_gets_431() {
     let server = guarded().await;
     let field = format!("Authorization: Bearer {}", "x".repeat(100_000));
     let mut wire = RawConnection::connect(&server.url).await;
@@ -152,55 +146,45 @@ async fn health_needs_no_token() {
 }
 
 #[tokio::test]
-async fn an_open_door_needs_a_lock_or_a_word() {
+async fn other_bind_address_requires_token_or_insecure_no_auth() {
     for (args, env) in [
         (&["--bind", "0.0.0.0"][..], &[][..]),
         (&["--bind", "::"], &[("MCP_TOKEN", " ")]),
     ] {
-        let ended = refusal(args, env).await;
-        assert_eq!(ended.status.code(), Some(1));
-        let said = String::from_utf8(ended.stderr).unwrap();
-        // Whoever is still at work may log a last line after it.
-        let said = said.lines().find(|line| line.contains("--bind"));
-        let said = said.unwrap_or_default();
+        let output = output_of(args, env).await;
+        assert_eq!(output.status.code(), Some(1));
+        let stderr = String::from_utf8(output.stderr).unwrap();
+        // Other tasks may log further lines.
+        let stderr = stderr.lines().find(|line| line.contains("--bind"));
+        let stderr = stderr.unwrap_or_default();
         for word in [args[1], "--token", "MCP_TOKEN", "--insecure-no-auth"] {
-            assert!(said.contains(word), "{said:?} lacks {word}");
+            assert!(stderr.contains(word), "{stderr:?} lacks {word}");
         }
-        assert!(ended.stdout.is_empty());
+        assert!(output.stdout.is_empty());
     }
 
     let open = ["--bind", "0.0.0.0", "--insecure-no-auth"];
     let server = Server::with_args(FIXTURE, &open, &[]).await;
-    let reply = RawConnection::round_trip(
-        &server.url,
-        post(&[], &Dialect::Unversioned.request("1", "ping", "")),
-    )
-    .await;
-    assert_eq!(reply.status, 200);
+    assert_eq!(ping_status(&server, &["Host: localhost"]).await, 200);
 
     let locked = ["--bind", "0.0.0.0", "--token", TOKEN];
     let server = Server::with_args(FIXTURE, &locked, &[]).await;
-    let reply = RawConnection::round_trip(
-        &server.url,
-        post(&[], &Dialect::Unversioned.request("1", "ping", "")),
-    )
-    .await;
-    assert_eq!(reply.status, 401);
+    assert_eq!(ping_status(&server, &["Host: localhost"]).await, 401);
 }
 
 #[tokio::test]
-async fn a_token_file_that_holds_no_token_is_not_an_open_door() {
+async fn token_file_without_token_prevents_the_start() {
     let empty = file(" \n");
     for path in [empty.to_str().unwrap(), "/no/such/token"] {
-        let ended = refusal(&["--token-file", path], &[]).await;
-        assert_eq!(ended.status.code(), Some(1), "{path}");
-        let said = String::from_utf8(ended.stderr).unwrap();
-        assert!(said.contains("--token-file"), "{said}");
+        let output = output_of(&["--token-file", path], &[]).await;
+        assert_eq!(output.status.code(), Some(1), "{path}");
+        let stderr = String::from_utf8(output.stderr).unwrap();
+        assert!(stderr.contains("--token-file"), "{stderr}");
     }
 }
 
 #[tokio::test]
-async fn by_default_only_this_machine_comes_in() {
+async fn default_bind_address_is_loopback() {
     let server = Server::start(FIXTURE, &[]).await;
     assert!(
         server.url.starts_with("http://127.0.0.1:"),
@@ -222,23 +206,21 @@ async fn tokens_are_in_no_log_and_no_help() {
     assert!(!log.contains(TOKEN) && !log.contains("wr0ng"), "{log}");
 
     for args in [&["--help"][..], &["--port", "x"], &["--no-such-flag"]] {
-        let ended = refusal(args, &[("MCP_TOKEN", TOKEN)]).await;
-        let said = String::from_utf8([ended.stdout, ended.stderr].concat()).unwrap();
-        assert!(!said.contains(TOKEN), "{said}");
+        let output = output_of(args, &[("MCP_TOKEN", TOKEN)]).await;
+        let stderr = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
+        assert!(!stderr.contains(TOKEN), "{stderr}");
     }
 }
 
-/// The status of a `ping` with these `Host` and `Origin` lines.
-async fn knock(server: &Server, fields: &[&str]) -> u16 {
+/// Returns the status of a `ping` with these `Host` and `Origin` lines.
+async fn ping_status(server: &Server, fields: &[&str]) -> u16 {
     let body = Dialect::Unversioned.request("1", "ping", "");
     let head = post(fields, &body).replacen("Host: localhost\r\n", "", 1);
-    let mut wire = RawConnection::connect(&server.url).await;
-    wire.send(head).await;
-    wire.reply().await.unwrap().status
+    RawConnection::round_trip(&server.url, head).await.status
 }
 
 #[tokio::test]
-async fn hosts_and_origins() {
+async fn only_loopback_hosts_and_origins_are_allowed() {
     let server = Server::start(FIXTURE, &[]).await;
     for host in [
         "localhost",
@@ -249,10 +231,14 @@ async fn hosts_and_origins() {
         "[::1]:99",
     ] {
         let field = format!("Host: {host}");
-        assert_eq!(knock(&server, &[&field]).await, 200, "{host}");
+        assert_eq!(ping_status(&server, &[&field]).await, 200, "{host}");
         for scheme in ["http", "https"] {
             let origin = format!("Origin: {scheme}://{host}");
-            assert_eq!(knock(&server, &[&field, &origin]).await, 200, "{origin}");
+            assert_eq!(
+                ping_status(&server, &[&field, &origin]).await,
+                200,
+                "{origin}"
+            );
         }
     }
     for host in [
@@ -270,9 +256,9 @@ async fn hosts_and_origins() {
         "localhost,evil.example",
     ] {
         let field = format!("Host: {host}");
-        assert_eq!(knock(&server, &[&field]).await, 403, "{host:?}");
+        assert_eq!(ping_status(&server, &[&field]).await, 403, "{host:?}");
         let origin = format!("Origin: http://{host}");
-        let refused = knock(&server, &["Host: localhost", &origin]).await;
+        let refused = ping_status(&server, &["Host: localhost", &origin]).await;
         assert_eq!(refused, 403, "{origin:?}");
     }
     for fields in [
@@ -293,43 +279,42 @@ async fn hosts_and_origins() {
             "Origin: http://evil.example",
         ],
     ] {
-        assert_eq!(knock(&server, fields).await, 403, "{fields:?}");
+        assert_eq!(ping_status(&server, fields).await, 403, "{fields:?}");
     }
 }
 
 #[tokio::test]
-async fn a_target_with_a_host_of_its_own_is_checked_too() {
+async fn host_in_the_request_target_is_checked() {
     let server = Server::start(FIXTURE, &[]).await;
     for (host, status) in [("evil.example", 403), ("localhost:1", 200)] {
         let body = Dialect::Unversioned.request("1", "ping", "");
         let text = post(&[], &body).replace("/mcp", &format!("http://{host}/mcp"));
-        let mut wire = RawConnection::connect(&server.url).await;
-        wire.send(text).await;
-        assert_eq!(wire.reply().await.unwrap().status, status, "{host}");
+        let reply = RawConnection::round_trip(&server.url, text).await;
+        assert_eq!(reply.status, status, "{host}");
     }
 }
 
 #[tokio::test]
-async fn further_hosts_are_allowed_by_name() {
+async fn allowed_hosts_are_accepted() {
     let env = [("MCP_ALLOWED_HOSTS", "n8n-mcp,Agents.example")];
     let server = Server::start(FIXTURE, &env).await;
     for host in ["n8n-mcp:3456", "N8N-MCP", "agents.example", "localhost"] {
         let fields = [format!("Host: {host}"), format!("Origin: https://{host}")];
         let fields = fields.each_ref().map(String::as_str);
-        assert_eq!(knock(&server, &fields).await, 200, "{host}");
+        assert_eq!(ping_status(&server, &fields).await, 200, "{host}");
     }
-    assert_eq!(knock(&server, &["Host: evil.n8n-mcp"]).await, 403);
+    assert_eq!(ping_status(&server, &["Host: evil.n8n-mcp"]).await, 403);
     assert_eq!(
-        knock(&server, &["Host: n8n-mcp", "Origin: null"]).await,
+        ping_status(&server, &["Host: n8n-mcp", "Origin: null"]).await,
         403
     );
 
     let server = Server::with_args(FIXTURE, &["--allowed-hosts", "*"], &[]).await;
-    assert_eq!(knock(&server, &["Host: evil.example"]).await, 200);
+    assert_eq!(ping_status(&server, &["Host: evil.example"]).await, 200);
 }
 
 #[tokio::test]
-async fn what_is_refused_is_told_why_in_the_plain_era_too() {
+async fn refusal_has_a_reason_in_the_unversioned_era() {
     let server = guarded().await;
     let reply = server
         .post(Dialect::Unversioned.request("1", "ping", ""))

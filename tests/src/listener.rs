@@ -1,8 +1,8 @@
-//! What slow, broken and hostile clients can do to a listener: nothing.
+//! The listener against slow, broken and hostile clients.
 
-mod crowd;
-mod end;
+mod concurrency;
 mod limits;
+mod shutdown;
 mod smuggling;
 
 use std::net::Ipv4Addr;
@@ -13,15 +13,18 @@ use tokio_util::sync::CancellationToken;
 
 use crate::harness::{Dialect, RawConnection, in_memory, post};
 
-/// A listener in this process, with the limits of a test.
-pub(crate) struct Listening {
+/// A listener in this process.
+pub(crate) struct TestListener {
     pub(crate) url: String,
     stop: CancellationToken,
-    ended: JoinHandle<()>,
+    task: JoinHandle<()>,
 }
 
-impl Listening {
-    pub(crate) async fn start(limits: Limits) -> Self {
+impl TestListener {
+    /// Starts a listener with the default limits, as `change` changes them.
+    pub(crate) async fn start(change: impl FnOnce(&mut Limits)) -> Self {
+        let mut limits = Limits::default();
+        change(&mut limits);
         let server = in_memory(std::iter::once("mcp-conformance"));
         let guard = Guard::new(Tokens::default(), &[]);
         let address = (Ipv4Addr::LOCALHOST, 0).into();
@@ -33,13 +36,13 @@ impl Listening {
         let stopped = stop.clone();
         Self {
             url,
-            ended: tokio::spawn(async move { listener.serve(None, stopped).await }),
+            task: tokio::spawn(async move { listener.serve(None, stopped).await }),
             stop,
         }
     }
 
-    /// A client that has nothing to hide is served.
-    async fn serves(&self) {
+    /// Checks that a well-behaved client is served.
+    async fn check_serves(&self) {
         let reply = RawConnection::round_trip(&self.url, ping(1)).await;
         assert_eq!(reply.status, 200);
     }
@@ -52,7 +55,7 @@ fn ping(id: u32) -> String {
     )
 }
 
-/// A call that reports at once and then every `step` milliseconds, as a stream.
+/// Returns a call that reports progress at once and then every `step` milliseconds, as a stream.
 fn slow(step: u32, steps: u32) -> String {
     let members = format!(
         r#""name":"slow","arguments":{{"step":{step},"steps":{steps}}},"_meta":{{"progressToken":1}}"#
@@ -61,7 +64,7 @@ fn slow(step: u32, steps: u32) -> String {
     post(&["Accept: application/json, text/event-stream"], &body)
 }
 
-/// Starts a call and waits until it runs.
+/// Starts a slow call and waits until it runs.
 async fn start_slow(url: &str, step: u32, steps: u32) -> RawConnection {
     let mut wire = RawConnection::connect(url).await;
     wire.send(slow(step, steps)).await;

@@ -1,4 +1,4 @@
-//! A closed loop over kept connections: the next request goes out when an answer is in.
+//! A closed loop over persistent connections: each answer is followed by the next request.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -18,7 +18,7 @@ pub(crate) struct Options {
     /// The port on loopback.
     #[arg(long)]
     port: u16,
-    /// The process that serves.
+    /// The process of the server.
     #[arg(long)]
     pid: u32,
     #[arg(long, default_value = "/mcp")]
@@ -28,24 +28,24 @@ pub(crate) struct Options {
     /// Requests in flight on each connection.
     #[arg(long, default_value_t = 1)]
     depth: usize,
-    /// How long, in milliseconds.
+    /// Duration in milliseconds.
     #[arg(long, default_value_t = 1000)]
     millis: u64,
-    /// How many in all at the most.
+    /// Maximum number of requests.
     #[arg(long, default_value_t = u64::MAX)]
     requests: u64,
     #[arg(long)]
     body: String,
-    /// A header line more.
+    /// An additional header line.
     #[arg(long)]
     header: Vec<String>,
-    /// What every answer must hold.
+    /// Text that every answer must contain.
     #[arg(long, default_value = "")]
     expect: String,
 }
 
-/// What all connections work on.
-struct Shared {
+/// The work that all connections share.
+struct SharedLoad {
     request: Vec<u8>,
     depth: usize,
     expect: Vec<u8>,
@@ -54,7 +54,7 @@ struct Shared {
 }
 
 pub(crate) async fn run(options: Options) -> anyhow::Result<Value> {
-    let shared = Rc::new(Shared {
+    let shared = Rc::new(SharedLoad {
         request: request(&options.path, options.port, &options.header, &options.body),
         depth: options.depth,
         expect: options.expect.into_bytes(),
@@ -96,8 +96,8 @@ pub(crate) async fn run(options: Options) -> anyhow::Result<Value> {
     }))
 }
 
-/// How long each round took, and the size of the last answer.
-async fn connection(port: u16, shared: Rc<Shared>) -> anyhow::Result<(Vec<Duration>, usize)> {
+/// Returns the duration of each round trip, and the size of the last answer.
+async fn connection(port: u16, shared: Rc<SharedLoad>) -> anyhow::Result<(Vec<Duration>, usize)> {
     let stream = TcpStream::connect(("127.0.0.1", port)).await?;
     stream.set_nodelay(true)?;
     let (input, mut output) = stream.into_split();
@@ -112,7 +112,7 @@ async fn connection(port: u16, shared: Rc<Shared>) -> anyhow::Result<(Vec<Durati
         for _ in 0..shared.depth {
             replies.next().await?;
             ensure!(
-                holds(&replies.body, &shared.expect),
+                contains(&replies.body, &shared.expect),
                 "answered {}",
                 String::from_utf8_lossy(&replies.body)
             );
@@ -122,8 +122,8 @@ async fn connection(port: u16, shared: Rc<Shared>) -> anyhow::Result<(Vec<Durati
     Ok((waits, replies.body.len()))
 }
 
-/// Looks at the end first, where a result says how it went.
-fn holds(body: &[u8], expected: &[u8]) -> bool {
+/// Looks at the end first: a result ends with its status.
+fn contains(body: &[u8], expected: &[u8]) -> bool {
     expected.is_empty()
         || body.ends_with(expected)
         || body.windows(expected.len()).any(|part| part == expected)

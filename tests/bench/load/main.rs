@@ -1,5 +1,5 @@
-//! The load of `cargo xtask bench`: sends, checks what comes back, and prints what it measured as one
-//! line of JSON.
+//! The load generator of `cargo xtask bench`: sends requests, checks the answers, and prints the
+//! measurement as one line of JSON.
 
 mod http;
 mod process;
@@ -16,9 +16,9 @@ use serde_json::Value;
 /// One measurement.
 #[derive(Parser)]
 enum Load {
-    /// Requests over kept connections, as fast as they are answered.
+    /// Requests over persistent connections, as fast as they are answered.
     Http(http::Options),
-    /// Event streams that stay open.
+    /// Open event streams.
     Streams(streams::Options),
     /// Requests to a child, a number of them in flight.
     Stdio(stdio::Options),

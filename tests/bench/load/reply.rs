@@ -1,4 +1,4 @@
-//! Reads replies off a connection: as little of HTTP as our own servers send.
+//! Reads replies from a connection, with the subset of HTTP that our servers send.
 
 use anyhow::{Context as _, ensure};
 use tokio::io::AsyncBufReadExt as _;
@@ -11,7 +11,7 @@ pub(crate) struct Replies {
     line: String,
     /// The body of the last reply.
     pub(crate) body: Vec<u8>,
-    /// The session that the last reply has opened.
+    /// The id of the session that the last reply has opened.
     pub(crate) session: Option<String>,
 }
 
@@ -29,10 +29,10 @@ impl Replies {
     pub(crate) async fn next(&mut self) -> anyhow::Result<()> {
         self.body.clear();
         match self.head().await? {
-            Some(length) => self.piece(length).await,
+            Some(length) => self.chunk(length).await,
             None => loop {
                 let length = usize::from_str_radix(self.line().await?.trim(), 16)?;
-                self.piece(length).await?;
+                self.chunk(length).await?;
                 self.line().await?;
                 if length == 0 {
                     return Ok(());
@@ -41,7 +41,7 @@ impl Replies {
         }
     }
 
-    /// Reads a head, which must be a success: the length of the body, `None` if it comes in pieces.
+    /// Reads a head, which must be a success. Returns the length of the body, `None` if it is chunked.
     pub(crate) async fn head(&mut self) -> anyhow::Result<Option<usize>> {
         let status = self.line().await?;
         ensure!(status.starts_with("HTTP/1.1 20"), "answered {status:?}");
@@ -56,8 +56,7 @@ impl Replies {
             } else if name.eq_ignore_ascii_case("transfer-encoding") {
                 length = None;
             } else if name.eq_ignore_ascii_case("mcp-session-id") {
-                let session = value.to_owned();
-                self.session = Some(session);
+                self.session = Some(value.to_owned());
             }
         }
     }
@@ -71,7 +70,7 @@ impl Replies {
         Ok(&self.line)
     }
 
-    async fn piece(&mut self, length: usize) -> anyhow::Result<()> {
+    async fn chunk(&mut self, length: usize) -> anyhow::Result<()> {
         let start = self.body.len();
         self.body.resize(start + length, 0);
         self.input.read_exact(&mut self.body[start..]).await?;

@@ -1,4 +1,4 @@
-//! From the start of a server to its first answer, and what it holds then.
+//! The time from the start of a server to its first answer, and its memory then.
 
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
@@ -13,12 +13,12 @@ use crate::process;
 
 #[derive(clap::Args)]
 pub(crate) struct Options {
-    /// How often.
+    /// Number of starts.
     #[arg(long)]
     times: usize,
     #[arg(long)]
     body: String,
-    /// A header line more.
+    /// An additional header line.
     #[arg(long)]
     header: Vec<String>,
     /// The server and its arguments; its port is added.
@@ -30,9 +30,9 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<Value> {
     let mut starts = Vec::new();
     let mut memory = Vec::new();
     for _ in 0..options.times.max(1) {
-        let (took, holds) = once(options)?;
+        let (took, resident) = measure_start(options)?;
         starts.push(took.as_secs_f64() * 1e3);
-        memory.push(holds);
+        memory.push(resident);
     }
     starts.sort_by(f64::total_cmp);
     memory.sort_unstable();
@@ -40,7 +40,7 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<Value> {
     Ok(json!({"millis": starts[middle], "best_millis": starts[0], "memory_kib": memory[middle]}))
 }
 
-fn once(options: &Options) -> anyhow::Result<(Duration, u64)> {
+fn measure_start(options: &Options) -> anyhow::Result<(Duration, u64)> {
     let (program, args) = options.program.split_first().context("no program")?;
     let port = TcpListener::bind(("127.0.0.1", 0))?.local_addr()?.port();
     let request = request("/mcp", port, &options.header, &options.body);

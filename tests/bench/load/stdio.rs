@@ -1,4 +1,4 @@
-//! Requests to a child over its standard streams, a number of them in flight.
+//! Requests to a child process over stdio, several of them in flight.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::{Command, Stdio};
@@ -15,13 +15,13 @@ pub(crate) struct Options {
     /// Requests in flight.
     #[arg(long)]
     window: usize,
-    /// How long, in milliseconds.
+    /// Duration in milliseconds.
     #[arg(long)]
     millis: u64,
-    /// One line.
+    /// The request, one line.
     #[arg(long)]
     body: String,
-    /// What every answer must hold.
+    /// Text that every answer must contain.
     #[arg(long, default_value = "")]
     expect: String,
     /// The server and its arguments.
@@ -38,7 +38,7 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<Value> {
         .spawn()?;
     let mut input = child.stdin.take().context("no input")?;
     let output = child.stdout.take().context("no output")?;
-    // What fills the pipes is taken out on this side by another thread.
+    // Another thread reads the answers, so that the pipes do not fill up.
     let (read, answers) = sync_channel::<usize>(1024);
     let expect = options.expect.clone();
     let reader = std::thread::spawn(move || -> anyhow::Result<()> {
@@ -59,7 +59,7 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<Value> {
         Ok(())
     });
     let line = format!("{}\n", options.body);
-    // The first answer says that it has started.
+    // After the first answer the server has started.
     input.write_all(line.as_bytes())?;
     let mut answered = answers.recv()?;
     let (cpu, started) = (process::cpu(child.id())?, Instant::now());
@@ -77,7 +77,7 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<Value> {
     child.wait()?;
     reader
         .join()
-        .map_err(|_| anyhow::anyhow!("the reader broke off"))??;
+        .map_err(|_| anyhow::anyhow!("the reader panicked"))??;
     #[expect(clippy::cast_precision_loss, reason = "a rate")]
     let count = answered as f64;
     Ok(json!({"per_second": count / seconds, "cpu_us": cpu.as_secs_f64() * 1e6 / count}))

@@ -1,4 +1,4 @@
-//! Sessions with a stream each that stays open: what they cost the server in memory.
+//! Memory of the server for sessions with one open stream each.
 
 use anyhow::Context as _;
 use serde_json::{Value, json};
@@ -14,22 +14,22 @@ pub(crate) struct Options {
     /// The port on loopback.
     #[arg(long)]
     port: u16,
-    /// The process that serves.
+    /// The process of the server.
     #[arg(long)]
     pid: u32,
-    /// How many.
+    /// Number of streams.
     #[arg(long)]
     count: usize,
-    /// An `initialize`.
+    /// An `initialize` request.
     #[arg(long)]
     body: String,
-    /// A header line more.
+    /// An additional header line.
     #[arg(long)]
     header: Vec<String>,
 }
 
 pub(crate) async fn run(options: Options) -> anyhow::Result<Value> {
-    // What the first one needs, all need once.
+    // The first stream also allocates shared memory.
     let first = open(&options).await?;
     let before = process::memory(options.pid)?;
     let mut streams = vec![first];
@@ -40,7 +40,7 @@ pub(crate) async fn run(options: Options) -> anyhow::Result<Value> {
     Ok(json!({"streams": options.count, "grown_kib": grown}))
 }
 
-/// A session, and its stream on the same connection.
+/// Opens a session, and its stream on the same connection.
 async fn open(options: &Options) -> anyhow::Result<(Replies, tokio::net::tcp::OwnedWriteHalf)> {
     let stream = TcpStream::connect(("127.0.0.1", options.port)).await?;
     let (input, mut output) = stream.into_split();

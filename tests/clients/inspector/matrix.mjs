@@ -1,6 +1,6 @@
 // The command line of the MCP Inspector: `node matrix.mjs URL SERVER`.
 //
-// Every step is a process of its own that connects, does one thing and prints its result as JSON.
+// Each step is a separate process that connects, sends one request and prints its result as JSON.
 
 import { deepStrictEqual as same, ok } from "node:assert";
 import { spawn } from "node:child_process";
@@ -27,13 +27,13 @@ function start(at, method, options = [], target = at.target) {
   const args = ["--cli", "--protocol-era", at.era, "--format", "json", "-q", "--method", method];
   return spawn(process.execPath, [program, ...args, ...options, ...target], {
     stdio: ["ignore", "pipe", "pipe"],
-    // What it keeps, it keeps here.
+    // Its files stay in this directory.
     env: { ...process.env, HOME: home, MCP_CATALOG_PATH: join(home, "catalog.json") },
     timeout: 20_000,
   });
 }
 
-/** Does one step: its exit code and what it printed. */
+/** Runs one step; returns its exit code and its output. */
 function step(...args) {
   const child = start(...args);
   const printed = { out: "", err: "" };
@@ -45,7 +45,7 @@ function step(...args) {
   });
 }
 
-/** Does one step that has to succeed. */
+/** Runs one step that must succeed. */
 async function result(...args) {
   const { code, out, err } = await step(...args);
   same([code, err], [0, ""]);
@@ -57,7 +57,7 @@ const call = (at, name, args) => result(at, "tools/call", tool(name, args));
 
 const CHECKS = {
   async list_tools(at) {
-    // Warnings are for the fixture alone, whose `echo` takes anything.
+    // Warnings are expected for `echo` of the fixture, which accepts any value.
     const { code, out, err } = await step(at, "tools/list", ["--strict"]);
     ok(code === 0, err);
     const names = JSON.parse(out).result.tools.map((tool) => tool.name);
@@ -67,7 +67,7 @@ const CHECKS = {
   async call(at) {
     const { structuredContent, isError, _meta } = await call(at, "echo", { value: VALUE });
     same([structuredContent, isError], [{ value: VALUE }, false]);
-    // Only the modern revision says with every result who the server is.
+    // Only the modern revision sends the server info with every result.
     same(_meta?.[INFO]?.name, at.era === "legacy" ? undefined : "mcp-conformance");
   },
 
@@ -80,7 +80,7 @@ const CHECKS = {
   },
 
   async progress(at) {
-    // It asks for progress and shows none.
+    // The Inspector requests progress, but does not show it.
     same((await call(at, "slow", { step: 5, steps: 5 })).structuredContent, { done: 5 });
   },
 
@@ -107,9 +107,9 @@ const CHECKS = {
   },
 };
 
-/** Ctrl-C during a call: the call ends, the server goes on. */
+/** Ctrl-C during a call: the call is cancelled, the server continues. */
 async function interruptHttp(at) {
-  // Not in the handshake era, where a closed connection is no wish to cancel: it ends by itself.
+  // Except in the legacy era, where a closed connection does not cancel: there the call finishes.
   const steps = at.era === "legacy" ? 20 : 300;
   const child = start(at, "tools/call", tool("slow", { step: 100, steps }));
   await until(async () => (await running()) === 1);
@@ -117,17 +117,17 @@ async function interruptHttp(at) {
   await until(async () => (await running()) === 0);
 }
 
-/** Ctrl-C during a call: the server that it started ends. */
+/** Ctrl-C during a call: the server that it started exits. */
 async function interruptStdio(at) {
-  const heard = join(home, `heard-${at.era}`);
-  const watched = ["sh", join(here, "watched.sh"), heard, server];
+  const received = join(home, `received-${at.era}`);
+  const watched = ["sh", join(here, "watched.sh"), received, server];
   const child = start(at, "tools/call", tool("slow", { step: 100, steps: 300 }), watched);
-  await until(() => existsSync(heard) && readFileSync(heard, "utf8").includes("tools/call"));
+  await until(() => existsSync(received) && readFileSync(received, "utf8").includes("tools/call"));
   child.kill("SIGINT");
-  await until(() => existsSync(`${heard}.ended`));
+  await until(() => existsSync(`${received}.ended`));
 }
 
-/** How many slow calls run on the HTTP server, asked without the Inspector. */
+/** The number of slow calls that run on the HTTP server, requested without the Inspector. */
 async function running() {
   const params = { name: "count_slow", arguments: {} };
   const body = JSON.stringify({ jsonrpc: "2.0", id: 1, method: "tools/call", params });
@@ -157,7 +157,7 @@ async function run(transport, target) {
 }
 
 try {
-  // Two at a time: most of it is waiting for Node.js to start.
+  // In parallel: most of the time is the start of Node.js.
   await Promise.all([run("http", [url]), run("stdio", [server, "--stdio"])]);
 } finally {
   rmSync(home, { recursive: true, force: true });

@@ -1,3 +1,4 @@
-# A server on stdio that tells what it was told and when it ended: `sh watched.sh FILE SERVER`.
+# Runs a server over stdio; writes its input to FILE and creates FILE.ended at its exit:
+# `sh watched.sh FILE SERVER`.
 tee "$1" | "$2" --stdio
 : > "$1.ended"

@@ -13,7 +13,7 @@ server = MCPServer("bench", version="1")
 
 @server.tool(structured_output=False)
 def echo(value: str) -> str:
-    """Says it again."""
+    """Returns its argument."""
     return value
 
 

@@ -1,7 +1,6 @@
-"""The checks of the client matrix, and how their outcome is printed: one line for each.
+"""The checks of the client matrix; prints one line for each.
 
-A client is looked at through `Peer`, which hides how its library spells things and nothing else:
-what the library makes of our answers is what is checked.
+`Peer` hides only the names of a library: what the library makes of our answers is checked.
 """
 
 import asyncio
@@ -16,15 +15,15 @@ TEXT = "This is the content of the static text resource."
 PNG = "iVBORw0KGgo"
 PROMPT = "Prompt with arguments: arg1='one', arg2='two'"
 
-# The modes of both clients, and the revision that each has to come to.
+# The modes of both clients, and the revision that each must negotiate.
 ERAS = {"legacy": "2025-11-25", "auto": "2026-07-28", "2026-07-28": "2026-07-28"}
 
-# How long anything may take that has not to be slow.
-LIMIT = 20.0
+# Timeout of each check, in seconds.
+CHECK_TIMEOUT = 20.0
 
 
 class Failed(Exception):
-    """The server was refused by the library with a protocol error of this code."""
+    """A protocol error with this code."""
 
     def __init__(self, code: int) -> None:
         super().__init__(f"error {code}")
@@ -33,7 +32,7 @@ class Failed(Exception):
 
 @dataclass
 class Outcome:
-    """What a tool call came to."""
+    """The result of a tool call."""
 
     is_error: bool
     structured: Any
@@ -116,12 +115,12 @@ async def cancel(peer: Peer, _: str) -> None:
         begun.set()
 
     slow = asyncio.create_task(peer.call("slow", {"step": 100, "steps": 300}, note))
-    await asyncio.wait_for(begun.wait(), LIMIT)
+    await asyncio.wait_for(begun.wait(), CHECK_TIMEOUT)
     same(await running(peer), 1)
     slow.cancel()
-    await asyncio.wait([slow], timeout=LIMIT)
+    await asyncio.wait([slow], timeout=CHECK_TIMEOUT)
     same(slow.cancelled(), True)
-    # The server hears of it a moment later, and goes on.
+    # The server is notified a moment later; the connection stays open.
     until = time.monotonic() + 5
     while await running(peer) and time.monotonic() < until:
         await asyncio.sleep(0.02)
@@ -151,7 +150,7 @@ CHECKS = [negotiate, list_tools, call, error, progress, cancel, resource, prompt
 
 
 async def run(client: str, connect: Callable[[str, str], AbstractAsyncContextManager[Peer]]) -> None:
-    """Runs every check over both transports in every era, and prints a line for each."""
+    """Runs every check over both transports in every era, and prints one line for each."""
     for transport in ["http", "stdio"]:
         for era, version in ERAS.items():
             where = f"{client} {transport} {era}"
@@ -165,7 +164,7 @@ async def run(client: str, connect: Callable[[str, str], AbstractAsyncContextMan
 
 async def report(where: str, check: Awaitable[None]) -> None:
     try:
-        await asyncio.wait_for(check, LIMIT)
+        await asyncio.wait_for(check, CHECK_TIMEOUT)
     except Exception as why:
         failed(where, why)
     else:

@@ -15,7 +15,7 @@ from fastmcp.exceptions import McpError
 
 
 class Fast:
-    """`fastmcp.Client` as the checks see it."""
+    """`fastmcp.Client` with the interface of the checks."""
 
     def __init__(self, client: Client) -> None:
         self.client = client

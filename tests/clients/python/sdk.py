@@ -13,7 +13,7 @@ from mcp.client.stdio import stdio_client
 
 
 class Sdk:
-    """`mcp.Client` as the checks see it."""
+    """`mcp.Client` with the interface of the checks."""
 
     def __init__(self, client: Client) -> None:
         self.client = client

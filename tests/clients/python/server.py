@@ -52,7 +52,7 @@ async def wait(ctx: Context) -> str:
 
 @server.tool()
 def waiting() -> Sum:
-    """Says how many calls wait."""
+    """Returns the number of waiting calls."""
     return Sum(sum=running)
 
 
@@ -76,7 +76,7 @@ def note(number: str) -> str:
 
 @server.prompt()
 def greet(name: str) -> str:
-    """Greets somebody."""
+    """Greets a person."""
     return f"Say hello to {name}."
 
 

@@ -1,5 +1,5 @@
 // The echo tool on the TypeScript SDK 1.x, for `cargo xtask bench`: without sessions, with JSON replies
-// and without Express, which is how it is fastest.
+// and without Express: its fastest configuration.
 
 import { createServer } from "node:http";
 
@@ -8,7 +8,7 @@ import { StreamableHTTPServerTransport } from "@modelcontextprotocol/sdk/server/
 import { CallToolRequestSchema } from "@modelcontextprotocol/sdk/types.js";
 
 const http = createServer(async (request, response) => {
-  // Without sessions the SDK wants a server for each request.
+  // Without sessions the SDK needs a server for each request.
   const server = new Server({ name: "bench", version: "1" }, { capabilities: { tools: {} } });
   server.setRequestHandler(CallToolRequestSchema, ({ params }) => ({
     content: [{ type: "text", text: params.arguments.value }],

@@ -1,7 +1,6 @@
-// The checks of the client matrix, and how their outcome is printed: one line for each.
+// The checks of the client matrix; prints one line for each.
 //
-// A client is looked at through a peer, which hides how its library spells things and nothing else:
-// what the library makes of our answers is what is checked.
+// A peer hides only the names of a library: what the library makes of our answers is checked.
 
 import { deepStrictEqual as same, ok } from "node:assert";
 import { setTimeout as sleep } from "node:timers/promises";
@@ -11,8 +10,8 @@ const TEXT = "This is the content of the static text resource.";
 const PNG = "iVBORw0KGgo";
 const PROMPT = "Prompt with arguments: arg1='one', arg2='two'";
 
-// How long anything may take that has not to be slow, in milliseconds.
-const LIMIT = 20_000;
+// Timeout of each check, in milliseconds.
+const CHECK_TIMEOUT = 20_000;
 
 const has = (many, one) => ok(many.includes(one), `no ${one} in ${many}`);
 
@@ -52,7 +51,7 @@ const CHECKS = {
     const onprogress = ({ progress, total, message }) => seen.push([progress, total, message]);
     const result = await peer.call("slow", { step: 100, steps: 5 }, { onprogress });
     same(result.structuredContent, { done: 5 });
-    // The last ones may be missing: the library drops those that it reads together with the result.
+    // The last steps may be missing: the library drops notifications that it reads together with the result.
     const steps = [1, 2, 3, 4, 5].map((done) => [done, 5, `step ${done} of 5`]);
     same(seen, steps.slice(0, Math.max(seen.length, 1)));
   },
@@ -67,7 +66,7 @@ const CHECKS = {
     same(await running(peer), 1);
     stop.abort();
     ok((await slow) instanceof Error);
-    // The server hears of it a moment later, and goes on.
+    // The server is notified a moment later; the connection stays open.
     for (const until = Date.now() + 5000; (await running(peer)) && Date.now() < until; ) await sleep(20);
     same(await running(peer), 0);
   },
@@ -89,7 +88,7 @@ const CHECKS = {
   },
 };
 
-/** Runs every check over both transports in every era, and prints a line for each. */
+/** Runs every check over both transports in every era, and prints one line for each. */
 export async function run(client, eras, connect) {
   for (const transport of ["http", "stdio"]) {
     for (const [era, version] of Object.entries(eras)) {
@@ -106,8 +105,8 @@ export async function run(client, eras, connect) {
 
 async function report(where, check) {
   const late = new AbortController();
-  const limit = sleep(LIMIT, null, { signal: late.signal }).then(() => {
-    throw new Error(`not done in ${LIMIT} ms`);
+  const limit = sleep(CHECK_TIMEOUT, null, { signal: late.signal }).then(() => {
+    throw new Error(`not done in ${CHECK_TIMEOUT} ms`);
   });
   try {
     await Promise.race([check(), limit]);

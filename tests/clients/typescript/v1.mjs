@@ -14,11 +14,11 @@ async function connect(transport) {
       ? new StreamableHTTPClientTransport(new URL(url))
       : new StdioClientTransport({ command: server, args: ["--stdio"], stderr: "ignore" });
   let version;
-  // The only way to learn what was agreed on.
-  const tell = wire.setProtocolVersion?.bind(wire);
-  wire.setProtocolVersion = (agreed) => {
-    version = agreed;
-    tell?.(agreed);
+  // The only way to read the negotiated revision.
+  const original = wire.setProtocolVersion?.bind(wire);
+  wire.setProtocolVersion = (negotiated) => {
+    version = negotiated;
+    original?.(negotiated);
   };
   const client = new Client({ name: "matrix", version: "1" });
   await client.connect(wire);

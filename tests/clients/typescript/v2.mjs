@@ -19,7 +19,7 @@ async function connect(transport, era) {
   await client.connect(wire);
   return {
     version: () => client.getNegotiatedProtocolVersion(),
-    // Of every revision: the library renders the code of the older ones as the newest one.
+    // In every revision: the library replaces the older code by the newest one.
     missing: -32602,
     tools: async () => (await client.listTools()).tools,
     call: (name, args, options) => client.callTool({ name, arguments: args }, options),

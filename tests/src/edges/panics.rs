@@ -4,7 +4,7 @@ use serde_json::json;
 
 use super::{fixture, refused, serves_on};
 use crate::harness::Dialect;
-use crate::stdio::Peer;
+use crate::stdio::StdioServer;
 
 const CALL: &str = r#""name":"protocol_error_job","arguments":{}"#;
 
@@ -28,7 +28,7 @@ async fn panic_is_an_internal_error_over_http() {
 
 #[tokio::test]
 async fn panic_is_an_internal_error_over_stdio() {
-    let mut peer = Peer::start(&[]);
+    let mut peer = StdioServer::start(&[]);
     for dialect in Dialect::ALL {
         let answer = peer.ask(dialect, "1", "tools/call", CALL).await;
         assert_eq!(answer["error"]["code"], -32603, "{dialect:?} {answer}");

@@ -1,90 +1,79 @@
-//! Time and size: what is too slow or too large ends by itself.
+//! Limits of time and size.
 
 use std::time::{Duration, Instant};
 
-use mcp_serve::Limits;
-
-use super::{Listening, ping};
+use super::{TestListener, ping};
 use crate::harness::{Dialect, RawConnection, Server, post};
 
-/// The limit under test; the others keep their seconds.
-const SHORT: Duration = Duration::from_millis(200);
-/// Far above the limit under test, far below the limits of the default.
-const SOON: Duration = Duration::from_secs(8);
+/// The timeout under test; the others keep their default of seconds.
+const TIMEOUT: Duration = Duration::from_millis(200);
+/// Far above the timeout under test, far below the default timeouts.
+const TOLERANCE: Duration = Duration::from_secs(8);
 
 #[track_caller]
-fn soon(started: Instant) {
+fn check_timed_out(started: Instant) {
     let took = started.elapsed();
-    assert!(took >= SHORT / 2 && took < SOON, "took {took:?}");
+    assert!(took >= TIMEOUT / 2 && took < TOLERANCE, "took {took:?}");
 }
 
 #[tokio::test]
-async fn a_head_that_does_not_come_is_given_up() {
-    let listening = Listening::start(Limits {
-        head_timeout: SHORT,
-        ..Limits::default()
-    })
-    .await;
+async fn incomplete_head_times_out() {
+    let listener = TestListener::start(|limits| limits.head_timeout = TIMEOUT).await;
     for sent in ["", "P", "POST /mcp HTTP/1.1\r\nHost: local", "\r\n"] {
         let started = Instant::now();
-        let mut wire = RawConnection::connect(&listening.url).await;
+        let mut wire = RawConnection::connect(&listener.url).await;
         wire.send(sent).await;
         let answer = wire.rest().await;
         assert!(
             answer.is_empty() || answer.starts_with("HTTP/1.1 408"),
             "{answer}"
         );
-        soon(started);
+        check_timed_out(started);
     }
-    // An open connection that nobody uses is as silent as a new one.
-    let mut wire = RawConnection::connect(&listening.url).await;
+    // An idle connection has the same timeout as a new one.
+    let mut wire = RawConnection::connect(&listener.url).await;
     wire.send(ping(1)).await;
     assert_eq!(wire.reply().await.unwrap().status, 200);
     assert_eq!(wire.rest().await, "");
-    listening.serves().await;
+    listener.check_serves().await;
 }
 
-/// Sends a byte now and then, until the server has had enough.
+/// Sends one byte every 20 ms until the server closes the connection.
 async fn drip(url: &str, head: &str) -> Duration {
     let started = Instant::now();
     let mut wire = RawConnection::connect(url).await;
     wire.send(head).await;
-    while started.elapsed() < SOON && wire.is_open(Duration::from_millis(20)).await {
+    while started.elapsed() < TOLERANCE && wire.is_open(Duration::from_millis(20)).await {
         wire.push(b"x").await;
     }
     started.elapsed()
 }
 
 #[tokio::test]
-async fn a_byte_now_and_then_is_no_progress() {
-    let listening = Listening::start(Limits {
-        head_timeout: SHORT,
-        body_timeout: SHORT,
-        ..Limits::default()
+async fn slow_heads_and_bodies_time_out() {
+    let listener = TestListener::start(|limits| {
+        limits.head_timeout = TIMEOUT;
+        limits.body_timeout = TIMEOUT;
     })
     .await;
     assert!(
         drip(
-            &listening.url,
+            &listener.url,
             "POST /mcp HTTP/1.1\r\nHost: localhost\r\nX: "
         )
         .await
-            < SOON
+            < TOLERANCE
     );
     let head = "POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000\r\n\r\n";
-    assert!(drip(&listening.url, head).await < SOON);
+    assert!(drip(&listener.url, head).await < TOLERANCE);
     let head = "POST /mcp HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n3e8\r\n";
-    assert!(drip(&listening.url, head).await < SOON);
-    listening.serves().await;
+    assert!(drip(&listener.url, head).await < TOLERANCE);
+    listener.check_serves().await;
 }
 
 #[tokio::test]
-async fn a_body_that_stops_coming_is_given_up() {
-    let listening = Listening::start(Limits {
-        body_idle_timeout: SHORT,
-        ..Limits::default()
-    })
-    .await;
+async fn incomplete_body_times_out() {
+    let listener = TestListener::start(|limits| limits.body_idle_timeout = TIMEOUT).await;
     for rest in [
         "Content-Length: 100\r\n\r\n",
         "Content-Length: 100\r\n\r\n{\"jsonrpc\"",
@@ -92,63 +81,58 @@ async fn a_body_that_stops_coming_is_given_up() {
         "Transfer-Encoding: chunked\r\n\r\n5\r\n{\"jso\r\n",
     ] {
         let started = Instant::now();
-        let mut wire = RawConnection::connect(&listening.url).await;
+        let mut wire = RawConnection::connect(&listener.url).await;
         wire.send(format!("POST /mcp HTTP/1.1\r\nHost: localhost\r\n{rest}"))
             .await;
         assert_eq!(wire.reply().await.unwrap().status, 408, "{rest}");
         assert_eq!(wire.rest().await, "");
-        soon(started);
+        check_timed_out(started);
     }
-    listening.serves().await;
+    listener.check_serves().await;
 }
 
 #[tokio::test]
-async fn an_answer_that_nobody_reads_is_given_up() {
-    // The one connection that there is room for is the one that does not read.
-    let listening = Listening::start(Limits {
-        max_connections: 1,
-        write_timeout: SHORT,
-        ..Limits::default()
+async fn answer_that_is_not_read_times_out() {
+    // The only permitted connection is the one that does not read.
+    let listener = TestListener::start(|limits| {
+        limits.max_connections = 1;
+        limits.write_timeout = TIMEOUT;
     })
     .await;
     let value = "x".repeat(3_000_000);
     let members = format!(r#""name":"echo","arguments":{{"value":"{value}"}}"#);
     let body = Dialect::Unversioned.request("1", "tools/call", &members);
     for accept in ["Accept: application/json", "Accept: text/event-stream"] {
-        let mut wire = RawConnection::with_small_buffer(&listening.url).await;
+        let mut wire = RawConnection::with_small_buffer(&listener.url).await;
         wire.send(post(&[accept], &body)).await;
         let started = Instant::now();
-        listening.serves().await;
-        soon(started);
-        // What was sent is cut off.
+        listener.check_serves().await;
+        check_timed_out(started);
+        // The answer is truncated.
         assert!(wire.rest().await.len() < body.len(), "{accept}");
     }
 }
 
 #[tokio::test]
-async fn a_body_over_the_limit_is_refused_before_it_is_read() {
-    const LIMIT: usize = 10_000;
-    let listening = Listening::start(Limits {
-        max_body_bytes: LIMIT,
-        ..Limits::default()
-    })
-    .await;
-    // Declared: refused by the head alone.
-    let mut wire = RawConnection::connect(&listening.url).await;
+async fn body_over_the_limit_is_refused_before_it_is_read() {
+    const MAX_BODY_BYTES: usize = 10_000;
+    let listener = TestListener::start(|limits| limits.max_body_bytes = MAX_BODY_BYTES).await;
+    // With a declared length: refused by the head alone.
+    let mut wire = RawConnection::connect(&listener.url).await;
     wire.send(format!(
         "POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Length: {}\r\n\r\n",
-        LIMIT + 1
+        MAX_BODY_BYTES + 1
     ))
     .await;
     let reply = wire.reply().await.unwrap();
     assert_eq!(reply.status, 413);
     let error = &reply.json()["error"];
     assert_eq!(error["data"]["kind"], "too_large");
-    assert_eq!(error["data"]["limit"], LIMIT);
+    assert_eq!(error["data"]["limit"], MAX_BODY_BYTES);
     assert_eq!(wire.rest().await, "");
 
-    // Not declared: refused at the limit, however much is still to come.
-    let mut wire = RawConnection::connect(&listening.url).await;
+    // Without a declared length: refused at the limit.
+    let mut wire = RawConnection::connect(&listener.url).await;
     wire.send("POST /mcp HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n")
         .await;
     let chunk = format!("2710\r\n{}\r\n", "x".repeat(0x2710));
@@ -156,10 +140,10 @@ async fn a_body_over_the_limit_is_refused_before_it_is_read() {
     assert_eq!(wire.reply().await.unwrap().status, 413);
     assert_eq!(wire.rest().await, "");
 
-    // At the limit it is taken.
-    let pad = "x".repeat(LIMIT - 70);
+    // At the limit it is accepted.
+    let pad = "x".repeat(MAX_BODY_BYTES - 70);
     let reply = RawConnection::round_trip(
-        &listening.url,
+        &listener.url,
         post(
             &[],
             &Dialect::Unversioned.request(&format!("\"{pad}\""), "ping", ""),
@@ -170,7 +154,7 @@ async fn a_body_over_the_limit_is_refused_before_it_is_read() {
 }
 
 #[tokio::test]
-async fn a_client_that_is_still_writing_can_read_why_it_was_refused() {
+async fn client_that_is_still_sending_can_read_the_refusal() {
     let server = Server::start("mcp-conformance", &[]).await;
     for size in [4 * 1024 * 1024 + 1, 8 * 1024 * 1024] {
         for _ in 0..5 {
@@ -185,8 +169,8 @@ async fn a_client_that_is_still_writing_can_read_why_it_was_refused() {
 }
 
 #[tokio::test]
-async fn a_head_that_is_none_is_told_so() {
-    let listening = Listening::start(Limits::default()).await;
+async fn invalid_heads_are_refused() {
+    let listener = TestListener::start(|_| ()).await;
     for (head, status) in [
         ("GARBAGE\u{1}\r\n\r\n".to_owned(), 400),
         (
@@ -202,10 +186,10 @@ async fn a_head_that_is_none_is_told_so() {
             431,
         ),
     ] {
-        let mut wire = RawConnection::connect(&listening.url).await;
+        let mut wire = RawConnection::connect(&listener.url).await;
         wire.push(head.as_bytes()).await;
         assert_eq!(wire.reply().await.unwrap().status, status);
         assert_eq!(wire.rest().await, "");
     }
-    listening.serves().await;
+    listener.check_serves().await;
 }

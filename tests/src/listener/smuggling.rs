@@ -1,27 +1,24 @@
-//! Requests whose end is a matter of opinion: never is a second one seen in the first.
+//! Request smuggling: a request with an ambiguous end never contains a second one.
 
 use std::time::Duration;
 
-use mcp_serve::Limits;
-
-use super::{Listening, ping};
+use super::{TestListener, ping};
 use crate::harness::RawConnection;
 
-/// What would be smuggled, and what its answer holds.
-const HIDDEN: &str = "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n";
-const SEEN: &str = r#"{"status":"ok"}"#;
+/// The request that is hidden in the body of another, and the answer that it would get.
+const HIDDEN_REQUEST: &str = "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n";
+const HIDDEN_ANSWER: &str = r#"{"status":"ok"}"#;
 
 #[tokio::test]
-async fn a_second_request_is_never_seen_in_the_first() {
-    let listening = Listening::start(Limits {
-        head_timeout: Duration::from_millis(300),
-        body_idle_timeout: Duration::from_millis(300),
-        ..Limits::default()
+async fn hidden_request_is_never_answered() {
+    let listener = TestListener::start(|limits| {
+        limits.head_timeout = Duration::from_millis(300);
+        limits.body_idle_timeout = Duration::from_millis(300);
     })
     .await;
-    let hidden = HIDDEN.len();
+    let hidden = HIDDEN_REQUEST.len();
     for fields in [
-        // By its length the hidden request is body, by its chunks it is not; and the reverse.
+        // By Content-Length the hidden request is body, by Transfer-Encoding it is not; and the reverse.
         format!(
             "Content-Length: {}\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
             hidden + 5
@@ -37,7 +34,7 @@ async fn a_second_request_is_never_seen_in_the_first() {
         "Transfer-Encoding: xchunked\r\nContent-Length: 0\r\n\r\n".to_owned(),
         "Transfer-Encoding : chunked\r\nContent-Length: 0\r\n\r\n0\r\n\r\n".to_owned(),
         "Transfer-Encoding: chunked\r\nTransfer-Encoding: x\r\n\r\n0\r\n\r\n".to_owned(),
-        // Two lengths, and lengths that are none.
+        // Two lengths, and invalid lengths.
         format!("Content-Length: 0\r\nContent-Length: {hidden}\r\n\r\n"),
         format!("Content-Length: {hidden}\r\nContent-Length: 0\r\n\r\n"),
         format!("Content-Length: 0, {hidden}\r\n\r\n"),
@@ -45,30 +42,34 @@ async fn a_second_request_is_never_seen_in_the_first() {
         "Content-Length: -1\r\n\r\n".to_owned(),
         "Content-Length: 0x0\r\n\r\n".to_owned(),
         "Content-Length : 0\r\n\r\n".to_owned(),
-        // A folded line, and a line break that is none.
+        // A folded line, and an invalid line break.
         "X: a\r\n Content-Length: 0\r\n\r\n{".to_owned(),
         "X: a\rContent-Length: 0\r\n\r\n".to_owned(),
-        // Chunk sizes that only some read.
+        // Chunk sizes that only some parsers accept.
         "Transfer-Encoding: chunked\r\n\r\n0;a=\"\n\"\r\n\r\n".to_owned(),
         "Transfer-Encoding: chunked\r\n\r\n0_0\r\n\r\n".to_owned(),
         "Transfer-Encoding: chunked\r\n\r\nfffffffffffffffff\r\n".to_owned(),
     ] {
         for path in ["/mcp", "/healthz-not", "/mcp?x"] {
-            let mut wire = RawConnection::connect(&listening.url).await;
-            let head = format!("POST {path} HTTP/1.1\r\nHost: localhost\r\n{fields}{HIDDEN}");
+            let mut wire = RawConnection::connect(&listener.url).await;
+            let head =
+                format!("POST {path} HTTP/1.1\r\nHost: localhost\r\n{fields}{HIDDEN_REQUEST}");
             wire.push(head.as_bytes()).await;
             let answers = wire.rest().await;
-            assert!(!answers.contains(SEEN), "{path} {fields:?}: {answers}");
+            assert!(
+                !answers.contains(HIDDEN_ANSWER),
+                "{path} {fields:?}: {answers}"
+            );
             let count = answers.matches("HTTP/1.1 ").count();
             assert!(count <= 1, "{path} {fields:?}: {answers}");
         }
     }
-    listening.serves().await;
+    listener.check_serves().await;
 }
 
 #[tokio::test]
 async fn only_one_chunked_transfer_encoding_is_read() {
-    let listening = Listening::start(Limits::default()).await;
+    let listener = TestListener::start(|_| ()).await;
     for (fields, status) in [
         ("Transfer-Encoding: chunked", 200),
         ("Transfer-Encoding: Chunked", 200),
@@ -89,7 +90,7 @@ async fn only_one_chunked_transfer_encoding_is_read() {
             "POST /mcp HTTP/1.1\r\nHost: localhost\r\n{fields}\r\n\r\n{:x}\r\n{body}\r\n0\r\n\r\n",
             body.len()
         );
-        let reply = RawConnection::round_trip(&listening.url, request).await;
+        let reply = RawConnection::round_trip(&listener.url, request).await;
         assert_eq!(reply.status, status, "{fields:?}: {reply:?}");
     }
 }
@@ -98,7 +99,7 @@ async fn only_one_chunked_transfer_encoding_is_read() {
 /// its next request into a connection that is closed.
 #[tokio::test]
 async fn early_refusals_announce_the_end_of_the_connection() {
-    let listening = Listening::start(Limits::default()).await;
+    let listener = TestListener::start(|_| ()).await;
     for (fields, status) in [
         ("Host: evil.example\r\nContent-Length: 40", 403),
         ("Host: localhost\r\nContent-Length: 99999999", 413),
@@ -115,7 +116,7 @@ async fn early_refusals_announce_the_end_of_the_connection() {
             404,
         ),
     ] {
-        let mut wire = RawConnection::connect(&listening.url).await;
+        let mut wire = RawConnection::connect(&listener.url).await;
         wire.send(format!("POST /mcp HTTP/1.1\r\n{fields}\r\n\r\n"))
             .await;
         let reply = wire.reply().await.unwrap();
@@ -126,26 +127,26 @@ async fn early_refusals_announce_the_end_of_the_connection() {
 }
 
 #[tokio::test]
-async fn what_has_one_end_may_be_followed() {
-    let listening = Listening::start(Limits::default()).await;
-    let mut wire = RawConnection::connect(&listening.url).await;
-    wire.send(format!("{}{HIDDEN}", ping(1))).await;
+async fn pipelined_request_is_answered() {
+    let listener = TestListener::start(|_| ()).await;
+    let mut wire = RawConnection::connect(&listener.url).await;
+    wire.send(format!("{}{HIDDEN_REQUEST}", ping(1))).await;
     assert_eq!(wire.reply().await.unwrap().json()["id"], 1);
-    assert_eq!(wire.reply().await.unwrap().body, SEEN);
+    assert_eq!(wire.reply().await.unwrap().body, HIDDEN_ANSWER);
 }
 
 #[tokio::test]
-async fn a_client_may_ask_before_it_sends() {
-    let listening = Listening::start(Limits::default()).await;
+async fn expect_continue_is_answered() {
+    let listener = TestListener::start(|_| ()).await;
     let request = ping(1).replace("Content-Length", "Expect: 100-continue\r\nContent-Length");
     let (head, body) = request.split_once("\r\n\r\n").unwrap();
-    let mut wire = RawConnection::connect(&listening.url).await;
+    let mut wire = RawConnection::connect(&listener.url).await;
     wire.send(format!("{head}\r\n\r\n")).await;
     assert_eq!(wire.head().await.unwrap().0, 100);
     wire.send(body).await;
     assert_eq!(wire.reply().await.unwrap().status, 200);
 
-    // Not for a body that would be refused.
-    let reply = RawConnection::round_trip(&listening.url, "POST /mcp HTTP/1.1\r\nHost: localhost\r\nExpect: 100-continue\r\nContent-Length: 99999999\r\n\r\n").await;
+    // No `100 Continue` for a body that would be refused.
+    let reply = RawConnection::round_trip(&listener.url, "POST /mcp HTTP/1.1\r\nHost: localhost\r\nExpect: 100-continue\r\nContent-Length: 99999999\r\n\r\n").await;
     assert_eq!(reply.status, 413);
 }

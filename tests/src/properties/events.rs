@@ -2,12 +2,10 @@
 
 use std::sync::Arc;
 
-use mcp_serve::Limits;
-
 use super::for_all;
 use super::text::{id, value};
 use crate::harness::{Dialect, RawConnection, post};
-use crate::listener::Listening;
+use crate::listener::TestListener;
 
 /// The data of every event, read as the standard says (HTML, 9.2.6).
 fn events(stream: &str) -> Vec<String> {
@@ -33,12 +31,12 @@ fn any_message_is_one_event() {
         .enable_all()
         .build()
         .unwrap();
-    let listening = Arc::new(runtime.block_on(Listening::start(Limits::default())));
+    let listener = Arc::new(runtime.block_on(TestListener::start(|_| ())));
     for_all(200, &(id(), value()), |(id, value)| {
         let members = format!(r#""name":"echo","arguments":{{"value":{value}}}"#);
         let body = Dialect::Unversioned.request(&id, "mcp.callTool", &members);
         let reply = runtime.block_on(async {
-            let mut wire = RawConnection::connect(&listening.url).await;
+            let mut wire = RawConnection::connect(&listener.url).await;
             wire.send(post(&["Accept: text/event-stream"], &body)).await;
             wire.reply().await.unwrap()
         });

@@ -1,5 +1,5 @@
 //! Two tools on the official Rust SDK, in the mode in which it is fastest: no sessions, and JSON
-//! instead of event streams. What is left out, like the token, is left out in its favour.
+//! instead of event streams. It checks no token, which makes it faster.
 
 use std::io::Write as _;
 use std::sync::Arc;
@@ -40,7 +40,7 @@ impl ServerHandler for Echo {
     }
 }
 
-/// The same as those of `bench-server`.
+/// The same items as those of `bench-server`.
 fn items() -> Value {
     let item = |id| {
         json!({
@@ -67,7 +67,7 @@ async fn serve() -> anyhow::Result<()> {
     let sessions = Arc::new(NeverSessionManager::default());
     let service = StreamableHttpService::new(|| Ok(Echo), sessions, config);
     let socket = TcpListener::bind(("127.0.0.1", 0)).await?;
-    // The line in which our servers say it too.
+    // The same log line as that of our servers.
     writeln!(
         std::io::stderr(),
         "bench-rmcp listens on http://{}/mcp",
@@ -75,7 +75,7 @@ async fn serve() -> anyhow::Result<()> {
     )?;
     loop {
         let (stream, _) = socket.accept().await?;
-        // The SDK leaves this to whoever serves it; without it its streams wait 40 ms.
+        // The SDK leaves this to the server; without it each event is delayed by 40 ms.
         stream.set_nodelay(true)?;
         let service = TowerToHyperService::new(service.clone());
         tokio::spawn(http1::Builder::new().serve_connection(TokioIo::new(stream), service));

@@ -1,4 +1,4 @@
-//! The checks.
+//! The checks of one connection.
 
 use std::fmt::Debug;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use tokio::time::{Instant, sleep};
 use crate::peer::{Peer, refused};
 use crate::{failed, within};
 
-/// Runs every check and prints its line.
+/// Runs every check and prints one line for each.
 pub(crate) async fn run(at: &str, era: &str, mut peer: Peer) {
     let (version, missing) = match era {
         "legacy" => ("2025-11-25", -32002),
@@ -51,7 +51,7 @@ fn has(many: &[String], one: &str) -> anyhow::Result<()> {
 }
 
 async fn list_tools(peer: &Peer) -> anyhow::Result<()> {
-    let [tools, ..] = peer.offers().await?;
+    let [tools, ..] = peer.names().await?;
     ["echo", "slow", "fail"]
         .into_iter()
         .try_for_each(|name| has(&tools, name))
@@ -96,12 +96,12 @@ async fn cancel(peer: &mut Peer) -> anyhow::Result<()> {
             .cloned()
             .unwrap_or_default(),
     );
-    // Whichever is first: its first step, and then the call is dropped.
+    // The call is dropped after its first progress notification.
     tokio::select! {
-        result = client.call_tool(slow) => anyhow::bail!("{result:?} although it is slow"),
+        result = client.call_tool(slow) => anyhow::bail!("{result:?} before any progress"),
         step = seen.recv() => drop(step.context("no progress")?),
     }
-    // The server hears of it a moment later, and goes on.
+    // The server is notified a moment later; the connection stays open.
     let until = Instant::now() + Duration::from_secs(5);
     while running(peer).await? != json!(0) && Instant::now() < until {
         sleep(Duration::from_millis(20)).await;
@@ -114,7 +114,7 @@ async fn running(peer: &Peer) -> anyhow::Result<serde_json::Value> {
 }
 
 async fn resource(peer: &Peer, missing: i32) -> anyhow::Result<()> {
-    let [_, resources, _] = peer.offers().await?;
+    let [_, resources, _] = peer.names().await?;
     has(&resources, "test://static-text")?;
     let text = "This is the content of the static text resource.";
     same(
@@ -139,7 +139,7 @@ async fn resource(peer: &Peer, missing: i32) -> anyhow::Result<()> {
 }
 
 async fn prompt(peer: &Peer) -> anyhow::Result<()> {
-    let [.., prompts] = peer.offers().await?;
+    let [.., prompts] = peer.names().await?;
     has(&prompts, "test_prompt_with_arguments")?;
     let arguments = json!({"arg1": "one", "arg2": "two"});
     let text = peer.prompt("test_prompt_with_arguments", arguments).await?;

@@ -1,4 +1,4 @@
-//! The official Rust SDK: `rmcp-client URL SERVER` prints a line for every check, over both
+//! The official Rust SDK: `rmcp-client URL SERVER` prints one line for each check, over both
 //! transports, in every era.
 
 mod checks;
@@ -16,8 +16,8 @@ use tokio::time::timeout;
 
 use peer::{Peer, Steps};
 
-/// How long anything may take that has not to be slow.
-const LIMIT: Duration = Duration::from_secs(20);
+/// Timeout of each check.
+const CHECK_TIMEOUT: Duration = Duration::from_secs(20);
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> anyhow::Result<()> {
@@ -66,9 +66,9 @@ async fn connect(transport: &str, address: &str, era: &str) -> anyhow::Result<Pe
     Ok(Peer { client, seen })
 }
 
-/// The work, unless it takes too long.
+/// Applies the timeout to `work`.
 pub(crate) async fn within<T>(work: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
-    timeout(LIMIT, work).await.context("too slow")?
+    timeout(CHECK_TIMEOUT, work).await.context("too slow")?
 }
 
 pub(crate) fn failed(at: &str, check: &str, why: &anyhow::Error) {

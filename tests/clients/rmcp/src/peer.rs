@@ -1,4 +1,4 @@
-//! What the checks need of the library, with its types turned into JSON.
+//! The client of the library, with its types converted to JSON.
 
 use anyhow::{Context, bail};
 use rmcp::ClientHandler;
@@ -10,7 +10,7 @@ use rmcp::service::{NotificationContext, RoleClient, RunningService, ServiceErro
 use serde_json::{Value, json, to_value};
 use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
 
-/// Hands over every progress notification.
+/// Forwards every progress notification.
 pub(crate) struct Steps(UnboundedSender<Value>);
 
 impl Steps {
@@ -26,7 +26,7 @@ impl ClientHandler for Steps {
         step: ProgressNotificationParam,
         _: NotificationContext<RoleClient>,
     ) {
-        // Nobody listens any more when the check is over.
+        // The receiver is gone after the check.
         let _ = self
             .0
             .send(json!([step.progress, step.total, step.message]));
@@ -44,12 +44,12 @@ impl Peer {
         let server = self
             .client
             .peer_info()
-            .context("nothing is known of the server")?;
+            .context("no server info")?;
         Ok(server.protocol_version.to_string())
     }
 
-    /// The names of all tools, the URIs of all resources, the names of all prompts.
-    pub(crate) async fn offers(&self) -> anyhow::Result<[Vec<String>; 3]> {
+    /// Returns the names of all tools, the URIs of all resources, the names of all prompts.
+    pub(crate) async fn names(&self) -> anyhow::Result<[Vec<String>; 3]> {
         let tools = self.client.list_all_tools().await?;
         let resources = self.client.list_all_resources().await?;
         let prompts = self.client.list_all_prompts().await?;
@@ -89,7 +89,7 @@ impl Peer {
     }
 }
 
-/// The code of the error that the server answered with.
+/// Returns the code of the error that the server answered with.
 pub(crate) fn refused(outcome: anyhow::Result<Value>) -> anyhow::Result<i32> {
     match outcome {
         Ok(result) => bail!("{result} instead of an error"),

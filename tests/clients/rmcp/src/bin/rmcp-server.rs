@@ -15,18 +15,18 @@ use rmcp::{ErrorData, ServerHandler, ServiceExt};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, from_value, json};
 
-/// How many calls of `wait` wait.
+/// Counts the running calls of `wait`.
 #[derive(Clone, Default)]
-struct Small(Arc<AtomicUsize>);
+struct SmallServer(Arc<AtomicUsize>);
 
 type Context = RequestContext<RoleServer>;
 
-/// What the SDK would rather have built out of many types.
+/// Converts JSON to a type of the SDK.
 fn typed<T: DeserializeOwned>(value: Value) -> Result<T, ErrorData> {
     from_value(value).map_err(|error| ErrorData::internal_error(error.to_string(), None))
 }
 
-impl ServerHandler for Small {
+impl ServerHandler for SmallServer {
     fn get_info(&self) -> ServerConfig {
         let capabilities = ServerCapabilities::builder()
             .enable_tools()
@@ -48,7 +48,7 @@ impl ServerHandler for Small {
             {"name": "add", "description": "Adds two numbers.", "inputSchema": two, "outputSchema": sum},
             {"name": "fail", "description": "Fails.", "inputSchema": nothing},
             {"name": "wait", "description": "Waits until it is cancelled.", "inputSchema": nothing},
-            {"name": "waiting", "description": "Says how many calls wait.", "inputSchema": nothing, "outputSchema": sum},
+            {"name": "waiting", "description": "Returns the number of waiting calls.", "inputSchema": nothing, "outputSchema": sum},
             {"name": "ask", "description": "Asks the user for a name.", "inputSchema": nothing},
         ]}))
     }
@@ -143,14 +143,14 @@ impl ServerHandler for Small {
     }
 }
 
-impl Small {
+impl SmallServer {
     async fn wait(&self, context: &Context) -> Result<CallToolResponse, ErrorData> {
         self.0.fetch_add(1, Ordering::Relaxed);
         if let Some(token) = context.meta.get_progress_token() {
             let step = ProgressNotificationParam::new(token, 1.0)
                 .with_total(2.0)
                 .with_message("waiting");
-            // Nobody listens any more: then it is cancelled next.
+            // Fails if the client has disconnected, which cancels the call.
             let _ = context.peer.notify_progress(step).await;
         }
         context.ct.cancelled().await;
@@ -159,7 +159,7 @@ impl Small {
     }
 }
 
-/// The user is asked in the way of the newest era.
+/// The question to the user, in the form of 2026-07-28.
 fn question() -> Result<InputRequiredResult, ErrorData> {
     let schema =
         json!({"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]});
@@ -171,7 +171,7 @@ fn question() -> Result<InputRequiredResult, ErrorData> {
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> anyhow::Result<()> {
-    Small::default()
+    SmallServer::default()
         .serve(stdio_pipes())
         .await?
         .waiting()

@@ -1,14 +1,13 @@
-//! The end of a server: what is in flight finishes, what waits is told, nothing is left.
+//! Shutdown: requests in flight finish, subscriptions end, nothing is left.
 
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-use mcp_serve::Limits;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use tokio::io::{AsyncBufReadExt as _, BufReader};
 
-use super::{Listening, ping, start_slow};
+use super::{TestListener, ping, start_slow};
 use crate::harness::{Dialect, RawConnection, Server, assert_contains, binary, post};
 
 const FIXTURE: &str = "mcp-conformance";
@@ -35,7 +34,7 @@ async fn listen(url: &str) -> RawConnection {
 }
 
 #[tokio::test]
-async fn what_is_in_flight_finishes_and_what_waits_is_told() {
+async fn shutdown_finishes_calls_and_ends_subscriptions() {
     for name in [Signal::SIGTERM, Signal::SIGINT] {
         let mut server = Server::start(FIXTURE, &[]).await;
         let (mut calls, mut streams, mut idle) = (Vec::new(), Vec::new(), Vec::new());
@@ -66,41 +65,38 @@ async fn what_is_in_flight_finishes_and_what_waits_is_told() {
 }
 
 #[tokio::test]
-async fn nobody_new_is_let_in_while_it_ends() {
-    let listening = Listening::start(Limits::default()).await;
-    let mut call = start_slow(&listening.url, 50, 10).await;
-    let address = listening.url.replace("http://", "").replace("/mcp", "");
-    listening.stop.cancel();
-    // The port is closed at once, while the call goes on.
+async fn shutdown_accepts_no_new_connection() {
+    let listener = TestListener::start(|_| ()).await;
+    let mut call = start_slow(&listener.url, 50, 10).await;
+    let address = listener.url.replace("http://", "").replace("/mcp", "");
+    listener.stop.cancel();
+    // The port is closed at once, while the call continues.
     let closed = tokio::time::timeout(Duration::from_secs(20), async {
         while tokio::net::TcpStream::connect(&address).await.is_ok() {
             tokio::task::yield_now().await;
         }
     });
-    closed.await.expect("it still listens");
+    closed.await.expect("the port is still open");
     assert!(call.rest().await.contains(r#"{\"done\":10}"#));
-    listening.ended.await.unwrap();
+    listener.task.await.unwrap();
 }
 
 #[tokio::test]
-async fn the_end_does_not_wait_for_ever() {
-    let listening = Listening::start(Limits {
-        shutdown_grace: Duration::from_millis(300),
-        ..Limits::default()
-    })
-    .await;
-    let _call = start_slow(&listening.url, 20, 1000).await;
-    let mut body = RawConnection::connect(&listening.url).await;
+async fn shutdown_waits_only_for_the_grace_period() {
+    let listener =
+        TestListener::start(|limits| limits.shutdown_grace = Duration::from_millis(300)).await;
+    let _call = start_slow(&listener.url, 20, 1000).await;
+    let mut body = RawConnection::connect(&listener.url).await;
     body.send("POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\n{")
         .await;
     let started = Instant::now();
-    listening.stop.cancel();
-    listening.ended.await.unwrap();
+    listener.stop.cancel();
+    listener.task.await.unwrap();
     assert!(started.elapsed() < Duration::from_secs(8));
 }
 
 #[tokio::test]
-async fn a_second_signal_ends_it_at_once() {
+async fn second_signal_exits_at_once() {
     let mut server = Server::start(FIXTURE, &[]).await;
     let _call = start_slow(&server.url, 20, 1000).await;
     signal(&server, Signal::SIGTERM);
@@ -112,7 +108,7 @@ async fn a_second_signal_ends_it_at_once() {
 }
 
 #[tokio::test]
-async fn a_log_that_nobody_reads_stops_nothing() {
+async fn closed_stderr_does_not_prevent_shutdown() {
     let mut child = tokio::process::Command::new(binary(FIXTURE))
         .args(["--port", "0"])
         .stderr(Stdio::piped())
@@ -129,6 +125,6 @@ async fn a_log_that_nobody_reads_stops_nothing() {
     let pid = child.id().unwrap().try_into().unwrap();
     kill(Pid::from_raw(pid), Signal::SIGTERM).unwrap();
     let ended = tokio::time::timeout(Duration::from_secs(20), child.wait());
-    let ended = ended.await.expect("it does not end").unwrap();
+    let ended = ended.await.expect("the server does not exit").unwrap();
     assert_eq!(ended.code(), Some(0));
 }

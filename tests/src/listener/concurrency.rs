@@ -1,48 +1,39 @@
-//! Many at once: caps, order, and what is left behind.
+//! Many clients at once: limits, order, fairness, and leaks.
 
 use std::time::{Duration, Instant};
 
-use mcp_serve::Limits;
 use serde_json::json;
 use tokio::io::AsyncBufReadExt as _;
 
-use super::{Listening, ping, slow, start_slow};
+use super::{TestListener, ping, slow, start_slow};
 use crate::harness::{Dialect, RawConnection, Server, post, wait_until};
 
 #[tokio::test]
-async fn more_connections_than_allowed_wait_for_room() {
-    let listening = Listening::start(Limits {
-        max_connections: 2,
-        ..Limits::default()
-    })
-    .await;
-    let mut inside = Vec::new();
+async fn connections_over_the_limit_wait() {
+    let listener = TestListener::start(|limits| limits.max_connections = 2).await;
+    let mut accepted = Vec::new();
     for _ in 0..2 {
-        let mut wire = RawConnection::connect(&listening.url).await;
+        let mut wire = RawConnection::connect(&listener.url).await;
         wire.send(ping(1)).await;
         assert_eq!(wire.reply().await.unwrap().status, 200);
-        inside.push(wire);
+        accepted.push(wire);
     }
-    let mut waiting = RawConnection::connect(&listening.url).await;
+    let mut waiting = RawConnection::connect(&listener.url).await;
     waiting.send(ping(3)).await;
     assert!(!waiting.is_readable_within(Duration::from_millis(200)).await);
-    // Those inside are served meanwhile.
-    inside[0].send(ping(2)).await;
-    assert_eq!(inside[0].reply().await.unwrap().json()["id"], 2);
-    drop(inside.pop());
+    // Accepted connections are served meanwhile.
+    accepted[0].send(ping(2)).await;
+    assert_eq!(accepted[0].reply().await.unwrap().json()["id"], 2);
+    drop(accepted.pop());
     assert_eq!(waiting.reply().await.unwrap().json()["id"], 3);
 }
 
 #[tokio::test]
-async fn more_requests_than_allowed_are_sent_away() {
-    let listening = Listening::start(Limits {
-        max_in_flight: 2,
-        ..Limits::default()
-    })
-    .await;
-    let one = start_slow(&listening.url, 20, 1000).await;
-    let two = start_slow(&listening.url, 20, 1000).await;
-    let mut wire = RawConnection::connect(&listening.url).await;
+async fn requests_over_the_limit_get_503() {
+    let listener = TestListener::start(|limits| limits.max_in_flight = 2).await;
+    let one = start_slow(&listener.url, 20, 1000).await;
+    let two = start_slow(&listener.url, 20, 1000).await;
+    let mut wire = RawConnection::connect(&listener.url).await;
     for id in 0..3 {
         wire.send(ping(id)).await;
         let reply = wire.reply().await.unwrap();
@@ -50,7 +41,7 @@ async fn more_requests_than_allowed_are_sent_away() {
         assert_eq!(reply.headers["retry-after"], "1");
         assert!(reply.json()["error"].is_object() || reply.json()["error"].is_string());
     }
-    // Health is no request.
+    // Health checks are not limited.
     wire.send("GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
         .await;
     assert_eq!(wire.reply().await.unwrap().status, 200);
@@ -58,31 +49,27 @@ async fn more_requests_than_allowed_are_sent_away() {
 }
 
 #[tokio::test]
-async fn a_body_that_does_not_come_takes_no_place() {
-    let listening = Listening::start(Limits {
-        max_in_flight: 1,
-        ..Limits::default()
-    })
-    .await;
+async fn slow_bodies_take_no_permit() {
+    let listener = TestListener::start(|limits| limits.max_in_flight = 1).await;
     let mut slow = Vec::new();
     for _ in 0..5 {
-        let mut wire = RawConnection::connect(&listening.url).await;
+        let mut wire = RawConnection::connect(&listener.url).await;
         wire.send("POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\n{")
             .await;
         slow.push(wire);
     }
-    listening.serves().await;
-    // One that has arrived does.
-    let running = start_slow(&listening.url, 20, 1000).await;
-    let reply = RawConnection::round_trip(&listening.url, ping(1)).await;
+    listener.check_serves().await;
+    // A complete request takes one.
+    let running = start_slow(&listener.url, 20, 1000).await;
+    let reply = RawConnection::round_trip(&listener.url, ping(1)).await;
     assert_eq!(reply.status, 503);
     drop((slow, running));
 }
 
 #[tokio::test]
 async fn pipelined_requests_are_answered_in_order() {
-    let listening = Listening::start(Limits::default()).await;
-    let mut wire = RawConnection::connect(&listening.url).await;
+    let listener = TestListener::start(|_| ()).await;
+    let mut wire = RawConnection::connect(&listener.url).await;
     let slow = slow(20, 2).replace("Accept: application/json, text/event-stream\r\n", "");
     let all: Vec<String> = (2..=100).map(ping).collect();
     wire.send(format!("{slow}{}", all.concat())).await;
@@ -92,12 +79,12 @@ async fn pipelined_requests_are_answered_in_order() {
 }
 
 #[tokio::test]
-async fn an_answer_does_not_wait_for_the_next_request() {
-    let listening = Listening::start(Limits::default()).await;
+async fn answer_is_sent_before_the_next_request_is_complete() {
+    let listener = TestListener::start(|_| ()).await;
     for begun in ["P", "POST /mcp HTTP/1.1\r\nHost: loc", "\r\n"] {
-        let mut wire = RawConnection::connect(&listening.url).await;
+        let mut wire = RawConnection::connect(&listener.url).await;
         wire.send(format!("{}{begun}", ping(1))).await;
-        // Far below the patience for the head of the second.
+        // Far below the timeout for the head of the second request.
         let started = Instant::now();
         assert_eq!(wire.reply().await.unwrap().status, 200);
         assert!(started.elapsed() < Duration::from_secs(5), "{begun:?}");
@@ -105,7 +92,7 @@ async fn an_answer_does_not_wait_for_the_next_request() {
 }
 
 #[tokio::test]
-async fn what_is_refused_leaves_nothing_behind() {
+async fn refused_requests_leak_no_memory() {
     const COUNT: usize = 10_000;
     let server = Server::with_args("mcp-conformance", &["--token", "t0ken"], &[]).await;
     let auth = "Authorization: Bearer t0ken";
@@ -124,45 +111,45 @@ async fn what_is_refused_leaves_nothing_behind() {
             &Dialect::Unversioned.request("1", "tools/call", r#""name":"nobody""#),
         ),
     ];
-    // Warm-up: buffers and pools grow to their size.
-    knock(&server, &refused, COUNT / 5).await;
+    // Warm-up: buffers and pools grow to their final size.
+    send_refused(&server, &refused, COUNT / 5).await;
     let before = server.memory_kib();
-    knock(&server, &refused, COUNT).await;
+    send_refused(&server, &refused, COUNT).await;
     let grown = server.memory_kib().saturating_sub(before);
     assert!(grown < 2 * 1024, "grown by {grown} KiB");
 }
 
-/// Sends `count` requests that are refused, over a few connections at a time.
-async fn knock(server: &Server, refused: &[String], count: usize) {
-    const AT_ONCE: usize = 100;
-    for _ in 0..count / AT_ONCE {
+/// Sends `count` requests that are refused, pipelined over one connection after the other.
+async fn send_refused(server: &Server, refused: &[String], count: usize) {
+    const PIPELINED: usize = 100;
+    for _ in 0..count / PIPELINED {
         let mut wire = RawConnection::connect(&server.url).await;
         let requests: String = refused
             .iter()
             .cycle()
-            .take(AT_ONCE)
+            .take(PIPELINED)
             .map(String::as_str)
             .collect();
         wire.send(requests).await;
-        for _ in 0..AT_ONCE {
-            let reply = wire.reply().await.expect("the connection stays");
+        for _ in 0..PIPELINED {
+            let reply = wire.reply().await.expect("the connection is closed");
             assert!(reply.body.contains("error"), "{reply:?}");
         }
     }
 }
 
 #[tokio::test]
-async fn a_stream_is_about_as_fast_as_a_reply() {
-    const ROUNDS: usize = 60;
+async fn stream_is_about_as_fast_as_a_json_reply() {
+    const ROUND_TRIPS: usize = 60;
     let server = Server::start("mcp-conformance", &[]).await;
     let mut medians = Vec::new();
-    // The stream is written in several pieces, as it comes.
+    // The stream is written event by event.
     let stream = slow(1, 2);
     let reply = stream.replace(", text/event-stream", "");
     for request in [reply, stream] {
         let mut wire = RawConnection::connect(&server.url).await;
         let mut times = Vec::new();
-        for _ in 0..ROUNDS {
+        for _ in 0..ROUND_TRIPS {
             let started = Instant::now();
             wire.send(&request).await;
             let reply = wire.reply().await.unwrap();
@@ -170,7 +157,7 @@ async fn a_stream_is_about_as_fast_as_a_reply() {
             times.push(started.elapsed());
         }
         times.sort();
-        medians.push(times[ROUNDS / 2]);
+        medians.push(times[ROUND_TRIPS / 2]);
     }
     // Nagle's algorithm against delayed acknowledgements would cost 40 ms each.
     let [json, events] = medians[..] else {
@@ -183,10 +170,10 @@ async fn a_stream_is_about_as_fast_as_a_reply() {
 }
 
 #[tokio::test]
-async fn who_leaves_a_plain_call_does_not_stop_it() {
+async fn disconnect_does_not_cancel_legacy_call() {
     let server = Server::start("mcp-conformance", &[]).await;
     start_slow(&server.url, 100, 5).await.reset();
-    // Each question counts itself, so one more than those is the call that was left.
+    // Each of these requests counts itself; the other one counted is the abandoned call.
     let mut asked = 0;
     wait_until("the call to be finished", async || {
         let info = server.result("mcp.getServerInfo", json!({})).await;
@@ -199,7 +186,7 @@ async fn who_leaves_a_plain_call_does_not_stop_it() {
 }
 
 #[tokio::test]
-async fn who_leaves_a_modern_call_stops_it() {
+async fn disconnect_cancels_modern_call() {
     let server = Server::start("mcp-conformance", &[("MCP_LOG", "debug")]).await;
     let members = r#""name":"slow","arguments":{"step":60000,"steps":1}"#;
     let body = Dialect::Modern.request("1", "tools/call", members);
@@ -216,7 +203,7 @@ async fn who_leaves_a_modern_call_stops_it() {
         let stopped = server.log().matches("Stopped as asked").count();
         let mut wire = RawConnection::connect(&server.url).await;
         wire.send(post(&fields, &body)).await;
-        // Nothing tells that it has begun; one that has not is stopped all the same.
+        // The start of the call cannot be observed; a call that has not started is cancelled, too.
         assert!(
             !wire.is_readable_within(Duration::from_millis(100)).await
                 || fields[0].ends_with("stream")
@@ -230,7 +217,7 @@ async fn who_leaves_a_modern_call_stops_it() {
 }
 
 #[tokio::test]
-async fn a_client_that_asks_too_often_is_told_when_to_come_back() {
+async fn rate_limit_answers_429_with_retry_after() {
     let dir = std::path::PathBuf::from(env!("CARGO_TARGET_TMPDIR"));
     let tokens = dir.join(uuid::Uuid::new_v4().to_string());
     std::fs::write(&tokens, "busy b-token\ncalm c-token\n").unwrap();
@@ -238,7 +225,7 @@ async fn a_client_that_asks_too_often_is_told_when_to_come_back() {
     let args = ["--token-file", tokens, "--rate-limit", "5"];
     let server = Server::with_args("mcp-conformance", &args, &[]).await;
     let ask = async |token: &str| {
-        // What a proxy says about the client is not believed.
+        // The address that a proxy reports is ignored.
         let address = uuid::Uuid::new_v4().to_string();
         let body = Dialect::Unversioned.request("1", "ping", "");
         let headers = [("authorization", token), ("x-forwarded-for", &address)];
@@ -257,7 +244,7 @@ async fn a_client_that_asks_too_often_is_told_when_to_come_back() {
     assert_eq!(reply.headers["retry-after"], "1");
     let error = &reply.json()["error"];
     assert_has!(error, {"code": 42900, "data": {"kind": "rate_limited"}});
-    // Others are served, and those who ask whether it lives are told.
+    // Other clients and health checks are served.
     assert_eq!(ask("Bearer c-token").await.status, 200);
     for _ in 0..20 {
         assert_eq!(server.request("GET", "/healthz", &[]).await.status, 200);
@@ -265,8 +252,8 @@ async fn a_client_that_asks_too_often_is_told_when_to_come_back() {
 }
 
 #[tokio::test]
-async fn without_file_descriptors_it_waits_and_serves_on() {
-    // Room for a few connections, far below the cap.
+async fn listener_survives_running_out_of_file_descriptors() {
+    // File descriptors for a few connections, far below the limit.
     let mut server = tokio::process::Command::new("sh")
         .args(["-c", r#"ulimit -n 40; exec "$0" --port 0"#])
         .arg(crate::harness::binary("mcp-conformance"))
@@ -279,16 +266,20 @@ async fn without_file_descriptors_it_waits_and_serves_on() {
     let mut log = tokio::io::BufReader::new(server.stderr.take().unwrap()).lines();
     let mut url = String::new();
     while url.is_empty() {
-        let line = log.next_line().await.unwrap().expect("it ended");
+        let line = log
+            .next_line()
+            .await
+            .unwrap()
+            .expect("the server has exited");
         if let Some((_, found)) = line.split_once("listens on ") {
             url = found.trim().to_owned();
         }
     }
-    let mut crowd = Vec::new();
+    let mut connections = Vec::new();
     for _ in 0..100 {
-        crowd.push(RawConnection::connect(&url).await);
+        connections.push(RawConnection::connect(&url).await);
     }
-    let told = tokio::time::timeout(Duration::from_secs(20), async {
+    let logged = tokio::time::timeout(Duration::from_secs(20), async {
         while let Some(line) = log.next_line().await.unwrap() {
             if line.contains("cannot accept a connection") {
                 return true;
@@ -297,10 +288,10 @@ async fn without_file_descriptors_it_waits_and_serves_on() {
         false
     });
     assert!(
-        told.await.expect("it accepts what it cannot hold"),
-        "it ended"
+        logged.await.expect("no accept error is logged"),
+        "the server has exited"
     );
-    drop(crowd);
+    drop(connections);
     let mut wire = RawConnection::connect(&url).await;
     wire.send(ping(1)).await;
     assert_eq!(wire.reply().await.unwrap().status, 200);
