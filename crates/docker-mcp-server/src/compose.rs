@@ -37,7 +37,7 @@ pub(crate) async fn projects(
 }
 
 /// The visible containers of one project.
-/// Errors when there are none; names the projects that exist.
+/// Errors when it has no visible container; names the projects that exist.
 pub(crate) async fn project(
     docker: &Docker,
     project: &ObjectName,

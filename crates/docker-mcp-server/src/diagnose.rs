@@ -1,8 +1,7 @@
-//! Why a container is as it is: the engine is asked for everything that bears on it, and the facts
-//! are put together.
+//! Diagnoses a container: reads all relevant facts from the engine, and draws conclusions.
 //!
-//! `facts` gathers; `start`, `run` and `end` conclude, without asking anybody; here is decided which
-//! conclusion goes first, and what of it is shown.
+//! `facts` reads; `start`, `run` and `end` conclude, without requests; this file ranks the conclusions
+//! and builds the report.
 
 mod end;
 mod facts;
@@ -25,11 +24,11 @@ use crate::engine::Event;
 use crate::name::ContainerName;
 
 /// Events that are shown.
-const TIMELINE: usize = 10;
+const MAX_TIMELINE_EVENTS: usize = 10;
 /// Longest text that is shown, in characters: the engine repeats whole command lines.
 const MAX_TEXT: usize = 600;
 
-/// What is wrong with a container.
+/// The report about a container.
 #[skip_serializing_none]
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct Diagnosis {
@@ -41,9 +40,9 @@ pub(crate) struct Diagnosis {
     summary: String,
     evidence: Vec<String>,
     next_steps: Vec<String>,
-    /// What else was found.
+    /// Other findings.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    also: Vec<Also>,
+    also: Vec<OtherFinding>,
     /// Its latest events, oldest first.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     timeline: Vec<String>,
@@ -54,64 +53,67 @@ pub(crate) struct Diagnosis {
 }
 
 #[derive(Serialize, JsonSchema)]
-struct Also {
+struct OtherFinding {
     cause: Cause,
     summary: String,
 }
 
-/// Finds out what is wrong with `container`. `said` is what the engine said when it could not create
-/// or start it, for containers that do not exist because of it.
-/// Errors when there is no such container and nothing was said, or the engine cannot be asked.
+/// Diagnoses `container`. `error` is the engine's message when it could not create or start it, for
+/// containers that do not exist because of it.
+/// Errors when there is no such container and no message, or the engine is not available.
 pub(crate) async fn diagnose(
     docker: &Docker,
     container: &ContainerName,
-    said: Option<&str>,
+    error: Option<&str>,
 ) -> Result<Diagnosis, ToolError> {
-    let details = match (docker.container(container).await, said) {
+    let redactor = docker.redactor();
+    let details = match (docker.container(container).await, error) {
         (Ok(details), _) => details,
-        (Err(error), Some(said)) if error.kind() == ToolErrorKind::NotFound => {
-            let finding = vec![start::read(said, None)];
-            let (name, redactor) = (container.as_str(), docker.redactor());
-            return Ok(Diagnosis::new(name, "absent", finding, redactor));
+        (Err(missing), Some(error)) if missing.kind() == ToolErrorKind::NotFound => {
+            let findings = vec![start::explain(error, None)];
+            return Ok(Diagnosis::new(
+                container.as_str(),
+                "absent",
+                findings,
+                &redactor,
+            ));
         }
-        (Err(error), _) => return Err(error),
+        (Err(failure), _) => return Err(failure),
     };
-    // By its id: a name may go to another container between two questions.
+    // By its id: a name may move to another container between two requests.
     let id = ContainerName::new(&details.id).unwrap_or_else(|_| container.clone());
     let facts = Facts::gather(docker, &id, details).await;
     let (name, state) = (facts.details.display_name(), &facts.state().status);
-    let findings = conclude(&facts, said);
-    let diagnosis = Diagnosis::new(name, state, findings, docker.redactor());
-    Ok(diagnosis.with(&facts, docker.redactor()))
+    let mut diagnosis = Diagnosis::new(name, state, conclude(&facts, error), &redactor);
+    diagnosis.add(&facts, &redactor);
+    Ok(diagnosis)
 }
 
-/// All that was found, the most telling first. Never empty.
-fn conclude(facts: &Facts, said: Option<&str>) -> Vec<Finding> {
+/// All findings, the most important first. Never empty.
+fn conclude(facts: &Facts, error: Option<&str>) -> Vec<Finding> {
     let state = facts.state();
-    let error = Some(&*state.error).filter(|error| !error.is_empty() && !state.is_alive());
-    let could_not_start = error.or(said).map(|said| start::read(said, Some(facts)));
+    let own_error = Some(&*state.error).filter(|error| !error.is_empty() && !state.is_alive());
+    let error = own_error.or(error);
+    let could_not_start = error.map(|error| start::explain(error, Some(facts)));
     let crash_loop = run::crash_loop(facts);
-    let unhealthy = run::unhealthy(facts);
-    // An old end says nothing about a container that runs well again.
-    let matters = !state.runs() || crash_loop.is_some();
-    let end = facts
-        .last_end()
-        .filter(|_| matters && could_not_start.is_none())
-        .map(|end| end::of(end, facts));
-    let trouble = [
+    // An earlier exit is not relevant for a container that runs well again.
+    let matters = (!state.runs() || crash_loop.is_some()) && could_not_start.is_none();
+    let end = facts.last_end().filter(|_| matters);
+    let end = end.map(|end| end::explain(end, facts));
+    let problems = [
         could_not_start,
         crash_loop,
         end,
-        unhealthy,
+        run::unhealthy(facts),
         run::missing_bind(facts),
     ];
-    let mut findings: Vec<Finding> = trouble.into_iter().flatten().collect();
+    let mut findings: Vec<Finding> = problems.into_iter().flatten().collect();
     let ended_well = |finding: &Finding| finding.cause == Cause::Finished;
     let no_logs = run::no_logs(facts);
     if findings.is_empty() && no_logs.is_none() {
-        findings.push(run::as_it_is(facts));
+        findings.push(run::no_problem(facts));
     } else if findings.iter().all(ended_well) {
-        // Whoever asks about a container that did well asks for what it said.
+        // A caller that asks about a successful container probably misses its output.
         findings.splice(0..0, no_logs);
     } else {
         findings.extend(no_logs);
@@ -120,23 +122,21 @@ fn conclude(facts: &Facts, said: Option<&str>) -> Vec<Finding> {
 }
 
 impl Diagnosis {
-    fn new(name: &str, state: &str, findings: Vec<Finding>, redactor: Redactor) -> Self {
-        let text = |text: &str| shown(&redactor, text);
+    fn new(name: &str, state: &str, findings: Vec<Finding>, redactor: &Redactor) -> Self {
+        let text = |text: &str| shown(redactor, text);
         let mut findings = findings.into_iter();
-        let first = findings
-            .next()
-            .unwrap_or_else(|| Finding::new(Cause::Running, Confidence::Low, "Nothing was found."));
+        let nothing = || Finding::new(Confidence::Low, Cause::Running, "Nothing was found.");
+        let first = findings.next().unwrap_or_else(nothing);
         let (mut evidence, mut next_steps) = (first.evidence, first.next_steps);
-        let also: Vec<Also> = findings
-            .map(|finding| {
-                evidence.extend(finding.evidence);
-                next_steps.extend(finding.next_steps);
-                Also {
-                    cause: finding.cause,
-                    summary: text(&finding.summary),
-                }
-            })
-            .collect();
+        let also = findings.map(|finding| {
+            evidence.extend(finding.evidence);
+            next_steps.extend(finding.next_steps);
+            OtherFinding {
+                cause: finding.cause,
+                summary: text(&finding.summary),
+            }
+        });
+        let also = also.collect();
         Self {
             container: text(name),
             state: text(state),
@@ -152,15 +152,14 @@ impl Diagnosis {
         }
     }
 
-    fn with(mut self, facts: &Facts, redactor: Redactor) -> Self {
-        let from = facts.events.len().saturating_sub(TIMELINE);
+    /// Adds the events and the log.
+    fn add(&mut self, facts: &Facts, redactor: &Redactor) {
+        let from = facts.events.len().saturating_sub(MAX_TIMELINE_EVENTS);
         let recent = facts.events[from..].iter();
-        self.timeline = recent.map(|event| shown(&redactor, &line(event))).collect();
-        let log = redactor.text(facts.last_words());
+        self.timeline = recent.map(|event| shown(redactor, &line(event))).collect();
+        let log = redactor.text(facts.log_text());
         self.log = (!log.trim().is_empty()).then_some(log);
-        let hidden = self.redacted.unwrap_or(0) + redactor.hidden().unwrap_or(0);
-        self.redacted = (hidden > 0).then_some(hidden);
-        self
+        self.redacted = redactor.hidden();
     }
 }
 
@@ -186,8 +185,8 @@ mod tests {
     use super::*;
     use crate::engine::ContainerDetails;
 
-    /// As engines from version 1.52 of the interface on tell it: without the deprecated members,
-    /// with some that are new, and with the memory of cgroup v2.
+    /// The facts of an engine with API version 1.52 or later: without the deprecated members, with
+    /// some new ones, and with the memory of cgroup v2.
     fn facts(state: serde_json::Value, events: serde_json::Value) -> Facts {
         let details: ContainerDetails = serde_json::from_value(json!({
             "Id": "a".repeat(64), "Name": "/web", "Path": "sh", "Args": ["-c", "serve"], "RestartCount": 0,
@@ -207,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn engines_of_2026_are_understood() {
+    fn engines_of_2026_are_diagnosed() {
         let ended = |code, oom| {
             json!({"Status": "exited", "ExitCode": code, "OOMKilled": oom, "Error": "",
                 "StartedAt": "2026-03-01T10:00:00Z", "FinishedAt": "2026-03-01T10:00:09Z"})

@@ -108,15 +108,11 @@ impl Engine {
     /// The engine's version, with the timeout `limit`. It is the shortest reply that distinguishes a
     /// Docker Engine from any other HTTP server.
     pub(crate) async fn version(&self, limit: Duration) -> Result<String, ToolError> {
-        let read = async {
-            let version = self.bollard.version().await?;
-            match (version.version, version.api_version) {
-                (Some(version), Some(api)) => Ok(format!("{version}, API {api}")),
-                _ => Err(EngineError::unreadable("a version without a number")),
-            }
-        };
-        let read = within(limit, read).await;
-        read.map_err(|failure| self.explain(failure))
+        let reply: Value = self.get_within(limit, Path::to("/version")).await?;
+        match (reply["Version"].as_str(), reply["ApiVersion"].as_str()) {
+            (Some(version), Some(api)) => Ok(format!("{version}, API {api}")),
+            _ => Err(self.explain(EngineError::unreadable("a version without a number"))),
+        }
     }
 
     /// The JSON at `path` as `T`.

@@ -6,11 +6,12 @@
 mod pending;
 
 use std::sync::Arc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use mcp_core::server::Server;
 use tokio::time::{Instant, sleep_until, timeout};
 use upstream::poll::{self, Backoff};
+use upstream::time::Timestamp;
 
 use self::pending::PendingChanges;
 use crate::docker::Docker;
@@ -41,7 +42,7 @@ impl EventFollower {
         Self {
             docker,
             server,
-            since: now(),
+            since: i64::try_from(Timestamp::now().as_nanosecond()).unwrap_or(i64::MAX),
         }
     }
 
@@ -117,11 +118,7 @@ impl EventFollower {
     }
 }
 
-fn now() -> i64 {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH);
-    i64::try_from(now.unwrap_or_default().as_nanos()).unwrap_or(i64::MAX)
-}
-
+/// The unix nanoseconds after an event.
 fn after(event: &Event) -> i64 {
     let time = match event.time_nano {
         0 => event.time.saturating_mul(1_000_000_000),

@@ -1,4 +1,4 @@
-//! Container logs: from the engine's frames to the last lines that fit an answer.
+//! Container logs: decodes the engine's frames and keeps the last lines that fit into an answer.
 
 mod frames;
 mod pattern;
@@ -8,31 +8,31 @@ use std::time::Duration;
 
 use futures_util::StreamExt;
 
-pub(crate) use self::frames::Frames;
+pub(crate) use self::frames::FrameDecoder;
 pub(crate) use self::pattern::Pattern;
-pub(crate) use self::tail::Tail;
+pub(crate) use self::tail::TailBuffer;
 use crate::engine::{Engine, EngineError, LogQuery};
 use crate::name::ContainerName;
 
-/// Records of both streams among which the lines of one are looked for, at least.
-pub(crate) const ONE_STREAM: u32 = 10_000;
-/// Records among which lines with a pattern are looked for.
-pub(crate) const SEARCHED: u32 = 200_000;
+/// Fewest records of both streams that are read for the lines of one stream.
+pub(crate) const MIN_RECORDS_FOR_ONE_STREAM: u32 = 10_000;
+/// Most records that are searched for a pattern.
+pub(crate) const MAX_SEARCHED_RECORDS: u32 = 200_000;
 
 /// The end of a log.
 pub(crate) struct Log {
-    /// Oldest first, with line feeds between. Neither cleaned nor redacted.
+    /// Lines, oldest first. Neither cleaned nor redacted.
     pub(crate) text: String,
-    /// There are older lines than were asked for.
+    /// There are older lines than requested.
     pub(crate) cut: bool,
-    /// There are older lines that were asked for and do not fit.
+    /// There are older requested lines that do not fit.
     pub(crate) overflowed: bool,
-    /// The time was up before the engine had sent the newest lines.
+    /// A timeout came before the newest lines.
     pub(crate) incomplete: bool,
 }
 
-/// Reads the last `lines` lines of a log, of at most `bytes` bytes in all, within `limit`. Memory
-/// stays flat however long the log is.
+/// Reads the last lines of a log, at most `bytes` bytes in all, with the timeout `limit`. Memory use
+/// does not depend on the length of the log.
 pub(crate) async fn read(
     engine: &Engine,
     container: &ContainerName,
@@ -44,10 +44,10 @@ pub(crate) async fn read(
     search(engine, container, query, tty, bytes, limit, None).await
 }
 
-/// Which lines to keep: told each of them without its time.
-pub(crate) type Keep<'a> = Box<dyn FnMut(&str) -> bool + Send + 'a>;
+/// A filter of lines; it gets each line without its time.
+pub(crate) type LineFilter<'a> = Box<dyn FnMut(&str) -> bool + Send + 'a>;
 
-/// As [`read`], of the lines that `keep` keeps among the newest [`SEARCHED`].
+/// As [`read`], but only lines that pass `filter` among the newest [`MAX_SEARCHED_RECORDS`].
 pub(crate) async fn search(
     engine: &Engine,
     container: &ContainerName,
@@ -55,24 +55,25 @@ pub(crate) async fn search(
     tty: bool,
     bytes: usize,
     limit: Duration,
-    keep: Option<Keep<'_>>,
+    filter: Option<LineFilter<'_>>,
 ) -> Result<Log, EngineError> {
     let lines = query.tail as usize;
-    query.tail = if keep.is_some() {
-        SEARCHED
+    query.tail = if filter.is_some() {
+        MAX_SEARCHED_RECORDS
     } else if query.stdout && query.stderr {
-        // One more than wanted tells whether there are older ones.
+        // One more than requested shows whether there are older ones.
         query.tail + 1
     } else {
-        // The engine counts the records of both streams before it picks the one.
-        query.tail.saturating_mul(2).max(ONE_STREAM)
+        // The engine counts the records of both streams before it selects one stream.
+        let records = query.tail.saturating_mul(2);
+        records.max(MIN_RECORDS_FOR_ONE_STREAM)
     };
     let mut reply = engine.logs(container, &query);
-    let mut frames = Frames::new(tty);
-    let mut tail = Tail::new(lines, bytes, query.timestamps).keeping(keep);
+    let mut decoder = FrameDecoder::new(tty);
+    let mut tail = TailBuffer::new(lines, bytes, query.timestamps).with_filter(filter);
     let collect = async {
-        while let Some(piece) = reply.next().await {
-            frames.push(&piece?, |frame| tail.push(frame))?;
+        while let Some(chunk) = reply.next().await {
+            decoder.push(&chunk?, |part| tail.push(part))?;
         }
         Ok::<(), EngineError>(())
     };

@@ -59,7 +59,7 @@ impl Policy {
         allow_if(self.permits(subject), || {
             format!(
                 "`{}` is out of bounds for this server: its rules (--allow, --deny) exclude it.",
-                subject.name()
+                subject.name
             )
         })
     }

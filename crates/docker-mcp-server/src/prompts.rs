@@ -1,5 +1,5 @@
-//! What a person can ask for by name: the steps of an operator who knows Docker, with what this
-//! engine says right now already in them.
+//! Prompts for people: the steps of an experienced operator, filled with the current state of the
+//! engine.
 
 mod clean_up;
 mod review_project;

@@ -1,31 +1,30 @@
-//! Resources: objects of the engine that can be read and subscribed to without a call of a tool.
+//! Resources: objects of the engine that can be read and subscribed to without a tool call.
 //!
-//! A resource holds what the tool of the same subject answers: so it is selected, bounded and
-//! redacted in one place. What changes one is told by `events`.
+//! A resource holds the answer of a tool, so filtering, truncation and redaction are in one place. The
+//! module `events` announces changes.
 
-mod containers;
+mod definitions;
 mod listed;
-mod others;
 pub(crate) mod uri;
 
 use mcp_core::resource::ResourceSet;
 
 pub(crate) use listed::publish;
-pub(crate) use others::project_names;
 
+use crate::compose;
 use crate::docker::Docker;
 use crate::engine::ContainerSummary;
 
 /// All resources and templates, in the order in which they are listed.
 pub(crate) fn all() -> ResourceSet<Docker> {
     ResourceSet::new()
-        .with::<containers::Containers>()
-        .with::<containers::Container>()
-        .with::<containers::Logs>()
-        .with::<containers::Stats>()
-        .with::<others::Images>()
-        .with::<others::Projects>()
-        .with::<others::Project>()
+        .with::<definitions::ContainersResource>()
+        .with::<definitions::ContainerResource>()
+        .with::<definitions::LogsResource>()
+        .with::<definitions::StatsResource>()
+        .with::<definitions::ImagesResource>()
+        .with::<definitions::ProjectsResource>()
+        .with::<definitions::ProjectResource>()
 }
 
 /// Up to 100 names of containers that begin with `value`.
@@ -39,4 +38,11 @@ pub(crate) async fn container_names(docker: &Docker, value: &str) -> Vec<String>
     names.sort();
     names.truncate(100);
     names
+}
+
+/// Up to 100 names of compose projects that begin with `value`.
+pub(crate) async fn project_names(docker: &Docker, value: &str) -> Vec<String> {
+    let projects = compose::projects(docker).await.unwrap_or_default();
+    let fitting = projects.into_keys().filter(|name| name.starts_with(value));
+    fitting.take(100).collect()
 }

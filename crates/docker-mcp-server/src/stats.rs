@@ -1,7 +1,7 @@
-//! How much of the machine containers use, from the engine's counters.
+//! Resource usage of containers, from the engine's counters.
 //!
-//! A share of CPU is what was used between two looks. The engine can take both itself, which takes
-//! it one to two seconds per container; two short looks at all of them take less than one in all.
+//! CPU usage is the difference between two samples. The engine can take both samples itself, which
+//! takes one to two seconds per container; two one-shot samples of all containers take less than one.
 
 use std::time::Duration;
 
@@ -14,18 +14,18 @@ use serde::Serialize;
 use crate::engine::{Engine, EngineError, within};
 use crate::name::ContainerName;
 
-/// Between the two looks: long enough for the counters, which advance in hundredths of a second.
-pub(crate) const BETWEEN: Duration = Duration::from_millis(500);
+/// The interval between two samples: long enough for counters with a resolution of 10 ms.
+pub(crate) const SAMPLE_INTERVAL: Duration = Duration::from_millis(500);
 
 /// The counters of a container at one time.
 pub(crate) type Counters = ContainerStatsResponse;
 
-// What a container uses. No documentation: that would go into the schema of the row it is part of.
+// The usage of one container. No doc comment: it would become part of the output schema.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub(crate) struct Usage {
     /// 100 is one CPU.
     pub(crate) cpu_percent: f64,
-    // Without what the kernel could drop at once, as `docker stats` counts.
+    // Without the page cache that the kernel could drop at once, as in `docker stats`.
     memory_bytes: u64,
     /// Its own, or the host's.
     memory_limit_bytes: u64,
@@ -39,7 +39,7 @@ pub(crate) struct Usage {
 }
 
 impl Usage {
-    /// What was used between two looks.
+    /// The usage between two samples.
     pub(crate) fn between(before: &Counters, after: &Counters) -> Self {
         let (was, is) = (before.cpu_stats.as_ref(), after.cpu_stats.as_ref());
         let cpu = |at: Option<&ContainerCpuStats>| at?.cpu_usage.as_ref()?.total_usage;
@@ -47,7 +47,7 @@ impl Usage {
         let used = difference(cpu(was), cpu(is));
         let passed = difference(system(was), system(is));
         let cpus = match is.and_then(|is| is.online_cpus) {
-            // Only engines on cgroup v1 list them.
+            // Only engines on cgroup v1 list the CPUs.
             None | Some(0) => is
                 .and_then(|is| Some(is.cpu_usage.as_ref()?.percpu_usage.as_ref()?.len()))
                 .map_or(1.0, |cpus| cpus.max(1) as f64),
@@ -59,7 +59,7 @@ impl Usage {
         };
         let memory = after.memory_stats.clone().unwrap_or_default();
         let details = memory.stats.unwrap_or_default();
-        // Of cgroup v1, or of v2.
+        // The names in cgroup v1 and v2.
         let droppable = details.get("total_inactive_file");
         let droppable = droppable.or(details.get("inactive_file"));
         let networks = || after.networks.iter().flat_map(|networks| networks.values());
@@ -70,14 +70,12 @@ impl Usage {
                 let known = entry.op.as_deref();
                 known.is_some_and(|known| known.eq_ignore_ascii_case(op))
             };
-            let those = all.unwrap_or_default().iter().filter(is_op);
-            those.filter_map(|entry| entry.value).sum()
+            let entries = all.unwrap_or_default().iter().filter(is_op);
+            entries.filter_map(|entry| entry.value).sum()
         };
         let pids = after.pids_stats.as_ref().and_then(|pids| pids.current);
-        let (used_memory, limit) = (
-            difference(droppable.copied(), memory.usage),
-            memory.limit.unwrap_or_default(),
-        );
+        let used_memory = difference(droppable.copied(), memory.usage);
+        let limit = memory.limit.unwrap_or_default();
         Self {
             cpu_percent: percent(used, passed, cpus),
             memory_bytes: used_memory,
@@ -92,29 +90,27 @@ impl Usage {
     }
 }
 
-/// By how much a counter grew; what is not counted is zero.
+/// The growth of a counter; a missing counter is zero.
 fn difference(before: Option<u64>, after: Option<u64>) -> u64 {
-    after
-        .unwrap_or_default()
-        .saturating_sub(before.unwrap_or_default())
+    let after = after.unwrap_or_default();
+    after.saturating_sub(before.unwrap_or_default())
 }
 
-/// One look at a container.
+/// Samples the counters of a container.
 pub(crate) async fn counters(
     engine: &Engine,
     container: &ContainerName,
 ) -> Result<Counters, EngineError> {
     let options = StatsOptionsBuilder::new().stream(false).one_shot(true);
-    let mut counters = engine
-        .bounded()
-        .stats(container.as_str(), Some(options.build()));
-    let look = async {
+    let bollard = engine.bounded();
+    let mut counters = bollard.stats(container.as_str(), Some(options.build()));
+    let sample = async {
         match counters.next().await {
             Some(counters) => Ok(counters?),
             None => Err(EngineError::unreadable("no counters")),
         }
     };
-    within(engine.timeout(), look).await
+    within(engine.timeout(), sample).await
 }
 
 #[cfg(test)]
@@ -126,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn cgroup_v1() {
+    fn usage_is_read_from_cgroup_v1() {
         let before =
             r#"{"cpu_stats":{"cpu_usage":{"total_usage":1000000},"system_cpu_usage":2000000000}}"#;
         let after = r#"{"cpu_stats":{"cpu_usage":{"total_usage":251000000,"percpu_usage":[1,2]},
@@ -150,16 +146,14 @@ mod tests {
     }
 
     #[test]
-    fn cgroup_v2_and_a_container_that_has_just_ended() {
+    fn usage_is_read_from_cgroup_v2_and_is_zero_after_the_end() {
         let v2 = r#"{"cpu_stats":{"cpu_usage":{"total_usage":300,"usage_in_kernelmode":1},"system_cpu_usage":3000,"online_cpus":4},
             "memory_stats":{"usage":5000,"limit":10000,"stats":{"anon":1,"inactive_file":500}},
             "blkio_stats":{"io_service_bytes_recursive":[{"op":"read","value":5}]}}"#;
         let zero = read(r#"{"cpu_stats":{"system_cpu_usage":2000}}"#);
         let usage = Usage::between(&zero, &read(v2));
-        assert_eq!(
-            (usage.cpu_percent, usage.memory_bytes, usage.disk_read_bytes),
-            (120.0, 4500, 5)
-        );
+        let seen = (usage.cpu_percent, usage.memory_bytes, usage.disk_read_bytes);
+        assert_eq!(seen, (120.0, 4500, 5));
         assert_eq!(Usage::between(&read(v2), &read("{}")), Usage::default());
     }
 }

@@ -1,7 +1,6 @@
 //! The tools, one file each.
 
 mod build_image;
-mod change;
 mod compose_down;
 mod compose_up;
 mod connect_network;
@@ -12,7 +11,6 @@ mod create_network;
 mod create_volume;
 mod diagnose_container;
 mod disconnect_network;
-mod done;
 mod execute_command;
 mod follow_container_logs;
 mod get_compose_logs;
@@ -29,18 +27,20 @@ mod list_events;
 mod list_images;
 mod list_networks;
 mod list_volumes;
+mod object_change;
 mod pause_container;
 mod ports;
 mod prelude;
-mod progress;
 mod prune;
 mod pull_image;
+mod pull_progress;
 mod remove_container;
 mod remove_image;
 mod remove_network;
 mod remove_volume;
 mod restart_container;
 mod start_container;
+mod state_change;
 mod stop_container;
 mod tag_image;
 mod update_container;
@@ -56,8 +56,7 @@ pub(crate) use list_images::ListImages;
 use crate::docker::Docker;
 use mcp_core::tool::Toolset;
 
-/// All tools, in the order in which they are listed: a small toolset that is offered unless others
-/// are chosen, and one for each kind of thing.
+/// All tools, in the order of the list: a small default toolset, and one for each kind of object.
 pub(crate) fn all() -> Toolset<Docker> {
     Toolset::new()
         .with::<list_containers::ListContainers>()
@@ -132,10 +131,4 @@ fn system() -> Toolset<Docker> {
         .with::<get_system_info::GetSystemInfo>()
         .with::<list_events::ListEvents>()
         .with::<prune::Prune>()
-}
-
-/// The first 12 characters of an id, which is how Docker shows it.
-fn short_id(id: &str) -> &str {
-    let id = id.trim_start_matches("sha256:");
-    id.get(..12).unwrap_or(id)
 }

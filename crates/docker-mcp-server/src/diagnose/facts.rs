@@ -1,40 +1,41 @@
-//! What is known about a container before anything is concluded.
+//! Facts about a container, gathered before a diagnosis.
 
 use std::path::Path;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
+
+use upstream::time::Timestamp;
 
 use crate::docker::Docker;
-use crate::engine::{
-    ContainerDetails, ContainerState, EngineError, Event, LogQuery, self_container,
-};
+use crate::engine::{ContainerDetails, ContainerState, Event, LogQuery, self_container};
 use crate::log;
 use crate::name::ContainerName;
 use crate::unix_time;
 
-/// How far back events count, in seconds. The engine forgets most of them sooner.
-const LOOKBACK: i64 = 3600;
-/// How much of the log is read.
+/// The period of the events, in seconds. The engine forgets most of them sooner.
+const EVENT_LOOKBACK_SECONDS: i64 = 3600;
+/// Lines and bytes of the log that are read.
 const LOG_LINES: u32 = 20;
 const LOG_BYTES: usize = 4_000;
-/// What explains a problem must not become one: these questions are given up early.
-const LIMIT: Duration = Duration::from_secs(2);
-/// A run that is younger than this, in seconds, may be one of a crash loop.
-const YOUNG: i64 = 5;
-/// Between two looks at such a one: the engine restarts at once, then after 200 ms, 400 ms, …
-const SECOND_LOOK: Duration = Duration::from_millis(1200);
+/// The timeout of each request. Best effort: a slow engine must not block the diagnosis.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(2);
+/// A younger run may be part of a crash loop.
+const YOUNG_RUN_SECONDS: i64 = 5;
+/// The delay until such a container is inspected again: the engine restarts at once, then after
+/// 200 ms, 400 ms, …
+const RECHECK_DELAY: Duration = Duration::from_millis(1200);
 
-/// A container, looked at from all sides.
+/// A container and everything that may explain its state.
 #[derive(Debug, Default)]
 pub(super) struct Facts {
     pub(super) details: ContainerDetails,
-    /// It was started again while it was looked at.
+    /// It was restarted while facts were gathered.
     pub(super) restarted_meanwhile: bool,
-    /// Of the last hour, oldest first, as far as the engine remembers.
+    /// The events of the last hour that the engine remembers, oldest first.
     pub(super) events: Vec<Event>,
-    pub(super) log: LastWords,
+    pub(super) log: LogTail,
     /// The names of other containers that hold a host port that this one wants.
     pub(super) port_holders: Vec<String>,
-    /// Directories to bind that are not there.
+    /// Directories to bind that do not exist.
     pub(super) missing_binds: Vec<String>,
     /// Unix seconds.
     pub(super) now: i64,
@@ -42,41 +43,38 @@ pub(super) struct Facts {
 
 /// The end of the log.
 #[derive(Debug, Default)]
-pub(super) enum LastWords {
-    /// Of stderr, or of both streams where it wrote nothing there.
-    Said(String),
-    /// It said nothing.
+pub(super) enum LogTail {
+    /// Lines of stderr, or of both streams if stderr is empty.
+    Text(String),
     #[default]
-    Nothing,
+    Empty,
     /// The log driver keeps nothing that could be read.
     NotKept,
-    /// The engine did not hand it out in time.
+    /// The engine did not return it in time.
     Unknown,
 }
 
-/// How a run ended.
+/// The end of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct End {
+pub(super) struct RunEnd {
     pub(super) code: i64,
     pub(super) oom: bool,
 }
 
 impl Facts {
-    /// Asks the engine. Only that the container exists is sure; the rest is there where the engine
-    /// tells it in time.
+    /// Reads the facts from the engine. Those that do not arrive in time are missing.
     pub(super) async fn gather(
         docker: &Docker,
         id: &ContainerName,
         details: ContainerDetails,
     ) -> Self {
-        let now = SystemTime::now().duration_since(UNIX_EPOCH);
-        let now = now.map_or(0, |now| i64::try_from(now.as_secs()).unwrap_or(i64::MAX));
-        let period = (now - LOOKBACK, now + 1);
+        let now = Timestamp::now().as_second();
+        let period = (now - EVENT_LOOKBACK_SECONDS, now + 1);
         let (events, log, port_holders, later) = tokio::join!(
-            docker.engine.past_events(id, period, LIMIT),
-            LastWords::of(docker, id, &details),
+            docker.engine.past_events(id, period, REQUEST_TIMEOUT),
+            LogTail::read(docker, id, &details),
             port_holders(docker, &details),
-            second_look(docker, id, &details, now),
+            inspect_again(docker, id, &details, now),
         );
         let restarted_meanwhile = later.as_ref().is_some_and(|later| {
             later.state.started_at != details.state.started_at || !later.state.runs()
@@ -96,86 +94,76 @@ impl Facts {
         &self.details.state
     }
 
-    /// How the last run ended that has ended.
-    pub(super) fn last_end(&self) -> Option<End> {
+    /// The events of its exits.
+    pub(super) fn exits(&self) -> impl Iterator<Item = &Event> {
+        self.events.iter().filter(|event| event.is_exit())
+    }
+
+    /// The end of the last completed run.
+    pub(super) fn last_end(&self) -> Option<RunEnd> {
         let state = self.state();
         if state.runs() {
-            let death = self.events.iter().rposition(Event::is_death)?;
-            let code = self.events[death].attribute("exitCode");
-            let run = self.events[..death].rsplit(Event::is_death).next();
-            return Some(End {
-                code: code?.parse().ok()?,
-                oom: run
-                    .unwrap_or_default()
-                    .iter()
-                    .any(|event| event.action == "oom"),
-            });
+            let exit = self.events.iter().rposition(Event::is_exit)?;
+            let code = self.events[exit].attribute("exitCode")?.parse().ok()?;
+            let mut run = self.events[..exit].rsplit(Event::is_exit).next()?.iter();
+            let oom = run.any(|event| event.action == "oom");
+            return Some(RunEnd { code, oom });
         }
         unix_time::from_timestamp(&state.started_at).filter(|at| *at > 0)?;
-        Some(End {
+        Some(RunEnd {
             code: state.exit_code,
             oom: state.oom_killed,
         })
     }
 
-    /// The events around the last end: from the last start on, or all that are known.
+    /// The events since the last start, or all known ones.
     pub(super) fn last_run(&self) -> &[Event] {
-        let start = self
-            .events
-            .iter()
-            .rposition(|event| event.action == "start");
+        let mut events = self.events.iter();
+        let start = events.rposition(|event| event.action == "start");
         &self.events[start.unwrap_or(0)..]
     }
 
-    /// Seconds since it was started; `None` while it does not run.
+    /// Seconds since it was started; `None` if it does not run.
     pub(super) fn uptime(&self) -> Option<i64> {
         let started = unix_time::from_timestamp(&self.state().started_at)?;
         self.state().runs().then_some(self.now - started)
     }
 
-    /// What it said before it ended; empty where that is not known.
-    pub(super) fn last_words(&self) -> &str {
+    /// The last lines of the log; empty if it cannot be read.
+    pub(super) fn log_text(&self) -> &str {
         match &self.log {
-            LastWords::Said(text) => text,
+            LogTail::Text(text) => text,
             _ => "",
         }
     }
 }
 
-impl LastWords {
-    async fn of(docker: &Docker, id: &ContainerName, details: &ContainerDetails) -> Self {
+impl LogTail {
+    async fn read(docker: &Docker, id: &ContainerName, details: &ContainerDetails) -> Self {
         if details.host_config.log_config.driver == "none" {
             return Self::NotKept;
         }
-        let mut both = false;
-        loop {
-            // With a terminal, stderr is part of stdout.
-            let tty = details.config.tty;
+        // stderr alone, then both streams. With a terminal, stderr is part of stdout.
+        let tty = details.config.tty;
+        for stdout in [tty, true] {
             let query = LogQuery {
-                stdout: both || tty,
+                stdout,
                 ..LogQuery::newest(LOG_LINES)
             };
-            let read = log::read(&docker.engine, id, query, tty, LOG_BYTES, LIMIT).await;
-            return match read {
-                Ok(log) if !log.text.trim().is_empty() => Self::Said(log.text),
-                Ok(_) if both => Self::Nothing,
-                Ok(_) => {
-                    both = true;
-                    continue;
-                }
-                Err(EngineError::Refused { message, .. })
-                    if message.contains("support reading") =>
-                {
-                    Self::NotKept
-                }
-                Err(_) => Self::Unknown,
-            };
+            let read = log::read(&docker.engine, id, query, tty, LOG_BYTES, REQUEST_TIMEOUT);
+            match read.await {
+                Ok(log) if !log.text.trim().is_empty() => return Self::Text(log.text),
+                Ok(_) => {}
+                Err(failure) if failure.is_unreadable_log() => return Self::NotKept,
+                Err(_) => return Self::Unknown,
+            }
         }
+        Self::Empty
     }
 }
 
-/// Looks again where one look cannot tell a start from a crash loop.
-async fn second_look(
+/// Inspects a young container again, since one inspection cannot tell a start from a crash loop.
+async fn inspect_again(
     docker: &Docker,
     id: &ContainerName,
     details: &ContainerDetails,
@@ -183,14 +171,15 @@ async fn second_look(
 ) -> Option<ContainerDetails> {
     let restarts = !matches!(&*details.host_config.restart_policy.name, "" | "no");
     let started = unix_time::from_timestamp(&details.state.started_at).unwrap_or(0);
-    if !restarts || !details.state.runs() || now - started > YOUNG || details.restart_count > 2 {
+    let is_young = now - started <= YOUNG_RUN_SECONDS;
+    if !restarts || !details.state.runs() || !is_young || details.restart_count > 2 {
         return None;
     }
-    tokio::time::sleep(SECOND_LOOK).await;
+    tokio::time::sleep(RECHECK_DELAY).await;
     docker.engine.try_inspect(id).await.ok()
 }
 
-/// Who else has a host port that this container publishes. Asked only where it does not run.
+/// The other containers that have a host port of this container. Empty if this container runs.
 async fn port_holders(docker: &Docker, details: &ContainerDetails) -> Vec<String> {
     let bindings = details.host_config.port_bindings.values().flatten();
     let wanted: Vec<u16> = bindings
@@ -200,7 +189,7 @@ async fn port_holders(docker: &Docker, details: &ContainerDetails) -> Vec<String
     if wanted.is_empty() || details.state.is_alive() {
         return Vec::new();
     }
-    let running = tokio::time::timeout(LIMIT, docker.containers(false)).await;
+    let running = tokio::time::timeout(REQUEST_TIMEOUT, docker.containers(false)).await;
     let running = running.unwrap_or(Ok(Vec::new())).unwrap_or_default();
     let holds = running.iter().filter(|other| {
         let mut ports = other.ports.iter();
@@ -209,8 +198,8 @@ async fn port_holders(docker: &Docker, details: &ContainerDetails) -> Vec<String
     holds.map(|other| other.display_name().to_owned()).collect()
 }
 
-/// Directories that it binds and that are not on this machine. The engine gives no reason when a
-/// start fails of it; we can look where it would look, if it is on this machine.
+/// Directories that it binds and that do not exist. The engine gives no reason when a start fails
+/// because of one; we can check the same path if the engine is on this machine.
 fn missing_binds(docker: &Docker, details: &ContainerDetails) -> Vec<String> {
     if !docker.engine.target().is_local()
         || self_container::in_container()

@@ -1,4 +1,4 @@
-//! What can be wrong with a container.
+//! Findings: the possible problems of a container.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -11,11 +11,11 @@ pub(crate) enum Cause {
     OomKilled,
     /// SIGKILL from outside of it.
     Killed,
-    /// A stop that somebody asked for.
+    /// It was stopped on request.
     Stopped,
     /// The application ended with an error of its own.
     AppError,
-    /// The application died of a signal of its own doing.
+    /// The application crashed with a signal.
     Crashed,
     CommandNotFound,
     NotExecutable,
@@ -36,7 +36,7 @@ pub(crate) enum Cause {
     Running,
 }
 
-/// How sure a finding is.
+/// The confidence in a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Confidence {
@@ -47,28 +47,44 @@ pub(crate) enum Confidence {
     Low,
 }
 
-/// One answer to "what is wrong". All texts may hold what the container and the engine said, so
-/// they are redacted before they go out.
+/// One possible answer to "what is wrong". The texts may contain output of the container and the
+/// engine, so they are redacted before they are returned.
 #[derive(Clone, Debug)]
 pub(super) struct Finding {
     pub(super) cause: Cause,
     pub(super) confidence: Confidence,
     /// One sentence.
     pub(super) summary: String,
-    /// Facts that speak for it.
+    /// Facts that support it.
     pub(super) evidence: Vec<String>,
-    /// What to do, the most promising first.
+    /// Actions to take, the most promising first.
     pub(super) next_steps: Vec<String>,
 }
 
 impl Finding {
-    pub(super) fn new(cause: Cause, confidence: Confidence, summary: impl Into<String>) -> Self {
+    pub(super) fn new(confidence: Confidence, cause: Cause, summary: impl Into<String>) -> Self {
         Self {
             cause,
             confidence,
             summary: summary.into(),
             evidence: Vec::new(),
             next_steps: Vec::new(),
+        }
+    }
+
+    pub(super) fn high(cause: Cause, summary: impl Into<String>) -> Self {
+        Self::new(Confidence::High, cause, summary)
+    }
+
+    pub(super) fn medium(cause: Cause, summary: impl Into<String>) -> Self {
+        Self::new(Confidence::Medium, cause, summary)
+    }
+
+    /// With high confidence if the evidence is `conclusive`, else with medium.
+    pub(super) fn high_if(conclusive: bool, cause: Cause, summary: impl Into<String>) -> Self {
+        match conclusive {
+            true => Self::high(cause, summary),
+            false => Self::medium(cause, summary),
         }
     }
 

@@ -17,7 +17,7 @@ impl Docker {
         let mut images: Vec<ImageSummary> = self.engine.get(Path::to("/images/json")).await?;
         images.retain(|image| {
             let name = image.tags().next().unwrap_or(&image.id);
-            self.policy.permits(&Subject::Image(name))
+            self.policy.permits(&Subject::image(name))
         });
         Ok(images)
     }
@@ -31,7 +31,7 @@ impl Docker {
         let details: ImageDetails = self.engine.get_object(image, path).await?;
         // An id must not bypass a rule about names.
         for tag in &details.repo_tags {
-            self.policy.permit(&Subject::Image(tag))?;
+            self.policy.permit(&Subject::image(tag))?;
         }
         Ok(details)
     }
@@ -47,7 +47,7 @@ impl Docker {
 
     /// Refuses the name of an image that the policy puts out of bounds.
     pub(crate) fn permit_image(&self, name: &ImageName) -> Result<(), ToolError> {
-        self.policy.permit(&Subject::Image(name.as_str()))
+        self.policy.permit(&Subject::image(name.as_str()))
     }
 
     /// The visible networks.
@@ -106,7 +106,7 @@ impl Docker {
         let image = labels.get("image").map_or("", String::as_str);
         self.policy.permits(&match &*event.kind {
             "container" => Subject::container(name, image, labels),
-            "image" => Subject::Image(name),
+            "image" => Subject::image(name),
             _ => Subject::object(name, labels),
         })
     }

@@ -200,6 +200,10 @@ impl ContainerDetails {
         self.name.trim_start_matches('/')
     }
 
+    pub(crate) fn is_in_network(&self, name: &str) -> bool {
+        self.network_settings.networks.contains_key(name)
+    }
+
     /// The identifier for changes: its id, since a name may move to another container between two
     /// requests.
     /// Errors when the engine's id is not valid.

@@ -117,6 +117,11 @@ impl EngineError {
         }
     }
 
+    /// Whether the log driver keeps nothing that the engine could read back.
+    pub(crate) fn is_unreadable_log(&self) -> bool {
+        matches!(self, Self::Refused { message, .. } if message.contains("support reading"))
+    }
+
     /// Whether the engine reports that there is no such container.
     pub(crate) fn is_no_such_container(&self) -> bool {
         matches!(self, Self::Refused { status: 404, message }

@@ -83,7 +83,7 @@ impl Event {
     }
 
     /// Whether the main process of a container ended.
-    pub(crate) fn is_death(&self) -> bool {
+    pub(crate) fn is_exit(&self) -> bool {
         matches!(&*self.action, "die" | "died")
     }
 }
@@ -217,7 +217,7 @@ mod tests {
             }
             let actions: Vec<_> = seen.iter().map(|event| &*event.action).collect();
             assert_eq!(actions, ["die", "health_status: healthy"]);
-            assert!(seen[0].is_death() && seen[0].id() == "ab");
+            assert!(seen[0].is_exit() && seen[0].id() == "ab");
             assert_eq!(seen[0].attribute("exitCode"), Some("3"));
         }
     }

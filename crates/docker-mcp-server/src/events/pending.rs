@@ -73,8 +73,7 @@ impl PendingChanges {
         // Docker shows and accepts the first 12 digits.
         let short = is_id.then(|| &name[..12]);
         for name in [Some(name), short].into_iter().flatten() {
-            self.uris
-                .extend([uri::container(name), uri::logs(name), uri::stats(name)]);
+            self.uris.extend(uri::all_of_container(name));
         }
     }
 }

@@ -1,38 +1,38 @@
-//! The engine's log stream (`application/vnd.docker.raw-stream` and its multiplexed form).
+//! Decoder of the engine's log stream (`application/vnd.docker.raw-stream` and its multiplexed form).
 
 use crate::engine::EngineError;
 
-/// Bytes before each frame: the stream's number, three zeros, the length.
+/// Bytes of the header of a frame: the stream's number, three zeros, the length.
 const HEADER: usize = 8;
-/// As much of a frame as is waited for before its first part is handed on; a timestamp is shorter.
-const START: usize = 64;
+/// Fewest bytes of the first part of a frame, unless the frame is shorter; a timestamp fits into it.
+const MIN_FIRST_PART: usize = 64;
 
-/// Takes a log stream apart, in whatever pieces it comes.
-pub(crate) struct Frames {
+/// Decodes a log stream from chunks of any size.
+pub(crate) struct FrameDecoder {
     tty: bool,
-    /// What was not handed on: less than a header, or less than the start of a frame.
+    /// Buffered bytes: less than a header, or less than the first part of a frame.
     rest: Vec<u8>,
-    /// The frame that is being read.
-    open: Option<Open>,
+    /// The current frame.
+    open: Option<OpenFrame>,
 }
 
-struct Open {
+struct OpenFrame {
     source: usize,
     missing: usize,
     at_start: bool,
 }
 
 /// Some bytes of a frame.
-pub(crate) struct Part<'a> {
+pub(crate) struct FramePart<'a> {
     /// 0 and 1 are stdout, 2 is stderr.
     pub(crate) source: usize,
-    /// Whether a record of the log begins with them. Long lines are several records.
+    /// Whether they begin a record of the log. Long lines are several records.
     pub(crate) at_start: bool,
     pub(crate) bytes: &'a [u8],
 }
 
-impl Frames {
-    /// Containers with a terminal have a stream without frames.
+impl FrameDecoder {
+    /// Returns a decoder. With a terminal (`tty`), the stream has no frames.
     pub(crate) fn new(tty: bool) -> Self {
         Self {
             tty,
@@ -41,21 +41,21 @@ impl Frames {
         }
     }
 
-    /// Hands on what `piece` brings.
+    /// Decodes a chunk and calls `each` with the parts in it.
     pub(crate) fn push(
         &mut self,
-        piece: &[u8],
-        mut each: impl FnMut(Part<'_>),
+        chunk: &[u8],
+        mut each: impl FnMut(FramePart<'_>),
     ) -> Result<(), EngineError> {
         if self.tty {
-            each(Part {
+            each(FramePart {
                 source: 1,
                 at_start: false,
-                bytes: piece,
+                bytes: chunk,
             });
             return Ok(());
         }
-        self.rest.extend_from_slice(piece);
+        self.rest.extend_from_slice(chunk);
         let mut done = 0;
         loop {
             let ready = &self.rest[done..];
@@ -63,15 +63,16 @@ impl Frames {
                 let Some(header) = ready.first_chunk::<HEADER>() else {
                     break;
                 };
-                self.open = Some(Open::read(header)?);
+                self.open = Some(OpenFrame::read(header)?);
                 done += HEADER;
                 continue;
             };
             let available = ready.len().min(open.missing);
-            if open.missing > 0 && available < open.missing.min(open.wanted()) {
+            let enough = if open.at_start { MIN_FIRST_PART } else { 1 };
+            if open.missing > 0 && available < open.missing.min(enough) {
                 break;
             }
-            each(Part {
+            each(FramePart {
                 source: open.source,
                 at_start: open.at_start,
                 bytes: &ready[..available],
@@ -88,7 +89,7 @@ impl Frames {
     }
 }
 
-impl Open {
+impl OpenFrame {
     fn read(header: &[u8; HEADER]) -> Result<Self, EngineError> {
         let [source @ 0..=2, 0, 0, 0, length @ ..] = *header else {
             return Err(EngineError::unreadable("a log frame without a header"));
@@ -98,11 +99,6 @@ impl Open {
             missing: u32::from_be_bytes(length) as usize,
             at_start: true,
         })
-    }
-
-    /// How many bytes make it worth handing on a part.
-    fn wanted(&self) -> usize {
-        if self.at_start { START } else { 1 }
     }
 }
 
@@ -117,39 +113,34 @@ mod tests {
         frame
     }
 
-    fn read(tty: bool, pieces: &[&[u8]]) -> Result<[String; 3], EngineError> {
+    fn read(tty: bool, chunks: &[&[u8]]) -> Result<[String; 3], EngineError> {
         let mut streams = <[Vec<u8>; 3]>::default();
-        let mut frames = Frames::new(tty);
-        for piece in pieces {
-            frames.push(piece, |part| streams[part.source].extend(part.bytes))?;
+        let mut decoder = FrameDecoder::new(tty);
+        for chunk in chunks {
+            decoder.push(chunk, |part| streams[part.source].extend(part.bytes))?;
         }
         Ok(streams.map(|stream| String::from_utf8(stream).unwrap()))
     }
 
     #[test]
-    fn frames_are_put_together_however_they_are_cut() {
+    fn frames_are_decoded_from_chunks_of_any_size() {
         let long = "x".repeat(16_384);
-        let stream = [
-            frame(1, "one\n"),
-            frame(2, "two\n"),
-            frame(1, ""),
-            frame(1, &long),
-        ]
-        .concat();
+        let frames = [(1, "one\n"), (2, "two\n"), (1, ""), (1, &long)];
+        let stream = frames.map(|(source, text)| frame(source, text)).concat();
         let expected = [String::new(), format!("one\n{long}"), "two\n".to_owned()];
         for size in [1, 3, 7, 8, 9, 100, 40_000] {
-            let pieces: Vec<&[u8]> = stream.chunks(size).collect();
-            assert_eq!(read(false, &pieces).unwrap(), expected, "{size}");
+            let chunks: Vec<&[u8]> = stream.chunks(size).collect();
+            assert_eq!(read(false, &chunks).unwrap(), expected, "{size}");
         }
     }
 
     #[test]
-    fn a_terminal_has_no_frames() {
+    fn a_terminal_stream_has_no_frames() {
         assert_eq!(read(true, &[b"a\r\n", b"b"]).unwrap()[1], "a\r\nb");
     }
 
     #[test]
-    fn what_is_no_frame_is_an_error() {
+    fn an_invalid_frame_is_an_error() {
         assert!(read(false, &[b"<html>no log</html>"]).is_err());
     }
 }

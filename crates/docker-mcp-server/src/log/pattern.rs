@@ -1,18 +1,18 @@
-//! Which lines are wanted.
+//! Search patterns for log lines.
 
 use regex::{Regex, RegexBuilder};
 use serde::Deserialize;
 
 /// Most memory that a compiled expression may take, in bytes.
-const SIZE_LIMIT: usize = 1 << 20;
+const MAX_COMPILED_BYTES: usize = 1 << 20;
 
-/// A regular expression. Matching takes linear time, whatever it says.
+/// A regular expression. Matching always takes linear time.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(try_from = "String")]
 pub(crate) struct Pattern(Regex);
 
 impl Pattern {
-    /// Whether it is found in `line`.
+    /// Whether `line` contains a match.
     pub(crate) fn is_match(&self, line: &str) -> bool {
         self.0.is_match(line)
     }
@@ -24,7 +24,7 @@ impl TryFrom<String> for Pattern {
     fn try_from(text: String) -> Result<Self, Self::Error> {
         let built = RegexBuilder::new(&text)
             .case_insensitive(true)
-            .size_limit(SIZE_LIMIT)
+            .size_limit(MAX_COMPILED_BYTES)
             .build();
         built
             .map(Self)

@@ -1,41 +1,41 @@
-//! The last lines of a stream that may be endless.
+//! A buffer of the last lines of a stream.
 
 use std::collections::VecDeque;
 
-use super::frames::Part;
-use super::{Keep, Log};
+use super::frames::FramePart;
+use super::{LineFilter, Log};
 
-/// Longest line that is kept, in bytes; of a longer one its beginning.
-const LINE_LIMIT: usize = 4096;
+/// Longest line, in bytes; longer ones are truncated.
+const MAX_LINE_BYTES: usize = 4096;
 
-/// Keeps the newest lines, as many as fit.
-pub(crate) struct Tail<'a> {
+/// Keeps the newest lines that fit.
+pub(crate) struct TailBuffer<'a> {
     lines: VecDeque<Vec<u8>>,
     bytes: usize,
     max_lines: usize,
     max_bytes: usize,
     timestamps: bool,
-    /// Older lines were left out, because there are more than were asked for.
+    /// Older lines were dropped because of `max_lines`.
     cut: bool,
-    /// Older lines were left out, because they have too many bytes.
+    /// Older lines were dropped because of `max_bytes`.
     overflowed: bool,
     /// Lines that have not ended yet, one per stream.
-    open: [Line; 3],
-    keep: Option<Keep<'a>>,
-    /// How many of the lines were not taken yet.
+    open: [OpenLine; 3],
+    filter: Option<LineFilter<'a>>,
+    /// The number of lines since the last `take_new`.
     fresh: usize,
 }
 
 #[derive(Default)]
-struct Line {
+struct OpenLine {
     bytes: Vec<u8>,
-    /// Bytes of it that were not kept.
+    /// The number of bytes that were not kept.
     dropped: usize,
 }
 
-impl<'a> Tail<'a> {
-    /// At most `max_lines` lines and about `max_bytes` bytes. With `timestamps`, records begin with
-    /// one.
+impl<'a> TailBuffer<'a> {
+    /// A buffer of at most `max_lines` lines and about `max_bytes` bytes. With `timestamps`, every
+    /// record begins with its time.
     pub(crate) fn new(max_lines: usize, max_bytes: usize, timestamps: bool) -> Self {
         Self {
             lines: VecDeque::new(),
@@ -46,18 +46,17 @@ impl<'a> Tail<'a> {
             cut: false,
             overflowed: false,
             open: Default::default(),
-            keep: None,
+            filter: None,
             fresh: 0,
         }
     }
 
-    /// The same, of the lines that `keep` keeps.
-    pub(crate) fn keeping(self, keep: Option<Keep<'a>>) -> Self {
-        Self { keep, ..self }
+    /// Keeps only lines that pass `filter`.
+    pub(crate) fn with_filter(self, filter: Option<LineFilter<'a>>) -> Self {
+        Self { filter, ..self }
     }
 
-    /// The lines that have ended since it was last asked; the newest of them, where there are more
-    /// than are kept.
+    /// The lines that ended since the last call, as far as they are still kept.
     pub(crate) fn take_new(&mut self) -> Vec<String> {
         let fresh = std::mem::take(&mut self.fresh).min(self.lines.len());
         let new = self.lines.range(self.lines.len() - fresh..);
@@ -65,45 +64,35 @@ impl<'a> Tail<'a> {
             .collect()
     }
 
-    pub(crate) fn push(&mut self, part: Part<'_>) {
-        let Part {
-            source,
-            at_start,
-            mut bytes,
-        } = part;
-        // A line of several records has a timestamp in each; only the first belongs to it.
-        if self.timestamps && at_start && !self.open[source].is_empty() {
+    pub(crate) fn push(&mut self, part: FramePart<'_>) {
+        let (open, mut bytes) = (&self.open[part.source], part.bytes);
+        // A line of several records has a timestamp in each; keep only the first.
+        if self.timestamps && part.at_start && !open.bytes.is_empty() {
             bytes = without_timestamp(bytes);
         }
         for piece in bytes.split_inclusive(|byte| *byte == b'\n') {
-            let (text, ends) = match piece.split_last() {
-                Some((b'\n', text)) => (text, true),
-                _ => (piece, false),
-            };
-            self.open[source].push(text);
-            if ends {
-                self.end_line(source);
+            let line = piece.strip_suffix(b"\n");
+            self.open[part.source].push(line.unwrap_or(piece));
+            if line.is_some() {
+                self.end_line(part.source);
             }
         }
     }
 
-    /// Whether nothing came yet.
+    /// Whether no bytes have arrived yet.
     pub(crate) fn is_empty(&self) -> bool {
-        self.lines.is_empty() && self.open.iter().all(Line::is_empty)
+        self.lines.is_empty() && self.open.iter().all(|line| line.bytes.is_empty())
     }
 
-    /// The lines.
+    /// Ends all lines and returns them.
     pub(crate) fn finish(mut self) -> Log {
         for source in 0..self.open.len() {
-            if !self.open[source].is_empty() {
+            if !self.open[source].bytes.is_empty() {
                 self.end_line(source);
             }
         }
-        let lines: Vec<_> = self
-            .lines
-            .iter()
-            .map(|line| String::from_utf8_lossy(line))
-            .collect();
+        let lines = self.lines.iter();
+        let lines: Vec<_> = lines.map(|line| String::from_utf8_lossy(line)).collect();
         Log {
             text: lines.join("\n"),
             cut: self.cut,
@@ -114,12 +103,12 @@ impl<'a> Tail<'a> {
 
     fn end_line(&mut self, source: usize) {
         let line = std::mem::take(&mut self.open[source]).end();
-        if let Some(keep) = &mut self.keep {
+        if let Some(passes) = &mut self.filter {
             let text = match self.timestamps {
                 true => without_timestamp(&line),
                 false => &line,
             };
-            if !keep(&String::from_utf8_lossy(text)) {
+            if !passes(&String::from_utf8_lossy(text)) {
                 return;
             }
         }
@@ -127,14 +116,12 @@ impl<'a> Tail<'a> {
         self.bytes += line.len() + 1;
         self.lines.push_back(line);
         loop {
-            match (
-                self.lines.len() > self.max_lines,
-                self.bytes > self.max_bytes,
-            ) {
-                (true, _) => self.cut = true,
-                (_, true) => self.overflowed = true,
-                _ => break,
+            let too_many = self.lines.len() > self.max_lines;
+            if !too_many && self.bytes <= self.max_bytes {
+                break;
             }
+            self.cut |= too_many;
+            self.overflowed |= !too_many;
             let Some(oldest) = self.lines.pop_front() else {
                 break;
             };
@@ -143,13 +130,9 @@ impl<'a> Tail<'a> {
     }
 }
 
-impl Line {
-    fn is_empty(&self) -> bool {
-        self.bytes.is_empty()
-    }
-
+impl OpenLine {
     fn push(&mut self, text: &[u8]) {
-        let room = LINE_LIMIT - self.bytes.len();
+        let room = MAX_LINE_BYTES - self.bytes.len();
         let kept = text.len().min(room);
         self.bytes.extend_from_slice(&text[..kept]);
         self.dropped += text.len() - kept;
@@ -164,7 +147,7 @@ impl Line {
     }
 }
 
-/// A record without the RFC 3339 timestamp and the blank that it begins with.
+/// The record without the RFC 3339 timestamp and the blank at its beginning.
 fn without_timestamp(record: &[u8]) -> &[u8] {
     let end = record.iter().position(|byte| *byte == b' ');
     match end {
@@ -177,13 +160,13 @@ fn without_timestamp(record: &[u8]) -> &[u8] {
 mod tests {
     use super::*;
 
-    fn tail(max_lines: usize, max_bytes: usize, timestamps: bool, parts: &[(usize, &str)]) -> Log {
-        let mut tail = Tail::new(max_lines, max_bytes, timestamps);
-        for (source, text) in parts {
-            tail.push(Part {
-                source: *source,
+    fn tail(max_lines: usize, max_bytes: usize, timestamps: bool, parts: &[(usize, &[u8])]) -> Log {
+        let mut tail = TailBuffer::new(max_lines, max_bytes, timestamps);
+        for &(source, bytes) in parts {
+            tail.push(FramePart {
+                source,
                 at_start: true,
-                bytes: text.as_bytes(),
+                bytes,
             });
         }
         tail.finish()
@@ -191,47 +174,38 @@ mod tests {
 
     #[test]
     fn parts_become_lines_per_stream() {
-        let parts = [(1, "out "), (2, "err\n"), (1, "put\nlast")];
-        let log = tail(9, 99, false, &parts);
+        let log = tail(
+            9,
+            99,
+            false,
+            &[(1, b"out "), (2, b"err\n"), (1, b"put\nlast")],
+        );
         assert_eq!(log.text, "err\nout put\nlast");
         assert!(!log.cut && !log.overflowed);
     }
 
     #[test]
-    fn the_oldest_lines_go_first() {
-        let parts = [(1, "one\ntwo\nthree\n")];
-        let many = tail(2, 99, false, &parts);
-        assert_eq!(
-            (&*many.text, many.cut, many.overflowed),
-            ("two\nthree", true, false)
-        );
-        let long = tail(9, 10, false, &parts);
-        assert_eq!(
-            (&*long.text, long.cut, long.overflowed),
-            ("two\nthree", false, true)
-        );
+    fn the_oldest_lines_are_dropped_first() {
+        for (max_lines, max_bytes, cut) in [(2, 99, true), (9, 10, false)] {
+            let log = tail(max_lines, max_bytes, false, &[(1, b"one\ntwo\nthree\n")]);
+            assert_eq!(log.text, "two\nthree");
+            assert_eq!((log.cut, log.overflowed), (cut, !cut));
+        }
     }
 
     #[test]
     fn a_long_line_keeps_its_beginning_and_one_timestamp() {
         let stamp = "2026-01-31T12:00:00.123456789Z ";
-        let (first, second) = (
-            format!("{stamp}{}", "a".repeat(16_000)),
-            format!("{stamp}bb\n"),
-        );
-        let Log { text, .. } = tail(9, 9_999, true, &[(1, &first), (1, &second)]);
+        let first = format!("{stamp}{}", "a".repeat(16_000));
+        let second = format!("{stamp}bb\n");
+        let parts = [(1, first.as_bytes()), (1, second.as_bytes())];
+        let Log { text, .. } = tail(9, 9_999, true, &parts);
         assert!(text.starts_with(stamp) && !text[40..].contains("2026"));
         assert!(text.ends_with("… (11937 more bytes)"), "{}", &text[4_090..]);
     }
 
     #[test]
-    fn bytes_that_are_no_text_are_replaced() {
-        let mut tail = Tail::new(9, 99, false);
-        tail.push(Part {
-            source: 1,
-            at_start: true,
-            bytes: b"a\xffb\n",
-        });
-        assert_eq!(tail.finish().text, "a\u{fffd}b");
+    fn invalid_utf8_is_replaced() {
+        assert_eq!(tail(9, 99, false, &[(1, b"a\xffb\n")]).text, "a\u{fffd}b");
     }
 }

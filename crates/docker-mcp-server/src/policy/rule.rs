@@ -4,45 +4,44 @@ use std::collections::BTreeMap;
 
 use anyhow::bail;
 
+type Labels = BTreeMap<String, String>;
+
 /// An object that rules are applied to.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Subject<'a> {
-    /// A container, even before it is created.
-    Container {
-        name: &'a str,
-        image: &'a str,
-        labels: &'a BTreeMap<String, String>,
-    },
-    /// An image, by its reference.
-    Image(&'a str),
-    /// A network or a volume.
-    Object {
-        name: &'a str,
-        labels: &'a BTreeMap<String, String>,
-    },
+pub(crate) struct Subject<'a> {
+    pub(super) name: &'a str,
+    /// Of an image or a container.
+    image: Option<&'a str>,
+    /// Of a container, a network or a volume.
+    labels: Option<&'a Labels>,
 }
 
 impl<'a> Subject<'a> {
-    pub(crate) fn container(
-        name: &'a str,
-        image: &'a str,
-        labels: &'a BTreeMap<String, String>,
-    ) -> Self {
-        Self::Container {
+    /// A container, even before it is created.
+    pub(crate) fn container(name: &'a str, image: &'a str, labels: &'a Labels) -> Self {
+        let (image, labels) = (Some(image), Some(labels));
+        Self {
             name,
             image,
             labels,
         }
     }
 
-    /// A network or a volume.
-    pub(crate) fn object(name: &'a str, labels: &'a BTreeMap<String, String>) -> Self {
-        Self::Object { name, labels }
+    /// An image, by its reference.
+    pub(crate) fn image(name: &'a str) -> Self {
+        Self {
+            name,
+            image: Some(name),
+            labels: None,
+        }
     }
 
-    pub(super) fn name(&self) -> &'a str {
-        match self {
-            Self::Container { name, .. } | Self::Object { name, .. } | Self::Image(name) => name,
+    /// A network or a volume.
+    pub(crate) fn object(name: &'a str, labels: &'a Labels) -> Self {
+        Self {
+            name,
+            image: None,
+            labels: Some(labels),
         }
     }
 }
@@ -103,26 +102,22 @@ impl Rule {
     }
 
     fn applies_to(&self, subject: &Subject<'_>) -> bool {
-        match subject {
-            Subject::Container { .. } => true,
-            Subject::Image(_) => matches!(self, Self::Image(_)),
-            Subject::Object { .. } => !matches!(self, Self::Image(_)),
+        match self {
+            Self::Image(_) => subject.image.is_some(),
+            Self::Name(_) | Self::Label(..) => subject.labels.is_some(),
         }
     }
 
     fn matches(&self, subject: &Subject<'_>) -> bool {
-        match (self, subject) {
-            (Self::Image(pattern), Subject::Container { image, .. } | Subject::Image(image)) => {
-                is_image(pattern, image)
+        match (self, subject.image, subject.labels) {
+            (Self::Image(pattern), Some(image), _) => is_image(pattern, image),
+            (Self::Name(pattern), _, Some(_)) => glob(pattern, subject.name),
+            (Self::Label(key, pattern), _, Some(labels)) => {
+                let matches =
+                    |value: &String| pattern.as_ref().is_none_or(|pattern| glob(pattern, value));
+                labels.get(key).is_some_and(matches)
             }
-            (Self::Image(_), _) | (_, Subject::Image(_)) => false,
-            (Self::Name(pattern), _) => glob(pattern, subject.name()),
-            (
-                Self::Label(key, pattern),
-                Subject::Container { labels, .. } | Subject::Object { labels, .. },
-            ) => labels
-                .get(key)
-                .is_some_and(|value| pattern.as_ref().is_none_or(|pattern| glob(pattern, value))),
+            _ => false,
         }
     }
 }
@@ -211,8 +206,8 @@ mod tests {
         assert!(!rules(&[], &["label=tier=w*"]).permit(&container("x")));
         assert!(!rules(&["image=alpine"], &[]).permit(&container("x")));
         // Rules for containers do not apply to images, nor the other way round.
-        assert!(some.permit(&Subject::Image("busybox")));
-        assert!(!rules(&["image=alpine"], &[]).permit(&Subject::Image("busybox")));
+        assert!(some.permit(&Subject::image("busybox")));
+        assert!(!rules(&["image=alpine"], &[]).permit(&Subject::image("busybox")));
         let none = BTreeMap::new();
         let volume = Subject::object("data", &none);
         assert!(rules(&["image=alpine"], &[]).permit(&volume) && !some.permit(&volume));

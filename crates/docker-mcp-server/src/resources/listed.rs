@@ -1,4 +1,4 @@
-//! The containers that there are, as resources of their own: what clients list and people pick.
+//! The list of containers as single resources, for clients in which people pick one.
 
 use std::sync::Arc;
 
@@ -6,36 +6,33 @@ use mcp_core::resource::ResourceDefinition;
 use mcp_core::server::{Server, ServerItems};
 use upstream::redact::Redactor;
 
-use super::{containers, uri};
+use super::{definitions, uri};
 use crate::docker::Docker;
 use crate::engine::ContainerSummary;
 
-/// Containers that are listed, the newest; the others can be read all the same.
+/// Most containers that are listed, the newest; the others can still be read.
 const MAX_LISTED: usize = 50;
-/// Containers among which those are looked for that the policy lets be seen.
-const MAX_ASKED: usize = 200;
+/// Most containers that are requested, before the policy filters them.
+const MAX_REQUESTED: usize = 200;
 
-/// Has `server` list the containers that there are now. Clients hear of it if they are others than
-/// before. An engine that is away changes nothing.
+/// Publishes the current containers as resources of `server`, which notifies clients of changes. Does
+/// nothing if the engine is down.
 pub(crate) async fn publish(docker: &Arc<Docker>, server: &Server) {
-    let Ok(mut listed) = docker.newest_containers(MAX_ASKED).await else {
+    let Ok(mut listed) = docker.newest_containers(MAX_REQUESTED).await else {
         return;
     };
     listed.sort_by(|a, b| b.created.cmp(&a.created).then_with(|| a.id.cmp(&b.id)));
     let mut own = super::all().bind(docker).into_iter();
-    let Some((template, resource)) = own.find(|(template, _)| template.uri == containers::TEMPLATE)
-    else {
+    let of_container = own.find(|(own, _)| own.uri == definitions::CONTAINER_TEMPLATE);
+    let Some((template, resource)) = of_container else {
         return;
     };
     let redactor = docker.redactor();
-    let definitions = listed
-        .iter()
-        .filter_map(|container| definition(container, &template, &redactor));
-    let resources = definitions.take(MAX_LISTED);
+    let listed = listed.iter();
+    let listed = listed.filter_map(|container| definition(container, &template, &redactor));
+    let resources = listed.map(|definition| (definition, Arc::clone(&resource)));
     server.publish(ServerItems {
-        resources: resources
-            .map(|definition| (definition, Arc::clone(&resource)))
-            .collect(),
+        resources: resources.take(MAX_LISTED).collect(),
         ..ServerItems::default()
     });
 }
@@ -45,12 +42,12 @@ fn definition(
     template: &ResourceDefinition,
     redactor: &Redactor,
 ) -> Option<ResourceDefinition> {
-    // One that is not understood is left out, and its neighbours are not.
+    // A container that could not be parsed has no name.
     let name = Some(container.display_name()).filter(|name| !name.is_empty())?;
     Some(ResourceDefinition {
         uri: uri::container(name).into(),
         name: name.to_owned().into(),
-        // Nothing that changes while it lives, or the list would change with it.
+        // Only what never changes, since a new description would notify all clients.
         description: format!(
             "Container of the image {}.",
             redactor.text(&container.image)

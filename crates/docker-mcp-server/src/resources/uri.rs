@@ -1,4 +1,4 @@
-//! The URIs of the resources, for those who announce that one has changed.
+//! The URIs of the resources.
 
 /// All containers.
 pub(crate) const CONTAINERS: &str = "docker://containers";
@@ -6,19 +6,15 @@ pub(crate) const CONTAINERS: &str = "docker://containers";
 pub(crate) const IMAGES: &str = "docker://images";
 /// All compose projects.
 pub(crate) const COMPOSE: &str = "docker://compose";
+
 /// One container, by name or id.
 pub(crate) fn container(name: &str) -> String {
     format!("{CONTAINERS}/{name}")
 }
 
-/// The end of its log.
-pub(crate) fn logs(name: &str) -> String {
-    format!("{CONTAINERS}/{name}/logs")
-}
-
-/// What it uses.
-pub(crate) fn stats(name: &str) -> String {
-    format!("{CONTAINERS}/{name}/stats")
+/// One container, its log, and its resource usage.
+pub(crate) fn all_of_container(name: &str) -> [String; 3] {
+    ["", "/logs", "/stats"].map(|part| format!("{CONTAINERS}/{name}{part}"))
 }
 
 /// One compose project.

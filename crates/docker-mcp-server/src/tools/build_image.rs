@@ -3,22 +3,18 @@
 mod context;
 mod dockerignore;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 
 use bollard::errors::Error;
 use bollard::query_parameters::BuildImageOptionsBuilder;
-use futures_util::StreamExt as _;
-use upstream::text::newest_lines;
 
 use super::prelude::*;
-use super::short_id;
-use super::wait_container::cancelled;
 use crate::policy::CREATED;
 
-/// Bytes of the builder's output in an answer, which has them twice.
-const MAX_LOG: usize = 12_000;
-/// Bytes of it that are kept meanwhile.
-const KEPT: usize = 64 << 10;
+/// Bytes of the builder's output in an answer, which contains them twice.
+const MAX_LOG_BYTES: usize = 12_000;
+/// Bytes of the builder's output that are kept during the build.
+const MAX_KEPT_BYTES: usize = 64 << 10;
 
 /// Build an image from the text of a Dockerfile, or from a directory of the server that the
 /// operator has allowed.
@@ -29,7 +25,7 @@ pub(super) struct BuildImage {
     tag: ImageName,
     /// Text of the Dockerfile; in a directory, default: its own.
     dockerfile: Option<String>,
-    /// Absolute; what is copied from.
+    /// Absolute; to copy from.
     directory: Option<String>,
     /// Further files, by relative path.
     #[serde(default)]
@@ -39,7 +35,7 @@ pub(super) struct BuildImage {
     build_args: BTreeMap<String, String>,
     /// Stage to build.
     target: Option<String>,
-    /// Run every step anew.
+    /// Rerun every step.
     #[serde(default)]
     no_cache: bool,
 }
@@ -77,12 +73,8 @@ impl Tool for BuildImage {
             .nocache(self.no_cache)
             .forcerm(true)
             .target(self.target.as_deref().unwrap_or_default());
-        let streams = docker.engine.streams();
-        let mut lines = streams.build_image(
-            options.build(),
-            None,
-            Some(bollard::body_full(context.into())),
-        );
+        let (streams, context) = (docker.engine.streams(), bollard::body_full(context.into()));
+        let mut lines = streams.build_image(options.build(), None, Some(context));
         let (mut log, mut id, mut steps) = (String::new(), String::new(), 0);
         let redactor = docker.redactor();
         loop {
@@ -96,13 +88,11 @@ impl Tool for BuildImage {
                 None => break,
                 Some(Ok(line)) => line,
                 Some(Err(Error::DockerStreamError { error })) => {
-                    let shown = redactor.text(&log);
-                    let text = format!(
-                        "The build failed: {}. The end of its output:\n{}",
-                        redactor.text(&error),
-                        newest_lines(&shown, MAX_LOG / 2)
-                    );
-                    return Err(ToolError::new(ToolErrorKind::Upstream, text));
+                    let (log, error) = (redactor.text(&log), redactor.text(&error));
+                    let end = newest_lines(&log, MAX_LOG_BYTES / 2);
+                    return Err(ToolError::upstream(format!(
+                        "The build failed: {error}. The end of its output:\n{end}"
+                    )));
                 }
                 Some(Err(error)) => return Err(docker.engine.explain(error.into())),
             };
@@ -113,11 +103,7 @@ impl Tool for BuildImage {
                 call.progress(step.into(), Some(total.into()), &text);
             }
             log.push_str(&output);
-            if log.len() > 2 * KEPT {
-                let from = log.len() - KEPT;
-                let from = (from..log.len()).find(|at| log.is_char_boundary(*at));
-                log.drain(..from.unwrap_or(0));
-            }
+            keep_end(&mut log, MAX_KEPT_BYTES);
             if let Some(image) = line.aux.and_then(|aux| aux.id) {
                 id = image;
             }
@@ -127,7 +113,7 @@ impl Tool for BuildImage {
             tag: self.tag.to_string(),
             id: short_id(&id).to_owned(),
             steps,
-            log: newest_lines(&text, MAX_LOG).to_owned(),
+            log: newest_lines(&text, MAX_LOG_BYTES).to_owned(),
             redacted: redactor.hidden(),
         })
     }
@@ -146,9 +132,8 @@ impl BuildImage {
         let packed = tokio::task::spawn_blocking(move || {
             context::pack(directory.as_deref(), dockerfile.as_deref(), &files)
         });
-        packed
-            .await
-            .map_err(|error| ToolError::upstream("The files cannot be read.").caused_by(error))?
+        let failed = |error| ToolError::upstream("The files cannot be read.").caused_by(error);
+        packed.await.map_err(failed)?
     }
 }
 

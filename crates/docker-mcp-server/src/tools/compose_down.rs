@@ -1,7 +1,5 @@
 //! `compose_down`.
 
-use std::collections::BTreeMap;
-
 use futures_util::future::join_all;
 
 use super::prelude::*;
@@ -26,12 +24,12 @@ pub(super) struct ComposeDown {
 }
 
 #[derive(Default, Serialize, JsonSchema)]
-pub(super) struct Down {
+pub(super) struct DownReport {
     project: String,
     removed_containers: Vec<String>,
     removed_networks: Vec<String>,
     removed_volumes: Vec<String>,
-    /// What could not be removed, and why.
+    /// Errors by object.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     failed: BTreeMap<String, String>,
 }
@@ -41,14 +39,14 @@ impl Tool for ComposeDown {
     const EFFECT: Effect = Effect::Destructive;
     const TASK: TaskSupport = TaskSupport::Optional;
     type Service = Docker;
-    type Output = Down;
+    type Output = DownReport;
 
-    async fn call(self, docker: &Docker, call: &Call) -> Result<Down, ToolError> {
+    async fn call(self, docker: &Docker, call: &Call) -> Result<DownReport, ToolError> {
         docker.policy.permit_destructive()?;
         let mut containers = Vec::new();
         for container in compose::project(docker, &self.project).await? {
             if let Ok(id) = ContainerName::new(&container.id) {
-                // One that may not be touched keeps the whole project up.
+                // A single protected container blocks the whole call.
                 containers.push(docker.mutable_container(&id).await?);
             }
         }
@@ -57,48 +55,34 @@ impl Tool for ComposeDown {
         let target = self.project.as_str();
         docker.confirm(call, &loss, target, &self.confirm).await?;
 
-        let mut down = Down {
+        let mut failed = BTreeMap::new();
+        let mut removed = |name: &str, result: Result<(), ToolError>| match result {
+            Ok(()) => Some(name.to_owned()),
+            Err(error) => {
+                failed.insert(name.to_owned(), error.message().to_owned());
+                None
+            }
+        };
+        let mut report = DownReport {
             project: self.project.to_string(),
-            ..Down::default()
+            ..DownReport::default()
         };
         let total = containers.len() as f64;
-        let ended = join_all(containers.iter().map(|container| end(docker, container))).await;
+        let results = join_all(containers.iter().map(|container| end(docker, container))).await;
         call.progress(1.0, Some(total + 1.0), "containers are removed");
-        for (container, ended) in containers.iter().zip(ended) {
-            let name = container.display_name().to_owned();
-            match ended {
-                Ok(()) => down.removed_containers.push(name),
-                Err(error) => {
-                    down.failed.insert(name, error.message().to_owned());
-                }
-            }
-        }
+        let names = containers.iter().map(ContainerDetails::display_name);
+        let results = names.zip(results);
+        let names = results.filter_map(|(name, result)| removed(name, result));
+        report.removed_containers = names.collect();
         for name in self.networks(docker).await? {
-            let removed = remove_network(docker, &name).await;
-            down.note(name, removed, |down| &mut down.removed_networks);
+            let removed = removed(name.as_str(), remove_network(docker, &name).await);
+            report.removed_networks.extend(removed);
         }
         for name in volumes {
-            let removed = remove_volume(docker, &name).await;
-            down.note(name, removed, |down| &mut down.removed_volumes);
+            let removed = removed(name.as_str(), remove_volume(docker, &name).await);
+            report.removed_volumes.extend(removed);
         }
-        Ok(down)
-    }
-}
-
-impl Down {
-    fn note(
-        &mut self,
-        name: ObjectName,
-        removed: Result<(), ToolError>,
-        list: impl Fn(&mut Self) -> &mut Vec<String>,
-    ) {
-        match removed {
-            Ok(()) => list(self).push(name.to_string()),
-            Err(error) => {
-                self.failed
-                    .insert(name.to_string(), error.message().to_owned());
-            }
-        }
+        Ok(DownReport { failed, ..report })
     }
 }
 
@@ -132,7 +116,7 @@ impl ComposeDown {
         Ok(names.collect())
     }
 
-    /// Those that are to be removed.
+    /// The volumes to remove.
     async fn volumes(&self, docker: &Docker) -> Result<Vec<ObjectName>, ToolError> {
         if !self.volumes {
             return Ok(Vec::new());
@@ -144,20 +128,19 @@ impl ComposeDown {
     }
 
     fn owns(&self, labels: &BTreeMap<String, String>) -> bool {
-        labels
-            .get(PROJECT)
-            .is_some_and(|project| project == self.project.as_str())
+        let project = labels.get(PROJECT).map(String::as_str);
+        project == Some(self.project.as_str())
     }
 }
 
-/// Stops a container gently, and removes it with its anonymous volumes.
+/// Stops a container gracefully, and removes it with its anonymous volumes.
 async fn end(docker: &Docker, container: &ContainerDetails) -> Result<(), ToolError> {
     let (name, id) = (container.display_name(), container.container_id()?);
     if container.state.is_alive() {
         stop(docker, name, &id, grace::<0, 0>(None, container)).await?;
     }
     match remove(docker, name, &id, true, true).await {
-        // One that is removed when it ends.
+        // With `--rm` the engine has already removed it.
         Err(error) if error.kind() == ToolErrorKind::NotFound => Ok(()),
         removed => removed,
     }

@@ -2,12 +2,10 @@
 
 mod cli;
 
-use upstream::text::newest_lines;
-
 use super::prelude::*;
 use crate::compose;
 
-/// Bytes of the program's output in an answer, which has it twice.
+/// Bytes of the program's output in an answer, which contains it twice.
 const MAX_BYTES: usize = 12_000;
 
 /// Bring up the compose project of a directory that the operator has allowed. Needs the compose
@@ -31,11 +29,11 @@ pub(super) struct ComposeUp {
 
 #[skip_serializing_none]
 #[derive(Serialize, JsonSchema)]
-pub(super) struct Up {
+pub(super) struct UpReport {
     project: String,
     running: usize,
     containers: usize,
-    /// The end of what the program said.
+    /// The end of the program's output.
     output: String,
     /// Values hidden as `***`.
     redacted: Option<u32>,
@@ -43,13 +41,13 @@ pub(super) struct Up {
 
 impl Tool for ComposeUp {
     const NAME: &'static str = "compose_up";
-    // Containers whose configuration has changed are made anew.
+    // Containers whose configuration has changed are recreated.
     const EFFECT: Effect = Effect::Destructive;
     const TASK: TaskSupport = TaskSupport::Optional;
     type Service = Docker;
-    type Output = Up;
+    type Output = UpReport;
 
-    async fn call(self, docker: &Docker, call: &Call) -> Result<Up, ToolError> {
+    async fn call(self, docker: &Docker, call: &Call) -> Result<UpReport, ToolError> {
         docker.policy.permit_destructive()?;
         let directory = docker.policy.directory(&self.directory)?;
         let project = match &self.project {
@@ -61,7 +59,7 @@ impl Tool for ComposeUp {
         if let Some(existing) = compose::projects(docker).await?.get(&project) {
             let loss = format!(
                 "Brings up `{project}`: of its {} containers, those whose configuration has \
-                 changed are made anew and lose the files that they wrote outside of volumes.",
+                 changed are recreated and lose the files that they wrote outside of volumes.",
                 existing.len()
             );
             docker.confirm(call, &loss, &project, &self.confirm).await?;
@@ -71,22 +69,18 @@ impl Tool for ComposeUp {
             arguments.push("--build");
         }
         arguments.extend(self.services.iter().map(ObjectName::as_str));
-        let done = cli::run(docker, &directory, &arguments, call).await?;
+        let result = cli::run(docker, &directory, &arguments, call).await?;
         let redactor = docker.redactor();
-        let said = redactor.text(&done.output);
-        let output = newest_lines(&said, MAX_BYTES).to_owned();
-        if !done.succeeded {
+        let text = redactor.text(&result.text);
+        let output = newest_lines(&text, MAX_BYTES).to_owned();
+        if !result.succeeded {
             let text = format!("`{project}` did not come up. Compose said:\n{output}");
-            return Err(ToolError::new(ToolErrorKind::Upstream, text));
+            return Err(ToolError::upstream(text));
         }
-        let containers = compose::projects(docker)
-            .await?
-            .remove(&project)
-            .unwrap_or_default();
-        let running = containers
-            .iter()
-            .filter(|container| container.state == "running");
-        Ok(Up {
+        let projects = compose::projects(docker).await?;
+        let containers = projects.get(&project).map_or(&[][..], Vec::as_slice);
+        let running = containers.iter().filter(|at| at.state == "running");
+        Ok(UpReport {
             running: running.count(),
             containers: containers.len(),
             project,
@@ -96,13 +90,10 @@ impl Tool for ComposeUp {
     }
 }
 
-/// As compose makes it of a directory.
+/// The project name that compose derives from a directory.
 fn default_name(directory: &str) -> String {
-    let name = directory
-        .rsplit('/')
-        .next()
-        .unwrap_or_default()
-        .to_lowercase();
+    let name = directory.rsplit('/').next().unwrap_or_default();
+    let name = name.to_lowercase();
     let legal = |c: &char| c.is_ascii_lowercase() || c.is_ascii_digit() || matches!(c, '-' | '_');
     let name: String = name.chars().filter(legal).collect();
     name.trim_start_matches(['-', '_']).to_owned()

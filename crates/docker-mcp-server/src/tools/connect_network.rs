@@ -2,7 +2,6 @@
 
 use bollard::models::{EndpointSettings, NetworkConnectRequest};
 
-use super::done::Done;
 use super::prelude::*;
 use crate::policy::PrivilegeRequest;
 
@@ -14,7 +13,7 @@ pub(super) struct ConnectNetwork {
     network: ObjectName,
     /// Name or id.
     container: ContainerName,
-    /// Further names that it is found by there.
+    /// Further names of it there.
     #[serde(default)]
     aliases: Vec<ContainerName>,
 }
@@ -23,9 +22,9 @@ impl Tool for ConnectNetwork {
     const NAME: &'static str = "connect_network";
     const EFFECT: Effect = Effect::Idempotent;
     type Service = Docker;
-    type Output = Done;
+    type Output = ObjectChange;
 
-    async fn call(self, docker: &Docker, _: &Call) -> Result<Done, ToolError> {
+    async fn call(self, docker: &Docker, _: &Call) -> Result<ObjectChange, ToolError> {
         let container = docker.mutable_container(&self.container).await?;
         let network = docker.network(&self.network).await?;
         docker.policy.permit_create(&PrivilegeRequest {
@@ -33,19 +32,16 @@ impl Tool for ConnectNetwork {
             ..PrivilegeRequest::default()
         })?;
         let name = container.display_name();
-        if container
-            .network_settings
-            .networks
-            .contains_key(&network.name)
-        {
-            return Ok(Done::new(name, "connected").with_note("It was connected already."));
+        if container.is_in_network(&network.name) {
+            return Ok(ObjectChange::new(name, "connected").with_note("It was connected already."));
         }
+        let endpoint = EndpointSettings {
+            aliases: Some(self.aliases.iter().map(ContainerName::to_string).collect()),
+            ..EndpointSettings::default()
+        };
         let request = NetworkConnectRequest {
             container: container.id.clone(),
-            endpoint_config: Some(EndpointSettings {
-                aliases: Some(self.aliases.iter().map(ContainerName::to_string).collect()),
-                ..EndpointSettings::default()
-            }),
+            endpoint_config: Some(endpoint),
         };
         let id = self.network.to_string();
         let action = Action::new("connect", ObjectKind::Container, name)
@@ -55,6 +51,6 @@ impl Tool for ConnectNetwork {
                 engine.connect_network(&id, request).await
             })
             .await?;
-        Ok(Done::new(name, "connected").with_note(format!("to `{}`", network.name)))
+        Ok(ObjectChange::new(name, "connected").with_note(format!("to `{}`", network.name)))
     }
 }

@@ -5,7 +5,6 @@ use std::io::Read as _;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bollard::query_parameters::DownloadFromContainerOptionsBuilder;
-use futures_util::StreamExt as _;
 
 use super::prelude::*;
 use crate::engine::{EngineError, within};
@@ -14,12 +13,12 @@ use crate::engine::{EngineError, within};
 const DEFAULT_BYTES: u32 = 7_000;
 /// Entries of a directory that are listed.
 const MAX_ENTRIES: usize = 100;
-/// Bytes of the archive beside the file itself: its headers, and those of other entries.
-const OVERHEAD: usize = 256 << 10;
-/// Bytes of the archive of a directory, which holds all that is in it.
-const DIRECTORY: usize = 16 << 20;
+/// Bytes of the archive in addition to the file itself: its headers, and those of other entries.
+const MAX_ARCHIVE_OVERHEAD: usize = 256 << 10;
+/// Bytes of the archive of a directory, which contains all of its files.
+const MAX_DIRECTORY_BYTES: usize = 16 << 20;
 
-/// Read a file of a container, or list a directory, also where it is stopped.
+/// Read a file of a container, or list a directory, also if it is stopped.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct CopyFromContainer {
@@ -42,9 +41,9 @@ pub(super) struct File {
     /// Octal.
     mode: String,
     text: Option<String>,
-    /// Where it is no text.
+    /// If it is no text.
     base64: Option<String>,
-    /// Of a directory; those of its directories end in `/`.
+    /// Of a directory; its directories end in `/`.
     entries: Option<Vec<String>>,
     link_to: Option<String>,
     /// There is more than was read.
@@ -65,8 +64,8 @@ impl Tool for CopyFromContainer {
         let limit = self.max_bytes.map_or(DEFAULT_BYTES, Bounded::get) as usize;
         let id = details.container_id()?;
         let mut file = File::default();
-        // What it is shows only in the archive, and that of a directory is long.
-        for most in [limit + OVERHEAD, DIRECTORY] {
+        // Only the archive shows whether it is a directory, whose archive is long.
+        for most in [limit + MAX_ARCHIVE_OVERHEAD, MAX_DIRECTORY_BYTES] {
             let bytes = match archive(docker, &id, &self.path, most).await {
                 Ok(bytes) => bytes,
                 Err(failure) => {
@@ -87,7 +86,7 @@ impl Tool for CopyFromContainer {
 }
 
 impl CopyFromContainer {
-    /// Reads the beginning of an archive, which may have been cut.
+    /// Reads the beginning of an archive, which may be truncated.
     fn read(&self, bytes: &[u8], limit: usize) -> Result<File, ToolError> {
         let unreadable = |error: std::io::Error| {
             ToolError::upstream("The archive cannot be read.").caused_by(error)
@@ -110,14 +109,15 @@ impl CopyFromContainer {
         if kind.is_dir() {
             file.kind = "directory";
             drop(entry);
-            (file.entries, file.truncated) = list(entries);
+            let (names, truncated) = list(entries);
+            (file.entries, file.truncated) = (Some(names), truncated);
         } else if kind.is_symlink() {
             file.kind = "link";
             let target = entry.link_name().ok().flatten();
             file.link_to = target.map(|path| path.to_string_lossy().into_owned());
         } else {
             let mut content = Vec::new();
-            // What was cut off cannot be read; what came before it was.
+            // In a truncated archive this fails after the available bytes were read.
             let _ = entry.by_ref().take(limit as u64).read_to_end(&mut content);
             file.truncated = (content.len() as u64) < file.size_bytes;
             match text(&content, file.truncated) {
@@ -129,46 +129,46 @@ impl CopyFromContainer {
     }
 }
 
-/// The names directly in a directory, whose archive holds everything below it too.
+/// The names directly in a directory, and whether there are more. Its archive also contains everything
+/// below it.
 fn list<'a>(
     entries: impl Iterator<Item = std::io::Result<tar::Entry<'a, &'a [u8]>>>,
-) -> (Option<Vec<String>>, bool) {
+) -> (Vec<String>, bool) {
     let mut names = Vec::new();
     for entry in entries {
         let Ok(entry) = entry else {
-            return (Some(names), true);
+            return (names, true);
         };
-        let path = entry.path_bytes();
-        let path = String::from_utf8_lossy(&path).into_owned();
-        let is_dir = entry.header().entry_type().is_dir();
-        let Some((_, inside)) = path.trim_end_matches('/').split_once('/') else {
-            continue;
+        let path = String::from_utf8_lossy(&entry.path_bytes()).into_owned();
+        let end = match entry.header().entry_type().is_dir() {
+            true => "/",
+            false => "",
         };
-        if inside.contains('/') {
-            continue;
+        match path.trim_end_matches('/').split_once('/') {
+            Some((_, inside)) if !inside.contains('/') => {
+                if names.len() == MAX_ENTRIES {
+                    return (names, true);
+                }
+                names.push(format!("{inside}{end}"));
+            }
+            _ => {}
         }
-        if names.len() == MAX_ENTRIES {
-            return (Some(names), true);
-        }
-        names.push(format!("{inside}{}", if is_dir { "/" } else { "" }));
     }
-    (Some(names), false)
+    (names, false)
 }
 
-/// `content` as text, if it is; a character that was cut in the middle is left out.
-fn text(content: &[u8], cut: bool) -> Option<String> {
-    match std::str::from_utf8(content) {
-        Ok(text) if !text.contains('\0') => Some(text.to_owned()),
-        Err(error) if cut && error.error_len().is_none() => {
-            std::str::from_utf8(&content[..error.valid_up_to()])
-                .ok()
-                .map(str::to_owned)
+/// `content` as text, if it is UTF-8; drops an incomplete character at the end if it was truncated.
+fn text(content: &[u8], truncated: bool) -> Option<String> {
+    let text = match std::str::from_utf8(content) {
+        Err(error) if truncated && error.error_len().is_none() => {
+            std::str::from_utf8(&content[..error.valid_up_to()]).ok()?
         }
-        _ => None,
-    }
+        text => text.ok().filter(|text| !text.contains('\0'))?,
+    };
+    Some(text.to_owned())
 }
 
-/// Refuses what is no path in a container.
+/// Errors when `path` is not a valid path in a container.
 pub(super) fn check_path(path: &str) -> Result<(), ToolError> {
     if !path.starts_with('/') || path.contains('\0') {
         return Err(ToolError::invalid_argument(
@@ -178,33 +178,31 @@ pub(super) fn check_path(path: &str) -> Result<(), ToolError> {
     Ok(())
 }
 
-/// The archive of `path`, or its first `limit` bytes.
+/// The first `limit` bytes of the archive of `path`.
 pub(super) async fn archive(
     docker: &Docker,
     id: &ContainerName,
     path: &str,
     limit: usize,
 ) -> Result<Vec<u8>, EngineError> {
-    let options = DownloadFromContainerOptionsBuilder::new()
-        .path(path)
-        .build();
+    let options = DownloadFromContainerOptionsBuilder::new().path(path);
     let streams = docker.engine.streams();
-    let mut reply = streams.download_from_container(id.as_str(), Some(options));
+    let mut reply = streams.download_from_container(id.as_str(), Some(options.build()));
     let read = async {
         let mut bytes = Vec::new();
-        while let Some(piece) = reply.next().await {
-            bytes.extend_from_slice(&piece?);
-            if bytes.len() >= limit {
-                bytes.truncate(limit);
-                break;
-            }
+        while bytes.len() < limit
+            && let Some(chunk) = reply.next().await
+        {
+            bytes.extend_from_slice(&chunk?);
         }
+        bytes.truncate(limit);
         Ok(bytes)
     };
     within(docker.engine.timeout(), read).await
 }
 
-/// A failure to read or write `path`. The engine's words name paths of the host.
+/// The tool error of reading or writing `path`, without the engine's message, which contains paths of
+/// the host.
 pub(super) async fn explain(
     docker: &Docker,
     failure: EngineError,
@@ -230,7 +228,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn text_is_told_from_bytes() {
+    fn text_and_binary_content_are_distinguished() {
         assert_eq!(text("añb".as_bytes(), false).as_deref(), Some("añb"));
         assert_eq!(text(&"añ".as_bytes()[..2], true).as_deref(), Some("a"));
         assert_eq!(text(&[1, 0xff, 2], true), None);

@@ -1,7 +1,5 @@
 //! `copy_to_container`.
 
-use std::time::Duration;
-
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bollard::query_parameters::UploadToContainerOptionsBuilder;
@@ -18,9 +16,9 @@ pub(super) struct CopyToContainer {
     container: ContainerName,
     /// Absolute, with the file's name.
     path: String,
-    /// What to write; or `base64`.
+    /// Content; or `base64`.
     text: Option<String>,
-    /// What to write, where it is no text.
+    /// Content that is no text.
     base64: Option<String>,
     /// Permissions in octal, as 644 (default).
     mode: Option<Bounded<0, 7777>>,
@@ -39,7 +37,7 @@ pub(super) struct Written {
 
 impl Tool for CopyToContainer {
     const NAME: &'static str = "copy_to_container";
-    // A file that was not there loses nothing.
+    // A new file overwrites nothing.
     const EFFECT: Effect = Effect::PartlyDestructive;
     type Service = Docker;
     type Output = Written;
@@ -56,23 +54,17 @@ impl Tool for CopyToContainer {
             Err(failure) => return Err(explain(docker, failure, &self.container, &self.path).await),
         };
         if overwritten {
-            let loss = format!(
-                "Overwrites {:?} in `{}`: what is in it now is lost.",
-                self.path,
-                details.display_name()
-            );
-            docker
-                .confirm(call, &loss, &self.path, &self.confirm)
-                .await?;
+            let (path, container) = (self.path.as_str(), details.display_name());
+            let loss =
+                format!("Overwrites {path:?} in `{container}`: its present content is lost.");
+            docker.confirm(call, &loss, path, &self.confirm).await?;
         }
         let archive = bollard::body_full(self.tar(name, &content)?.into());
-        // A file must not take the place of a directory.
-        let options = UploadToContainerOptionsBuilder::new()
-            .path(directory)
-            .no_overwrite_dir_non_dir("true")
-            .build();
+        // A file must not replace a directory.
+        let options = UploadToContainerOptionsBuilder::new().no_overwrite_dir_non_dir("true");
+        let options = Some(options.path(directory).build());
         let upload = |engine: bollard::Docker| async move {
-            let upload = engine.upload_to_container(id.as_str(), Some(options), archive);
+            let upload = engine.upload_to_container(id.as_str(), options, archive);
             upload.await
         };
         match docker.engine.try_change(Duration::ZERO, upload).await {

@@ -1,16 +1,16 @@
 //! `create_container`.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 
 use bollard::models::{ContainerCreateBody, HostConfig};
 use bollard::query_parameters::CreateContainerOptionsBuilder;
 
 use self::mount::MountSpec;
 use self::port::PortSpec;
-use super::change::{self, Change};
 use super::limits::{Megabytes, RestartPolicy, memory_bytes, nano_cpus};
 use super::prelude::*;
-use super::{ports, short_id, start_container};
+use super::state_change;
+use super::{ports, start_container};
 use crate::policy::{CREATED, PrivilegeRequest, Subject};
 
 mod mount;
@@ -23,7 +23,7 @@ mod port;
 pub(super) struct CreateContainer {
     /// Must exist here; else pull_image first.
     image: ImageName,
-    /// Default: one that the engine makes up.
+    /// Default: the engine invents one.
     name: Option<ContainerName>,
     /// Program and arguments; default: the image's.
     #[serde(default)]
@@ -34,7 +34,7 @@ pub(super) struct CreateContainer {
     /// Environment variables.
     #[serde(default)]
     env: BTreeMap<String, String>,
-    /// Labels of its own.
+    /// Labels.
     #[serde(default)]
     labels: BTreeMap<String, String>,
     /// `8080:80`, `127.0.0.1:8080:80/udp`, or `80` for any free port.
@@ -56,7 +56,7 @@ pub(super) struct CreateContainer {
     user: Option<String>,
     /// Directory to start in.
     working_dir: Option<String>,
-    /// Remove it when it ends.
+    /// Remove it when it exits.
     #[serde(default)]
     auto_remove: bool,
     /// Do not start it.
@@ -75,7 +75,7 @@ pub(super) struct CreateContainer {
 }
 
 #[skip_serializing_none]
-#[derive(Serialize, JsonSchema)]
+#[derive(Default, Serialize, JsonSchema)]
 pub(super) struct Created {
     id: String,
     name: String,
@@ -100,12 +100,14 @@ impl Tool for CreateContainer {
     async fn call(self, docker: &Docker, _: &Call) -> Result<Created, ToolError> {
         self.check(docker)?;
         let engine = &docker.engine;
-        let (body, options) = (self.body()?, CreateContainerOptionsBuilder::new());
-        let options = match &self.name {
-            Some(name) => options.name(name.as_str()),
-            None => options,
-        };
-        let action = Action::new("create", ObjectKind::Container, self.name())
+        let body = self.body()?;
+        let mut options = CreateContainerOptionsBuilder::new();
+        if let Some(name) = &self.name {
+            options = options.name(name.as_str());
+        }
+        let name = self.name.as_ref();
+        let name = name.map_or("a container", ContainerName::as_str);
+        let action = Action::new("create", ObjectKind::Container, name)
             .with_required(ObjectKind::Image, self.image.as_str());
         let receipt = docker
             .change(action, |engine| async move {
@@ -113,8 +115,8 @@ impl Tool for CreateContainer {
             })
             .await?;
         let redactor = docker.redactor();
-        let said = receipt.warnings.iter();
-        let warnings = said.map(|line| redactor.text(line)).collect();
+        let warnings = receipt.warnings.iter();
+        let warnings = warnings.map(|line| redactor.text(line)).collect();
         let id = ContainerName::new(&receipt.id)
             .map_err(|_| ToolError::upstream("The Docker Engine gave the container no id."))?;
         let before = engine.inspect(&id).await?;
@@ -122,11 +124,8 @@ impl Tool for CreateContainer {
             id: short_id(&before.id).to_owned(),
             name: before.display_name().to_owned(),
             state: before.state.status.clone(),
-            exit_code: None,
-            ports: Vec::new(),
-            log: None,
-            note: None,
             warnings,
+            ..Created::default()
         };
         if self.only_create {
             return Ok(created);
@@ -140,36 +139,23 @@ impl Tool for CreateContainer {
             );
             return Err(ToolError::new(cause.kind(), text));
         }
-        let change = change::settle(docker, &before).await?;
-        // Nothing where it cannot be told.
+        let change = state_change::watch_early_exit(docker, &before).await?;
+        // Best effort: it may be removed by now.
         if let Ok(now) = engine.try_inspect(&id).await {
-            created.ports = ports::of_bindings(&now.network_settings.ports);
+            created.ports = ports::from_bindings(&now.network_settings.ports);
         }
-        Ok(created.after(change))
-    }
-}
-
-impl Created {
-    fn after(self, change: Change) -> Self {
-        let (state, exit_code, note, log) = change.into_parts();
-        Self {
-            state,
-            exit_code,
-            note,
-            log,
-            ..self
-        }
+        Ok(Created {
+            state: change.after,
+            exit_code: change.exit_code,
+            note: change.note,
+            log: change.log,
+            ..created
+        })
     }
 }
 
 impl CreateContainer {
-    fn name(&self) -> &str {
-        self.name
-            .as_ref()
-            .map_or("a container", ContainerName::as_str)
-    }
-
-    /// Refuses what the policy does not allow, before anything is asked of the engine.
+    /// Errors when the policy does not allow it, before any request.
     fn check(&self, docker: &Docker) -> Result<(), ToolError> {
         let namespaces = self.pid.iter().chain(&self.ipc).map(String::as_str);
         docker.policy.permit_create(&PrivilegeRequest {
@@ -183,19 +169,15 @@ impl CreateContainer {
                 .filter_map(MountSpec::host_path)
                 .collect(),
         })?;
-        docker.policy.permit(&Subject::Container {
-            name: self.name.as_ref().map_or("", ContainerName::as_str),
-            image: self.image.as_str(),
-            labels: &self.labels,
-        })
+        let name = self.name.as_ref().map_or("", ContainerName::as_str);
+        let subject = Subject::container(name, self.image.as_str(), &self.labels);
+        docker.policy.permit(&subject)
     }
 
     /// The engine's request (`POST /containers/create`).
     fn body(&self) -> Result<ContainerCreateBody, ToolError> {
-        let labels = self.labels.clone().into_iter();
-        let labels: HashMap<_, _> = labels
-            .chain([(CREATED.to_owned(), "true".to_owned())])
-            .collect();
+        let mut labels: HashMap<_, _> = self.labels.clone().into_iter().collect();
+        labels.insert(CREATED.to_owned(), "true".to_owned());
         let env = self.env.iter();
         let env = env.map(|(key, value)| format!("{key}={value}"));
         let given = |list: &[String]| (!list.is_empty()).then(|| list.to_vec());
@@ -235,7 +217,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_engine_is_asked_for_what_was_meant() {
+    fn arguments_become_the_engines_request() {
         let asked = r#"{"image":"busybox","command":["sleep","1"],"env":{"A":"b=c"},
             "ports":["127.0.0.1:8080:80"],"mounts":["data:/data:ro"],"memory_mb":64,"cpus":0.5,
             "restart":"unless-stopped"}"#;

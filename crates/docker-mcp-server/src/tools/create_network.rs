@@ -1,10 +1,7 @@
 //! `create_network`.
 
-use std::collections::BTreeMap;
-
 use serde_json::json;
 
-use super::done::Done;
 use super::prelude::*;
 use crate::engine::{EngineError, Path};
 use crate::policy::CREATED;
@@ -17,10 +14,10 @@ pub(super) struct CreateNetwork {
     network: ObjectName,
     /// `172.30.0.0/16`; default: a free one.
     subnet: Option<String>,
-    /// Without a way out.
+    /// No outside access.
     #[serde(default)]
     internal: bool,
-    /// Labels of its own.
+    /// Labels.
     #[serde(default)]
     labels: BTreeMap<String, String>,
 }
@@ -29,9 +26,9 @@ impl Tool for CreateNetwork {
     const NAME: &'static str = "create_network";
     const EFFECT: Effect = Effect::Additive;
     type Service = Docker;
-    type Output = Done;
+    type Output = ObjectChange;
 
-    async fn call(self, docker: &Docker, _: &Call) -> Result<Done, ToolError> {
+    async fn call(self, docker: &Docker, _: &Call) -> Result<ObjectChange, ToolError> {
         docker.permit_object(self.network.as_str(), &self.labels)?;
         let mut labels = self.labels.clone();
         labels.insert(CREATED.to_owned(), "true".to_owned());
@@ -47,14 +44,14 @@ impl Tool for CreateNetwork {
         }
         let path = Path::to("/networks/create");
         match docker.engine.try_post(path, &body).await {
-            Ok(_) => Ok(Done::new(&self.network, "created")),
+            Ok(_) => Ok(ObjectChange::new(&self.network, "created")),
             Err(EngineError::Refused {
                 status: 403 | 409,
                 message,
-            }) => {
-                let text = format!("`{}` cannot be created: {message}.", self.network);
-                Err(conflict(text))
-            }
+            }) => Err(conflict(format!(
+                "`{}` cannot be created: {message}.",
+                self.network
+            ))),
             Err(failure) => {
                 let action = Action::new("create", ObjectKind::Network, self.network.as_str());
                 Err(docker.engine.explain_action(failure, action).await)

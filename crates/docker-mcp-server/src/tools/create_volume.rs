@@ -1,10 +1,9 @@
 //! `create_volume`.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 
 use bollard::models::VolumeCreateRequest;
 
-use super::done::Done;
 use super::prelude::*;
 use crate::engine::{EngineError, Path};
 use crate::policy::CREATED;
@@ -15,7 +14,7 @@ use crate::policy::CREATED;
 pub(super) struct CreateVolume {
     /// Its name.
     volume: ObjectName,
-    /// Labels of its own.
+    /// Labels.
     #[serde(default)]
     labels: BTreeMap<String, String>,
 }
@@ -24,17 +23,14 @@ impl Tool for CreateVolume {
     const NAME: &'static str = "create_volume";
     const EFFECT: Effect = Effect::Idempotent;
     type Service = Docker;
-    type Output = Done;
+    type Output = ObjectChange;
 
-    async fn call(self, docker: &Docker, _: &Call) -> Result<Done, ToolError> {
+    async fn call(self, docker: &Docker, _: &Call) -> Result<ObjectChange, ToolError> {
         docker.permit_object(self.volume.as_str(), &self.labels)?;
-        let existing = docker
-            .engine
-            .try_get(Path::to("/volumes").id(&self.volume))
-            .await;
-        match existing {
+        let path = Path::to("/volumes").id(&self.volume);
+        match docker.engine.try_get(path).await {
             Ok(serde_json::Value::Object(_)) => {
-                return Ok(Done::new(&self.volume, "kept").with_note("It existed already."));
+                return Ok(ObjectChange::new(&self.volume, "kept").with_note("It existed already."));
             }
             Err(EngineError::Refused { status: 404, .. }) | Ok(_) => {}
             Err(failure) => return Err(docker.engine.explain(failure)),
@@ -45,7 +41,7 @@ impl Tool for CreateVolume {
             name: Some(self.volume.to_string()),
             driver: Some("local".to_owned()),
             labels: Some(labels),
-            // Driver options could mount any path of the host, so there are none.
+            // No driver options: they could mount any path of the host.
             ..VolumeCreateRequest::default()
         };
         let action = Action::new("create", ObjectKind::Volume, self.volume.as_str());
@@ -54,6 +50,6 @@ impl Tool for CreateVolume {
                 engine.create_volume(request).await
             })
             .await?;
-        Ok(Done::new(&self.volume, "created"))
+        Ok(ObjectChange::new(&self.volume, "created"))
     }
 }

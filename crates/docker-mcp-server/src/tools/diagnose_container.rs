@@ -9,7 +9,7 @@ use crate::diagnose::{self, Diagnosis};
 pub(super) struct DiagnoseContainer {
     /// Name or id.
     container: ContainerName,
-    /// What creating or starting it said, where that failed.
+    /// The error of a failed creation or start.
     error: Option<String>,
 }
 
@@ -20,7 +20,8 @@ impl Tool for DiagnoseContainer {
     type Output = Diagnosis;
 
     async fn call(self, docker: &Docker, _: &Call) -> Result<Diagnosis, ToolError> {
-        let said = self.error.as_deref().filter(|said| !said.trim().is_empty());
-        diagnose::diagnose(docker, &self.container, said).await
+        let error = self.error.as_deref();
+        let error = error.filter(|error| !error.trim().is_empty());
+        diagnose::diagnose(docker, &self.container, error).await
     }
 }

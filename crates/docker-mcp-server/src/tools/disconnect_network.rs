@@ -2,7 +2,6 @@
 
 use bollard::models::NetworkDisconnectRequest;
 
-use super::done::Done;
 use super::prelude::*;
 
 /// Take a container out of a network; its connections there break.
@@ -21,18 +20,14 @@ impl Tool for DisconnectNetwork {
     const NAME: &'static str = "disconnect_network";
     const EFFECT: Effect = Effect::Destructive;
     type Service = Docker;
-    type Output = Done;
+    type Output = ObjectChange;
 
-    async fn call(self, docker: &Docker, call: &Call) -> Result<Done, ToolError> {
+    async fn call(self, docker: &Docker, call: &Call) -> Result<ObjectChange, ToolError> {
         let container = docker.mutable_container(&self.container).await?;
         let network = docker.network(&self.network).await?;
         let name = container.display_name();
-        if !container
-            .network_settings
-            .networks
-            .contains_key(&network.name)
-        {
-            return Ok(Done::new(name, "disconnected").with_note("It was not connected."));
+        if !container.is_in_network(&network.name) {
+            return Ok(ObjectChange::new(name, "disconnected").with_note("It was not connected."));
         }
         let loss = format!(
             "Breaks all connections of `{name}` in the network `{}`.",
@@ -51,6 +46,6 @@ impl Tool for DisconnectNetwork {
                 engine.disconnect_network(&id, request).await
             })
             .await?;
-        Ok(Done::new(name, "disconnected").with_note(loss))
+        Ok(ObjectChange::new(name, "disconnected").with_note(loss))
     }
 }

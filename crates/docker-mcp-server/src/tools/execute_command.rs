@@ -3,16 +3,12 @@
 mod output;
 mod process;
 
-use std::collections::BTreeMap;
-use std::time::Duration;
-
-use self::process::{Command, End, Process};
+use self::process::{Command, Process, ProcessEnd};
 use super::prelude::*;
-use super::wait_container::cancelled;
 
 /// Seconds without `timeout_seconds`.
 const DEFAULT_SECONDS: u32 = 20;
-/// Bytes of each output without `max_bytes`: an answer has both, twice.
+/// Bytes of each output without `max_bytes`: an answer contains both, twice.
 const DEFAULT_BYTES: u32 = 3_500;
 
 /// Run a command in a running container. Needs the operator's --allow-exec.
@@ -33,7 +29,7 @@ pub(super) struct ExecuteCommand {
     /// Further environment variables.
     #[serde(default)]
     env: BTreeMap<String, String>,
-    /// After which it is killed; default 20.
+    /// Until it is killed; default 20.
     timeout_seconds: Option<Bounded<1, 600>>,
     /// Bytes of each output that are shown (default 3500); the middle is left out.
     max_bytes: Option<Bounded<100, 200_000>>,
@@ -73,52 +69,52 @@ impl Tool for ExecuteCommand {
         let command = self.command()?;
         let details = docker.mutable_container(&self.container).await?;
         let name = details.display_name().to_owned();
-        if details.state.status != "running" {
-            let text = format!(
-                "`{name}` is {}, so nothing can run in it.",
-                details.state.status
-            );
+        let state = &details.state.status;
+        if state != "running" {
+            let text = format!("`{name}` is {state}, so nothing can run in it.");
             return Err(conflict(text));
         }
         let id = details.container_id()?;
         let seconds = self.timeout_seconds.map_or(DEFAULT_SECONDS, Bounded::get);
         let limit = Duration::from_secs(seconds.into());
         let room = self.max_bytes.map_or(DEFAULT_BYTES, Bounded::get) as usize;
-        let action = Action::new("run a command in", ObjectKind::Container, &name)
-            .with_required(ObjectKind::Container, self.container.as_str());
-        let mut process = match Process::start(&docker.engine, &id, &command).await {
-            Ok(process) => process,
-            Err(failure) => return Err(docker.engine.explain_action(failure, action).await),
-        };
-        let end = tokio::select! {
-            end = process.end(limit, room) => end,
-            () = call.cancelled() => {
-                process.kill().await;
-                return Err(cancelled());
+        let run = async {
+            let mut process = Process::start(&docker.engine, &id, &command).await?;
+            tokio::select! {
+                end = process.end(limit, room) => end.map(Some),
+                () = call.cancelled() => {
+                    process.kill().await;
+                    Ok(None)
+                }
             }
         };
-        match end {
-            Ok(end) => Ok(self.report(docker, name.clone(), end, seconds)),
-            Err(failure) => Err(docker.engine.explain_action(failure, action).await),
+        match run.await {
+            Ok(Some(end)) => Ok(report(docker, name, end, seconds)),
+            Ok(None) => Err(cancelled()),
+            Err(failure) => {
+                let action = Action::new("run a command in", ObjectKind::Container, &name)
+                    .with_required(ObjectKind::Container, self.container.as_str());
+                Err(docker.engine.explain_action(failure, action).await)
+            }
         }
     }
 }
 
 impl ExecuteCommand {
     fn command(&self) -> Result<Command, ToolError> {
-        let wrong = match (self.shell, self.command.as_slice()) {
-            (_, []) => Some("command is empty: give the program and its arguments."),
-            (true, [_, _, ..]) => {
-                Some("With shell: true, command is one line: a list of one text.")
+        let argv = match (self.shell, self.command.as_slice()) {
+            (_, []) => {
+                return Err(ToolError::invalid_argument(
+                    "command is empty: give the program and its arguments.",
+                ));
             }
-            _ => None,
-        };
-        if let Some(wrong) = wrong {
-            return Err(ToolError::invalid_argument(wrong));
-        }
-        let argv = match self.shell {
-            true => vec!["sh".to_owned(), "-c".to_owned(), self.command.concat()],
-            false => self.command.clone(),
+            (true, [line]) => vec!["sh".to_owned(), "-c".to_owned(), line.clone()],
+            (true, _) => {
+                return Err(ToolError::invalid_argument(
+                    "With shell: true, command is one line: a list of one text.",
+                ));
+            }
+            (false, words) => words.to_vec(),
         };
         let env = self.env.iter();
         Ok(Command {
@@ -128,38 +124,37 @@ impl ExecuteCommand {
             env: env.map(|(key, value)| format!("{key}={value}")).collect(),
         })
     }
+}
 
-    fn report(&self, docker: &Docker, container: String, end: End, seconds: u32) -> Executed {
-        let redactor = docker.redactor();
-        let note = if end.still_running {
-            Some(format!(
-                "It did not end within {seconds} s and cannot be killed from here, as the container \
+fn report(docker: &Docker, container: String, end: ProcessEnd, seconds: u32) -> Executed {
+    let redactor = docker.redactor();
+    let note = if end.still_running {
+        Some(format!(
+            "It did not end within {seconds} s and cannot be killed from here, as the container \
                  has no shell: it still runs. Restarting the container ends it."
-            ))
-        } else if end.timed_out {
-            Some(format!(
-                "It did not end within {seconds} s and was killed, with all it had started; a \
+        ))
+    } else if end.timed_out {
+        Some(format!(
+            "It did not end within {seconds} s and was killed, with its child processes; a \
                  longer timeout_seconds may let it end by itself."
-            ))
-        } else {
-            match end.exit_code {
-                Some(126) => Some("The command is not executable.".to_owned()),
-                Some(127) => Some("The command was not found in the container.".to_owned()),
-                _ => None,
-            }
-        };
-        let omitted = end.stdout.omitted + end.stderr.omitted;
-        Executed {
-            container,
-            exit_code: end.exit_code,
-            stdout: redactor.text(&end.stdout.text()),
-            stderr: redactor.text(&end.stderr.text()),
-            omitted_bytes: (omitted > 0).then_some(omitted),
-            timed_out: end.timed_out,
-            still_running: end.still_running,
-            exec_id: end.still_running.then_some(end.exec_id),
-            note,
-            redacted: redactor.hidden(),
+        ))
+    } else {
+        match end.exit_code {
+            Some(126) => Some("The command is not executable.".to_owned()),
+            Some(127) => Some("The command was not found in the container.".to_owned()),
+            _ => None,
         }
+    };
+    Executed {
+        container,
+        exit_code: end.exit_code,
+        stdout: redactor.text(&end.stdout.text()),
+        stderr: redactor.text(&end.stderr.text()),
+        omitted_bytes: positive(end.stdout.omitted + end.stderr.omitted),
+        timed_out: end.timed_out,
+        still_running: end.still_running,
+        exec_id: end.still_running.then_some(end.exec_id),
+        note,
+        redacted: redactor.hidden(),
     }
 }

@@ -1,20 +1,15 @@
 //! `follow_container_logs`.
 
-use std::time::Duration;
-
-use futures_util::StreamExt as _;
 use tokio::time::Instant;
-use upstream::text::newest_lines;
 
 use super::get_container_logs::explain;
 use super::prelude::*;
-use super::wait_container::cancelled;
 use crate::engine::LogQuery;
-use crate::log::{Frames, Pattern, Tail};
+use crate::log::{FrameDecoder, Pattern, TailBuffer};
 
-/// Seconds without `seconds`: less than a plain call has.
+/// Seconds without `seconds`: less than the timeout of a plain call.
 const DEFAULT_SECONDS: u32 = 20;
-/// Lines and bytes of an answer.
+/// Lines and bytes in an answer.
 const MAX_LINES: usize = 500;
 const MAX_BYTES: usize = 14_500;
 
@@ -40,7 +35,7 @@ pub(super) struct Followed {
     /// The newest lines.
     log: String,
     lines: usize,
-    /// The line that was waited for.
+    /// The first line that matched.
     matched: Option<String>,
     /// `matched`, `time` or `ended` with the container.
     stopped_by: &'static str,
@@ -66,33 +61,27 @@ impl Tool for FollowContainerLogs {
         let mut reply = docker.engine.logs(&details.container_id()?, &query);
         let seconds = self.seconds.map_or(DEFAULT_SECONDS, Bounded::get);
         let (begin, limit) = (Instant::now(), Duration::from_secs(seconds.into()));
-        let mut frames = Frames::new(details.config.tty);
-        let mut tail = Tail::new(MAX_LINES, MAX_BYTES, false);
+        let mut decoder = FrameDecoder::new(details.config.tty);
+        let mut tail = TailBuffer::new(MAX_LINES, MAX_BYTES, false);
         let redactor = docker.redactor();
         let mut matched = None;
         let stopped_by = loop {
-            let piece = tokio::select! {
+            let chunk = tokio::select! {
                 biased;
                 () = call.cancelled() => return Err(cancelled()),
                 () = tokio::time::sleep_until(begin + limit) => break "time",
-                piece = reply.next() => piece,
+                chunk = reply.next() => chunk,
             };
-            let piece = match piece {
-                None => break "ended",
-                Some(Ok(piece)) => piece,
-                Some(Err(failure)) => {
-                    return Err(explain(docker, failure, &self.container).await);
-                }
-            };
-            let pushed = frames.push(&piece, |part| tail.push(part));
+            let Some(chunk) = chunk else { break "ended" };
+            let pushed = chunk.and_then(|chunk| decoder.push(&chunk, |part| tail.push(part)));
             if let Err(failure) = pushed {
                 return Err(explain(docker, failure, &self.container).await);
             }
             for line in tail.take_new() {
                 let line = redactor.text(&line);
                 call.progress(begin.elapsed().as_secs_f64(), Some(seconds.into()), &line);
-                let is_it = |pattern: &Pattern| pattern.is_match(&line);
-                if matched.is_none() && self.until_match.as_ref().is_some_and(is_it) {
+                let matches = |pattern: &Pattern| pattern.is_match(&line);
+                if matched.is_none() && self.until_match.as_ref().is_some_and(matches) {
                     matched = Some(line);
                 }
             }

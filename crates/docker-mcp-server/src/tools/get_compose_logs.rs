@@ -1,10 +1,9 @@
 //! `get_compose_logs`.
 
-use futures_util::{StreamExt as _, stream};
-use upstream::text::newest_lines;
+use futures_util::stream;
 use upstream::time::Since;
 
-use super::get_container_logs::keeping;
+use super::get_container_logs::line_filter;
 use super::prelude::*;
 use crate::compose;
 use crate::engine::{ContainerSummary, LogQuery};
@@ -13,10 +12,10 @@ use crate::unix_time;
 
 /// Lines of each container without `tail`.
 const DEFAULT_TAIL: u32 = 50;
-/// Bytes of log in an answer, which has it twice.
+/// Bytes of log in an answer, which contains it twice.
 const MAX_BYTES: usize = 14_500;
-/// Containers that are read at the same time.
-const AT_ONCE: usize = 8;
+/// Logs that are read concurrently.
+const MAX_CONCURRENT_READS: usize = 8;
 
 /// Read the newest log lines of a compose project or of one of its services, in order of time.
 #[derive(Deserialize, JsonSchema)]
@@ -65,16 +64,13 @@ impl Tool for GetComposeLogs {
     async fn call(self, docker: &Docker, _: &Call) -> Result<ComposeLog, ToolError> {
         let mut containers = compose::project(docker, &self.project).await?;
         if let Some(service) = &self.service {
-            let known: Vec<String> = containers
-                .iter()
-                .map(|at| compose::service(at).to_owned())
-                .collect();
+            let known: Vec<&str> = containers.iter().map(compose::service).collect();
+            let known = docker.redactor().text(&known.join(", "));
             containers.retain(|container| compose::service(container) == service);
             if containers.is_empty() {
                 return Err(ToolError::not_found(format!(
-                    "`{}` has no such service. It has: {}.",
-                    self.project,
-                    docker.redactor().text(&known.join(", "))
+                    "`{}` has no such service. It has: {known}.",
+                    self.project
                 )));
             }
         }
@@ -84,7 +80,7 @@ impl Tool for GetComposeLogs {
                 let log = this.read(docker, &container).await;
                 (container.display_name().to_owned(), log)
             })
-            .buffered(AT_ONCE)
+            .buffered(MAX_CONCURRENT_READS)
             .collect()
             .await;
         let (mut lines, mut unreadable, mut truncated) = (Vec::new(), Vec::new(), false);
@@ -95,19 +91,17 @@ impl Tool for GetComposeLogs {
             };
             truncated |= log.cut || log.overflowed || log.incomplete;
             for line in log.text.lines() {
-                // Each begins with its time, which sorts as text does.
+                // Each begins with its time, which sorts correctly as text.
                 let (time, text) = line.split_once(' ').unwrap_or(("", line));
-                lines.push((time.to_owned(), name.clone(), text.to_owned()));
+                let shown = match self.timestamps {
+                    true => format!("{time} {name} | {text}"),
+                    false => format!("{name} | {text}"),
+                };
+                lines.push((time.to_owned(), shown));
             }
         }
         lines.sort_by(|a, b| a.0.cmp(&b.0));
-        let lines: Vec<String> = lines
-            .into_iter()
-            .map(|(time, name, text)| match self.timestamps {
-                true => format!("{time} {name} | {text}"),
-                false => format!("{name} | {text}"),
-            })
-            .collect();
+        let lines: Vec<String> = lines.into_iter().map(|(_, shown)| shown).collect();
         let redactor = docker.redactor();
         let text = redactor.text(&lines.join("\n"));
         let shown = newest_lines(&text, MAX_BYTES);
@@ -131,19 +125,11 @@ impl GetComposeLogs {
             timestamps: true,
             ..LogQuery::newest(self.tail.map_or(DEFAULT_TAIL, Bounded::get))
         };
-        // The list does not say whether it has a terminal.
-        let details = docker.engine.try_inspect(&id).await.ok()?;
-        let keep = self.grep.as_ref().map(|pattern| keeping(docker, pattern));
-        let (room, limit) = (MAX_BYTES, docker.engine.timeout());
-        let read = log::search(
-            &docker.engine,
-            &id,
-            query,
-            details.config.tty,
-            room,
-            limit,
-            keep,
-        );
+        // The list of containers does not contain `tty`.
+        let engine = &docker.engine;
+        let tty = engine.try_inspect(&id).await.ok()?.config.tty;
+        let filter = line_filter(docker, self.grep.as_ref());
+        let read = log::search(engine, &id, query, tty, MAX_BYTES, engine.timeout(), filter);
         read.await.ok()
     }
 }

@@ -2,21 +2,16 @@
 
 mod activity;
 
-use std::collections::BTreeMap;
-
-use upstream::redact::Redactor;
-use upstream::text::truncate;
-
+use super::ports;
 use super::prelude::*;
-use super::{ports, short_id};
 use crate::compose;
 use crate::engine::{ContainerState, Health, HostConfig, MountPoint};
 use crate::exit_code;
 
-/// Longest single text that is shown (a value, a label, a command), in characters.
+/// Longest text that is shown (a value, a label, a command), in characters.
 const MAX_TEXT: usize = 400;
 /// Most bytes of environment, and of labels, that are shown.
-const MAX_LIST: usize = 4_000;
+const MAX_LIST_BYTES: usize = 4_000;
 /// Most mounts and networks that are shown.
 const MAX_ITEMS: usize = 20;
 
@@ -73,7 +68,7 @@ pub(crate) struct Container {
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     privileged: bool,
     log_driver: Option<String>,
-    /// What runs in it, as `ps` shows it; the first line says what the columns are.
+    /// Output of `ps`; the first line has the names of the columns.
     processes: Option<Vec<String>>,
     /// Files that differ from the image: `A` added, `C` changed, `D` deleted.
     changes: Option<Vec<String>>,
@@ -142,7 +137,7 @@ impl Tool for GetContainer {
 }
 
 impl GetContainer {
-    /// One container, with what is shown unless something else is asked for.
+    /// One container, with the default sections.
     pub(crate) fn new(container: ContainerName) -> Self {
         Self {
             container,
@@ -151,10 +146,9 @@ impl GetContainer {
     }
 
     fn wants(&self, section: Section) -> bool {
-        let by_default = !matches!(section, Section::Processes | Section::Changes);
-        match self.sections.is_empty() {
-            true => by_default,
-            false => self.sections.contains(&section),
+        match self.sections.as_slice() {
+            [] => !matches!(section, Section::Processes | Section::Changes),
+            sections => sections.contains(&section),
         }
     }
 }
@@ -164,30 +158,30 @@ impl Container {
         let config = &details.config;
         let wants = |section| asked.wants(section);
         let env = wants(Section::Env).then(|| env(&config.env, redactor));
-        let (env, more_env) = env.map_or((None, 0), |(env, more)| (Some(env), more));
+        let (env, more_env) = env.unzip();
         let labels = wants(Section::Labels).then(|| labels(&config.labels, redactor));
         let (labels, more_labels) = labels.unwrap_or_default();
         let words = std::iter::once(&*details.path).chain(details.args.iter().map(String::as_str));
         let command = wants(Section::Command).then(|| truncate(&redactor.command(words), MAX_TEXT));
         let text = &|text: &str| truncate(&redactor.text(text), MAX_TEXT);
         let label = |key: &str| config.labels.get(key);
-        let shown = |section, text: String| if wants(section) { text } else { String::new() };
+        let if_wanted = |section, shown: &str| match wants(section) {
+            true => text(shown),
+            false => String::new(),
+        };
         let host = &details.host_config;
+        let health = details.state.health.as_ref();
+        let health = health.filter(|_| wants(Section::Health));
         Self {
             id: short_id(&details.id).to_owned(),
             name: text(details.display_name()),
             image: text(&config.image),
             created: details.created.clone(),
             state: StateView::new(details, text),
-            health: details
-                .state
-                .health
-                .as_ref()
-                .filter(|_| wants(Section::Health))
-                .and_then(|health| HealthView::new(health, text)),
+            health: health.and_then(|health| HealthView::new(health, text)),
             command,
-            working_dir: shown(Section::Command, text(&config.working_dir)),
-            user: shown(Section::Command, text(&config.user)),
+            working_dir: if_wanted(Section::Command, &config.working_dir),
+            user: if_wanted(Section::Command, &config.user),
             env,
             labels,
             compose_project: label(compose::PROJECT).map(|name| text(name)),
@@ -199,13 +193,13 @@ impl Container {
             ports: wants(Section::Network).then(|| published_ports(details)),
             networks: wants(Section::Network).then(|| networks(details, text)),
             restart_policy: wants(Section::Limits).then(|| restart_policy(host)),
-            limits: wants(Section::Limits).then(|| Limits::of(host)),
+            limits: wants(Section::Limits).then(|| Limits::new(host)),
             privileged: host.privileged,
             log_driver: wants(Section::Limits).then(|| text(&host.log_config.driver)),
             processes: None,
             changes: None,
             redacted: None,
-            note: left_out(more_env, more_labels),
+            note: omitted_note(more_env.unwrap_or(0), more_labels),
         }
     }
 }
@@ -213,16 +207,16 @@ impl Container {
 impl StateView {
     fn new(details: &ContainerDetails, text: &impl Fn(&str) -> String) -> Self {
         let state = &details.state;
-        let ended = has_ended(state);
-        // The year 1 is the engine's way to say "never".
+        let (ended, code) = (has_ended(state), state.exit_code);
+        // The engine writes the year 1 for "never".
         let time = |at: &String| (!at.is_empty() && !at.starts_with("0001-")).then(|| at.clone());
+        let meaning = || exit_code::meaning(code, state.oom_killed).into_owned();
         Self {
             status: text(&state.status),
             started_at: time(&state.started_at),
             finished_at: time(&state.finished_at),
-            exit_code: ended.then_some(state.exit_code),
-            exit_meaning: ended
-                .then(|| exit_code::meaning(state.exit_code, state.oom_killed).into_owned()),
+            exit_code: ended.then_some(code),
+            exit_meaning: ended.then(meaning),
             oom_killed: state.oom_killed,
             error: text(&state.error),
             restart_count: details.restart_count,
@@ -230,8 +224,8 @@ impl StateView {
     }
 }
 
-/// Whether the exit code says something: a container that was never run has 0, unless it could not
-/// be started.
+/// Whether the exit code is meaningful: a container that never ran has 0, unless it could not be
+/// started.
 fn has_ended(state: &ContainerState) -> bool {
     let never_run = state.status == "created" && state.exit_code == 0;
     !never_run && !matches!(&*state.status, "running" | "paused")
@@ -239,7 +233,7 @@ fn has_ended(state: &ContainerState) -> bool {
 
 impl HealthView {
     fn new(health: &Health, text: &impl Fn(&str) -> String) -> Option<Self> {
-        // Podman's way to say that there is no check.
+        // Podman's value for no health check.
         if matches!(&*health.status, "" | "none") {
             return None;
         }
@@ -257,7 +251,7 @@ impl HealthView {
 }
 
 impl Limits {
-    fn of(host: &HostConfig) -> Self {
+    fn new(host: &HostConfig) -> Self {
         let set = |limit: i64| (limit > 0).then_some(limit);
         Self {
             memory_bytes: set(host.memory),
@@ -267,70 +261,62 @@ impl Limits {
     }
 }
 
-/// The variables that fit, and how many do not.
+/// The variables that fit, and the number of the others.
 fn env(env: &[String], redactor: &Redactor) -> (Vec<String>, usize) {
-    let mut room = MAX_LIST;
-    let mut shown = Vec::new();
-    for variable in env {
+    let mut room = MAX_LIST_BYTES;
+    let shown = env.iter().map_while(|variable| {
         let variable = truncate(&redactor.assignment(variable), MAX_TEXT);
-        let Some(left) = room.checked_sub(variable.len()) else {
-            break;
-        };
-        room = left;
-        shown.push(variable);
-    }
+        room = room.checked_sub(variable.len())?;
+        Some(variable)
+    });
+    let shown: Vec<_> = shown.collect();
     let more = env.len() - shown.len();
     (shown, more)
 }
 
-/// The labels that fit, and how many do not. Compose's own are bookkeeping.
+/// The labels that fit, and the number of the others. Leaves out those of compose.
 fn labels(
     labels: &BTreeMap<String, String>,
     redactor: &Redactor,
 ) -> (BTreeMap<String, String>, usize) {
-    let mut room = MAX_LIST;
-    let mut shown = BTreeMap::new();
-    let mut more = 0;
-    for (key, value) in labels {
-        if key.starts_with("com.docker.compose.") {
-            continue;
-        }
+    let mut room = MAX_LIST_BYTES;
+    let own = || {
+        labels
+            .iter()
+            .filter(|(key, _)| !key.starts_with("com.docker.compose."))
+    };
+    let shown = own().filter_map(|(key, value)| {
         let value = truncate(&redactor.named(key, value), MAX_TEXT);
         let key = truncate(&redactor.text(key), MAX_TEXT);
-        match room.checked_sub(key.len() + value.len()) {
-            Some(left) => {
-                room = left;
-                shown.insert(key, value);
-            }
-            None => more += 1,
-        }
-    }
+        room = room.checked_sub(key.len() + value.len())?;
+        Some((key, value))
+    });
+    let shown: BTreeMap<_, _> = shown.collect();
+    let more = own().count() - shown.len();
     (shown, more)
 }
 
-fn left_out(env: usize, labels: usize) -> Option<String> {
+fn omitted_note(env: usize, labels: usize) -> Option<String> {
     (env + labels > 0).then(|| format!("Left out for length: {env} variables and {labels} labels."))
 }
 
 /// `/srv/data -> /data (bind, ro)`.
 fn mount(mount: &MountPoint, text: &impl Fn(&str) -> String) -> String {
-    let source = if mount.name.is_empty() {
-        &mount.source
-    } else {
-        &mount.name
+    let source = match &*mount.name {
+        "" => &mount.source,
+        name => name,
     };
     let mode = if mount.writable { "rw" } else { "ro" };
     let line = format!("{source} -> {} ({}, {mode})", mount.destination, mount.kind);
     text(&line)
 }
 
-/// Where it is published, or while it does not run, where it will be.
+/// The published ports; if it does not run, those that will be published.
 fn published_ports(details: &ContainerDetails) -> Vec<String> {
-    let now = ports::of_bindings(&details.network_settings.ports);
-    if now.is_empty() {
-        return ports::of_bindings(&details.host_config.port_bindings);
+    match ports::from_bindings(&details.network_settings.ports) {
+        none if none.is_empty() => ports::from_bindings(&details.host_config.port_bindings),
+        ports => ports,
     }
-    now
 }
 
 fn networks(

@@ -1,16 +1,15 @@
 //! `get_container_logs`.
 
-use upstream::text::newest_lines;
 use upstream::time::Since;
 
 use super::prelude::*;
 use crate::engine::{EngineError, LogQuery};
-use crate::log::{self, Keep, Log, Pattern};
+use crate::log::{self, LineFilter, Log, Pattern};
 use crate::unix_time;
 
 /// Lines without `tail`.
 const DEFAULT_TAIL: u32 = 100;
-/// Most bytes of log in an answer, which has it as structure and as text.
+/// Most bytes of log in an answer, which contains it as structure and as text.
 const MAX_BYTES: usize = 15_000;
 
 /// Read the newest lines of a container's log.
@@ -31,7 +30,7 @@ pub(crate) struct GetContainerLogs {
     /// Begin lines with their time.
     #[serde(default)]
     timestamps: bool,
-    /// Which of the two streams.
+    /// Only this stream.
     #[serde(default)]
     stream: Stream,
 }
@@ -71,12 +70,17 @@ impl Tool for GetContainerLogs {
         if details.host_config.log_config.driver == "none" {
             return Err(unreadable(&self.container));
         }
-        let query = self.query();
-        let tty = details.config.tty;
-        let keep = self.grep.as_ref().map(|pattern| keeping(docker, pattern));
-        // What is redacted gets shorter, so a little more than fits is kept.
-        let (room, limit) = (MAX_BYTES, engine.timeout());
-        let read = log::search(engine, &self.container, query, tty, room, limit, keep);
+        let (query, tty, limit) = (self.query(), details.config.tty, engine.timeout());
+        let filter = line_filter(docker, self.grep.as_ref());
+        let read = log::search(
+            engine,
+            &self.container,
+            query,
+            tty,
+            MAX_BYTES,
+            limit,
+            filter,
+        );
         let log = match read.await {
             Ok(log) => log,
             Err(failure) => return Err(explain(docker, failure, &self.container).await),
@@ -136,11 +140,14 @@ impl GetContainerLogs {
         } else if log.cut {
             "There are older lines: ask for more with `tail`.".to_owned()
         } else if self.grep.is_some() && log.text.is_empty() {
-            format!("None of the newest {} lines matches.", log::SEARCHED)
+            format!(
+                "None of the newest {} lines matches.",
+                log::MAX_SEARCHED_RECORDS
+            )
         } else if self.stream != Stream::Both && log.text.is_empty() && !tty {
             format!(
                 "It wrote nothing to this stream, as far as the newest {} lines of both show.",
-                log::ONE_STREAM
+                log::MIN_RECORDS_FOR_ONE_STREAM
             )
         } else if tty && self.stream == Stream::Stderr {
             "The container has a terminal, so its stderr is part of stdout.".to_owned()
@@ -151,33 +158,34 @@ impl GetContainerLogs {
     }
 }
 
-/// Keeps the lines that match, as they are and as they are shown: otherwise a search could find out
-/// what is hidden.
-pub(super) fn keeping<'a>(docker: &Docker, pattern: &'a Pattern) -> Keep<'a> {
-    let redactor = docker.redactor();
-    Box::new(move |line| pattern.is_match(line) && pattern.is_match(&redactor.text(line)))
+/// A filter of the lines that match both as written and as shown: otherwise a search could reveal a
+/// redacted value.
+pub(super) fn line_filter<'a>(
+    docker: &Docker,
+    pattern: Option<&'a Pattern>,
+) -> Option<LineFilter<'a>> {
+    let (pattern, redactor) = (pattern?, docker.redactor());
+    Some(Box::new(move |line| {
+        pattern.is_match(line) && pattern.is_match(&redactor.text(line))
+    }))
 }
 
-/// A failure to read the log of `container`.
+/// The tool error of reading the log of `container`.
 pub(super) async fn explain(
     docker: &Docker,
     failure: EngineError,
     container: &ContainerName,
 ) -> ToolError {
-    match failure {
-        EngineError::Refused { message, .. } if message.contains("support reading") => {
-            unreadable(container)
-        }
-        failure => {
-            let object = (ObjectKind::Container, container.as_str());
-            docker.engine.explain_about(failure, object, None).await
-        }
+    if failure.is_unreadable_log() {
+        return unreadable(container);
     }
+    let object = (ObjectKind::Container, container.as_str());
+    docker.engine.explain_about(failure, object, None).await
 }
 
-pub(super) fn unreadable(container: &ContainerName) -> ToolError {
+fn unreadable(container: &ContainerName) -> ToolError {
     conflict(format!(
-        "The log of `{container}` cannot be read: its log driver keeps nothing that the \
-             engine could read back. Recreate it with the log driver `json-file` or `local`."
+        "The log of `{container}` cannot be read: its log driver keeps nothing that the engine \
+         could read back. Recreate it with the log driver `json-file` or `local`."
     ))
 }

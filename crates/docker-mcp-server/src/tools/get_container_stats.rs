@@ -1,14 +1,14 @@
 //! `get_container_stats`.
 
-use futures_util::{StreamExt as _, stream};
+use futures_util::stream;
 
 use super::prelude::*;
 use crate::engine::Engine;
 use crate::stats::{self, Counters, Usage};
 
-/// Containers that are asked about at the same time.
-const AT_ONCE: usize = 16;
-/// Bytes of rows in an answer, which has them twice.
+/// Containers that are sampled concurrently.
+const MAX_CONCURRENT_SAMPLES: usize = 16;
+/// Bytes of rows in an answer, which contains them twice.
 const MAX_BYTES: usize = 6_500;
 
 /// CPU, memory, network and disk use of one container, or of all that run, by CPU.
@@ -22,12 +22,12 @@ pub(crate) struct GetContainerStats {
 #[skip_serializing_none]
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct Stats {
-    containers: Vec<Row>,
+    containers: Vec<UsageRow>,
     note: Option<String>,
 }
 
 #[derive(Serialize, JsonSchema)]
-struct Row {
+struct UsageRow {
     container: String,
     #[serde(flatten)]
     usage: Usage,
@@ -51,26 +51,26 @@ impl Tool for GetContainerStats {
             }
             None => running(docker).await?,
         };
-        let before = look(&docker.engine, &wanted).await;
-        tokio::time::sleep(stats::BETWEEN).await;
-        let after = look(&docker.engine, &wanted).await;
+        let before = sample(&docker.engine, &wanted).await;
+        tokio::time::sleep(stats::SAMPLE_INTERVAL).await;
+        let after = sample(&docker.engine, &wanted).await;
         let redactor = docker.redactor();
         let both = wanted.iter().zip(before.into_iter().zip(after));
-        let mut rows: Vec<Row> = both
-            .filter_map(|((_, name), looks)| {
-                // One that ended in between has no row.
-                Some(Row {
-                    container: redactor.text(name),
-                    usage: Usage::between(&looks.0?, &looks.1?),
-                })
+        let rows = both.filter_map(|((_, name), (before, after))| {
+            // One that exited in between has no row.
+            Some(UsageRow {
+                container: redactor.text(name),
+                usage: Usage::between(&before?, &after?),
             })
-            .collect();
+        });
+        let mut rows: Vec<_> = rows.collect();
         rows.sort_by(|a, b| b.usage.cpu_percent.total_cmp(&a.usage.cpu_percent));
         let (containers, omitted) = fit(rows, MAX_BYTES);
-        let note = match (omitted, containers.is_empty()) {
-            (0, true) => Some("No container runs.".to_owned()),
-            (0, false) => None,
-            _ => Some(format!(
+        let note = match omitted {
+            None => containers
+                .is_empty()
+                .then(|| "No container runs.".to_owned()),
+            Some(omitted) => Some(format!(
                 "{omitted} containers that use less CPU are left out: ask for one by name."
             )),
         };
@@ -79,7 +79,7 @@ impl Tool for GetContainerStats {
 }
 
 impl GetContainerStats {
-    /// Those of one container.
+    /// The statistics of one container.
     pub(crate) fn new(container: ContainerName) -> Self {
         Self {
             container: Some(container),
@@ -96,11 +96,11 @@ async fn running(docker: &Docker) -> Result<Vec<(ContainerName, String)>, ToolEr
     Ok(named.collect())
 }
 
-/// The counters of all, in their order.
-async fn look(engine: &Engine, wanted: &[(ContainerName, String)]) -> Vec<Option<Counters>> {
+/// Samples the counters of all containers, in their order.
+async fn sample(engine: &Engine, wanted: &[(ContainerName, String)]) -> Vec<Option<Counters>> {
     stream::iter(wanted.to_vec())
         .map(|(id, _)| async move { stats::counters(engine, &id).await.ok() })
-        .buffered(AT_ONCE)
+        .buffered(MAX_CONCURRENT_SAMPLES)
         .collect()
         .await
 }

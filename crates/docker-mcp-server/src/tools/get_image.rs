@@ -1,17 +1,12 @@
 //! `get_image`.
 
-use std::collections::BTreeMap;
-
 use serde_json::Value;
-use upstream::text::truncate;
-use upstream::time::rfc3339;
 
 use super::prelude::*;
-use super::short_id;
 
-/// Bytes of history in an answer, which has it twice.
-const HISTORY_BYTES: usize = 4_000;
-/// Longest text that is shown of it, in characters.
+/// Bytes of history in an answer, which contains it twice.
+const MAX_HISTORY_BYTES: usize = 4_000;
+/// Longest text, in characters.
 const MAX_TEXT: usize = 300;
 /// Values of a list that are shown.
 const MAX_ITEMS: usize = 40;
@@ -73,26 +68,16 @@ impl Tool for GetImage {
             .await?;
         let redactor = docker.redactor();
         let config = &details.config;
+        let short = |text: String| truncate(&text, MAX_TEXT);
         let layers = history.iter().map(|past| Layer {
             created: rfc3339(past.created),
             size_bytes: past.size,
-            command: truncate(&redactor.text(readable(&past.created_by)), MAX_TEXT),
+            command: short(redactor.text(instruction(&past.created_by))),
         });
-        let (history, omitted) = fit(layers.collect(), HISTORY_BYTES);
-        let words = |words: &[String]| words.to_vec();
-        let labels = config.labels.iter().take(MAX_ITEMS);
-        let labels = labels
-            .map(|(key, value)| (key.clone(), truncate(&redactor.named(key, value), MAX_TEXT)));
-        let labels = labels.collect();
+        let (history, omitted_layers) = fit(layers.collect(), MAX_HISTORY_BYTES);
+        let labels = redacted_labels(&config.labels, MAX_ITEMS, &redactor).into_iter();
         let env = config.env.iter().take(MAX_ITEMS);
-        let env = env
-            .map(|text| truncate(&redactor.assignment(text), MAX_TEXT))
-            .collect();
-        let line = |list: &[String]| {
-            let list = words(list);
-            truncate(&redactor.command(list.iter().map(String::as_str)), MAX_TEXT)
-        };
-        let (entrypoint, command) = (line(&config.entrypoint), line(&config.cmd));
+        let line = |words: &[String]| short(redactor.command(words.iter().map(String::as_str)));
         let keys = |map: &BTreeMap<String, Value>| map.keys().take(MAX_ITEMS).cloned().collect();
         let first = |list: &[String]| list.iter().take(MAX_ITEMS).cloned().collect();
         Ok(ImageView {
@@ -107,22 +92,22 @@ impl Tool for GetImage {
                 user => redactor.text(user),
             },
             working_dir: redactor.text(&config.working_dir),
-            entrypoint,
-            command,
-            env,
+            entrypoint: line(&config.entrypoint),
+            command: line(&config.cmd),
+            env: env.map(|text| short(redactor.assignment(text))).collect(),
             ports: keys(&config.exposed_ports),
             volumes: keys(&config.volumes),
-            labels,
+            labels: labels.map(|(key, value)| (key, short(value))).collect(),
             has_health_check: config.healthcheck.is_some(),
             history,
-            omitted_layers: (omitted > 0).then_some(omitted),
+            omitted_layers,
             redacted: redactor.hidden(),
         })
     }
 }
 
-/// What the builder was told, without its own words.
-fn readable(created_by: &str) -> &str {
+/// The instruction of a layer, without the prefixes that the builder adds.
+fn instruction(created_by: &str) -> &str {
     let text = created_by.trim_start_matches("/bin/sh -c ");
     text.trim_start_matches("#(nop) ").trim()
 }

@@ -1,12 +1,14 @@
 //! `get_system_info`.
 
-use std::time::Duration;
+use serde_json::Value;
 
 use super::prelude::*;
-use crate::engine::Path;
+use crate::engine::{Engine, Path};
 
-/// How long adding up what is on the disk may take: the engine looks at every file.
+/// The timeout of disk usage, for which the engine reads the size of every file.
 const DISK_USAGE_TIMEOUT: Duration = Duration::from_secs(25);
+/// Warnings that are shown.
+const MAX_WARNINGS: usize = 20;
 
 /// The engine, its host, and on request what takes up its disk.
 #[derive(Deserialize, JsonSchema)]
@@ -19,7 +21,7 @@ pub(super) struct GetSystemInfo {
 
 #[skip_serializing_none]
 #[derive(Serialize, JsonSchema)]
-pub(super) struct System {
+pub(super) struct SystemInfo {
     engine_version: String,
     api_version: String,
     name: String,
@@ -37,11 +39,11 @@ pub(super) struct System {
     cgroup_version: String,
     root_directory: String,
     warnings: Vec<String>,
-    disk: Option<Disk>,
+    disk: Option<DiskUsage>,
 }
 
 #[derive(Serialize, JsonSchema)]
-struct Disk {
+struct DiskUsage {
     images: Share,
     containers: Share,
     volumes: Share,
@@ -49,148 +51,110 @@ struct Disk {
 }
 
 #[derive(Default, Serialize, JsonSchema)]
-struct Share {
+pub(super) struct Share {
     count: usize,
     in_use: usize,
     size_bytes: i64,
-    /// What prune would free, at most.
-    reclaimable_bytes: i64,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default, rename_all = "PascalCase")]
-struct Info {
-    server_version: String,
-    name: String,
-    operating_system: String,
-    kernel_version: String,
-    architecture: String,
-    #[serde(rename = "NCPU")]
-    cpus: u32,
-    mem_total: u64,
-    containers: u64,
-    containers_running: u64,
-    containers_paused: u64,
-    containers_stopped: u64,
-    images: u64,
-    driver: String,
-    cgroup_version: String,
-    docker_root_dir: String,
-    warnings: Vec<String>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default, rename_all = "PascalCase")]
-struct Usage {
-    layers_size: i64,
-    images: Vec<Used>,
-    containers: Vec<Used>,
-    volumes: Vec<Used>,
-    build_cache: Vec<Used>,
-}
-
-/// An image, a container, a volume or a piece of build cache: each has some of these.
-#[derive(Default, Deserialize)]
-#[serde(default, rename_all = "PascalCase")]
-struct Used {
-    size: i64,
-    shared_size: i64,
-    size_rw: i64,
-    containers: i64,
-    state: String,
-    in_use: bool,
-    usage_data: VolumeUsage,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default, rename_all = "PascalCase")]
-struct VolumeUsage {
-    size: i64,
-    ref_count: i64,
+    /// Most that prune would free.
+    pub(super) reclaimable_bytes: i64,
 }
 
 impl Tool for GetSystemInfo {
     const NAME: &'static str = "get_system_info";
     const EFFECT: Effect = Effect::ReadOnly;
     type Service = Docker;
-    type Output = System;
+    type Output = SystemInfo;
 
-    async fn call(self, docker: &Docker, _: &Call) -> Result<System, ToolError> {
+    async fn call(self, docker: &Docker, _: &Call) -> Result<SystemInfo, ToolError> {
         let engine = &docker.engine;
-        let info: Info = engine.get(Path::to("/info")).await?;
-        let version = engine
-            .call(|engine| async move { engine.version().await })
-            .await?;
+        let info: Value = engine.get(Path::to("/info")).await?;
+        let version: Value = engine.get(Path::to("/version")).await?;
         let disk = match self.disk_usage {
-            true => {
-                let usage = engine.get_within(DISK_USAGE_TIMEOUT, Path::to("/system/df"));
-                Some(Disk::new(&usage.await?))
-            }
+            true => Some(DiskUsage::new(&disk_usage(engine).await?)),
             false => None,
         };
         let redactor = docker.redactor();
-        let text = |text: &str| redactor.text(text);
-        Ok(System {
-            engine_version: text(&info.server_version),
-            api_version: text(&version.api_version.unwrap_or_default()),
-            name: text(&info.name),
-            os: text(&info.operating_system),
-            kernel: text(&info.kernel_version),
-            architecture: text(&info.architecture),
-            cpus: info.cpus,
-            memory_bytes: info.mem_total,
-            containers: info.containers,
-            running: info.containers_running,
-            paused: info.containers_paused,
-            stopped: info.containers_stopped,
-            images: info.images,
-            storage_driver: text(&info.driver),
-            cgroup_version: text(&info.cgroup_version),
-            root_directory: text(&info.docker_root_dir),
-            warnings: info
-                .warnings
-                .iter()
-                .take(20)
-                .map(|line| text(line))
-                .collect(),
+        let shown = |value: &Value| redactor.text(value.as_str().unwrap_or_default());
+        let text = |member: &str| shown(&info[member]);
+        let number = |member: &str| info[member].as_u64().unwrap_or_default();
+        let warnings = info["Warnings"].as_array().into_iter().flatten();
+        Ok(SystemInfo {
+            engine_version: text("ServerVersion"),
+            api_version: shown(&version["ApiVersion"]),
+            name: text("Name"),
+            os: text("OperatingSystem"),
+            kernel: text("KernelVersion"),
+            architecture: text("Architecture"),
+            cpus: number("NCPU").try_into().unwrap_or(u32::MAX),
+            memory_bytes: number("MemTotal"),
+            containers: number("Containers"),
+            running: number("ContainersRunning"),
+            paused: number("ContainersPaused"),
+            stopped: number("ContainersStopped"),
+            images: number("Images"),
+            storage_driver: text("Driver"),
+            cgroup_version: text("CgroupVersion"),
+            root_directory: text("DockerRootDir"),
+            warnings: warnings.take(MAX_WARNINGS).map(shown).collect(),
             disk,
         })
     }
 }
 
-impl Disk {
-    fn new(usage: &Usage) -> Self {
-        // A size that the engine did not count is -1.
-        let share = |list: &[Used], is_used: fn(&Used) -> bool, size: fn(&Used) -> i64| {
-            let sum = |wanted: &dyn Fn(&&Used) -> bool| -> i64 {
-                list.iter().filter(wanted).map(|one| size(one).max(0)).sum()
-            };
-            Share {
-                count: list.len(),
-                in_use: list.iter().filter(|one| is_used(one)).count(),
-                size_bytes: sum(&|_| true),
-                reclaimable_bytes: sum(&|one| !is_used(one)),
-            }
+/// The engine's own report about its disk.
+pub(super) async fn disk_usage(engine: &Engine) -> Result<Value, ToolError> {
+    let path = Path::to("/system/df");
+    engine.get_within(DISK_USAGE_TIMEOUT, path).await
+}
+
+/// A size or a count; the engine writes -1 for one that it did not determine.
+fn size(value: &Value) -> i64 {
+    value.as_i64().unwrap_or_default().max(0)
+}
+
+impl Share {
+    /// The share of build cache.
+    pub(super) fn build_cache(usage: &Value) -> Self {
+        let is_used = |piece: &Value| piece["InUse"] == true;
+        Self::new(&usage["BuildCache"], is_used, |piece| size(&piece["Size"]))
+    }
+
+    pub(super) fn unused(&self) -> usize {
+        self.count - self.in_use
+    }
+
+    fn new(list: &Value, is_used: fn(&Value) -> bool, size: fn(&Value) -> i64) -> Self {
+        let list = list.as_array().map_or(&[][..], Vec::as_slice);
+        let (used, unused): (Vec<_>, Vec<_>) = list.iter().partition(|one| is_used(one));
+        let reclaimable_bytes = unused.into_iter().map(size).sum();
+        Self {
+            count: list.len(),
+            in_use: used.len(),
+            size_bytes: reclaimable_bytes + used.into_iter().map(size).sum::<i64>(),
+            reclaimable_bytes,
+        }
+    }
+}
+
+impl DiskUsage {
+    fn new(usage: &Value) -> Self {
+        let own_size = |image: &Value| (size(&image["Size"]) - size(&image["SharedSize"])).max(0);
+        let is_used = |image: &Value| size(&image["Containers"]) > 0;
+        let is_alive = |container: &Value| {
+            let state = container["State"].as_str();
+            matches!(state, Some("running" | "paused" | "restarting"))
         };
-        let own = |image: &Used| image.size - image.shared_size.max(0);
-        let images = share(&usage.images, |image| image.containers > 0, own);
+        let is_mounted = |volume: &Value| size(&volume["UsageData"]["RefCount"]) > 0;
+        let volume_size = |volume: &Value| size(&volume["UsageData"]["Size"]);
         Self {
             images: Share {
-                // Layers that images share are there once.
-                size_bytes: usage.layers_size,
-                ..images
+                // Counts shared layers once.
+                size_bytes: size(&usage["LayersSize"]),
+                ..Share::new(&usage["Images"], is_used, own_size)
             },
-            containers: share(
-                &usage.containers,
-                |container| matches!(&*container.state, "running" | "paused" | "restarting"),
-                |container| container.size_rw,
-            ),
-            volumes: share(
-                &usage.volumes,
-                |volume| volume.usage_data.ref_count > 0,
-                |volume| volume.usage_data.size,
-            ),
-            build_cache: share(&usage.build_cache, |piece| piece.in_use, |piece| piece.size),
+            containers: Share::new(&usage["Containers"], is_alive, |at| size(&at["SizeRw"])),
+            volumes: Share::new(&usage["Volumes"], is_mounted, volume_size),
+            build_cache: Share::build_cache(usage),
         }
     }
 }

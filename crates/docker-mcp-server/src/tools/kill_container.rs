@@ -2,8 +2,8 @@
 
 use bollard::query_parameters::KillContainerOptionsBuilder;
 
-use super::change::{self, Change};
 use super::prelude::*;
+use super::state_change::{self, StateChange};
 
 /// Send a signal to a container's main process, at once and without a grace period.
 #[derive(Deserialize, JsonSchema)]
@@ -35,16 +35,16 @@ impl Tool for KillContainer {
     const NAME: &'static str = "kill_container";
     const EFFECT: Effect = Effect::Destructive;
     type Service = Docker;
-    type Output = Change;
+    type Output = StateChange;
 
-    async fn call(self, docker: &Docker, call: &Call) -> Result<Change, ToolError> {
+    async fn call(self, docker: &Docker, call: &Call) -> Result<StateChange, ToolError> {
         let before = docker.mutable_container(&self.container).await?;
         let name = before.display_name();
         if !before.state.is_alive() {
             return Err(conflict(format!("`{name}` does not run.")));
         }
         let signal = format!("{:?}", self.signal).to_uppercase();
-        if self.signal.ends() {
+        if self.signal.is_fatal() {
             let loss = format!("Sends SIG{signal} to `{name}`: what it has not saved is lost.");
             docker.confirm(call, &loss, name, &self.confirm).await?;
         } else {
@@ -58,13 +58,13 @@ impl Tool for KillContainer {
                 engine.kill_container(id.as_str(), Some(options)).await
             })
             .await?;
-        change::compare(docker, &before).await
+        state_change::since(docker, &before).await
     }
 }
 
 impl Signal {
-    /// Whether programs end by it, unless they were written not to. The others are mostly messages.
-    fn ends(self) -> bool {
+    /// Whether it ends programs that do not handle it. Programs mostly use the others as messages.
+    fn is_fatal(self) -> bool {
         matches!(self, Self::Kill | Self::Term | Self::Int | Self::Quit)
     }
 }

@@ -4,7 +4,7 @@ use bollard::models::{RestartPolicy as EngineRestartPolicy, RestartPolicyNameEnu
 
 use super::prelude::*;
 
-/// MiB: below six, engines refuse.
+/// MiB; engines refuse less than six.
 pub(super) type Megabytes = Bounded<6, 4_000_000>;
 
 /// When the engine starts a container again.

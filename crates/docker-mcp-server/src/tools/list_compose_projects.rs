@@ -1,14 +1,12 @@
 //! `list_compose_projects`.
 
-use upstream::redact::Redactor;
-
 use super::list_containers::health;
 use super::ports;
 use super::prelude::*;
 use crate::compose;
 use crate::engine::ContainerSummary;
 
-/// Bytes of rows in an answer, which has them twice.
+/// Bytes of rows in an answer, which contains them twice.
 const MAX_BYTES: usize = 6_500;
 
 /// List compose projects with state and health of their services.
@@ -22,14 +20,14 @@ pub(crate) struct ListComposeProjects {
 #[skip_serializing_none]
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct Projects {
-    projects: Vec<Project>,
+    projects: Vec<ProjectRow>,
     omitted: Option<usize>,
     note: Option<&'static str>,
 }
 
 #[skip_serializing_none]
 #[derive(Serialize, JsonSchema)]
-struct Project {
+struct ProjectRow {
     project: String,
     running: usize,
     containers: usize,
@@ -37,12 +35,12 @@ struct Project {
     /// On the host where it was brought up.
     directory: Option<String>,
     config_files: Option<String>,
-    services: Vec<Service>,
+    services: Vec<ServiceRow>,
 }
 
 #[skip_serializing_none]
 #[derive(Serialize, JsonSchema)]
-struct Service {
+struct ServiceRow {
     service: String,
     container: String,
     state: String,
@@ -64,25 +62,24 @@ impl Tool for ListComposeProjects {
         let rows = match &self.project {
             Some(name) => {
                 let containers = compose::project(docker, name).await?;
-                vec![Project::new(name.as_str(), &containers, true, &redactor)]
+                vec![ProjectRow::new(name.as_str(), &containers, true, &redactor)]
             }
             None => {
                 let projects = compose::projects(docker).await?;
-                let rows = projects.iter();
-                rows.map(|(name, containers)| Project::new(name, containers, false, &redactor))
-                    .collect()
+                let row = |(name, list): (&String, &Vec<_>)| {
+                    ProjectRow::new(name, list, false, &redactor)
+                };
+                projects.iter().map(row).collect()
             }
         };
-        let is_empty = rows.is_empty();
+        let no_project = rows
+            .is_empty()
+            .then_some("No container has the labels of compose.");
         let (projects, omitted) = fit(rows, MAX_BYTES);
-        let note = match (is_empty, omitted) {
-            (true, _) => Some("No container has the labels of compose."),
-            (false, 0) => None,
-            _ => Some("Ask for one by `project`."),
-        };
+        let note = no_project.or(omitted.map(|_| "Ask for one by `project`."));
         Ok(Projects {
             projects,
-            omitted: (omitted > 0).then_some(omitted),
+            omitted,
             note,
         })
     }
@@ -95,36 +92,31 @@ impl ListComposeProjects {
     }
 }
 
-impl Project {
+impl ProjectRow {
     fn new(name: &str, containers: &[ContainerSummary], full: bool, redactor: &Redactor) -> Self {
-        let count = |wanted: &dyn Fn(&ContainerSummary) -> bool| {
-            containers
-                .iter()
-                .filter(|container| wanted(container))
-                .count()
-        };
-        let label = |key: &str| containers.first()?.labels.get(key);
+        let label = |key: &str| Some(redactor.text(containers.first()?.labels.get(key)?));
+        let services = containers.iter().map(|container| ServiceRow {
+            service: redactor.text(compose::service(container)),
+            container: redactor.text(container.display_name()),
+            state: redactor.text(&container.state),
+            status: redactor.text(&container.status),
+            health: health(&container.status),
+            ports: match full {
+                true => ports::from_summary(&container.ports),
+                false => Vec::new(),
+            },
+        });
+        let services: Vec<_> = services.collect();
+        let count =
+            |is_counted: fn(&&ServiceRow) -> bool| services.iter().filter(is_counted).count();
         Self {
             project: redactor.text(name),
-            running: count(&|container| container.state == "running"),
+            running: count(|service| service.state == "running"),
             containers: containers.len(),
-            unhealthy: count(&|container| health(&container.status) == Some("unhealthy")),
-            directory: label(compose::DIRECTORY).map(|path| redactor.text(path)),
-            config_files: label(compose::FILES).map(|path| redactor.text(path)),
-            services: containers
-                .iter()
-                .map(|container| Service {
-                    service: redactor.text(compose::service(container)),
-                    container: redactor.text(container.display_name()),
-                    state: redactor.text(&container.state),
-                    status: redactor.text(&container.status),
-                    health: health(&container.status),
-                    ports: match full {
-                        true => ports::of_summary(&container.ports),
-                        false => Vec::new(),
-                    },
-                })
-                .collect(),
+            unhealthy: count(|service| service.health == Some("unhealthy")),
+            directory: label(compose::DIRECTORY),
+            config_files: label(compose::FILES),
+            services,
         }
     }
 }

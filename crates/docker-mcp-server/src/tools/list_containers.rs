@@ -1,21 +1,17 @@
 //! `list_containers`.
 
-use upstream::redact::Redactor;
-use upstream::text::{fitting, truncate};
-use upstream::time::rfc3339;
-
+use super::ports;
 use super::prelude::*;
-use super::{ports, short_id};
 use crate::compose;
 use crate::engine::ContainerSummary;
 
-/// Rows without `limit`, and the bytes that they may have: an answer has them twice, as structure
-/// and as text, and stays below 16 KB.
+/// Rows, and bytes of rows, without `limit`: an answer contains them twice, as structure and as text,
+/// and stays below 16 KB.
 const DEFAULT_ROWS: usize = 50;
 const DEFAULT_BYTES: usize = 6_500;
-/// The bytes that rows may have with `limit`.
+/// Bytes of rows with `limit`.
 const MAX_BYTES: usize = 128 << 10;
-/// Longest name of an image that is shown, in characters.
+/// Longest text, in characters.
 const MAX_TEXT: usize = 200;
 
 /// List containers, newest first. Default: running ones.
@@ -27,7 +23,7 @@ pub(crate) struct ListContainers {
     all: bool,
     /// Only names that contain this.
     name: Option<String>,
-    /// Only in this state; looks at stopped ones too.
+    /// Only in this state, also stopped ones.
     state: Option<StateFilter>,
     /// Only with this label: `key` or `key=value`.
     label: Option<String>,
@@ -39,7 +35,7 @@ pub(crate) struct ListContainers {
     limit: Option<Bounded<1, 500>>,
 }
 
-/// States of the engine, and two healths.
+/// States of the engine, and two of health.
 #[derive(Clone, Copy, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "lowercase")]
 enum StateFilter {
@@ -56,16 +52,16 @@ enum StateFilter {
 #[skip_serializing_none]
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct Containers {
-    containers: Vec<Row>,
-    /// How many match, where not all are listed.
+    containers: Vec<ContainerRow>,
+    /// All that match, if not all are listed.
     total: Option<usize>,
     omitted: Option<usize>,
-    note: Option<String>,
+    note: Option<&'static str>,
 }
 
 #[skip_serializing_none]
 #[derive(Serialize, JsonSchema)]
-struct Row {
+struct ContainerRow {
     id: String,
     name: String,
     image: String,
@@ -107,24 +103,34 @@ impl ListContainers {
             listed.retain(|container| name(container).to_lowercase().contains(&part));
         }
         listed.retain(|container| self.wants(container));
-        // The engine's order is nearly this one; equal times must not change places between calls.
+        // The engine's order is nearly the same, but not stable for equal times.
         listed.sort_by(|a, b| b.created.cmp(&a.created).then_with(|| a.id.cmp(&b.id)));
         let (rows, bytes) = match self.limit {
             Some(limit) => (limit.get() as usize, MAX_BYTES),
             None => (DEFAULT_ROWS, DEFAULT_BYTES),
         };
-        let rows = listed.iter().take(rows).map(|at| Row::new(at, redactor));
+        let rows = listed
+            .iter()
+            .take(rows)
+            .map(|at| ContainerRow::new(at, redactor));
         let containers = fitting(rows.collect(), bytes).rows;
-        let omitted = listed.len() - containers.len();
+        let omitted = positive(listed.len() - containers.len());
+        let note = if omitted.is_some() {
+            Some("Not all are listed: give `limit` for more rows, or `name` to narrow it down.")
+        } else if containers.is_empty() && !self.all && self.state.is_none() {
+            Some("None is running; all: true lists stopped ones too.")
+        } else {
+            None
+        };
         Containers {
-            total: (omitted > 0).then_some(listed.len()),
-            omitted: (omitted > 0).then_some(omitted),
-            note: self.note(omitted, containers.is_empty()),
+            total: omitted.map(|_| listed.len()),
+            omitted,
+            note,
             containers,
         }
     }
 
-    /// Whether it passes the filters other than that by name.
+    /// Whether it passes all filters except the name.
     fn wants(&self, container: &ContainerSummary) -> bool {
         let health = health(&container.status);
         let state = self.state.is_none_or(|state| match state {
@@ -132,39 +138,20 @@ impl ListContainers {
             StateFilter::Unhealthy => health == Some("unhealthy"),
             state => format!("{state:?}").to_lowercase() == container.state,
         });
-        let label = self
-            .label
-            .as_deref()
-            .is_none_or(|label| match label.split_once('=') {
-                Some((key, value)) => container
-                    .labels
-                    .get(key)
-                    .is_some_and(|known| known == value),
-                None => container.labels.contains_key(label),
-            });
-        let image = self.image.as_deref();
-        let project = container.labels.get(compose::PROJECT);
+        let labels = &container.labels;
+        let has_label = |label: &String| match label.split_once('=') {
+            Some((key, value)) => labels.get(key).is_some_and(|known| known == value),
+            None => labels.contains_key(label),
+        };
+        let (image, project) = (self.image.as_ref(), self.project.as_ref());
         state
-            && label
+            && self.label.as_ref().is_none_or(has_label)
             && image.is_none_or(|part| container.image.contains(part))
-            && self
-                .project
-                .as_ref()
-                .is_none_or(|wanted| project == Some(wanted))
-    }
-
-    fn note(&self, omitted: usize, empty: bool) -> Option<String> {
-        if omitted > 0 {
-            let text =
-                "Not all are listed: give `limit` for more rows, or `name` to narrow it down.";
-            return Some(text.to_owned());
-        }
-        (empty && !self.all && self.state.is_none())
-            .then(|| "None is running; all: true lists stopped ones too.".to_owned())
+            && project.is_none_or(|wanted| labels.get(compose::PROJECT) == Some(wanted))
     }
 }
 
-impl Row {
+impl ContainerRow {
     fn new(container: &ContainerSummary, redactor: &Redactor) -> Self {
         let text = |text: &str| truncate(&redactor.text(text), MAX_TEXT);
         let label = |key: &str| container.labels.get(key);
@@ -175,7 +162,7 @@ impl Row {
             state: text(&container.state),
             status: text(&container.status),
             health: health(&container.status),
-            ports: ports::of_summary(&container.ports),
+            ports: ports::from_summary(&container.ports),
             compose_project: label(compose::PROJECT).map(|name| text(name)),
             compose_service: label(compose::SERVICE).map(|name| text(name)),
             created: rfc3339(container.created),
@@ -183,23 +170,19 @@ impl Row {
     }
 }
 
-/// Its first name; containers that others link to have more.
+/// Its own name; a container to which others link has further names.
 fn name(container: &ContainerSummary) -> &str {
-    let own = container
-        .names
-        .iter()
-        .find(|name| name.matches('/').count() <= 1);
-    own.or(container.names.first())
-        .map_or("", |name| name.trim_start_matches('/'))
+    let mut names = container.names.iter();
+    let own = names.find(|name| name.matches('/').count() <= 1);
+    let name = own.or(container.names.first());
+    name.map_or("", |name| name.trim_start_matches('/'))
 }
 
-/// The list tells health only within its text for people.
+/// The health from the status text; the engine's list has no other member for it.
 pub(super) fn health(status: &str) -> Option<&'static str> {
     let known = ["unhealthy", "healthy", "starting"];
-    let shown = status.split_once('(')?.1;
-    known
-        .into_iter()
-        .find(|word| shown.trim_end_matches(')').ends_with(word))
+    let shown = status.split_once('(')?.1.trim_end_matches(')');
+    known.into_iter().find(|word| shown.ends_with(word))
 }
 
 #[cfg(test)]
@@ -225,15 +208,11 @@ mod tests {
     }
 
     #[test]
-    fn a_default_answer_is_small_and_says_how_to_get_the_rest() {
+    fn default_answer_is_small_and_explains_limit() {
         let listed = list("{}", containers(200));
         let json = serde_json::to_string(&listed).unwrap();
-        let twin = serde_json::to_string(&json).unwrap();
-        assert!(
-            json.len() + twin.len() < 16_000,
-            "{}",
-            json.len() + twin.len()
-        );
+        let bytes = json.len() + serde_json::to_string(&json).unwrap().len();
+        assert!(bytes < 16_000, "{bytes}");
         assert_eq!(listed.total, Some(200));
         assert_eq!(listed.omitted, Some(200 - listed.containers.len()));
         assert!(listed.containers.len() > 20 && listed.note.unwrap().contains("limit"));
@@ -241,10 +220,8 @@ mod tests {
 
     #[test]
     fn limit_and_name_select() {
-        assert_eq!(
-            list(r#"{"limit":500}"#, containers(200)).containers.len(),
-            200
-        );
+        let all = list(r#"{"limit":500}"#, containers(200));
+        assert_eq!(all.containers.len(), 200);
         let found = list(r#"{"name":"/SERVICE-19"}"#, containers(200));
         assert_eq!(found.containers.len(), 11);
         assert!(found.total.is_none() && found.note.is_none());
@@ -253,16 +230,11 @@ mod tests {
 
     #[test]
     fn the_order_is_stable_and_newest_first() {
-        let mut turned = containers(10);
-        turned.reverse();
-        let ids = |listed: Containers| {
-            listed
-                .containers
-                .into_iter()
-                .map(|row| row.id)
-                .collect::<Vec<_>>()
+        let reversed = containers(10).into_iter().rev().collect();
+        let ids = |listed: Containers| -> Vec<String> {
+            listed.containers.into_iter().map(|row| row.id).collect()
         };
-        assert_eq!(ids(list("{}", turned)), ids(list("{}", containers(10))));
+        assert_eq!(ids(list("{}", reversed)), ids(list("{}", containers(10))));
     }
 
     #[test]

@@ -1,32 +1,22 @@
 //! `list_events`.
 
-use std::collections::{BTreeMap, VecDeque};
-use std::time::Duration;
+use std::collections::VecDeque;
 
-use upstream::text::fitting;
-use upstream::time::{Since, Timestamp, rfc3339};
+use upstream::time::{Since, Timestamp};
 
 use super::prelude::*;
 use crate::engine::{Event, within};
 use crate::unix_time;
 
-/// Before now, without `since`.
+/// The period before now without `since`.
 const DEFAULT_AGE: Duration = Duration::from_secs(3_600);
-/// Rows without `limit`, and the bytes of an answer, which has them twice.
+/// Rows without `limit`, and bytes of rows in an answer, which contains them twice.
 const DEFAULT_ROWS: u32 = 100;
 const MAX_BYTES: usize = 6_500;
-/// ContainerDetails of an event that say what happened; the rest is labels.
-const TOLD: [&str; 7] = [
-    "image",
-    "exitCode",
-    "signal",
-    "oldName",
-    "container",
-    "type",
-    "execID",
-];
+/// Details of an event that are shown; the others are labels.
+const SHOWN_DETAILS: &str = "image exitCode signal oldName container type execID";
 
-/// List what happened to containers, images, networks and volumes, oldest first. The engine
+/// List events of containers, images, networks and volumes, oldest first. The engine
 /// remembers a few hundred events.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -56,13 +46,13 @@ enum EventKind {
 #[skip_serializing_none]
 #[derive(Serialize, JsonSchema)]
 pub(super) struct Events {
-    events: Vec<Row>,
+    events: Vec<EventRow>,
     /// Older rows that do not fit.
     omitted: Option<usize>,
 }
 
 #[derive(Serialize, JsonSchema)]
-struct Row {
+struct EventRow {
     time: String,
     /// `container`, `image`, …
     kind: String,
@@ -82,7 +72,7 @@ impl Tool for ListEvents {
         let engine = &docker.engine;
         let until = match self.until {
             Some(until) => unix_time::from_argument(until).to_string(),
-            // Whole seconds would leave out what has just happened.
+            // Whole seconds would exclude the newest events.
             None => {
                 let now = Timestamp::now();
                 format!("{}.{:09}", now.as_second(), now.subsec_nanosecond())
@@ -110,27 +100,24 @@ impl Tool for ListEvents {
         let read = within(engine.timeout(), read).await;
         read.map_err(|failure| engine.explain(failure))?;
         let redactor = docker.redactor();
-        // The newest come first, so that the oldest do not fit.
-        let shown = rows.iter().rev().map(|event| Row {
-            time: rfc3339(event.time),
-            kind: event.kind.clone(),
-            action: redactor.text(&event.action),
-            name: redactor.text(event.name()),
-            details: TOLD
-                .iter()
-                .filter_map(|key| {
-                    let value = event.attribute(key)?;
-                    Some(((*key).to_owned(), redactor.named(key, value)))
-                })
-                .collect(),
+        // Newest first, so that the oldest are omitted.
+        let rows = rows.iter().rev().map(|event| {
+            let details = SHOWN_DETAILS.split(' ').filter_map(|key| {
+                let value = event.attribute(key)?;
+                Some((key.to_owned(), redactor.named(key, value)))
+            });
+            EventRow {
+                time: rfc3339(event.time),
+                kind: event.kind.clone(),
+                action: redactor.text(&event.action),
+                name: redactor.text(event.name()),
+                details: details.collect(),
+            }
         });
-        let mut shown = fitting(shown.collect(), MAX_BYTES);
-        shown.rows.reverse();
-        let omitted = dropped + shown.omitted;
-        Ok(Events {
-            events: shown.rows,
-            omitted: (omitted > 0).then_some(omitted),
-        })
+        let (mut events, omitted) = fit(rows.collect(), MAX_BYTES);
+        events.reverse();
+        let omitted = positive(dropped + omitted.unwrap_or(0));
+        Ok(Events { events, omitted })
     }
 }
 

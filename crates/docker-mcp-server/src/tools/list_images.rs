@@ -1,16 +1,12 @@
 //! `list_images`.
 
-use upstream::text::fitting;
-use upstream::time::rfc3339;
-
 use super::prelude::*;
-use super::short_id;
 
-/// Bytes of rows in an answer without `limit`, and with.
+/// Bytes of rows in an answer without and with `limit`.
 const DEFAULT_BYTES: usize = 6_500;
 const MAX_BYTES: usize = 128 << 10;
 
-/// List images, newest first, with how many containers use each.
+/// List images, newest first, each with its container count.
 #[derive(Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ListImages {
@@ -26,14 +22,14 @@ pub(crate) struct ListImages {
 #[skip_serializing_none]
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct Images {
-    images: Vec<Row>,
+    images: Vec<ImageRow>,
     /// Rows that do not fit.
     omitted: Option<usize>,
     note: Option<&'static str>,
 }
 
 #[derive(Serialize, JsonSchema)]
-struct Row {
+struct ImageRow {
     id: String,
     tags: Vec<String>,
     size_bytes: i64,
@@ -61,7 +57,7 @@ impl Tool for ListImages {
         });
         images.sort_by(|a, b| b.created.cmp(&a.created).then_with(|| a.id.cmp(&b.id)));
         let redactor = docker.redactor();
-        let rows = images.iter().map(|image| Row {
+        let rows = images.iter().map(|image| ImageRow {
             id: short_id(&image.id).to_owned(),
             tags: image.tags().map(|tag| redactor.text(tag)).collect(),
             size_bytes: image.size,
@@ -76,7 +72,7 @@ impl Tool for ListImages {
         let omitted = images.len() - shown.len();
         Ok(Images {
             images: shown,
-            omitted: (omitted > 0).then_some(omitted),
+            omitted: positive(omitted),
             note: (omitted > 0).then_some("Give `limit` for more rows, or `name`."),
         })
     }

@@ -1,15 +1,11 @@
 //! `list_networks`.
 
-use std::collections::BTreeMap;
-
-use upstream::redact::Redactor;
-
 use super::prelude::*;
-use super::short_id;
-use crate::engine::Network;
 
-/// Bytes of rows in an answer, which has them twice.
+/// Bytes of rows in an answer, which contains them twice.
 const MAX_BYTES: usize = 6_500;
+/// Labels of a network that are shown.
+const MAX_LABELS: usize = 20;
 
 /// List networks; or inspect one, with the containers in it.
 #[derive(Deserialize, JsonSchema)]
@@ -22,19 +18,19 @@ pub(super) struct ListNetworks {
 #[skip_serializing_none]
 #[derive(Serialize, JsonSchema)]
 pub(super) struct Networks {
-    networks: Vec<Row>,
+    networks: Vec<NetworkRow>,
     omitted: Option<usize>,
 }
 
 #[skip_serializing_none]
 #[derive(Serialize, JsonSchema)]
-struct Row {
+struct NetworkRow {
     id: String,
     name: String,
     driver: String,
     scope: String,
     subnets: Vec<String>,
-    /// Without a way out.
+    /// No outside access.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     internal: bool,
     created: String,
@@ -52,45 +48,27 @@ impl Tool for ListNetworks {
 
     async fn call(self, docker: &Docker, _: &Call) -> Result<Networks, ToolError> {
         let redactor = docker.redactor();
-        if let Some(name) = &self.network {
-            let network = docker.network(name).await?;
-            let containers = network.containers.values();
-            let containers = containers
-                .map(|at| (redactor.text(&at.name), at.ip_address.clone()))
-                .collect();
-            let mut row = Row::new(&network, &redactor);
-            row.containers = Some(containers);
-            return Ok(Networks {
-                networks: vec![row],
-                omitted: None,
-            });
-        }
-        let listed = docker.networks().await?;
-        let rows = listed.iter().map(|network| Row::new(network, &redactor));
-        let (networks, omitted) = fit(rows.collect(), MAX_BYTES);
-        Ok(Networks {
-            networks,
-            omitted: (omitted > 0).then_some(omitted),
-        })
-    }
-}
-
-impl Row {
-    fn new(network: &Network, redactor: &Redactor) -> Self {
-        let ranges = network.ipam.config.iter();
-        let labels = network.labels.iter().take(20);
-        Self {
-            id: short_id(&network.id).to_owned(),
-            name: redactor.text(&network.name),
-            driver: redactor.text(&network.driver),
-            scope: redactor.text(&network.scope),
-            subnets: ranges.map(|range| range.subnet.clone()).collect(),
-            internal: network.internal,
-            created: network.created.clone(),
-            labels: labels
-                .map(|(key, value)| (key.clone(), redactor.named(key, value)))
-                .collect(),
-            containers: None,
-        }
+        let (listed, max_bytes) = match &self.network {
+            Some(name) => (vec![docker.network(name).await?], usize::MAX),
+            None => (docker.networks().await?, MAX_BYTES),
+        };
+        let rows = listed.into_iter().map(|network| {
+            let containers = network.containers.into_values();
+            let addresses = containers.map(|at| (redactor.text(&at.name), at.ip_address));
+            let ranges = network.ipam.config.into_iter();
+            NetworkRow {
+                id: short_id(&network.id).to_owned(),
+                name: redactor.text(&network.name),
+                driver: redactor.text(&network.driver),
+                scope: redactor.text(&network.scope),
+                subnets: ranges.map(|range| range.subnet).collect(),
+                internal: network.internal,
+                created: network.created,
+                labels: redacted_labels(&network.labels, MAX_LABELS, &redactor),
+                containers: self.network.is_some().then(|| addresses.collect()),
+            }
+        });
+        let (networks, omitted) = fit(rows.collect(), max_bytes);
+        Ok(Networks { networks, omitted })
     }
 }

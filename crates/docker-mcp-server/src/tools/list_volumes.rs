@@ -1,18 +1,18 @@
 //! `list_volumes`.
 
-use std::collections::BTreeMap;
-
 use super::prelude::*;
 use crate::engine::is_anonymous;
 
-/// Bytes of rows in an answer, which has them twice.
+/// Bytes of rows in an answer, which contains them twice.
 const MAX_BYTES: usize = 6_500;
+/// Labels and users of a volume that are shown.
+const MAX_ITEMS: usize = 20;
 
-/// List volumes with who uses them; or inspect one.
+/// List volumes and their users; or inspect one.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ListVolumes {
-    /// The one to inspect.
+    /// Volume to inspect.
     volume: Option<ObjectName>,
     /// Only those that no container uses.
     #[serde(default)]
@@ -22,13 +22,13 @@ pub(super) struct ListVolumes {
 #[skip_serializing_none]
 #[derive(Serialize, JsonSchema)]
 pub(super) struct Volumes {
-    volumes: Vec<Row>,
+    volumes: Vec<VolumeRow>,
     omitted: Option<usize>,
 }
 
 #[skip_serializing_none]
 #[derive(Serialize, JsonSchema)]
-struct Row {
+struct VolumeRow {
     name: String,
     driver: String,
     /// Containers, stopped ones included.
@@ -61,16 +61,11 @@ impl Tool for ListVolumes {
             if self.unused && !used_by.is_empty() {
                 return None;
             }
-            let labels = volume.labels.iter().take(20);
-            let labels = labels.map(|(key, value)| (key.clone(), redactor.named(key, value)));
-            Some(Row {
-                labels: labels.collect(),
+            let used_by = used_by.iter().take(MAX_ITEMS);
+            Some(VolumeRow {
+                labels: redacted_labels(&volume.labels, MAX_ITEMS, &redactor),
                 driver: redactor.text(&volume.driver),
-                used_by: used_by
-                    .iter()
-                    .take(20)
-                    .map(|name| redactor.text(name))
-                    .collect(),
+                used_by: used_by.map(|name| redactor.text(name)).collect(),
                 anonymous: is_anonymous(&volume.name),
                 created: volume.created_at,
                 mountpoint: self.volume.as_ref().map(|_| volume.mountpoint),
@@ -78,9 +73,6 @@ impl Tool for ListVolumes {
             })
         });
         let (volumes, omitted) = fit(rows.collect(), MAX_BYTES);
-        Ok(Volumes {
-            volumes,
-            omitted: (omitted > 0).then_some(omitted),
-        })
+        Ok(Volumes { volumes, omitted })
     }
 }

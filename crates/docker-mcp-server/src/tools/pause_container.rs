@@ -1,15 +1,15 @@
 //! `pause_container`.
 
-use super::change::{self, Change};
 use super::prelude::*;
+use super::state_change::{self, StateChange};
 
-/// Freeze the processes of a container, or let them go on.
+/// Freeze the processes of a container, or resume them.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct PauseContainer {
     /// Name or id.
     container: ContainerName,
-    /// Go on instead.
+    /// Resume instead.
     #[serde(default)]
     unpause: bool,
 }
@@ -18,18 +18,17 @@ impl Tool for PauseContainer {
     const NAME: &'static str = "pause_container";
     const EFFECT: Effect = Effect::Idempotent;
     type Service = Docker;
-    type Output = Change;
+    type Output = StateChange;
 
-    async fn call(self, docker: &Docker, _: &Call) -> Result<Change, ToolError> {
+    async fn call(self, docker: &Docker, _: &Call) -> Result<StateChange, ToolError> {
         let before = docker.mutable_container(&self.container).await?;
         let is_paused = before.state.status == "paused";
         if is_paused != self.unpause && (is_paused || before.state.status == "running") {
-            let note = if is_paused {
-                "It was paused already."
-            } else {
-                "It was not paused."
+            let note = match is_paused {
+                true => "It was paused already.",
+                false => "It was not paused.",
             };
-            return Ok(Change::none(&before).with_note(note.to_owned()));
+            return Ok(StateChange::none(&before).with_note(note));
         }
         let (id, unpause) = (before.container_id()?, self.unpause);
         let verb = if unpause { "unpause" } else { "pause" };
@@ -42,6 +41,6 @@ impl Tool for PauseContainer {
                 }
             })
             .await?;
-        change::compare(docker, &before).await
+        state_change::since(docker, &before).await
     }
 }

@@ -1,24 +1,66 @@
-//! Imports and helpers of every tool.
+//! Imports and helpers of the tools.
 
+pub(super) use std::collections::BTreeMap;
+pub(super) use std::time::Duration;
+
+pub(super) use futures_util::StreamExt as _;
 pub(super) use mcp_core::tool::{
     Bounded, Call, Effect, TaskSupport, Tool, ToolError, ToolErrorKind,
 };
 pub(super) use schemars::JsonSchema;
 pub(super) use serde::{Deserialize, Serialize};
 pub(super) use serde_with::skip_serializing_none;
-use upstream::text::{Fitting, fitting};
+pub(super) use upstream::redact::Redactor;
+pub(super) use upstream::text::{fitting, newest_lines, truncate};
+pub(super) use upstream::time::rfc3339;
 
+pub(super) use super::object_change::ObjectChange;
 pub(super) use crate::docker::Docker;
 pub(super) use crate::engine::{Action, ContainerDetails, ObjectKind};
 pub(super) use crate::name::{ContainerName, ImageName, ObjectName};
 
-/// As many of the first rows as fit into `max` bytes of JSON, and the number of the others.
-pub(super) fn fit<T: Serialize>(rows: Vec<T>, max: usize) -> (Vec<T>, usize) {
-    let Fitting { rows, omitted } = fitting(rows, max);
-    (rows, omitted)
+/// The first 12 characters of an id, which is the form in which Docker shows it.
+pub(super) fn short_id(id: &str) -> &str {
+    let id = id.trim_start_matches("sha256:");
+    id.get(..12).unwrap_or(id)
 }
 
-/// The state of an object does not allow what is asked for.
+/// The first rows that fit into `max` bytes of JSON, and the number of the others if there are any.
+pub(super) fn fit<T: Serialize>(rows: Vec<T>, max: usize) -> (Vec<T>, Option<usize>) {
+    let fitting = fitting(rows, max);
+    (fitting.rows, positive(fitting.omitted))
+}
+
+/// `None` for zero: the member is left out of the answer.
+pub(super) fn positive(count: usize) -> Option<usize> {
+    (count > 0).then_some(count)
+}
+
+/// The error of a call that the state of an object does not allow.
 pub(super) fn conflict(text: impl Into<String>) -> ToolError {
     ToolError::new(ToolErrorKind::Conflict, text)
+}
+
+/// The error of a cancelled call; the caller does not receive it.
+pub(super) fn cancelled() -> ToolError {
+    ToolError::new(ToolErrorKind::Cancelled, "Cancelled by the caller.")
+}
+
+/// The labels with their values redacted, at most `max`.
+pub(super) fn redacted_labels(
+    labels: &BTreeMap<String, String>,
+    max: usize,
+    redactor: &Redactor,
+) -> BTreeMap<String, String> {
+    let labels = labels.iter().take(max);
+    let labels = labels.map(|(key, value)| (key.clone(), redactor.named(key, value)));
+    labels.collect()
+}
+
+/// Truncates the beginning of `text` to about `max` bytes once it is twice as long.
+pub(super) fn keep_end(text: &mut String, max: usize) {
+    if text.len() > 2 * max {
+        let from = text.ceil_char_boundary(text.len() - max);
+        text.drain(..from);
+    }
 }

@@ -2,13 +2,13 @@
 
 use bollard::errors::Error;
 use bollard::query_parameters::CreateImageOptionsBuilder;
-use futures_util::StreamExt as _;
 
 use super::prelude::*;
-use super::progress::Layers;
-use super::short_id;
-use super::wait_container::cancelled;
+use super::pull_progress::Layers;
 use crate::engine::EngineError;
+
+/// Longest message of the engine that an error repeats, in characters.
+const MAX_MESSAGE: usize = 300;
 
 /// Get an image from its registry, with progress.
 #[derive(Deserialize, JsonSchema)]
@@ -53,14 +53,8 @@ impl Tool for PullImage {
                 () = call.cancelled() => return Err(cancelled()),
                 line = lines.next() => line,
             };
-            let line = match line {
-                None => break,
-                Some(Ok(line)) => line,
-                Some(Err(Error::DockerStreamError { error })) => {
-                    return Err(self.refused(docker, &error));
-                }
-                Some(Err(error)) => return Err(self.explain(docker, error.into())),
-            };
+            let Some(line) = line else { break };
+            let line = line.map_err(|error| self.explain(docker, error))?;
             let status = line.status.as_deref().unwrap_or_default();
             new |= status.contains("Downloaded newer image");
             let (done, total) = layers.advance(&line);
@@ -80,8 +74,11 @@ impl Tool for PullImage {
 }
 
 impl PullImage {
-    fn explain(&self, docker: &Docker, failure: EngineError) -> ToolError {
-        match failure {
+    fn explain(&self, docker: &Docker, error: Error) -> ToolError {
+        if let Error::DockerStreamError { error } = &error {
+            return self.refused(docker, error);
+        }
+        match error.into() {
             EngineError::Refused { message, .. } if !message.is_empty() => {
                 self.refused(docker, &message)
             }
@@ -89,9 +86,10 @@ impl PullImage {
         }
     }
 
-    /// Why there is no image, in the engine's words and with what to do.
-    fn refused(&self, docker: &Docker, said: &str) -> ToolError {
-        let has = |text: &str| said.to_lowercase().contains(text);
+    /// The error of the registry, with the engine's message and advice.
+    fn refused(&self, docker: &Docker, message: &str) -> ToolError {
+        let lower = message.to_lowercase();
+        let has = |text: &str| lower.contains(text);
         let (kind, next) = if has("not found") || has("manifest unknown") {
             (ToolErrorKind::NotFound, "Check the name and the tag.")
         } else if has("unauthorized") || has("denied") || has("authentication") {
@@ -103,9 +101,9 @@ impl PullImage {
         } else {
             (ToolErrorKind::Upstream, "")
         };
-        let said = docker.redactor().text(said);
-        let said: String = said.chars().take(300).collect();
-        let text = format!("`{}` cannot be pulled: {said}. {next}", self.image);
+        let message = docker.redactor().text(message);
+        let message: String = message.chars().take(MAX_MESSAGE).collect();
+        let text = format!("`{}` cannot be pulled: {message}. {next}", self.image);
         ToolError::new(kind, text.trim_end().to_owned())
     }
 }

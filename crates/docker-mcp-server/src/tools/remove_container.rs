@@ -2,8 +2,8 @@
 
 use bollard::query_parameters::RemoveContainerOptionsBuilder;
 
-use super::change::Change;
 use super::prelude::*;
+use super::state_change::StateChange;
 
 /// Remove a container, with its log and the files it wrote.
 #[derive(Deserialize, JsonSchema)]
@@ -25,9 +25,9 @@ impl Tool for RemoveContainer {
     const NAME: &'static str = "remove_container";
     const EFFECT: Effect = Effect::Destructive;
     type Service = Docker;
-    type Output = Change;
+    type Output = StateChange;
 
-    async fn call(self, docker: &Docker, call: &Call) -> Result<Change, ToolError> {
+    async fn call(self, docker: &Docker, call: &Call) -> Result<StateChange, ToolError> {
         let before = docker.mutable_container(&self.container).await?;
         let name = before.display_name();
         if before.state.is_alive() && !self.force {
@@ -39,17 +39,15 @@ impl Tool for RemoveContainer {
         docker.confirm(call, &loss, name, &self.confirm).await?;
         let (name, id) = (self.container.as_str(), before.container_id()?);
         remove(docker, name, &id, self.force, self.volumes).await?;
-        Ok(Change::removed(&before).with_note(loss))
+        Ok(StateChange::removed(&before).with_note(loss))
     }
 }
 
 impl RemoveContainer {
     fn loss(&self, container: &ContainerDetails) -> String {
         let name = container.display_name();
-        let kill = match container.state.is_alive() {
-            true => " while it runs",
-            false => "",
-        };
+        let running = container.state.is_alive();
+        let kill = if running { " while it runs" } else { "" };
         let volumes = container.mounts.iter().filter(|mount| mount.is_anonymous());
         let volumes: Vec<&str> = volumes.map(|mount| &*mount.destination).collect();
         let data = match (volumes.is_empty(), self.volumes) {

@@ -2,7 +2,6 @@
 
 use bollard::query_parameters::RemoveImageOptionsBuilder;
 
-use super::done::Done;
 use super::prelude::*;
 
 /// Remove an image, or one of its names where it has several.
@@ -22,9 +21,9 @@ impl Tool for RemoveImage {
     const NAME: &'static str = "remove_image";
     const EFFECT: Effect = Effect::Destructive;
     type Service = Docker;
-    type Output = Done;
+    type Output = ObjectChange;
 
-    async fn call(self, docker: &Docker, call: &Call) -> Result<Done, ToolError> {
+    async fn call(self, docker: &Docker, call: &Call) -> Result<ObjectChange, ToolError> {
         let details = docker.mutable_image(&self.image).await?;
         let name = self.image.as_str();
         let is_a_tag = details.repo_tags.len() > 1
@@ -38,7 +37,7 @@ impl Tool for RemoveImage {
         };
         docker.confirm(call, &loss, name, &self.confirm).await?;
         remove_image(docker, &self.image, self.force).await?;
-        Ok(Done::new(name, "removed").with_note(loss))
+        Ok(ObjectChange::new(name, "removed").with_note(loss))
     }
 }
 

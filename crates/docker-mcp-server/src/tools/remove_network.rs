@@ -1,6 +1,5 @@
 //! `remove_network`.
 
-use super::done::Done;
 use super::prelude::*;
 
 /// Remove a network that no container is connected to.
@@ -17,9 +16,9 @@ impl Tool for RemoveNetwork {
     const NAME: &'static str = "remove_network";
     const EFFECT: Effect = Effect::Destructive;
     type Service = Docker;
-    type Output = Done;
+    type Output = ObjectChange;
 
-    async fn call(self, docker: &Docker, call: &Call) -> Result<Done, ToolError> {
+    async fn call(self, docker: &Docker, call: &Call) -> Result<ObjectChange, ToolError> {
         let network = docker.network(&self.network).await?;
         let name = network.name.as_str();
         docker.policy.permit_change(name, &network.labels)?;
@@ -33,7 +32,7 @@ impl Tool for RemoveNetwork {
         let loss = format!("Removes the network `{name}`; nothing is connected to it.");
         docker.confirm(call, &loss, name, &self.confirm).await?;
         remove_network(docker, &self.network).await?;
-        Ok(Done::new(name, "removed"))
+        Ok(ObjectChange::new(name, "removed"))
     }
 }
 

@@ -2,7 +2,6 @@
 
 use bollard::query_parameters::RemoveVolumeOptions;
 
-use super::done::Done;
 use super::prelude::*;
 
 /// Remove a volume that no container uses, with all data in it.
@@ -19,9 +18,9 @@ impl Tool for RemoveVolume {
     const NAME: &'static str = "remove_volume";
     const EFFECT: Effect = Effect::Destructive;
     type Service = Docker;
-    type Output = Done;
+    type Output = ObjectChange;
 
-    async fn call(self, docker: &Docker, call: &Call) -> Result<Done, ToolError> {
+    async fn call(self, docker: &Docker, call: &Call) -> Result<ObjectChange, ToolError> {
         let volume = docker.volume(&self.volume).await?;
         let name = volume.name.as_str();
         docker.policy.permit_change(name, &volume.labels)?;
@@ -34,7 +33,7 @@ impl Tool for RemoveVolume {
         let loss = format!("Removes the volume `{name}`: all data in it is lost for good.");
         docker.confirm(call, &loss, name, &self.confirm).await?;
         remove_volume(docker, &self.volume).await?;
-        Ok(Done::new(name, "removed").with_note(loss))
+        Ok(ObjectChange::new(name, "removed").with_note(loss))
     }
 }
 

@@ -1,11 +1,9 @@
 //! `restart_container`.
 
-use std::time::Duration;
-
 use bollard::query_parameters::RestartContainerOptionsBuilder;
 
-use super::change::{self, Change};
 use super::prelude::*;
+use super::state_change::{self, StateChange};
 use super::stop_container::grace;
 
 /// Stop and start a container, and check that it stays up.
@@ -20,26 +18,25 @@ pub(super) struct RestartContainer {
 
 impl Tool for RestartContainer {
     const NAME: &'static str = "restart_container";
-    // As stop_container; and repeating it interrupts again.
+    // As stop_container; not idempotent, since repeating it interrupts again.
     const EFFECT: Effect = Effect::Destructive;
     type Service = Docker;
-    type Output = Change;
+    type Output = StateChange;
 
-    async fn call(self, docker: &Docker, _: &Call) -> Result<Change, ToolError> {
+    async fn call(self, docker: &Docker, _: &Call) -> Result<StateChange, ToolError> {
         let before = docker.mutable_container(&self.container).await?;
         docker.policy.permit_destructive()?;
         let id = before.container_id()?;
         let grace = grace(self.timeout_seconds, &before);
+        let options = RestartContainerOptionsBuilder::new().t(grace.cast_signed());
+        let options = options.build();
         let action = Action::new("restart", ObjectKind::Container, self.container.as_str())
             .with_duration(Duration::from_secs(grace.into()));
-        let options = RestartContainerOptionsBuilder::new()
-            .t(grace.cast_signed())
-            .build();
         docker
             .change(action, |engine| async move {
                 engine.restart_container(id.as_str(), Some(options)).await
             })
             .await?;
-        change::settle(docker, &before).await
+        state_change::watch_early_exit(docker, &before).await
     }
 }

@@ -1,11 +1,9 @@
 //! `stop_container`.
 
-use std::time::Duration;
-
 use bollard::query_parameters::StopContainerOptionsBuilder;
 
-use super::change::Change;
 use super::prelude::*;
+use super::state_change::StateChange;
 
 /// The engine's own default, in seconds.
 const DEFAULT_GRACE: u32 = 10;
@@ -24,18 +22,18 @@ pub(super) struct StopContainer {
 
 impl Tool for StopContainer {
     const NAME: &'static str = "stop_container";
-    // Work in progress and what is in memory are gone, and whoever used the service notices.
+    // It loses work in progress and data in memory, and interrupts the users of the service.
     const EFFECT: Effect = Effect::Destructive;
     type Service = Docker;
-    type Output = Change;
+    type Output = StateChange;
 
-    async fn call(self, docker: &Docker, call: &Call) -> Result<Change, ToolError> {
+    async fn call(self, docker: &Docker, call: &Call) -> Result<StateChange, ToolError> {
         let before = docker.mutable_container(&self.container).await?;
         docker.policy.permit_destructive()?;
         if !before.state.is_alive() {
-            return Ok(Change::none(&before).with_note("It was not running.".to_owned()));
+            return Ok(StateChange::none(&before).with_note("It was not running."));
         }
-        // Any other container is started again as it was.
+        // Any other container can be started again as it was.
         if before.host_config.auto_remove {
             let name = before.display_name();
             let loss = format!(
@@ -49,14 +47,14 @@ impl Tool for StopContainer {
         stop(docker, self.container.as_str(), &id, grace).await?;
         Ok(match docker.container_now(&id).await? {
             Some(after) => stopped(&before, &after, grace),
-            None => Change::removed(&before),
+            None => StateChange::removed(&before),
         })
     }
 }
 
-/// Seconds between SIGTERM and SIGKILL: as asked for, or as the container was created.
-pub(super) fn grace<const MIN: u32, const MAX: u32>(
-    asked: Option<Bounded<MIN, MAX>>,
+/// Seconds between SIGTERM and SIGKILL: as requested, or as configured in the container.
+pub(super) fn grace<const LEAST: u32, const MOST: u32>(
+    asked: Option<Bounded<LEAST, MOST>>,
     container: &ContainerDetails,
 ) -> u32 {
     let own = container.config.stop_timeout.unwrap_or(DEFAULT_GRACE);
@@ -71,11 +69,10 @@ pub(super) async fn stop(
     grace: u32,
 ) -> Result<(), ToolError> {
     let id = id.clone();
-    let options = StopContainerOptionsBuilder::new()
-        .t(grace.cast_signed())
-        .build();
-    let action = Action::new("stop", ObjectKind::Container, name)
-        .with_duration(Duration::from_secs(grace.into()));
+    let options = StopContainerOptionsBuilder::new().t(grace.cast_signed());
+    let options = options.build();
+    let grace = Duration::from_secs(grace.into());
+    let action = Action::new("stop", ObjectKind::Container, name).with_duration(grace);
     docker
         .change(action, |engine| async move {
             engine.stop_container(id.as_str(), Some(options)).await
@@ -83,17 +80,21 @@ pub(super) async fn stop(
         .await
 }
 
-fn stopped(before: &ContainerDetails, after: &ContainerDetails, grace: u32) -> Change {
+fn stopped(before: &ContainerDetails, after: &ContainerDetails, grace: u32) -> StateChange {
     let code = after.state.exit_code;
-    let change = Change::between(before, after).with_exit_code(code);
-    if after.state.is_alive() {
-        return change.with_note("It was stopped and runs again: something restarted it.".into());
-    }
-    if code == 137 && !after.state.oom_killed {
-        return change.with_note(format!(
+    let note = if after.state.is_alive() {
+        Some("It was stopped and runs again: something restarted it.".to_owned())
+    } else if code == 137 && !after.state.oom_killed {
+        Some(format!(
             "It did not end within {grace} s and was killed; a longer timeout_seconds may let it \
              end by itself."
-        ));
+        ))
+    } else {
+        None
+    };
+    StateChange {
+        exit_code: Some(code),
+        note,
+        ..StateChange::between(before, after)
     }
-    change
 }

@@ -2,7 +2,6 @@
 
 use bollard::query_parameters::TagImageOptionsBuilder;
 
-use super::done::Done;
 use super::prelude::*;
 
 /// Give an image another name. A name that another image has moves to this one.
@@ -19,16 +18,15 @@ impl Tool for TagImage {
     const NAME: &'static str = "tag_image";
     const EFFECT: Effect = Effect::Idempotent;
     type Service = Docker;
-    type Output = Done;
+    type Output = ObjectChange;
 
-    async fn call(self, docker: &Docker, _: &Call) -> Result<Done, ToolError> {
+    async fn call(self, docker: &Docker, _: &Call) -> Result<ObjectChange, ToolError> {
         docker.permit_image(&self.new_name)?;
         docker.image(&self.image).await?;
         let (name, tag) = self.new_name.split();
         if tag.contains(':') {
-            return Err(ToolError::invalid_argument(
-                "new_name has a tag, not a digest.",
-            ));
+            let text = "new_name has a tag, not a digest.";
+            return Err(ToolError::invalid_argument(text));
         }
         let image = self.image.to_string();
         let options = TagImageOptionsBuilder::new().repo(name).tag(tag).build();
@@ -38,6 +36,6 @@ impl Tool for TagImage {
                 engine.tag_image(&image, Some(options)).await
             })
             .await?;
-        Ok(Done::new(&self.new_name, "tagged"))
+        Ok(ObjectChange::new(&self.new_name, "tagged"))
     }
 }

@@ -28,7 +28,7 @@ pub(super) struct UpdateContainer {
 #[derive(Serialize, JsonSchema)]
 pub(super) struct Updated {
     container: String,
-    /// What was changed.
+    /// Changed settings.
     changed: Vec<&'static str>,
     /// The engine's remarks.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -51,12 +51,10 @@ impl Tool for UpdateContainer {
             ));
         }
         if let Some(name) = &self.new_name {
-            // A name must not be the way around a rule about names.
-            docker.policy.permit(&Subject::Container {
-                name: name.as_str(),
-                image: &before.config.image,
-                labels: &before.config.labels,
-            })?;
+            // Renaming must not bypass a rule about names.
+            let config = &before.config;
+            let renamed = Subject::container(name.as_str(), &config.image, &config.labels);
+            docker.policy.permit(&renamed)?;
         }
         let (engine, asked) = (&docker.engine, self.container.as_str());
         let mut warnings = Vec::new();
@@ -68,13 +66,12 @@ impl Tool for UpdateContainer {
                 Err(failure) => return Err(engine.explain_action(failure, action).await),
             };
             let redactor = docker.redactor();
-            let said = receipt["Warnings"].as_array().into_iter().flatten();
-            warnings.extend(said.filter_map(|line| Some(redactor.text(line.as_str()?))));
+            let lines = receipt["Warnings"].as_array().into_iter().flatten();
+            warnings.extend(lines.filter_map(|line| Some(redactor.text(line.as_str()?))));
         }
         if let Some(name) = &self.new_name {
-            let options = RenameContainerOptionsBuilder::new()
-                .name(name.as_str())
-                .build();
+            let options = RenameContainerOptionsBuilder::new().name(name.as_str());
+            let options = options.build();
             let action = Action::new("rename", ObjectKind::Container, asked);
             docker
                 .change(action, |engine| async move {
@@ -83,10 +80,8 @@ impl Tool for UpdateContainer {
                 .await?;
             changed.push("name");
         }
-        let name = self
-            .new_name
-            .as_ref()
-            .map_or(before.display_name(), ContainerName::as_str);
+        let name = self.new_name.as_ref();
+        let name = name.map_or(before.display_name(), ContainerName::as_str);
         Ok(Updated {
             container: name.to_owned(),
             changed,

@@ -1,16 +1,13 @@
 //! `wait_container`.
 
-use std::time::Duration;
-
 use tokio::time::Instant;
 
 use super::prelude::*;
 use crate::exit_code;
 
-/// Seconds without `timeout_seconds`: less than a plain call has.
+/// Seconds without `timeout_seconds`: less than the timeout of a plain call.
 const DEFAULT_SECONDS: u32 = 25;
-/// From one look to the next.
-const PAUSE: Duration = Duration::from_millis(300);
+const POLL_INTERVAL: Duration = Duration::from_millis(300);
 
 /// Wait until a container has ended, or is healthy.
 #[derive(Deserialize, JsonSchema)]
@@ -18,16 +15,16 @@ const PAUSE: Duration = Duration::from_millis(300);
 pub(super) struct WaitContainer {
     /// Name or id.
     container: ContainerName,
-    /// What to wait for.
+    /// Awaited state.
     #[serde(default)]
-    until: Until,
+    until: AwaitedState,
     /// Default 25; longer only helps as a task.
     timeout_seconds: Option<Bounded<1, 86_400>>,
 }
 
 #[derive(Clone, Copy, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "lowercase")]
-enum Until {
+enum AwaitedState {
     #[default]
     Ended,
     Healthy,
@@ -37,7 +34,7 @@ enum Until {
 #[derive(Serialize, JsonSchema)]
 pub(super) struct Waited {
     container: String,
-    /// Whether what was waited for has happened.
+    /// Whether that state was reached.
     reached: bool,
     state: String,
     health: Option<String>,
@@ -56,11 +53,9 @@ impl Tool for WaitContainer {
 
     async fn call(self, docker: &Docker, call: &Call) -> Result<Waited, ToolError> {
         let first = docker.container(&self.container).await?;
-        if self.until == Until::Healthy && first.state.health.is_none() {
-            return Err(conflict(format!(
-                "`{}` has no health check.",
-                first.display_name()
-            )));
+        if self.until == AwaitedState::Healthy && first.state.health.is_none() {
+            let name = first.display_name();
+            return Err(conflict(format!("`{name}` has no health check.")));
         }
         let id = first.container_id()?;
         let seconds = self.timeout_seconds.map_or(DEFAULT_SECONDS, Bounded::get);
@@ -69,54 +64,48 @@ impl Tool for WaitContainer {
             let waited = begin.elapsed();
             let is_over = !seen.state.is_alive();
             let reached = match self.until {
-                Until::Ended => is_over,
-                Until::Healthy => health(&seen) == Some("healthy"),
+                AwaitedState::Ended => is_over,
+                AwaitedState::Healthy => health(&seen) == Some("healthy"),
             };
             if reached || is_over || waited.as_secs() >= seconds.into() {
-                return Ok(self.report(&seen, reached, waited));
+                return Ok(report(&seen, reached, waited));
             }
             let message = format!("{} is {}", seen.display_name(), seen.state.status);
             call.progress(waited.as_secs_f64(), Some(seconds.into()), &message);
             tokio::select! {
                 () = call.cancelled() => return Err(cancelled()),
-                () = tokio::time::sleep(PAUSE) => {}
+                () = tokio::time::sleep(POLL_INTERVAL) => {}
             }
             let Some(now) = docker.container_now(&id).await? else {
-                let mut report = self.report(&seen, self.until == Until::Ended, waited);
-                report.state = "removed".to_owned();
-                return Ok(report);
+                return Ok(Waited {
+                    state: "removed".to_owned(),
+                    ..report(&seen, self.until == AwaitedState::Ended, waited)
+                });
             };
             seen = now;
         }
     }
 }
 
-impl WaitContainer {
-    fn report(&self, seen: &ContainerDetails, reached: bool, waited: Duration) -> Waited {
-        let ended = !seen.state.is_alive();
-        let (code, oom) = (seen.state.exit_code, seen.state.oom_killed);
-        Waited {
-            container: seen.display_name().to_owned(),
-            reached,
-            state: seen.state.status.clone(),
-            health: health(seen).map(str::to_owned),
-            exit_code: ended.then_some(code),
-            exit_meaning: ended.then(|| exit_code::meaning(code, oom).into_owned()),
-            waited_seconds: waited.as_secs(),
-            note: match (reached, ended) {
-                (true, _) => None,
-                (false, true) => Some("It has ended: get_container_logs shows its last words."),
-                (false, false) => Some("The time is up and it still runs: call again to go on."),
-            },
-        }
+fn report(seen: &ContainerDetails, reached: bool, waited: Duration) -> Waited {
+    let ended = !seen.state.is_alive();
+    let (code, oom) = (seen.state.exit_code, seen.state.oom_killed);
+    Waited {
+        container: seen.display_name().to_owned(),
+        reached,
+        state: seen.state.status.clone(),
+        health: health(seen).map(str::to_owned),
+        exit_code: ended.then_some(code),
+        exit_meaning: ended.then(|| exit_code::meaning(code, oom).into_owned()),
+        waited_seconds: waited.as_secs(),
+        note: match (reached, ended) {
+            (true, _) => None,
+            (false, true) => Some("It has ended: get_container_logs shows its last lines."),
+            (false, false) => Some("The time is up and it still runs: call again to continue."),
+        },
     }
 }
 
 fn health(container: &ContainerDetails) -> Option<&str> {
     Some(&*container.state.health.as_ref()?.status)
-}
-
-/// What is said to nobody: the caller has left.
-pub(super) fn cancelled() -> ToolError {
-    ToolError::new(ToolErrorKind::Cancelled, "Cancelled by the caller.")
 }

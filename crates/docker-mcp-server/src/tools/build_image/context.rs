@@ -1,4 +1,4 @@
-//! What a build can copy from, as the archive that the engine takes.
+//! The build context: the files that a build can copy, as the archive that the engine expects.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -9,13 +9,13 @@ use mcp_core::tool::ToolError;
 
 use super::dockerignore::DockerIgnore;
 
-/// The Dockerfile's name in the archive, which no file of a project has.
+/// The Dockerfile's name in the archive; no file of a project has this name.
 pub(super) const DOCKERFILE: &str = ".docker-mcp-server.Dockerfile";
 /// Most bytes, and most files, of a directory.
 const MAX_BYTES: u64 = 256 << 20;
 const MAX_FILES: usize = 20_000;
 
-/// Packs the directory, the files beside it and the Dockerfile: given, or the directory's own.
+/// Packs the directory, additional files and the Dockerfile: the given one, or the directory's own.
 pub(super) fn pack(
     directory: Option<&Path>,
     dockerfile: Option<&str>,
@@ -29,7 +29,7 @@ pub(super) fn pack(
         bytes: 0,
         files: 0,
     };
-    // A link is packed as a link: what it points to may be outside.
+    // A link is packed as a link: its target may be outside.
     pack.archive.follow_symlinks(false);
     let own;
     let dockerfile = match (dockerfile, directory) {
@@ -47,7 +47,7 @@ pub(super) fn pack(
         (None, None) => "",
     };
     if let Some(directory) = directory {
-        // What it would leave out must not be sent because it cannot be read.
+        // If it cannot be read, the files that it excludes must not be sent.
         let ignore = match fs::read(directory.join(".dockerignore")) {
             Ok(text) => text,
             Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
@@ -78,7 +78,7 @@ pub(super) fn pack(
 
 struct Pack {
     archive: tar::Builder<Vec<u8>>,
-    /// The engine gets the Dockerfile beside it, so that it is there also where it is ignored.
+    /// Does not apply to the Dockerfile, which is added separately.
     ignore: Option<DockerIgnore>,
     bytes: u64,
     files: usize,
@@ -92,10 +92,10 @@ impl Pack {
         self.archive.append_data(&mut header, name, text.as_bytes())
     }
 
-    /// Everything below `directory`, which is called `prefix` in the archive.
+    /// Packs everything below `directory`, whose path in the archive is `prefix`.
     fn directory(&mut self, directory: &Path, prefix: &str) -> io::Result<()> {
         let mut entries: Vec<_> = fs::read_dir(directory)?.collect::<Result<_, _>>()?;
-        // The same directory makes the same archive, so that the engine's cache is hit.
+        // The same directory must make the same archive, or the engine's cache misses.
         entries.sort_by_key(fs::DirEntry::file_name);
         for entry in entries {
             let name = entry.file_name();
@@ -108,7 +108,7 @@ impl Pack {
             if let Some(ignore) = &self.ignore
                 && ignore.ignores(&inside)
             {
-                if kind.is_dir() && ignore.takes_in_below(&inside) {
+                if kind.is_dir() && ignore.may_include_below(&inside) {
                     self.directory(&entry.path(), &inside)?;
                 }
                 continue;

@@ -1,13 +1,13 @@
-//! The `.dockerignore` of a build, read as the docker CLI reads it.
+//! The `.dockerignore` of a build, with the rules of the docker CLI.
 //!
-//! A pattern is about a path from the top of the directory, and about all below it. The last one
-//! that is about a path decides; one with `!` in front takes it in again.
+//! A pattern matches a path from the top of the directory, and everything below it. The last match
+//! decides; a pattern with `!` in front includes the path again.
 
 use globset::{GlobBuilder, GlobMatcher};
 use mcp_core::tool::ToolError;
 
-/// The repository's own data, unless an exception takes it in.
-const BY_DEFAULT: &str = ".git";
+/// The repository's own data, unless an exception includes it.
+const DEFAULT_PATTERN: &str = ".git";
 
 /// The patterns of a file, in its order.
 #[derive(Debug)]
@@ -17,40 +17,43 @@ pub(super) struct DockerIgnore(Vec<Pattern>);
 struct Pattern {
     is_exception: bool,
     glob: GlobMatcher,
-    /// The leading parts that have no wildcard.
+    /// The leading parts without wildcards.
     literal: Vec<String>,
 }
 
 impl DockerIgnore {
-    /// Reads the text of a `.dockerignore`.
-    /// Errors names a pattern that is none: leaving it out could send a secret.
+    /// Parses the text of a `.dockerignore`.
+    /// Errors when a pattern is invalid: skipping it could send a secret.
     pub(super) fn parse(text: &str) -> Result<Self, ToolError> {
         let text = text.trim_start_matches('\u{feff}');
         let lines = text.lines().filter(|line| !line.starts_with('#'));
-        let patterns = std::iter::once(BY_DEFAULT).chain(lines).filter_map(|line| {
-            let line = line.trim();
-            let (is_exception, path) = match line.strip_prefix('!') {
-                Some(path) => (true, path.trim()),
-                None => (false, line),
-            };
-            let parts = parts(path);
-            (!parts.is_empty()).then(|| Pattern::new(is_exception, &parts))
-        });
+        let patterns = std::iter::once(DEFAULT_PATTERN)
+            .chain(lines)
+            .filter_map(|line| {
+                let line = line.trim();
+                let (is_exception, path) = match line.strip_prefix('!') {
+                    Some(path) => (true, path.trim()),
+                    None => (false, line),
+                };
+                let parts = parts(path);
+                (!parts.is_empty()).then(|| Pattern::new(is_exception, &parts))
+            });
         Ok(Self(patterns.collect::<Result<_, _>>()?))
     }
 
-    /// Whether `path` is left out, by a pattern about it or about a directory that it is in.
+    /// Whether `path` is excluded, by a pattern that matches it or one of its parent directories.
     pub(super) fn ignores(&self, path: &str) -> bool {
-        let about = |pattern: &&Pattern| {
-            let above = path.match_indices('/').map(|(end, _)| &path[..end]);
-            above.chain([path]).any(|path| pattern.glob.is_match(path))
+        let matches = |pattern: &&Pattern| {
+            let parents = path.match_indices('/').map(|(end, _)| &path[..end]);
+            let mut paths = parents.chain([path]);
+            paths.any(|path| pattern.glob.is_match(path))
         };
-        let last = self.0.iter().rfind(about);
+        let last = self.0.iter().rfind(matches);
         last.is_some_and(|pattern| !pattern.is_exception)
     }
 
-    /// Whether an exception may take in something below the directory `path`.
-    pub(super) fn takes_in_below(&self, path: &str) -> bool {
+    /// Whether an exception may include something below the directory `path`.
+    pub(super) fn may_include_below(&self, path: &str) -> bool {
         let mut exceptions = self.0.iter().filter(|pattern| pattern.is_exception);
         exceptions.any(|pattern| {
             let mut both = pattern.literal.iter().zip(path.split('/'));
@@ -61,7 +64,7 @@ impl DockerIgnore {
 
 impl Pattern {
     fn new(is_exception: bool, parts: &[&str]) -> Result<Self, ToolError> {
-        // Braces have no meaning in these patterns, and `**name` means `**/name`.
+        // Braces are plain characters in these patterns, and `**name` means `**/name`.
         let parts: Vec<String> = (parts.iter())
             .map(|part| part.replace('{', "[{]").replace('}', "[}]"))
             .map(|part| match part.strip_prefix("**") {
@@ -74,7 +77,7 @@ impl Pattern {
             .backslash_escape(true)
             .build()
             .map_err(|error| {
-                let text = "The .dockerignore has a line that is no pattern.";
+                let text = "The .dockerignore has a line that is not a valid pattern.";
                 ToolError::invalid_argument(text).caused_by(error)
             })?;
         let is_literal = |part: &&String| !part.contains(['*', '?', '[', '\\']);
@@ -86,7 +89,7 @@ impl Pattern {
     }
 }
 
-/// The parts of a path, without those that lead nowhere.
+/// The parts of a path, with `.` and `..` resolved.
 fn parts(path: &str) -> Vec<&str> {
     let mut parts = Vec::new();
     for part in path.split('/') {
@@ -104,46 +107,39 @@ mod tests {
     use super::*;
 
     #[test]
-    fn paths_are_ignored_as_docker_ignores_them() {
+    fn paths_are_ignored_as_by_docker() {
         for (text, ignored, sent) in [
-            (
-                "target",
-                vec!["target", "target/a/b"],
-                vec!["src/target", "target2"],
-            ),
-            ("/target/", vec!["target", "target/a"], vec!["src/target"]),
-            ("./a//b/../c/", vec!["a/c", "a/c/d"], vec!["a/b", "a"]),
-            ("**/target", vec!["target", "src/target/x"], vec!["targets"]),
-            (
-                "**target",
-                vec!["target", "src/target"],
-                vec!["src/atarget"],
-            ),
-            ("*.log", vec!["a.log"], vec!["x/a.log"]),
-            ("**/*.log", vec!["a.log", "x/y/a.log"], vec!["a.logs"]),
-            ("a/*/c", vec!["a/b/c"], vec!["a/c", "a/b/x/c"]),
-            ("a/**/c", vec!["a/c", "a/b/x/c"], vec!["b/c"]),
-            ("a/**", vec!["a/b", "a/b/c"], vec!["a"]),
-            ("temp?", vec!["tempa"], vec!["temp", "temp/x"]),
-            ("[ab].txt", vec!["a.txt"], vec!["c.txt"]),
-            ("{a,b}", vec!["{a,b}"], vec!["a", "b"]),
-            ("\\*", vec!["*"], vec!["a"]),
-            ("# a\n #b\n\n  c  ", vec!["#b", "c"], vec!["a", "# a"]),
-            (".\n", vec![".git", ".git/config"], vec!["a", ".gitignore"]),
-            ("!.git", vec![], vec![".git/config"]),
+            ("target", "target,target/a/b", "src/target,target2"),
+            ("/target/", "target,target/a", "src/target"),
+            ("./a//b/../c/", "a/c,a/c/d", "a/b,a"),
+            ("**/target", "target,src/target/x", "targets"),
+            ("**target", "target,src/target", "src/atarget"),
+            ("*.log", "a.log", "x/a.log"),
+            ("**/*.log", "a.log,x/y/a.log", "a.logs"),
+            ("a/*/c", "a/b/c", "a/c,a/b/x/c"),
+            ("a/**/c", "a/c,a/b/x/c", "b/c"),
+            ("a/**", "a/b,a/b/c", "a"),
+            ("temp?", "tempa", "temp,temp/x"),
+            ("[ab].txt", "a.txt", "c.txt"),
+            ("{a-b}", "{a-b}", "a,b"),
+            ("\\*", "*", "a"),
+            ("# a\n #b\n\n  c  ", "#b,c", "a,# a"),
+            (".\n", ".git,.git/config", "a,.gitignore"),
+            ("!.git", "", ".git/config"),
         ] {
             let ignore = DockerIgnore::parse(text).unwrap();
-            for path in ignored {
-                assert!(ignore.ignores(path), "{text:?} {path}");
-            }
-            for path in sent {
-                assert!(!ignore.ignores(path), "{text:?} {path}");
+            for (paths, expected) in [(ignored, true), (sent, false)] {
+                for path in paths.split(',').filter(|path| !path.is_empty()) {
+                    assert_eq!(ignore.ignores(path), expected, "{text:?} {path}");
+                }
             }
         }
+        let braces = DockerIgnore::parse("{a,b}").unwrap();
+        assert!(braces.ignores("{a,b}") && !braces.ignores("a"));
     }
 
     #[test]
-    fn the_last_pattern_about_a_path_decides() {
+    fn the_last_matching_pattern_decides() {
         let ignore = DockerIgnore::parse("*\n!src\nsrc/*.key\n! src/public.key\n").unwrap();
         for path in [".env", "secret/x", "src/a.key", "Dockerfile"] {
             assert!(ignore.ignores(path), "{path}");
@@ -158,18 +154,16 @@ mod tests {
     #[test]
     fn directories_are_entered_for_exceptions_only() {
         let ignore = DockerIgnore::parse("*\n!a/b/*.txt\n").unwrap();
-        assert!(ignore.takes_in_below("a") && ignore.takes_in_below("a/b/c"));
-        assert!(!ignore.takes_in_below("node_modules"));
-        assert!(
-            DockerIgnore::parse("*\n!**/x")
-                .unwrap()
-                .takes_in_below("a/b")
-        );
-        assert!(!DockerIgnore::parse("*").unwrap().takes_in_below("a"));
+        assert!(ignore.may_include_below("a") && ignore.may_include_below("a/b/c"));
+        assert!(!ignore.may_include_below("node_modules"));
+        let anywhere = DockerIgnore::parse("*\n!**/x").unwrap();
+        assert!(anywhere.may_include_below("a/b"));
+        let nothing = DockerIgnore::parse("*").unwrap();
+        assert!(!nothing.may_include_below("a"));
     }
 
     #[test]
-    fn what_is_no_pattern_is_an_error() {
+    fn invalid_pattern_is_an_error() {
         assert!(DockerIgnore::parse("[").is_err());
     }
 }

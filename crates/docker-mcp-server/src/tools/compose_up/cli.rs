@@ -8,36 +8,30 @@ use mcp_core::tool::{Call, ToolError};
 use tokio::io::{AsyncBufReadExt as _, AsyncRead, BufReader};
 use tokio::process::Command;
 
-use super::super::wait_container::cancelled;
+use super::super::prelude::{cancelled, keep_end};
 use crate::docker::Docker;
 
 /// Bytes of output that are kept, the newest.
-const KEPT: usize = 32 << 10;
-/// What the program needs of this server's environment. The rest may hold secrets, which a compose
-/// file could read.
-const PASSED: [&str; 5] = [
-    "PATH",
-    "HOME",
-    "LD_LIBRARY_PATH",
-    "DOCKER_CONFIG",
-    "SYSTEMROOT",
-];
+const MAX_OUTPUT_BYTES: usize = 32 << 10;
+/// Variables that the program gets from this server's environment. The others may contain secrets,
+/// which a compose file could read.
+const PASSED_VARIABLES: &str = "PATH HOME LD_LIBRARY_PATH DOCKER_CONFIG SYSTEMROOT";
 
-/// What became of it.
-pub(super) struct Done {
+/// The result of the program.
+pub(super) struct ComposeOutput {
     pub(super) succeeded: bool,
-    /// Both outputs, the newest lines.
-    pub(super) output: String,
+    /// The newest lines of stdout and stderr.
+    pub(super) text: String,
 }
 
-/// Runs it in `directory`, with its lines as progress. It ends with the call.
-/// Errors when there is no such program, or the caller gives up.
+/// Runs the program in `directory`, with its lines as progress. Kills it when the call is cancelled.
+/// Errors when there is no such program, or the call is cancelled.
 pub(super) async fn run(
     docker: &Docker,
     directory: &Path,
     arguments: &[&str],
     call: &Call,
-) -> Result<Done, ToolError> {
+) -> Result<ComposeOutput, ToolError> {
     let failed = |error: io::Error| {
         ToolError::unavailable("The compose program cannot be run.").caused_by(error)
     };
@@ -53,8 +47,8 @@ pub(super) async fn run(
         .stderr(Stdio::piped());
     let mut child = command.spawn().map_err(failed)?;
     let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
-    let (mut out, mut err) = (Lines::of(stdout), Lines::of(stderr));
-    let (mut output, mut count) = (String::new(), 0.0);
+    let (mut out, mut err) = (Lines::new(stdout), Lines::new(stderr));
+    let (mut text, mut count) = (String::new(), 0.0);
     loop {
         let next = async {
             tokio::select! {
@@ -66,7 +60,7 @@ pub(super) async fn run(
         let line = tokio::select! {
             biased;
             () = call.cancelled() => {
-                // It has told the engine what to do; what was begun stays.
+                // The engine keeps what it has already started.
                 let _ = child.kill().await;
                 return Err(cancelled());
             }
@@ -75,29 +69,20 @@ pub(super) async fn run(
         let Some(line) = line else { break };
         count += 1.0;
         call.progress(count, None, &docker.redactor().text(&line));
-        output.push_str(&line);
-        output.push('\n');
-        if output.len() > 2 * KEPT {
-            let from = output.len() - KEPT;
-            let from = (from..output.len()).find(|at| output.is_char_boundary(*at));
-            output.drain(..from.unwrap_or(0));
-        }
+        text.push_str(&line);
+        text.push('\n');
+        keep_end(&mut text, MAX_OUTPUT_BYTES);
     }
-    let status = child.wait().await.map_err(failed)?;
-    Ok(Done {
-        succeeded: status.success(),
-        output,
-    })
+    let succeeded = child.wait().await.map_err(failed)?.success();
+    Ok(ComposeOutput { succeeded, text })
 }
 
-/// The first of the two programs that answers.
+/// The first of the two programs that can be run.
 async fn find(docker: &Docker, directory: &Path) -> Option<Command> {
     for words in [&["docker", "compose"][..], &["docker-compose"]] {
         let mut probe = command(docker, directory, words);
-        probe
-            .arg("version")
-            .stdout(Stdio::null())
-            .stderr(Stdio::null());
+        let probe = probe.arg("version").stdout(Stdio::null());
+        let probe = probe.stderr(Stdio::null());
         if probe.status().await.is_ok_and(|status| status.success()) {
             return Some(command(docker, directory, words));
         }
@@ -107,9 +92,8 @@ async fn find(docker: &Docker, directory: &Path) -> Option<Command> {
 
 fn command(docker: &Docker, directory: &Path, words: &[&str]) -> Command {
     let mut command = Command::new(words[0]);
-    let passed = PASSED
-        .iter()
-        .filter_map(|name| Some((name, std::env::var_os(name)?)));
+    let passed = PASSED_VARIABLES.split(' ');
+    let passed = passed.filter_map(|name| Some((name, std::env::var_os(name)?)));
     command
         .args(&words[1..])
         .current_dir(directory)
@@ -125,14 +109,14 @@ fn command(docker: &Docker, directory: &Path, words: &[&str]) -> Command {
 struct Lines(Option<tokio::io::Lines<BufReader<Box<dyn AsyncRead + Send + Unpin>>>>);
 
 impl Lines {
-    fn of(output: Option<impl AsyncRead + Send + Unpin + 'static>) -> Self {
+    fn new(output: Option<impl AsyncRead + Send + Unpin + 'static>) -> Self {
         Self(output.map(|output| {
             let output: Box<dyn AsyncRead + Send + Unpin> = Box::new(output);
             BufReader::new(output).lines()
         }))
     }
 
-    /// `None` at its end, and where it is no text.
+    /// The next line; `None` at the end, or if it is not UTF-8.
     async fn next(&mut self) -> Option<String> {
         let line = self.0.as_mut()?.next_line().await;
         line.ok().flatten()

@@ -13,7 +13,7 @@ pub(super) struct Output {
 }
 
 impl Output {
-    /// Keeps `room` bytes: what went wrong is mostly said at the end.
+    /// Keeps `room` bytes, most of them at the end, where programs report errors.
     pub(super) fn new(room: usize) -> Self {
         Self {
             room,
@@ -23,7 +23,7 @@ impl Output {
         }
     }
 
-    /// Forgets everything.
+    /// Drops all output.
     pub(super) fn clear(&mut self) {
         *self = Self::new(self.room);
     }
@@ -33,7 +33,7 @@ impl Output {
         let tail = self.room - head;
         let begin = (head - self.head.len()).min(bytes.len());
         self.head.extend_from_slice(&bytes[..begin]);
-        // Of a large piece only the end can stay.
+        // Of a large chunk only the end fits.
         let rest = &bytes[begin..];
         let skipped = rest.len().saturating_sub(tail);
         self.omitted += skipped;
@@ -43,17 +43,15 @@ impl Output {
         self.omitted += over;
     }
 
-    /// What was kept, with a mark where something is missing.
+    /// The kept output, with a mark for omitted bytes.
     pub(super) fn text(&self) -> String {
         let tail: Vec<u8> = self.tail.iter().copied().collect();
         if self.omitted == 0 {
             let whole = [self.head.as_slice(), &tail].concat();
             return String::from_utf8_lossy(&whole).into_owned();
         }
-        let (head, tail) = (
-            String::from_utf8_lossy(&self.head),
-            String::from_utf8_lossy(&tail),
-        );
+        let head = String::from_utf8_lossy(&self.head);
+        let tail = String::from_utf8_lossy(&tail);
         format!("{head}\n… {} bytes left out …\n{tail}", self.omitted)
     }
 }
@@ -71,9 +69,8 @@ mod tests {
         for size in [1, 999, 100_000] {
             let mut large = Output::new(7_000);
             let text = ["a".repeat(50_000), "z".repeat(50_000)].concat();
-            text.as_bytes()
-                .chunks(size)
-                .for_each(|piece| large.push(piece));
+            let chunks = text.as_bytes().chunks(size);
+            chunks.for_each(|chunk| large.push(chunk));
             assert_eq!(large.omitted, 100_000 - 7_000);
             let text = large.text();
             assert!(text.starts_with("aaa") && text.ends_with("zzz") && text.len() < 8_000);

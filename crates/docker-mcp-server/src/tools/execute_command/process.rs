@@ -1,9 +1,8 @@
-//! A process in a container, and its end.
+//! A process in a container: started, read and killed.
 //!
-//! The engine can start a process, but not end it: whoever closes the connection leaves it running.
-//! So it is started through a shell that says its process id first, and a second process kills that
-//! one, with all that belongs to its session. A container without a shell runs the command as it
-//! is; there is nothing to kill it with.
+//! The engine can start a process but not kill it; a closed connection leaves it running. So it is
+//! started through a shell that first prints its process id, and a second process kills that one with
+//! its whole session. In a container without a shell the command runs directly and cannot be killed.
 
 use std::time::Duration;
 
@@ -18,15 +17,15 @@ use super::output::Output;
 use crate::engine::{Engine, EngineError, within};
 use crate::name::ContainerName;
 
-/// Says who it is and becomes the command.
-const ANNOUNCE: [&str; 4] = ["/bin/sh", "-c", "echo $$; exec \"$@\"", "sh"];
-/// Kills a session and who leads it.
-const KILL: [&str; 4] = ["/bin/sh", "-c", "kill -9 -\"$1\"; kill -9 \"$1\"", "sh"];
-/// How long the engine may take to notice that a process was killed.
-const NOTICE: Duration = Duration::from_secs(5);
-const LOOK: Duration = Duration::from_millis(50);
+/// Prints its process id and becomes the command.
+const PID_WRAPPER: [&str; 4] = ["/bin/sh", "-c", "echo $$; exec \"$@\"", "sh"];
+/// Kills a session and its leader.
+const KILL_COMMAND: [&str; 4] = ["/bin/sh", "-c", "kill -9 -\"$1\"; kill -9 \"$1\"", "sh"];
+/// The timeout of each step of a kill.
+const KILL_TIMEOUT: Duration = Duration::from_secs(5);
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
-/// What is run.
+/// The command to run.
 #[derive(Debug)]
 pub(super) struct Command {
     pub(super) argv: Vec<String>,
@@ -43,20 +42,20 @@ pub(super) struct Process<'a> {
     command: &'a Command,
     exec: String,
     reply: BoxStream<'static, Result<LogOutput, Error>>,
-    announced: Announced,
+    pid: PidLine,
 }
 
-/// The process id, which comes before the output.
-enum Announced {
-    /// What came of it so far.
-    Awaited(Vec<u8>),
+/// The line with the process id, which comes before the output.
+enum PidLine {
+    /// The bytes so far.
+    Incomplete(Vec<u8>),
     Pid(u32),
-    /// There is no shell to say it.
-    Never,
+    /// There is no shell to print it.
+    Missing,
 }
 
-/// How it ended.
-pub(super) struct End {
+/// The end of a process.
+pub(super) struct ProcessEnd {
     pub(super) exec_id: String,
     pub(super) exit_code: Option<i64>,
     pub(super) stdout: Output,
@@ -77,7 +76,7 @@ impl<'a> Process<'a> {
         container: &'a ContainerName,
         command: &'a Command,
     ) -> Result<Self, EngineError> {
-        let argv = ANNOUNCE.iter().map(|word| (*word).to_owned());
+        let argv = PID_WRAPPER.map(str::to_owned).into_iter();
         let argv = argv.chain(command.argv.iter().cloned()).collect();
         let exec = create(engine, container, command, argv).await?;
         let reply = attach(engine, &exec).await?;
@@ -87,31 +86,28 @@ impl<'a> Process<'a> {
             command,
             exec,
             reply,
-            announced: Announced::Awaited(Vec::new()),
+            pid: PidLine::Incomplete(Vec::new()),
         })
     }
 
-    /// Reads its output until it ends, and keeps `room` bytes of each stream; kills it when it takes
-    /// longer than `limit`.
-    pub(super) async fn end(&mut self, limit: Duration, room: usize) -> Result<End, EngineError> {
+    /// Reads its output until it exits, and keeps `room` bytes of each stream. Kills it after `limit`.
+    pub(super) async fn end(
+        &mut self,
+        limit: Duration,
+        room: usize,
+    ) -> Result<ProcessEnd, EngineError> {
         let (mut stdout, mut stderr) = (Output::new(room), Output::new(room));
         let read = self.read(&mut stdout, &mut stderr);
-        let mut timed_out = match tokio::time::timeout(limit, read).await {
-            Ok(done) => {
-                done?;
-                false
-            }
-            Err(_) => true,
-        };
+        let read = tokio::time::timeout(limit, read).await;
+        let in_time = read.is_ok();
+        read.unwrap_or(Ok(()))?;
         let mut state = self.state().await?;
-        if timed_out && !state.running {
-            timed_out = false;
-        }
+        let timed_out = !in_time && state.running;
         let still_running = timed_out && !self.kill().await;
         if timed_out && !still_running {
             state = self.state().await?;
         }
-        Ok(End {
+        Ok(ProcessEnd {
             exec_id: self.exec.clone(),
             exit_code: state.exit_code.filter(|_| !still_running),
             stdout,
@@ -121,77 +117,76 @@ impl<'a> Process<'a> {
         })
     }
 
-    /// Kills it, and says whether it has ended.
+    /// Kills it. Returns true if it has exited.
     pub(super) async fn kill(&mut self) -> bool {
-        // One that was given up at once may not have said yet who it is.
-        let _ = tokio::time::timeout(NOTICE, self.hear()).await;
-        if let Announced::Pid(pid) = self.announced {
-            let argv = KILL.iter().map(|word| (*word).to_owned());
+        // After an early cancellation the process id may not have arrived yet.
+        let _ = tokio::time::timeout(KILL_TIMEOUT, self.read_pid()).await;
+        if let PidLine::Pid(pid) = self.pid {
+            let argv = KILL_COMMAND.map(str::to_owned).into_iter();
             let argv = argv.chain([pid.to_string()]).collect();
-            // Whether it worked is asked of the engine.
+            // Errors are ignored: the engine's state shows the result.
             if let Ok(killer) = create(self.engine, self.container, self.command, argv).await
                 && let Ok(mut reply) = attach(self.engine, &killer).await
             {
                 let run = async { while reply.next().await.is_some() {} };
-                let _ = tokio::time::timeout(NOTICE, run).await;
+                let _ = tokio::time::timeout(KILL_TIMEOUT, run).await;
             }
         }
         let ended = async {
             while !self.state().await.is_ok_and(|state| !state.running) {
-                tokio::time::sleep(LOOK).await;
+                tokio::time::sleep(POLL_INTERVAL).await;
             }
         };
-        tokio::time::timeout(NOTICE, ended).await.is_ok()
+        tokio::time::timeout(KILL_TIMEOUT, ended).await.is_ok()
     }
 
     async fn read(&mut self, stdout: &mut Output, stderr: &mut Output) -> Result<(), EngineError> {
         loop {
-            while let Some(piece) = self.reply.next().await {
-                match piece? {
+            while let Some(chunk) = self.reply.next().await {
+                match chunk? {
                     LogOutput::StdErr { message } => stderr.push(&message),
-                    message => stdout.push(self.announced.take(message.as_ref())),
+                    message => stdout.push(self.pid.take(message.as_ref())),
                 }
             }
             if !self.has_no_shell().await? {
                 return Ok(());
             }
-            // Nothing was run yet, so this does not run it twice.
+            // The command has not run yet, so this does not run it twice.
             stdout.clear();
             stderr.clear();
             let argv = self.command.argv.clone();
             self.exec = create(self.engine, self.container, self.command, argv).await?;
             self.reply = attach(self.engine, &self.exec).await?;
-            self.announced = Announced::Never;
+            self.pid = PidLine::Missing;
         }
     }
 
-    /// Waits for its process id.
-    async fn hear(&mut self) {
-        while let Announced::Awaited(_) = self.announced
-            && let Some(Ok(piece)) = self.reply.next().await
+    /// Reads up to its process id.
+    async fn read_pid(&mut self) {
+        while let PidLine::Incomplete(_) = self.pid
+            && let Some(Ok(chunk)) = self.reply.next().await
         {
-            if !matches!(piece, LogOutput::StdErr { .. }) {
-                self.announced.take(piece.as_ref());
+            if !matches!(chunk, LogOutput::StdErr { .. }) {
+                self.pid.take(chunk.as_ref());
             }
         }
     }
 
-    /// Whether the shell that announces the process could not be run itself.
+    /// Whether the shell that prints the process id could not be run.
     async fn has_no_shell(&mut self) -> Result<bool, EngineError> {
-        let Announced::Awaited(said) = &self.announced else {
+        let PidLine::Incomplete(error) = &self.pid else {
             return Ok(false);
         };
-        let said = String::from_utf8_lossy(said).into_owned();
-        let missing = said.contains("exec failed") || said.contains("no such file");
+        let error = String::from_utf8_lossy(error).into_owned();
+        let missing = error.contains("exec failed") || error.contains("no such file");
         let code = self.state().await?.exit_code;
-        Ok(matches!(code, Some(126 | 127)) && (missing || said.is_empty()))
+        Ok(matches!(code, Some(126 | 127)) && (missing || error.is_empty()))
     }
 
     async fn state(&mut self) -> Result<ExecState, EngineError> {
-        let exec = self
-            .engine
-            .try_call(|engine| async move { engine.inspect_exec(&self.exec).await });
-        let exec = exec.await?;
+        let exec = &self.exec;
+        let call = |engine: bollard::Docker| async move { engine.inspect_exec(exec).await };
+        let exec = self.engine.try_call(call).await?;
         Ok(ExecState {
             running: exec.running.unwrap_or_default(),
             exit_code: exec.exit_code,
@@ -199,10 +194,10 @@ impl<'a> Process<'a> {
     }
 }
 
-impl Announced {
-    /// What of `bytes` is output.
+impl PidLine {
+    /// Takes the line from `bytes` and returns the rest, which is output.
     fn take<'b>(&mut self, bytes: &'b [u8]) -> &'b [u8] {
-        let Self::Awaited(line) = self else {
+        let Self::Incomplete(line) = self else {
             return bytes;
         };
         let Some(end) = bytes.iter().position(|byte| *byte == b'\n') else {
@@ -215,7 +210,7 @@ impl Announced {
                 *self = Self::Pid(pid);
                 &bytes[end + 1..]
             }
-            // The engine's own words about a shell that is missing.
+            // The engine's error about a missing shell.
             Err(_) => {
                 line.push(b'\n');
                 &[]
@@ -261,18 +256,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_process_id_is_no_output() {
-        for pieces in [
-            vec!["17\nhello"],
-            vec!["1", "7\n", "hello"],
-            vec!["17", "\nhel", "lo"],
-        ] {
-            let mut announced = Announced::Awaited(Vec::new());
+    fn the_process_id_is_not_part_of_the_output() {
+        for chunks in ["17\nhello", "1|7\n|hello", "17|\nhel|lo"] {
+            let mut pid = PidLine::Incomplete(Vec::new());
             let mut output = Vec::new();
-            for piece in pieces {
-                output.extend_from_slice(announced.take(piece.as_bytes()));
+            for chunk in chunks.split('|') {
+                output.extend_from_slice(pid.take(chunk.as_bytes()));
             }
-            assert!(matches!(announced, Announced::Pid(17)));
+            assert!(matches!(pid, PidLine::Pid(17)));
             assert_eq!(output, b"hello");
         }
     }

@@ -1,4 +1,4 @@
-//! Activity in a container: its processes, and the files that it has changed.
+//! The processes of a container, and the files that it has changed.
 
 use bollard::models::ChangeType;
 use mcp_core::tool::ToolError;
@@ -8,20 +8,19 @@ use upstream::text::truncate_list;
 use crate::docker::Docker;
 use crate::engine::ContainerDetails;
 
-/// Processes and files that are shown, and the longest line of them in characters.
+/// Processes and files that are shown, and the longest line in characters.
 const MAX_ITEMS: usize = 60;
 const MAX_TEXT: usize = 200;
 
-/// As `ps` shows them.
+/// The processes, in the form of `ps`.
 pub(super) async fn processes(
     docker: &Docker,
     container: &ContainerDetails,
     redactor: &Redactor,
 ) -> Result<Vec<String>, ToolError> {
     let id = container.container_id()?;
-    let top = docker
-        .engine
-        .call(|engine| async move { engine.top_processes(id.as_str(), None).await });
+    let engine = &docker.engine;
+    let top = engine.call(|engine| async move { engine.top_processes(id.as_str(), None).await });
     let top = top.await?;
     let processes = top.processes.unwrap_or_default();
     let mut lines = vec![top.titles.unwrap_or_default().join(" ")];
@@ -33,17 +32,16 @@ pub(super) async fn processes(
     Ok(lines)
 }
 
-/// As `docker diff` shows them.
+/// The changed files, in the form of `docker diff`.
 pub(super) async fn changes(
     docker: &Docker,
     container: &ContainerDetails,
     redactor: &Redactor,
 ) -> Result<Vec<String>, ToolError> {
     let id = container.container_id()?;
-    let changes = docker
-        .engine
-        .call(|engine| async move { engine.container_changes(id.as_str()).await });
-    // Null is how the engine says that there are none.
+    let engine = &docker.engine;
+    let changes = engine.call(|engine| async move { engine.container_changes(id.as_str()).await });
+    // The engine writes null for an empty list.
     let changes = changes.await?.unwrap_or_default();
     let lines = changes.iter().map(|change| {
         let kind = match change.kind {

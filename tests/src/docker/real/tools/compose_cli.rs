@@ -101,7 +101,7 @@ async fn a_project_goes_up_changes_and_goes_down() {
         shop.holds("compose.yml", &services("two"));
         let untouched = lab.docker.inspect_container(&db, None).await.unwrap().id;
         let (loss, up) = confirmed(&lab, "compose_up", arguments, &project).await;
-        assert!(loss.contains("made anew"), "{loss}");
+        assert!(loss.contains("are recreated"), "{loss}");
         assert_eq!(up["running"], 2, "{up}");
         let set = environment(&lab, &web).await;
         assert!(set.contains(&"WORD=two".to_owned()), "{set:?}");

@@ -1,15 +1,15 @@
-//! How far the engine is with a pull.
+//! The progress of a pull.
 
 use std::collections::BTreeMap;
 
 use bollard::models::CreateImageInfo;
 
-/// How far all layers of a pull are, in bytes.
+/// The downloaded and the total bytes of each layer.
 #[derive(Default)]
 pub(super) struct Layers(BTreeMap<String, (u64, u64)>);
 
 impl Layers {
-    /// Takes a line into account: what there is now, and what there will be as far as is known.
+    /// Applies a line of the engine's output. Returns the downloaded and the known total bytes.
     pub(super) fn advance(&mut self, line: &CreateImageInfo) -> (u64, u64) {
         let bytes = |count: Option<i64>| count.and_then(|bytes| u64::try_from(bytes).ok());
         let detail = line.progress_detail.as_ref();
@@ -37,13 +37,21 @@ mod tests {
     fn layers_add_up() {
         let line = |json| serde_json::from_str::<CreateImageInfo>(json).unwrap();
         let mut layers = Layers::default();
-        let first =
-            r#"{"status":"Downloading","id":"a","progressDetail":{"current":5,"total":10}}"#;
-        assert_eq!(layers.advance(&line(first)), (5, 10));
-        let second =
-            r#"{"status":"Downloading","id":"b","progressDetail":{"current":1,"total":90}}"#;
-        assert_eq!(layers.advance(&line(second)), (6, 100));
-        let done = r#"{"status":"Download complete","id":"a","progressDetail":{}}"#;
-        assert_eq!(layers.advance(&line(done)), (11, 100));
+        for (text, expected) in [
+            (
+                r#"{"status":"Downloading","id":"a","progressDetail":{"current":5,"total":10}}"#,
+                (5, 10),
+            ),
+            (
+                r#"{"status":"Downloading","id":"b","progressDetail":{"current":1,"total":90}}"#,
+                (6, 100),
+            ),
+            (
+                r#"{"status":"Download complete","id":"a","progressDetail":{}}"#,
+                (11, 100),
+            ),
+        ] {
+            assert_eq!(layers.advance(&line(text)), expected);
+        }
     }
 }

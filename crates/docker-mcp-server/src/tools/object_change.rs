@@ -1,4 +1,4 @@
-//! What is said about a change that was made to something that is no container.
+//! The result of a change of an image, a network or a volume.
 
 use std::fmt::Display;
 
@@ -7,14 +7,14 @@ use super::prelude::*;
 /// A change that was made.
 #[skip_serializing_none]
 #[derive(Debug, Serialize, JsonSchema)]
-pub(super) struct Done {
+pub(super) struct ObjectChange {
     name: String,
     /// `created`, `removed`, `connected`, …
     done: &'static str,
     note: Option<String>,
 }
 
-impl Done {
+impl ObjectChange {
     pub(super) fn new(name: impl Display, done: &'static str) -> Self {
         Self {
             name: name.to_string(),
@@ -23,10 +23,8 @@ impl Done {
         }
     }
 
-    pub(super) fn with_note(self, note: impl Into<String>) -> Self {
-        Self {
-            note: Some(note.into()),
-            ..self
-        }
+    pub(super) fn with_note(mut self, note: impl Into<String>) -> Self {
+        self.note = Some(note.into());
+        self
     }
 }
