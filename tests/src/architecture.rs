@@ -1,70 +1,55 @@
-//! Who may use what. The arrows of the workspace are decided here; the code has to follow.
+//! The allowed dependencies between crates and on third-party crates.
 
 use std::collections::BTreeSet;
-use std::path::Path;
 use std::process::Command;
 
 use serde_json::Value;
 
 use crate::committed::root;
+use crate::tidy::files;
 
-/// Each crate of the workspace, and those of the others that it may use, in tests too.
-const ARROWS: [(&str, &[&str]); 10] = [
-    ("mcp-core", &[]),
-    ("mcp-serve", &["mcp-core"]),
-    ("mcp-client", &["mcp-core"]),
-    // The TLS set-up.
-    ("upstream", &["mcp-core", "mcp-client"]),
-    // Its built-in MCP server.
-    (
-        "n8n-mcp-server",
-        &["mcp-core", "mcp-serve", "mcp-client", "upstream"],
-    ),
-    (
-        "openhands-mcp-server",
-        &["mcp-core", "mcp-serve", "upstream"],
-    ),
-    ("docker-mcp-server", &["mcp-core", "mcp-serve", "upstream"]),
-    // Redaction, truncation and timestamps.
-    (
-        "mcp-gateway",
-        &["mcp-core", "mcp-serve", "mcp-client", "upstream"],
-    ),
+/// Each crate of the workspace, and those of the workspace that it may use, in tests too.
+const ALLOWED_CRATES: [(&str, &str); 10] = [
+    ("mcp-core", ""),
+    ("mcp-serve", "mcp-core"),
+    ("mcp-client", "mcp-core"),
+    // mcp-client for the TLS set-up.
+    ("upstream", "mcp-core mcp-client"),
+    // mcp-client for n8n's built-in MCP server.
+    ("n8n-mcp-server", "mcp-core mcp-serve mcp-client upstream"),
+    ("openhands-mcp-server", "mcp-core mcp-serve upstream"),
+    ("docker-mcp-server", "mcp-core mcp-serve upstream"),
+    // upstream for redaction, truncation and timestamps.
+    ("mcp-gateway", "mcp-core mcp-serve mcp-client upstream"),
     // The servers are programs here, not libraries.
-    ("tests", &["mcp-core", "mcp-serve", "mcp-client"]),
+    ("tests", "mcp-core mcp-serve mcp-client"),
     // Quick to compile.
-    ("xtask", &[]),
+    ("xtask", ""),
 ];
 
-/// Crates with few users. The tests may use everything.
-const USERS: [(&str, &[&str]); 8] = [
-    ("bollard", &["docker-mcp-server"]),
-    ("hyper", &["mcp-serve", "mcp-client", "docker-mcp-server"]),
-    // The calendar of everybody else is `upstream::time`.
-    ("jiff", &["upstream", "mcp-core"]),
+/// Third-party crates with few users. The tests may use all of them.
+const USERS: [(&str, &str); 8] = [
+    ("bollard", "docker-mcp-server"),
+    ("hyper", "mcp-serve mcp-client docker-mcp-server"),
+    // Others use `upstream::time`.
+    ("jiff", "upstream mcp-core"),
     // Servers use what `upstream::http` re-exports.
-    ("reqwest", &["upstream"]),
-    ("rusqlite", &["mcp-gateway"]),
-    ("ureq", &["xtask"]),
-    // Command lines, and errors that only people read, belong to programs.
+    ("reqwest", "upstream"),
+    ("rusqlite", "mcp-gateway"),
+    ("ureq", "xtask"),
+    // Command lines and untyped errors are for programs, not for libraries.
     ("clap", PROGRAMS),
     ("anyhow", PROGRAMS),
 ];
 
-const PROGRAMS: &[&str] = &[
-    "mcp-serve",
-    "n8n-mcp-server",
-    "openhands-mcp-server",
-    "docker-mcp-server",
-    "mcp-gateway",
-    "xtask",
-];
+const PROGRAMS: &str =
+    "mcp-serve n8n-mcp-server openhands-mcp-server docker-mcp-server mcp-gateway xtask";
 
-/// All that the pure crate may use. None of it opens a socket or looks at a clock.
+/// The dependencies of the pure crate. None of them opens a socket or reads a clock.
 const PURE: [&str; 11] = [
     "base64",
     "futures-util",
-    // Signs session ids; computes, and that is all.
+    // Signs session ids.
     "hmac-sha256",
     // The calendar, without its clock.
     "jiff",
@@ -77,8 +62,8 @@ const PURE: [&str; 11] = [
     "tracing",
 ];
 
-/// What the pure crate never names.
-const EDGES: [&str; 10] = [
+/// Names that must not occur in the pure crate.
+const IMPURE: [&str; 10] = [
     "Timestamp::now",
     "std::env",
     "std::fs",
@@ -100,11 +85,7 @@ fn cargo(args: &[&str]) -> String {
         .output()
         .unwrap();
     let complaint = String::from_utf8_lossy(&output.stderr);
-    assert!(
-        output.status.success(),
-        "cargo {}: {complaint}",
-        args.join(" ")
-    );
+    assert!(output.status.success(), "cargo {args:?}: {complaint}");
     String::from_utf8(output.stdout).unwrap()
 }
 
@@ -115,11 +96,10 @@ struct Package {
 }
 
 impl Package {
-    /// The crates that it names, without those that only its tests use.
+    /// Its dependencies, without those of tests.
     fn uses(&self) -> impl Iterator<Item = &Value> {
-        self.dependencies
-            .iter()
-            .filter(|dependency| dependency["kind"] != "dev")
+        let all = self.dependencies.iter();
+        all.filter(|dependency| dependency["kind"] != "dev")
     }
 }
 
@@ -131,12 +111,8 @@ fn packages() -> Vec<Package> {
         manifest: std::fs::read_to_string(package["manifest_path"].as_str().unwrap()).unwrap(),
         dependencies: package["dependencies"].as_array().unwrap().clone(),
     };
-    metadata["packages"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(package)
-        .collect()
+    let packages = metadata["packages"].as_array().unwrap();
+    packages.iter().map(package).collect()
 }
 
 fn name(entry: &Value) -> &str {
@@ -144,64 +120,52 @@ fn name(entry: &Value) -> &str {
 }
 
 #[test]
-fn arrows_point_one_way() {
+fn crates_use_only_allowed_crates() {
     let packages = packages();
     for package in &packages {
-        let arrows = ARROWS.iter().find(|(name, _)| *name == package.name);
-        let (_, allowed) = arrows.unwrap_or_else(|| panic!("{} has no arrows here", package.name));
-        for dependency in &package.dependencies {
-            let used = name(dependency);
-            assert!(
-                packages.iter().all(|other| other.name != used) || allowed.contains(&used),
-                "{} must not use {used}",
-                package.name
-            );
+        let Package { name, .. } = package;
+        let row = ALLOWED_CRATES.iter().find(|(row, _)| row == name);
+        let (_, allowed) = row.unwrap_or_else(|| panic!("{name} has no row here"));
+        for used in package.dependencies.iter().map(self::name) {
+            let is_ours = packages.iter().any(|other| other.name == used);
+            let is_allowed = !is_ours || allowed.split(' ').any(|allowed| allowed == used);
+            assert!(is_allowed, "{name} must not use {used}");
         }
     }
 }
 
 #[test]
-fn some_crates_have_few_users() {
+fn restricted_crates_have_few_users() {
     let packages = packages();
     for package in packages.iter().filter(|package| package.name != "tests") {
         for used in package.uses().map(name) {
-            let users = USERS.iter().find(|(name, _)| *name == used);
-            assert!(
-                users.is_none_or(|(_, users)| users.contains(&&*package.name)),
-                "{} must not use {used}",
-                package.name
-            );
+            let Package { name, .. } = package;
+            let row = USERS.iter().find(|(row, _)| *row == used);
+            let is_allowed = row.is_none_or(|(_, users)| users.split(' ').any(|user| user == name));
+            assert!(is_allowed, "{name} must not use {used}");
         }
     }
 }
 
 #[test]
-fn one_crate_listens() {
+fn only_mcp_serve_listens() {
     for package in packages().iter().filter(|package| package.name != "tests") {
-        for dependency in package
-            .uses()
-            .filter(|used| ["hyper", "hyper-util"].contains(&name(used)))
-        {
-            let features = dependency["features"].as_array().unwrap();
-            let listens = features
-                .iter()
-                .any(|feature| feature == "server" || feature == "full");
-            assert!(
-                !listens || package.name == "mcp-serve",
-                "{} can listen",
-                package.name
-            );
+        for used in package.uses() {
+            let mut features = used["features"].as_array().unwrap().iter();
+            let listens = features.any(|feature| feature == "server" || feature == "full");
+            let is_hyper = ["hyper", "hyper-util"].contains(&name(used));
+            let is_allowed = !is_hyper || !listens || package.name == "mcp-serve";
+            assert!(is_allowed, "{} can listen", package.name);
         }
     }
 }
 
 #[test]
-fn the_core_is_pure() {
+fn core_is_pure() {
     let packages = packages();
-    let core = packages
-        .iter()
-        .find(|package| package.name == "mcp-core")
-        .unwrap();
+    let mut packages = packages.iter();
+    let core = packages.find(|package| package.name == "mcp-core");
+    let core = core.unwrap();
     for dependency in core.uses() {
         let used = name(dependency);
         assert!(PURE.contains(&used), "mcp-core must not use {used}");
@@ -209,60 +173,34 @@ fn the_core_is_pure() {
             assert_eq!(dependency["uses_default_features"], false);
             let features = dependency["features"].as_array().unwrap();
             let pure = |feature: &Value| feature == "macros" || feature == "sync";
-            assert!(
-                features.iter().all(pure),
-                "mcp-core uses tokio with {features:?}"
-            );
+            assert!(features.iter().all(pure), "tokio with {features:?}");
         }
     }
-    let mut folders = vec![root().join("crates/mcp-core/src")];
-    while let Some(folder) = folders.pop() {
-        for entry in std::fs::read_dir(folder).unwrap() {
-            let path = entry.unwrap().path();
-            if path.is_dir() {
-                folders.push(path);
-            } else {
-                check_pure(&path);
-            }
+    for path in files(&root().join("crates/mcp-core/src")) {
+        let text = std::fs::read_to_string(&path).unwrap();
+        let code = text.split("#[cfg(test)]").next().unwrap_or_default();
+        for name in IMPURE {
+            assert!(!code.contains(name), "{} names {name}", path.display());
         }
-    }
-}
-
-fn check_pure(path: &Path) {
-    let text = std::fs::read_to_string(path).unwrap();
-    let code = text.split("#[cfg(test)]").next().unwrap_or_default();
-    for edge in EDGES {
-        assert!(!code.contains(edge), "{} names {edge}", path.display());
     }
 }
 
 #[test]
-fn the_tree_is_small() {
-    let tree = cargo(&[
-        "tree",
-        "--workspace",
-        "-e",
-        "normal",
-        "--prefix",
-        "none",
-        "--locked",
-    ]);
-    // name, version, and what else there is to say about this place in the tree
+fn dependency_tree_is_small() {
+    let command = "tree --workspace -e normal --prefix none --locked";
+    let tree = cargo(&command.split(' ').collect::<Vec<_>>());
+    // A line has the name, the version, and notes.
     let crates: BTreeSet<Vec<&str>> = tree
         .lines()
         .map(|line| line.split(' ').take(2).collect::<Vec<_>>())
         .filter(|words| words.len() == 2)
         .collect();
     eprintln!("{} crates, at most {MAX_CRATES}", crates.len());
-    assert!(
-        (50..=MAX_CRATES).contains(&crates.len()),
-        "{} crates",
-        crates.len()
-    );
+    assert!((50..=MAX_CRATES).contains(&crates.len()));
 }
 
 #[test]
-fn the_workspace_is_laid_out_as_decided() {
+fn workspace_has_its_layout() {
     for file in [
         ".cargo/config.toml",
         ".ci/run",
@@ -281,19 +219,14 @@ fn the_workspace_is_laid_out_as_decided() {
     }
     for package in packages() {
         let manifest = &package.manifest;
-        assert!(
-            manifest.contains("[lints]\nworkspace = true"),
-            "{} has its own lints",
-            package.name
-        );
+        let has_lints = manifest.contains("[lints]\nworkspace = true");
+        assert!(has_lints, "{} has its own lints", package.name);
         let folder = match &*package.name {
             name @ ("tests" | "xtask") => name.to_owned(),
             name => format!("crates/{name}"),
         };
-        assert!(
-            root().join(&folder).join("Cargo.toml").is_file(),
-            "{folder} is missing"
-        );
+        let manifest = root().join(&folder).join("Cargo.toml");
+        assert!(manifest.is_file(), "{folder} is missing");
         let main = root().join(&folder).join("src/main.rs");
         if package.name.ends_with("-mcp-server") {
             let lines = std::fs::read_to_string(main).unwrap().lines().count();

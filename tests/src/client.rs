@@ -1,5 +1,5 @@
-//! The client against a real server: every era, over both transports.
+//! The client against the fixture server: every era, over both transports.
 
-mod asking;
 mod calls;
-mod ways;
+mod fixture;
+mod server_messages;

@@ -1,4 +1,4 @@
-//! Files that are generated and committed: a test compares them, and with `UPDATE=1` writes them.
+//! Generated files in the repository: tests compare them, and with `UPDATE=1` write them.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ pub(crate) fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
 }
 
-/// Asserts that the file at `path`, from the root of the workspace, holds `text`.
+/// Asserts that a file of the workspace has this text.
 #[track_caller]
 pub(crate) fn check(path: &str, text: &str) {
     let file = root().join(path);
@@ -20,13 +20,12 @@ pub(crate) fn check(path: &str, text: &str) {
     let committed = std::fs::read_to_string(&file).unwrap_or_default();
     assert!(
         committed == text,
-        "{path} is not what the code says:\n{}\nwrite it anew with: cargo xtask codegen",
+        "{path} is out of date:\n{}\nupdate it with: cargo xtask codegen",
         difference(&committed, text)
     );
 }
 
-/// The lines of `old` that are gone (`-`) and the lines of `new` that came (`+`), each with its
-/// number.
+/// A diff: the lines only in `old` (`-`) and those only in `new` (`+`), with their numbers.
 fn difference(old: &str, new: &str) -> String {
     let (old, new): (Vec<_>, Vec<_>) = (old.lines().collect(), new.lines().collect());
     // common[i][j]: length of the longest common subsequence of old[i..] and new[j..].
@@ -57,7 +56,7 @@ fn difference(old: &str, new: &str) -> String {
 }
 
 #[test]
-fn only_what_differs_is_shown() {
+fn difference_shows_only_changed_lines() {
     assert_eq!(
         difference("a\nb\nc\nd", "a\nc\nx\nd\ne"),
         "    2 - b\n    3 + x\n    5 + e\n"

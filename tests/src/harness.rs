@@ -1,5 +1,5 @@
-//! What the tests stand on: servers as processes, real services, and fakes for faults that real
-//! services cannot be made to show.
+//! The test harness: servers as processes, real services, and fake services for faults that real ones
+//! cannot be made to show.
 
 mod binaries;
 mod dialect;

@@ -1,8 +1,8 @@
-//! Modules form no circle, in any crate.
+//! Modules form no cycle, in any crate.
 //!
-//! A module knows another one if it names, in a `use` or elsewhere, something that the other one
-//! defines; a `pub use` between them is followed to the definition. A module and its own child may
-//! know each other. Test code is not looked at.
+//! A module depends on another one if it names, in a `use` or elsewhere, an item that the other one
+//! defines; re-exports are followed to the definition. A module and its own child may depend on each
+//! other. Test code is skipped.
 
 mod tree;
 
@@ -12,41 +12,41 @@ use std::fmt::Write as _;
 use self::tree::{Edges, Read, Tree};
 use crate::committed::root;
 
-/// The edges of a circle that are shown for each step.
+/// Limit of the shown places for each edge of a cycle.
 const MAX_PLACES: usize = 4;
 
-/// The shortest circle of modules, each known to the one before it.
-fn shortest_circle(tree: &Tree<'_>, edges: &Edges) -> Option<Vec<usize>> {
+/// The shortest cycle of modules, each of which depends on the next.
+fn shortest_cycle(tree: &Tree<'_>, edges: &Edges) -> Option<Vec<usize>> {
     let mut known: HashMap<usize, Vec<usize>> = HashMap::new();
     for (from, to) in edges.keys() {
         known.entry(*from).or_default().push(*to);
     }
-    let circles = (0..tree.modules.len()).filter_map(|start| {
-        let mut ways = VecDeque::from([vec![start]]);
+    let cycles = (0..tree.modules.len()).filter_map(|start| {
+        let mut paths = VecDeque::from([vec![start]]);
         let mut seen = HashSet::new();
-        while let Some(way) = ways.pop_front() {
-            for next in known.get(way.last()?).into_iter().flatten() {
+        while let Some(path) = paths.pop_front() {
+            for next in known.get(path.last()?).into_iter().flatten() {
                 if *next == start {
-                    return Some(way);
+                    return Some(path);
                 }
                 if seen.insert(*next) {
-                    ways.push_back([&*way, &[*next]].concat());
+                    paths.push_back([&*path, &[*next]].concat());
                 }
             }
         }
         None
     });
-    circles.min_by_key(Vec::len)
+    cycles.min_by_key(Vec::len)
 }
 
-/// The shortest circle with the places that make it, for people to read.
-fn circle(root: &str, read: Read<'_>) -> Option<String> {
+/// The shortest cycle with the places that cause it, as text.
+fn cycle(root: &str, read: Read<'_>) -> Option<String> {
     let tree = Tree::new(root, read);
     let edges = tree.edges();
-    let circle = shortest_circle(&tree, &edges)?;
+    let cycle = shortest_cycle(&tree, &edges)?;
     let mut text = String::new();
-    for (at, from) in circle.iter().enumerate() {
-        let to = &circle[(at + 1) % circle.len()];
+    for (at, from) in cycle.iter().enumerate() {
+        let to = &cycle[(at + 1) % cycle.len()];
         let (from, places) = (&tree.modules[*from], &edges[&(*from, *to)]);
         let to = &tree.modules[*to].name;
         let _ = writeln!(text, "{} -> {to}", from.name);
@@ -57,8 +57,8 @@ fn circle(root: &str, read: Read<'_>) -> Option<String> {
     Some(text)
 }
 
-/// The circle in a crate of the workspace, given by its folder or by the file of its root.
-fn circle_in(place: &str) -> Option<String> {
+/// The cycle in a crate of the workspace, given by its folder or its root file.
+fn cycle_in(place: &str) -> Option<String> {
     let files = [
         place.to_owned(),
         format!("{place}/src/lib.rs"),
@@ -66,34 +66,34 @@ fn circle_in(place: &str) -> Option<String> {
     ];
     let mut files = files.into_iter();
     let file = files.find(|file| root().join(file).is_file()).unwrap();
-    circle(&file, &|file| {
+    cycle(&file, &|file| {
         std::fs::read_to_string(root().join(file)).ok()
     })
 }
 
 #[test]
-fn modules_form_no_circle() {
+fn modules_form_no_cycle() {
     let crates = std::fs::read_dir(root().join("crates")).unwrap();
     let crates = crates.map(|entry| format!("crates/{}", entry.unwrap().file_name().display()));
     let others = ["xtask", "tests/src/main.rs", "tests/fixture/lib.rs"];
     let mut faults = String::new();
     for place in crates.chain(others.map(str::to_owned)) {
-        if let Some(circle) = circle_in(&place) {
-            let _ = writeln!(faults, "a circle in {place}:\n{circle}");
+        if let Some(cycle) = cycle_in(&place) {
+            let _ = writeln!(faults, "a cycle in {place}:\n{cycle}");
         }
     }
     assert!(faults.is_empty(), "\n{faults}");
 }
 
-/// The circle in a crate of this text, as `a -> b, b -> a`.
-fn circle_of(text: &str) -> Option<String> {
-    let circle = circle("lib.rs", &|_| Some(text.to_owned()))?;
-    let edges = circle.lines().filter(|line| !line.starts_with(' '));
+/// The cycle in a crate with this text, as `a -> b, b -> a`.
+fn cycle_of(text: &str) -> Option<String> {
+    let cycle = cycle("lib.rs", &|_| Some(text.to_owned()))?;
+    let edges = cycle.lines().filter(|line| !line.starts_with(' '));
     Some(edges.collect::<Vec<_>>().join(", "))
 }
 
 #[test]
-fn circles_are_found() {
+fn cycles_are_found() {
     let b = "mod b { pub struct B; fn back() { crate::a::f(); } }";
     for (case, a) in [
         ("by a use", "use crate::b::B; pub fn f() {}"),
@@ -118,11 +118,7 @@ fn circles_are_found() {
         ),
     ] {
         let text = format!("pub use b::B; mod a {{ {a} }} {b}");
-        assert_eq!(
-            circle_of(&text).as_deref(),
-            Some("a -> b, b -> a"),
-            "{case}"
-        );
+        assert_eq!(cycle_of(&text).as_deref(), Some("a -> b, b -> a"), "{case}");
     }
     let grandchild = "
         mod a {
@@ -131,19 +127,19 @@ fn circles_are_found() {
         }
         struct Root;
         fn f() { a::f(); }";
-    let found = circle_of(grandchild);
+    let found = cycle_of(grandchild);
     assert_eq!(found.as_deref(), Some("crate -> a::b, a::b -> crate"));
 }
 
 #[test]
-fn all_else_is_no_circle() {
+fn other_dependencies_are_no_cycle() {
     for (case, text) in [
         (
             "a module and its own child",
             "mod a { pub struct A(super::Root); } pub struct Root; use a::A;",
         ),
         (
-            "what the root only hands on",
+            "a re-export by the root",
             "pub use b::B; fn f() { a::c::f(); }
              mod a { pub mod c { pub fn f() { crate::B; } } }
              mod b { pub struct B; }",
@@ -164,6 +160,6 @@ fn all_else_is_no_circle() {
              mod b { pub struct B; fn back() { crate::a::f(); } }",
         ),
     ] {
-        assert_eq!(circle_of(text), None, "{case}");
+        assert_eq!(cycle_of(text), None, "{case}");
     }
 }

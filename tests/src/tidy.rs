@@ -1,11 +1,11 @@
-//! House rules that no compiler knows.
+//! Rules for files that no compiler checks.
 
 use std::path::{Path, PathBuf};
 
 use crate::committed::root;
 
 const MAX_LINES: usize = 400;
-/// The limit of a file that says why it is one idea: `//! Long because …`.
+/// The limit of a file with a reason: `//! Long because …`.
 const MAX_LINES_WITH_REASON: usize = 600;
 
 /// The only files of the product that name the methods of seed 001.
@@ -14,7 +14,7 @@ const LEGACY: [&str; 2] = [
     "crates/mcp-core/src/server/mcp_method.rs",
 ];
 
-/// Put together here, so that this file does not break its own rules.
+/// Concatenated, so that this file does not break its own rules.
 const WORKPLACE: [&str; 3] = [
     concat!("/work", "/"),
     concat!("/tmp/", "team"),
@@ -22,57 +22,56 @@ const WORKPLACE: [&str; 3] = [
 ];
 const UNFINISHED: [&str; 2] = [concat!("todo", "!("), concat!("unimplemented", "!(")];
 
-/// A file of the workspace: its path from the root, and what it holds.
-struct File {
-    path: String,
-    text: String,
+/// A file of the workspace: its path from the root, and its text.
+pub(crate) struct File {
+    pub(crate) path: String,
+    pub(crate) text: String,
 }
 
-/// Every file that people write.
-fn files() -> Vec<File> {
+/// Every source file and document.
+pub(crate) fn source_files() -> Vec<File> {
     let root = root();
-    let mut found = Vec::new();
-    for folder in ["crates", "xtask", "tests", ".cargo", ".ci"] {
-        walk(&root.join(folder), &mut found);
-    }
+    let folders = ["crates", "xtask", "tests", ".cargo", ".ci"];
+    let mut found: Vec<_> = folders
+        .iter()
+        .flat_map(|folder| files(&root.join(folder)))
+        .collect();
     let at_the_root = std::fs::read_dir(&root).unwrap();
     let at_the_root = at_the_root.map(|entry| entry.unwrap().path());
     // A work tree beside the repository has a file `.git`.
     let is_ours = |path: &PathBuf| path.is_file() && !path.ends_with(".git");
     found.extend(at_the_root.filter(is_ours));
     let read = |path: PathBuf| {
-        // What is no text was not written by people.
+        // Binary files are skipped.
         let text = std::fs::read_to_string(&path).ok()?;
-        let path = path
-            .strip_prefix(&root)
-            .unwrap()
-            .to_string_lossy()
-            .into_owned();
+        let path = path.strip_prefix(&root).unwrap();
+        let path = path.to_string_lossy().into_owned();
         Some(File { path, text })
     };
     found.into_iter().filter_map(read).collect()
 }
 
-fn walk(folder: &Path, found: &mut Vec<PathBuf>) {
-    for entry in std::fs::read_dir(folder).unwrap() {
-        let path = entry.unwrap().path();
-        if path.is_dir() {
-            if path.file_name().is_none_or(|name| name != "target") {
-                walk(&path, found);
+/// All files in a folder and its folders.
+pub(crate) fn files(folder: &Path) -> Vec<PathBuf> {
+    let (mut folders, mut found) = (vec![folder.to_owned()], Vec::new());
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            match path.is_dir() {
+                true if path.ends_with("target") => {}
+                true => folders.push(path),
+                false => found.push(path),
             }
-        } else {
-            found.push(path);
         }
     }
+    found
 }
 
 /// Asserts that no file has a fault.
 #[track_caller]
-fn check(is_meant: impl Fn(&str) -> bool, fault: impl Fn(&File) -> Option<String>) {
-    let files: Vec<_> = files()
-        .into_iter()
-        .filter(|file| is_meant(&file.path))
-        .collect();
+pub(crate) fn check(is_meant: impl Fn(&str) -> bool, fault: impl Fn(&File) -> Option<String>) {
+    let mut files = source_files();
+    files.retain(|file| is_meant(&file.path));
     assert!(!files.is_empty());
     let faults: Vec<_> = files
         .iter()
@@ -81,18 +80,18 @@ fn check(is_meant: impl Fn(&str) -> bool, fault: impl Fn(&File) -> Option<String
     assert!(faults.is_empty(), "\n{}", faults.join("\n"));
 }
 
-fn is_rust(path: &str) -> bool {
+pub(crate) fn is_rust(path: &str) -> bool {
     path.ends_with(".rs")
 }
 
-/// The first line, with its number, for which something holds.
+/// The first line with this property, and its number.
 fn line(text: &str, holds: impl Fn(&str) -> bool) -> Option<String> {
     let found = text.lines().enumerate().find(|(_, line)| holds(line));
     found.map(|(at, line)| format!("{}: {}", at + 1, line.trim()))
 }
 
 #[test]
-fn every_module_says_what_it_is() {
+fn modules_have_documentation() {
     check(is_rust, |file| {
         let says = file.text.starts_with("//! ");
         (!says).then(|| "does not start with //!".to_owned())
@@ -129,29 +128,20 @@ fn seed_001_methods_are_known_in_one_place() {
         let code = file.text.split("#[cfg(test)]").next().unwrap_or_default();
         line(code, |line| {
             let names_one = |line: &str| line.contains(concat!('"', "mcp."));
-            // A file of that name is something else.
+            // `mcp.json` is a file name.
             !line.trim_start().starts_with("//") && names_one(&line.replace("mcp.json", ""))
         })
     });
 }
 
 #[test]
-fn no_file_names_the_place_where_it_was_written() {
-    check(
-        |_| true,
-        |file| {
-            line(&file.text, |line| {
-                WORKPLACE.iter().any(|path| line.contains(path))
-            })
-        },
-    );
+fn files_hold_no_paths_of_the_machine() {
+    let has_path = |line: &str| WORKPLACE.iter().any(|path| line.contains(path));
+    check(|_| true, |file| line(&file.text, has_path));
 }
 
 #[test]
-fn nothing_is_left_to_do() {
-    check(is_rust, |file| {
-        line(&file.text, |line| {
-            UNFINISHED.iter().any(|word| line.contains(word))
-        })
-    });
+fn nothing_is_unfinished() {
+    let has_word = |line: &str| UNFINISHED.iter().any(|word| line.contains(word));
+    check(is_rust, |file| line(&file.text, has_word));
 }

@@ -1,17 +1,17 @@
-//! Short forms for what tests ask again and again.
+//! Assertions, and waiting for conditions.
 
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-/// Longer than anything may take that a test waits for, on a busy machine.
+/// Timeout of any condition, for a busy machine.
 const EVENTUALLY_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Between two looks, at first and after some: real services have more to do than to answer.
-const MIN_PAUSE: Duration = Duration::from_millis(10);
-const MAX_PAUSE: Duration = Duration::from_millis(200);
+/// The first and the longest interval between checks: polling must not slow down a real service.
+const MIN_POLL_INTERVAL: Duration = Duration::from_millis(10);
+const MAX_POLL_INTERVAL: Duration = Duration::from_millis(200);
 
-/// Something with a text to look into.
+/// A value with a text.
 pub(crate) trait Text {
     fn text(&self) -> String;
 }
@@ -41,14 +41,14 @@ impl<T: Text + ?Sized> Text for &T {
     }
 }
 
-/// Asserts that a text holds `part`.
+/// Asserts that a text contains `part`.
 #[track_caller]
 pub(crate) fn assert_contains(text: &(impl Text + ?Sized), part: &str) {
     let text = text.text();
     assert!(text.contains(part), "no {part:?} in {text:?}");
 }
 
-/// Asserts that a text does not hold `part`.
+/// Asserts that a text does not contain `part`.
 #[track_caller]
 pub(crate) fn assert_lacks(text: &(impl Text + ?Sized), part: &str) {
     let text = text.text();
@@ -69,7 +69,7 @@ pub(crate) fn assert_ends_with(text: &(impl Text + ?Sized), part: &str) {
     assert!(text.ends_with(part), "no {part:?} last in {text:?}");
 }
 
-/// The texts that the rows of a list have in this member.
+/// The texts in one member of all rows of a list.
 #[track_caller]
 pub(crate) fn member_texts<'a>(list: &'a Value, member: &str) -> Vec<&'a str> {
     let rows = list.as_array().unwrap().iter();
@@ -83,8 +83,7 @@ macro_rules! assert_has {
     };
 }
 
-/// Asserts that `value` has these members with these values, in objects within it too; it may have
-/// more.
+/// Asserts that `value` has these members with these values, also in nested objects; it may have more.
 #[track_caller]
 pub(crate) fn assert_has(value: &Value, members: Value) {
     fn check(whole: &Value, value: &Value, wanted: &Value) -> Result<(), String> {
@@ -102,22 +101,22 @@ pub(crate) fn assert_has(value: &Value, members: Value) {
     }
 }
 
-/// Asks until there is an answer. For what another process does in its own time.
+/// Polls until `ask` returns a value.
 pub(crate) async fn eventually<T>(what: &str, mut ask: impl AsyncFnMut() -> Option<T>) -> T {
     let started = Instant::now();
-    let mut pause = MIN_PAUSE;
+    let mut interval = MIN_POLL_INTERVAL;
     loop {
         if let Some(answer) = ask().await {
             return answer;
         }
         let waited = started.elapsed();
         assert!(waited < EVENTUALLY_TIMEOUT, "waited in vain for {what}");
-        tokio::time::sleep(pause).await;
-        pause = (pause * 5 / 4).min(MAX_PAUSE);
+        tokio::time::sleep(interval).await;
+        interval = (interval * 5 / 4).min(MAX_POLL_INTERVAL);
     }
 }
 
-/// Asks until it is so.
+/// Polls until `ask` returns true.
 pub(crate) async fn wait_until(what: &str, mut ask: impl AsyncFnMut() -> bool) {
     eventually(what, async || ask().await.then_some(())).await;
 }

@@ -1,4 +1,4 @@
-//! Where the binaries under test are.
+//! Finds the binaries under test.
 
 use std::path::PathBuf;
 use std::process::Command;

@@ -1,8 +1,8 @@
-//! The ways in which one and the same request can be said.
+//! The forms of one request in each era.
 
 use super::{Reply, Server};
 
-/// One way: the era, and for a handshake the revision that its header names.
+/// An era, with the revision in the header for the legacy one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Dialect {
     Unversioned,
@@ -23,21 +23,21 @@ impl Dialect {
         Self::Modern,
     ];
 
-    /// Whether it has what `revision` introduced.
+    /// Returns true if it has the features of `revision`.
     pub(crate) fn supports(self, revision: &str) -> bool {
         match self {
             Self::Unversioned => "2025-03-26" >= revision,
-            Self::Legacy(spoken) => spoken >= revision,
+            Self::Legacy(own) => own >= revision,
             Self::Modern => true,
         }
     }
 
-    /// The HTTP status of a message that is none.
+    /// The HTTP status of the response to an invalid message.
     pub(crate) fn malformed_status(self) -> u16 {
         if self == Self::Unversioned { 200 } else { 400 }
     }
 
-    /// What every request of the dialect carries, whatever its body is.
+    /// The headers of every request.
     pub(crate) fn headers(self) -> Vec<(&'static str, &'static str)> {
         match self {
             Self::Unversioned => Vec::new(),
@@ -46,7 +46,7 @@ impl Dialect {
         }
     }
 
-    /// The request as JSON text; `members` are those of its `params`, as they stand on the wire.
+    /// The request as JSON text; `members` are those of its `params`, as JSON.
     pub(crate) fn request(self, id: &str, method: &str, members: &str) -> String {
         let params = match (self, members) {
             (Self::Modern, "") => META.to_owned(),
@@ -58,7 +58,7 @@ impl Dialect {
 }
 
 impl Server {
-    /// Sends one well-formed request; `name` is that of the tool in it, where there is one.
+    /// Sends a well-formed request; `name` is the tool's, or empty.
     pub(crate) async fn request_as(
         &self,
         dialect: Dialect,
@@ -77,13 +77,13 @@ impl Server {
         self.post_with(&headers, body).await
     }
 
-    /// `tools/call` with these arguments, as they stand on the wire.
+    /// Sends `tools/call` with these arguments, as JSON.
     pub(crate) async fn call_as(&self, dialect: Dialect, tool: &str, arguments: &str) -> Reply {
         let members = format!(r#""name":"{tool}","arguments":{arguments}"#);
         self.request_as(dialect, "tools/call", tool, &members).await
     }
 
-    /// Sends any body as a message of the dialect.
+    /// Sends any body with the headers of the dialect.
     pub(crate) async fn post_as(&self, dialect: Dialect, body: impl Into<reqwest::Body>) -> Reply {
         self.post_with(&dialect.headers(), body).await
     }

@@ -1,4 +1,4 @@
-//! A service that misbehaves, on a free port of loopback. It writes down what it was asked.
+//! A fake service with scripted responses on a free port of loopback. It records its requests.
 
 use std::convert::Infallible;
 use std::sync::{Arc, Mutex};
@@ -11,7 +11,7 @@ use hyper_util::rt::TokioIo;
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 
-/// What the fake was asked.
+/// A recorded request.
 #[derive(Clone, Debug)]
 pub(crate) struct Request {
     pub(crate) method: String,
@@ -21,12 +21,12 @@ pub(crate) struct Request {
     pub(crate) body: Bytes,
 }
 
-/// What it answers.
+/// A scripted response.
 #[derive(Clone, Debug)]
 pub(crate) enum Response {
     /// Status, content type, body.
     Http(u16, &'static str, Bytes),
-    /// Never.
+    /// No response.
     Hang,
 }
 
@@ -44,7 +44,7 @@ impl Response {
     }
 }
 
-/// A running fake. Ends with the test.
+/// A running fake service. Ends with the test.
 pub(crate) struct FakeService {
     /// `http://127.0.0.1:PORT`.
     pub(crate) url: String,
@@ -67,15 +67,12 @@ impl FakeService {
                     let (seen, answer) = (Arc::clone(&seen), Arc::clone(&answer));
                     async move {
                         let (head, body) = request.into_parts();
+                        let body = body.collect().await;
                         let request = Request {
                             method: head.method.to_string(),
                             target: head.uri.to_string(),
                             headers: head.headers,
-                            body: body
-                                .collect()
-                                .await
-                                .map(http_body_util::Collected::to_bytes)
-                                .unwrap_or_default(),
+                            body: body.map_or_else(|_| Bytes::new(), |body| body.to_bytes()),
                         };
                         seen.lock().unwrap().push(request.clone());
                         match answer(&request) {
@@ -99,7 +96,7 @@ impl FakeService {
         }
     }
 
-    /// What it was asked so far.
+    /// The requests so far.
     pub(crate) fn requests(&self) -> Vec<Request> {
         self.requests.lock().unwrap().clone()
     }

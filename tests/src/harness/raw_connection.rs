@@ -1,5 +1,4 @@
-//! A connection that says exactly what a test writes: heads, bodies and ends that no HTTP client
-//! would send.
+//! A raw TCP connection, for requests that no HTTP client would send.
 
 use std::time::Duration;
 
@@ -9,8 +8,8 @@ use tokio::net::{TcpSocket, TcpStream};
 
 use super::Reply;
 
-/// Longer than any limit of a server under test.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// Timeout of a read or write, longer than any timeout of a server under test.
+const IO_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// One TCP connection.
 pub(crate) struct RawConnection(BufReader<TcpStream>);
@@ -31,7 +30,7 @@ impl RawConnection {
         Self(BufReader::new(stream.unwrap()))
     }
 
-    /// The reply to one request on a connection of its own.
+    /// Sends a request on its own connection and reads the reply.
     pub(crate) async fn round_trip(url: &str, request: impl AsRef<[u8]>) -> Reply {
         let mut wire = Self::connect(url).await;
         wire.send(request).await;
@@ -42,7 +41,7 @@ impl RawConnection {
         self.0.get_mut().write_all(bytes.as_ref()).await.unwrap();
     }
 
-    /// Sends until everything is sent or the server takes no more; how much it took.
+    /// Sends until all is sent or the server closes the connection; returns the number of bytes sent.
     pub(crate) async fn push(&mut self, bytes: &[u8]) -> usize {
         let mut taken = 0;
         while taken < bytes.len() {
@@ -54,25 +53,23 @@ impl RawConnection {
         taken
     }
 
-    /// Whether the server says anything within `patience`, the end of the connection included.
-    pub(crate) async fn is_readable_within(&mut self, patience: Duration) -> bool {
-        tokio::time::timeout(patience, self.0.fill_buf())
-            .await
-            .is_ok()
+    /// Returns true if the server sends something or closes the connection within this time.
+    pub(crate) async fn is_readable_within(&mut self, time: Duration) -> bool {
+        tokio::time::timeout(time, self.0.fill_buf()).await.is_ok()
     }
 
-    /// Whether the connection is still open and silent after `pause`.
-    pub(crate) async fn is_open(&mut self, pause: Duration) -> bool {
-        !self.is_readable_within(pause).await
+    /// Returns true if the connection is open and silent for this time.
+    pub(crate) async fn is_open(&mut self, time: Duration) -> bool {
+        !self.is_readable_within(time).await
     }
 
-    /// Ends the connection with a reset, as a process that dies does.
+    /// Closes the connection with a TCP reset, as a crashed process does.
     pub(crate) fn reset(self) {
         let stream = self.0.into_inner();
         stream.set_zero_linger().unwrap();
     }
 
-    /// The next reply; `None` where the server has ended the connection instead.
+    /// The next reply; `None` if the server closes the connection instead.
     pub(crate) async fn reply(&mut self) -> Option<Reply> {
         let (status, headers) = self.head().await?;
         let length = headers.get("content-length").map(|length| {
@@ -96,7 +93,7 @@ impl RawConnection {
         })
     }
 
-    /// Status and headers; `None` at the end of the connection.
+    /// The next status and headers; `None` at the end of the connection.
     pub(crate) async fn head(&mut self) -> Option<(u16, http::HeaderMap)> {
         let line = self.line().await?;
         let status = line.split(' ').nth(1).unwrap().parse().unwrap();
@@ -121,10 +118,10 @@ impl RawConnection {
         (size > 0).then_some(chunk)
     }
 
-    /// Everything up to the end of the connection, which the server must bring about.
+    /// Reads until the server closes the connection.
     pub(crate) async fn rest(&mut self) -> String {
         let mut rest = Vec::new();
-        // A reset is an end too.
+        // A reset counts as a close.
         let _ = within(self.0.read_to_end(&mut rest)).await;
         String::from_utf8(rest).unwrap()
     }
@@ -138,7 +135,7 @@ impl RawConnection {
     }
 }
 
-/// A complete `POST /mcp` with this body and these further header lines.
+/// A complete `POST /mcp` with this body and these additional header lines.
 pub(crate) fn post(fields: &[&str], body: &str) -> String {
     let mut head = String::from("POST /mcp HTTP/1.1\r\nHost: localhost\r\n");
     for field in fields {
@@ -157,7 +154,7 @@ fn authority(url: &str) -> &str {
 fn within<T>(wait: impl Future<Output = T>) -> impl Future<Output = T> {
     let place = std::panic::Location::caller();
     async move {
-        let waited = tokio::time::timeout(PATIENCE, wait).await;
-        waited.unwrap_or_else(|_| panic!("{place}: the server says nothing and stays"))
+        let waited = tokio::time::timeout(IO_TIMEOUT, wait).await;
+        waited.unwrap_or_else(|_| panic!("{place}: no data, and the connection stays open"))
     }
 }

@@ -1,12 +1,12 @@
 //! The real services, which `cargo xtask test` starts.
 //!
-//! Each is `None` where it is not there; `cargo xtask test` says why and counts it.
+//! Each is `None` if it is missing; `cargo xtask test` reports the reason and counts the skipped tests.
 
 /// A real n8n.
 pub(crate) struct N8n {
     pub(crate) url: String,
     pub(crate) api_key: String,
-    /// Of its built-in MCP server.
+    /// The token of its built-in MCP server.
     pub(crate) mcp_token: String,
 }
 
@@ -36,7 +36,7 @@ pub(crate) fn docker() -> Option<String> {
     variable("MCP_TEST_DOCKER_HOST")
 }
 
-/// Every real engine there is: that one, and those of other generations.
+/// All real engines: that one, and those of other versions.
 pub(crate) fn docker_engines() -> Vec<String> {
     let more = std::env::var("MCP_TEST_DOCKER_HOSTS").unwrap_or_default();
     let more = more.split(' ').filter(|host| !host.is_empty());
@@ -46,8 +46,8 @@ pub(crate) fn docker_engines() -> Vec<String> {
         .collect()
 }
 
-/// A server of others that is started by this command, a list in JSON: `EVERYTHING`, `FILESYSTEM`,
-/// `PYTHON` or `RMCP`.
+/// The command of a third-party server, a list in JSON: `EVERYTHING`, `FILESYSTEM`, `PYTHON` or
+/// `RMCP`.
 pub(crate) fn third_party_server(name: &str) -> Option<Vec<String>> {
     let command = variable(&format!("MCP_TEST_{name}"))?;
     Some(serde_json::from_str(&command).unwrap())

@@ -1,4 +1,4 @@
-//! A server of the workspace as its users run it: a process.
+//! Servers of the workspace as processes, and clients of them.
 
 use std::ops::Deref;
 use std::process::Stdio;
@@ -20,7 +20,7 @@ pub(crate) struct Server {
     log: Arc<Mutex<String>>,
 }
 
-/// What came back over HTTP.
+/// An HTTP response.
 #[derive(Debug)]
 pub(crate) struct Reply {
     pub(crate) status: u16,
@@ -36,7 +36,7 @@ impl Reply {
 }
 
 impl Server {
-    /// Starts `name` with an environment that holds `env` and nothing else of ours.
+    /// Starts `name` with no other environment than `env`.
     pub(crate) async fn start(name: &str, env: &[(&str, &str)]) -> Self {
         Self::with_args(name, &[], env).await
     }
@@ -72,7 +72,7 @@ impl Server {
         Self { url, child, log }
     }
 
-    /// Everything that it has logged so far.
+    /// The log so far.
     pub(crate) fn log(&self) -> String {
         self.log.lock().unwrap().clone()
     }
@@ -81,12 +81,12 @@ impl Server {
         self.child.id().expect("it runs")
     }
 
-    /// Ends it as `kill -9` would.
+    /// Kills it with SIGKILL.
     pub(crate) async fn kill(mut self) {
         self.child.kill().await.unwrap();
     }
 
-    /// Waits until it has ended by itself; its exit code.
+    /// Waits until it has exited by itself; returns its exit code.
     pub(crate) async fn wait_for_exit(&mut self) -> Option<i32> {
         let ended = tokio::time::timeout(Duration::from_secs(20), self.child.wait());
         ended.await.expect("it does not end").unwrap().code()
@@ -97,7 +97,7 @@ impl Server {
         self.status_kib("VmRSS:")
     }
 
-    /// The most memory that was resident at any time, in KiB.
+    /// Its peak resident memory, in KiB.
     pub(crate) fn peak_memory_kib(&self) -> u64 {
         self.status_kib("VmHWM:")
     }
@@ -105,15 +105,11 @@ impl Server {
     fn status_kib(&self, field: &str) -> u64 {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.pid())).unwrap();
         let line = status.lines().find_map(|line| line.strip_prefix(field));
-        line.unwrap()
-            .split_whitespace()
-            .next()
-            .unwrap()
-            .parse()
-            .unwrap()
+        let kib = line.unwrap().split_whitespace().next();
+        kib.unwrap().parse().unwrap()
     }
 
-    /// One POST, as `curl -H 'Content-Type: application/json' -d BODY` would do it.
+    /// Sends a POST, as `curl -H 'Content-Type: application/json' -d BODY` does.
     pub(crate) async fn post(&self, body: impl Into<reqwest::Body>) -> Reply {
         self.post_with(&[], body).await
     }
@@ -124,19 +120,14 @@ impl Server {
         body: impl Into<reqwest::Body>,
     ) -> Reply {
         let mut request = http_client().post(&self.url).body(body);
-        if !headers
-            .iter()
-            .any(|(name, _)| name.eq_ignore_ascii_case("content-type"))
-        {
+        let is_type = |(name, _): &(&str, &str)| name.eq_ignore_ascii_case("content-type");
+        if !headers.iter().any(is_type) {
             request = request.header("content-type", "application/json");
         }
-        for (name, value) in headers {
-            request = request.header(*name, *value);
-        }
-        reply(request).await
+        send(request, headers).await
     }
 
-    /// A request of another method or path.
+    /// Sends a request with another method or path.
     pub(crate) async fn request(
         &self,
         method: &str,
@@ -144,52 +135,34 @@ impl Server {
         headers: &[(&str, &str)],
     ) -> Reply {
         let url = self.url.replace("/mcp", path);
-        let mut request = http_client().request(method.parse().unwrap(), url);
-        for (name, value) in headers {
-            request = request.header(*name, *value);
-        }
-        reply(request).await
+        let request = http_client().request(method.parse().unwrap(), url);
+        send(request, headers).await
     }
 
-    /// The `result` of one unversioned request.
-    #[track_caller]
-    pub(crate) fn result(
-        &self,
-        method: &str,
-        params: Value,
-    ) -> impl Future<Output = Value> + use<'_> {
-        let body =
-            json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).to_string();
-        async move {
-            let reply = self.post(body).await.json();
-            reply
-                .get("result")
-                .cloned()
-                .unwrap_or_else(|| panic!("no result: {reply}"))
-        }
+    /// The `result` of an unversioned request.
+    pub(crate) async fn result(&self, method: &str, params: Value) -> Value {
+        self.unversioned(method, params, "result").await
     }
 
-    /// The `error` of one unversioned request.
+    /// The `error` of an unversioned request.
     pub(crate) async fn error(&self, method: &str, params: Value) -> Value {
-        let body =
-            json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).to_string();
-        let reply = self.post(body).await.json();
-        reply
-            .get("error")
-            .cloned()
-            .unwrap_or_else(|| panic!("no error: {reply}"))
+        self.unversioned(method, params, "error").await
+    }
+
+    async fn unversioned(&self, method: &str, params: Value, member: &str) -> Value {
+        let body = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params});
+        let reply = self.post(body.to_string()).await.json();
+        let value = reply.get(member).cloned();
+        value.unwrap_or_else(|| panic!("no {member} of {method}: {reply}"))
     }
 
     /// The raw result of a tool (`mcp.callTool`).
     pub(crate) async fn call(&self, tool: &str, arguments: Value) -> Value {
-        self.result(
-            "mcp.callTool",
-            json!({"name": tool, "arguments": arguments}),
-        )
-        .await
+        let params = json!({"name": tool, "arguments": arguments});
+        self.result("mcp.callTool", params).await
     }
 
-    /// Waits until `mcp.getServerInfo` says `status`.
+    /// Waits until `mcp.getServerInfo` reports `status`.
     pub(crate) async fn wait_for_status(&self, status: &str) {
         wait_until(status, async || {
             self.result("mcp.getServerInfo", json!({})).await["status"] == status
@@ -197,30 +170,25 @@ impl Server {
         .await;
     }
 
-    /// Waits until it has logged these words.
+    /// Waits until the log contains these words.
     pub(crate) async fn wait_for_log(&self, words: &str) {
         wait_until(words, async || self.log().contains(words)).await;
     }
 
-    /// An MCP client after its handshake.
+    /// Connects an MCP client.
     pub(crate) async fn client(&self) -> Client {
-        let client = Client::http(Endpoint::new(&self.url).unwrap()).unwrap();
-        client
-            .initialize(&ClientInfo::new("tests", "1"))
-            .await
-            .unwrap();
-        client
+        initialized(Client::http(Endpoint::new(&self.url).unwrap()).unwrap()).await
     }
 }
 
-/// A client over HTTP, and the server that lives as long.
+/// A connected client, which keeps its server running.
 pub(crate) struct Session {
     client: Client,
     _server: Option<Server>,
 }
 
 impl Session {
-    /// With a server of its own.
+    /// Starts a server and connects to it over HTTP.
     pub(crate) async fn start(name: &str, env: &[(&str, &str)]) -> Self {
         let server = Server::start(name, env).await;
         let client = server.client().await;
@@ -228,7 +196,7 @@ impl Session {
         Self { client, _server }
     }
 
-    /// Over stdio, where the server is a child of the client.
+    /// Starts a server as a child of the client.
     pub(crate) async fn stdio(name: &str, env: &[(&str, &str)]) -> Self {
         let client = stdio_client(name, env).await;
         let _server = None;
@@ -244,22 +212,23 @@ impl Deref for Session {
     }
 }
 
-/// The same server over stdio: an MCP client after its handshake.
+/// Connects an MCP client to a server that it starts over stdio.
 pub(crate) async fn stdio_client(name: &str, env: &[(&str, &str)]) -> Client {
     let path = binary(name);
     let mut command = Command::new(path.to_str().unwrap()).arg("--stdio");
     for (name, value) in env {
         command = command.env(name, value);
     }
-    let client = Client::stdio(command).unwrap();
-    client
-        .initialize(&ClientInfo::new("tests", "1"))
-        .await
-        .unwrap();
+    initialized(Client::stdio(command).unwrap()).await
+}
+
+async fn initialized(client: Client) -> Client {
+    let info = ClientInfo::new("tests", "1");
+    client.initialize(&info).await.unwrap();
     client
 }
 
-/// An HTTP client for plain URLs.
+/// An HTTP client for `http` URLs.
 pub(crate) fn http_client() -> reqwest::Client {
     let tls = mcp_client::tls::config_for("http").unwrap();
     reqwest::Client::builder()
@@ -268,7 +237,10 @@ pub(crate) fn http_client() -> reqwest::Client {
         .unwrap()
 }
 
-async fn reply(request: reqwest::RequestBuilder) -> Reply {
+async fn send(mut request: reqwest::RequestBuilder, headers: &[(&str, &str)]) -> Reply {
+    for (name, value) in headers {
+        request = request.header(*name, *value);
+    }
     let response = request.send().await.unwrap();
     Reply {
         status: response.status().as_u16(),

@@ -1,4 +1,4 @@
-//! The modules of a crate as they are written, and where a path in one of them leads.
+//! Parses the modules of a crate and resolves paths between them.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -6,7 +6,7 @@ use proc_macro2::{Delimiter, TokenStream, TokenTree};
 
 type Path = Vec<String>;
 
-/// Bounds how many steps a path is followed: two globs may import each other.
+/// Limit of the steps to resolve a path: two globs may import each other.
 const MAX_STEPS: usize = 16;
 
 /// Keywords before the name of an item.
@@ -23,22 +23,22 @@ pub(super) struct Module {
     /// `tools::exec`; the root is `crate`.
     pub(super) name: String,
     pub(super) file: String,
-    /// Where the files of its children are.
+    /// The folder of its children's files.
     folder: String,
     parent: Option<usize>,
     children: HashMap<String, usize>,
-    /// The names that a `use` brings in, and the paths that they stand for.
+    /// Imported names and their paths.
     imports: HashMap<String, Path>,
     globs: Vec<Path>,
     items: HashSet<String>,
-    /// Every path that it names, with its line.
+    /// Every path in it, with its line.
     paths: Vec<(usize, Path)>,
 }
 
-/// From a module to one whose items it names, by index: the places, as `line: path`.
+/// The places of each dependency, as `line: path`, by the indexes of the two modules.
 pub(super) type Edges = BTreeMap<(usize, usize), Vec<String>>;
 
-/// Where a path leads: to a module, or to an item that it defines.
+/// The target of a path: a module, or an item that it defines.
 enum Target {
     Module(usize),
     Item(usize),
@@ -71,7 +71,7 @@ impl<'a> Tree<'a> {
         Some(tokens.unwrap_or_else(|error| panic!("{file}: {error}")))
     }
 
-    /// Takes what there is to know from tokens of a module; items are named at its top only.
+    /// Reads the tokens of a module; items count only at its top level.
     fn scan(&mut self, at: usize, tokens: TokenStream, top: bool) {
         let tokens: Vec<_> = tokens.into_iter().collect();
         let mut rest = &*tokens;
@@ -123,10 +123,12 @@ impl<'a> Tree<'a> {
         let folder = format!("{folder}/{name}");
         let (file, tokens) = match body {
             TokenTree::Group(group) => (file.clone(), group.stream()),
-            _ => [format!("{folder}.rs"), format!("{folder}/mod.rs")]
-                .into_iter()
-                .find_map(|file| Some((file.clone(), self.tokens(&file)?)))
-                .unwrap_or_else(|| panic!("no file for {folder}")),
+            _ => {
+                let file = format!("{folder}.rs");
+                let tokens = self.tokens(&file);
+                let tokens = tokens.unwrap_or_else(|| panic!("{file} is missing"));
+                (file, tokens)
+            }
         };
         let full_name = match parent {
             0 => name.to_owned(),
@@ -145,12 +147,12 @@ impl<'a> Tree<'a> {
         self.scan(at, tokens, true);
     }
 
-    /// The edges between modules, without those from a module to its direct parent.
+    /// The dependencies between modules, without those of a module on its direct parent.
     pub(super) fn edges(&self) -> Edges {
         let mut edges = Edges::new();
         for (from, module) in self.modules.iter().enumerate() {
             for (line, path) in &module.paths {
-                // To bring in a module is to name nothing of it yet.
+                // An import of a module names no item of it.
                 if let Some(Target::Item(to)) = self.follow(from, path, MAX_STEPS)
                     && to != from
                     && Some(to) != module.parent
@@ -163,7 +165,7 @@ impl<'a> Tree<'a> {
         edges
     }
 
-    /// Follows `path`, as it is written in the module `at`; None if it leaves the crate.
+    /// Resolves `path` in the module `at`; `None` if it leaves the crate.
     fn follow(&self, at: usize, path: &[String], steps: usize) -> Option<Target> {
         let Some((name, rest)) = path.split_first() else {
             return Some(Target::Module(at));
@@ -180,7 +182,7 @@ impl<'a> Tree<'a> {
         let child = || self.follow(*module.children.get(name)?, rest, steps);
         let imported = || match self.follow(at, module.imports.get(name)?, steps)? {
             Target::Module(module) => self.follow(module, rest, steps),
-            // What follows an item is a variant, or a function of its own.
+            // The rest of the path is a variant or an associated function.
             item => Some(item),
         };
         let from_globs = || {
@@ -190,7 +192,7 @@ impl<'a> Tree<'a> {
                 Target::Item(_) => None,
             })
         };
-        // A function may be named as the module beside it.
+        // A function and a module may have the same name.
         let found = match rest {
             [] => item().or_else(imported).or_else(child),
             _ => child().or_else(item).or_else(imported),
@@ -200,7 +202,7 @@ impl<'a> Tree<'a> {
 }
 
 impl Module {
-    /// Takes a tree of a `use`, of which the path `before` was read.
+    /// Reads a tree of a `use` after the path `before`.
     fn import(&mut self, tree: &[TokenTree], before: &[String]) {
         let (own, rest) = path(tree);
         let mut path = [before, &own].concat();
@@ -233,7 +235,7 @@ fn is(token: &TokenTree, sign: char) -> bool {
     matches!(token, TokenTree::Punct(punct) if punct.as_char() == sign)
 }
 
-/// The path `a::b::c` that the tokens begin with, and what follows it.
+/// The path `a::b::c` at the start of the tokens, and the rest.
 fn path(tokens: &[TokenTree]) -> (Path, &[TokenTree]) {
     let mut path = vec![];
     let mut rest = tokens;
@@ -248,7 +250,7 @@ fn path(tokens: &[TokenTree]) -> (Path, &[TokenTree]) {
     (path, rest)
 }
 
-/// Whether an attribute says that something is compiled for tests only.
+/// Returns true if an attribute restricts an item to tests.
 fn is_test(attribute: &str) -> bool {
     let text: String = attribute.split_whitespace().collect();
     text.ends_with("test]") || text.ends_with("(test)]") || text.contains("::test(")

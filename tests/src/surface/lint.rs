@@ -1,17 +1,17 @@
-//! What hosts stumble over in a tool definition. One bad tool can disable all of a server's.
+//! Finds faults in tool definitions that hosts reject. One bad tool can disable all of a server's.
 
 use serde_json::{Map, Value};
 
 /// Cursor drops tools whose name, with the server's in front, is longer than 60.
 const MAX_NAME: usize = 40;
 const MAX_DESCRIPTION: usize = 400;
-/// Refused at the top of a schema by Anthropic's API, among others.
+/// Rejected at the top of a schema by Anthropic's API, among others.
 const NOT_AT_THE_TOP: [&str; 6] = ["$ref", "anyOf", "oneOf", "allOf", "not", "enum"];
 
-/// Keywords that say something to people and nothing to a validator.
+/// Keywords for people, which a validator ignores.
 const REMARKS: [&str; 4] = ["title", "description", "default", "examples"];
 
-/// Everything that is wrong with one tool, a line each.
+/// All faults of one tool, a line each.
 pub(super) fn faults(tool: &Value) -> Vec<String> {
     let name = tool["name"].as_str().unwrap_or_default();
     let mut lint = Lint::default();
@@ -19,12 +19,9 @@ pub(super) fn faults(tool: &Value) -> Vec<String> {
     if !(1..=MAX_NAME).contains(&name.len()) || !name.chars().all(legal) {
         lint.fault("name", "is not 1 to 40 letters, digits, _ or -");
     }
-    match tool["description"]
-        .as_str()
-        .map(|text| text.chars().count())
-    {
-        Some(1..=MAX_DESCRIPTION) => {}
-        _ => lint.fault("description", "is not 1 to 400 characters long"),
+    let description = tool["description"].as_str().unwrap_or_default();
+    if !(1..=MAX_DESCRIPTION).contains(&description.chars().count()) {
+        lint.fault("description", "is not 1 to 400 characters long");
     }
     if !tool["annotations"]["readOnlyHint"].is_boolean() {
         lint.fault("annotations", "do not say whether it only reads");
@@ -47,7 +44,7 @@ impl Lint {
         self.faults.push(format!("{path} {what}"));
     }
 
-    /// The schema of all arguments or of the whole result.
+    /// Checks the schema of all arguments or of the whole result.
     fn whole(&mut self, schema: &Value, path: &str, is_input: bool) {
         if schema["type"] != "object" || !schema["properties"].is_object() {
             self.fault(path, "is not an object with properties");
@@ -60,7 +57,7 @@ impl Lint {
         self.schema(schema, path, is_input);
     }
 
-    /// A schema and those inside it. Of an input every property is described.
+    /// Checks a schema and those inside it. Every property of an input needs a description.
     fn schema(&mut self, schema: &Value, path: &str, is_input: bool) {
         let Value::Object(schema) = schema else {
             self.fault(path, "is not an object, but a bare boolean or worse");
@@ -87,28 +84,17 @@ impl Lint {
         }
         for (name, property) in members(schema, "properties") {
             let path = format!("{path}.{name}");
-            let described = property["description"]
-                .as_str()
-                .is_some_and(|text| !text.is_empty());
-            if is_input && !described {
+            let description = property["description"].as_str().unwrap_or_default();
+            if is_input && description.is_empty() {
                 self.fault(&path, "has no description");
             }
             self.schema(property, &path, is_input);
         }
-        for required in schema
-            .get("required")
-            .and_then(Value::as_array)
-            .into_iter()
-            .flatten()
-        {
-            if schema["properties"]
-                .get(required.as_str().unwrap_or_default())
-                .is_none()
-            {
-                self.fault(
-                    path,
-                    &format!("requires {required}, which it does not have"),
-                );
+        for required in items(schema, "required") {
+            let name = required.as_str().unwrap_or_default();
+            if schema["properties"].get(name).is_none() {
+                let fault = format!("requires {required}, which it does not have");
+                self.fault(path, &fault);
             }
         }
         for (name, inner) in members(schema, "$defs") {
@@ -122,12 +108,7 @@ impl Lint {
             }
         }
         for key in ["anyOf", "oneOf", "allOf"] {
-            for inner in schema
-                .get(key)
-                .and_then(Value::as_array)
-                .into_iter()
-                .flatten()
-            {
+            for inner in items(schema, key) {
                 self.schema(inner, &format!("{path}.{key}"), is_input);
             }
         }
@@ -138,15 +119,17 @@ fn members<'a>(
     schema: &'a Map<String, Value>,
     key: &str,
 ) -> impl Iterator<Item = (&'a String, &'a Value)> {
-    schema
-        .get(key)
-        .and_then(Value::as_object)
-        .into_iter()
-        .flatten()
+    let object = schema.get(key).and_then(Value::as_object);
+    object.into_iter().flatten()
+}
+
+fn items<'a>(schema: &'a Map<String, Value>, key: &str) -> impl Iterator<Item = &'a Value> {
+    let array = schema.get(key).and_then(Value::as_array);
+    array.into_iter().flatten()
 }
 
 #[test]
-fn what_hosts_stumble_over_is_found() {
+fn faults_of_tools_are_found() {
     use serde_json::json;
 
     let tool = json!({

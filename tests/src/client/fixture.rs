@@ -1,4 +1,4 @@
-//! The six ways to reach the fixture server.
+//! A client of the fixture server for each transport and era.
 
 use std::sync::Arc;
 
@@ -10,28 +10,32 @@ use tokio::sync::mpsc;
 use crate::harness::{Server, binary};
 
 /// The fixture, and a client of it.
-pub(super) struct Peer {
+pub(super) struct Fixture {
     pub(super) client: Client,
-    /// What reached the client's own handler.
+    /// Messages that reached the client's own handler.
     pub(super) seen: Seen,
     pub(super) is_http: bool,
+    pub(super) era: EraChoice,
     _server: Option<Server>,
 }
 
 pub(super) type Seen = mpsc::UnboundedReceiver<(String, Value)>;
 
-/// Both transports, three eras each.
-pub(super) fn ways() -> impl Iterator<Item = (bool, EraChoice)> {
-    let eras = [EraChoice::Newest, EraChoice::Legacy, EraChoice::Unversioned];
-    [true, false]
-        .into_iter()
-        .flat_map(move |is_http| eras.map(|dialect| (is_http, dialect)))
-}
+impl Fixture {
+    /// Both transports, three eras each.
+    pub(super) async fn all() -> Vec<Self> {
+        let mut all = Vec::new();
+        for is_http in [true, false] {
+            for era in [EraChoice::Newest, EraChoice::Legacy, EraChoice::Unversioned] {
+                all.push(Self::connect(is_http, era).await);
+            }
+        }
+        all
+    }
 
-impl Peer {
-    pub(super) async fn meet((is_http, dialect): (bool, EraChoice)) -> Self {
+    pub(super) async fn connect(is_http: bool, era: EraChoice) -> Self {
         let (handler, seen) = recorder();
-        let builder = Client::builder().era(dialect).handler(handler);
+        let builder = Client::builder().era(era).handler(handler);
         let (client, server) = if is_http {
             let server = Server::start("mcp-conformance", &[]).await;
             let endpoint = Endpoint::new(&server.url).unwrap();
@@ -40,13 +44,14 @@ impl Peer {
             let command = Command::new(binary("mcp-conformance")).arg("--stdio");
             (builder.stdio(command).unwrap(), None)
         };
-        let abilities = json!({"sampling": {}, "elicitation": {}, "roots": {}});
-        let who = ClientInfo::new("tests", "1").with_capabilities(abilities);
-        client.connect(&who).await.unwrap();
+        let capabilities = json!({"sampling": {}, "elicitation": {}, "roots": {}});
+        let info = ClientInfo::new("tests", "1").with_capabilities(capabilities);
+        client.connect(&info).await.unwrap();
         Self {
             client,
             seen,
             is_http,
+            era,
             _server: server,
         }
     }
@@ -55,12 +60,18 @@ impl Peer {
         self.client.era() == Era::Modern
     }
 
-    pub(super) fn is_plain(&self) -> bool {
+    pub(super) fn is_unversioned(&self) -> bool {
         self.client.era() == Era::Unversioned
+    }
+
+    /// The transport and era, for failed assertions.
+    pub(super) fn label(&self) -> String {
+        let transport = if self.is_http { "HTTP" } else { "stdio" };
+        format!("{transport}, {:?}", self.era)
     }
 }
 
-/// Keeps what it gets, and agrees to everything.
+/// Records all messages, and accepts all requests.
 struct Recorder(mpsc::UnboundedSender<(String, Value)>);
 
 pub(super) fn recorder() -> (Arc<dyn Handler>, Seen) {
@@ -68,21 +79,15 @@ pub(super) fn recorder() -> (Arc<dyn Handler>, Seen) {
     (Arc::new(Recorder(sender)), seen)
 }
 
-impl Recorder {
-    fn note(&self, method: &str, params: Option<&RawValue>) {
+impl Handler for Recorder {
+    fn notification(&self, method: &str, params: Option<&RawValue>) {
         let params = params.map(|params| serde_json::from_str(params.get()).unwrap());
         let _ = self.0.send((method.to_owned(), params.unwrap_or_default()));
     }
-}
-
-impl Handler for Recorder {
-    fn notification(&self, method: &str, params: Option<&RawValue>) {
-        self.note(method, params);
-    }
 
     fn request(&self, method: &str, params: Option<&RawValue>) -> Reply {
-        self.note(method, params);
-        let answer = match method {
+        self.notification(method, params);
+        let result = match method {
             "sampling/createMessage" => {
                 json!({"role": "assistant", "model": "m", "content": {"type": "text", "text": "yes"}})
             }
@@ -91,6 +96,6 @@ impl Handler for Recorder {
             }
             _ => json!({"roots": []}),
         };
-        Box::pin(async move { Ok(to_raw_value(&answer).unwrap()) })
+        Box::pin(async move { Ok(to_raw_value(&result).unwrap()) })
     }
 }
