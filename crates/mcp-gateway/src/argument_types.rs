@@ -7,13 +7,13 @@ use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
 
 /// Fields that are listed; the others are only counted.
-const MAX_FIELDS: usize = 24;
+const MAX_LISTED_FIELDS: usize = 24;
 
 /// Names that tools declare are shorter; a longer one may be a value by mistake.
-const MAX_NAME: usize = 40;
+const MAX_FIELD_NAME: usize = 40;
 
 /// Larger arguments are not parsed again; that would cost more than the log entry is worth.
-const MAX_BYTES: usize = 256 * 1024;
+const MAX_ARGUMENT_BYTES: usize = 256 * 1024;
 
 /// The types of arguments, as JSON text of at most a few kilobytes:
 /// `{"workflow":"string(5)","inputs":"object(2)","wait":"boolean"}`.
@@ -28,7 +28,7 @@ impl ArgumentTypes {
     pub(crate) fn new(value: &RawValue) -> Self {
         let json = value.get();
         let mut types = String::with_capacity(128);
-        if json.len() > MAX_BYTES {
+        if json.len() > MAX_ARGUMENT_BYTES {
             push_type(&mut types, "large", Some(json.len()));
         } else if let Some(fields) = Members::read(json) {
             push_fields(&mut types, &fields);
@@ -46,7 +46,7 @@ impl ArgumentTypes {
 fn push_fields(types: &mut String, fields: &Members) {
     let (mut shown, mut others) = (0, 0);
     for (name, json) in fields.iter() {
-        if shown == MAX_FIELDS || !is_field_name(name) {
+        if shown == MAX_LISTED_FIELDS || !is_field_name(name) {
             others += 1;
             continue;
         }
@@ -97,7 +97,7 @@ fn push_type(types: &mut String, name: &str, size: Option<usize>) {
 fn is_field_name(text: &str) -> bool {
     let legal =
         |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.' | b'$');
-    (1..=MAX_NAME).contains(&text.len()) && text.bytes().all(legal)
+    (1..=MAX_FIELD_NAME).contains(&text.len()) && text.bytes().all(legal)
 }
 
 #[cfg(test)]
@@ -131,11 +131,11 @@ mod tests {
             wide.ends_with(r#""field23":"number","…":"976 more"}"#),
             "{wide}"
         );
-        let large = format!("\"{}\"", "x".repeat(MAX_BYTES));
+        let large = format!("\"{}\"", "x".repeat(MAX_ARGUMENT_BYTES));
         assert_eq!(types(&large), r#""large(262146)""#);
         let deep = "[".repeat(100) + &"]".repeat(100);
         assert_eq!(types(&deep), r#""array(1)""#);
-        let longest = format!("{{\"{}\":1}}", "x".repeat(MAX_NAME + 1));
+        let longest = format!("{{\"{}\":1}}", "x".repeat(MAX_FIELD_NAME + 1));
         assert_eq!(types(&longest), r#"{"…":"1 more"}"#);
     }
 }

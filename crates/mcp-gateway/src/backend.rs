@@ -4,10 +4,10 @@
 //! * [`notifications`]: its messages that belong to no call.
 //! * [`snapshot`]: its lists; [`fingerprints`]: detects changed tool definitions.
 //! * [`request`]: one request to it, with concurrency limit, circuit breaker and retry.
-//! * [`breaker`], [`backoff`], [`metrics`]: circuit breaker, delays between starts, counters.
+//! * [`circuit_breaker`], [`backoff`], [`metrics`]: circuit breaker, delays between starts, counters.
 
 mod backoff;
-mod breaker;
+mod circuit_breaker;
 mod connect;
 mod fingerprints;
 mod metrics;
@@ -33,7 +33,7 @@ use crate::config;
 use crate::config::BackendKey;
 use crate::events::EventLog;
 
-use self::breaker::Breaker;
+use self::circuit_breaker::CircuitBreaker;
 use self::fingerprints::Fingerprints;
 use self::metrics::BackendMetrics;
 pub(crate) use self::request::RequestError;
@@ -59,7 +59,7 @@ pub(crate) struct Backend {
     status: watch::Sender<BackendStatus>,
     snapshot: Mutex<Arc<Snapshot>>,
     fingerprints: Mutex<Fingerprints>,
-    breaker: Breaker,
+    breaker: CircuitBreaker,
     permits: Semaphore,
     /// True while it is probed after a timeout.
     probing: AtomicBool,
@@ -91,7 +91,7 @@ impl Backend {
             status: watch::Sender::default(),
             snapshot: Mutex::default(),
             fingerprints: Mutex::default(),
-            breaker: Breaker::default(),
+            breaker: CircuitBreaker::default(),
             probing: AtomicBool::new(false),
             requests: AtomicU64::new(0),
             wake: Notify::new(),

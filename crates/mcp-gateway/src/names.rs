@@ -44,7 +44,8 @@ pub(crate) struct PublishedNames {
     refused: Vec<RefusedItem>,
 }
 
-/// An item that cannot be published although no rule denies it.
+// Not documentation, which would be a part of the schema of `gateway_status`: an item that cannot be
+// published although no rule denies it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub(crate) struct RefusedItem {
     pub(crate) backend: String,

@@ -5,7 +5,7 @@
 //! * [`call_handler`]: the backend's messages during a request.
 //! * [`suspended`]: requests that wait for the client's next call with an answer.
 //! * [`task`]: backends that answer with a task.
-//! * [`tool`], [`resource`], [`prompt`]: the items that the gateway lists for the backend's ones.
+//! * [`tool`], [`resource`], [`prompt`]: the relayed items in the gateway's lists.
 
 mod call_handler;
 mod client_request;

@@ -9,9 +9,9 @@ use serde_json::value::RawValue;
 use upstream::text::is_invisible;
 
 /// Deeper schemas make recursive parsers of clients fail.
-const MAX_DEPTH: usize = 64;
+const MAX_SCHEMA_DEPTH: usize = 64;
 /// Longer definitions fill the context of any model.
-const MAX_BYTES: usize = 256 * 1024;
+const MAX_DEFINITION_BYTES: usize = 256 * 1024;
 
 /// An optional member of a tool's definition, and the check of its value.
 type Rule = (&'static str, fn(&Value) -> bool);
@@ -31,8 +31,8 @@ const RULES: [Rule; 7] = [
 /// # Errors
 /// The reason why it cannot be repaired.
 pub(crate) fn tool(definition: &RawValue) -> Result<Box<RawValue>, String> {
-    if definition.get().len() > MAX_BYTES {
-        return Err(format!("is longer than {MAX_BYTES} bytes"));
+    if definition.get().len() > MAX_DEFINITION_BYTES {
+        return Err(format!("is longer than {MAX_DEFINITION_BYTES} bytes"));
     }
     let mut members = Members::read(definition.get()).ok_or("is not an object")?;
     let input = match members.get("inputSchema") {
@@ -123,9 +123,9 @@ fn input_schema(schema: &str) -> Result<String, String> {
     if !value.is_object() {
         return Err("has an inputSchema that is not an object".to_owned());
     }
-    if depth(&value) > MAX_DEPTH {
+    if depth(&value) > MAX_SCHEMA_DEPTH {
         return Err(format!(
-            "has an inputSchema that is deeper than {MAX_DEPTH} levels"
+            "has an inputSchema that is deeper than {MAX_SCHEMA_DEPTH} levels"
         ));
     }
     if has_foreign_ref(&value) {
@@ -167,7 +167,7 @@ fn is_execution(value: &Value) -> bool {
 }
 
 fn is_object_schema(value: &Value) -> bool {
-    value["type"] == "object" && depth(value) <= MAX_DEPTH && !has_foreign_ref(value)
+    value["type"] == "object" && depth(value) <= MAX_SCHEMA_DEPTH && !has_foreign_ref(value)
 }
 
 fn depth(value: &Value) -> usize {

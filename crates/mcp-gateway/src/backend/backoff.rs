@@ -5,7 +5,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 /// Tries before the operator has to start it.
-pub(crate) const MAX_TRIES: u32 = 5;
+pub(crate) const MAX_START_TRIES: u32 = 5;
 /// A backend that ran for this time starts again with the shortest delay.
 const RESET_AFTER: Duration = Duration::from_secs(300);
 /// The longest delay for a remote server, which the gateway cannot start.
@@ -31,7 +31,7 @@ impl Backoff {
         if self.up_since.take().is_some_and(is_long) {
             self.tries = 0;
         }
-        if self.tries >= MAX_TRIES {
+        if self.tries >= MAX_START_TRIES {
             return None;
         }
         let delay = Duration::from_secs(1 << self.tries);

@@ -29,7 +29,7 @@ pub(crate) struct Snapshot {
 
 /// The capabilities of a backend that have lists.
 #[derive(Default, Deserialize)]
-struct Capabilities {
+struct ListCapabilities {
     tools: Option<Box<RawValue>>,
     resources: Option<Box<RawValue>>,
     prompts: Option<Box<RawValue>>,
@@ -40,7 +40,7 @@ impl Snapshot {
     /// refuses is taken as empty.
     pub(super) async fn read(client: &Client) -> Result<Self, Error> {
         let server = client.server();
-        let has: Capabilities = server
+        let has: ListCapabilities = server
             .as_ref()
             .and_then(|server| serde_json::from_str(server.capabilities.get()).ok())
             .unwrap_or_default();

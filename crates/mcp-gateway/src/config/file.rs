@@ -16,7 +16,7 @@ use super::{
 
 const MAX_TIMEOUT: Duration = Duration::from_secs(600);
 
-/// The write-ahead log alone takes 8 MiB.
+/// Minimum for the event log: its write-ahead log alone takes 8 MiB.
 const MIN_MEGABYTES: u64 = 16;
 
 #[derive(Deserialize)]

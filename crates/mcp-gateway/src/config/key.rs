@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 /// A longer prefix would leave too little room for the name of a tool.
-const MAX_LEN: usize = 20;
+const MAX_KEY_LEN: usize = 20;
 
 /// The key of a backend: `^[a-z][a-z0-9-]{0,19}$`.
 ///
@@ -20,7 +20,7 @@ impl BackendKey {
         let first = letters.next().unwrap_or_default();
         let legal =
             |letter: u8| letter.is_ascii_lowercase() || letter.is_ascii_digit() || letter == b'-';
-        if first.is_ascii_lowercase() && letters.all(legal) && text.len() <= MAX_LEN {
+        if first.is_ascii_lowercase() && letters.all(legal) && text.len() <= MAX_KEY_LEN {
             Ok(Self(text.into()))
         } else {
             Err(
@@ -41,7 +41,7 @@ impl BackendKey {
                 _ => {}
             }
         }
-        text.truncate(MAX_LEN);
+        text.truncate(MAX_KEY_LEN);
         Self::parse(text.trim_end_matches('-')).ok()
     }
 

@@ -17,7 +17,7 @@ const POLL_INTERVAL: Duration = Duration::from_secs(1);
 const CHANGE_DEBOUNCE: Duration = Duration::from_millis(500);
 
 /// A larger file is not a configuration.
-const MAX_BYTES: u64 = 4 << 20;
+const MAX_FILE_BYTES: u64 = 4 << 20;
 
 /// The source of the configuration: the command line and a file. Reports each change of the file once.
 #[derive(Clone)]
@@ -155,7 +155,7 @@ pub(super) fn parse(
 fn read(path: &Path) -> Result<String, String> {
     let failed = |error: io::Error| format!("cannot be read: {}", error.kind());
     let size = std::fs::metadata(path).map_err(failed)?.len();
-    if size > MAX_BYTES {
+    if size > MAX_FILE_BYTES {
         return Err("is larger than 4 MiB".to_owned());
     }
     std::fs::read_to_string(path).map_err(failed)

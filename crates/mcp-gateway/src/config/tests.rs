@@ -1,4 +1,4 @@
-//! Configurations, good and bad.
+//! Tests of configuration files and of the command line.
 
 mod watched;
 

@@ -12,7 +12,7 @@ use super::trace::TraceId;
 use crate::argument_types::ArgumentTypes;
 
 /// Limit for a text from outside, in characters.
-const MAX_TEXT: usize = 256;
+const MAX_TEXT_CHARS: usize = 256;
 
 /// The types of events; those up to `TOOL_CALL` are of seed 003.
 pub(crate) mod kind {
@@ -124,7 +124,7 @@ impl Event {
     /// The event of a call that has just ended.
     pub(crate) fn call(trace_id: TraceId, mut call: FinishedCall) -> Self {
         // Cut here and not by the writer, to save memory in the queue.
-        if call.tool.len() > MAX_TEXT {
+        if call.tool.len() > MAX_TEXT_CHARS {
             call.tool = short(&call.tool).into();
         }
         let status = match call.outcome {
@@ -152,10 +152,10 @@ impl Event {
     }
 }
 
-/// Cuts a text from outside to `MAX_TEXT`, and at a NUL, which PostgreSQL does not accept.
+/// Cuts a text from outside to `MAX_TEXT_CHARS`, and at a NUL, which PostgreSQL does not accept.
 pub(super) fn short(text: &str) -> &str {
     // The length in bytes is checked first: it is never below that in characters.
-    let cut = (text.len() > MAX_TEXT).then(|| text.char_indices().nth(MAX_TEXT));
+    let cut = (text.len() > MAX_TEXT_CHARS).then(|| text.char_indices().nth(MAX_TEXT_CHARS));
     let text = cut.flatten().map_or(text, |(at, _)| &text[..at]);
     text.split('\0').next().unwrap_or(text)
 }

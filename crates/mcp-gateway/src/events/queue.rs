@@ -17,7 +17,7 @@ const MAX_WAITING_EVENTS: usize = 10_000;
 const MAX_WAITING_QUERIES: usize = 64;
 
 /// Limit for the events of one transaction.
-pub(super) const MAX_BATCH: usize = 1_000;
+pub(super) const MAX_BATCH_EVENTS: usize = 1_000;
 
 /// The state of the log.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -63,7 +63,7 @@ impl Queue {
         }
         state.events.push_back(event);
         // The writer sleeps while the queue is empty, and otherwise waits for more events.
-        let wake = matches!(state.events.len(), 1 | MAX_BATCH);
+        let wake = matches!(state.events.len(), 1 | MAX_BATCH_EVENTS);
         drop(state);
         if wake {
             self.wake.notify_one();

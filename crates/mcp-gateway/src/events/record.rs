@@ -17,7 +17,7 @@ const SOURCE: &str = "mcp-gateway";
 const SCHEMA_VERSION: &str = "1.0";
 
 /// Limit for the metadata of an event, in bytes.
-const MAX_METADATA: usize = 16 * 1024;
+const MAX_METADATA_BYTES: usize = 16 * 1024;
 
 /// A stored event. Serializes to the format of seed 003.
 #[derive(Clone, Debug)]
@@ -95,7 +95,7 @@ fn metadata(details: &EventDetails) -> String {
     };
     // Serializing these types cannot fail.
     let json = json.unwrap_or_default();
-    match json.len() <= MAX_METADATA {
+    match json.len() <= MAX_METADATA_BYTES {
         true => json,
         false => r#"{"cut":true}"#.to_owned(),
     }

@@ -89,7 +89,7 @@ impl StoreError {
 }
 
 /// Limit for the events of one query.
-pub(crate) const MAX_LIMIT: usize = 1_000;
+pub(crate) const MAX_QUERY_LIMIT: usize = 1_000;
 
 /// A query. A filter that is `None` matches all events.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -100,7 +100,7 @@ pub(crate) struct Query {
     pub(crate) status: Option<EventStatus>,
     /// The earliest time.
     pub(crate) since: Option<Timestamp>,
-    /// Number of events: the newest ones that match. Never more than [`MAX_LIMIT`].
+    /// Number of events: the newest ones that match. Never more than [`MAX_QUERY_LIMIT`].
     pub(crate) limit: usize,
 }
 
@@ -118,6 +118,6 @@ impl Default for Query {
 
 impl Query {
     pub(super) fn limit(&self) -> usize {
-        self.limit.min(MAX_LIMIT)
+        self.limit.min(MAX_QUERY_LIMIT)
     }
 }

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use super::store::{MAX_LIMIT, OpenStore, Store, StoreFault};
+use super::store::{MAX_QUERY_LIMIT, OpenStore, Store, StoreFault};
 use super::*;
 use crate::argument_types::ArgumentTypes;
 

@@ -7,7 +7,7 @@ use serde_json::json;
 use upstream::time::Timestamp;
 
 use super::event::{Event, EventStatus, kind};
-use super::queue::{MAX_BATCH, PendingQuery, Queue, QueueState};
+use super::queue::{MAX_BATCH_EVENTS, PendingQuery, Queue, QueueState};
 use super::record::Record;
 use super::store::{OpenStore, Retention, Store, StoreError, StoreFault};
 
@@ -93,7 +93,7 @@ impl<L: OpenStore> Writer<L> {
             self.queue
                 .wait(limit, |state| !state.events.is_empty() || is_urgent(state));
             self.queue.wait(BATCH_TIME, |state| {
-                !(1..MAX_BATCH).contains(&state.events.len()) || is_urgent(state)
+                !(1..MAX_BATCH_EVENTS).contains(&state.events.len()) || is_urgent(state)
             });
         }
         let mut state = self.queue.lock();
@@ -133,7 +133,7 @@ impl<L: OpenStore> Writer<L> {
     fn fill(&mut self) {
         let mut state = self.queue.lock();
         let dropped = state.health.dropped;
-        let room = MAX_BATCH.saturating_sub(self.batch.len());
+        let room = MAX_BATCH_EVENTS.saturating_sub(self.batch.len());
         let take = room.min(state.events.len());
         let events: Vec<Event> = state.events.drain(..take).collect();
         drop(state);

@@ -7,7 +7,7 @@ use hmac_sha256::Hash;
 use crate::config::BackendKey;
 
 /// The limit of the APIs of language models: a longer name makes them reject the whole request.
-pub(crate) const MAX_LEN: usize = 64;
+pub(crate) const MAX_NAME_LEN: usize = 64;
 
 const SEPARATOR: &str = "__";
 
@@ -47,7 +47,7 @@ pub(super) struct NameCandidate<'a> {
 impl<'a> NameCandidate<'a> {
     pub(super) fn new(backend: &'a BackendKey, bare: bool, item: &'a str) -> Self {
         let len = item.len() + if bare { 0 } else { prefix_len(backend) };
-        let mangled = len > MAX_LEN || !item.chars().all(is_portable);
+        let mangled = len > MAX_NAME_LEN || !item.chars().all(is_portable);
         Self {
             mangled,
             bare,
@@ -65,12 +65,12 @@ impl<'a> NameCandidate<'a> {
         let Self { backend, item, .. } = *self;
         let prefix = if self.bare { 0 } else { prefix_len(backend) };
         let portable = if self.mangled {
-            mangle(item, MAX_LEN - prefix)
+            mangle(item, MAX_NAME_LEN - prefix)
         } else {
             item.to_owned()
         };
         let printable =
-            item.len() <= 2 * MAX_LEN && item.bytes().all(|byte| byte.is_ascii_graphic());
+            item.len() <= 2 * MAX_NAME_LEN && item.bytes().all(|byte| byte.is_ascii_graphic());
         let plain = if printable { item } else { &portable };
         let (name, plain) = if self.bare {
             (portable.clone(), plain.to_owned())

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use proptest::prelude::*;
 
-use super::published::MAX_LEN;
+use super::published::MAX_NAME_LEN;
 use super::*;
 
 fn key(text: &str) -> BackendKey {
@@ -55,7 +55,7 @@ fn name_that_clients_reject_gets_a_readable_one() {
             "files__xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx_5ef8b2e5",
         ]
     );
-    assert_eq!(published[3].len(), MAX_LEN);
+    assert_eq!(published[3].len(), MAX_NAME_LEN);
     assert_eq!(&*names.published()[3].item, long);
     assert_eq!(names.published()[0].aliases()[0], "files:größe");
     assert_eq!(&*names.published()[0].plain, "files:gr__e_d353a267");
@@ -125,7 +125,7 @@ proptest! {
         let mut seen = HashSet::new();
         for published in names.published() {
             let name = &*published.name;
-            prop_assert!((1..=MAX_LEN).contains(&name.len()), "{name}");
+            prop_assert!((1..=MAX_NAME_LEN).contains(&name.len()), "{name}");
             prop_assert!(name.chars().all(published::is_portable), "{name}");
             prop_assert!(!OWN_TOOLS.contains(&name));
             let [colon, dot] = published.aliases();

@@ -15,7 +15,7 @@ use crate::events::TraceId;
 /// The backend's timeout is shorter than the client's, so that the error can name the backend.
 const TIMEOUT_MARGIN: Duration = Duration::from_millis(250);
 
-/// The request that a call answers.
+/// The request of a client.
 pub(super) struct ClientRequest<'a> {
     pub(super) call: &'a Call,
     /// Its parameters, without those that belong to this connection only.
@@ -24,7 +24,7 @@ pub(super) struct ClientRequest<'a> {
     pub(super) trace: TraceId,
     /// The time that the client's call leaves for a backend.
     pub(super) timeout: Option<Duration>,
-    /// The capabilities of its client, without those that concern the gateway alone.
+    /// The capabilities of its client, without extensions that only the gateway handles.
     pub(super) capabilities: Option<Arc<RawValue>>,
 }
 

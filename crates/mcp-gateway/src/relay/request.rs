@@ -34,7 +34,7 @@ pub(super) struct RelayedRequest<'a> {
     pub(super) client: ClientRequest<'a>,
 }
 
-/// The state between two rounds of a call. The client gets it encrypted, in `requestState`.
+/// The state between two rounds of a call. The client gets it signed, in `requestState`.
 #[derive(Serialize, Deserialize)]
 struct RoundState {
     /// The keys of the questions.

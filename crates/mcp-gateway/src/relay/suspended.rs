@@ -19,7 +19,7 @@ use crate::backend::RequestError;
 /// The time that a person has for an answer.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(600);
 /// Limit for all clients together, against attacks.
-const MAX_SUSPENDED: usize = 1_000;
+const MAX_SUSPENDED_REQUESTS: usize = 1_000;
 
 /// The future of a request to a backend.
 pub(super) type Pending = Pin<Box<dyn Future<Output = Result<Box<RawValue>, RequestError>> + Send>>;
@@ -61,7 +61,7 @@ impl SuspendedRequests {
         let now = Instant::now();
         let mut slots = self.0.lock();
         slots.retain(|_, slot| slot.expires > now);
-        if slots.len() >= MAX_SUSPENDED {
+        if slots.len() >= MAX_SUSPENDED_REQUESTS {
             return None;
         }
         let name = Uuid::new_v4().simple().to_string();

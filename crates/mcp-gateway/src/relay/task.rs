@@ -13,7 +13,7 @@ use serde_json::{Map, Value, json};
 use super::request::{RelayedRequest, questions, unreadable};
 
 /// The default of `pollIntervalMs` …
-const POLL_INTERVAL: Duration = Duration::from_secs(1);
+const DEFAULT_POLL_INTERVAL: Duration = Duration::from_secs(1);
 /// … and its limits.
 const MIN_POLL_INTERVAL: Duration = Duration::from_millis(50);
 const MAX_POLL_INTERVAL: Duration = Duration::from_secs(10);
@@ -67,7 +67,7 @@ impl RelayedRequest<'_> {
             }
             let interval = task
                 .poll_interval_ms
-                .map_or(POLL_INTERVAL, Duration::from_millis);
+                .map_or(DEFAULT_POLL_INTERVAL, Duration::from_millis);
             tokio::select! {
                 () = tokio::time::sleep(interval.clamp(MIN_POLL_INTERVAL, MAX_POLL_INTERVAL)) => {}
                 () = call.cancelled() => {

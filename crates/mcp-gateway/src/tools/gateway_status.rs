@@ -20,7 +20,7 @@ pub(crate) struct GatewayStatus {}
 pub(crate) struct GatewayReport {
     gateway: GatewayInfo,
     backends: BTreeMap<String, BackendReport>,
-    capabilities: Capabilities,
+    capabilities: CapabilityCounts,
     event_log: EventLogReport,
     /// Items that the gateway cannot offer.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -34,7 +34,7 @@ struct GatewayInfo {
     config: Settings,
 }
 
-/// As seed 003 shows them.
+/// As in seed 003.
 #[derive(Serialize, JsonSchema)]
 struct Settings {
     log_level: String,
@@ -85,7 +85,7 @@ struct BackendReport {
 }
 
 #[derive(Serialize, JsonSchema)]
-struct Capabilities {
+struct CapabilityCounts {
     tools: usize,
     resources: usize,
     prompts: usize,
@@ -125,7 +125,7 @@ impl Tool for GatewayStatus {
                 .values()
                 .map(|backend| (backend.key.to_string(), BackendReport::new(backend)))
                 .collect(),
-            capabilities: Capabilities {
+            capabilities: CapabilityCounts {
                 tools: catalog.listed_tools().count(),
                 resources: catalog.lists.resources.len(),
                 prompts: catalog.lists.prompts.len(),

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use super::queue::MAX_BATCH;
+use super::queue::MAX_BATCH_EVENTS;
 use super::*;
 
 /// A fake store, which fails on demand and keeps its records.
@@ -55,7 +55,7 @@ impl OpenStore for FakeStore {
 
 impl Store for FakeStore {
     fn append(&mut self, records: &[Record]) -> Result<(), StoreError> {
-        assert!(records.len() <= MAX_BATCH + 1, "{}", records.len());
+        assert!(records.len() <= MAX_BATCH_EVENTS + 1, "{}", records.len());
         self.check()?;
         self.0.lock().unwrap().records.extend_from_slice(records);
         Ok(())

@@ -47,7 +47,7 @@ fn written_events_survive_a_kill() {
         child.wait().unwrap();
 
         let mut store = StoreLocation::File(scratch.file()).open().unwrap();
-        let found = found(&mut *store, &Query::default().with_limit(MAX_LIMIT));
+        let found = found(&mut *store, &Query::default().with_limit(MAX_QUERY_LIMIT));
         let newest = *found.last().unwrap();
         assert!(newest >= last, "round {round}: {newest} < {last}");
         // The events of this round have no gaps.

@@ -56,7 +56,9 @@ async fn gateways_share_one_log_and_reconnect() {
         }
     }
     until("all", || logs.iter().all(|log| log.health().written == 300));
-    let query = Query::default().with_trace(trace).with_limit(MAX_LIMIT);
+    let query = Query::default()
+        .with_trace(trace)
+        .with_limit(MAX_QUERY_LIMIT);
     for log in &logs {
         let found = log.find(query.clone()).await.unwrap();
         let mut numbers: Vec<_> = found.iter().map(number).collect();

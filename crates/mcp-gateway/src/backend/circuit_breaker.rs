@@ -14,7 +14,7 @@ const OPEN_TIME: Duration = Duration::from_secs(30);
 ///
 /// Only transport failures count: an error that the backend has answered with is an answer.
 #[derive(Default)]
-pub(crate) struct Breaker(Mutex<BreakerState>);
+pub(crate) struct CircuitBreaker(Mutex<BreakerState>);
 
 #[derive(Default)]
 struct BreakerState {
@@ -23,7 +23,7 @@ struct BreakerState {
     open_until: Option<Instant>,
 }
 
-impl Breaker {
+impl CircuitBreaker {
     /// Lets a call pass, or returns the time until the next try. Then one call passes, and the others
     /// are rejected until it has ended.
     pub(crate) fn enter(&self) -> Result<(), Duration> {
@@ -69,7 +69,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn circuit_opens_after_five_failures_and_lets_one_call_try_later() {
-        let breaker = Breaker::default();
+        let breaker = CircuitBreaker::default();
         for _ in 0..2 {
             breaker.succeeded();
             for _ in 0..4 {
