@@ -1,9 +1,11 @@
 //! The listener against slow, broken and hostile clients.
 
 mod concurrency;
+mod cors;
 mod limits;
 mod shutdown;
 mod smuggling;
+mod streams;
 
 use std::net::Ipv4Addr;
 

@@ -7,6 +7,7 @@
 
 mod body;
 mod connection;
+mod cors;
 mod events;
 mod guard;
 mod headers;
@@ -19,6 +20,7 @@ mod reply;
 mod router;
 mod service;
 mod session;
+mod stream_slots;
 
 pub use connection::Workers;
 pub use guard::Guard;

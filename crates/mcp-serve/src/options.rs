@@ -100,6 +100,15 @@ pub struct Options {
           value_parser = clap::value_parser!(u32).range(1..))]
     pub rate_limit: Option<u32>,
 
+    /// Event streams on which one client may listen at the same time; more are answered with 429.
+    #[arg(
+        long,
+        env = "MCP_STREAM_LIMIT",
+        value_name = "STREAMS",
+        default_value_t = 20
+    )]
+    pub stream_limit: usize,
+
     /// Error numbers for clients that call without a handshake.
     #[arg(
         long,

@@ -69,7 +69,7 @@ impl<S: Service, O: Args> Product<S, O> {
         let command = self.command().no_binary_name(true);
         let command = Command::<O>::from_arg_matches(&command.try_get_matches_from(args)?)?;
         let (key, options) = (self.key(&command)?, command.common.clone());
-        let running = self.start(command, &key).await?;
+        let mut running = self.start(command, &key).await?;
         Ok((running.http(&options, &key)?, running))
     }
 
@@ -160,7 +160,7 @@ impl<S: Service, O: Args> Product<S, O> {
             let (name, port) = (self.identity.name.clone(), self.port);
             let key = self.key(&command)?;
             let stop = stop_signal()?;
-            let running = self.start(command, &key).await?;
+            let mut running = self.start(command, &key).await?;
             let (server, stopped) = (Arc::clone(&running.server), stop.clone());
             tokio::spawn(async move {
                 stopped.cancelled().await;
@@ -210,12 +210,13 @@ impl<S: Service> Running<S> {
     }
 
     /// The paths of the server, with its tokens and limits.
-    fn http(&self, options: &Options, key: &Key) -> anyhow::Result<HttpService> {
+    fn http(&mut self, options: &Options, key: &Key) -> anyhow::Result<HttpService> {
         let secret = Secret::new(options.token.clone(), options.token_file.clone());
         let token = secret
             .get()
             .context("cannot read the file named by --token-file")?;
-        let tokens = Tokens::parse(&token.unwrap_or_default())?;
+        let token = token.unwrap_or_default();
+        let tokens = Arc::new(Tokens::parse(&token)?);
         // An empty token file is an error, not a server without a token.
         anyhow::ensure!(
             !tokens.is_empty() || !secret.is_configured(),
@@ -230,8 +231,13 @@ impl<S: Service> Running<S> {
         let limits = Limits {
             max_body_bytes: options.body_limit,
             max_requests_per_second: options.rate_limit,
+            max_streams_per_client: options.stream_limit,
             ..Limits::default()
         };
+        if secret.is_file() {
+            let following = Arc::clone(&tokens).follow(Arc::new(secret), token);
+            self.background.spawn(following);
+        }
         let mut registry = Registry::default();
         self.service.register(&mut registry);
         let guard = Guard::new(tokens, &options.allowed_hosts);

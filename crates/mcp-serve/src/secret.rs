@@ -55,6 +55,11 @@ impl Secret {
         Ok((!text.is_empty()).then(|| text.to_owned()))
     }
 
+    /// Returns true if the secret comes from a file.
+    pub(crate) fn is_file(&self) -> bool {
+        matches!(self.0, Source::File(_))
+    }
+
     /// Returns true if a value or a file is configured, even if the file does not exist yet.
     pub fn is_configured(&self) -> bool {
         !matches!(self.0, Source::None)

@@ -1,21 +1,33 @@
 //! Bearer tokens, each with the name of its owner.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::ensure;
+use parking_lot::RwLock;
 use subtle::ConstantTimeEq as _;
+use tokio_util::sync::CancellationToken;
 
-/// The valid tokens. Without any, no token is required. Has no `Debug`.
-#[derive(Default)]
-pub struct Tokens(Vec<Token>);
-
-struct Token {
-    name: Arc<str>,
-    secret: String,
-}
+use crate::Secret;
 
 /// The owner of a token without a name.
 const DEFAULT_OWNER: &str = "client";
+
+/// Interval at which the token file is read. A change counts once two reads agree: an editor may be
+/// writing it.
+const FILE_INTERVAL: Duration = Duration::from_millis(500);
+
+/// The valid tokens. Without any, no token is required. Has no `Debug`.
+#[derive(Default)]
+pub struct Tokens(RwLock<Vec<Arc<Principal>>>);
+
+/// The owner of a token.
+pub(crate) struct Principal {
+    pub(crate) name: Arc<str>,
+    secret: String,
+    /// Cancelled when the token is removed.
+    pub(crate) revoked: CancellationToken,
+}
 
 impl Tokens {
     /// Parses one token, or one per line: `NAME TOKEN`, or a token alone. Blank lines and lines that
@@ -25,62 +37,135 @@ impl Tokens {
     /// If a line has more than two words, or a name is repeated. Contains the number of the line, not its
     /// text.
     pub fn parse(text: &str) -> anyhow::Result<Self> {
-        let mut tokens: Vec<Token> = Vec::new();
-        for (at, line) in text.lines().map(str::trim).enumerate() {
-            if line.is_empty() || line.starts_with('#') {
-                continue;
-            }
-            let words: Vec<&str> = line.split_whitespace().collect();
-            let (name, secret) = match words.as_slice() {
-                [secret] => (DEFAULT_OWNER, *secret),
-                [name, secret] => (*name, *secret),
-                _ => anyhow::bail!("line {} of the tokens is not NAME TOKEN", at + 1),
-            };
-            let taken = tokens.iter().any(|token| *token.name == *name);
-            ensure!(!taken, "line {} of the tokens names {name:?} again", at + 1);
-            tokens.push(Token {
-                name: name.into(),
-                secret: secret.to_owned(),
-            });
-        }
-        Ok(Self(tokens))
+        parse(text).map(|tokens| Self(RwLock::new(tokens)))
     }
 
     /// Returns true if no token is required.
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.0.read().is_empty()
     }
 
     /// Returns the owner of a token. Compares every token, each in constant time, so that the time
     /// reveals nothing about them.
-    pub(crate) fn owner(&self, given: &[u8]) -> Option<&Arc<str>> {
-        let mut owner = None;
-        for token in &self.0 {
+    pub(crate) fn principal(&self, given: &[u8]) -> Option<Arc<Principal>> {
+        let tokens = self.0.read();
+        let mut found = None;
+        for token in &*tokens {
             if bool::from(token.secret.as_bytes().ct_eq(given)) {
-                owner = Some(&token.name);
+                found = Some(token);
             }
         }
-        owner
+        found.cloned()
     }
+
+    /// Replaces the tokens by those of `text`. Tokens that are in both stay, with their streams.
+    ///
+    /// # Errors
+    /// As [`Tokens::parse`], and when there is no token in it. The tokens are then as before.
+    fn replace(&self, text: &str) -> anyhow::Result<()> {
+        let mut new = parse(text)?;
+        ensure!(!new.is_empty(), "there is no token in it");
+        let mut tokens = self.0.write();
+        for token in tokens.drain(..) {
+            match new.iter_mut().find(|new| new.is_same(&token)) {
+                Some(new) => *new = token,
+                None => token.revoked.cancel(),
+            }
+        }
+        *tokens = new;
+        Ok(())
+    }
+
+    /// Follows the token file, of which `text` was read: a removed token is refused and its streams end, a
+    /// new one is accepted, within 2 s. While the file is unusable the tokens stay as they were.
+    pub(crate) async fn follow(self: Arc<Self>, secret: Arc<Secret>, text: String) {
+        let read = || async {
+            let secret = Arc::clone(&secret);
+            let text = tokio::task::spawn_blocking(move || secret.get()).await?;
+            anyhow::Ok(text?.unwrap_or_default())
+        };
+        let read = || async { read().await.map_err(|error| error.to_string()) };
+        let mut applied = Ok(text);
+        let mut before = applied.clone();
+        loop {
+            tokio::time::sleep(FILE_INTERVAL).await;
+            let text = read().await;
+            if text != applied && text == before {
+                let replaced = match &text {
+                    Ok(text) => self.replace(text).map_err(|error| error.to_string()),
+                    Err(error) => Err(error.clone()),
+                };
+                match replaced {
+                    Ok(()) => tracing::info!("the token file has changed and is in force"),
+                    Err(error) => {
+                        tracing::warn!(
+                            error,
+                            "the token file is unusable; its last tokens stay in force"
+                        );
+                    }
+                }
+                applied.clone_from(&text);
+            }
+            before = text;
+        }
+    }
+}
+
+impl Principal {
+    fn is_same(&self, other: &Self) -> bool {
+        self.name == other.name && self.secret == other.secret
+    }
+}
+
+fn parse(text: &str) -> anyhow::Result<Vec<Arc<Principal>>> {
+    let mut tokens: Vec<Arc<Principal>> = Vec::new();
+    for (at, line) in text.lines().map(str::trim).enumerate() {
+        if line.is_empty() || line.starts_with('#') {
+            continue;
+        }
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let (name, secret) = match words.as_slice() {
+            [secret] => (DEFAULT_OWNER, *secret),
+            [name, secret] => (*name, *secret),
+            _ => anyhow::bail!("line {} of the tokens is not NAME TOKEN", at + 1),
+        };
+        let is_taken = tokens.iter().any(|token| *token.name == *name);
+        ensure!(
+            !is_taken,
+            "line {} of the tokens names {name:?} again",
+            at + 1
+        );
+        tokens.push(Arc::new(Principal {
+            name: name.into(),
+            secret: secret.to_owned(),
+            revoked: CancellationToken::new(),
+        }));
+    }
+    Ok(tokens)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    #[test]
-    fn token_has_an_owner() {
-        let tokens = Tokens::parse("# agents\nclaude abc\n\n  cursor   def \nghi\n").unwrap();
-        let owner = |given| tokens.owner(given).map(AsRef::as_ref);
-        assert_eq!(owner(b"abc"), Some("claude"));
-        assert_eq!(owner(b"def"), Some("cursor"));
-        assert_eq!(owner(b"ghi"), Some("client"));
-        assert_eq!(owner(b"ab"), None);
-        assert_eq!(owner(b""), None);
+    fn owner(tokens: &Tokens, given: &[u8]) -> Option<String> {
+        tokens
+            .principal(given)
+            .map(|principal| principal.name.to_string())
     }
 
     #[test]
-    fn error_of_an_invalid_token_file_does_not_contain_its_text() {
+    fn token_belongs_to_a_principal() {
+        let tokens = Tokens::parse("# agents\nclaude abc\n\n  cursor   def \nghi\n").unwrap();
+        assert_eq!(owner(&tokens, b"abc").as_deref(), Some("claude"));
+        assert_eq!(owner(&tokens, b"def").as_deref(), Some("cursor"));
+        assert_eq!(owner(&tokens, b"ghi").as_deref(), Some("client"));
+        assert_eq!(owner(&tokens, b"ab"), None);
+        assert_eq!(owner(&tokens, b""), None);
+    }
+
+    #[test]
+    fn unreadable_tokens_are_refused_without_being_shown() {
         for text in ["a b c", "x 1\nx 2", "s3cret\ns3cret2"] {
             let error = Tokens::parse(text).err().unwrap().to_string();
             assert!(
@@ -89,5 +174,22 @@ mod tests {
             );
         }
         assert!(Tokens::parse(" \n#x").unwrap().is_empty());
+    }
+
+    #[test]
+    fn replaced_tokens_are_revoked_and_kept_ones_are_not() {
+        let tokens = Tokens::parse("alice a\nbob b\ncarol c").unwrap();
+        let [alice, bob, carol] = [b"a", b"b", b"c"].map(|given| tokens.principal(given).unwrap());
+        for unusable in ["", "x y z", "alice 1\nalice 2"] {
+            assert!(tokens.replace(unusable).is_err(), "{unusable:?}");
+            assert_eq!(owner(&tokens, b"a").as_deref(), Some("alice"));
+        }
+        tokens.replace("dave d\nalice a\nbob new").unwrap();
+        assert!(Arc::ptr_eq(&tokens.principal(b"a").unwrap(), &alice));
+        assert!(!alice.revoked.is_cancelled());
+        assert!(bob.revoked.is_cancelled() && carol.revoked.is_cancelled());
+        assert_eq!(owner(&tokens, b"b"), None);
+        assert_eq!(owner(&tokens, b"new").as_deref(), Some("bob"));
+        assert_eq!(owner(&tokens, b"d").as_deref(), Some("dave"));
     }
 }

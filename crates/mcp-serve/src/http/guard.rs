@@ -9,13 +9,14 @@ use http::header::{
 use mcp_core::error::Error;
 
 use crate::Tokens;
+use crate::tokens::Principal;
 
 /// The checks in front of every path.
 ///
 /// Foreign `Host` and `Origin` are refused because a web page can make a browser call a loopback
 /// address (DNS rebinding; specification, "Transports", security warning).
 pub struct Guard {
-    tokens: Tokens,
+    tokens: Arc<Tokens>,
     /// Lower case, without port, IPv6 without brackets.
     hosts: Vec<String>,
     any_host: bool,
@@ -24,20 +25,20 @@ pub struct Guard {
 impl Guard {
     /// Admits requests with one of `tokens`, if there are any, to a loopback name or one of `hosts`; the host
     /// `*` allows all names.
-    pub fn new(tokens: Tokens, hosts: &[String]) -> Self {
+    pub fn new(tokens: impl Into<Arc<Tokens>>, hosts: &[String]) -> Self {
         let any_host = hosts.iter().any(|host| host == "*");
         let hosts = hosts
             .iter()
             .map(|host| without_port(host).to_ascii_lowercase())
             .collect();
         Self {
-            tokens,
+            tokens: tokens.into(),
             hosts,
             any_host,
         }
     }
 
-    /// Checks a request. Returns the name of its token, or `None` where no token is required.
+    /// Checks a request. Returns the owner of its token, or `None` where no token is required.
     ///
     /// # Errors
     /// `Forbidden` for a foreign `Host` or `Origin`, `Unauthorized` for a missing or wrong token.
@@ -45,7 +46,7 @@ impl Guard {
         &self,
         target: &Uri,
         headers: &HeaderMap,
-    ) -> Result<Option<&Arc<str>>, Error> {
+    ) -> Result<Option<Arc<Principal>>, Error> {
         let head = Head::read(headers)?;
         self.check_head(target, &head)?;
         self.check_token(&head)
@@ -82,14 +83,14 @@ impl Guard {
         ))
     }
 
-    fn check_token(&self, head: &Head<'_>) -> Result<Option<&Arc<str>>, Error> {
+    fn check_token(&self, head: &Head<'_>) -> Result<Option<Arc<Principal>>, Error> {
         if self.tokens.is_empty() {
             return Ok(None);
         }
         let given = head.authorization.ok_or(Error::Unauthorized)?;
         let (scheme, given) = given.split_at_checked("Bearer ".len()).unwrap_or_default();
         let is_bearer = scheme.eq_ignore_ascii_case(b"Bearer ");
-        let owner = self.tokens.owner(given.trim_ascii());
+        let owner = self.tokens.principal(given.trim_ascii());
         let owner = owner.filter(|_| is_bearer);
         owner.map(Some).ok_or(Error::Unauthorized)
     }

@@ -1,6 +1,8 @@
 //! The headers of a request.
 
-use http::header::{ACCEPT, CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
+use http::header::{
+    ACCEPT, CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, ORIGIN,
+};
 use mcp_core::era::Hints;
 use mcp_core::error::Error;
 
@@ -113,6 +115,11 @@ pub(super) fn is_plain(headers: &HeaderMap) -> bool {
 fn values(headers: &HeaderMap, name: HeaderName) -> impl Iterator<Item = &HeaderValue> {
     let named = headers.iter().filter(move |(found, _)| **found == name);
     named.map(|(_, value)| value)
+}
+
+/// The origin of the page that sends the request; only browsers have one.
+pub(super) fn origin(headers: &HeaderMap) -> Option<HeaderValue> {
+    values(headers, ORIGIN).next().cloned()
 }
 
 /// A media type without its parameters.

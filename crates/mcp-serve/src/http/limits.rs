@@ -11,6 +11,9 @@ pub struct Limits {
     pub max_connections: usize,
     /// Requests in flight; further ones are answered with 503.
     pub max_in_flight: usize,
+    /// Streams on which one client (of a token, else of an address) listens at the same time; further ones
+    /// are answered with 429.
+    pub max_streams_per_client: usize,
     /// Requests per second of one client; further ones are answered with 429. `None`: no limit.
     pub max_requests_per_second: Option<u32>,
     /// Timeout for the head of a request, also on an idle connection.
@@ -33,6 +36,7 @@ impl Default for Limits {
             max_body_bytes: 4 * 1024 * 1024,
             max_connections: 1024,
             max_in_flight: 512,
+            max_streams_per_client: 20,
             max_requests_per_second: None,
             head_timeout: Duration::from_secs(10),
             body_idle_timeout: Duration::from_secs(10),

@@ -3,6 +3,7 @@
 
 mod post;
 
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -20,30 +21,51 @@ use super::headers::{hints, last_event_id, session_id};
 use super::limits::Limits;
 use super::reply::{self, Reply};
 use super::session::{Session, Sessions};
+use super::stream_slots::{Revocation, StreamSlots};
+use crate::tokens::Principal;
 use post::Post;
 
 pub(super) struct McpEndpoint {
     server: Arc<Server>,
     sessions: Arc<Sessions>,
     streams: Arc<ResumableStreams>,
+    slots: Arc<StreamSlots>,
     limits: Limits,
     /// One permit for each request in flight.
     in_flight: Arc<Semaphore>,
 }
 
 /// An authenticated request.
-#[derive(Clone, Copy)]
-pub(super) struct Authenticated<'a> {
-    /// The name of its token; `None` where no token is required.
-    pub(super) principal: Option<&'a Arc<str>>,
+#[derive(Clone)]
+pub(super) struct Authenticated {
+    /// The owner of its token; `None` where no token is required.
+    pub(super) principal: Option<Arc<Principal>>,
+    pub(super) address: IpAddr,
     /// True if the request has MCP headers; most have none.
     pub(super) sends_mcp_headers: bool,
 }
 
-impl<'a> Authenticated<'a> {
+impl Authenticated {
     /// The name of its token; empty where no token is required.
-    pub(super) fn name(&self) -> &'a str {
-        self.principal.map_or("", |name| name)
+    pub(super) fn name(&self) -> &str {
+        self.principal
+            .as_ref()
+            .map_or("", |principal| &principal.name)
+    }
+
+    /// The name under which its share of a limit is counted: of its token where there are tokens, else its
+    /// address.
+    pub(super) fn share(&self) -> String {
+        match &self.principal {
+            Some(principal) => principal.name.to_string(),
+            None => self.address.to_string(),
+        }
+    }
+
+    /// Ends its streams when its token is removed.
+    fn revocation(&self) -> Revocation {
+        let principal = self.principal.as_ref();
+        Revocation::new(principal.map(|principal| principal.revoked.clone()))
     }
 }
 
@@ -53,6 +75,7 @@ impl McpEndpoint {
             server,
             sessions: Arc::new(Sessions::new(signer)),
             streams: Arc::default(),
+            slots: Arc::new(StreamSlots::new(limits.max_streams_per_client)),
             limits,
             in_flight: Arc::new(Semaphore::new(limits.max_in_flight)),
         }
@@ -76,14 +99,16 @@ impl McpEndpoint {
     pub(super) async fn post<B: Body<Data = Bytes> + Unpin>(
         &self,
         request: Request<B>,
-        client: Authenticated<'_>,
+        client: &Authenticated,
     ) -> Response<Reply> {
         let (head, body) = request.into_parts();
-        Post::new(self, client, head.headers).answer(body).await
+        Post::new(self, client.clone(), head.headers)
+            .answer(body)
+            .await
     }
 
     /// Resumes an interrupted stream, else opens the stream that reports changes to a session.
-    pub(super) fn get(&self, headers: &HeaderMap, client: Authenticated<'_>) -> Response<Reply> {
+    pub(super) fn get(&self, headers: &HeaderMap, client: &Authenticated) -> Response<Reply> {
         let Some(session) = self.session(headers, client) else {
             return self.refuse(headers, &Error::SessionNotFound);
         };
@@ -92,8 +117,11 @@ impl McpEndpoint {
                 .resume(session.id(), last, self.limits.keep_alive_interval)
         });
         if let Some(replay) = replay {
-            return reply::resumable(replay);
+            return reply::resumable(replay.until(client.revocation()));
         }
+        let Some(slot) = self.slots.acquire(client.share()) else {
+            return reply::too_many_streams(self.limits.max_streams_per_client);
+        };
         let (sender, messages) = MessageSender::new();
         let server = Arc::clone(&self.server);
         let replaced = session.connection.replace_stream();
@@ -106,12 +134,13 @@ impl McpEndpoint {
             FrameReply::nothing()
         };
         let call = InFlightCall::new(watch, client_gone);
-        let events = EventStream::new(None, messages, call, self.limits.keep_alive_interval);
-        reply::idle_stream(events)
+        let (keep_alive, revocation) = (self.limits.keep_alive_interval, client.revocation());
+        let events = EventStream::new(None, messages, call, keep_alive, revocation);
+        reply::idle_stream(events.in_slot(slot))
     }
 
     /// Ends a session.
-    pub(super) fn delete(&self, headers: &HeaderMap, client: Authenticated<'_>) -> Response<Reply> {
+    pub(super) fn delete(&self, headers: &HeaderMap, client: &Authenticated) -> Response<Reply> {
         let ended = session_id(headers).filter(|id| self.sessions.end(id, client.name()));
         let Some(id) = ended else {
             return self.refuse(headers, &Error::SessionNotFound);
@@ -127,7 +156,7 @@ impl McpEndpoint {
         reply::refused(error, era, self.server.profile())
     }
 
-    fn session(&self, headers: &HeaderMap, client: Authenticated<'_>) -> Option<Session> {
+    fn session(&self, headers: &HeaderMap, client: &Authenticated) -> Option<Session> {
         session_id(headers).and_then(|id| self.sessions.open(id, client.name()))
     }
 }

@@ -177,6 +177,13 @@ pub(super) fn busy() -> Response<Reply> {
     response
 }
 
+/// 429, for a client that listens on as many streams as it may.
+pub(super) fn too_many_streams(most: usize) -> Response<Reply> {
+    let error = format!("this client has {most} open streams, which is the limit; close one");
+    let body = serde_json::json!({"error": error});
+    json(StatusCode::TOO_MANY_REQUESTS, body.to_string())
+}
+
 /// The response to other methods: 405, with a body for people with a browser or a bare `curl`.
 pub(super) fn method_not_allowed(help: &Value) -> Response<Reply> {
     let mut response = json(StatusCode::METHOD_NOT_ALLOWED, format!("{help:#}\n"));

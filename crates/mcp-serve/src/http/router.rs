@@ -14,8 +14,9 @@ use mcp_core::sign::Signer;
 use prometheus_client::registry::Registry;
 use serde_json::{Value, json};
 
+use super::cors;
 use super::guard::Guard;
-use super::headers::{Accepts, SESSION, check_unambiguous};
+use super::headers::{Accepts, SESSION, check_unambiguous, origin};
 use super::limits::Limits;
 use super::mcp::{Authenticated, McpEndpoint};
 use super::metrics::{self, ServerMetrics};
@@ -60,7 +61,22 @@ impl Router {
         request: Request<B>,
         peer: IpAddr,
     ) -> Response<Reply> {
-        let client = match self.authenticate(&request, peer) {
+        let client = self.authenticate(&request, peer);
+        let is_admitted = !matches!(client, Err(Error::Forbidden(_)));
+        let origin = origin(request.headers()).filter(|_| is_admitted);
+        let mut response = self.route(request, client).await;
+        if let Some(origin) = origin {
+            cors::allow(&mut response, origin);
+        }
+        response
+    }
+
+    async fn route<B: Body<Data = Bytes> + Unpin>(
+        &self,
+        request: Request<B>,
+        client: Result<Authenticated, Error>,
+    ) -> Response<Reply> {
+        let client = match client {
             Ok(client) => client,
             Err(error) => {
                 tracing::debug!(kind = error.kind(), "refused");
@@ -70,13 +86,16 @@ impl Router {
             }
         };
         let headers = request.headers();
+        if let Some(response) = cors::preflight(request.method(), headers) {
+            return response;
+        }
         match (request.method(), request.uri().path()) {
-            (&Method::POST, "/mcp") => self.mcp.post(request, client).await,
+            (&Method::POST, "/mcp") => self.mcp.post(request, &client).await,
             (&Method::GET, "/mcp") if has_session_id(headers) && Accepts::new(headers).events => {
-                self.mcp.get(headers, client)
+                self.mcp.get(headers, &client)
             }
             (&Method::DELETE, "/mcp") if has_session_id(headers) => {
-                self.mcp.delete(headers, client)
+                self.mcp.delete(headers, &client)
             }
             (_, "/mcp") => reply::method_not_allowed(&self.help(headers)),
             (&Method::GET | &Method::HEAD, "/healthz") => {
@@ -93,11 +112,7 @@ impl Router {
     ///
     /// # Errors
     /// `Forbidden`, `Unauthorized`, `HeaderMismatch` or `RateLimited`.
-    fn authenticate<B>(
-        &self,
-        request: &Request<B>,
-        peer: IpAddr,
-    ) -> Result<Authenticated<'_>, Error> {
+    fn authenticate<B>(&self, request: &Request<B>, peer: IpAddr) -> Result<Authenticated, Error> {
         let (path, headers) = (request.uri().path(), request.headers());
         let is_public = match path {
             "/mcp" => request.method() != Method::POST && !has_session_id(headers),
@@ -111,28 +126,22 @@ impl Router {
         };
         let client = Authenticated {
             principal,
+            address: peer,
             sends_mcp_headers: check_unambiguous(headers)?,
         };
         // Only `/mcp` is limited: a busy client must not make its server look dead.
         if path == "/mcp" {
-            self.limit_rate(client.name(), peer)?;
+            self.limit_rate(&client)?;
         }
         Ok(client)
     }
 
     /// Counts a request against the rate limit of its token, or of its address if no token is required.
-    fn limit_rate(&self, principal: &str, peer: IpAddr) -> Result<(), Error> {
+    fn limit_rate(&self, client: &Authenticated) -> Result<(), Error> {
         let Some(rate) = &self.rate else {
             return Ok(());
         };
-        let address;
-        let client = if principal.is_empty() {
-            address = peer.to_string();
-            &address
-        } else {
-            principal
-        };
-        rate.admit(client, Instant::now())
+        rate.admit(&client.share(), Instant::now())
             .map_err(Error::RateLimited)
     }
 

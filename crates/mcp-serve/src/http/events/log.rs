@@ -9,8 +9,8 @@ use bytes::Bytes;
 use parking_lot::Mutex;
 use tokio::sync::watch;
 use tokio::time::{Instant, Interval};
-use tokio_util::sync::CancellationToken;
 
+use super::super::stream_slots::Revocation;
 use super::stream::{ServerMessage, write_event};
 use crate::key::random;
 
@@ -27,8 +27,6 @@ pub(super) struct EventLog {
     state: Mutex<LogState>,
     /// True while there is a reader.
     is_read: watch::Sender<bool>,
-    /// Cancelled once a reader has the last event.
-    delivered: CancellationToken,
 }
 
 #[derive(Default)]
@@ -42,6 +40,8 @@ struct LogState {
     reader: u64,
     /// True if the latest reader is to be disconnected once it has all events.
     is_disconnecting: bool,
+    /// The last event was handed to a reader.
+    is_delivered: bool,
     waker: Option<Waker>,
 }
 
@@ -53,7 +53,6 @@ impl EventLog {
             polls,
             state: Mutex::default(),
             is_read: watch::Sender::new(true),
-            delivered: CancellationToken::new(),
         };
         if polls {
             // An event without data gives the client an id to resume from.
@@ -105,9 +104,9 @@ impl EventLog {
         }
     }
 
-    /// Completes once a reader has the last event.
-    pub(super) async fn delivered(&self) {
-        self.delivered.cancelled().await;
+    /// True once a reader was handed the last event, which the client may have or not.
+    pub(super) fn is_delivered(&self) -> bool {
+        self.state.lock().is_delivered
     }
 
     fn push(&self, write: impl FnOnce(&mut Vec<u8>)) {
@@ -144,6 +143,8 @@ pub(in crate::http) struct Replay {
     /// The number of the first event that it has not read.
     next: u64,
     keep_alive: Interval,
+    revocation: Revocation,
+    is_revoked: bool,
 }
 
 impl Replay {
@@ -159,18 +160,29 @@ impl Replay {
             number: state.reader,
             next,
             keep_alive: tokio::time::interval_at(Instant::now() + keep_alive, keep_alive),
+            revocation: Revocation::new(None),
+            is_revoked: false,
         }
+    }
+
+    /// Ends with the token of its client.
+    pub(in crate::http) fn until(mut self, revocation: Revocation) -> Self {
+        self.revocation = revocation;
+        self
     }
 
     pub(in crate::http) fn is_over(&self) -> bool {
         let state = self.log.state.lock();
-        state.reader != self.number || (state.is_over && self.next >= state.end())
+        self.is_revoked
+            || state.reader != self.number
+            || (state.is_over && self.next >= state.end())
     }
 
     /// The next chunk of the body: all available events.
     pub(in crate::http) fn poll_event(&mut self, cx: &mut Context<'_>) -> Poll<Option<Bytes>> {
+        self.is_revoked |= self.revocation.poll(cx);
         let mut state = self.log.state.lock();
-        if state.reader != self.number {
+        if self.is_revoked || state.reader != self.number {
             return Poll::Ready(None);
         }
         let seen = usize::try_from(self.next.saturating_sub(state.first)).unwrap_or(usize::MAX);
@@ -179,15 +191,11 @@ impl Replay {
             let mut piece = first.to_vec();
             unread.for_each(|event| piece.extend_from_slice(event));
             self.next = state.end();
-            if state.is_over {
-                self.log.delivered.cancel();
-            }
+            state.is_delivered |= state.is_over;
             return Poll::Ready(Some(piece.into()));
         }
         if state.is_over || state.is_disconnecting {
-            if state.is_over {
-                self.log.delivered.cancel();
-            }
+            state.is_delivered |= state.is_over;
             return Poll::Ready(None);
         }
         state.waker = Some(cx.waker().clone());

@@ -41,9 +41,17 @@ pub(in crate::http) struct ReplayPolicy {
 }
 
 impl ResumableStreams {
-    /// Returns true if another stream can be kept.
-    pub(in crate::http) fn has_room(&self) -> bool {
-        self.kept.lock().len() < MAX_KEPT_STREAMS
+    /// Makes room for another stream, if need be in place of one that was sent to its end. Returns false if
+    /// there is none.
+    pub(in crate::http) fn make_room(&self) -> bool {
+        let mut kept = self.kept.lock();
+        if kept.len() >= MAX_KEPT_STREAMS {
+            let sent = kept.iter().find(|(_, kept)| kept.log.is_delivered());
+            if let Some(sent) = sent.map(|(id, _)| id.clone()) {
+                kept.remove(&sent);
+            }
+        }
+        kept.len() < MAX_KEPT_STREAMS
     }
 
     /// Runs `call` to its end, with or without a reader. `None` if there is no randomness for an id.
@@ -67,10 +75,8 @@ impl ResumableStreams {
         let streams = Arc::clone(self);
         tokio::spawn(async move {
             record(&log, messages, call).await;
-            tokio::select! {
-                () = log.delivered() => {}
-                () = tokio::time::sleep(RESUME_TIMEOUT) => {}
-            }
+            // Also after the last event was written: the connection may have broken on its way.
+            tokio::time::sleep(RESUME_TIMEOUT).await;
             streams.kept.lock().remove(log.id());
         });
         Some(replay)
@@ -204,8 +210,28 @@ mod tests {
                 && !rest.contains("{\"n\":1}"),
             "{rest}"
         );
-        tokio::task::yield_now().await;
+        drop(replay);
+        // The connection may have broken while the answer was on its way: it is sent again.
+        let mut replay = streams.resume("s", &last, KEEP_ALIVE).unwrap();
+        assert_eq!(next_chunk(&mut replay).await.unwrap(), rest);
+        drop(replay);
+        tokio::time::sleep(RESUME_TIMEOUT + Duration::from_secs(1)).await;
         assert!(streams.resume("s", &last, KEEP_ALIVE).is_none());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn sent_streams_make_room_for_others() {
+        let streams = Arc::new(ResumableStreams::default());
+        let mut open = Vec::new();
+        for _ in 0..MAX_KEPT_STREAMS {
+            assert!(streams.make_room());
+            let (_sender, messages) = MessageSender::new();
+            let call = InFlightCall::new(async { answer() }, None);
+            open.push(streams.start(policy(false), None, messages, call).unwrap());
+        }
+        assert!(!streams.make_room());
+        while next_chunk(&mut open[0]).await.is_some() {}
+        assert!(streams.make_room());
     }
 
     #[tokio::test(start_paused = true)]

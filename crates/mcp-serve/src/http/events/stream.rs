@@ -12,6 +12,8 @@ use tokio::sync::mpsc;
 use tokio::time::{Instant, Interval};
 use tokio_util::sync::CancellationToken;
 
+use super::super::stream_slots::{Revocation, StreamSlot};
+
 /// Notifications queued for a client that does not read; more are dropped.
 const MAX_QUEUED_MESSAGES: usize = 64;
 
@@ -153,6 +155,9 @@ pub(in crate::http) struct EventStream {
     messages: mpsc::Receiver<ServerMessage>,
     keep_alive: Interval,
     first: Option<Bytes>,
+    revocation: Revocation,
+    is_revoked: bool,
+    _slot: Option<StreamSlot>,
 }
 
 impl EventStream {
@@ -162,6 +167,7 @@ impl EventStream {
         messages: mpsc::Receiver<ServerMessage>,
         call: InFlightCall,
         keep_alive: Duration,
+        revocation: Revocation,
     ) -> Self {
         let keep_alive = tokio::time::interval_at(Instant::now() + keep_alive, keep_alive);
         let first = first.map(|message| {
@@ -174,15 +180,30 @@ impl EventStream {
             messages,
             keep_alive,
             first,
+            revocation,
+            is_revoked: false,
+            _slot: None,
+        }
+    }
+
+    /// Keeps `slot` until the stream has ended.
+    pub(in crate::http) fn in_slot(self, slot: StreamSlot) -> Self {
+        Self {
+            _slot: Some(slot),
+            ..self
         }
     }
 
     pub(in crate::http) fn is_over(&self) -> bool {
-        self.call.is_done() && self.first.is_none()
+        self.is_revoked || (self.call.is_done() && self.first.is_none())
     }
 
     /// The next chunk of the body: all available events.
     pub(in crate::http) fn poll_event(&mut self, cx: &mut Context<'_>) -> Poll<Option<Bytes>> {
+        self.is_revoked |= self.revocation.poll(cx);
+        if self.is_revoked {
+            return Poll::Ready(None);
+        }
         if let Some(first) = self.first.take() {
             return Poll::Ready(Some(first));
         }
@@ -265,7 +286,8 @@ mod tests {
             },
             CancellationToken::new(),
         );
-        let mut stream = EventStream::new(None, messages, call, Duration::from_secs(15));
+        let keep_alive = Duration::from_secs(15);
+        let mut stream = EventStream::new(None, messages, call, keep_alive, Revocation::new(None));
         let mut chunks = Vec::new();
         while let Some(chunk) = poll_fn(|cx| stream.poll_event(cx)).await {
             chunks.push(String::from_utf8(chunk.to_vec()).unwrap());

@@ -28,7 +28,7 @@ use super::{Authenticated, McpEndpoint};
 /// A request whose head was read.
 pub(super) struct Post<'a> {
     endpoint: &'a McpEndpoint,
-    client: Authenticated<'a>,
+    client: Authenticated,
     headers: HeaderMap,
     /// The era that the headers indicate.
     era: Era,
@@ -46,7 +46,7 @@ enum Refusal {
 /// A call that has started and is not answered yet.
 struct PendingReply<'a> {
     endpoint: &'a McpEndpoint,
-    principal: &'a str,
+    client: Authenticated,
     accepts: Accepts,
     /// Set if the stream of this call can be resumed.
     replay: Option<ReplayPolicy>,
@@ -58,7 +58,7 @@ struct PendingReply<'a> {
 impl<'a> Post<'a> {
     pub(super) fn new(
         endpoint: &'a McpEndpoint,
-        client: Authenticated<'a>,
+        client: Authenticated,
         headers: HeaderMap,
     ) -> Self {
         let era = match client.sends_mcp_headers {
@@ -149,7 +149,9 @@ impl<'a> Post<'a> {
             .as_ref()
             .map(|session| session.replay_policy(endpoint.limits.keep_alive_interval));
         let session_id = || session.as_ref().map(|session| session.id().into());
-        let caller = client.principal.cloned().or_else(session_id);
+        let principal = client.principal.as_ref();
+        let caller = principal.map(|principal| Arc::clone(&principal.name));
+        let caller = caller.or_else(session_id);
         // An unversioned call has nothing that a client which disconnects could end.
         let client_gone = (era != Era::Unversioned).then(CancellationToken::new);
         // Before the modern era a client that disconnects does not cancel its call.
@@ -188,7 +190,7 @@ impl<'a> Post<'a> {
         };
         let reply = PendingReply {
             endpoint,
-            principal: client.name(),
+            client,
             accepts,
             replay,
             is_subscription: is_subscription && era == Era::Modern,
@@ -236,7 +238,14 @@ impl PendingReply<'_> {
                 with_session(reply::events(events), session)
             }
             FirstEvent::Message(message) if self.is_subscription => {
-                reply::idle_stream(self.events(message.into_event(), messages))
+                let slots = &self.endpoint.slots;
+                match slots.acquire(self.client.share()) {
+                    Some(slot) => {
+                        let events = self.events(message.into_event(), messages);
+                        reply::idle_stream(events.in_slot(slot))
+                    }
+                    None => reply::too_many_streams(self.endpoint.limits.max_streams_per_client),
+                }
             }
             FirstEvent::Message(message) => self.stream(Some(message), messages),
             FirstEvent::Nothing => self.stream(None, messages),
@@ -259,9 +268,9 @@ impl PendingReply<'_> {
         messages: Receiver<ServerMessage>,
     ) -> Response<Reply> {
         let streams = &self.endpoint.streams;
-        match self.replay.take().filter(|_| streams.has_room()) {
+        match self.replay.take().filter(|_| streams.make_room()) {
             Some(policy) => match streams.start(policy, first, messages, self.call) {
-                Some(replay) => reply::resumable(replay),
+                Some(replay) => reply::resumable(replay.until(self.client.revocation())),
                 None => reply::busy(),
             },
             None => {
@@ -273,12 +282,11 @@ impl PendingReply<'_> {
 
     /// Returns a stream that ends with its connection.
     fn events(self, first: Option<Vec<u8>>, messages: Receiver<ServerMessage>) -> EventStream {
-        EventStream::new(
-            first,
-            messages,
-            self.call,
+        let (keep_alive, revocation) = (
             self.endpoint.limits.keep_alive_interval,
-        )
+            self.client.revocation(),
+        );
+        EventStream::new(first, messages, self.call, keep_alive, revocation)
     }
 
     /// Returns the id of the session that an `initialize` request has negotiated.
@@ -286,7 +294,7 @@ impl PendingReply<'_> {
         let id = self
             .endpoint
             .sessions
-            .create_id(negotiated?, self.principal)?;
+            .create_id(negotiated?, self.client.name())?;
         HeaderValue::try_from(id).ok()
     }
 }

@@ -1,0 +1,45 @@
+//! Cross-origin requests (Fetch Standard, "CORS protocol"): a page of an admitted origin may call the server
+//! and read its responses. The guard has refused other origins before.
+
+use http::header::{
+    ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN,
+    ACCESS_CONTROL_EXPOSE_HEADERS, ACCESS_CONTROL_MAX_AGE, ACCESS_CONTROL_REQUEST_HEADERS,
+    ACCESS_CONTROL_REQUEST_METHOD, HeaderMap, HeaderValue, VARY,
+};
+use http::{Method, Response, StatusCode};
+
+use super::reply::{self, Reply};
+
+/// Response headers that a page may read beside the few that it always may.
+const EXPOSED_HEADERS: HeaderValue =
+    HeaderValue::from_static("Mcp-Session-Id, WWW-Authenticate, Retry-After");
+
+const METHODS: HeaderValue = HeaderValue::from_static("GET, POST, DELETE");
+
+/// Seconds for which a browser may keep the answer to a preflight request.
+const MAX_AGE: HeaderValue = HeaderValue::from_static("600");
+
+/// Answers a preflight request, by which a browser asks whether it may send the real one; `None` for any
+/// other request.
+pub(super) fn preflight(method: &Method, headers: &HeaderMap) -> Option<Response<Reply>> {
+    if *method != Method::OPTIONS || !headers.contains_key(ACCESS_CONTROL_REQUEST_METHOD) {
+        return None;
+    }
+    let mut response = reply::empty(StatusCode::NO_CONTENT);
+    let allowed = response.headers_mut();
+    allowed.insert(ACCESS_CONTROL_ALLOW_METHODS, METHODS);
+    allowed.insert(ACCESS_CONTROL_MAX_AGE, MAX_AGE);
+    // All of them: clients add headers of the protocol (`Mcp-Param-…`) and of their own (trace context).
+    if let Some(names) = headers.get(ACCESS_CONTROL_REQUEST_HEADERS) {
+        allowed.insert(ACCESS_CONTROL_ALLOW_HEADERS, names.clone());
+    }
+    Some(response)
+}
+
+/// Lets a page of `origin` read the response.
+pub(super) fn allow(response: &mut Response<Reply>, origin: HeaderValue) {
+    let headers = response.headers_mut();
+    headers.insert(ACCESS_CONTROL_ALLOW_ORIGIN, origin);
+    headers.insert(ACCESS_CONTROL_EXPOSE_HEADERS, EXPOSED_HEADERS);
+    headers.append(VARY, HeaderValue::from_static("Origin"));
+}

@@ -1,0 +1,92 @@
+//! Streams that stay open: so many for each client, and none for longer than its token is valid.
+
+use std::collections::HashMap;
+use std::future::Future as _;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::Context;
+
+use parking_lot::Mutex;
+use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
+
+/// Counts the streams on which clients listen.
+pub(super) struct StreamSlots {
+    max_per_client: usize,
+    open: Mutex<HashMap<String, usize>>,
+}
+
+/// The place of one stream; free again when dropped.
+pub(super) struct StreamSlot {
+    slots: Arc<StreamSlots>,
+    client: String,
+}
+
+/// Ends a stream when the token of its client is removed.
+pub(super) struct Revocation(Option<Pin<Box<WaitForCancellationFutureOwned>>>);
+
+impl StreamSlots {
+    pub(super) fn new(max_per_client: usize) -> Self {
+        Self {
+            max_per_client,
+            open: Mutex::default(),
+        }
+    }
+
+    /// Takes a place for a stream of `client`; `None` if all of them are taken.
+    pub(super) fn acquire(self: &Arc<Self>, client: String) -> Option<StreamSlot> {
+        let mut open = self.open.lock();
+        let count = open.entry(client.clone()).or_default();
+        if *count >= self.max_per_client {
+            return None;
+        }
+        *count += 1;
+        drop(open);
+        Some(StreamSlot {
+            slots: Arc::clone(self),
+            client,
+        })
+    }
+}
+
+impl Drop for StreamSlot {
+    fn drop(&mut self) {
+        let mut open = self.slots.open.lock();
+        if let Some(count) = open.get_mut(&self.client) {
+            *count -= 1;
+            if *count == 0 {
+                open.remove(&self.client);
+            }
+        }
+    }
+}
+
+impl Revocation {
+    /// `revoked` is cancelled with the token; `None` where no token is required.
+    pub(super) fn new(revoked: Option<CancellationToken>) -> Self {
+        Self(revoked.map(|revoked| Box::pin(revoked.cancelled_owned())))
+    }
+
+    /// True once the token was removed. Wakes the task when that happens.
+    pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> bool {
+        let revoked = self.0.as_mut();
+        revoked.is_some_and(|revoked| revoked.as_mut().poll(cx).is_ready())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn client_has_so_many_streams_and_no_more() {
+        let slots = Arc::new(StreamSlots::new(2));
+        let first = slots.acquire("a".into()).unwrap();
+        let second = slots.acquire("a".into()).unwrap();
+        assert!(slots.acquire("a".into()).is_none());
+        let other = slots.acquire("b".into()).unwrap();
+        drop(first);
+        let third = slots.acquire("a".into()).unwrap();
+        drop((second, third, other));
+        assert!(slots.open.lock().is_empty());
+    }
+}

@@ -1,0 +1,76 @@
+//! Pages of admitted origins may call the server and read its responses; no other page may.
+
+use crate::harness::{Dialect, Server};
+
+const PAGE: &str = "http://localhost:5173";
+
+#[tokio::test]
+async fn preflight_of_an_admitted_origin_is_answered() {
+    let server = Server::with_args("mcp-conformance", &["--token", "t0ken"], &[]).await;
+    let asked = "content-type, authorization, mcp-protocol-version, mcp-param-region";
+    for method in ["POST", "GET", "DELETE"] {
+        let headers = [
+            ("origin", PAGE),
+            ("access-control-request-method", method),
+            ("access-control-request-headers", asked),
+        ];
+        let reply = server.request("OPTIONS", "/mcp", &headers).await;
+        assert_eq!((reply.status, reply.body.as_str()), (204, ""), "{method}");
+        assert_eq!(reply.headers["access-control-allow-origin"], PAGE);
+        assert_eq!(reply.headers["access-control-allow-headers"], asked);
+        let methods = reply.headers["access-control-allow-methods"]
+            .to_str()
+            .unwrap();
+        assert!(methods.contains(method), "{methods}");
+        assert_eq!(reply.headers["vary"], "Origin");
+    }
+}
+
+#[tokio::test]
+async fn responses_to_an_admitted_origin_are_readable() {
+    let server = Server::with_args("mcp-conformance", &["--token", "t0ken"], &[]).await;
+    let token = ("authorization", "Bearer t0ken");
+    let initialize = r#""protocolVersion":"2025-11-25""#;
+    let body = Dialect::Unversioned.request("1", "initialize", initialize);
+    for (headers, status) in [(vec![token], 200), (vec![], 401)] {
+        let headers = [headers, vec![("origin", PAGE)]].concat();
+        let reply = server.post_with(&headers, body.clone()).await;
+        assert_eq!(reply.status, status);
+        assert_eq!(reply.headers["access-control-allow-origin"], PAGE);
+        let exposed = reply.headers["access-control-expose-headers"]
+            .to_str()
+            .unwrap();
+        assert!(exposed.contains("Mcp-Session-Id"), "{exposed}");
+    }
+}
+
+#[tokio::test]
+async fn foreign_origins_and_other_clients_get_no_cors_headers() {
+    let server = Server::with_args("mcp-conformance", &[], &[]).await;
+    let body = Dialect::Unversioned.request("1", "ping", "");
+    for origin in [
+        "http://evil.example",
+        "null",
+        "http://localhost.evil.example",
+    ] {
+        let preflight = [
+            ("origin", origin),
+            ("access-control-request-method", "POST"),
+        ];
+        let reply = server.request("OPTIONS", "/mcp", &preflight).await;
+        assert_eq!(reply.status, 403, "{origin}");
+        assert!(!reply.headers.contains_key("access-control-allow-origin"));
+        let reply = server.post_with(&[("origin", origin)], body.clone()).await;
+        assert_eq!(reply.status, 403, "{origin}");
+        assert!(!reply.headers.contains_key("access-control-allow-origin"));
+    }
+    let reply = server.post(body).await;
+    assert_eq!(reply.status, 200);
+    for name in [
+        "access-control-allow-origin",
+        "access-control-expose-headers",
+        "vary",
+    ] {
+        assert!(!reply.headers.contains_key(name), "{name}");
+    }
+}

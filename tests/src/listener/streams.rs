@@ -1,0 +1,96 @@
+//! Streams that stay open: how many a client may have, and for how long.
+
+use std::time::Duration;
+
+use crate::auth::file;
+use crate::harness::{Dialect, RawConnection, Server, wait_until};
+
+/// Opens a stream on which a client only listens; its first bytes.
+async fn listen(server: &Server, token: &str) -> (RawConnection, String) {
+    let meta = r#""_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}"#;
+    let params = format!(r#"{meta},"notifications":{{"toolsListChanged":true}}"#);
+    let body = Dialect::Unversioned.request("1", "subscriptions/listen", &params);
+    let mut wire = RawConnection::connect(&server.url).await;
+    wire.send(format!(
+        "POST /mcp HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {token}\r\n\
+         Accept: application/json, text/event-stream\r\nMCP-Protocol-Version: 2026-07-28\r\n\
+         Mcp-Method: subscriptions/listen\r\nContent-Length: {}\r\n\r\n{body}",
+        body.len()
+    ))
+    .await;
+    let (status, _) = wire.head().await.unwrap();
+    (wire, status.to_string())
+}
+
+async fn ping(server: &Server, token: &str) -> u16 {
+    let body = Dialect::Unversioned.request("1", "ping", "");
+    let bearer = format!("Bearer {token}");
+    server
+        .post_with(&[("authorization", &bearer)], body)
+        .await
+        .status
+}
+
+#[tokio::test]
+async fn client_has_at_most_so_many_streams() {
+    let tokens = file("alice a-s3cret\nbob b-s3cret\n");
+    let args = [
+        "--token-file",
+        tokens.to_str().unwrap(),
+        "--stream-limit",
+        "3",
+    ];
+    let server = Server::with_args("mcp-conformance", &args, &[]).await;
+    let mut open = Vec::new();
+    for _ in 0..3 {
+        let (wire, status) = listen(&server, "a-s3cret").await;
+        assert_eq!(status, "200");
+        open.push(wire);
+    }
+    let (_, status) = listen(&server, "a-s3cret").await;
+    assert_eq!(status, "429");
+    // Other clients, and calls of this one, are not affected.
+    let (_bob, status) = listen(&server, "b-s3cret").await;
+    assert_eq!(status, "200");
+    assert_eq!(ping(&server, "a-s3cret").await, 200);
+    drop(open.pop());
+    wait_until("a stream is free again", async || {
+        listen(&server, "a-s3cret").await.1 == "200"
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn token_file_is_followed() {
+    let tokens = file("alice a-s3cret\nbob b-s3cret\n");
+    let args = ["--token-file", tokens.to_str().unwrap()];
+    let server = Server::with_args("mcp-conformance", &args, &[]).await;
+    let (mut alice, _) = listen(&server, "a-s3cret").await;
+    let (mut bob, _) = listen(&server, "b-s3cret").await;
+    assert_eq!(ping(&server, "c-s3cret").await, 401);
+
+    // A file that cannot be used changes nothing, and is reported.
+    std::fs::write(&tokens, "alice a-s3cret too many words\n").unwrap();
+    wait_until("the file is reported", async || {
+        server.log().contains("the token file is unusable")
+    })
+    .await;
+    assert_eq!(ping(&server, "b-s3cret").await, 200);
+
+    std::fs::write(&tokens, "alice a-s3cret\ncarol c-s3cret\n").unwrap();
+    wait_until("bob is refused", async || {
+        ping(&server, "b-s3cret").await == 401
+    })
+    .await;
+    assert_eq!(ping(&server, "c-s3cret").await, 200);
+    assert_eq!(ping(&server, "a-s3cret").await, 200);
+    // The streams of the removed token have ended, those of the others have not.
+    tokio::time::timeout(Duration::from_secs(2), bob.rest())
+        .await
+        .unwrap();
+    let more = tokio::time::timeout(Duration::from_millis(300), alice.rest());
+    assert!(more.await.is_err(), "the stream of a valid token has ended");
+    for secret in ["a-s3cret", "b-s3cret", "c-s3cret"] {
+        assert!(!server.log().contains(secret));
+    }
+}
