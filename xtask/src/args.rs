@@ -9,7 +9,6 @@ use crate::servers::{SERVERS, Server};
 /// The output of `cargo xtask` without arguments.
 pub(crate) const HELP: &str = include_str!("help.txt").trim_ascii_end();
 
-/// The options of a command.
 #[derive(Debug, Default)]
 pub(crate) struct Options {
     /// `--only`: the servers to start; empty for all.

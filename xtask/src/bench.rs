@@ -4,11 +4,9 @@
 
 mod comparisons;
 mod instructions;
-mod load;
 mod row;
 mod server;
 
-use std::fmt::Display;
 use std::fs;
 use std::process::ExitCode;
 
@@ -16,7 +14,7 @@ use serde_json::Value;
 
 use crate::args::Options;
 use crate::cargo;
-use crate::console::{print_as, print_line, table};
+use crate::console::table;
 use crate::layout::Layout;
 use crate::test_server::FIXTURE;
 
@@ -35,30 +33,28 @@ pub(crate) fn run(layout: &Layout, options: &Options) -> anyhow::Result<ExitCode
     let only_instructions = options.has("instructions");
     let mut rows = Vec::new();
     if !only_instructions {
-        print(format_args!("machine load before: {}", machine_load()));
+        print_as!("bench", "machine load before: {}", machine_load());
         rows.extend(absolute(&bench)?);
         rows.extend(comparisons::measure(&bench)?);
-        print(format_args!("machine load after: {}", machine_load()));
+        print_as!("bench", "machine load after: {}", machine_load());
     }
     let counted = instructions::measure(&bench)?;
     let is_missed = counted.as_ref().is_some_and(Row::is_missed);
     if counted.is_none() {
-        print("instructions are not counted: valgrind is not installed");
+        print_as!(
+            "bench",
+            "instructions are not counted: valgrind is not installed"
+        );
     }
     rows.extend(counted);
     let cells: Vec<_> = [row::heading()]
         .into_iter()
         .chain(rows.iter().map(Row::cells))
         .collect();
-    print_line(format_args!("\n{}", table(&cells)));
+    print_line!("\n{}", table(&cells));
     Ok(cargo::exit_code(!(only_instructions && is_missed)))
 }
 
-fn print(text: impl Display) {
-    print_as("bench", text);
-}
-
-/// Returns the load average of the last minute.
 fn machine_load() -> String {
     let load = fs::read_to_string("/proc/loadavg").unwrap_or_default();
     load.split(' ').next().unwrap_or_default().to_owned()

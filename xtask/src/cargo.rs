@@ -5,22 +5,17 @@ use std::process::ExitCode;
 use crate::layout::Layout;
 use crate::process::Program;
 
-/// Checks the format.
 pub(crate) const FMT: &str = "fmt --all -- --check --color never";
 
-/// Checks the lints.
 pub(crate) const CLIPPY: &str = "clippy --workspace --all-targets -- -D warnings";
 
-/// Builds every program of the workspace.
 pub(crate) const BUILD: &str = "build --workspace --bins";
 
-/// Checks the documentation.
 const DOC: &str = "doc --workspace --no-deps --document-private-items";
 
 /// Runs the tests that compare generated files, which are named `…_are_fresh`.
 const UPDATE: &str = "test --package tests -- are_fresh";
 
-/// Checks format, lints and documentation.
 pub(crate) fn check(layout: &Layout) -> anyhow::Result<ExitCode> {
     for words in [FMT, CLIPPY, DOC] {
         if !run(layout, words, &[("RUSTDOCFLAGS", "-D warnings")])? {
@@ -43,7 +38,6 @@ pub(crate) fn run(layout: &Layout, words: &str, env: &[(&str, &str)]) -> anyhow:
     cargo.succeeds(&layout.shutdown, None)
 }
 
-/// Returns the exit code of a command.
 pub(crate) fn exit_code(is_good: bool) -> ExitCode {
     if is_good {
         ExitCode::SUCCESS

@@ -8,10 +8,8 @@ use std::fs;
 use std::process::ExitCode;
 use std::time::Instant;
 
-use anyhow::bail;
-
 use crate::cargo;
-use crate::console::{Heartbeat, print_line};
+use crate::console::Heartbeat;
 use crate::counts::TestCounts;
 use crate::layout::Layout;
 use crate::parallel;
@@ -21,31 +19,21 @@ use crate::test_server::{self, FIXTURE};
 
 use sdk::{SDKS, Sdk};
 
-/// Builds the fixture server and runs all clients.
 pub(crate) fn command(layout: &Layout) -> anyhow::Result<ExitCode> {
     let build = format!("build --package tests --bin {FIXTURE}");
     if !cargo::run(layout, &build, &[])? {
         return Ok(ExitCode::FAILURE);
     }
     let counts = run(layout)?;
-    print_line(counts);
+    print_line!("{counts}");
     Ok(cargo::exit_code(counts.failed == 0))
 }
 
 /// Runs all clients against the built fixture server, with a line for each client and each failure.
 pub(crate) fn run(layout: &Layout) -> anyhow::Result<TestCounts> {
-    let results = parallel::map(&SDKS, |sdk| run_sdk(layout, sdk));
-    if layout.shutdown.requested() {
-        bail!("stopped");
-    }
-    let mut sum = TestCounts::default();
-    for (sdk, counts) in SDKS.iter().zip(results) {
-        sum += TestCounts::from_result(sdk.name, counts);
-    }
-    Ok(sum)
+    TestCounts::run_each(layout, &SDKS, |sdk| sdk.name, |sdk| run_sdk(layout, sdk))
 }
 
-/// The servers of others.
 #[derive(Debug, Default)]
 pub(crate) struct OtherServers {
     /// The variables with which the tests find them.
@@ -92,16 +80,8 @@ fn run_client(layout: &Layout, name: &'static str, client: Program) -> anyhow::R
     drop(server);
     let output = String::from_utf8_lossy(&fs::read(&log)?).into_owned();
     let counts = counts(&output, has_succeeded);
-    let (verdict, seconds) = (counts.verdict(), started.elapsed().as_secs_f32());
-    print_line(format_args!(
-        "{verdict:<8} {name}: {counts} ({seconds:.1} s)"
-    ));
-    if counts.failed > 0 {
-        let failures = output.lines().filter(|line| line.starts_with("FAILED "));
-        failures.for_each(|failure| print_line(format_args!("         {failure}")));
-        let log = layout.shown(&log);
-        print_line(format_args!("         full log: {log}"));
-    }
+    let failures = output.lines().filter(|line| line.starts_with("FAILED "));
+    counts.print(layout, name, started, failures.map(str::to_owned), &log);
     Ok(counts)
 }
 

@@ -7,16 +7,16 @@ use std::fmt::Write;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::time::Instant;
 
 use anyhow::bail;
 
 use crate::cargo;
-use crate::console::{Heartbeat, print_line};
+use crate::console::Heartbeat;
 use crate::counts::TestCounts;
-use crate::install::{REGISTRY_SETTINGS, Unavailable, was_offline};
+use crate::install::{REGISTRY_SETTINGS, unavailable, was_offline};
 use crate::instance::clear_dir;
 use crate::layout::{Layout, create_dir, on_path};
-use crate::parallel;
 use crate::process::Program;
 use crate::servers::{Gateway, SERVERS, Server};
 use crate::test_server::{self, FIXTURE, RunningServer};
@@ -68,20 +68,19 @@ const NO_SERVICES: [(&str, &str); 4] = [
     ("DOCKER_HOST", "tcp://127.0.0.1:1"),
 ];
 
-/// Builds the servers and runs everything.
 pub(crate) fn command(layout: &Layout) -> anyhow::Result<ExitCode> {
     if !cargo::run(layout, cargo::BUILD, &[])? {
         return Ok(ExitCode::FAILURE);
     }
     let counts = TestCounts::from_result("conformance", run(layout));
-    print_line(counts);
+    print_line!("{counts}");
     Ok(cargo::exit_code(counts.failed == 0))
 }
 
 /// Runs everything against the built servers, with one line for each run.
 ///
 /// # Errors
-/// [`Unavailable`] if the suite is not available here, among others.
+/// [`crate::install::Unavailable`] if the suite is not available here, among others.
 pub(crate) fn run(layout: &Layout) -> anyhow::Result<TestCounts> {
     let server = test_server::start(layout, FIXTURE, "conformance-server", &[])?;
     let mut sum = TestCounts::default();
@@ -95,13 +94,8 @@ pub(crate) fn run(layout: &Layout) -> anyhow::Result<TestCounts> {
         sum += run_fixture(layout, &name, version, selection, gateway.port)?;
     }
     drop((gateway, server));
-    let results = parallel::map(&SERVERS, |server| run_product(layout, server));
-    if layout.shutdown.requested() {
-        bail!("stopped");
-    }
-    for (server, counts) in SERVERS.iter().zip(results) {
-        sum += TestCounts::from_result(server.program, counts);
-    }
+    let run = |server| run_product(layout, server);
+    sum += TestCounts::run_each(layout, &SERVERS, |server| server.program, run)?;
     Ok(sum)
 }
 
@@ -132,11 +126,10 @@ fn run_fixture(
     let has_succeeded = run.succeeds(version, &command)?;
     let report = Report::read(&run.results)?;
     if report.is_empty() && was_offline(&fs::read_to_string(&run.log)?) {
-        let why = "no network, npm could not reach its registry";
-        bail!(Unavailable(why.to_owned()));
+        bail!(unavailable("no network, npm could not reach its registry"));
     }
     let counts = report.counts().or_failed(has_succeeded);
-    run.print(counts, &report.failures());
+    run.print(counts, report.failures());
     Ok(counts)
 }
 
@@ -162,7 +155,7 @@ fn run_product(layout: &Layout, server: &Server) -> anyhow::Result<TestCounts> {
         let named = report.failures().into_iter();
         failures.extend(named.map(|text| format!("{text} ({revision})")));
     }
-    run.print(counts, &failures);
+    run.print(counts, failures);
     Ok(counts)
 }
 
@@ -194,10 +187,10 @@ fn results_dir(layout: &Layout, name: &str) -> anyhow::Result<PathBuf> {
     Ok(dir)
 }
 
-/// One run of the suite.
 struct SuiteRun<'a> {
     layout: &'a Layout,
     name: &'a str,
+    started: Instant,
     log: PathBuf,
     /// The folder of its reports, empty at first.
     results: PathBuf,
@@ -208,6 +201,7 @@ impl<'a> SuiteRun<'a> {
         Ok(Self {
             layout,
             name,
+            started: Instant::now(),
             log: layout.fresh_log(&format!("conformance-{name}"))?,
             results: results_dir(layout, name)?,
         })
@@ -216,7 +210,7 @@ impl<'a> SuiteRun<'a> {
     /// Runs a shell command line that finds the suite's `conformance` on its search path.
     fn succeeds(&self, version: &str, command: &str) -> anyhow::Result<bool> {
         if on_path("npx").is_none() {
-            bail!(Unavailable("npx is not installed".to_owned()));
+            bail!(unavailable("npx is not installed"));
         }
         let package = format!("@modelcontextprotocol/conformance@{version}");
         let heartbeat = Heartbeat::start("suite", self.name);
@@ -229,15 +223,8 @@ impl<'a> SuiteRun<'a> {
             .succeeds(&self.layout.shutdown, Some(heartbeat))
     }
 
-    /// Prints the line about it, and the failures.
-    fn print(&self, counts: TestCounts, failures: &[String]) {
-        let (verdict, name) = (counts.verdict(), self.name);
-        print_line(format_args!("{verdict:<8} {name}: {counts}"));
-        failures.iter().for_each(print_line);
-        if counts.failed > 0 {
-            let log = self.layout.shown(&self.log);
-            print_line(format_args!("         full log: {log}"));
-        }
+    fn print(&self, counts: TestCounts, failures: Vec<String>) {
+        counts.print(self.layout, self.name, self.started, failures, &self.log);
     }
 }
 

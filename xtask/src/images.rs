@@ -11,11 +11,10 @@ use std::process::ExitCode;
 use anyhow::{Context, bail};
 
 use crate::args::Options;
-use crate::console::{print_as, print_line};
+
 use crate::layout::{Layout, create_dir};
 use crate::services::docker::cli::Cli;
 
-/// The programs with images.
 const PROGRAMS: [&str; 4] = [
     "n8n-mcp-server",
     "openhands-mcp-server",
@@ -41,7 +40,7 @@ pub(crate) fn run(layout: &Layout, options: &Options) -> anyhow::Result<ExitCode
     };
     if options.has("check") {
         check::run(layout, &programs)?;
-        print_line("ok       the project starts, each server isolated as in docker-compose.yml");
+        print_line!("ok       the project starts, each server isolated as in docker-compose.yml");
     } else {
         import(layout, &programs, &Cli::for_user(layout)?)?;
     }
@@ -53,7 +52,6 @@ fn image(program: &str) -> String {
     format!("mcp-servers/{program}:local")
 }
 
-/// Imports the images into an engine.
 fn import(layout: &Layout, programs: &Path, cli: &Cli) -> anyhow::Result<()> {
     for program in PROGRAMS {
         let root = layout.backends().join("images").join(program);
@@ -66,7 +64,7 @@ fn import(layout: &Layout, programs: &Path, cli: &Cli) -> anyhow::Result<()> {
         }
         let changes = ["USER 65532:65532", r#"ENTRYPOINT ["/server"]"#];
         cli.import(&root, &image(program), &changes)?;
-        print_as("images", image(program));
+        print_as!("images", "{}", image(program));
     }
     Ok(())
 }

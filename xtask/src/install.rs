@@ -1,18 +1,18 @@
 //! Downloads and installs programs once, each into a folder of its own below `target/backends`.
 
 pub(crate) mod debian;
-pub(crate) mod python;
 
 use std::error::Error;
 use std::fmt;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use anyhow::{anyhow, bail};
 
-use crate::console::{self, Heartbeat};
-use crate::layout::{Layout, create_dir};
+use crate::console::Heartbeat;
+use crate::layout::{Layout, create_dir, on_path};
 use crate::process::{Program, last_line};
 
 /// Timeout for another process that installs the same package.
@@ -50,7 +50,7 @@ const CAUSE_PREFIXES: [&str; 4] = ["npm error ", "ERROR: ", "E: ", "error: "];
 
 /// An error for something that this machine cannot have; tests that need it are skipped.
 #[derive(Debug)]
-pub(crate) struct Unavailable(pub(crate) String);
+pub(crate) struct Unavailable(String);
 
 impl fmt::Display for Unavailable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -59,6 +59,11 @@ impl fmt::Display for Unavailable {
 }
 
 impl Error for Unavailable {}
+
+/// Creates an [`Unavailable`].
+pub(crate) fn unavailable(why: impl Into<String>) -> anyhow::Error {
+    Unavailable(why.into()).into()
+}
 
 /// Returns true if this is the output of an installation without a network.
 pub(crate) fn was_offline(output: &str) -> bool {
@@ -71,7 +76,6 @@ pub(crate) struct Package<'a> {
     layout: &'a Layout,
     who: &'static str,
     name: String,
-    /// The folder.
     pub(crate) dir: PathBuf,
 }
 
@@ -107,8 +111,10 @@ impl<'a> Package<'a> {
         create_dir(dir)?;
         let lock = File::create(self.layout.backends().join(format!("{}.lock", self.name)))?;
         if lock.try_lock().is_err() {
-            let text = "another process is installing it; waiting for that";
-            console::print_as(self.who, text);
+            print_as!(
+                self.who,
+                "another process is installing it; waiting for that"
+            );
             let is_free = || lock.try_lock().is_ok();
             if !self.layout.shutdown.wait_until(LOCK_TIMEOUT, is_free) {
                 bail!("gave up waiting for the other installation");
@@ -134,8 +140,7 @@ impl<'a> Package<'a> {
             let output = fs::read(&log).unwrap_or_default();
             let output = String::from_utf8_lossy(output.get(before..).unwrap_or_default());
             if was_offline(&output) {
-                let why = format!("{step}: no network, its registry could not be reached");
-                return Unavailable(why).into();
+                return unavailable(format!("{step}: no network for its registry"));
             }
             // The first such line is the cause; later ones say where npm keeps its own log.
             let is_cause = |line: &&str| CAUSE_PREFIXES.iter().any(|word| line.starts_with(word));
@@ -153,4 +158,43 @@ impl<'a> Package<'a> {
     fn log_name(&self) -> String {
         format!("{}-install", self.name)
     }
+}
+
+/// Exits with 0 if this Python can make virtual environments and has wheels for the pinned packages.
+const IS_SUITABLE: &str =
+    "import sys, venv, ensurepip; sys.exit(sys.version_info[:2] not in ((3, 12), (3, 13)))";
+
+/// Installs these packages of PyPI in a virtual environment, in the folder of the package.
+pub(crate) fn install_python(package: &Package<'_>, requirements: &str) -> anyhow::Result<()> {
+    let missing = || unavailable("no Python 3.12 or 3.13 with venv found");
+    let python = find_python().ok_or_else(missing)?;
+    package.install(requirements, |dir| {
+        package.run("making a Python environment", &python, "-m venv .")?;
+        fs::write(dir.join("requirements.txt"), requirements)?;
+        let pip = "-m pip install --no-compile -r requirements.txt";
+        let step = "downloading its packages (up to 1 minute)";
+        package.run(step, &dir.join("bin/python"), pip)
+    })
+}
+
+/// Finds a suitable Python, on the search path or of pyenv. Each is run: pyenv's shims exist for
+/// versions that are not selected, and fail.
+pub(crate) fn find_python() -> Option<PathBuf> {
+    let root = std::env::var_os("PYENV_ROOT").map(PathBuf::from);
+    let root = root.or_else(|| std::env::home_dir().map(|home| home.join(".pyenv")));
+    let versions = root.and_then(|root| fs::read_dir(root.join("versions")).ok());
+    let mut pyenv: Vec<_> = versions
+        .into_iter()
+        .flatten()
+        .flatten()
+        .map(|version| version.path().join("bin/python"))
+        .collect();
+    pyenv.sort();
+    let names = ["python3.13", "python3.12", "python3"].map(on_path);
+    let mut pythons = names.into_iter().flatten().chain(pyenv.into_iter().rev());
+    pythons.find(|python| {
+        let mut run = Command::new(python);
+        run.args(["-c", IS_SUITABLE]).stdin(Stdio::null());
+        run.output().is_ok_and(|output| output.status.success())
+    })
 }

@@ -8,12 +8,11 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 
-use crate::console::{self, Heartbeat};
+use crate::console::Heartbeat;
 use crate::layout::{Layout, create_dir};
 use crate::process::{Process, Program};
 use crate::reaper;
 
-/// The purpose of a local service.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Purpose {
     /// For a person; keeps its data.
@@ -25,27 +24,15 @@ pub(crate) enum Purpose {
 /// The place of a local service while it runs; no other process uses it.
 #[derive(Debug)]
 pub(crate) struct Instance {
+    service: &'static str,
     /// A name that no other instance has.
     pub(crate) name: String,
-    /// Its purpose.
     pub(crate) purpose: Purpose,
     /// The folder of its data and keys.
     pub(crate) dir: PathBuf,
     /// Its port on loopback; unused by an engine.
     pub(crate) port: u16,
     _lock: File,
-}
-
-/// The start of a service.
-pub(crate) struct Start<'a> {
-    /// The prefix of its lines on the terminal.
-    pub(crate) who: &'static str,
-    /// The text for the terminal.
-    pub(crate) step: String,
-    /// The file for its output.
-    pub(crate) log: &'a Path,
-    /// The timeout.
-    pub(crate) timeout: Duration,
 }
 
 impl Instance {
@@ -56,7 +43,7 @@ impl Instance {
     /// When another process has it.
     pub(crate) fn lock(
         layout: &Layout,
-        name: &str,
+        service: &'static str,
         purpose: Purpose,
         port: u16,
     ) -> anyhow::Result<Self> {
@@ -64,7 +51,7 @@ impl Instance {
             Purpose::RunAll => ("run-all", port),
             Purpose::Test => ("test", 0),
         };
-        let folder = format!("{folder}/{name}");
+        let folder = format!("{folder}/{service}");
         let dir = layout.backends().join(&folder);
         create_dir(&dir)?;
         // Container runtimes refuse paths with symbolic links in them.
@@ -74,6 +61,7 @@ impl Instance {
             bail!("another cargo xtask is using the local {folder}; end that one first");
         }
         let mut instance = Self {
+            service,
             name: folder.replace('/', "-"),
             purpose,
             dir,
@@ -82,33 +70,42 @@ impl Instance {
         };
         for mark in [instance.mark_of_server(), instance.mark()] {
             if reaper::end_leftovers(&mark) {
-                let text = format_args!("ended processes that a killed run had left in {folder}");
-                console::print_as("xtask", text);
+                print_as!(
+                    "xtask",
+                    "ended processes that a killed run had left in {folder}"
+                );
             }
         }
         instance.port = free_port(port)?;
+        File::create(instance.log(layout)?)?;
         Ok(instance)
     }
 
-    /// Starts the service and returns when it is ready.
+    /// Starts the service and returns when it is ready; its output goes to the log.
     pub(crate) fn start(
         &self,
         layout: &Layout,
-        start: Start<'_>,
+        step: &str,
+        timeout: Duration,
         program: Program,
         mut ready: impl FnMut() -> bool,
     ) -> anyhow::Result<Process> {
-        let mut heartbeat = Heartbeat::start(start.who, start.step);
-        let program = program.marked(self.mark()).log_to(start.log)?;
+        let mut heartbeat = Heartbeat::start(self.service, step);
+        let log = self.log(layout)?;
+        let program = program.marked(self.mark()).log_to(&log)?;
         let mut process = program.spawn()?;
-        process.wait_ready(&layout.shutdown, start.log, start.timeout, || {
+        process.wait_ready(&layout.shutdown, &log, timeout, || {
             heartbeat.beat();
             ready()
         })?;
         Ok(process)
     }
 
-    /// Removes all its data.
+    /// Returns the log of the service.
+    pub(crate) fn log(&self, layout: &Layout) -> anyhow::Result<PathBuf> {
+        layout.log(&format!("service-{}", self.name))
+    }
+
     pub(crate) fn clear(&self) -> anyhow::Result<()> {
         clear_dir(&self.dir)
     }
@@ -118,17 +115,14 @@ impl Instance {
         format!("http://127.0.0.1:{}", self.port)
     }
 
-    /// Returns the mark of the service's processes.
     fn mark(&self) -> OsString {
         self.dir.clone().into_os_string()
     }
 
-    /// Returns the mark of the server in front of it.
     pub(crate) fn mark_of_server(&self) -> OsString {
         self.dir.with_extension("server").into_os_string()
     }
 
-    /// Returns the path of a file in its folder.
     pub(crate) fn file(&self, name: &str) -> PathBuf {
         self.dir.join(name)
     }

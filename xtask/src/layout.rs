@@ -11,9 +11,7 @@ use crate::shutdown::Shutdown;
 /// The folders that the commands work in, and the request to stop them.
 #[derive(Clone, Debug)]
 pub(crate) struct Layout {
-    /// The root of the workspace.
     pub(crate) root: PathBuf,
-    /// Cargo's target folder.
     pub(crate) target: PathBuf,
     /// Raised when the person at the terminal wants to end.
     pub(crate) shutdown: Shutdown,
@@ -37,7 +35,6 @@ impl Layout {
         })
     }
 
-    /// Returns the folder of the built programs.
     pub(crate) fn binaries(&self, release: bool) -> PathBuf {
         self.target.join(if release { "release" } else { "debug" })
     }
@@ -54,7 +51,6 @@ impl Layout {
         Ok(dir.join(format!("{name}.log")))
     }
 
-    /// Creates an empty log file.
     pub(crate) fn fresh_log(&self, name: &str) -> anyhow::Result<PathBuf> {
         let log = self.log(name)?;
         File::create(&log).with_context(|| format!("could not write {}", log.display()))?;
@@ -67,7 +63,6 @@ impl Layout {
     }
 }
 
-/// Creates the folder and its parents.
 pub(crate) fn create_dir(dir: &Path) -> anyhow::Result<()> {
     fs::create_dir_all(dir).with_context(|| format!("could not make {}", dir.display()))
 }

@@ -1,11 +1,13 @@
 //! The commands of the workspace: `cargo xtask` lists them.
 
+#[macro_use]
+mod console;
+
 mod args;
 mod bench;
 mod cargo;
 mod clients;
 mod conformance;
-mod console;
 mod counts;
 mod deny;
 mod http;
@@ -54,7 +56,7 @@ const COMMANDS: [Command; 9] = [
 
 fn main() -> ExitCode {
     run().unwrap_or_else(|error| {
-        console::print_line(format_args!("error: {error:#}"));
+        print_line!("error: {error:#}");
         ExitCode::FAILURE
     })
 }
@@ -69,12 +71,12 @@ fn run() -> anyhow::Result<ExitCode> {
     let (command, options) = match args::parse(args, known) {
         Ok(parsed) => parsed,
         Err(error) => {
-            console::print_line(format_args!("error: {error}\n\n{}", args::HELP));
+            print_line!("error: {error}\n\n{}", args::HELP);
             return Ok(ExitCode::from(2));
         }
     };
     let Some((_, _, perform)) = COMMANDS.iter().find(|(name, ..)| Some(*name) == command) else {
-        console::print_line(args::HELP);
+        print_line!("{}", args::HELP);
         return Ok(ExitCode::SUCCESS);
     };
     let shutdown = Shutdown::on_signals()?;

@@ -46,7 +46,6 @@ impl Program {
         self
     }
 
-    /// Adds arguments.
     pub(crate) fn args<S: AsRef<OsStr>>(mut self, args: impl IntoIterator<Item = S>) -> Self {
         self.command.args(args);
         self
@@ -57,7 +56,6 @@ impl Program {
         self.args(line.split_whitespace())
     }
 
-    /// Sets environment variables.
     pub(crate) fn envs<K: AsRef<OsStr>, V: AsRef<OsStr>>(
         mut self,
         vars: impl IntoIterator<Item = (K, V)>,
@@ -66,7 +64,6 @@ impl Program {
         self
     }
 
-    /// Removes environment variables.
     pub(crate) fn without<S: AsRef<OsStr>>(mut self, names: impl IntoIterator<Item = S>) -> Self {
         for name in names {
             self.command.env_remove(name);
@@ -74,7 +71,6 @@ impl Program {
         self
     }
 
-    /// Sets the working directory.
     pub(crate) fn dir(mut self, dir: &Path) -> Self {
         self.command.current_dir(dir);
         self
@@ -88,7 +84,6 @@ impl Program {
         Ok(self)
     }
 
-    /// Starts it.
     pub(crate) fn spawn(mut self) -> anyhow::Result<Process> {
         let child = self.command.env(MARK, &self.mark).spawn();
         let mut child = child.context("could not start a child process")?;
@@ -156,7 +151,6 @@ pub(crate) struct Process {
 }
 
 impl Process {
-    /// Returns true if it has ended by itself.
     pub(crate) fn ended(&mut self) -> bool {
         !matches!(self.child.try_wait(), Ok(None))
     }

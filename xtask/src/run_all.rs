@@ -8,7 +8,7 @@ use anyhow::bail;
 
 use crate::args::Options;
 use crate::cargo;
-use crate::console::{print_as, print_line, table};
+use crate::console::table;
 use crate::instance::{Instance, Purpose};
 use crate::layout::Layout;
 use crate::process::Process;
@@ -20,7 +20,6 @@ const NOTICE_TIMEOUT: Duration = Duration::from_secs(20);
 /// Interval of the calls for a server's status, which it counts as requests.
 const STATUS_INTERVAL: Duration = Duration::from_millis(500);
 
-/// A server with its service.
 struct Pair {
     server: &'static Server,
     source: ServiceSource,
@@ -30,11 +29,10 @@ struct Pair {
     instance: Instance,
 }
 
-/// Runs until Ctrl-C.
 pub(crate) fn run(layout: &Layout, options: &Options) -> anyhow::Result<ExitCode> {
     let mut pairs = find_pairs(layout, options);
     if pairs.is_empty() {
-        print_line("nothing to run");
+        print_line!("nothing to run");
         return Ok(ExitCode::FAILURE);
     }
     announce(layout, &pairs);
@@ -45,7 +43,7 @@ pub(crate) fn run(layout: &Layout, options: &Options) -> anyhow::Result<ExitCode
         let binaries = layout.binaries(options.has("release"));
         // The servers are useful without the gateway, so its failure is only reported.
         gateway = Gateway::start(layout, &binaries, servers)
-            .map_err(|error| print_as(Gateway::NAME, format_args!("left out: {error:#}")))
+            .map_err(|error| print_as!(Gateway::NAME, "left out: {error:#}"))
             .ok();
         report(layout, &pairs, gateway.is_some());
         watch(layout, &mut pairs, &mut gateway);
@@ -58,7 +56,7 @@ fn find_pairs(layout: &Layout, options: &Options) -> Vec<Pair> {
     let all = SERVERS.iter().filter(|_| options.only.is_empty());
     let found = all.chain(options.only.iter().copied()).map(|server| {
         find_pair(layout, server, !options.has("no-local"))
-            .map_err(|error| print_as(server.name, format_args!("left out: {error:#}")))
+            .map_err(|error| print_as!(server.name, "left out: {error:#}"))
     });
     found.flatten().collect()
 }
@@ -92,7 +90,7 @@ fn announce(layout: &Layout, pairs: &[Pair]) {
         let lines = [text].into_iter().chain(source.advice(server));
         lines
             .filter(|line| !line.is_empty())
-            .for_each(|line| print_as(server.name, line));
+            .for_each(|line| print_as!(server.name, "{}", line));
     }
 }
 
@@ -124,17 +122,17 @@ fn start_service(layout: &Layout, pair: &Pair) -> Option<Process> {
     let installed = service.install(layout);
     match installed.and_then(|()| service.start(layout, &pair.instance)) {
         Ok(process) => {
-            print_as(name, "ready");
+            print_as!(name, "ready");
             return Some(process);
         }
         Err(_) if layout.shutdown.requested() => {}
-        Err(error) => print_as(name, format_args!("not started: {error:#}")),
+        Err(error) => print_as!(name, "not started: {error:#}"),
     }
     None
 }
 
 fn build(layout: &Layout, release: bool, pairs: &[Pair]) -> anyhow::Result<()> {
-    print_line("building the servers …");
+    print_line!("building the servers …");
     let programs = pairs.iter().map(|pair| pair.server.program);
     let programs: Vec<_> = programs.chain([Gateway::PROGRAM]).collect();
     let profile = if release { "--release" } else { "" };
@@ -183,15 +181,15 @@ fn report(layout: &Layout, pairs: &[Pair], has_gateway: bool) {
         let all = "all of them".to_owned();
         rows.push(row(Gateway::PROGRAM, Gateway::PORT, all, status));
     }
-    print_line(format_args!("\n{}", table(&rows)));
+    print_line!("\n{}", table(&rows));
 
     let is_online = |status: &Option<String>| status.as_deref() == Some("online");
     let online = statuses.iter().position(is_online);
     match online.or_else(|| statuses.iter().position(Option::is_some)) {
-        Some(best) => print_line(servers::curl(pairs[best].server.port) + "\n"),
-        None => print_line("no server answers; the lines above say why\n"),
+        Some(best) => print_line!("{}", servers::curl(pairs[best].server.port) + "\n"),
+        None => print_line!("no server answers; the lines above say why\n"),
     }
-    print_line("Ctrl-C stops everything that was started here.\n");
+    print_line!("Ctrl-C stops everything that was started here.\n");
 }
 
 /// Returns the server's status, after it had time to notice a service that has just come up.
@@ -224,7 +222,7 @@ fn watch(layout: &Layout, pairs: &mut [Pair], gateway: &mut Option<Gateway>) {
             .as_mut()
             .is_some_and(|gateway| gateway.process.ended())
         {
-            print_as(Gateway::NAME, "has ended by itself");
+            print_as!(Gateway::NAME, "has ended by itself");
             *gateway = None;
         }
         for pair in pairs.iter_mut() {
@@ -233,8 +231,7 @@ fn watch(layout: &Layout, pairs: &mut [Pair], gateway: &mut Option<Gateway>) {
                 ("its service", &mut pair.service_process),
             ] {
                 if process.as_mut().is_some_and(Process::ended) {
-                    let text = format_args!("{what} has ended by itself");
-                    print_as(pair.server.name, text);
+                    print_as!(pair.server.name, "{what} has ended by itself");
                     *process = None;
                 }
             }
@@ -245,7 +242,7 @@ fn watch(layout: &Layout, pairs: &mut [Pair], gateway: &mut Option<Gateway>) {
 
 /// Stops the gateway, then the servers, then the services, so that no server reports a lost service.
 fn stop_all(mut pairs: Vec<Pair>, gateway: Option<Gateway>) {
-    print_line("\nstopping …");
+    print_line!("\nstopping …");
     drop(gateway);
     for field in [
         |pair: &mut Pair| pair.server_process.take(),
@@ -255,5 +252,5 @@ fn stop_all(mut pairs: Vec<Pair>, gateway: Option<Gateway>) {
         processes.iter_mut().for_each(Process::ask_to_end);
         drop(processes);
     }
-    print_line("everything that was started here is stopped");
+    print_line!("everything that was started here is stopped");
 }

@@ -7,7 +7,6 @@ use std::path::Path;
 
 use anyhow::Context;
 
-/// Returns 48 random hexadecimal digits.
 pub(crate) fn random() -> anyhow::Result<String> {
     let mut bytes = [0; 24];
     File::open("/dev/urandom")

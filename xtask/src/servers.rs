@@ -3,14 +3,13 @@
 use std::fmt::Write as _;
 use std::fs;
 use std::net::{Ipv4Addr, TcpListener};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use serde_json::json;
 use ureq::http::Method;
 
-use crate::console::print_as;
 use crate::http::Client;
 use crate::instance::{Instance, Purpose};
 use crate::layout::Layout;
@@ -25,19 +24,14 @@ const START_TIMEOUT: Duration = Duration::from_secs(5);
 /// A server for one service.
 #[derive(Debug)]
 pub(crate) struct Server {
-    /// The name of the service, for `--only` and as a prefix.
     pub(crate) name: &'static str,
-    /// The name of its binary.
     pub(crate) program: &'static str,
-    /// Its port.
     pub(crate) port: u16,
     /// The local service.
     pub(crate) service: &'static dyn Service,
     /// The environment variable with the address of the service.
     pub(crate) address_variable: &'static str,
-    /// The default address of the service.
     pub(crate) default_address: &'static str,
-    /// The default port of the service.
     pub(crate) default_port: u16,
     /// Returns true if the service answers at an address.
     pub(crate) answers: fn(&str) -> bool,
@@ -119,20 +113,15 @@ impl Server {
     }
 }
 
-/// A running gateway.
 pub(crate) struct Gateway {
-    /// Its process.
     pub(crate) process: Process,
     // After the process, which must end before the instance is unlocked.
     _instance: Instance,
 }
 
 impl Gateway {
-    /// The prefix of its lines.
     pub(crate) const NAME: &str = "gateway";
-    /// The name of its binary.
     pub(crate) const PROGRAM: &str = "mcp-gateway";
-    /// Its port.
     pub(crate) const PORT: u16 = 3455;
 
     /// Starts the gateway with these servers as its backends.
@@ -168,11 +157,9 @@ impl Gateway {
 
 /// Returns the gateway's file. It names the variable of the servers' token, not the token.
 fn gateway_config<'a>(servers: impl Iterator<Item = &'a Server>) -> String {
-    let token = match Token::from_environment() {
-        Token::None => "",
-        Token::Value(_) => "token = \"${MCP_TOKEN}\"\n",
-        Token::File(_) => "token = \"file:${MCP_TOKEN_FILE}\"\n",
-    };
+    let token = Token::from_environment();
+    let token = token.map(|token| format!("token = \"{}\"\n", token.toml));
+    let token = token.unwrap_or_default();
     let mut text = "# Every `cargo xtask run-all` overwrites this file.\n".to_owned();
     for server in servers {
         let (name, url) = (server.name, url(server.port));
@@ -188,15 +175,13 @@ pub(crate) fn announce(layout: &Layout, name: &str, program: &str, port: u16) {
         true => "answers",
         false => "does not answer",
     };
-    print_as(name, format_args!("{program} {verb} on {}", url(port)));
+    print_as!(name, "{program} {verb} on {}", url(port));
 }
 
-/// Returns the address of the endpoint on this port.
 pub(crate) fn url(port: u16) -> String {
     format!("http://127.0.0.1:{port}/mcp")
 }
 
-/// Returns true if this port is free.
 pub(crate) fn port_is_free(port: u16) -> bool {
     TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok()
 }
@@ -204,7 +189,7 @@ pub(crate) fn port_is_free(port: u16) -> bool {
 /// Returns the status of the server on this port, `online` or `degraded`; `None` if it does not answer.
 pub(crate) fn status(port: u16) -> Option<String> {
     let mut client = Client::new(&format!("http://127.0.0.1:{port}"), Duration::from_secs(5));
-    if let Some(token) = Token::from_environment().read() {
+    if let Some(token) = Token::from_environment().and_then(|token| token.value) {
         client = client.with("authorization", format!("Bearer {token}"));
     }
     let request = json!({ "jsonrpc": "2.0", "id": 1, "method": "mcp.getServerInfo" });
@@ -215,40 +200,36 @@ pub(crate) fn status(port: u16) -> Option<String> {
 /// Returns a command line that lists the server's tools.
 pub(crate) fn curl(port: u16) -> String {
     // The token is not printed; the reader's shell inserts it.
-    let token = match Token::from_environment() {
-        Token::None => "",
-        Token::Value(_) => " -H \"Authorization: Bearer $MCP_TOKEN\"",
-        Token::File(_) => " -H \"Authorization: Bearer $(cat \"$MCP_TOKEN_FILE\")\"",
-    };
+    let token = Token::from_environment();
+    let token = token.map(|token| format!(" -H \"Authorization: Bearer {}\"", token.shell));
+    let token = token.unwrap_or_default();
     let body = r#"{"jsonrpc":"2.0","id":1,"method":"tools/list"}"#;
     let url = url(port);
     format!("curl -s {url}{token} -H 'Content-Type: application/json' -d '{body}'")
 }
 
-/// The token of the servers, in the environment.
-enum Token {
-    None,
-    /// In `MCP_TOKEN`.
-    Value(String),
-    /// In a file that `MCP_TOKEN_FILE` names.
-    File(PathBuf),
+/// The servers' token, in the environment.
+struct Token {
+    value: Option<String>,
+    /// The token in the gateway's file, and in a shell. Both name the variable.
+    toml: &'static str,
+    shell: &'static str,
 }
 
 impl Token {
-    fn from_environment() -> Self {
-        match (var("MCP_TOKEN"), var("MCP_TOKEN_FILE")) {
-            (Some(token), _) => Self::Value(token),
-            (None, Some(file)) => Self::File(file.into()),
-            (None, None) => Self::None,
+    fn from_environment() -> Option<Self> {
+        if let Some(token) = var("MCP_TOKEN") {
+            return Some(Self {
+                value: Some(token),
+                toml: "${MCP_TOKEN}",
+                shell: "$MCP_TOKEN",
+            });
         }
-    }
-
-    fn read(self) -> Option<String> {
-        match self {
-            Self::None => None,
-            Self::Value(token) => Some(token),
-            Self::File(file) => secrets::read(&file),
-        }
+        Some(Self {
+            value: secrets::read(Path::new(&var("MCP_TOKEN_FILE")?)),
+            toml: "file:${MCP_TOKEN_FILE}",
+            shell: "$(cat \"$MCP_TOKEN_FILE\")",
+        })
     }
 }
 

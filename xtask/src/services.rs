@@ -12,7 +12,6 @@ use crate::instance::Instance;
 use crate::layout::Layout;
 use crate::process::Process;
 
-/// Environment variables.
 pub(crate) type Environment = Vec<(&'static str, OsString)>;
 
 /// A service that can be installed and started on this machine.

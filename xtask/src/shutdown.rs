@@ -27,12 +27,10 @@ impl Shutdown {
         Ok(shutdown)
     }
 
-    /// Returns true after a request to shut down.
     pub(crate) fn requested(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }
 
-    /// Requests the shutdown of this process.
     pub(crate) fn request(&self) {
         self.0.store(true, Ordering::Relaxed);
     }
@@ -51,7 +49,6 @@ impl Shutdown {
         }
     }
 
-    /// Sleeps until a request to shut down.
     pub(crate) fn wait(&self) {
         while !self.requested() {
             thread::sleep(POLL_INTERVAL);

@@ -9,7 +9,6 @@ use anyhow::Context;
 use crate::layout::Layout;
 use crate::process::{Process, Program};
 
-/// The fixture server.
 pub(crate) const FIXTURE: &str = "mcp-conformance";
 
 const START_TIMEOUT: Duration = Duration::from_secs(30);
@@ -20,13 +19,10 @@ const CONFIGURATION_PREFIXES: [&str; 4] = ["MCP_", "N8N_", "OPENHANDS_", "DOCKER
 /// A server that listens on a port of loopback. Dropping it ends it.
 #[derive(Debug)]
 pub(crate) struct RunningServer {
-    /// Its port.
     pub(crate) port: u16,
-    /// Its process.
     pub(crate) process: Process,
 }
 
-/// Returns the built fixture server.
 pub(crate) fn binary(layout: &Layout) -> PathBuf {
     layout.binaries(false).join(FIXTURE)
 }

@@ -11,7 +11,6 @@ const COMPARISONS: &str = include_str!("comparisons.txt");
 /// The 99th percentile of the durations in µs.
 const P99: &str = "p99_us";
 
-/// A line of [`COMPARISONS`].
 struct Comparison<'a> {
     ours: (&'a str, &'a str),
     other: (&'a str, &'a str),
@@ -83,7 +82,7 @@ pub(super) fn measure(bench: &Bench<'_>) -> anyhow::Result<Vec<Row>> {
                 .and_then(|peer| Ok((bench.start(ours)?, peer)));
             match started {
                 Ok(both) => servers = Some(both),
-                Err(why) => super::print(format_args!("no {ours} beside {other}: {why:#}")),
+                Err(why) => print_as!("bench", "no {ours} beside {other}: {why:#}"),
             }
         }
         let Some((own, peer)) = &servers else {

@@ -43,7 +43,6 @@ impl Limit {
     }
 }
 
-/// One line of the table.
 pub(super) struct Row {
     cells: [String; 6],
     is_good: bool,
@@ -99,7 +98,6 @@ impl Row {
     }
 }
 
-/// Returns the names of the columns.
 pub(super) fn heading() -> [String; 7] {
     ["work", "ours", "floor", "ratio", "p99 µs", "target", ""].map(str::to_owned)
 }
@@ -135,7 +133,6 @@ pub(super) fn compare(
 }
 
 impl Pairs {
-    /// Returns one figure of both.
     pub(super) fn sample(&self, field: &str) -> Sample {
         let both = self.0.iter();
         let both = both.map(|(ours, floor)| (figure(ours, field), figure(floor, field)));
@@ -149,7 +146,6 @@ impl Pairs {
     }
 }
 
-/// Returns a figure of a measurement.
 pub(super) fn figure(measured: &Value, field: &str) -> f64 {
     measured[field].as_f64().unwrap_or(f64::NAN)
 }

@@ -12,7 +12,6 @@ use anyhow::{Context, bail, ensure};
 use nix::unistd::Pid;
 use serde_json::Value;
 
-use super::load;
 use crate::cargo;
 use crate::install::debian::{self, DebianPackages};
 use crate::instance::{clear_dir, free_port};
@@ -30,13 +29,14 @@ const NGINX_PACKAGES: DebianPackages = DebianPackages::new("nginx", &["nginx"]);
 /// backend are kept, and are not closed for their age.
 const NGINX_CONFIG: &str = include_str!("nginx.conf");
 
-/// The processor of a server.
+/// The names in a load's command line.
+const NAMES: &str = include_str!("load.txt");
+
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Cpu {
     /// Its own, with the load on the other: neither takes time from the other, and the measurement
     /// depends less on the scheduler.
     Own,
-    /// That of the load.
     Load,
     /// Any, also for the load.
     Any,
@@ -68,7 +68,6 @@ impl<'a> Bench<'a> {
         }
     }
 
-    /// Returns a built program of this workspace.
     pub(super) fn binary(&self, name: &str) -> String {
         let binary = self.layout.binaries(true).join(name);
         binary.to_string_lossy().into_owned()
@@ -149,7 +148,6 @@ impl<'a> Bench<'a> {
         })
     }
 
-    /// Builds and starts a server of the official Rust SDK.
     fn rmcp(&self) -> anyhow::Result<BenchServer> {
         let target = self.layout.backends().join("bench-rmcp");
         let build = "build --release --locked --manifest-path tests/bench/rmcp/Cargo.toml";
@@ -211,7 +209,6 @@ impl<'a> Bench<'a> {
         Ok(nginx)
     }
 
-    /// Starts the gateway in front of our server over HTTP.
     fn gateway_over_http(&self, cpu: Cpu) -> anyhow::Result<BenchServer> {
         let backend = self.fixture(if cpu == Cpu::Own { Cpu::Load } else { cpu })?;
         let url = format!("http://127.0.0.1:{}/mcp", backend.port);
@@ -251,7 +248,7 @@ impl<'a> Bench<'a> {
     pub(super) fn load(&self, cpu: Cpu, line: &str, size: usize) -> anyhow::Result<Value> {
         let log = self.layout.fresh_log("bench-load")?;
         let program = test_server::unconfigured(self.program(cpu, self.binary("bench-load"))?);
-        let program = program.args(load::args(line, size)).log_to(&log)?;
+        let program = program.args(load_args(line, size)).log_to(&log)?;
         let is_good = program.succeeds(&self.layout.shutdown, None)?;
         let output = fs::read_to_string(&log)?;
         ensure!(is_good, "the load failed: {}", output.trim());
@@ -261,7 +258,6 @@ impl<'a> Bench<'a> {
 }
 
 impl BenchServer {
-    /// Runs the load over HTTP at this server.
     pub(super) fn load(&self, bench: &Bench<'_>, line: &str, size: usize) -> anyhow::Result<Value> {
         let Self { port, pid, .. } = self;
         let cpu = match self.cpu {
@@ -271,4 +267,27 @@ impl BenchServer {
         let line = format!("{line} --header TOKEN --port {port} --pid {pid}");
         bench.load(cpu, &line, size)
     }
+}
+
+/// Returns the arguments of a line with names of `load.txt`. `BATCH` stands for ten echoes, and `SIZE`
+/// for the path with the size of a response.
+fn load_args(line: &str, size: usize) -> Vec<String> {
+    let options = |word| match meaning(word) {
+        Some(options) if word.chars().all(|c| !c.is_ascii_uppercase()) => options,
+        _ => word,
+    };
+    let words = line.split_whitespace().map(options);
+    let words = words.flat_map(str::split_whitespace);
+    let arg = |word| match word {
+        "BATCH" => format!("[{}]", [meaning("ECHO").unwrap_or_default(); 10].join(",")),
+        "SIZE" => format!("/{size}"),
+        word => meaning(word).unwrap_or(word).to_owned(),
+    };
+    words.map(arg).collect()
+}
+
+fn meaning(name: &str) -> Option<&'static str> {
+    let mut lines = NAMES.lines().filter_map(|line| line.split_once('='));
+    let found = lines.find(|(other, _)| other.trim() == name);
+    found.map(|(_, meaning)| meaning.trim())
 }

@@ -8,12 +8,11 @@ use std::process::Command;
 use anyhow::bail;
 use serde_json::json;
 
-use crate::install::{Package, Unavailable, python};
+use crate::install::{self, Package, unavailable};
 use crate::layout::{Layout, on_path};
 use crate::process::Program;
 use crate::services::Environment;
 
-/// A folder of `tests/clients`.
 pub(super) struct Sdk {
     pub(super) name: &'static str,
     /// Its clients: the prefixes of their lines, and their files.
@@ -76,7 +75,7 @@ impl Sdk {
     /// that they import.
     ///
     /// # Errors
-    /// [`Unavailable`] if it is not possible on this machine, among others.
+    /// [`crate::install::Unavailable`] if it is not possible on this machine, among others.
     pub(super) fn install(&self, layout: &Layout) -> anyhow::Result<()> {
         let package = self.package(layout);
         let source = layout.root.join("tests/clients").join(self.name);
@@ -94,7 +93,7 @@ impl Sdk {
             }
             Tool::Python => {
                 let requirements = fs::read_to_string(source.join("requirements.txt"))?;
-                python::install(&package, &requirements)?;
+                install::install_python(&package, &requirements)?;
             }
             Tool::Cargo => {
                 // Cargo itself skips what is built.
@@ -145,7 +144,7 @@ impl Sdk {
 fn needs_node() -> anyhow::Result<()> {
     const OLDEST: u32 = 20;
     if on_path("npm").is_none() {
-        bail!(Unavailable("npm is not installed".to_owned()));
+        bail!(unavailable("npm is not installed"));
     }
     let output = Command::new("node").arg("--version").output();
     let version = output.map(|output| output.stdout).unwrap_or_default();
@@ -153,8 +152,9 @@ fn needs_node() -> anyhow::Result<()> {
     let major = version.trim_start_matches('v').split('.').next();
     let major: Option<u32> = major.and_then(|major| major.parse().ok());
     if major.is_none_or(|major| major < OLDEST) {
-        let why = format!("Node.js {OLDEST} or newer is not installed");
-        bail!(Unavailable(why));
+        bail!(unavailable(format!(
+            "Node.js {OLDEST} or newer is not installed"
+        )));
     }
     Ok(())
 }

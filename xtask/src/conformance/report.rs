@@ -19,10 +19,8 @@ const UNTESTABLE: [&str; 4] = [
     "sep-2575-server-no-log-without-loglevel",
 ];
 
-/// The prefix of their messages.
 const UNTESTABLE_PREFIX: &str = "Not testable: ";
 
-/// All checks of one run.
 #[derive(Debug, Default)]
 pub(super) struct Report {
     checks: Vec<Check>,
@@ -102,7 +100,6 @@ impl Report {
         }
     }
 
-    /// Returns true if no scenario ran.
     pub(super) fn is_empty(&self) -> bool {
         self.checks.is_empty()
     }
@@ -116,13 +113,12 @@ impl Report {
         TestCounts::new(with("SUCCESS"), with("FAILURE"), with("SKIPPED"))
     }
 
-    /// Returns a line for each failure and each warning.
     pub(super) fn failures(&self) -> Vec<String> {
         let bad = |check: &&Check| matches!(&*check.status, "FAILURE" | "WARNING");
         let line = |check: &Check| {
             let (status, message) = (check.status.to_lowercase(), check.message.trim());
             let Check { scenario, id, .. } = check;
-            format!("         {status}: {scenario}, {id}: {message}")
+            format!("{status}: {scenario}, {id}: {message}")
         };
         self.checks.iter().filter(bad).map(line).collect()
     }
@@ -162,8 +158,8 @@ mod tests {
         assert_eq!(
             report.failures(),
             [
-                "         failure: ping, pong: no answer",
-                "         failure: tools-list, all: it did not run",
+                "failure: ping, pong: no answer",
+                "failure: tools-list, all: it did not run",
             ]
         );
     }
@@ -181,9 +177,8 @@ mod tests {
         let mut report = report(UNTESTABLE_SCENARIO, &checks);
         report.expect_scenarios(&[UNTESTABLE_SCENARIO]);
         assert_eq!(report.counts().to_string(), "2 passed, 4 failed, 1 skipped");
-        let line = |id: &str, message: &str| {
-            format!("         failure: {UNTESTABLE_SCENARIO}, {id}: {message}")
-        };
+        let line =
+            |id: &str, message: &str| format!("failure: {UNTESTABLE_SCENARIO}, {id}: {message}");
         assert_eq!(
             report.failures(),
             [

@@ -15,13 +15,13 @@ use anyhow::{Context, bail, ensure};
 use serde_json::{Value, json};
 
 use super::{PROGRAMS, import, static_link};
-use crate::install::Unavailable;
+use crate::install::unavailable;
 use crate::instance::{Instance, Purpose};
 use crate::layout::Layout;
 use crate::secrets;
 use crate::services::Service;
-use crate::services::docker::cli::Cli;
-use crate::services::docker::{self, DOCKER_26, IMAGE};
+use crate::services::docker::cli::{Cli, IMAGE};
+use crate::services::docker::{self, DOCKER_26};
 
 const PROJECT: &str = "check";
 
@@ -57,7 +57,7 @@ struct Project<'a> {
 /// Links the programs of the normal build and checks with them.
 ///
 /// # Errors
-/// [`Unavailable`] if it cannot be checked on this machine, among others.
+/// [`crate::install::Unavailable`] if it cannot be checked on this machine, among others.
 pub(crate) fn run_linked(layout: &Layout) -> anyhow::Result<()> {
     install(layout)?;
     run(layout, &static_link::link_debug(layout)?)
@@ -65,12 +65,12 @@ pub(crate) fn run_linked(layout: &Layout) -> anyhow::Result<()> {
 
 /// Installs the engine and compose; returns the folder of compose.
 fn install(layout: &Layout) -> anyhow::Result<PathBuf> {
-    let unavailable = |error| Unavailable(format!("{error:#}"));
     if let Some(obstacle) = DOCKER_26.obstacle(layout) {
-        bail!(Unavailable(obstacle));
+        bail!(unavailable(obstacle));
     }
-    DOCKER_26.install(layout).map_err(unavailable)?;
-    Ok(docker::install_compose(layout).map_err(unavailable)?)
+    let installed = DOCKER_26.install(layout);
+    let compose = installed.and_then(|()| docker::install_compose(layout));
+    compose.map_err(|error| unavailable(format!("{error:#}")))
 }
 
 /// Checks with the programs in a folder.

@@ -7,7 +7,7 @@ use std::process::Command;
 
 use anyhow::bail;
 
-use super::{Package, Unavailable};
+use super::{Package, unavailable};
 use crate::layout::{Layout, create_dir, on_path, path_with};
 use crate::process::Program;
 
@@ -71,8 +71,9 @@ impl DebianPackages {
     pub(crate) fn install(&self, layout: &Layout) -> anyhow::Result<()> {
         let has_keyring = self.suite.is_none() || Path::new(KEYRING).exists();
         if on_path("apt-get").is_none() || !has_keyring {
-            let why = "it is unpacked from Debian's packages, and this is no Debian";
-            bail!(Unavailable(why.to_owned()));
+            bail!(unavailable(
+                "it needs Debian's packages, and this is no Debian"
+            ));
         }
         let package = self.package(layout);
         package.install("", |dir| {

@@ -20,12 +20,10 @@ pub(crate) enum Step {
     Finish(String),
 }
 
-/// The next turn of the model.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Turn {
     /// The delay before the response (`SLEEP: seconds`).
     pub(crate) delay: Duration,
-    /// The action.
     pub(crate) step: Step,
 }
 

@@ -2,7 +2,6 @@
 //! are those on the search path, or Debian's, unpacked into `target/backends`.
 
 pub(crate) mod cli;
-mod example;
 mod podman;
 
 use std::fs;
@@ -15,11 +14,9 @@ use std::time::Duration;
 
 use super::{Environment, Service};
 use crate::install::debian::{self, DebianPackages};
-use crate::instance::{Instance, Purpose, Start};
+use crate::instance::{Instance, Purpose};
 use crate::layout::{Layout, create_dir, on_path};
 use crate::process::{Process, Program};
-
-pub(crate) use example::IMAGE;
 
 const START_TIMEOUT: Duration = Duration::from_secs(60);
 
@@ -43,7 +40,6 @@ const ENGINE_PACKAGES: DebianPackages =
 /// Replaces [`ENGINE_PACKAGES`] if `dockerd` is installed: the shell for the example image.
 const BUSYBOX: DebianPackages = DebianPackages::new("busybox", &["busybox-static"]);
 
-/// Compose 2.26.
 const COMPOSE: DebianPackages =
     DebianPackages::new("compose", &["docker-compose"]).with_suite("trixie");
 
@@ -144,15 +140,9 @@ impl Service for Engine {
         let root = self.packages.as_ref().map(|packages| packages.root(layout));
         let program = (self.command)(layout, instance, root.clone())?;
         let program = program.envs(environment(layout, root)?);
-        let start = Start {
-            who: self.name,
-            step: "starting an engine".to_owned(),
-            log: &layout.fresh_log(&format!("engine-{}", instance.name))?,
-            timeout: START_TIMEOUT,
-        };
-        let socket = socket(instance);
-        let process = instance.start(layout, start, program, || answers(&socket))?;
-        example::provide(layout, instance)?;
+        let (step, socket) = ("starting an engine", socket(instance));
+        let process = instance.start(layout, step, START_TIMEOUT, program, || answers(&socket))?;
+        cli::provide_example(layout, instance)?;
         Ok(process)
     }
 

@@ -11,12 +11,11 @@ use std::time::Duration;
 use super::{Environment, Service};
 use crate::http::Client;
 use crate::install::Package;
-use crate::instance::{Instance, Start, free_port};
+use crate::instance::{Instance, free_port};
 use crate::layout::{Layout, create_dir, on_path, path_with};
 use crate::process::{Process, Program};
 use crate::secrets;
 
-/// The file of an instance that holds the API key.
 pub(crate) const API_KEY: &str = "api-key";
 
 /// The file of an instance that holds the token of n8n's own MCP server.
@@ -28,7 +27,6 @@ const START_TIMEOUT: Duration = Duration::from_secs(180);
 /// A version of n8n that the server supports.
 #[derive(Debug)]
 pub(crate) struct N8n {
-    /// The name of its instances.
     name: &'static str,
     /// Its version, as in its `package.json`.
     version: &'static str,
@@ -38,7 +36,6 @@ pub(crate) struct N8n {
     variables: &'static [(&'static str, &'static str)],
 }
 
-/// The current version.
 pub(crate) const CURRENT: N8n = N8n {
     name: "n8n",
     version: "2.41.1",
@@ -172,14 +169,10 @@ impl Service for N8n {
             .words("start")
             .envs(self.environment(instance)?)
             .envs([("PATH", path_with([node])?)]);
-        let start = Start {
-            who: "n8n",
-            step: format!("starting n8n {} on {}", self.version, instance.url()),
-            log: &layout.fresh_log(&format!("n8n-{}", instance.port))?,
-            timeout: START_TIMEOUT,
-        };
+        let step = format!("starting n8n {} on {}", self.version, instance.url());
         let client = Client::new(&instance.url(), Duration::from_secs(5));
-        let process = instance.start(layout, start, program, || is_ready(&client))?;
+        let ready = || is_ready(&client);
+        let process = instance.start(layout, &step, START_TIMEOUT, program, ready)?;
         bootstrap::bootstrap(instance)?;
         Ok(process)
     }

@@ -7,15 +7,13 @@ use serde_json::{Value, json};
 use ureq::http::Method;
 
 use super::{Environment, Service};
-use crate::console::print_as;
 use crate::http::Client;
-use crate::install::{Package, python};
-use crate::instance::{Instance, Purpose, Start};
+use crate::install::{self, Package};
+use crate::instance::{Instance, Purpose};
 use crate::layout::{Layout, create_dir};
 use crate::process::{Process, Program};
 use crate::{scripted_llm, secrets};
 
-/// The file of an instance that holds the session API key.
 pub(crate) const API_KEY: &str = "api-key";
 
 /// The folder of an instance for tasks.
@@ -28,7 +26,6 @@ const REQUIREMENTS: &str = include_str!("../../backends/openhands/requirements.t
 
 const START_TIMEOUT: Duration = Duration::from_secs(180);
 
-/// The agent server of OpenHands.
 #[derive(Debug)]
 pub(crate) struct OpenHands;
 
@@ -49,7 +46,7 @@ impl Service for OpenHands {
 
     fn obstacle(&self, layout: &Layout) -> Option<String> {
         self.to_fetch(layout)?;
-        python::find().is_none().then(|| {
+        install::find_python().is_none().then(|| {
             "no Python 3.12 or 3.13 with venv found (PATH, pyenv), and a local OpenHands needs it; \
              or set OPENHANDS_URL and OPENHANDS_API_KEY to use another one"
                 .into()
@@ -63,10 +60,9 @@ impl Service for OpenHands {
     }
 
     fn install(&self, layout: &Layout) -> anyhow::Result<()> {
-        python::install(&package(layout), REQUIREMENTS)
+        install::install_python(&package(layout), REQUIREMENTS)
     }
 
-    /// Starts it and sets its model.
     fn start(&self, layout: &Layout, instance: &Instance) -> anyhow::Result<Process> {
         let key = secrets::read_or_create(&instance.file(API_KEY), "")?;
         let model = model(instance.purpose)?;
@@ -78,15 +74,11 @@ impl Service for OpenHands {
             .args([instance.port.to_string()])
             .envs(environment(instance, &key)?)
             .dir(&instance.dir);
-        let start = Start {
-            who: "openhands",
-            step: format!("starting OpenHands {VERSION} on {}", instance.url()),
-            log: &layout.fresh_log(&format!("openhands-{}", instance.port))?,
-            timeout: START_TIMEOUT,
-        };
+        let step = format!("starting OpenHands {VERSION} on {}", instance.url());
         let client = Client::new(&instance.url(), Duration::from_secs(10));
         let client = client.with("X-Session-API-Key", key);
-        let process = instance.start(layout, start, program, || client.is_up("/ready"))?;
+        let ready = || client.is_up("/ready");
+        let process = instance.start(layout, &step, START_TIMEOUT, program, ready)?;
         set_model(&client, &model).context("could not set its model")?;
         Ok(process)
     }
@@ -126,7 +118,7 @@ fn environment(instance: &Instance, key: &str) -> anyhow::Result<Environment> {
 fn model(purpose: Purpose) -> anyhow::Result<Value> {
     let print = |text: &str| {
         if purpose == Purpose::RunAll {
-            print_as("openhands", text);
+            print_as!("openhands", "{}", text);
         }
     };
     let var = |name| std::env::var(name).ok();

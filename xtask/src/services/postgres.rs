@@ -12,7 +12,7 @@ use anyhow::Context;
 use super::{Environment, Service};
 use crate::console::Heartbeat;
 use crate::install::debian::{self, DebianPackages};
-use crate::instance::{Instance, Start};
+use crate::instance::Instance;
 use crate::layout::{Layout, create_dir, on_path};
 use crate::process::{Process, Program, last_line};
 
@@ -23,7 +23,6 @@ const START_TIMEOUT: Duration = Duration::from_secs(60);
 
 const PACKAGES: DebianPackages = DebianPackages::new("postgres", &["postgresql"]);
 
-/// The newest PostgreSQL on this machine.
 #[derive(Debug)]
 pub(crate) struct Postgres;
 
@@ -53,7 +52,7 @@ impl Service for Postgres {
         if is_root {
             chown(&data, Some(UNPRIVILEGED_UID), Some(UNPRIVILEGED_UID))?;
         }
-        let log = layout.fresh_log("postgres")?;
+        let log = instance.log(layout)?;
         let program = |name: &str| -> anyhow::Result<Program> {
             let program = programs.join(name);
             let program = if is_root {
@@ -79,14 +78,9 @@ impl Service for Postgres {
         install_certificate(&tls(layout), &data, is_root)?;
         let options = "-c listen_addresses=127.0.0.1 -c unix_socket_directories= -c ssl=on -p";
         let server = program("postgres")?.words(options);
-        let start = Start {
-            who: "postgres",
-            step: "starting PostgreSQL".to_owned(),
-            log: &log,
-            timeout: START_TIMEOUT,
-        };
         let server = server.args([instance.port.to_string()]);
-        instance.start(layout, start, server, || {
+        let step = "starting PostgreSQL";
+        instance.start(layout, step, START_TIMEOUT, server, || {
             let output = fs::read_to_string(&log).unwrap_or_default();
             output.contains("ready to accept connections")
         })
@@ -107,7 +101,6 @@ fn tls(layout: &Layout) -> PathBuf {
     layout.root.join("crates/mcp-client/tests/it/tls")
 }
 
-/// Installs the certificate and key for TLS.
 fn install_certificate(tls: &Path, data: &Path, is_root: bool) -> anyhow::Result<()> {
     for (from, to) in [
         ("server.pem", "server.crt"),

@@ -6,7 +6,6 @@ use std::thread;
 
 use anyhow::{anyhow, bail};
 
-use crate::console::print_line;
 use crate::instance::{Instance, Purpose};
 use crate::layout::Layout;
 use crate::parallel;
@@ -38,7 +37,6 @@ static SERVICES: [(&dyn Service, Role); 7] = [
     (&Postgres, Role::OwnStage),
 ];
 
-/// The services of a test run.
 #[derive(Debug, Default)]
 pub(crate) struct RealServices {
     running: Vec<RunningService>,
@@ -57,7 +55,6 @@ struct RunningService {
 }
 
 impl RealServices {
-    /// Installs and starts all of them in parallel.
     pub(crate) fn start(layout: &Layout) -> Self {
         let mut services = Self::default();
         let (started, compose) = thread::scope(|scope| {
@@ -126,10 +123,8 @@ impl RealServices {
             secrets::write(&layout.backends().join("test/env-n8n-1"), &script)?;
         }
         let file = layout.shown(&file);
-        print_line("\nthe services stay up until Ctrl-C; in another terminal:");
-        print_line(format_args!(
-            "  source {file} && cargo test --package tests"
-        ));
+        print_line!("\nthe services stay up until Ctrl-C; in another terminal:");
+        print_line!("  source {file} && cargo test --package tests");
         layout.shutdown.wait();
         Ok(())
     }
@@ -143,7 +138,7 @@ impl Drop for RealServices {
         for running in self.running.drain(..) {
             drop(running.process);
             if let Err(error) = running.instance.clear() {
-                print_line(format_args!("{}: {error:#}", running.name));
+                print_line!("{}: {error:#}", running.name);
             }
         }
     }
@@ -169,5 +164,5 @@ impl RunningService {
 }
 
 fn print_untested(who: &str, why: &anyhow::Error) {
-    print_line(format_args!("{who}: not tested, {why:#}"));
+    print_line!("{who}: not tested, {why:#}");
 }

@@ -4,8 +4,7 @@ use anyhow::{Context, ensure};
 use serde_json::{Value, json};
 
 use crate::images::image;
-use crate::services::docker::IMAGE;
-use crate::services::docker::cli::Cli;
+use crate::services::docker::cli::{Cli, IMAGE};
 
 /// Returns the name that compose gives to the container of a service.
 pub(super) fn container(server: &str) -> String {

@@ -12,7 +12,6 @@ use crate::instance::Instance;
 use crate::layout::{Layout, create_dir, on_path};
 use crate::process::Program;
 
-/// Podman 4.3.
 pub(super) const PACKAGES: DebianPackages = DebianPackages::new(
     "podman",
     &[

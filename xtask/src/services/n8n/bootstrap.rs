@@ -18,7 +18,6 @@ const EMAIL: &str = "owner@example.test";
 const EXAMPLE: &str = include_str!("../../../backends/n8n/hello-world.json");
 const TAG: &str = "example";
 
-/// Prepares this n8n for servers and tests.
 pub(super) fn bootstrap(instance: &Instance) -> anyhow::Result<()> {
     if key_works(instance) {
         return Ok(());
@@ -102,7 +101,6 @@ fn import_example(session: &Client) -> anyhow::Result<String> {
     text(&made, "/data/id")
 }
 
-/// Tags and activates the example.
 fn publish_example(api: &Client, id: &str) -> anyhow::Result<()> {
     let path = format!("/api/v1/workflows/{id}");
     let now = api.get(&path)?;
