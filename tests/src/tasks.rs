@@ -1,11 +1,11 @@
-//! Calls that go on as tasks: the extension `io.modelcontextprotocol/tasks` and the experimental
-//! tasks of 2025-11-25, over HTTP, over stdio and in memory.
+//! Calls that run as tasks: the extension `io.modelcontextprotocol/tasks` and the experimental tasks of
+//! 2025-11-25, over HTTP, over stdio and in memory.
 
 mod bounds;
 mod client;
 mod experimental;
 mod extension;
-mod listening;
+mod subscription;
 
 use std::time::Duration;
 
@@ -14,15 +14,14 @@ use serde_json::{Value, json};
 use crate::harness::eventually;
 use client::Client;
 
-/// Longer than anything here may take.
-const PATIENCE: Duration = Duration::from_secs(30);
+const MESSAGE_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// What a client of the extension can do.
-const KNOWS_TASKS: &str =
+/// The capabilities of a client with the extension.
+const CAPABILITIES: &str =
     r#"{"elicitation":{},"sampling":{},"extensions":{"io.modelcontextprotocol/tasks":{}}}"#;
 
 impl Client {
-    /// The result of a request; panics where there is none.
+    /// The result of a request; panics if the response is an error.
     async fn result(&mut self, method: &str, params: Value) -> Value {
         let answer = self.ask(method, params).await;
         match answer.get("result") {
@@ -31,13 +30,10 @@ impl Client {
         }
     }
 
-    /// The code of the error that a request is refused with.
-    async fn refused(&mut self, method: &str, params: Value) -> Value {
+    /// Sends a request that must get the error `code`.
+    async fn refused(&mut self, code: i32, method: &str, params: Value) {
         let answer = self.ask(method, params).await;
-        match answer.get("error") {
-            Some(error) => error["code"].clone(),
-            None => panic!("no error: {answer}"),
-        }
+        assert_eq!(answer["error"]["code"], code, "{answer}");
     }
 
     /// The result of `tools/call`.
@@ -50,12 +46,10 @@ impl Client {
     async fn until(&mut self, task: &Value, status: &str) -> Value {
         eventually(status, async || {
             let found = self.result("tasks/get", json!({"taskId": task})).await;
-            let is_so = found["status"] == status;
-            let has_ended = ["completed", "failed", "cancelled"]
-                .iter()
-                .any(|end| found["status"] == *end);
-            assert!(is_so || !has_ended, "never {status}: {found}");
-            is_so.then_some(found)
+            let mut ends = ["completed", "failed", "cancelled"].iter();
+            let has_ended = ends.any(|end| found["status"] == *end);
+            assert!(found["status"] == status || !has_ended, "{status}: {found}");
+            (found["status"] == status).then_some(found)
         })
         .await
     }
@@ -66,7 +60,7 @@ fn text(result: &Value) -> &str {
     result["content"][0]["text"].as_str().unwrap_or_default()
 }
 
-/// The user's consent to a form, with this in it.
+/// The user's answer to a form.
 fn accept(content: Value) -> Value {
     json!({"action": "accept", "content": content})
 }

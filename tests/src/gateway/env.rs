@@ -86,12 +86,12 @@ pub(super) fn stdio_fixture() -> String {
 
 /// The fixture over stdio, in the legacy era.
 pub(super) fn legacy_fixture() -> String {
-    fixture(&["old"])
+    fixture(&["legacy"])
 }
 
 /// A child that violates the protocol in the way that `args` name.
 pub(super) fn misbehaving(args: &[&str]) -> String {
-    fixture(&[&["odd"], args].concat())
+    fixture(&[&["misbehaving"], args].concat())
 }
 
 /// The definitions of tools with these names, as JSON.

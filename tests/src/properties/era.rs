@@ -87,7 +87,12 @@ fn every_combination_has_the_expected_era() {
         .flat_map(|version| negotiated.clone().map(move |it| (version, it)))
     {
         for mcp_method in [None, Some("tools/list"), Some("")] {
-            for (name, has_headers) in [(None, false), (Some("echo"), true), (None, true)] {
+            for (name, has_headers) in [
+                (None, false),
+                (None, true),
+                (Some("echo"), false),
+                (Some("echo"), true),
+            ] {
                 check(&Hints {
                     protocol_version,
                     method: mcp_method,

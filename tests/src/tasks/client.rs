@@ -1,4 +1,4 @@
-//! A client that writes its messages by hand, over any transport and in both eras.
+//! A client with hand-written messages, for every transport and both eras.
 
 use std::process::Stdio;
 use std::sync::Arc;
@@ -9,23 +9,24 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, Lines};
 use tokio::process::{Child, ChildStdin, ChildStdout};
 
-use super::{KNOWS_TASKS, PATIENCE};
-use crate::harness::{Server, binary, in_memory};
+use super::{CAPABILITIES, MESSAGE_TIMEOUT};
+use crate::harness::{Server, binary, http_client, in_memory};
 
 pub(super) struct Client {
     pub(super) over: Over,
-    /// In the modern era, what the client says that it can do.
+    /// The declared capabilities, in the modern era.
     capabilities: Option<Value>,
-    next: u64,
+    next_id: u64,
 }
 
+/// The connection to a server.
 pub(super) enum Over {
     Http {
         server: Arc<Server>,
-        /// Sent along with every message.
+        /// Sent with every message.
         headers: Vec<(&'static str, String)>,
     },
-    Stdio(Box<Line>),
+    Stdio(Box<StdioConnection>),
     Memory {
         server: Arc<mcp_core::server::Server>,
         connection: Arc<Connection>,
@@ -33,34 +34,34 @@ pub(super) enum Over {
     },
 }
 
-pub(super) struct Line {
+pub(super) struct StdioConnection {
     _child: Child,
     stdin: ChildStdin,
     stdout: Lines<BufReader<ChildStdout>>,
 }
 
 impl Client {
-    /// A client of the modern era that knows tasks.
+    /// A client of the modern era that supports tasks.
     pub(super) fn modern(over: Over) -> Self {
         Self {
             over,
-            capabilities: Some(serde_json::from_str(KNOWS_TASKS).unwrap()),
-            next: 0,
+            capabilities: Some(serde_json::from_str(CAPABILITIES).unwrap()),
+            next_id: 0,
         }
     }
 
-    /// Says from now on that it can do `capabilities`.
+    /// Returns the client with other capabilities.
     pub(super) fn declaring(mut self, capabilities: Value) -> Self {
         self.capabilities = Some(capabilities);
         self
     }
 
     /// A client of `revision` after its handshake.
-    pub(super) async fn handshake(over: Over, revision: &str) -> Self {
+    pub(super) async fn legacy(over: Over, revision: &str) -> Self {
         let mut client = Self {
             over,
             capabilities: None,
-            next: 0,
+            next_id: 0,
         };
         let params = json!({
             "protocolVersion": revision,
@@ -80,7 +81,7 @@ impl Client {
         client
     }
 
-    /// Sends a request and waits for its answer. What the server asks meanwhile is lost.
+    /// Sends a request and returns its response. Questions of the server are dropped meanwhile.
     pub(super) async fn ask(&mut self, method: &str, params: Value) -> Value {
         let (id, frame) = self.request(method, params);
         match &mut self.over {
@@ -115,15 +116,24 @@ impl Client {
 
     /// The next request, and its id.
     pub(super) fn request(&mut self, method: &str, mut params: Value) -> (u64, Value) {
-        self.next += 1;
+        self.next_id += 1;
         if let Some(capabilities) = &self.capabilities {
             params["_meta"] = json!({
                 "io.modelcontextprotocol/protocolVersion": "2026-07-28",
                 "io.modelcontextprotocol/clientCapabilities": capabilities,
             });
         }
-        let frame = json!({"jsonrpc": "2.0", "id": self.next, "method": method, "params": params});
-        (self.next, frame)
+        let id = self.next_id;
+        let frame = json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params});
+        (id, frame)
+    }
+
+    /// The server process.
+    pub(super) fn server(&self) -> &Server {
+        match &self.over {
+            Over::Http { server, .. } => server,
+            _ => panic!("not over HTTP"),
+        }
     }
 
     /// The headers of a message.
@@ -144,15 +154,43 @@ impl Client {
     }
 
     async fn post(&self, frame: &Value) -> Value {
-        let Over::Http { server, .. } = &self.over else {
-            panic!("not over HTTP");
-        };
         let headers = self.headers(frame);
-        let reply = server
-            .post_with(&borrowed(&headers), frame.to_string())
-            .await;
+        let headers = borrowed(&headers);
+        let reply = self.server().post_with(&headers, frame.to_string()).await;
         serde_json::from_str(&reply.body).unwrap_or_else(|error| panic!("{error}: {reply:?}"))
     }
+
+    /// Sends a request over HTTP whose response may be a stream.
+    pub(super) async fn open_stream(&self, frame: &Value) -> reqwest::Response {
+        let accept = "application/json, text/event-stream";
+        let mut request = http_client()
+            .post(&self.server().url)
+            .header("content-type", "application/json")
+            .header("accept", accept)
+            .body(frame.to_string());
+        for (name, value) in self.headers(frame) {
+            request = request.header(name, value);
+        }
+        request.send().await.unwrap()
+    }
+}
+
+/// Reads the stream until it contains `text`; returns everything that was read.
+pub(super) async fn read_until(stream: &mut reqwest::Response, text: &str) -> String {
+    let mut events = String::new();
+    while !events.contains(text) {
+        let chunk = stream.chunk().await.unwrap().expect("an open stream");
+        events.push_str(std::str::from_utf8(&chunk).unwrap());
+    }
+    events
+}
+
+/// The messages of these events.
+pub(super) fn messages(events: &str) -> impl DoubleEndedIterator<Item = Value> {
+    let data = events
+        .lines()
+        .filter_map(|line| line.strip_prefix("data: "));
+    data.map(|data| serde_json::from_str(data).unwrap())
 }
 
 impl Over {
@@ -173,7 +211,7 @@ impl Over {
             .kill_on_drop(true)
             .spawn()
             .unwrap();
-        Self::Stdio(Box::new(Line {
+        Self::Stdio(Box::new(StdioConnection {
             stdin: child.stdin.take().unwrap(),
             stdout: BufReader::new(child.stdout.take().unwrap()).lines(),
             _child: child,
@@ -188,8 +226,8 @@ impl Over {
         }
     }
 
-    /// Another caller of the same server; `None` cannot be told from others.
-    pub(super) fn of(&self, caller: Option<&str>) -> Self {
+    /// A connection of another caller to the same server; `None` has no name.
+    pub(super) fn as_caller(&self, caller: Option<&str>) -> Self {
         match self {
             Self::Memory { server, .. } => Self::Memory {
                 server: Arc::clone(server),
@@ -207,8 +245,7 @@ impl Over {
         }
     }
 
-    /// What came in over stdio that is no answer.
-    pub(super) fn line(&mut self) -> &mut Line {
+    pub(super) fn stdio_connection(&mut self) -> &mut StdioConnection {
         match self {
             Self::Stdio(line) => line,
             _ => panic!("not over stdio"),
@@ -216,22 +253,21 @@ impl Over {
     }
 }
 
-impl Line {
+impl StdioConnection {
     pub(super) async fn send(&mut self, message: &Value) {
         let line = format!("{message}\n");
         self.stdin.write_all(line.as_bytes()).await.unwrap();
     }
 
     pub(super) async fn message(&mut self) -> Value {
-        let line = tokio::time::timeout(PATIENCE, self.stdout.next_line()).await;
-        let line = line.expect("it says nothing").unwrap().expect("it ended");
+        let line = tokio::time::timeout(MESSAGE_TIMEOUT, self.stdout.next_line()).await;
+        let line = line.expect("a message in time").unwrap();
+        let line = line.expect("an open connection");
         serde_json::from_str(&line).unwrap()
     }
 }
 
 pub(super) fn borrowed<'a>(headers: &'a [(&'a str, String)]) -> Vec<(&'a str, &'a str)> {
-    headers
-        .iter()
-        .map(|(name, value)| (*name, value.as_str()))
-        .collect()
+    let borrow = |(name, value): &'a (&'a str, String)| (*name, value.as_str());
+    headers.iter().map(borrow).collect()
 }

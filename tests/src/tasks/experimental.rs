@@ -2,21 +2,20 @@
 
 use serde_json::{Value, json};
 
-use super::client::{Client, Over, borrowed};
+use super::client::{Client, Over, borrowed, messages, read_until};
 use super::{accept, text};
-use crate::harness::http_client;
 
 const REVISION: &str = "2025-11-25";
 const RELATED: &str = "io.modelcontextprotocol/related-task";
 
 #[tokio::test]
-async fn over_http() {
-    lifecycle(&mut Client::handshake(Over::http().await, REVISION).await).await;
+async fn lifecycle_over_http() {
+    lifecycle(&mut Client::legacy(Over::http().await, REVISION).await).await;
 }
 
 #[tokio::test]
-async fn over_stdio() {
-    lifecycle(&mut Client::handshake(Over::stdio(), REVISION).await).await;
+async fn lifecycle_over_stdio() {
+    lifecycle(&mut Client::legacy(Over::stdio(), REVISION).await).await;
 }
 
 async fn lifecycle(client: &mut Client) {
@@ -37,29 +36,25 @@ impl Client {
 }
 
 async fn finishes(client: &mut Client) {
-    let task = client
-        .start("slow_compute", json!({"seconds": 1, "label": "sum"}))
-        .await;
+    let arguments = json!({"seconds": 1, "label": "sum"});
+    let task = client.start("slow_compute", arguments).await;
     assert_has!(task, {"status": "working", "ttl": 60_000});
     assert!(task["pollInterval"].is_u64());
     assert_eq!(task.get("ttlMs"), None);
     let id = &task["taskId"];
-    // It waits for the end.
+    // Waits for the end.
     let result = client.result("tasks/result", json!({"taskId": id})).await;
     assert_eq!(text(&result), "sum: 1 s");
     assert_eq!(result["_meta"][RELATED]["taskId"], *id);
     assert_eq!(result.get("resultType"), None);
     let ended = client.result("tasks/get", json!({"taskId": id})).await;
-    assert_eq!(
-        (&ended["status"], ended.get("result")),
-        (&json!("completed"), None)
-    );
-    assert_eq!(ended.get("_meta"), None);
+    assert_eq!(ended["status"], "completed");
+    assert_eq!((ended.get("result"), ended.get("_meta")), (None, None));
     let listed = client.result("tasks/list", json!({})).await;
     assert_eq!(listed["tasks"], json!([ended]));
 }
 
-/// Here a tool that fails has failed.
+/// In this revision the task of a failed tool has failed.
 async fn fails(client: &mut Client) {
     let task = client.start("failing_job", json!({})).await;
     let ended = client.until(&task["taskId"], "failed").await;
@@ -71,12 +66,11 @@ async fn fails(client: &mut Client) {
     let task = client.start("protocol_error_job", json!({})).await;
     client.until(&task["taskId"], "failed").await;
     let id = json!({"taskId": task["taskId"]});
-    assert_eq!(client.refused("tasks/result", id).await, -32603);
+    client.refused(-32603, "tasks/result", id).await;
 
-    // The arguments are looked at in the task: its result is what the model can mend.
-    let task = client
-        .start("slow_compute", json!({"seconds": "many"}))
-        .await;
+    // The task checks the arguments, so that the model sees the error as its result.
+    let wrong = json!({"seconds": "many"});
+    let task = client.start("slow_compute", wrong).await;
     let ended = client.until(&task["taskId"], "failed").await;
     assert!(ended["statusMessage"].as_str().unwrap().contains("seconds"));
 }
@@ -87,8 +81,8 @@ async fn is_cancelled(client: &mut Client) {
     let cancelled = client.result("tasks/cancel", id.clone()).await;
     assert_eq!(cancelled["status"], "cancelled");
     assert_eq!(cancelled["taskId"], task["taskId"]);
-    // Once is enough.
-    assert_eq!(client.refused("tasks/cancel", id.clone()).await, -32602);
+    // The second time is an error.
+    client.refused(-32602, "tasks/cancel", id.clone()).await;
     let result = client.result("tasks/result", id).await;
     assert_eq!(result["isError"], true);
 }
@@ -96,37 +90,27 @@ async fn is_cancelled(client: &mut Client) {
 async fn refuses(client: &mut Client) {
     let task =
         |name: &str, task: Value| json!({"name": name, "arguments": {"name": "x"}, "task": task});
-    assert_eq!(
-        client.refused("tools/call", task("greet", json!({}))).await,
-        -32601
-    );
-    let plain = json!({"name": "failing_job", "arguments": {}});
-    assert_eq!(client.refused("tools/call", plain).await, -32601);
+    let never = task("greet", json!({}));
+    client.refused(-32601, "tools/call", never).await;
+    let required = json!({"name": "failing_job", "arguments": {}});
+    client.refused(-32601, "tools/call", required).await;
     for wrong in [json!(1), json!([]), json!({"ttl": -1}), json!({"ttl": "1"})] {
-        assert_eq!(
-            client
-                .refused("tools/call", task("slow_compute", wrong))
-                .await,
-            -32602
-        );
+        let params = task("slow_compute", wrong);
+        client.refused(-32602, "tools/call", params).await;
     }
+    let unknown = json!({"taskId": "x"});
     for method in ["tasks/get", "tasks/result", "tasks/cancel"] {
-        assert_eq!(client.refused(method, json!({"taskId": "x"})).await, -32602);
+        client.refused(-32602, method, unknown.clone()).await;
     }
-    assert_eq!(
-        client.refused("tasks/list", json!({"cursor": "x"})).await,
-        -32602
-    );
-    assert_eq!(
-        client.refused("tasks/update", json!({"taskId": "x"})).await,
-        -32601
-    );
+    let cursor = json!({"cursor": "x"});
+    client.refused(-32602, "tasks/list", cursor).await;
+    client.refused(-32601, "tasks/update", unknown).await;
 }
 
 #[tokio::test]
-async fn it_is_declared_to_those_who_know_it() {
+async fn only_2025_11_25_declares_tasks() {
     for (revision, knows) in [("2025-06-18", false), (REVISION, true)] {
-        let mut client = Client::handshake(Over::memory(), revision).await;
+        let mut client = Client::legacy(Over::memory(), revision).await;
         let params = json!({"protocolVersion": revision, "capabilities": {}, "clientInfo": {}});
         let agreed = client.result("initialize", params).await;
         let declared = json!({"list": {}, "cancel": {}, "requests": {"tools": {"call": {}}}});
@@ -140,72 +124,49 @@ async fn it_is_declared_to_those_who_know_it() {
             assert_eq!(tool.get("execution"), Some(&execution).filter(|_| knows));
         }
         if !knows {
-            // What an older revision does not know is not looked at.
+            // Older revisions ignore `task`.
             let params = json!({"name": "greet", "arguments": {"name": "Ada"}, "task": {}});
-            assert_eq!(
-                text(&client.result("tools/call", params).await),
-                "Hello, Ada!"
-            );
-            assert_eq!(
-                client.refused("tasks/get", json!({"taskId": "x"})).await,
-                -32601
-            );
+            let result = client.result("tools/call", params).await;
+            assert_eq!(text(&result), "Hello, Ada!");
+            let get = json!({"taskId": "x"});
+            client.refused(-32601, "tasks/get", get).await;
         }
     }
 }
 
-/// A task asks on the way that waits for its result.
+/// Starts a task that asks; returns its id and the request for its result.
+async fn asking_task(client: &mut Client) -> (Value, u64, Value) {
+    let file = json!({"filename": "a.txt"});
+    let task = client.start("confirm_delete", file).await["taskId"].clone();
+    client.until(&task, "input_required").await;
+    let (id, frame) = client.request("tasks/result", json!({"taskId": task}));
+    (task, id, frame)
+}
+
+/// The question arrives over the request that waits for the result.
 #[tokio::test]
-async fn input_over_stdio() {
-    let mut client = Client::handshake(Over::stdio(), REVISION).await;
-    let task = client
-        .start("confirm_delete", json!({"filename": "a.txt"}))
-        .await;
-    client.until(&task["taskId"], "input_required").await;
-    let (id, frame) = client.request("tasks/result", json!({"taskId": task["taskId"]}));
-    let line = client.over.line();
-    line.send(&frame).await;
-    let question = line.message().await;
-    let answer = answer_to(&question, &task["taskId"]);
-    line.send(&answer).await;
-    let result = line.message().await;
+async fn question_over_stdio() {
+    let mut client = Client::legacy(Over::stdio(), REVISION).await;
+    let (task, id, frame) = asking_task(&mut client).await;
+    let connection = client.over.stdio_connection();
+    connection.send(&frame).await;
+    let question = connection.message().await;
+    connection.send(&answer_to(&question, &task)).await;
+    let result = connection.message().await;
     assert_eq!(result["id"], id);
     assert_eq!(text(&result["result"]), "a.txt is deleted.");
 }
 
 #[tokio::test]
-async fn input_over_http() {
-    let mut client = Client::handshake(Over::http().await, REVISION).await;
-    let task = client
-        .start("confirm_delete", json!({"filename": "a.txt"}))
-        .await;
-    client.until(&task["taskId"], "input_required").await;
-    let (_, frame) = client.request("tasks/result", json!({"taskId": task["taskId"]}));
-    let Over::Http { server, .. } = &client.over else {
-        unreachable!("it was just made so");
-    };
+async fn question_over_http() {
+    let mut client = Client::legacy(Over::http().await, REVISION).await;
+    let (task, _, frame) = asking_task(&mut client).await;
+    let mut stream = client.open_stream(&frame).await;
+    let events = read_until(&mut stream, "elicitation/create").await;
+    let question = messages(&events).next_back().unwrap();
+    let answer = answer_to(&question, &task).to_string();
     let headers = client.headers(&frame);
-    let mut request = http_client().post(&server.url).body(frame.to_string());
-    for (name, value) in &headers {
-        request = request.header(*name, value);
-    }
-    let accept = "application/json, text/event-stream";
-    let request = request
-        .header("content-type", "application/json")
-        .header("accept", accept);
-    let mut stream = request.send().await.unwrap();
-    let mut events = String::new();
-    while !events.contains("elicitation/create") {
-        let chunk = stream.chunk().await.unwrap().expect("it asks");
-        events.push_str(std::str::from_utf8(&chunk).unwrap());
-    }
-    let question = events
-        .lines()
-        .filter_map(|line| line.strip_prefix("data: "))
-        .next_back();
-    let question: Value = serde_json::from_str(question.unwrap()).unwrap();
-    let answer = answer_to(&question, &task["taskId"]).to_string();
-    let reply = server.post_with(&borrowed(&headers), answer).await;
+    let reply = client.server().post_with(&borrowed(&headers), answer).await;
     assert_eq!(reply.status, 202);
     let rest = stream.text().await.unwrap();
     assert!(rest.contains("a.txt is deleted."), "{rest}");
@@ -218,10 +179,10 @@ fn answer_to(question: &Value, task: &Value) -> Value {
     json!({"jsonrpc": "2.0", "id": question["id"], "result": result})
 }
 
-/// The token of the request stays good for as long as its task runs.
+/// The progress token of the request is valid as long as its task runs.
 #[tokio::test]
 async fn progress_names_its_task() {
-    let mut client = Client::handshake(Over::stdio(), REVISION).await;
+    let mut client = Client::legacy(Over::stdio(), REVISION).await;
     let (id, frame) = client.request(
         "tools/call",
         json!({
@@ -231,20 +192,20 @@ async fn progress_names_its_task() {
             "_meta": {"progressToken": "t"},
         }),
     );
-    let line = client.over.line();
-    line.send(&frame).await;
-    let (mut created, mut told) = (Value::Null, Vec::new());
-    while told.len() < 2 {
-        let message = line.message().await;
+    let connection = client.over.stdio_connection();
+    connection.send(&frame).await;
+    let (mut created, mut progress) = (Value::Null, Vec::new());
+    while progress.len() < 2 {
+        let message = connection.message().await;
         if message["id"] == id {
             created = message["result"]["task"].clone();
         } else {
             assert_eq!(message["method"], "notifications/progress");
-            told.push(message["params"].clone());
+            progress.push(message["params"].clone());
         }
     }
-    for (step, told) in told.iter().enumerate() {
-        assert_has!(told, {"progressToken": "t", "progress": step as f64});
-        assert_eq!(told["_meta"][RELATED]["taskId"], created["taskId"]);
+    for (step, params) in progress.iter().enumerate() {
+        assert_has!(params, {"progressToken": "t", "progress": step as f64});
+        assert_eq!(params["_meta"][RELATED]["taskId"], created["taskId"]);
     }
 }

@@ -2,16 +2,16 @@
 
 use serde_json::{Value, json};
 
-use super::client::{Client, Over};
+use super::client::{Client, Over, borrowed};
 use super::{accept, text};
 
 #[tokio::test]
-async fn over_http() {
+async fn lifecycle_over_http() {
     lifecycle(&mut Client::modern(Over::http().await)).await;
 }
 
 #[tokio::test]
-async fn over_stdio() {
+async fn lifecycle_over_stdio() {
     lifecycle(&mut Client::modern(Over::stdio())).await;
 }
 
@@ -23,26 +23,15 @@ async fn lifecycle(client: &mut Client) {
 }
 
 async fn finishes(client: &mut Client) {
-    let created = client
-        .call("slow_compute", json!({"seconds": 1, "label": "sum"}))
-        .await;
+    let arguments = json!({"seconds": 1, "label": "sum"});
+    let created = client.call("slow_compute", arguments).await;
     assert_has!(created, {"resultType": "task", "status": "working", "statusMessage": "0 of 1 s",
         "ttlMs": 3_600_000});
-    assert!(
-        created["pollIntervalMs"]
-            .as_u64()
-            .is_some_and(|interval| interval > 0)
-    );
+    assert!(created["pollIntervalMs"].as_u64() > Some(0), "{created}");
     let id = &created["taskId"];
     assert_eq!(id.as_str().unwrap().len(), 32);
-    for absent in [
-        "result",
-        "error",
-        "inputRequests",
-        "requestState",
-        "ttl",
-        "pollInterval",
-    ] {
+    let absent = "result error inputRequests requestState ttl pollInterval";
+    for absent in absent.split(' ') {
         assert_eq!(created.get(absent), None);
     }
     let ended = client.until(id, "completed").await;
@@ -50,16 +39,14 @@ async fn finishes(client: &mut Client) {
     assert_eq!(ended["createdAt"], created["createdAt"]);
     assert_eq!(text(&ended["result"]), "sum: 1 s");
     assert_eq!(ended["result"].get("_meta"), None);
-    // Nothing changes any more, and being told to stop is no fault.
-    let acknowledged = client.result("tasks/cancel", json!({"taskId": id})).await;
+    // An ended task does not change; to cancel it is not an error.
+    let get = json!({"taskId": id});
+    let acknowledged = client.result("tasks/cancel", get.clone()).await;
     assert_eq!(acknowledged["resultType"], "complete");
-    assert_eq!(
-        client.result("tasks/get", json!({"taskId": id})).await,
-        ended
-    );
+    assert_eq!(client.result("tasks/get", get).await, ended);
 }
 
-/// A tool that fails has a result; a tool that breaks has none.
+/// A failed tool has a result, a tool that panics has none.
 async fn fails(client: &mut Client) {
     let created = client.call("failing_job", json!({})).await;
     let ended = client.until(&created["taskId"], "completed").await;
@@ -93,13 +80,13 @@ async fn asks(client: &mut Client) {
     assert_eq!(question["params"]["message"], "What is your first name?");
 
     let update = |responses: Value| json!({"taskId": id, "inputResponses": responses});
-    // One question is answered; an answer that nobody has asked for is ignored.
+    // An answer without a question is ignored.
     let one = json!({"first": accept(json!({"name": "Ada"})), "middle": {}});
     client.result("tasks/update", update(one)).await;
     let asking = client.result("tasks/get", json!({"taskId": id})).await;
     assert_eq!(asking["status"], "input_required");
     assert_eq!(asking["inputRequests"].as_object().unwrap().len(), 1);
-    // The first answer stands.
+    // The first answer counts.
     let both = json!({
         "first": accept(json!({"name": "Eve"})),
         "last": accept(json!({"name": "Lovelace"})),
@@ -107,26 +94,17 @@ async fn asks(client: &mut Client) {
     client.result("tasks/update", update(both)).await;
     let ended = client.until(id, "completed").await;
     assert_eq!(text(&ended["result"]), "Hello, Ada Lovelace!");
-    // The answer to a task that has ended is one that nobody has asked for.
-    client
-        .result("tasks/update", update(json!({"last": {}})))
-        .await;
-
-    assert_eq!(
-        client
-            .refused("tasks/update", update(json!({"last": 1})))
-            .await,
-        -32602
-    );
-    assert_eq!(
-        client.refused("tasks/update", json!({"taskId": id})).await,
-        -32602
-    );
+    // So is an answer to a task that has ended.
+    let late = update(json!({"last": {}}));
+    client.result("tasks/update", late).await;
+    for invalid in [update(json!({"last": 1})), json!({"taskId": id})] {
+        client.refused(-32602, "tasks/update", invalid).await;
+    }
 }
 
-/// What a tool asks before it waits for anything is asked before there is a task.
+/// A tool that asks before it waits asks before there is a task.
 #[tokio::test]
-async fn questions_come_first_where_they_can() {
+async fn first_questions_come_before_the_task() {
     let mut client = Client::modern(Over::memory());
     let asked = client.call("test_tool_with_task", json!({})).await;
     assert_eq!(asked["resultType"], "input_required");
@@ -144,23 +122,20 @@ async fn questions_come_first_where_they_can() {
 }
 
 #[tokio::test]
-async fn what_is_done_at_once_is_no_task() {
+async fn immediate_result_is_no_task() {
     let mut client = Client::modern(Over::memory());
     let greeted = client.call("greet", json!({"name": "Ada"})).await;
-    assert_eq!(
-        (&greeted["resultType"], text(&greeted)),
-        (&json!("complete"), "Hello, Ada!")
-    );
+    assert_eq!(greeted["resultType"], "complete");
+    assert_eq!(text(&greeted), "Hello, Ada!");
     let computed = client.call("slow_compute", json!({"seconds": 0})).await;
     assert_eq!(computed["resultType"], "complete");
-    let refused = client
-        .call("slow_compute", json!({"seconds": "many"}))
-        .await;
+    let wrong = json!({"seconds": "many"});
+    let refused = client.call("slow_compute", wrong).await;
     assert_has!(refused, {"resultType": "complete", "isError": true});
 }
 
 #[tokio::test]
-async fn a_client_that_knows_no_tasks_gets_none() {
+async fn client_without_the_extension_gets_no_task() {
     for over in [Over::http().await, Over::stdio()] {
         let mut client = Client::modern(over).declaring(json!({}));
         let computed = client.call("slow_compute", json!({"seconds": 1})).await;
@@ -173,14 +148,14 @@ async fn a_client_that_knows_no_tasks_gets_none() {
         assert_eq!(answer["error"]["data"]["requiredCapabilities"], missing);
         for method in ["tasks/get", "tasks/update", "tasks/cancel"] {
             let params = json!({"taskId": "x", "inputResponses": {}});
-            assert_eq!(client.refused(method, params).await, -32021);
+            client.refused(-32021, method, params).await;
         }
     }
 }
 
-/// A task that needs what its client cannot do fails as its request would have failed.
+/// The error is the one that the request would have got.
 #[tokio::test]
-async fn a_missing_capability_fails_the_task() {
+async fn missing_capability_fails_the_task() {
     let only_tasks = json!({"extensions": {"io.modelcontextprotocol/tasks": {}}});
     let mut client = Client::modern(Over::memory()).declaring(only_tasks);
     let created = client.call("multi_input", json!({})).await;
@@ -195,14 +170,10 @@ async fn ids_methods_and_headers_are_checked() {
     let mut client = Client::modern(Over::http().await);
     for id in [json!("0".repeat(32)), json!(""), json!(7), Value::Null] {
         for method in ["tasks/get", "tasks/cancel"] {
-            assert_eq!(
-                client.refused(method, json!({"taskId": id})).await,
-                -32602,
-                "{id}"
-            );
+            client.refused(-32602, method, json!({"taskId": id})).await;
         }
     }
-    assert_eq!(client.refused("tasks/get", json!({})).await, -32602);
+    client.refused(-32602, "tasks/get", json!({})).await;
     let discovered = client.result("server/discover", json!({})).await;
     let extensions = json!({"io.modelcontextprotocol/tasks": {}});
     assert_eq!(discovered["capabilities"]["extensions"], extensions);
@@ -210,34 +181,25 @@ async fn ids_methods_and_headers_are_checked() {
     let listed = client.result("tools/list", json!({})).await;
     assert!(!listed.to_string().contains("execution"));
 
-    // Both methods went with 2025-11-25.
-    let Over::Http { server, .. } = &client.over else {
-        unreachable!("it was just made so");
-    };
-    let server = server.clone();
+    // Only 2025-11-25 has these two methods.
     for method in ["tasks/result", "tasks/list"] {
         let (_, frame) = client.request(method, json!({"taskId": "x"}));
         let headers = client.headers(&frame);
-        let reply = server
-            .post_with(&super::client::borrowed(&headers), frame.to_string())
-            .await;
-        assert_eq!(
-            (reply.status, &reply.json()["error"]["code"]),
-            (404, &json!(-32601))
-        );
+        check(&client, &headers, &frame, 404, -32601).await;
     }
-    // Whoever routes by the header must not be answered for another task.
+    // A proxy may have routed the request by the header, so it must match the body.
     let (_, frame) = client.request("tasks/get", json!({"taskId": "x"}));
     for name in [None, Some("y")] {
         let mut headers = client.headers(&frame);
         headers.retain(|(header, _)| *header != "mcp-name");
         headers.extend(name.map(|name| ("mcp-name", name.to_owned())));
-        let reply = server
-            .post_with(&super::client::borrowed(&headers), frame.to_string())
-            .await;
-        assert_eq!(
-            (reply.status, &reply.json()["error"]["code"]),
-            (400, &json!(-32020))
-        );
+        check(&client, &headers, &frame, 400, -32020).await;
     }
+}
+
+async fn check(client: &Client, headers: &[(&str, String)], frame: &Value, status: u16, code: i32) {
+    let headers = borrowed(headers);
+    let reply = client.server().post_with(&headers, frame.to_string()).await;
+    assert_eq!(reply.status, status, "{reply:?}");
+    assert_eq!(reply.json()["error"]["code"], code, "{reply:?}");
 }
