@@ -1,4 +1,4 @@
-//! The edges of the protocol, in every dialect: what is refused, how, and what is not.
+//! Edge cases of the protocol in every dialect: invalid input and its errors, limits, exact bytes.
 
 mod codes;
 mod elicitation;
@@ -19,7 +19,7 @@ async fn fixture() -> Server {
     Server::start(FIXTURE, &[]).await
 }
 
-/// The reply must be this error, for this id, under this status.
+/// Asserts that the reply is this error, with this id and HTTP status; returns the error.
 #[track_caller]
 fn refused(reply: &Reply, status: u16, code: i32, id: Value) -> Value {
     let body = reply.json();
@@ -31,10 +31,15 @@ fn refused(reply: &Reply, status: u16, code: i32, id: Value) -> Value {
     body["error"].clone()
 }
 
-/// Whatever was sent before, the server serves on.
-async fn serves_on(server: &Server) {
-    let reply = server
-        .request_as(Dialect::Unversioned, "ping", "", "")
-        .await;
+/// Asserts that the server still answers.
+async fn still_works(server: &Server) {
+    let ping = Dialect::Unversioned.request("1", "ping", "");
+    let reply = server.post(ping).await;
     assert_eq!(reply.body, r#"{"jsonrpc":"2.0","id":1,"result":{}}"#);
+}
+
+/// Asserts that the reply is the empty one to notifications and responses.
+#[track_caller]
+fn accepted(reply: &Reply) {
+    assert_eq!((reply.status, reply.body.as_str()), (202, ""), "{reply:?}");
 }

@@ -1,4 +1,4 @@
-//! What holds for every input: the codec, the era decision, the header check, the event writer.
+//! Property tests of the codec, the era decision, the header check and the event writer.
 
 mod codec;
 mod era;
@@ -11,7 +11,7 @@ use std::fmt::Debug;
 use proptest::strategy::Strategy;
 use proptest::test_runner::{Config, TestCaseResult, TestRunner};
 
-/// Runs `check` on many values; the smallest that fails is shown.
+/// Runs `check` on many values; a failure shows the smallest value.
 #[track_caller]
 fn for_all<S: Strategy>(cases: u32, values: &S, check: impl Fn(S::Value) -> TestCaseResult)
 where
@@ -27,7 +27,7 @@ where
     }
 }
 
-/// Runs a future to its end, outside of any runtime.
+/// Runs a future to its end, in a runtime of its own.
 fn run<T>(future: impl Future<Output = T>) -> T {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()

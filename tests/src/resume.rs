@@ -1,10 +1,10 @@
-//! Streams that break are resumed: nothing that the server said is lost, and the call goes on.
+//! Resumed streams: no message of the server is lost, and the call continues.
 
 use serde_json::{Value, json};
 
 use crate::harness::{Server, http_client};
 
-/// A session of a client that can be asked.
+/// Opens a session of a client with elicitation; returns its id.
 async fn session(server: &Server, revision: &str) -> String {
     let params = json!({
         "protocolVersion": revision,
@@ -37,21 +37,20 @@ impl Event {
 
 impl Events {
     /// Calls a tool that asks the user and waits for the answer.
-    async fn of_a_call(server: &Server, session: &str) -> Self {
+    async fn from_call(server: &Server, session: &str) -> Self {
         let params = json!({"name": "test_elicitation", "arguments": {"message": "Who?"}});
         let call = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params});
         let request = http_client().post(&server.url).body(call.to_string());
-        Self::of(request.header("content-type", "application/json"), session).await
+        let request = request.header("content-type", "application/json");
+        Self::from_request(request, session).await
     }
 
     async fn resumed(server: &Server, session: &str, last: &Event) -> Self {
-        let request = http_client()
-            .get(&server.url)
-            .header("last-event-id", &last.id);
-        Self::of(request, session).await
+        let request = http_client().get(&server.url);
+        Self::from_request(request.header("last-event-id", &last.id), session).await
     }
 
-    async fn of(request: reqwest::RequestBuilder, session: &str) -> Self {
+    async fn from_request(request: reqwest::RequestBuilder, session: &str) -> Self {
         let request = request
             .header("accept", "application/json, text/event-stream")
             .header("mcp-session-id", session);
@@ -94,10 +93,10 @@ async fn answer(server: &Server, session: &str, event: &Event) {
 }
 
 #[tokio::test]
-async fn a_client_that_lost_its_connection_hears_the_question_again_and_gets_the_result() {
+async fn resumed_stream_repeats_the_question_and_gets_the_result() {
     let server = Server::start("mcp-conformance", &[]).await;
     let session = session(&server, "2025-11-25").await;
-    let mut events = Events::of_a_call(&server, &session).await;
+    let mut events = Events::from_call(&server, &session).await;
     let primer = events.next().await.unwrap();
     assert_eq!(primer.data, "");
     let question = events.next().await.unwrap();
@@ -115,11 +114,11 @@ async fn a_client_that_lost_its_connection_hears_the_question_again_and_gets_the
 }
 
 #[tokio::test]
-async fn the_later_connection_reads_on_and_the_earlier_one_ends() {
+async fn second_connection_ends_the_first() {
     let server = Server::start("mcp-conformance", &[]).await;
     let session = session(&server, "2025-06-18").await;
-    let mut first = Events::of_a_call(&server, &session).await;
-    // Clients of this revision do not know events without data.
+    let mut first = Events::from_call(&server, &session).await;
+    // This revision has no events without data.
     let question = first.next().await.unwrap();
     assert_eq!(question.json()["method"], "elicitation/create");
     let mut second = Events::resumed(&server, &session, &question).await;
@@ -129,16 +128,16 @@ async fn the_later_connection_reads_on_and_the_earlier_one_ends() {
 }
 
 #[tokio::test]
-async fn an_ended_session_resumes_nothing() {
+async fn ended_session_cannot_be_resumed() {
     let server = Server::start("mcp-conformance", &[]).await;
     let session = session(&server, "2025-11-25").await;
-    let mut events = Events::of_a_call(&server, &session).await;
+    let mut events = Events::from_call(&server, &session).await;
     let primer = events.next().await.unwrap();
     let headers = [("mcp-session-id", session.as_str())];
     let ended = server.request("DELETE", "/mcp", &headers).await;
     assert_eq!(ended.status, 204);
     while events.next().await.is_some() {}
-    // Nobody can answer the call's question any more, so it ends, too.
+    // The call ends as well, because its question can no longer be answered.
     server.wait_for_log("The client is gone.").await;
     let headers = [
         ("mcp-session-id", session.as_str()),

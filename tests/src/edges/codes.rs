@@ -1,46 +1,36 @@
-//! Which error a wrong request gets, by era and by profile.
+//! Error codes by era and by profile.
 
 use serde_json::{Value, json};
 
-use super::{FIXTURE, fixture, refused};
+use super::{FIXTURE, fixture, refused, still_works};
 use crate::harness::{Dialect, Reply, Server};
 
 #[tokio::test]
-async fn an_unknown_method_is_named() {
+async fn error_names_the_unknown_method() {
     let server = fixture().await;
     for dialect in Dialect::ALL {
         let status = if dialect == Dialect::Modern { 404 } else { 200 };
         let reply = server.request_as(dialect, "no/such", "", "").await;
         let error = refused(&reply, status, -32601, json!(1));
         assert_eq!(error["message"], "Method not found: no/such");
-        assert_eq!(
-            error["data"],
-            json!({"kind": "method_not_found", "method": "no/such"})
-        );
+        let data = json!({"kind": "method_not_found", "method": "no/such"});
+        assert_eq!(error["data"], data);
     }
 }
 
 #[tokio::test]
-async fn what_the_modern_era_removed_is_gone_there_only() {
+async fn removed_methods_are_unknown_in_the_modern_era_only() {
     let server = fixture().await;
-    for method in [
-        "initialize",
-        "ping",
-        "mcp.listTools",
-        "mcp.callTool",
-        "mcp.getServerInfo",
-    ] {
+    let seed_001 = ["mcp.listTools", "mcp.callTool", "mcp.getServerInfo"];
+    for method in seed_001.into_iter().chain(["initialize", "ping"]) {
         let reply = server.request_as(Dialect::Modern, method, "", "").await;
         refused(&reply, 404, -32601, json!(1));
     }
-    let reply = server
-        .request_as(Dialect::Unversioned, "ping", "", "")
-        .await;
-    assert_eq!(reply.status, 200);
+    still_works(&server).await;
 }
 
 #[tokio::test]
-async fn an_unknown_tool_is_an_invalid_parameter() {
+async fn unknown_tool_is_an_invalid_parameter() {
     let server = fixture().await;
     for dialect in Dialect::ALL {
         let reply = server.call_as(dialect, "invalid_tool", "{}").await;
@@ -49,12 +39,11 @@ async fn an_unknown_tool_is_an_invalid_parameter() {
         let available = error["data"]["availableTools"].as_array().unwrap();
         assert!(available.contains(&json!("echo")), "{error}");
     }
-    // Except where seed 001 says otherwise.
+    // Seed 001 has another code.
     for dialect in [Dialect::Unversioned, Dialect::Legacy("2025-11-25")] {
         let members = r#""name":"invalid_tool","arguments":{}"#;
-        let reply = server
-            .request_as(dialect, "mcp.callTool", "", members)
-            .await;
+        let method = "mcp.callTool";
+        let reply = server.request_as(dialect, method, "", members).await;
         let error = refused(&reply, 200, -32603, json!(1));
         assert_has!(error, {"message": "Internal error: Tool not found: invalid_tool"});
     }
@@ -69,23 +58,17 @@ async fn arguments_are_an_object_or_absent() {
             let error = refused(&reply, 200, -32602, json!(1));
             assert_eq!(error["data"]["field"], "arguments", "{arguments}");
         }
-        for members in [
-            r#""name":"list_projects""#,
-            r#""name":"list_projects","arguments":null"#,
-        ] {
-            let reply = server
-                .request_as(dialect, "tools/call", "list_projects", members)
-                .await;
+        let name = "list_projects";
+        for arguments in ["", r#","arguments":null"#] {
+            let members = format!(r#""name":"{name}"{arguments}"#);
+            let method = "tools/call";
+            let reply = server.request_as(dialect, method, name, &members).await;
             assert_eq!(reply.json()["result"]["isError"], false, "{reply:?}");
         }
-        for (members, field) in [
-            (r#""arguments":{}"#, "name"),
-            (r#""name":7"#, "name"),
-            (r#""name":null"#, "name"),
-        ] {
+        for members in [r#""arguments":{}"#, r#""name":7"#, r#""name":null"#] {
             let reply = server.request_as(dialect, "tools/call", "", members).await;
             let error = refused(&reply, 200, -32602, json!(1));
-            assert_eq!(error["data"]["field"], field, "{members}");
+            assert_eq!(error["data"]["field"], "name", "{members}");
         }
     }
     for params in ["[]", "[\"echo\",{}]"] {
@@ -94,10 +77,10 @@ async fn arguments_are_an_object_or_absent() {
     }
 }
 
-/// What the caller is told about arguments that do not fit: as an error where a model cannot mend
-/// them, as a failed result where it can (SEP-1303).
+/// The message about invalid arguments: a failed result if the revision has SEP-1303, so that the model
+/// can correct them, otherwise an error.
 #[track_caller]
-fn complaint(reply: &Reply, dialect: Dialect) -> String {
+fn argument_error(reply: &Reply, dialect: Dialect) -> String {
     if dialect.supports("2025-11-25") {
         assert_eq!(reply.status, 200);
         let result = &reply.json()["result"];
@@ -109,46 +92,37 @@ fn complaint(reply: &Reply, dialect: Dialect) -> String {
 }
 
 #[tokio::test]
-async fn arguments_that_do_not_fit_are_named_with_what_would() {
+async fn invalid_arguments_are_named_with_the_valid_ones() {
     let server = fixture().await;
-    let cases: [(&str, &str, &[&str]); 7] = [
+    let cases = [
         (
-            "web_search",
-            r#"{"query":"x","limit":3}"#,
-            &["limit", "query", "max_results", "language"],
+            r#""query":"x","limit":3"#,
+            "limit query max_results language",
         ),
-        ("web_search", "{}", &["query", "missing"]),
-        ("web_search", r#"{"query":7}"#, &["query", "string"]),
-        (
-            "web_search",
-            r#"{"query":"x","language":"fr"}"#,
-            &["language", "zh", "en", "auto"],
-        ),
-        (
-            "web_search",
-            r#"{"query":"x","max_results":0}"#,
-            &["max_results", "1", "100"],
-        ),
-        (
-            "web_search",
-            r#"{"query":"x","query":"y"}"#,
-            &["query", "duplicate"],
-        ),
-        ("get_project", r#"{"projectId":"\ud800"}"#, &["projectId"]),
+        ("", "query missing"),
+        (r#""query":7"#, "query string"),
+        (r#""query":"x","language":"fr""#, "language zh en auto"),
+        (r#""query":"x","max_results":0"#, "max_results 1 100"),
+        (r#""query":"x","query":"y""#, "query duplicate"),
     ];
     for dialect in Dialect::ALL {
-        for (tool, arguments, words) in cases {
-            let reply = server.call_as(dialect, tool, arguments).await;
-            let text = complaint(&reply, dialect);
-            for word in words {
-                assert!(text.contains(word), "{arguments}: {text:?} lacks {word:?}");
+        for (members, words) in cases {
+            let arguments = format!("{{{members}}}");
+            let reply = server.call_as(dialect, "web_search", &arguments).await;
+            let text = argument_error(&reply, dialect);
+            for word in words.split(' ') {
+                assert!(text.contains(word), "{members}: {text:?} lacks {word:?}");
             }
         }
+        let surrogate = r#"{"projectId":"\ud800"}"#;
+        let reply = server.call_as(dialect, "get_project", surrogate).await;
+        let text = argument_error(&reply, dialect);
+        assert!(text.contains("projectId"), "{text}");
     }
 }
 
 #[tokio::test]
-async fn a_tool_that_fails_says_what_the_model_may_know() {
+async fn failed_tool_shows_its_message_and_logs_its_cause() {
     let server = fixture().await;
     for dialect in Dialect::ALL {
         let reply = server.call_as(dialect, "fail", "{}").await;
@@ -163,46 +137,35 @@ async fn a_tool_that_fails_says_what_the_model_may_know() {
 }
 
 #[tokio::test]
-async fn what_is_modern_stays_modern() {
+async fn only_modern_results_have_modern_members() {
     let server = fixture().await;
+    let echo = r#""name":"echo","arguments":{"value":1}"#;
     for dialect in Dialect::ALL {
-        for (method, name, members) in [
-            ("tools/list", "", ""),
-            (
-                "tools/call",
-                "echo",
-                r#""name":"echo","arguments":{"value":1}"#,
-            ),
-        ] {
-            let result = server
-                .request_as(dialect, method, name, members)
-                .await
-                .json()["result"]
-                .clone();
+        for (method, name, members) in [("tools/list", "", ""), ("tools/call", "echo", echo)] {
+            let reply = server.request_as(dialect, method, name, members).await;
+            let result = &reply.json()["result"];
             let is_modern = dialect == Dialect::Modern;
             assert_eq!(result.get("resultType").is_some(), is_modern, "{result}");
             assert_eq!(result.get("_meta").is_some(), is_modern, "{result}");
-            assert_eq!(
-                result.get("ttlMs").is_some(),
-                is_modern && method == "tools/list"
-            );
+            let is_cacheable = is_modern && method == "tools/list";
+            assert_eq!(result.get("ttlMs").is_some(), is_cacheable);
         }
     }
 }
 
 #[tokio::test]
-async fn profiles_renumber_the_plain_era_only() {
+async fn profiles_apply_to_unversioned_requests_only() {
     // Unknown tool, wrong arguments, forbidden.
     let profiles = [
         ("spec", [-32602, -32602, 40300]),
         ("codefluss", [-32602, -32602, -32002]),
         ("extended", [-32007, -32001, -32010]),
     ];
-    for (profile, plain) in profiles {
+    for (profile, codes) in profiles {
         let server = Server::with_args(FIXTURE, &["--error-profile", profile], &[]).await;
         for dialect in Dialect::ALL {
             let [tool, arguments, forbidden] = match dialect {
-                Dialect::Unversioned => plain,
+                Dialect::Unversioned => codes,
                 Dialect::Legacy(_) | Dialect::Modern => profiles[0].1,
             };
             let reply = server.call_as(dialect, "invalid_tool", "{}").await;
@@ -211,9 +174,8 @@ async fn profiles_renumber_the_plain_era_only() {
             refused(&reply, 200, arguments, json!(1));
             let mut headers = dialect.headers();
             headers.push(("origin", "http://evil.example"));
-            let reply = server
-                .post_with(&headers, dialect.request("1", "ping", ""))
-                .await;
+            let ping = dialect.request("1", "ping", "");
+            let reply = server.post_with(&headers, ping).await;
             refused(&reply, 403, forbidden, Value::Null);
         }
     }

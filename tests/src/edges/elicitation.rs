@@ -1,4 +1,4 @@
-//! Questions to the user: who may answer, what is an answer, and which clients are asked.
+//! Elicitation: the caller that may answer, valid answers, declared modes.
 
 use serde_json::{Value, json};
 
@@ -30,7 +30,7 @@ fn repeated(state: &Value, answer: &Value) -> String {
 }
 
 #[tokio::test]
-async fn request_state_belongs_to_the_principal_that_got_it() {
+async fn request_state_is_bound_to_its_principal() {
     let tokens = file("alice a-s3cret\nbob b-s3cret\n");
     let args = ["--token-file", tokens.to_str().unwrap()];
     let server = Server::with_args(FIXTURE, &args, &[]).await;
@@ -63,26 +63,21 @@ async fn only_declared_elicitation_modes_are_used() {
 }
 
 #[tokio::test]
-async fn answers_that_do_not_fit_the_form_do_not_reach_the_tool() {
+async fn invalid_answers_do_not_reach_the_tool() {
     let server = fixture().await;
     let form = r#"{"elicitation":{}}"#;
     let asked = call(&server, "", form, "").await.json();
     let state = &asked["result"]["requestState"];
+    let accept = |content| json!({"action": "accept", "content": content});
+    let wrong = accept(json!({"ok": "yes"}));
     for (answer, fault) in [
         (json!({"action": "banana"}), "action must be"),
         (json!({"action": "accept"}), "content must be an object"),
-        (
-            json!({"action": "accept", "content": {}}),
-            "content.ok is missing",
-        ),
-        (
-            json!({"action": "accept", "content": {"ok": "yes"}}),
-            "content.ok must be of type boolean",
-        ),
+        (accept(json!({})), "content.ok is missing"),
+        (wrong, "content.ok must be of type boolean"),
     ] {
-        let reply = call(&server, "", form, &repeated(state, &answer))
-            .await
-            .json();
+        let members = repeated(state, &answer);
+        let reply = call(&server, "", form, &members).await.json();
         assert_eq!(reply["result"]["isError"], true, "{answer}: {reply}");
         let text = reply["result"]["content"][0]["text"].as_str().unwrap();
         assert!(text.contains(fault), "{answer}: {text}");

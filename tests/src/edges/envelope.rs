@@ -1,12 +1,12 @@
-//! Bodies that are no message, and messages at the limits of what one may be.
+//! Invalid bodies, and messages at the limits of the protocol.
 
 use serde_json::{Value, json};
 
-use super::{fixture, refused, serves_on};
+use super::{accepted, fixture, refused, still_works};
 use crate::harness::Dialect;
 
 #[tokio::test]
-async fn what_is_not_json_is_a_parse_error() {
+async fn invalid_json_is_a_parse_error() {
     let server = fixture().await;
     let bodies: [&[u8]; 11] = [
         b"{",
@@ -28,74 +28,57 @@ async fn what_is_not_json_is_a_parse_error() {
             assert_eq!(error["data"]["kind"], "parse_error");
         }
     }
-    serves_on(&server).await;
+    still_works(&server).await;
 }
 
 #[tokio::test]
-async fn what_is_no_message_is_an_invalid_request() {
+async fn json_that_is_no_message_is_an_invalid_request() {
     let server = fixture().await;
+    // Each body with the id and the field of its error; 0 and "" for none.
     let bodies = [
-        ("7", Value::Null, Value::Null),
-        ("\"ping\"", Value::Null, Value::Null),
-        ("null", Value::Null, Value::Null),
-        ("{}", Value::Null, json!("jsonrpc")),
-        (r#"{"id":1,"method":"ping"}"#, json!(1), json!("jsonrpc")),
-        (
-            r#"{"jsonrpc":"1.0","id":1,"method":"ping"}"#,
-            json!(1),
-            json!("jsonrpc"),
-        ),
-        (r#"{"jsonrpc":"2.0","id":1}"#, json!(1), json!("method")),
-        (
-            r#"{"jsonrpc":"2.0","id":1,"method":["ping"]}"#,
-            json!(1),
-            json!("method"),
-        ),
-        (
-            r#"{"jsonrpc":"2.0","id":1,"method":"\ud800"}"#,
-            json!(1),
-            json!("method"),
-        ),
-        (
-            r#"{"jsonrpc":"2.0","id":1,"method":"ping","params":"x"}"#,
-            json!(1),
-            json!("params"),
-        ),
-        (
-            r#"{"jsonrpc":"2.0","id":1,"method":"ping","method":"ping"}"#,
-            json!(1),
-            json!("method"),
-        ),
-        (
-            r#"{"jsonrpc":"2.0","id":1,"id":2,"method":"ping"}"#,
-            json!(2),
-            json!("id"),
-        ),
-        (
-            r#"{"jsonrpc":"2.0","id":1,"result":{},"error":{}}"#,
-            json!(1),
-            json!("result"),
-        ),
-        ("[]", Value::Null, Value::Null),
+        ("7", 0, ""),
+        ("\"ping\"", 0, ""),
+        ("null", 0, ""),
+        ("[]", 0, ""),
+        ("{}", 0, "jsonrpc"),
+        (r#"{"id":1,"method":"ping"}"#, 1, "jsonrpc"),
+        (r#"{"jsonrpc":"1.0","id":1,"method":"ping"}"#, 1, "jsonrpc"),
+        (r#"{"jsonrpc":"2.0","id":1}"#, 1, "method"),
     ];
+    // The same for the rest of a body that starts correctly.
+    let rests = [
+        (r#""method":["ping"]"#, 1, "method"),
+        (r#""method":"\ud800""#, 1, "method"),
+        (r#""method":"ping","params":"x""#, 1, "params"),
+        (r#""method":"ping","method":"ping""#, 1, "method"),
+        (r#""id":2,"method":"ping""#, 2, "id"),
+        (r#""result":{},"error":{}"#, 1, "result"),
+    ]
+    .map(|(rest, id, field)| {
+        let body = format!(r#"{{"jsonrpc":"2.0","id":1,{rest}}}"#);
+        (body, id, field)
+    });
+    let bodies = bodies.map(|(body, id, field)| (body.to_owned(), id, field));
     for dialect in Dialect::ALL {
-        for (body, id, field) in &bodies {
-            let reply = server.post_as(dialect, *body).await;
-            let error = refused(&reply, dialect.malformed_status(), -32600, id.clone());
-            assert_eq!(error["data"]["field"], *field, "{body}");
+        for (body, id, field) in bodies.iter().chain(&rests) {
+            let reply = server.post_as(dialect, body.clone()).await;
+            let or_null = |value: Value, is_null: bool| if is_null { Value::Null } else { value };
+            let id = or_null(json!(id), *id == 0);
+            let error = refused(&reply, dialect.malformed_status(), -32600, id);
+            let field = or_null(json!(field), field.is_empty());
+            assert_eq!(error["data"]["field"], field, "{body}");
         }
     }
-    serves_on(&server).await;
+    still_works(&server).await;
 }
 
 #[tokio::test]
-async fn an_id_is_a_string_or_an_integer() {
+async fn id_must_be_a_string_or_an_integer() {
     let server = fixture().await;
     for dialect in Dialect::ALL {
         for id in ["null", "1.5", "1e3", "-0.0", "true", "false", "{}", "[1]"] {
-            let reply = server
-                .post_as(dialect, dialect.request(id, "ping", ""))
-                .await;
+            let ping = dialect.request(id, "ping", "");
+            let reply = server.post_as(dialect, ping).await;
             let error = refused(&reply, dialect.malformed_status(), -32600, Value::Null);
             assert_eq!(error["data"]["field"], "id", "{id}");
         }
@@ -103,7 +86,7 @@ async fn an_id_is_a_string_or_an_integer() {
 }
 
 #[tokio::test]
-async fn ids_come_back_as_they_came() {
+async fn responses_repeat_the_bytes_of_the_id() {
     let server = fixture().await;
     let long = format!("\"{}\"", "x".repeat(10_000));
     let ids = [
@@ -124,7 +107,7 @@ async fn ids_come_back_as_they_came() {
     for dialect in Dialect::ALL {
         for id in ids {
             let echoed = format!(r#"{{"jsonrpc":"2.0","id":{id},"#);
-            // A result, an error of a method, an error of the envelope.
+            // A result, an unknown method, an invalid envelope.
             for method in ["tools/list", "no/such"] {
                 let mut headers = dialect.headers();
                 if dialect == Dialect::Modern {
@@ -142,7 +125,7 @@ async fn ids_come_back_as_they_came() {
 }
 
 #[tokio::test]
-async fn batches_belong_to_the_revisions_that_have_them() {
+async fn only_revisions_with_batches_accept_them() {
     let server = fixture().await;
     let batch = r#"[{"jsonrpc":"2.0","id":1,"method":"ping"},{"jsonrpc":"2.0","method":"notifications/x"},7,{"jsonrpc":"2.0","id":"2","method":"tools/list"}]"#;
     for dialect in Dialect::ALL {
@@ -160,13 +143,8 @@ async fn batches_belong_to_the_revisions_that_have_them() {
         assert_eq!(replies[1]["id"], Value::Null);
         assert!(replies[2]["result"]["tools"].is_array());
 
-        let quiet = r#"[{"jsonrpc":"2.0","method":"a"},{"jsonrpc":"2.0","method":"b"}]"#;
-        let reply = server.post_as(dialect, quiet).await;
-        assert_eq!(
-            (reply.status, reply.body.as_str()),
-            (202, ""),
-            "{dialect:?}"
-        );
+        let notifications = r#"[{"jsonrpc":"2.0","method":"a"},{"jsonrpc":"2.0","method":"b"}]"#;
+        accepted(&server.post_as(dialect, notifications).await);
 
         let handshake = r#"[{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-03-26"}}]"#;
         let reply = server.post_as(dialect, handshake).await;
@@ -179,61 +157,47 @@ async fn batches_belong_to_the_revisions_that_have_them() {
 }
 
 #[tokio::test]
-async fn a_modern_request_in_a_batch_is_refused_alone() {
+async fn modern_request_in_a_batch_fails_alone() {
     let server = fixture().await;
     let modern = Dialect::Modern.request("1", "tools/list", "");
-    let plain = Dialect::Unversioned.request("2", "ping", "");
-    let replies = server.post(format!("[{modern},{plain}]")).await.json();
+    let ping = Dialect::Unversioned.request("2", "ping", "");
+    let replies = server.post(format!("[{modern},{ping}]")).await.json();
     assert_eq!(replies[0]["error"]["code"], -32600);
     assert_eq!(replies[1]["result"], json!({}));
 }
 
 #[tokio::test]
-async fn notifications_are_never_answered() {
+async fn notifications_and_responses_get_no_response() {
     let server = fixture().await;
+    let methods = "initialized notifications/initialized no/such tools/call";
     for dialect in Dialect::ALL {
-        for method in [
-            "initialized",
-            "notifications/initialized",
-            "no/such",
-            "tools/call",
-        ] {
+        for method in methods.split(' ') {
             let body = format!(r#"{{"jsonrpc":"2.0","method":"{method}"}}"#);
-            let reply = server.post_as(dialect, body).await;
-            assert_eq!(
-                (reply.status, reply.body.as_str()),
-                (202, ""),
-                "{dialect:?} {method}"
-            );
+            accepted(&server.post_as(dialect, body).await);
         }
-        // An answer to a question that nobody asked.
-        let reply = server
-            .post_as(dialect, r#"{"jsonrpc":"2.0","id":7,"result":{}}"#)
-            .await;
-        assert_eq!(
-            (reply.status, reply.body.as_str()),
-            (202, ""),
-            "{dialect:?}"
-        );
+        // A response without a request.
+        let response = r#"{"jsonrpc":"2.0","id":7,"result":{}}"#;
+        accepted(&server.post_as(dialect, response).await);
     }
 }
 
 #[tokio::test]
-async fn a_long_name_is_not_sent_back_whole() {
+async fn errors_truncate_long_names() {
     let server = fixture().await;
     let long = "m".repeat(1_000_000);
     for dialect in Dialect::ALL {
-        let reply = server
-            .post_as(dialect, dialect.request("1", &long, ""))
-            .await;
+        let body = dialect.request("1", &long, "");
+        let reply = server.post_as(dialect, body).await;
         let small = reply.body.len() < 4_000;
         assert!(small, "{dialect:?}: {} bytes", reply.body.len());
-        if dialect == Dialect::Modern {
-            // It cannot stand in the header that it must equal.
-            refused(&reply, 400, -32020, json!(1));
+        // The modern era requires the same long name in a header.
+        let is_modern = dialect == Dialect::Modern;
+        let (status, code) = if is_modern {
+            (400, -32020)
         } else {
-            refused(&reply, 200, -32601, json!(1));
-        }
+            (200, -32601)
+        };
+        refused(&reply, status, code, json!(1));
         for members in [
             format!(r#""name":"{long}""#),
             format!(r#""name":"echo","arguments":{{"{long}":1}}"#),
@@ -242,49 +206,38 @@ async fn a_long_name_is_not_sent_back_whole() {
             format!(r#""name":"web_search","arguments":{{"query":"x","max_results":"{long}"}}"#),
             format!(r#""cursor":"{long}""#),
         ] {
-            let reply = server
-                .request_as(dialect, "tools/call", "echo", &members)
-                .await;
-            let error = reply.body.contains("error") || reply.body.contains("\"isError\":true");
-            let size = reply.body.len();
+            let method = "tools/call";
+            let reply = server.request_as(dialect, method, "echo", &members).await;
+            let is_error = reply.body.contains("error") || reply.body.contains("\"isError\":true");
+            let (size, start) = (reply.body.len(), &members[..60]);
             assert!(
-                error && size < 4_000,
-                "{dialect:?} {size} bytes for {}",
-                &members[..60]
+                is_error && size < 4_000,
+                "{dialect:?} {size} bytes: {start}"
             );
         }
     }
-    serves_on(&server).await;
+    still_works(&server).await;
 }
 
 #[tokio::test]
-async fn depth_is_no_danger() {
+async fn deep_nesting_does_no_harm() {
     const LEVELS: usize = 10_000;
     let server = fixture().await;
     let arrays = format!("{}{}", "[".repeat(LEVELS), "]".repeat(LEVELS));
     let objects = format!("{}1{}", r#"{"a":"#.repeat(LEVELS), "}".repeat(LEVELS));
     for deep in [&arrays, &objects] {
         for dialect in Dialect::ALL {
-            let reply = server
-                .call_as(dialect, "echo", &format!(r#"{{"value":{deep}}}"#))
-                .await;
-            assert!(
-                reply.body.contains(&deep.replace('"', r#"\""#)),
-                "{dialect:?}"
-            );
+            let value = format!(r#"{{"value":{deep}}}"#);
+            let reply = server.call_as(dialect, "echo", &value).await;
+            let escaped = deep.replace('"', r#"\""#);
+            assert!(reply.body.contains(&escaped), "{dialect:?}");
 
-            let reply = server
-                .post_as(dialect, dialect.request(deep, "ping", ""))
-                .await;
+            let ping = dialect.request(deep, "ping", "");
+            let reply = server.post_as(dialect, ping).await;
             refused(&reply, dialect.malformed_status(), -32600, Value::Null);
 
-            let reply = server
-                .call_as(
-                    dialect,
-                    "get_project",
-                    &format!(r#"{{"projectId":{deep}}}"#),
-                )
-                .await;
+            let id = format!(r#"{{"projectId":{deep}}}"#);
+            let reply = server.call_as(dialect, "get_project", &id).await;
             assert!(reply.body.contains("projectId") && reply.body.len() < 2_000);
         }
         for body in [
@@ -300,12 +253,8 @@ async fn depth_is_no_danger() {
         );
         refused(&server.post(body).await, 200, -32602, json!(1));
         let reply = server.post(deep.to_owned()).await;
-        assert_eq!(
-            reply.status,
-            200,
-            "{}",
-            &reply.body[..200.min(reply.body.len())]
-        );
+        let start = &reply.body[..200.min(reply.body.len())];
+        assert_eq!(reply.status, 200, "{start}");
     }
-    serves_on(&server).await;
+    still_works(&server).await;
 }

@@ -1,8 +1,8 @@
-//! A tool that panics costs its own call, on every transport.
+//! A panic of a tool fails only its own call, on every transport.
 
 use serde_json::json;
 
-use super::{fixture, refused, serves_on};
+use super::{fixture, refused, still_works};
 use crate::harness::Dialect;
 use crate::stdio::StdioServer;
 
@@ -23,7 +23,7 @@ async fn panic_is_an_internal_error_over_http() {
     assert_eq!(replies[0]["error"]["code"], -32603);
     assert_eq!(replies[1]["result"], json!({}));
     assert!(server.log().contains("panicked"));
-    serves_on(&server).await;
+    still_works(&server).await;
 }
 
 #[tokio::test]

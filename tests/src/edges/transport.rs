@@ -1,19 +1,16 @@
-//! What is decided before the message is looked at: origins, methods, `Accept`, headers.
+//! Checks before the message is parsed: origins, HTTP methods, `Accept`, headers.
 
 use serde_json::{Value, json};
 
-use super::{FIXTURE, fixture, refused};
+use super::{FIXTURE, accepted, fixture, refused};
 use crate::harness::{Dialect, RawConnection, Server, assert_starts_with, post};
 
 #[tokio::test]
-async fn a_foreign_origin_is_refused_behind_a_good_host() {
+async fn foreign_origin_is_refused_even_with_a_valid_host() {
     let server = fixture().await;
+    let origins = ["http://evil.example", "https://localhost.evil.example"];
     for dialect in Dialect::ALL {
-        for origin in [
-            "http://evil.example",
-            "https://localhost.evil.example",
-            "null",
-        ] {
+        for origin in origins.into_iter().chain(["null"]) {
             let mut headers = dialect.headers();
             headers.push(("origin", origin));
             let body = dialect.request("1", "tools/list", "");
@@ -27,13 +24,10 @@ async fn a_foreign_origin_is_refused_behind_a_good_host() {
 }
 
 #[tokio::test]
-async fn an_origin_of_this_machine_is_welcome_on_any_port() {
+async fn origin_of_this_machine_is_allowed_on_any_port() {
     let server = fixture().await;
-    for origin in [
-        "http://localhost:6274",
-        "https://127.0.0.1",
-        "http://[::1]:80",
-    ] {
+    let origins = "http://localhost:6274 https://127.0.0.1 http://[::1]:80";
+    for origin in origins.split(' ') {
         let body = Dialect::Unversioned.request("1", "ping", "");
         let reply = server.post_with(&[("origin", origin)], body).await;
         assert_eq!(reply.status, 200, "{origin}: {reply:?}");
@@ -41,7 +35,7 @@ async fn an_origin_of_this_machine_is_welcome_on_any_port() {
 }
 
 #[tokio::test]
-async fn whoever_reads_json_gets_json() {
+async fn client_that_accepts_json_gets_json() {
     let server = fixture().await;
     for accept in [
         "*/*",
@@ -66,32 +60,26 @@ async fn whoever_reads_json_gets_json() {
 }
 
 #[tokio::test]
-async fn whoever_does_not_say_gets_json() {
+async fn json_is_the_default() {
     let server = fixture().await;
-    let reply = RawConnection::round_trip(
-        &server.url,
-        post(&[], &Dialect::Unversioned.request("1", "tools/list", "")),
-    )
-    .await;
+    let list = post(&[], &Dialect::Unversioned.request("1", "tools/list", ""));
+    let reply = RawConnection::round_trip(&server.url, list).await;
     assert_eq!(reply.status, 200);
     assert!(reply.json()["result"]["tools"].is_array());
 }
 
 #[tokio::test]
-async fn whoever_reads_events_only_gets_events_and_keeps_the_status() {
+async fn client_that_accepts_only_events_gets_events() {
     let server = fixture().await;
     let accept = ("accept", "text/event-stream");
     let body = Dialect::Unversioned.request("1", "ping", "");
     let reply = server.post_with(&[accept], body).await;
     assert_eq!(reply.headers["content-type"], "text/event-stream");
-    assert_eq!(
-        reply.body,
-        "event: message\ndata: {\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{}}\n\n"
-    );
+    let data = r#"{"jsonrpc":"2.0","id":1,"result":{}}"#;
+    assert_eq!(reply.body, format!("event: message\ndata: {data}\n\n"));
 
     let notification = r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#;
-    let reply = server.post_with(&[accept], notification).await;
-    assert_eq!((reply.status, reply.body.as_str()), (202, ""));
+    accepted(&server.post_with(&[accept], notification).await);
 
     let mut headers = Dialect::Modern.headers();
     headers.extend([accept, ("mcp-method", "ping")]);
@@ -101,7 +89,7 @@ async fn whoever_reads_events_only_gets_events_and_keeps_the_status() {
 }
 
 #[tokio::test]
-async fn only_post_is_answered_and_the_rest_is_told_how() {
+async fn other_http_methods_get_405_with_an_example() {
     let server = fixture().await;
     for method in ["GET", "DELETE", "PUT", "OPTIONS"] {
         for dialect in Dialect::ALL {
@@ -117,7 +105,7 @@ async fn only_post_is_answered_and_the_rest_is_told_how() {
 }
 
 #[tokio::test]
-async fn nobody_needs_a_session() {
+async fn requests_need_no_session() {
     let server = fixture().await;
     for dialect in Dialect::ALL {
         let reply = server.request_as(dialect, "tools/list", "", "").await;
@@ -133,59 +121,46 @@ async fn nobody_needs_a_session() {
 }
 
 #[tokio::test]
-async fn an_unknown_version_is_told_the_known_ones() {
+async fn error_for_an_unknown_version_lists_the_supported_ones() {
     let server = fixture().await;
+    let supported = "2026-07-28 2025-11-25 2025-06-18 2025-03-26 2024-11-05";
+    let supported: Vec<&str> = supported.split(' ').collect();
     for version in ["1999-01-01", "2025-11-25x", "latest", "", "2099-12-31"] {
         for method in ["tools/list", "initialize"] {
             let body = Dialect::Unversioned.request("1", method, "");
-            let reply = server
-                .post_with(&[("mcp-protocol-version", version)], body)
-                .await;
+            let header = ("mcp-protocol-version", version);
+            let reply = server.post_with(&[header], body).await;
             let error = refused(&reply, 400, -32022, json!(1));
             assert_eq!(error["data"]["requested"], version);
-            let supported = [
-                "2026-07-28",
-                "2025-11-25",
-                "2025-06-18",
-                "2025-03-26",
-                "2024-11-05",
-            ];
             assert_eq!(error["data"]["supported"], json!(supported));
         }
     }
 }
 
 #[tokio::test]
-async fn a_version_that_is_no_text_is_unknown_too() {
+async fn version_that_is_not_utf8_is_unknown() {
     let server = fixture().await;
     let mut wire = RawConnection::connect(&server.url).await;
     let body = Dialect::Unversioned.request("1", "tools/list", "");
-    let text = post(&["MCP-Protocol-Version: VERSION"], &body);
-    let bytes: Vec<u8> = text
-        .replace("VERSION", "\u{1}")
-        .bytes()
-        .map(|byte| if byte == 1 { 0xff } else { byte })
-        .collect();
-    wire.send(bytes).await;
+    let request = post(&["MCP-Protocol-Version: \u{1}"], &body).into_bytes();
+    let bytes = request.into_iter();
+    let bytes = bytes.map(|byte| if byte == 1 { 0xff } else { byte });
+    wire.send(bytes.collect::<Vec<u8>>()).await;
     refused(&wire.reply().await.unwrap(), 400, -32022, json!(1));
 }
 
 #[tokio::test]
-async fn modern_headers_must_say_what_the_body_says() {
+async fn modern_headers_must_match_the_body() {
     let server = fixture().await;
     let version = ("mcp-protocol-version", "2026-07-28");
     let (method, name) = (("mcp-method", "tools/call"), ("mcp-name", "echo"));
     let members = r#""name":"echo","arguments":{"value":1}"#;
     let body = Dialect::Modern.request("1", "tools/call", members);
-    let reply = server
-        .post_with(&[version, method, name], body.clone())
-        .await;
-    assert_eq!(reply.status, 200, "{reply:?}");
-    let coded = ("mcp-name", "=?base64?ZWNobw==?=");
-    let reply = server
-        .post_with(&[version, method, coded], body.clone())
-        .await;
-    assert_eq!(reply.status, 200, "{reply:?}");
+    for name in [name, ("mcp-name", "=?base64?ZWNobw==?=")] {
+        let headers = [version, method, name];
+        let reply = server.post_with(&headers, body.clone()).await;
+        assert_eq!(reply.status, 200, "{reply:?}");
+    }
 
     let wrong: [&[(&str, &str)]; 9] = [
         &[method, name],
@@ -205,7 +180,7 @@ async fn modern_headers_must_say_what_the_body_says() {
 }
 
 #[tokio::test]
-async fn a_header_that_stands_twice_decides_nothing() {
+async fn contradicting_duplicate_headers_are_refused() {
     let server = fixture().await;
     let members = r#""name":"echo","arguments":{"value":1}"#;
     let body = Dialect::Modern.request("1", "tools/call", members);
@@ -223,38 +198,34 @@ async fn a_header_that_stands_twice_decides_nothing() {
         let reply = server.post_with(&headers, body.clone()).await;
         refused(&reply, 400, -32020, Value::Null);
     }
-    // Some clients say everything twice; that is not ambiguous.
+    // Some clients send every header twice; equal ones are not ambiguous.
     let reply = server.post_with(&[good, good].concat(), body).await;
     assert_eq!(reply.status, 200, "{reply:?}");
 }
 
 #[tokio::test]
-async fn other_media_types_are_refused_and_a_missing_one_is_not() {
+async fn content_type_must_be_json_or_absent() {
     let server = fixture().await;
     let body = Dialect::Unversioned.request("1", "ping", "");
-    for kind in [
-        "text/plain",
-        "application/x-www-form-urlencoded",
-        "application/jsonp",
+    for (kind, status) in [
+        ("text/plain", 415),
+        ("application/x-www-form-urlencoded", 415),
+        ("application/jsonp", 415),
+        ("application/json; charset=utf-8", 200),
+        ("Application/JSON", 200),
     ] {
-        let reply = server
-            .post_with(&[("content-type", kind)], body.clone())
-            .await;
-        assert_eq!(reply.status, 415, "{kind}");
-        assert!(reply.body.contains("application/json"), "{reply:?}");
-    }
-    for kind in ["application/json; charset=utf-8", "Application/JSON"] {
-        let reply = server
-            .post_with(&[("content-type", kind)], body.clone())
-            .await;
-        assert_eq!(reply.status, 200, "{kind}");
+        let header = ("content-type", kind);
+        let reply = server.post_with(&[header], body.clone()).await;
+        assert_eq!(reply.status, status, "{kind}");
+        let names_json = reply.body.contains("application/json");
+        assert!(names_json || status == 200, "{reply:?}");
     }
     let reply = RawConnection::round_trip(&server.url, post(&[], &body)).await;
     assert_eq!(reply.status, 200);
 }
 
 #[tokio::test]
-async fn a_product_with_its_service_down_has_the_same_edges() {
+async fn product_without_its_service_gives_the_same_errors() {
     let nowhere = [("DOCKER_HOST", "tcp://127.0.0.1:9")];
     let server = Server::start("docker-mcp-server", &nowhere).await;
     for dialect in Dialect::ALL {

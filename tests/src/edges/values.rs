@@ -21,70 +21,55 @@ const VALUES: [&str; 14] = [
 ];
 
 #[tokio::test]
-async fn a_value_goes_through_as_it_is() {
+async fn values_keep_their_bytes() {
     let server = fixture().await;
     for dialect in Dialect::ALL {
         for value in VALUES {
-            let reply = server
-                .call_as(dialect, "echo", &format!(r#"{{"value":{value}}}"#))
-                .await;
             let echoed = format!(r#"{{"value":{value}}}"#);
+            let reply = server.call_as(dialect, "echo", &echoed).await;
             let text = serde_json::to_string(&echoed).unwrap();
             let text = format!(r#""text":{text}"#);
             assert!(reply.body.contains(&text), "{dialect:?} {value}: {reply:?}");
             let structured = format!(r#""structuredContent":{echoed}"#);
-            assert_eq!(
-                reply.body.contains(&structured),
-                dialect.supports("2025-06-18"),
-                "{dialect:?} {value}: {reply:?}"
-            );
+            let is_structured = reply.body.contains(&structured);
+            assert_eq!(is_structured, dialect.supports("2025-06-18"), "{reply:?}");
         }
     }
 }
 
 #[tokio::test]
-async fn the_raw_result_of_seed_001_too() {
+async fn results_of_seed_001_keep_their_bytes() {
     let server = fixture().await;
     for value in VALUES {
         let members = format!(r#""name":"echo","arguments":{{"value":{value}}}"#);
-        let reply = server
-            .request_as(Dialect::Unversioned, "mcp.callTool", "", &members)
-            .await;
+        let body = Dialect::Unversioned.request("1", "mcp.callTool", &members);
+        let reply = server.post(body).await;
         let expected = format!(r#"{{"jsonrpc":"2.0","id":1,"result":{{"value":{value}}}}}"#);
         assert_eq!(reply.body, expected);
     }
 }
 
 #[tokio::test]
-async fn a_progress_token_goes_through_as_it_is() {
+async fn progress_tokens_keep_their_bytes() {
     let server = fixture().await;
-    let accept = ("accept", "application/json, text/event-stream");
-    for token in [
-        "123456789012345678901234567890",
-        r#""\u00e4\/""#,
-        "\"t\"",
-        "7",
-    ] {
+    let call = async |token: &str| {
         let members = format!(
             r#""name":"slow","arguments":{{"step":1,"steps":2}},"_meta":{{"progressToken":{token}}}"#
         );
         let body = Dialect::Unversioned.request("1", "tools/call", &members);
-        let reply = server.post_with(&[accept], body).await;
-        let said = format!(r#""progressToken":{token}"#);
-        assert!(reply.body.contains(&said), "{reply:?}");
+        let accept = ("accept", "application/json, text/event-stream");
+        server.post_with(&[accept], body).await
+    };
+    let long = "123456789012345678901234567890";
+    for token in [long, r#""\u00e4\/""#, "\"t\"", "7"] {
+        let reply = call(token).await;
+        let progress = format!(r#""progressToken":{token}"#);
+        assert!(reply.body.contains(&progress), "{reply:?}");
     }
-    // What may not be a token asks for no progress, and does no harm.
+    // An invalid token gets no progress, and does no harm.
     for token in ["1e400", "null", "[]", "{}", "1.5"] {
-        let members = format!(
-            r#""name":"slow","arguments":{{"step":1,"steps":2}},"_meta":{{"progressToken":{token}}}"#
-        );
-        let body = Dialect::Unversioned.request("1", "tools/call", &members);
-        let reply = server.post_with(&[accept], body).await;
-        assert_eq!(
-            reply.json()["result"]["isError"],
-            false,
-            "{token}: {reply:?}"
-        );
+        let result = &call(token).await.json()["result"];
+        assert_eq!(result["isError"], false, "{token}: {result}");
     }
 }
 
@@ -96,9 +81,8 @@ async fn line_breaks_between_values_do_not_break_events() {
         "mcp.callTool",
         "\"name\":\"echo\",\"arguments\":{\"value\":[1,\n\n2,\r3,\r\n4]}",
     );
-    let reply = server
-        .post_with(&[("accept", "text/event-stream")], body)
-        .await;
+    let accept = ("accept", "text/event-stream");
+    let reply = server.post_with(&[accept], body).await;
     let data = r#"{"jsonrpc":"2.0","id":1,"result":{"value":[1,  2, 3,  4]}}"#;
     assert_eq!(reply.body, format!("event: message\ndata: {data}\n\n"));
 }

@@ -1,4 +1,4 @@
-//! The codec reads what it wrote, keeps what it does not understand, and survives everything.
+//! Properties of the codec: round trips, exact bytes, a response to any input.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ fn raw(text: &str) -> Box<RawValue> {
     RawValue::from_string(text.to_owned()).unwrap()
 }
 
-/// A message with its members in any order, spaced anyhow, among members that nobody knows.
+/// A message with its members in any order, with any white space and unknown members.
 fn message(members: Vec<(String, String)>) -> impl Strategy<Value = String> {
     let unknown = ("\"x[a-z]{1,5}\"", value()).prop_map(|member| vec![member]);
     let unknown = prop_oneof![Just(Vec::new()), unknown];
@@ -29,19 +29,16 @@ fn message(members: Vec<(String, String)>) -> impl Strategy<Value = String> {
             let [a, b, c, d, e, f] = &spaces[..] else {
                 unreachable!()
             };
-            let members: Vec<String> = members
-                .iter()
-                .map(|(key, value)| format!("{b}{key}{c}:{d}{value}{e}"))
-                .collect();
-            format!("{a}{{{}}}{f}", members.join(","))
+            let members = members.iter();
+            let members = members.map(|(key, value)| format!("{b}{key}{c}:{d}{value}{e}"));
+            format!("{a}{{{}}}{f}", members.collect::<Vec<_>>().join(","))
         })
     })
 }
 
 fn members(list: &[(&str, &str)]) -> Vec<(String, String)> {
-    list.iter()
-        .map(|(key, value)| (format!("\"{key}\""), (*value).to_owned()))
-        .collect()
+    let quoted = |(key, value): &(&str, &str)| (format!("\"{key}\""), (*value).to_owned());
+    list.iter().map(quoted).collect()
 }
 
 fn version() -> (&'static str, &'static str) {
@@ -49,7 +46,7 @@ fn version() -> (&'static str, &'static str) {
 }
 
 #[test]
-fn a_request_is_read_as_it_was_written() {
+fn decoded_request_is_the_encoded_one() {
     let written = (id(), string(), proptest::option::of(structure())).prop_flat_map(|parts| {
         let (id, method, params) = &parts;
         let mut list = vec![version(), ("id", id), ("method", method)];
@@ -59,7 +56,7 @@ fn a_request_is_read_as_it_was_written() {
         (message(members(&list)), Just(parts))
     });
     for_all(500, &written, |(line, (id, method, params))| {
-        // A method must be text; a lone surrogate is none.
+        // A method must be text, without lone surrogates.
         let Ok(method) = serde_json::from_str::<String>(&method) else {
             prop_assert!(jsonrpc::decode(line.as_bytes()).is_err());
             return Ok(());
@@ -75,8 +72,8 @@ fn a_request_is_read_as_it_was_written() {
 }
 
 #[test]
-fn a_response_is_one_line_and_is_read_as_it_was_written() {
-    // A result of ours is one line; one that was spread over several is made one elsewhere.
+fn encoded_response_is_one_line_and_decodes_to_itself() {
+    // Results with several lines become one line elsewhere.
     let single = value().prop_map(|value| value.replace(['\n', '\r'], " "));
     for_all(500, &(id(), single), |(id, result)| {
         let id = raw(&id);
@@ -93,7 +90,7 @@ fn a_response_is_one_line_and_is_read_as_it_was_written() {
 }
 
 #[test]
-fn a_batch_holds_what_was_put_into_it() {
+fn decoded_batch_has_all_messages() {
     let items = vec((id(), string()), 1..20);
     for_all(200, &items, |items| {
         let texts: Vec<String> = items
@@ -116,8 +113,8 @@ fn a_batch_holds_what_was_put_into_it() {
     });
 }
 
-/// Whatever comes in, what goes out is nothing or JSON-RPC, in one line.
-fn answers(server: &Arc<Server>, frame: &[u8]) -> TestCaseResult {
+/// Checks that the response to `frame` is absent, or JSON-RPC in one line.
+fn check_response(server: &Arc<Server>, frame: &[u8]) -> TestCaseResult {
     let answer = run(server.handle(IncomingFrame {
         frame,
         hints: Hints::default(),
@@ -135,35 +132,33 @@ fn answers(server: &Arc<Server>, frame: &[u8]) -> TestCaseResult {
         false => vec![raw],
     };
     for item in items {
-        prop_assert!(
-            item.get().starts_with(r#"{"jsonrpc":"2.0","id":"#),
-            "{}",
-            item
-        );
-        let read = jsonrpc::decode(item.get().as_bytes());
-        prop_assert!(
-            matches!(read, Ok(Message::Response(_))) || item.get().contains("\"id\":null")
-        );
+        let item = item.get();
+        let start = r#"{"jsonrpc":"2.0","id":"#;
+        prop_assert!(item.starts_with(start), "{}", item);
+        let read = jsonrpc::decode(item.as_bytes());
+        let is_response = matches!(read, Ok(Message::Response(_)));
+        prop_assert!(is_response || item.contains("\"id\":null"));
     }
     Ok(())
 }
 
 #[test]
-fn any_bytes_get_an_answer_or_none() {
+fn any_bytes_get_a_valid_response() {
     let server = in_memory(std::iter::once("mcp-conformance"));
     for_all(1000, &vec(any::<u8>(), 0..200), |bytes| {
         let _ = jsonrpc::decode(&bytes);
-        answers(&server, &bytes)
+        check_response(&server, &bytes)
     });
 }
 
 #[test]
-fn any_json_gets_an_answer_or_none() {
+fn any_json_gets_a_valid_response() {
     let server = in_memory(std::iter::once("mcp-conformance"));
-    for_all(500, &value(), |text| answers(&server, text.as_bytes()));
+    let check = |text: String| check_response(&server, text.as_bytes());
+    for_all(500, &value(), check);
 }
 
-/// Every method that is known here.
+/// Known methods.
 const METHODS: &[&str] = &[
     "initialize",
     "ping",
@@ -184,7 +179,7 @@ const METHODS: &[&str] = &[
     "notifications/cancelled",
 ];
 
-/// Members that some method looks at.
+/// Members that methods use.
 const KEYS: &[&str] = &[
     "name",
     "arguments",
@@ -201,21 +196,11 @@ const KEYS: &[&str] = &[
 ];
 
 #[test]
-fn any_request_gets_an_answer_or_none() {
+fn any_request_gets_a_valid_response() {
     let server = in_memory(std::iter::once("mcp-conformance"));
-    let words = prop_oneof![
-        value(),
-        proptest::sample::select(
-            &[
-                "\"echo\"",
-                "\"2025-06-18\"",
-                "\"2026-07-28\"",
-                "{}",
-                "\"info\""
-            ][..]
-        )
-        .prop_map(str::to_owned),
-    ];
+    let known = r#""echo" "2025-06-18" "2026-07-28" {} "info""#;
+    let known: Vec<String> = known.split(' ').map(str::to_owned).collect();
+    let words = prop_oneof![value(), proptest::sample::select(known)];
     let member = (proptest::sample::select(KEYS), words)
         .prop_map(|(key, value)| format!("\"{key}\":{value}"));
     let object = vec(member, 0..4).prop_map(|members| format!("{{{}}}", members.join(",")));
@@ -228,12 +213,12 @@ fn any_request_gets_an_answer_or_none() {
     for_all(1000, &(id(), method, params), |(id, method, params)| {
         let text =
             format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"{method}","params":{params}}}"#);
-        answers(&server, text.as_bytes())
+        check_response(&server, text.as_bytes())
     });
 }
 
 #[test]
-fn a_damaged_request_gets_an_answer_or_none() {
+fn damaged_request_gets_a_valid_response() {
     let server = in_memory(std::iter::once("mcp-conformance"));
     let damage = (any::<prop::sample::Index>(), any::<u8>(), 0..3_usize);
     let whole = r#"{"jsonrpc":"2.0","id":"ä1","method":"tools/call","params":{"name":"echo","arguments":{"value":[1e5,{"a":null}]}}}"#;
@@ -247,12 +232,12 @@ fn a_damaged_request_gets_an_answer_or_none() {
                 _ => drop(bytes.remove(at)),
             }
         }
-        answers(&server, &bytes)
+        check_response(&server, &bytes)
     });
 }
 
 #[test]
-fn what_is_echoed_is_what_was_sent() {
+fn echoed_values_keep_their_bytes() {
     let server = in_memory(std::iter::once("mcp-conformance"));
     for_all(300, &value(), |value| {
         let frame = format!(
@@ -272,17 +257,14 @@ fn what_is_echoed_is_what_was_sent() {
 }
 
 #[test]
-fn the_texts_of_these_properties_are_json() {
-    for_all(
-        500,
-        &(value(), id(), structure()),
-        |(value, id, structure)| {
-            for text in [&value, &id, &structure] {
-                let read: Result<&RawValue, _> = serde_json::from_str(text);
-                prop_assert!(read.is_ok(), "{}", text);
-            }
-            let _: Result<Value, _> = serde_json::from_str(&value);
-            Ok(())
-        },
-    );
+fn generated_texts_are_json() {
+    let texts = (value(), id(), structure());
+    for_all(500, &texts, |(value, id, structure)| {
+        for text in [&value, &id, &structure] {
+            let read: Result<&RawValue, _> = serde_json::from_str(text);
+            prop_assert!(read.is_ok(), "{}", text);
+        }
+        let _: Result<Value, _> = serde_json::from_str(&value);
+        Ok(())
+    });
 }

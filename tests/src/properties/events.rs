@@ -1,4 +1,4 @@
-//! Any message is one event.
+//! Any message becomes one event.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use super::text::{id, value};
 use crate::harness::{Dialect, RawConnection, post};
 use crate::listener::TestListener;
 
-/// The data of every event, read as the standard says (HTML, 9.2.6).
+/// The data of every event, parsed by the rules of the standard (HTML, 9.2.6).
 fn events(stream: &str) -> Vec<String> {
     let lines = stream.replace("\r\n", "\n").replace('\r', "\n");
     let mut events = Vec::new();
@@ -26,7 +26,7 @@ fn events(stream: &str) -> Vec<String> {
 }
 
 #[test]
-fn any_message_is_one_event() {
+fn any_message_becomes_one_event() {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()

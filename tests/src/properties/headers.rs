@@ -1,4 +1,4 @@
-//! Headers and body of a modern request must say the same, whatever they say.
+//! Headers and body of a modern request must match, for any value.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use super::{for_all, run};
 use crate::harness::in_memory;
 
-/// The code that a call of `body` gets with these headers.
+/// The error code of a call of the tool `body` with these headers.
 fn code(server: &Arc<Server>, body: &str, method: Option<&str>, header: Option<&str>) -> Value {
     let meta = json!({
         "io.modelcontextprotocol/protocolVersion": "2026-07-28",
@@ -36,7 +36,7 @@ fn code(server: &Arc<Server>, body: &str, method: Option<&str>, header: Option<&
     body["error"]["code"].clone()
 }
 
-/// Names as people and attackers write them.
+/// Usual and hostile names.
 fn name() -> BoxedStrategy<String> {
     prop_oneof![
         "[a-z_-]{0,12}",
@@ -45,7 +45,7 @@ fn name() -> BoxedStrategy<String> {
         "=\\?base64\\?[A-Za-z0-9+/=]{0,8}\\?=",
         "[ \t]{0,2}[a-z]{0,3}[ \t]{0,2}",
     ]
-    // No tool has such a name, so that a call that passes the check fails at the name.
+    // No tool has such a name, so a call that passes the check fails later.
     .prop_map(|name| format!("{name}."))
     .boxed()
 }
@@ -54,13 +54,13 @@ fn coded(name: &str) -> String {
     format!("=?base64?{}?=", STANDARD.encode(name))
 }
 
-/// Whether a name may stand in a header as it is.
+/// Whether a name may be in a header without encoding.
 fn is_plain(name: &str) -> bool {
     name.bytes().all(|byte| (0x20..=0x7e).contains(&byte)) && name.trim() == name
 }
 
 #[test]
-fn what_says_the_same_passes() {
+fn equal_names_pass() {
     let server = in_memory(std::iter::once("mcp-conformance"));
     for_all(300, &name(), |name| {
         let method = Some("tools/call");
@@ -73,7 +73,7 @@ fn what_says_the_same_passes() {
 }
 
 #[test]
-fn what_says_something_else_does_not() {
+fn different_names_are_refused() {
     let server = in_memory(std::iter::once("mcp-conformance"));
     for_all(300, &(name(), name()), |(body, other)| {
         prop_assume!(body != other);
@@ -83,11 +83,10 @@ fn what_says_something_else_does_not() {
             prop_assert_eq!(code(&server, &body, method, Some(&other)), -32020);
         }
         prop_assert_eq!(code(&server, &body, method, None), -32020);
-        prop_assert_eq!(
-            code(&server, &body, Some(&other), Some(&coded(&body))),
-            -32020
-        );
-        prop_assert_eq!(code(&server, &body, None, Some(&coded(&body))), -32020);
+        for method in [Some(&*other), None] {
+            let found = code(&server, &body, method, Some(&coded(&body)));
+            prop_assert_eq!(found, -32020);
+        }
         Ok(())
     });
 }

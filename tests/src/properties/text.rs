@@ -1,4 +1,4 @@
-//! JSON texts of every shape: spaced anyhow, escaped anyhow, with numbers of any length.
+//! Generators of JSON text with any white space, any escapes and numbers of any length.
 
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -7,7 +7,7 @@ pub(super) fn space() -> impl Strategy<Value = String> + Clone {
     "[ \t\n\r]{0,2}"
 }
 
-/// A JSON string: as a writer would put it, or full of escapes.
+/// A JSON string: as serde writes it, or with many escapes.
 pub(super) fn string() -> BoxedStrategy<String> {
     let written = any::<String>().prop_map(|text| serde_json::to_string(&text).unwrap());
     let escaped = r#""(\\u[0-9a-fA-F]{4}|\\["\\/bfnrt]|[ !#-\[\]-~]|ä|世|🦀){0,12}""#;
