@@ -23,9 +23,12 @@ pub(crate) struct TestListener {
 }
 
 impl TestListener {
-    /// Starts a listener with the default limits, as `change` changes them.
+    /// Starts a listener with the default limits, as `change` changes them, and no reserved connections.
     pub(crate) async fn start(change: impl FnOnce(&mut Limits)) -> Self {
-        let mut limits = Limits::default();
+        let mut limits = Limits {
+            reserved_connections: 0,
+            ..Limits::default()
+        };
         change(&mut limits);
         let server = in_memory(std::iter::once("mcp-conformance"));
         let guard = Guard::new(Tokens::default(), &[]);

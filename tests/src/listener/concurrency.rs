@@ -29,6 +29,50 @@ async fn connections_over_the_limit_wait() {
 }
 
 #[tokio::test]
+async fn health_is_answered_while_clients_hold_all_connections() {
+    let listener = TestListener::start(|limits| {
+        limits.max_connections = 2;
+        limits.reserved_connections = 1;
+    })
+    .await;
+    let mut accepted = Vec::new();
+    for _ in 0..2 {
+        let mut wire = RawConnection::connect(&listener.url).await;
+        wire.send(ping(1)).await;
+        assert_eq!(wire.reply().await.unwrap().status, 200);
+        accepted.push(wire);
+    }
+    // One that sends nothing holds a reserved connection for a second only.
+    let mut silent = RawConnection::connect(&listener.url).await;
+    for (request, status) in [
+        (
+            "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n".to_owned(),
+            200,
+        ),
+        (ping(2), 503),
+        (
+            "GET /readyz HTTP/1.1\r\nHost: localhost\r\n\r\n".to_owned(),
+            200,
+        ),
+    ] {
+        let mut wire = RawConnection::connect(&listener.url).await;
+        wire.send(request).await;
+        let reply = wire.reply().await.unwrap();
+        assert_eq!(reply.status, status);
+        assert_eq!(reply.headers["connection"], "close");
+    }
+    assert_eq!(silent.rest().await, "");
+    drop(accepted);
+    wait_until("calls to be served again", async || {
+        RawConnection::round_trip(&listener.url, ping(3))
+            .await
+            .status
+            == 200
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn requests_over_the_limit_get_503() {
     let listener = TestListener::start(|limits| limits.max_in_flight = 2).await;
     let one = start_slow(&listener.url, 20, 1000).await;

@@ -113,7 +113,11 @@ impl<'a> Bench<'a> {
 
     /// Starts our fixture server, with everything that a server in use has.
     pub(super) fn fixture(&self, cpu: Cpu) -> anyhow::Result<BenchServer> {
-        self.start_program(cpu, self.binary(FIXTURE), "--token bench --stream-limit 1000")
+        self.start_program(
+            cpu,
+            self.binary(FIXTURE),
+            "--token bench --stream-limit 1000",
+        )
     }
 
     /// Starts one of our programs, which logs its port.

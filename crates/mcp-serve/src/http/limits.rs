@@ -7,8 +7,11 @@ use std::time::Duration;
 pub struct Limits {
     /// Bytes of a request body.
     pub max_body_bytes: usize,
-    /// Connections at the same time; further ones wait in the queue of the operating system.
+    /// Connections at the same time.
     pub max_connections: usize,
+    /// Connections beyond that, of one request each: health checks and metrics are answered, everything else
+    /// gets 503. Further connections wait in the queue of the operating system.
+    pub reserved_connections: usize,
     /// Requests in flight; further ones are answered with 503.
     pub max_in_flight: usize,
     /// Streams on which one client (of a token, else of an address) listens at the same time; further ones
@@ -35,6 +38,7 @@ impl Default for Limits {
         Self {
             max_body_bytes: 4 * 1024 * 1024,
             max_connections: 1024,
+            reserved_connections: 64,
             max_in_flight: 512,
             max_streams_per_client: 20,
             max_requests_per_second: None,

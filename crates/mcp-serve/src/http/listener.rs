@@ -30,6 +30,9 @@ const MAX_HEAD_BYTES: usize = 32 * 1024;
 /// Interval after which accepting is retried.
 const ACCEPT_RETRY_INTERVAL: Duration = Duration::from_millis(100);
 
+/// Timeout for the head of a request on a reserved connection, so that it is free again soon.
+const RESERVED_HEAD_TIMEOUT: Duration = Duration::from_secs(1);
+
 /// An open port that is not served yet.
 pub struct Listener {
     socket: TcpListener,
@@ -71,7 +74,7 @@ impl Listener {
     /// is detached.
     pub async fn serve(self, workers: Option<&Workers>, stop: CancellationToken) {
         let connections = TaskTracker::new();
-        let permits = Arc::new(Semaphore::new(self.limits.max_connections));
+        let permits = Permits::new(&self.limits);
         loop {
             let accepted = tokio::select! {
                 biased;
@@ -84,7 +87,8 @@ impl Listener {
                     let runtime = slot
                         .as_ref()
                         .map_or_else(Handle::current, WorkerSlot::runtime);
-                    let connection = self.connection(stream, peer, stop.clone());
+                    let connection =
+                        self.connection(stream, peer, permit.is_reserved, stop.clone());
                     let connection = async move {
                         if let Err(error) = connection.await {
                             tracing::debug!(%error, "a connection broke");
@@ -117,6 +121,7 @@ impl Listener {
         &self,
         stream: std::net::TcpStream,
         peer: SocketAddr,
+        is_reserved: bool,
         stop: CancellationToken,
     ) -> impl Future<Output = Result<(), Box<dyn Error + Send + Sync>>> + Send + 'static {
         let router = Arc::clone(&self.router);
@@ -129,11 +134,21 @@ impl Listener {
             let service = service_fn(move |request| {
                 let router = Arc::clone(&router);
                 let version = request.version();
-                async move { Takeover::check(router.answer(request, peer.ip()).await, version) }
+                async move {
+                    let response = match is_reserved {
+                        true => router.answer_at_limit(request, peer.ip()).await,
+                        false => router.answer(request, peer.ip()).await,
+                    };
+                    Takeover::check(response, version)
+                }
             });
             let mut connection = http1::Builder::new()
                 .timer(TokioTimer::new())
-                .header_read_timeout(limits.head_timeout)
+                .header_read_timeout(match is_reserved {
+                    true => limits.head_timeout.min(RESERVED_HEAD_TIMEOUT),
+                    false => limits.head_timeout,
+                })
+                .keep_alive(!is_reserved)
                 // No `max_headers`: hyper's default of 100 fields is on the stack, any other limit is
                 // allocated for each request.
                 .max_buf_size(MAX_HEAD_BYTES)
@@ -168,15 +183,47 @@ impl Listener {
     }
 }
 
+/// The permits of connections.
+struct Permits {
+    usual: Arc<Semaphore>,
+    reserved: Arc<Semaphore>,
+}
+
+struct ConnectionPermit {
+    _permit: OwnedSemaphorePermit,
+    is_reserved: bool,
+}
+
+impl Permits {
+    fn new(limits: &Limits) -> Self {
+        Self {
+            usual: Arc::new(Semaphore::new(limits.max_connections)),
+            reserved: Arc::new(Semaphore::new(limits.reserved_connections)),
+        }
+    }
+
+    /// Waits for a permit: a reserved one only if there is no other.
+    async fn acquire(&self) -> io::Result<ConnectionPermit> {
+        let (usual, reserved) = (Arc::clone(&self.usual), Arc::clone(&self.reserved));
+        let (permit, is_reserved) = tokio::select! {
+            biased;
+            permit = usual.acquire_owned() => (permit, false),
+            permit = reserved.acquire_owned() => (permit, true),
+        };
+        Ok(ConnectionPermit {
+            _permit: permit.map_err(io::Error::other)?,
+            is_reserved,
+        })
+    }
+}
+
 /// Accepts a connection once there is a permit for it; it belongs to no runtime yet.
 async fn accept(
     socket: &TcpListener,
-    permits: &Arc<Semaphore>,
-) -> io::Result<(std::net::TcpStream, SocketAddr, OwnedSemaphorePermit)> {
-    let permit = Arc::clone(permits)
-        .acquire_owned()
-        .await
-        .map_err(io::Error::other)?;
+    permits: &Permits,
+) -> io::Result<(std::net::TcpStream, SocketAddr, ConnectionPermit)> {
+    // The kind of permit is chosen when a connection is there: a usual one may be free again by then.
+    drop(permits.acquire().await?);
     let (stream, peer) = socket.accept().await?;
-    Ok((stream.into_std()?, peer, permit))
+    Ok((stream.into_std()?, peer, permits.acquire().await?))
 }

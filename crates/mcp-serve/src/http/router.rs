@@ -71,6 +71,19 @@ impl Router {
         response
     }
 
+    /// Answers a request on a connection beyond the limit: health checks and metrics, so that a server at its
+    /// limit is not taken for dead.
+    pub(super) async fn answer_at_limit<B: Body<Data = Bytes> + Unpin>(
+        &self,
+        request: Request<B>,
+        peer: IpAddr,
+    ) -> Response<Reply> {
+        match request.uri().path() {
+            "/healthz" | "/readyz" | "/metrics" => self.answer(request, peer).await,
+            _ => reply::busy(),
+        }
+    }
+
     async fn route<B: Body<Data = Bytes> + Unpin>(
         &self,
         request: Request<B>,
