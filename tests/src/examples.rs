@@ -77,6 +77,8 @@ fn options_choose_among_functions_too() {
     for args in [&[][..], &["--read-only"], &["--toolsets", "all"]] {
         assert!(tools(args).contains(r#""name": "greet""#), "{args:?}");
     }
+    let toolsets: Value = serde_json::from_str(&stdout(HELLO, &["--print-toolsets"])).unwrap();
+    assert_eq!(toolsets, json!(["default"]));
     let refused = output(HELLO, &["--print-tools", "--toolsets", "more"]);
     assert!(!refused.status.success());
     assert_contains(&String::from_utf8(refused.stderr).unwrap(), "--toolsets");

@@ -1,4 +1,4 @@
-//! Tools that are functions: a [`Tool`] whose service is the function.
+//! Tools that are functions: the function takes the place of the service of a [`Tool`].
 
 use std::borrow::Cow;
 use std::future::Future;

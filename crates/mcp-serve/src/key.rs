@@ -8,24 +8,19 @@ use std::path::{Path, PathBuf};
 use anyhow::Context as _;
 use mcp_core::sign::Signer;
 
-use crate::Options;
-
 /// A key. Has no `Debug`.
 pub struct Key([u8; 32]);
 
 impl Key {
-    /// Returns the configured key, else the key of this user and server, which is created at the first
-    /// start, so that sessions survive a restart. If no file can hold it, returns a new key.
+    /// Derives the key from `secret` if it is not blank. Else returns the key of this user and server,
+    /// which is created at the first start, so that sessions survive a restart. If no file can hold it,
+    /// returns a new key.
     ///
     /// # Errors
     /// If there is no randomness.
-    pub fn load(server: &str, options: &Options) -> anyhow::Result<Self> {
-        if let Some(secret) = options
-            .session_key
-            .as_ref()
-            .filter(|secret| !secret.trim().is_empty())
-        {
-            return Ok(Self(hmac_sha256::Hash::hash(secret.trim().as_bytes())));
+    pub fn load(server: &str, secret: Option<&str>) -> anyhow::Result<Self> {
+        if let Some(secret) = secret.map(str::trim).filter(|secret| !secret.is_empty()) {
+            return Ok(Self(hmac_sha256::Hash::hash(secret.as_bytes())));
         }
         let Some(path) = key_path(server) else {
             return Self::random();

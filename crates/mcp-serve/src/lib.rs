@@ -15,6 +15,7 @@ mod run;
 mod secret;
 mod stdio;
 mod tokens;
+mod tools;
 
 pub use http::{Guard, HttpService, Limits, Listener, Workers};
 pub use key::Key;

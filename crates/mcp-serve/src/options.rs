@@ -2,10 +2,16 @@
 
 use std::net::IpAddr;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
+use anyhow::Context as _;
 use clap::{Args, Parser, ValueEnum};
+use futures_util::FutureExt as _;
+use futures_util::future::BoxFuture;
 use mcp_core::error::ErrorCodes;
+
+use crate::{Limits, Secret, Tokens};
 
 /// The command line of a server: its own options, and those of all servers.
 #[derive(Parser)]
@@ -157,7 +163,50 @@ impl From<ErrorProfile> for ErrorCodes {
     }
 }
 
+/// The tokens of a server, and the task that follows the token file, if there is one.
+pub(crate) struct ConfiguredTokens {
+    pub(crate) tokens: Arc<Tokens>,
+    pub(crate) follower: Option<BoxFuture<'static, ()>>,
+}
+
 impl Options {
+    /// Reads the configured tokens.
+    ///
+    /// # Errors
+    /// If a token is required and missing, or cannot be read.
+    pub(crate) fn tokens(&self) -> anyhow::Result<ConfiguredTokens> {
+        let secret = Secret::new(self.token.clone(), self.token_file.clone());
+        let text = secret
+            .get()
+            .context("cannot read the file named by --token-file")?
+            .unwrap_or_default();
+        let tokens = Arc::new(Tokens::parse(&text)?);
+        // An empty token file is an error, not a server without a token.
+        anyhow::ensure!(
+            !tokens.is_empty() || !secret.is_configured(),
+            "--token or --token-file contains no token"
+        );
+        if tokens.is_empty() && !self.bind.is_loopback() && !self.insecure_no_auth {
+            anyhow::bail!(
+                "--bind {} lets other machines in: set a token (--token, MCP_TOKEN), or --insecure-no-auth",
+                self.bind
+            );
+        }
+        let follower = secret
+            .is_file()
+            .then(|| Arc::clone(&tokens).follow(Arc::new(secret), text).boxed());
+        Ok(ConfiguredTokens { tokens, follower })
+    }
+
+    pub(crate) fn limits(&self) -> Limits {
+        Limits {
+            max_body_bytes: self.body_limit,
+            max_requests_per_second: self.rate_limit,
+            max_streams_per_client: self.stream_limit,
+            ..Limits::default()
+        }
+    }
+
     pub(crate) fn call_timeout(&self) -> Duration {
         Duration::from_secs(self.call_timeout)
     }

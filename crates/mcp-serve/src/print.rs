@@ -4,22 +4,23 @@
 use std::io::Write as _;
 
 use clap::{Arg, Command, builder::StyledStr};
-use mcp_core::tool::{Detail, ToolDefinition, Toolset};
+use mcp_core::tool::{Detail, ToolDefinition};
 use serde_json::{Value, json};
 
-/// The tools as `tools/list` shows them.
-pub(crate) fn tools(tools: impl Iterator<Item = ToolDefinition>) -> anyhow::Result<()> {
-    write(tools.map(|tool| tool.render(Detail::Full)).collect())
+/// Prints the tools as in `tools/list`.
+pub(crate) fn tools(tools: &[ToolDefinition]) -> anyhow::Result<()> {
+    let tools = tools.iter().map(|tool| tool.render(Detail::Full));
+    write(tools.collect())
 }
 
-/// The names of the toolsets.
-pub(crate) fn toolsets<S: Send + Sync + 'static>(tools: &Toolset<S>) -> anyhow::Result<()> {
-    write(tools.groups().into_iter().map(Value::from).collect())
+/// Prints the names of the toolsets.
+pub(crate) fn toolsets(names: &[&str]) -> anyhow::Result<()> {
+    write(names.iter().copied().map(Value::from).collect())
 }
 
-/// The options that `--help` shows, except those that exist only on the command line.
+/// Prints the options of `--help` that have an environment variable.
 pub(crate) fn options(mut command: Command) -> anyhow::Result<()> {
-    // Without it the arguments have neither their headings nor their defaults.
+    // Sets the headings and defaults of the arguments.
     command.build();
     let configurable = |arg: &&Arg| !arg.is_hide_set() && arg.get_env().is_some();
     write(
@@ -31,7 +32,7 @@ pub(crate) fn options(mut command: Command) -> anyhow::Result<()> {
     )
 }
 
-/// One option. `value` and `default` may be `null`; `values` is empty unless the option is an enum.
+/// Returns one option. `value` and `default` may be `null`; `values` is empty unless the option is an enum.
 fn option(arg: &Arg) -> Value {
     let takes_value = arg.get_action().takes_values();
     let value = arg.get_value_names().and_then(|names| names.first());

@@ -2,32 +2,33 @@
 
 use std::ffi::OsString;
 use std::io::Write as _;
+use std::net::SocketAddr;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
 use clap::{Args, CommandFactory as _, FromArgMatches as _};
-use mcp_core::registry::BoundItems;
 use mcp_core::server::{Server, ServerFeatures, ServerItems, ServerSettings};
-use mcp_core::tool::{ALL_TOOLSETS, DEFAULT_TOOLSET, Effect, ToolKind, Toolset};
 use prometheus_client::registry::Registry;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use crate::clock::SystemClock;
-use crate::http::{Guard, HttpService, Limits, Listener, Workers};
+use crate::http::{Guard, HttpService, Listener, Workers};
 use crate::key::{self, Key};
-use crate::{Command, Options, Product, Secret, Service, Tokens, log, print, probe, stdio};
+use crate::options::ConfiguredTokens;
+use crate::tools::ProductTools;
+use crate::{Command, Options, Product, Service, log, print, probe, stdio};
 
-/// Time for the service to show its lists before the first request is answered.
+/// Timeout of [`Service::ready`] before the first request is answered.
 const READY_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Time for the service to end everything that it has started.
+/// Timeout of [`Service::stop`].
 const SHUTDOWN_GRACE: Duration = Duration::from_secs(10);
 
-/// A server and its service, at work in the background.
+/// A server and its service, which run in the background.
 pub struct Running<S> {
     /// The server, which answers the requests of all transports.
     pub server: Arc<Server>,
@@ -58,7 +59,8 @@ impl<S: Service, O: Args> Product<S, O> {
     /// router. `args` are options as on the command line, without the name of a program; the
     /// environment variables of the options count too.
     ///
-    /// Must be called in a tokio runtime. Call [`Running::stop`] at the end.
+    /// Must be called in a tokio runtime. Writes to the `tracing` subscriber of that program. Call
+    /// [`Running::stop`] at the end.
     ///
     /// # Errors
     /// If an option or a token is unusable.
@@ -69,15 +71,16 @@ impl<S: Service, O: Args> Product<S, O> {
         let command = self.command().no_binary_name(true);
         let command = Command::<O>::from_arg_matches(&command.try_get_matches_from(args)?)?;
         let (key, options) = (self.key(&command)?, command.common.clone());
+        let tokens = options.tokens()?;
         let mut running = self.start(command, &key).await?;
-        Ok((running.http(&options, &key)?, running))
+        Ok((running.http(&options, tokens, &key), running))
     }
 
-    /// Makes the server and its service from a command line, without a transport.
+    /// Creates the server and its service from a command line, without a transport.
     ///
     /// # Errors
     /// If an option is unusable.
-    pub fn assemble(self, command: Command<O>, key: &Key) -> anyhow::Result<Running<S>> {
+    pub fn assemble(mut self, command: Command<O>, key: &Key) -> anyhow::Result<Running<S>> {
         let options = &command.common;
         let settings = ServerSettings {
             profile: options.error_profile.into(),
@@ -86,14 +89,11 @@ impl<S: Service, O: Args> Product<S, O> {
             spawn: |work| _ = tokio::spawn(work),
             random: key::random,
         };
-        let tools = (self.tools)(&command.product);
-        let (tools, functions) = choose(options, tools, self.functions)?;
+        let tools = self.product_tools(&command.product).choose(options)?;
         let service = Arc::new((self.connect)(command.product)?);
-        let mut tools = tools.bind(&service);
-        tools.extend(functions);
         let features = ServerFeatures {
             items: ServerItems {
-                tools,
+                tools: tools.bind(&service),
                 resources: self.resources.bind(&service),
                 prompts: self.prompts.bind(&service),
             },
@@ -111,7 +111,7 @@ impl<S: Service, O: Args> Product<S, O> {
         })
     }
 
-    /// The command line, as it is parsed and as `--help` shows it.
+    /// The command line, for parsing and for `--help`.
     fn command(&self) -> clap::Command {
         let (name, port) = (self.identity.name.clone(), self.port.to_string());
         let about = self.identity.description.trim_end_matches('.');
@@ -134,22 +134,27 @@ impl<S: Service, O: Args> Product<S, O> {
     }
 
     fn key(&self, command: &Command<O>) -> anyhow::Result<Key> {
-        Key::load(&self.identity.name, &command.common)
+        Key::load(&self.identity.name, command.common.session_key.as_deref())
     }
 
-    fn serve(self, command: Command<O>) -> anyhow::Result<()> {
+    fn product_tools(&mut self, options: &O) -> ProductTools<S> {
+        ProductTools {
+            toolset: (self.tools)(options),
+            functions: std::mem::take(&mut self.functions),
+        }
+    }
+
+    fn serve(mut self, command: Command<O>) -> anyhow::Result<()> {
         let options = command.common.clone();
         if options.print_options {
             return print::options(self.command());
         }
-        if options.print_tools || options.print_toolsets {
-            let tools = (self.tools)(&command.product);
-            if options.print_toolsets {
-                return print::toolsets(&tools);
-            }
-            let (tools, functions) = choose(&options, tools, self.functions)?;
-            let functions = functions.into_iter().map(|(definition, _)| definition);
-            return print::tools(tools.definitions().into_iter().chain(functions));
+        if options.print_toolsets {
+            return print::toolsets(&self.product_tools(&command.product).groups());
+        }
+        if options.print_tools {
+            let tools = self.product_tools(&command.product).choose(&options)?;
+            return print::tools(&tools.definitions());
         }
         log::start(&options.log)?;
         let runtime = tokio::runtime::Runtime::new().context("cannot start the runtime")?;
@@ -159,6 +164,10 @@ impl<S: Service, O: Args> Product<S, O> {
         let served = runtime.block_on(async {
             let (name, port) = (self.identity.name.clone(), self.port);
             let key = self.key(&command)?;
+            let tokens = match options.stdio {
+                true => None,
+                false => Some(options.tokens()?),
+            };
             let stop = stop_signal()?;
             let mut running = self.start(command, &key).await?;
             let (server, stopped) = (Arc::clone(&running.server), stop.clone());
@@ -166,18 +175,13 @@ impl<S: Service, O: Args> Product<S, O> {
                 stopped.cancelled().await;
                 server.close();
             });
-            let served = if options.stdio {
-                stdio::serve(Arc::clone(&running.server), options.body_limit, stop).await
-            } else {
-                async {
-                    let service = running.http(&options, &key)?;
+            let served = match tokens {
+                None => stdio::serve(Arc::clone(&running.server), options.body_limit, stop).await,
+                Some(tokens) => {
+                    let service = running.http(&options, tokens, &key);
                     let address = (options.bind, options.port.unwrap_or(port)).into();
-                    let listener = Listener::bind(address, service).await?;
-                    tracing::info!("{name} listens on http://{}/mcp", listener.address());
-                    listener.serve(workers.as_ref(), stop).await;
-                    Ok(())
+                    http(&name, address, service, workers.as_ref(), stop).await
                 }
-                .await
             };
             running.stop().await;
             served
@@ -187,7 +191,7 @@ impl<S: Service, O: Args> Product<S, O> {
         served
     }
 
-    /// Starts the service, and waits until it shows its lists.
+    /// Starts the service, and waits until it is ready.
     async fn start(self, command: Command<O>, key: &Key) -> anyhow::Result<Running<S>> {
         let mut running = self.assemble(command, key)?;
         let (server, service) = (&running.server, &running.service);
@@ -205,84 +209,37 @@ impl<S: Service> Running<S> {
         self.background.abort_all();
         let stopped = tokio::time::timeout(SHUTDOWN_GRACE, self.service.stop());
         if stopped.await.is_err() {
-            tracing::warn!("not everything that was started here has ended");
+            tracing::warn!("the service did not stop in time");
         }
     }
 
-    /// The paths of the server, with its tokens and limits.
-    fn http(&mut self, options: &Options, key: &Key) -> anyhow::Result<HttpService> {
-        let secret = Secret::new(options.token.clone(), options.token_file.clone());
-        let token = secret
-            .get()
-            .context("cannot read the file named by --token-file")?;
-        let token = token.unwrap_or_default();
-        let tokens = Arc::new(Tokens::parse(&token)?);
-        // An empty token file is an error, not a server without a token.
-        anyhow::ensure!(
-            !tokens.is_empty() || !secret.is_configured(),
-            "there is no token in what --token or --token-file gives"
-        );
-        if tokens.is_empty() && !options.bind.is_loopback() && !options.insecure_no_auth {
-            anyhow::bail!(
-                "--bind {} lets other machines in: set a token (--token, MCP_TOKEN), or say --insecure-no-auth",
-                options.bind
-            );
-        }
-        let limits = Limits {
-            max_body_bytes: options.body_limit,
-            max_requests_per_second: options.rate_limit,
-            max_streams_per_client: options.stream_limit,
-            ..Limits::default()
-        };
-        if secret.is_file() {
-            let following = Arc::clone(&tokens).follow(Arc::new(secret), token);
-            self.background.spawn(following);
+    /// The paths of the server.
+    fn http(&mut self, options: &Options, tokens: ConfiguredTokens, key: &Key) -> HttpService {
+        if let Some(follower) = tokens.follower {
+            self.background.spawn(follower);
         }
         let mut registry = Registry::default();
         self.service.register(&mut registry);
-        let guard = Guard::new(tokens, &options.allowed_hosts);
+        let guard = Guard::new(tokens.tokens, &options.allowed_hosts);
         let server = Arc::clone(&self.server);
-        Ok(HttpService::new(
-            server,
-            guard,
-            key.signer(),
-            limits,
-            registry,
-        ))
+        HttpService::new(server, guard, key.signer(), options.limits(), registry)
     }
 }
 
-/// Returns the tools that `--toolsets` and `--read-only` leave.
-fn choose<S: Send + Sync + 'static>(
-    options: &Options,
-    tools: Toolset<S>,
-    mut functions: BoundItems<ToolKind>,
-) -> anyhow::Result<(Toolset<S>, BoundItems<ToolKind>)> {
-    let groups = tools.groups();
-    let mut chosen = options.toolsets.clone();
-    // Functions are in the default toolset, which may have no other tools.
-    if !functions.is_empty() {
-        if !chosen
-            .iter()
-            .any(|name| name == ALL_TOOLSETS || name == DEFAULT_TOOLSET)
-        {
-            functions.clear();
-        }
-        chosen.retain(|name| name != DEFAULT_TOOLSET || groups.contains(&DEFAULT_TOOLSET));
-    }
-    let tools = tools.choose(&chosen).map_err(|unknown| {
-        let names = groups.join(", ");
-        anyhow::anyhow!("--toolsets: there is no toolset {unknown:?}; there are all, {names}")
-    })?;
-    Ok(if options.read_only {
-        functions.retain(|(tool, _)| tool.effect == Effect::ReadOnly);
-        (tools.read_only(), functions)
-    } else {
-        (tools, functions)
-    })
+async fn http(
+    name: &str,
+    address: SocketAddr,
+    service: HttpService,
+    workers: Option<&Workers>,
+    stop: CancellationToken,
+) -> anyhow::Result<()> {
+    let listener = Listener::bind(address, service).await?;
+    tracing::info!("{name} listens on http://{}/mcp", listener.address());
+    listener.serve(workers, stop).await;
+    Ok(())
 }
 
-/// Cancelled by the first SIGTERM, SIGINT or SIGHUP; the second one ends the process at once.
+/// Returns a token that the first SIGTERM, SIGINT or SIGHUP cancels; a second one exits at once.
 fn stop_signal() -> anyhow::Result<CancellationToken> {
     let stop = CancellationToken::new();
     for kind in [

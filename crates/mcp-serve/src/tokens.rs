@@ -13,9 +13,9 @@ use crate::Secret;
 /// The owner of a token without a name.
 const DEFAULT_OWNER: &str = "client";
 
-/// Interval at which the token file is read. A change counts once two reads agree: an editor may be
-/// writing it.
-const FILE_INTERVAL: Duration = Duration::from_millis(500);
+/// Interval at which the token file is read. A change is applied once two reads agree, because an editor
+/// may be writing the file.
+const RELOAD_INTERVAL: Duration = Duration::from_millis(500);
 
 /// The valid tokens. Without any, no token is required. Has no `Debug`.
 #[derive(Default)]
@@ -61,10 +61,10 @@ impl Tokens {
     /// Replaces the tokens by those of `text`. Tokens that are in both stay, with their streams.
     ///
     /// # Errors
-    /// As [`Tokens::parse`], and when there is no token in it. The tokens are then as before.
+    /// As [`Tokens::parse`], and if `text` contains no token. The tokens then stay unchanged.
     fn replace(&self, text: &str) -> anyhow::Result<()> {
         let mut new = parse(text)?;
-        ensure!(!new.is_empty(), "there is no token in it");
+        ensure!(!new.is_empty(), "it contains no token");
         let mut tokens = self.0.write();
         for token in tokens.drain(..) {
             match new.iter_mut().find(|new| new.is_same(&token)) {
@@ -76,8 +76,8 @@ impl Tokens {
         Ok(())
     }
 
-    /// Follows the token file, of which `text` was read: a removed token is refused and its streams end, a
-    /// new one is accepted, within 2 s. While the file is unusable the tokens stay as they were.
+    /// Follows the token file; `text` is its current content. Within 2 s a removed token is refused and its
+    /// streams end, and a new one is accepted. While the file is unusable, the tokens stay unchanged.
     pub(crate) async fn follow(self: Arc<Self>, secret: Arc<Secret>, text: String) {
         let read = || async {
             let secret = Arc::clone(&secret);
@@ -88,7 +88,7 @@ impl Tokens {
         let mut applied = Ok(text);
         let mut before = applied.clone();
         loop {
-            tokio::time::sleep(FILE_INTERVAL).await;
+            tokio::time::sleep(RELOAD_INTERVAL).await;
             let text = read().await;
             if text != applied && text == before {
                 let replaced = match &text {
@@ -96,11 +96,11 @@ impl Tokens {
                     Err(error) => Err(error.clone()),
                 };
                 match replaced {
-                    Ok(()) => tracing::info!("the token file has changed and is in force"),
+                    Ok(()) => tracing::info!("the token file has changed and was applied"),
                     Err(error) => {
                         tracing::warn!(
                             error,
-                            "the token file is unusable; its last tokens stay in force"
+                            "the token file is unusable; the last tokens stay valid"
                         );
                     }
                 }

@@ -26,8 +26,8 @@ pub(super) enum BodyError {
     Broken,
 }
 
-/// Reads a body of at most `limits.max_body_bytes` bytes; a larger declared length is refused before anything is
-/// read.
+/// Reads a body of at most `limits.max_body_bytes` bytes. Refuses a larger declared length before reading
+/// anything.
 pub(super) async fn read<B>(body: B, limits: &Limits) -> Result<Bytes, BodyError>
 where
     B: Body<Data = Bytes> + Unpin,

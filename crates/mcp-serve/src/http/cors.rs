@@ -10,7 +10,7 @@ use http::{Method, Response, StatusCode};
 
 use super::reply::{self, Reply};
 
-/// Response headers that a page may read beside the few that it always may.
+/// Response headers that a page may read, in addition to the CORS-safelisted ones.
 const EXPOSED_HEADERS: HeaderValue =
     HeaderValue::from_static("Mcp-Session-Id, WWW-Authenticate, Retry-After");
 
@@ -19,8 +19,7 @@ const METHODS: HeaderValue = HeaderValue::from_static("GET, POST, DELETE");
 /// Seconds for which a browser may keep the answer to a preflight request.
 const MAX_AGE: HeaderValue = HeaderValue::from_static("600");
 
-/// Answers a preflight request, by which a browser asks whether it may send the real one; `None` for any
-/// other request.
+/// Answers a preflight request; returns `None` for any other request.
 pub(super) fn preflight(method: &Method, headers: &HeaderMap) -> Option<Response<Reply>> {
     if *method != Method::OPTIONS || !headers.contains_key(ACCESS_CONTROL_REQUEST_METHOD) {
         return None;
@@ -29,14 +28,14 @@ pub(super) fn preflight(method: &Method, headers: &HeaderMap) -> Option<Response
     let allowed = response.headers_mut();
     allowed.insert(ACCESS_CONTROL_ALLOW_METHODS, METHODS);
     allowed.insert(ACCESS_CONTROL_MAX_AGE, MAX_AGE);
-    // All of them: clients add headers of the protocol (`Mcp-Param-…`) and of their own (trace context).
+    // All of them: clients send further headers of the protocol (`Mcp-Param-…`) and trace context.
     if let Some(names) = headers.get(ACCESS_CONTROL_REQUEST_HEADERS) {
         allowed.insert(ACCESS_CONTROL_ALLOW_HEADERS, names.clone());
     }
     Some(response)
 }
 
-/// Lets a page of `origin` read the response.
+/// Allows a page of `origin` to read the response.
 pub(super) fn allow(response: &mut Response<Reply>, origin: HeaderValue) {
     let headers = response.headers_mut();
     headers.insert(ACCESS_CONTROL_ALLOW_ORIGIN, origin);

@@ -105,7 +105,7 @@ pub(super) fn is_json(headers: &HeaderMap) -> bool {
 }
 
 /// Returns true if the body is not encoded: no content encoding is supported.
-pub(super) fn is_plain(headers: &HeaderMap) -> bool {
+pub(super) fn is_unencoded(headers: &HeaderMap) -> bool {
     values(headers, CONTENT_ENCODING)
         .all(|value| value.as_bytes().eq_ignore_ascii_case(b"identity"))
 }

@@ -21,7 +21,7 @@ pub struct Limits {
     pub max_requests_per_second: Option<u32>,
     /// Timeout for the head of a request, also on an idle connection.
     pub head_timeout: Duration,
-    /// Timeout between two pieces of a request body.
+    /// Timeout between two parts of a request body.
     pub body_idle_timeout: Duration,
     /// Timeout for a whole request body.
     pub body_timeout: Duration,

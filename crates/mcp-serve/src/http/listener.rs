@@ -152,8 +152,8 @@ impl Listener {
                 // No `max_headers`: hyper's default of 100 fields is on the stack, any other limit is
                 // allocated for each request.
                 .max_buf_size(MAX_HEAD_BYTES)
-                // No `pipeline_flush`: it delays a response until the next request is there, and the
-                // response to an invalid head without end.
+                // No `pipeline_flush`: it delays a response until the next request is there, and never
+                // sends the response to an invalid head.
                 .serve_connection(TokioIo::new(stream), service);
             let mut stopping = std::pin::pin!(stop.cancelled());
             let mut is_stopping = false;

@@ -53,8 +53,7 @@ impl Authenticated {
             .map_or("", |principal| &principal.name)
     }
 
-    /// The name under which its share of a limit is counted: of its token where there are tokens, else its
-    /// address.
+    /// The name by which limits are counted: that of its token if tokens are required, else its address.
     pub(super) fn share(&self) -> String {
         match &self.principal {
             Some(principal) => principal.name.to_string(),

@@ -21,14 +21,14 @@ use super::guard::Guard;
 use super::limits::Limits;
 use super::router::Router;
 
-/// `/mcp`, `/healthz`, `/readyz` and `/metrics` of a server: what [`Listener`](crate::Listener)
-/// serves, and a tower service for the router of another program (axum).
+/// The paths `/mcp`, `/healthz`, `/readyz` and `/metrics` of a server. [`Listener`](crate::Listener)
+/// serves it; it is also a tower service, for the router of another program (axum).
 ///
-/// Tokens, allowed hosts and origins, the rate limit, the limits of bodies and of requests in flight,
-/// sessions and resumable streams are applied here. The program around it provides:
+/// It checks tokens, hosts and origins, and applies the rate limit and the limits of bodies and of requests
+/// in flight. The program around it provides:
 ///
-/// - the limits of connections ([`Limits::max_connections`], [`Limits::head_timeout`], [`Limits::write_timeout`],
-///   [`Limits::shutdown_grace`]), and TLS;
+/// - the limits of connections ([`Limits::max_connections`], [`Limits::head_timeout`],
+///   [`Limits::write_timeout`], [`Limits::shutdown_grace`]), and TLS;
 /// - the `Host` header as the client sent it;
 /// - the address of the client as the request extension [`SocketAddr`], by which clients without a
 ///   token are limited; without it they share one rate limit;

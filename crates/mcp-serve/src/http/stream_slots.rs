@@ -1,4 +1,4 @@
-//! Streams that stay open: so many for each client, and none for longer than its token is valid.
+//! Limits the open streams of each client, and ends them when its token is revoked.
 
 use std::collections::HashMap;
 use std::future::Future as _;
@@ -9,13 +9,13 @@ use std::task::Context;
 use parking_lot::Mutex;
 use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 
-/// Counts the streams on which clients listen.
+/// Counts the open streams of each client.
 pub(super) struct StreamSlots {
     max_per_client: usize,
     open: Mutex<HashMap<String, usize>>,
 }
 
-/// The place of one stream; free again when dropped.
+/// The slot of one stream, released when dropped.
 pub(super) struct StreamSlot {
     slots: Arc<StreamSlots>,
     client: String,
@@ -32,7 +32,7 @@ impl StreamSlots {
         }
     }
 
-    /// Takes a place for a stream of `client`; `None` if all of them are taken.
+    /// Takes a slot for a stream of `client`; `None` if the client has no slot left.
     pub(super) fn acquire(self: &Arc<Self>, client: String) -> Option<StreamSlot> {
         let mut open = self.open.lock();
         let count = open.entry(client.clone()).or_default();
@@ -66,7 +66,7 @@ impl Revocation {
         Self(revoked.map(|revoked| Box::pin(revoked.cancelled_owned())))
     }
 
-    /// True once the token was removed. Wakes the task when that happens.
+    /// Returns true once the token is removed. Wakes the task when that happens.
     pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> bool {
         let revoked = self.0.as_mut();
         revoked.is_some_and(|revoked| revoked.as_mut().poll(cx).is_ready())
@@ -78,7 +78,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn client_has_so_many_streams_and_no_more() {
+    fn streams_of_a_client_are_limited() {
         let slots = Arc::new(StreamSlots::new(2));
         let first = slots.acquire("a".into()).unwrap();
         let second = slots.acquire("a".into()).unwrap();

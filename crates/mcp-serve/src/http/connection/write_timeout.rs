@@ -28,7 +28,8 @@ pub(in crate::http) struct WriteTimeout {
 pub(in crate::http) struct Writer(Arc<Mutex<WriteBuffer>>);
 
 /// The state of closing. Closing a socket with unread bytes resets the connection, and the reset discards
-/// the response that gives the reason: 413, 431. So the input of a refused client is read and discarded, up to a limit.
+/// the response that gives the reason: 413, 431. So the input of a refused client is read and discarded,
+/// up to a limit.
 enum Closing {
     Open,
     /// Our side is closed; the client may still be sending.

@@ -19,7 +19,7 @@ use super::super::events::{
     EventStream, FirstEvent, InFlightCall, MessageSender, ReplayPolicy, ServerMessage,
 };
 use super::super::headers::{
-    Accepts, SESSION, hints, is_json, is_plain, is_subscription, params, session_id,
+    Accepts, SESSION, hints, is_json, is_subscription, is_unencoded, params, session_id,
 };
 use super::super::reply::{self, Reply};
 use super::super::session::Session;
@@ -111,7 +111,7 @@ impl<'a> Post<'a> {
         if !is_json(&self.headers) {
             return Err(Refusal::NotJson);
         }
-        if !is_plain(&self.headers) {
+        if !is_unencoded(&self.headers) {
             return Err(Refusal::Encoded);
         }
         Ok(())
@@ -152,7 +152,7 @@ impl<'a> Post<'a> {
         let principal = client.principal.as_ref();
         let caller = principal.map(|principal| Arc::clone(&principal.name));
         let caller = caller.or_else(session_id);
-        // An unversioned call has nothing that a client which disconnects could end.
+        // A disconnect has no effect on an unversioned call.
         let client_gone = (era != Era::Unversioned).then(CancellationToken::new);
         // Before the modern era a client that disconnects does not cancel its call.
         let cancelled = client_gone.clone().filter(|_| era == Era::Modern);
