@@ -1,5 +1,5 @@
-//! The OpenHands server in front of a real agent server. Its model follows the prompt as a script:
-//! one directive a line, one turn each.
+//! The OpenHands server with a real agent server. Its scripted model follows the lines of the prompt:
+//! one directive and one turn for each line.
 
 /// `call!(client, "tool", {"argument": 1})`, as [`call`].
 macro_rules! call {
@@ -8,30 +8,37 @@ macro_rules! call {
     };
 }
 
-/// `refusal!(client, "tool", {"argument": 1})`, as [`refusal`].
-macro_rules! refusal {
+/// `tool_error!(client, "tool", {"argument": 1})`, as [`tool_error`].
+macro_rules! tool_error {
     ($client:expr, $tool:expr, $arguments:tt) => {
-        refusal(&$client, $tool, serde_json::json!($arguments)).await
+        tool_error(&$client, $tool, serde_json::json!($arguments)).await
     };
 }
 
-mod asking;
+/// `assert_error!(client, "tool", {"argument": 1}, "part")`, as [`assert_error`].
+macro_rules! assert_error {
+    ($client:expr, $tool:expr, $arguments:tt, $part:expr) => {
+        assert_error(&$client, $tool, serde_json::json!($arguments), $part).await
+    };
+}
+
+mod aliases;
 mod budgets;
-mod confirming;
-mod control;
+mod cancellation;
+mod confirmation;
+mod elicitation;
+mod errors;
+mod event_sockets;
+mod follow_up;
 mod gate;
-mod line;
+mod limits;
 mod mcp_servers;
-mod original;
 mod outage;
 mod parallel;
 mod prompts;
-mod reading;
+mod proxy;
+mod read_tools;
 mod resources;
-mod small;
-mod sockets;
-mod states;
-mod talking;
 mod tasks;
 mod workspaces;
 
@@ -39,7 +46,7 @@ use mcp_client::Client;
 use serde_json::{Value, json};
 
 use crate::harness::real::{OpenHands, openhands};
-use crate::harness::{Session, assert_contains, eventually, http_client, stdio_client};
+use crate::harness::{Server, Session, assert_contains, eventually, http_client, stdio_client};
 
 const NAME: &str = "openhands-mcp-server";
 
@@ -52,35 +59,64 @@ fn env(real: &OpenHands) -> [(&'static str, &str); 3] {
     ]
 }
 
-/// The same with more variables.
+/// The environment with more variables.
 fn env_with<'a>(
     real: &'a OpenHands,
     more: &[(&'static str, &'a str)],
 ) -> Vec<(&'static str, &'a str)> {
-    let mut env = env(real).to_vec();
-    env.extend(more);
-    env
+    [env(real).as_slice(), more].concat()
 }
 
-/// Asks the agent server itself, as somebody else would.
-async fn direct(real: &OpenHands, method: &str, path: &str, body: Value) -> Value {
+/// Sends a request to the agent server, as another client would.
+async fn agent_server(real: &OpenHands, method: &str, path: &str, body: Value) -> Value {
     let request = http_client().request(method.parse().unwrap(), format!("{}{path}", real.url));
     let request = request.header("X-Session-API-Key", &real.api_key);
-    let request = if body.is_null() {
-        request
-    } else {
-        request.json(&body)
+    let request = match body {
+        Value::Null => request,
+        body => request.json(&body),
     };
     request.send().await.unwrap().json().await.unwrap()
 }
 
-/// A client of our server over stdio; `None` where there is no agent server.
-async fn client() -> Option<Client> {
-    Some(stdio_client(NAME, &env(&openhands()?)).await)
+/// Adds an agent profile with this model to the agent server.
+async fn add_agent(real: &OpenHands, name: &str, llm: Value) {
+    let profile = json!({"include_secrets": true, "llm": llm});
+    agent_server(real, "POST", &format!("/api/profiles/{name}"), profile).await;
+    let agent = json!({"agent_kind": "openhands", "llm_profile_ref": name});
+    agent_server(real, "POST", &format!("/api/agent-profiles/{name}"), agent).await;
 }
 
-/// One client over HTTP and one over stdio; none where there is no agent server.
-async fn both() -> Vec<Session> {
+async fn remove_agent(real: &OpenHands, name: &str) {
+    for kind in ["agent-profiles", "profiles"] {
+        agent_server(real, "DELETE", &format!("/api/{kind}/{name}"), Value::Null).await;
+    }
+}
+
+/// Reads a conversation from the agent server.
+async fn conversation(real: &OpenHands, id: &Value) -> Value {
+    let path = format!("/api/conversations/{}", id.as_str().unwrap());
+    agent_server(real, "GET", &path, Value::Null).await
+}
+
+/// A client of our server over stdio; `None` without an agent server.
+async fn client() -> Option<Client> {
+    Some(client_with(&openhands()?, &[]).await)
+}
+
+/// A client of our server over stdio, with more environment variables.
+async fn client_with(real: &OpenHands, more: &[(&'static str, &str)]) -> Client {
+    stdio_client(NAME, &env_with(real, more)).await
+}
+
+/// Our server over HTTP, with more environment variables, and a client of it.
+async fn server_with(real: &OpenHands, more: &[(&'static str, &str)]) -> (Server, Client) {
+    let server = Server::start(NAME, &env_with(real, more)).await;
+    let client = server.client().await;
+    (server, client)
+}
+
+/// One client over HTTP and one over stdio; empty without an agent server.
+async fn both_transports() -> Vec<Session> {
     let Some(real) = openhands() else {
         return vec![];
     };
@@ -89,7 +125,7 @@ async fn both() -> Vec<Session> {
     vec![over_http, Session::stdio(NAME, &env).await]
 }
 
-/// What a tool returns.
+/// The result of a tool.
 async fn call(client: &Client, tool: &str, arguments: Value) -> Value {
     let result = client.call_tool(tool, &arguments).await.unwrap();
     assert!(!result.is_error, "{}", result.text());
@@ -98,8 +134,8 @@ async fn call(client: &Client, tool: &str, arguments: Value) -> Value {
     serde_json::from_str(structured.get()).unwrap()
 }
 
-/// Returns the result of a tool whose only argument is a task.
-async fn on(client: &Client, tool: &str, id: &Value) -> Value {
+/// The result of a tool whose only argument is a task.
+async fn call_with_id(client: &Client, tool: &str, id: &Value) -> Value {
     call(client, tool, json!({"task_id": id})).await
 }
 
@@ -108,30 +144,30 @@ async fn run_task(client: &Client, task: &str) -> Value {
     call(client, "run_task", json!({"task": task})).await
 }
 
-/// Starts a task and waits for nothing.
+/// Starts a task without waiting for it.
 async fn start_task(client: &Client, task: &str) -> Value {
     call(client, "run_task", json!({"task": task, "wait_seconds": 0})).await
 }
 
-/// What a tool says that it cannot do.
-async fn refusal(client: &Client, tool: &str, arguments: Value) -> String {
+/// The error message of a tool.
+async fn tool_error(client: &Client, tool: &str, arguments: Value) -> String {
     let result = client.call_tool(tool, &arguments).await.unwrap();
     assert!(result.is_error, "{}", result.text());
     result.text()
 }
 
-/// Asserts that a tool cannot do it, and that it says so in these words among others.
-async fn refuses(client: &Client, tool: &str, arguments: Value, words: &str) {
-    assert_contains(&refusal(client, tool, arguments).await, words);
+/// Asserts that a tool fails with `part` in its message.
+async fn assert_error(client: &Client, tool: &str, arguments: Value, part: &str) {
+    assert_contains(&tool_error(client, tool, arguments).await, part);
 }
 
-/// Asks for the status until it is `status`.
-async fn until(client: &Client, id: &Value, status: &str) -> Value {
-    until_that(client, id, |state| state["status"] == status).await
+/// Polls until the status of a task is `status`.
+async fn wait_for_status(client: &Client, id: &Value, status: &str) -> Value {
+    wait_for_state(client, id, |state| state["status"] == status).await
 }
 
-/// Asks for the status until it is as expected.
-async fn until_that(client: &Client, id: &Value, expected: impl Fn(&Value) -> bool) -> Value {
-    let state = async || Some(on(client, "get_task_status", id).await).filter(&expected);
+/// Polls until the state of a task is as expected.
+async fn wait_for_state(client: &Client, id: &Value, expected: impl Fn(&Value) -> bool) -> Value {
+    let state = async || Some(call_with_id(client, "get_task_status", id).await).filter(&expected);
     eventually("the status", state).await
 }

@@ -23,7 +23,7 @@ pub(crate) use app_server::{AppConversation, AppServer, NewAppConversation, Sand
 pub(crate) use conversations::{
     ConfirmationPolicy, Conversation, Execution, ListedConversation, NewConversation, Plugin, Tags,
 };
-pub(crate) use events::{Action, Event, RunError, TextPart, event_kind};
+pub(crate) use events::{Event, RunError, TextPart, event_kind};
 pub(crate) use failure::{ApiFailure, ApiResult, SandboxProblem};
 pub(crate) use servers::{Backend, Servers};
 pub(crate) use shell::shell_quoted;

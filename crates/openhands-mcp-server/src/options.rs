@@ -11,22 +11,14 @@ use upstream::http::Url;
 #[group(id = "openhands")]
 pub struct Options {
     /// Address of the OpenHands agent server, or of the V1 app server
-    #[arg(
-        long,
-        env = "OPENHANDS_URL",
-        default_value = "http://127.0.0.1:8000",
-        value_name = "URL"
-    )]
+    #[arg(long, env = "OPENHANDS_URL", value_name = "URL")]
+    #[arg(default_value = "http://127.0.0.1:8000")]
     pub(crate) openhands_url: Url,
 
     /// Key of the agent server (one of its OH_SESSION_API_KEYS) or the app server; none if it needs
     /// none
-    #[arg(
-        long,
-        env = "OPENHANDS_API_KEY",
-        hide_env_values = true,
-        value_name = "KEY"
-    )]
+    #[arg(long, env = "OPENHANDS_API_KEY", value_name = "KEY")]
+    #[arg(hide_env_values = true)]
     pub(crate) openhands_api_key: Option<String>,
 
     /// File with the key; it may be created or changed later
@@ -35,12 +27,8 @@ pub struct Options {
 
     /// Directory on the agent server in which every task gets its own directory; a relative one is
     /// in the agent server's home directory
-    #[arg(
-        long,
-        env = "OPENHANDS_WORKSPACE_ROOT",
-        default_value = "mcp-tasks",
-        value_name = "DIR"
-    )]
+    #[arg(long, env = "OPENHANDS_WORKSPACE_ROOT", value_name = "DIR")]
+    #[arg(default_value = "mcp-tasks")]
     pub(crate) openhands_workspace_root: String,
 
     /// Agent profile for tasks (with the app server its id); by default the active one
@@ -49,41 +37,24 @@ pub struct Options {
 
     /// Other directories on the agent server that tasks may name as their workspace; several with
     /// commas
-    #[arg(
-        long,
-        env = "OPENHANDS_WORKSPACES",
-        value_name = "DIR",
-        value_delimiter = ','
-    )]
+    #[arg(long, env = "OPENHANDS_WORKSPACES", value_name = "DIR")]
+    #[arg(value_delimiter = ',')]
     pub(crate) openhands_workspaces: Vec<String>,
 
     /// MCP servers that the agents of tasks may call, such as n8n=http://127.0.0.1:3456/mcp, as
     /// seen from the agent server; several with commas
-    #[arg(
-        long,
-        env = "OPENHANDS_MCP_SERVERS",
-        value_name = "NAME=URL",
-        value_delimiter = ','
-    )]
+    #[arg(long, env = "OPENHANDS_MCP_SERVERS", value_name = "NAME=URL")]
+    #[arg(value_delimiter = ',')]
     pub(crate) openhands_mcp_servers: Vec<String>,
 
     /// Tokens for these MCP servers; several with commas
-    #[arg(
-        long,
-        env = "OPENHANDS_MCP_TOKENS",
-        hide_env_values = true,
-        value_name = "NAME=TOKEN",
-        value_delimiter = ','
-    )]
+    #[arg(long, env = "OPENHANDS_MCP_TOKENS", value_name = "NAME=TOKEN")]
+    #[arg(hide_env_values = true, value_delimiter = ',')]
     pub(crate) openhands_mcp_tokens: Vec<String>,
 
     /// Files with such tokens; they may be created or changed later
-    #[arg(
-        long,
-        env = "OPENHANDS_MCP_TOKEN_FILES",
-        value_name = "NAME=FILE",
-        value_delimiter = ','
-    )]
+    #[arg(long, env = "OPENHANDS_MCP_TOKEN_FILES", value_name = "NAME=FILE")]
+    #[arg(value_delimiter = ',')]
     pub(crate) openhands_mcp_token_files: Vec<String>,
 
     /// Maximum of tasks that run at once on the agent server; others are queued. One less than the

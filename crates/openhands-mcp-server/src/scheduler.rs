@@ -228,18 +228,15 @@ impl Scheduler {
                     tags.set_waits_for(Some(WaitsFor::Slot));
                 }
                 Some(_) => {
-                    tags.set_waits_for(None);
-                    tags.set_stop_reason(Some(StopReason::NoRepository));
+                    tags.mark_stopped(StopReason::NoRepository);
                     server.set_tags(id, tags.as_tags()).await?;
                     return Ok(StartAttempt::Done);
                 }
             }
         }
-        let runs = self.run_or_wait(&server, id, &mut tags).await?;
-        Ok(if runs {
-            StartAttempt::Done
-        } else {
-            StartAttempt::NoSlot
+        Ok(match self.run_or_wait(&server, id, &mut tags).await? {
+            true => StartAttempt::Done,
+            false => StartAttempt::NoSlot,
         })
     }
 
@@ -298,9 +295,7 @@ pub(crate) async fn tag_stopped(
     reason: StopReason,
 ) -> ApiResult<()> {
     let mut tags = ConversationTags::new(server.conversation(id).await?.tags);
-    tags.set_waits_for(None);
-    tags.set_stop_reason(Some(reason));
-    tags.end_run();
+    tags.mark_stopped(reason);
     server.set_tags(id, tags.as_tags()).await
 }
 

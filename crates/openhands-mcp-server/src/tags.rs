@@ -157,6 +157,13 @@ impl ConversationTags {
         self.set(DEADLINE_TAG, None);
     }
 
+    /// Marks the task as stopped for this reason.
+    pub(crate) fn mark_stopped(&mut self, reason: StopReason) {
+        self.end_run();
+        self.set_waits_for(None);
+        self.set_stop_reason(Some(reason));
+    }
+
     /// The reason why we stopped the task.
     pub(crate) fn stop_reason(&self) -> Option<StopReason> {
         let value = self.get(STOP_REASON_TAG)?;

@@ -1,24 +1,24 @@
-//! Faults of the agent server, bad input, and the app server, through the tools.
+//! Faults of the agent server, invalid arguments, and the app server, through the tools.
 
 mod app_server;
 mod arguments;
 mod fake;
 mod faults;
-mod others;
-mod running;
+mod other_servers;
+mod run_task;
 mod sandboxed;
 mod secrets;
 
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use mcp_core::tool::{Call, ToolError, ToolResult};
+use mcp_core::tool::{Call, ToolError, ToolErrorKind, ToolResult};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
 use crate::{OpenHands, Options};
 
-const KEY: &str = "key-that-nobody-may-see";
+const KEY: &str = "key-that-must-stay-secret";
 /// A task id.
 const ID: &str = "82183f0e-7464-499a-a27d-37531b07889f";
 
@@ -53,7 +53,7 @@ fn openhands(url: &str) -> OpenHands {
     OpenHands::new(options(url)).unwrap()
 }
 
-/// Calls a tool as the dispatch does. Arguments that do not fit are `field: reason`.
+/// Calls a tool as the dispatch does. The error for invalid arguments is `field: reason`.
 async fn try_call(
     service: OpenHands,
     name: &str,
@@ -61,10 +61,8 @@ async fn try_call(
     call: &Call,
 ) -> Result<Result<Value, ToolError>, String> {
     let tools = crate::tools::all().bind(&Arc::new(service));
-    let (_, tool) = tools
-        .into_iter()
-        .find(|(tool, _)| tool.name == name)
-        .unwrap();
+    let mut tools = tools.into_iter();
+    let (_, tool) = tools.find(|(tool, _)| tool.name == name).unwrap();
     let arguments = RawValue::from_string(arguments.to_string()).unwrap();
     let running = tool.start(&arguments, call);
     let running = running.map_err(|error| format!("{}: {}", error.field, error.reason))?;
@@ -76,11 +74,17 @@ async fn try_call(
 
 /// Calls a tool of a server that has just started, with the agent server at `url`.
 async fn call(url: &str, name: &str, arguments: Value) -> Result<Value, ToolError> {
-    let answer = try_call(openhands(url), name, arguments, &Call::default()).await;
-    let answer = answer.unwrap();
-    if let Err(error) = &answer {
-        let told = format!("{} {}", error.message(), error.causes());
-        assert!(!told.contains(KEY), "{told}");
+    let result = try_call(openhands(url), name, arguments, &Call::default()).await;
+    let result = result.unwrap();
+    if let Err(error) = &result {
+        let shown = format!("{} {}", error.message(), error.causes());
+        assert!(!shown.contains(KEY), "{shown}");
     }
-    answer
+    result
+}
+
+#[track_caller]
+fn assert_error(error: &ToolError, kind: ToolErrorKind, part: &str) {
+    assert_eq!(error.kind(), kind, "{error}");
+    assert!(error.message().contains(part), "no {part:?} in {error}");
 }

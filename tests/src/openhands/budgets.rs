@@ -1,126 +1,104 @@
-//! What a task may use up, and that it holds without anybody who waits.
+//! Budgets of tasks, which are enforced even if no client waits.
 
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use super::{NAME, call, client, direct, env, env_with, on, refusal, refuses, run_task, until};
+use super::{
+    add_agent, agent_server, assert_error, call, call_with_id, client, client_with, conversation,
+    remove_agent, run_task, server_with, tool_error, wait_for_status,
+};
 use crate::harness::real::openhands;
-use crate::harness::{Server, stdio_client};
+use crate::harness::{assert_contains, wait_until};
 
 #[tokio::test]
-async fn time_that_is_used_up_stops_the_task() {
+async fn time_limit_stops_the_task() {
     let Some(client) = client().await else { return };
-    // Enough for the first step on a busy machine, too.
+    // Long enough for the first step on a busy machine.
     let task = json!({"task": "RUN: echo so far\nRUN: sleep 300", "max_seconds": 8});
     let run = call(&client, "run_task", task).await;
-    let status = until(&client, &run["task_id"], "failed").await;
-    let error = status["error"].as_str().unwrap();
-    assert!(error.contains("used up its time"), "{error}");
-    let result = on(&client, "get_task_result", &run["task_id"]).await;
+    let status = wait_for_status(&client, &run["task_id"], "failed").await;
+    assert_contains(&status["error"], "used up its time");
+    let result = call_with_id(&client, "get_task_result", &run["task_id"]).await;
     assert_eq!(result["last_output"], "so far");
 }
 
 #[tokio::test]
-async fn time_runs_out_when_the_client_has_gone() {
+async fn time_limit_holds_after_the_client_disconnects() {
     let Some(real) = openhands() else { return };
-    let server = Server::start(NAME, &env(&real)).await;
+    let (server, client) = server_with(&real, &[]).await;
+    drop(client);
     let task = json!({"task": "RUN: sleep 300", "max_seconds": 2, "wait_seconds": 0});
     let run = server.call("run_task", task).await;
-    // From here on nobody asks our server anything.
-    let path = format!("/api/conversations/{}", run["task_id"].as_str().unwrap());
-    crate::harness::wait_until("the pause", async || {
-        direct(&real, "GET", &path, Value::Null).await["execution_status"] == "paused"
+    // From here on our server gets no requests.
+    wait_until("the pause", async || {
+        conversation(&real, &run["task_id"]).await["execution_status"] == "paused"
     })
     .await;
 }
 
 #[tokio::test]
-async fn time_runs_out_even_if_our_server_was_restarted() {
+async fn time_limit_survives_a_restart_of_our_server() {
     let Some(real) = openhands() else { return };
-    let server = Server::start(NAME, &env(&real)).await;
+    let (server, client) = server_with(&real, &[]).await;
     let task = json!({"task": "RUN: sleep 300", "max_seconds": 3, "wait_seconds": 0});
-    let run = server.call("run_task", task).await;
+    let run = call(&client, "run_task", task).await;
     server.kill().await;
-    let client = stdio_client(NAME, &env(&real)).await;
-    let status = until(&client, &run["task_id"], "failed").await;
-    assert!(status["error"].as_str().unwrap().contains("time"));
+    let client = client_with(&real, &[]).await;
+    let status = wait_for_status(&client, &run["task_id"], "failed").await;
+    assert_contains(&status["error"], "time");
 }
 
 #[tokio::test]
-async fn steps_that_are_used_up_are_given_again() {
+async fn resumed_task_gets_its_steps_again() {
     let Some(client) = client().await else { return };
     let task = json!({"task": "RUN: echo 1\nRUN: echo 2\nRUN: echo 3", "max_iterations": 2});
     let run = call(&client, "run_task", task).await;
     assert_has!(run, {"status": "failed", "last_output": "2"});
-    let error = run["error"].as_str().unwrap();
-    assert!(error.contains("limit of 2 steps"), "{error}");
-    let more = on(&client, "resume_task", &run["task_id"]).await;
+    assert_contains(&run["error"], "limit of 2 steps");
+    let more = call_with_id(&client, "resume_task", &run["task_id"]).await;
     assert_has!(more, {"status": "finished", "last_output": "3"});
 }
 
 #[tokio::test]
-async fn money_that_is_used_up_stops_the_task() {
+async fn cost_limit_stops_the_task() {
     let Some(real) = openhands() else { return };
-    // The scripted model has no price: one that has is set up beside it.
+    // The scripted model has no price, so this test adds one with a price.
     let name = format!("priced-{}", Uuid::new_v4().simple());
-    let settings = direct(&real, "GET", "/api/settings", Value::Null).await;
+    let settings = agent_server(&real, "GET", "/api/settings", Value::Null).await;
     let llm = &settings["agent_settings"]["llm"];
     let llm = json!({"model": llm["model"], "base_url": llm["base_url"], "api_key": "not-a-key",
         "num_retries": 0, "reasoning_effort": "none", "input_cost_per_token": 0.01,
         "output_cost_per_token": 0.01});
-    let profile = json!({"include_secrets": true, "llm": llm});
-    direct(&real, "POST", &format!("/api/profiles/{name}"), profile).await;
-    let agent = json!({"agent_kind": "openhands", "llm_profile_ref": name});
-    direct(&real, "POST", &format!("/api/agent-profiles/{name}"), agent).await;
-    let client = stdio_client(NAME, &env(&real)).await;
+    add_agent(&real, &name, llm).await;
+    let client = client_with(&real, &[]).await;
     let task = json!({"task": "RUN: echo paid\nRUN: sleep 300", "agent": name, "max_cost": 0.1});
     let run = call(&client, "run_task", task).await;
     assert_eq!(run["status"], "failed", "{run}");
-    let error = run["error"].as_str().unwrap();
-    assert!(error.contains("used up its money"), "{error}");
+    assert_contains(&run["error"], "used up its money");
     assert!(run["cost"].as_f64().unwrap() > 0.1, "{run}");
-    direct(
-        &real,
-        "DELETE",
-        &format!("/api/agent-profiles/{name}"),
-        Value::Null,
-    )
-    .await;
-    direct(
-        &real,
-        "DELETE",
-        &format!("/api/profiles/{name}"),
-        Value::Null,
-    )
-    .await;
+    remove_agent(&real, &name).await;
 }
 
 #[tokio::test]
-async fn callers_get_no_more_than_the_operator_allows() {
+async fn callers_cannot_exceed_the_operators_limits() {
     let Some(real) = openhands() else { return };
     let limits = [
         ("OPENHANDS_MAX_ITERATIONS", "2"),
         ("OPENHANDS_MAX_SECONDS", "60"),
         ("OPENHANDS_MAX_COST", "1"),
     ];
-    let client = stdio_client(NAME, &env_with(&real, &limits)).await;
+    let client = client_with(&real, &limits).await;
     for (argument, value, most) in [
         ("max_iterations", json!(3), "2"),
         ("max_seconds", json!(61), "60"),
         ("max_cost", json!(1.5), "1"),
     ] {
-        let refused = refusal(&client, "run_task", json!({"task": "t", argument: value})).await;
+        let error = tool_error!(client, "run_task", {"task": "t", argument: value});
         let expected = format!("{argument} may be at most {most} on this server.");
-        assert_eq!(refused, expected);
+        assert_eq!(error, expected);
     }
-    refuses(
-        &client,
-        "run_task",
-        json!({"task": "t", "max_cost": 0}),
-        "more than 0",
-    )
-    .await;
-    // Who says nothing has them all the same.
+    assert_error!(client, "run_task", {"task": "t", "max_cost": 0}, "more than 0");
+    // They are also the default.
     let run = run_task(&client, "RUN: echo 1\nRUN: echo 2\nRUN: echo 3").await;
     assert_has!(run, {"status": "failed", "steps": 2});
 }

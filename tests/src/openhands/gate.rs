@@ -1,10 +1,11 @@
-//! A command that ends when the test says so, not when a time is over.
+//! A shell command that ends when the test says so, instead of after a time.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use uuid::Uuid;
 
-/// Closed at first; the agent server is on this machine.
+/// A file that the command waits for. The agent server is on this machine.
 pub(super) struct Gate(PathBuf);
 
 impl Gate {
@@ -23,13 +24,13 @@ impl Gate {
 }
 
 impl Drop for Gate {
-    /// What still waits goes on, so that no task outlives its test for long.
+    /// Opens the gate, so that no task runs long after its test.
     fn drop(&mut self) {
         self.open();
         let path = self.0.clone();
-        // Whoever looks ten times a second has seen it by then.
+        // The command checks ten times a second, so it has ended by then.
         std::thread::spawn(move || {
-            std::thread::sleep(std::time::Duration::from_secs(5));
+            std::thread::sleep(Duration::from_secs(5));
             let _ = std::fs::remove_file(path);
         });
     }

@@ -1,42 +1,31 @@
-//! Agents that call tools of MCP servers which their tasks were given.
+//! Agents that call tools of the MCP servers of their tasks.
 
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use super::{NAME, call, direct, env_with};
+use super::{NAME, add_agent, call, client_with, conversation, env_with, remove_agent, run_task};
 use crate::harness::real::{self, OpenHands, openhands};
 use crate::harness::{
     FakeService, Request, Response, Server, assert_contains, assert_lacks, http_client,
-    stdio_client,
 };
 
-/// A model that calls one tool and then says what came of it, and the agent profile that uses it.
-struct Caller {
+/// A model that calls one tool and reports its result, and an agent profile with that model.
+struct ToolCaller {
     model: FakeService,
     name: String,
 }
 
-impl Caller {
+impl ToolCaller {
     async fn start(real: &OpenHands, tool: &'static str, arguments: Value) -> Self {
         let model = FakeService::start(move |request| answer(request, tool, &arguments)).await;
         let name = format!("caller-{}", Uuid::new_v4().simple());
         let llm = json!({"model": "openai/caller", "base_url": format!("{}/v1", model.url),
             "api_key": "not-a-key", "num_retries": 0, "reasoning_effort": "none", "stream": false});
-        let profile = json!({"include_secrets": true, "llm": llm});
-        direct(real, "POST", &format!("/api/profiles/{name}"), profile).await;
-        let agent = json!({"agent_kind": "openhands", "llm_profile_ref": name});
-        direct(real, "POST", &format!("/api/agent-profiles/{name}"), agent).await;
+        add_agent(real, &name, llm).await;
         Self { model, name }
     }
 
-    async fn forget(self, real: &OpenHands) {
-        for kind in ["agent-profiles", "profiles"] {
-            let path = format!("/api/{kind}/{}", self.name);
-            direct(real, "DELETE", &path, Value::Null).await;
-        }
-    }
-
-    /// The names of the tools that the agent could call.
+    /// The names of the tools that the model was offered.
     fn tools(&self) -> Vec<String> {
         let requests = self.model.requests();
         let bodies = requests.iter().map(body);
@@ -53,7 +42,7 @@ fn body(request: &Request) -> Value {
     serde_json::from_slice(&request.body).unwrap_or_default()
 }
 
-/// A turn of the model.
+/// The model's reply to a request.
 fn answer(request: &Request, tool: &str, arguments: &Value) -> Response {
     let request = body(request);
     let messages = request["messages"].as_array().cloned().unwrap_or_default();
@@ -94,10 +83,10 @@ fn answer(request: &Request, tool: &str, arguments: &Value) -> Response {
 }
 
 #[tokio::test]
-async fn a_task_calls_a_server_that_wants_a_token() {
+async fn task_calls_a_server_with_a_token() {
     let Some(real) = openhands() else { return };
     let token = format!("token-{}", Uuid::new_v4().simple());
-    // Any MCP server will do. One that is down keeps no task from running.
+    // The second server is down, which must not stop the task.
     let other = Server::start(NAME, &env_with(&real, &[("MCP_TOKEN", &token)])).await;
     let servers = format!("others={},dead=http://127.0.0.1:9/mcp", other.url);
     let tokens = format!("others={token}");
@@ -105,46 +94,30 @@ async fn a_task_calls_a_server_that_wants_a_token() {
         ("OPENHANDS_MCP_SERVERS", &*servers),
         ("OPENHANDS_MCP_TOKENS", &*tokens),
     ];
-    let client = stdio_client(NAME, &env_with(&real, &given)).await;
-    let caller = Caller::start(&real, "others_list_tasks", json!({"limit": 1})).await;
+    let client = client_with(&real, &given).await;
+    let caller = ToolCaller::start(&real, "others_list_tasks", json!({"limit": 1})).await;
     let task = json!({"task": "What was there before?", "agent": caller.name, "wait_seconds": 25});
     let run = call(&client, "run_task", task).await;
     let tools = caller.tools();
     assert_eq!(run["status"], "finished", "{run} {tools:?}");
     let result = run["result"].as_str().unwrap();
     assert!(result.contains("task_id"), "{result} {tools:?}");
-    // The token is nowhere to be read.
-    let id = run["task_id"].as_str().unwrap();
-    let seen = direct(
-        &real,
-        "GET",
-        &format!("/api/conversations/{id}"),
-        Value::Null,
-    )
-    .await;
-    assert!(!seen.to_string().contains(&token));
-    let asked = caller.model.requests();
-    let asked = asked
-        .iter()
-        .map(|request| String::from_utf8_lossy(&request.body));
-    assert!(!asked.collect::<String>().contains(&token));
-    // Tasks of others have no such tools.
-    let plain = stdio_client(NAME, &env_with(&real, &[])).await;
-    let run = call!(plain, "run_task", {"task": "SAY: nothing given"});
-    let id = run["task_id"].as_str().unwrap();
-    let seen = direct(
-        &real,
-        "GET",
-        &format!("/api/conversations/{id}"),
-        Value::Null,
-    )
-    .await;
+    // The token is neither in the conversation nor in the requests to the model.
+    let seen = conversation(&real, &run["task_id"]).await;
+    assert_lacks(&seen.to_string(), &token);
+    for request in caller.model.requests() {
+        assert_lacks(&String::from_utf8_lossy(&request.body).into_owned(), &token);
+    }
+    // Other servers' tasks do not have these tools.
+    let plain = client_with(&real, &[]).await;
+    let run = run_task(&plain, "SAY: nothing given").await;
+    let seen = conversation(&real, &run["task_id"]).await;
     assert_eq!(seen["agent"]["mcp_config"], json!({}));
-    caller.forget(&real).await;
+    remove_agent(&real, &caller.name).await;
 }
 
 #[tokio::test]
-async fn a_task_runs_a_workflow() {
+async fn task_runs_an_n8n_workflow() {
     let (Some(real), Some(n8n)) = (real::openhands(), real::n8n()) else {
         return;
     };
@@ -161,21 +134,20 @@ async fn a_task_runs_a_workflow() {
     let workflows = Server::start("n8n-mcp-server", &n8n_env).await;
     let servers = format!("n8n={}", workflows.url);
     let given = [("OPENHANDS_MCP_SERVERS", &*servers)];
-    let client = stdio_client(NAME, &env_with(&real, &given)).await;
+    let client = client_with(&real, &given).await;
     let arguments = json!({"workflow_id": id, "parameters": {"input": "from an agent"}});
-    let caller = Caller::start(&real, "run_workflow", arguments).await;
-    let task = json!({"task": "Run the workflow", "agent": caller.name, "wait_seconds": 25});
-    let run = call(&client, "run_task", task).await;
+    let caller = ToolCaller::start(&real, "run_workflow", arguments).await;
+    let run = call!(client, "run_task", {"task": "Run the workflow", "agent": caller.name,
+        "wait_seconds": 25});
     assert_eq!(run["status"], "finished", "{run} {:?}", caller.tools());
-    let result = run["result"].as_str().unwrap();
     for expected in ["completed", "execution_id", "from an agent"] {
-        assert!(result.contains(expected), "{expected}: {result}");
+        assert_contains(&run["result"], expected);
     }
-    caller.forget(&real).await;
+    remove_agent(&real, &caller.name).await;
 }
 
 #[tokio::test]
-async fn servers_that_cannot_be_used_are_refused_at_the_start() {
+async fn invalid_servers_are_refused_at_the_start() {
     let refused = |variables: &[(&'static str, &'static str)]| {
         let output = std::process::Command::new(crate::harness::binary(NAME))
             .args(["--port", "0"])
@@ -187,7 +159,7 @@ async fn servers_that_cannot_be_used_are_refused_at_the_start() {
         String::from_utf8(output.stderr).unwrap()
     };
     let text = refused(&[("OPENHANDS_MCP_SERVERS", "n8n")]);
-    assert!(text.contains("must be NAME=URL"), "{text}");
+    assert_contains(&text, "must be NAME=URL");
     let text = refused(&[("OPENHANDS_MCP_TOKENS", "n8n=very-secret")]);
     assert_contains(&text, "does not name it");
     assert_lacks(&text, "very-secret");

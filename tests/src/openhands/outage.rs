@@ -1,101 +1,102 @@
-//! An agent server that goes away in the middle, and a model that is slow.
+//! An agent server that becomes unreachable for a while, and a slow model.
+
+use std::time::Duration;
 
 use serde_json::{Value, json};
+use uuid::Uuid;
 
-use super::line::Line;
-use super::{NAME, call, client, direct, env, on, refusal, refuses, run_task, start_task, until};
+use super::proxy::Proxy;
+use super::{
+    agent_server, assert_error, call, call_with_id, client, client_with, run_task, server_with,
+    start_task, tool_error, wait_for_status,
+};
+use crate::harness::assert_starts_with;
 use crate::harness::real::openhands;
-use crate::harness::{Server, stdio_client};
 
 #[tokio::test]
-async fn a_wait_outlives_an_agent_server_that_is_away_for_a_while() {
+async fn wait_survives_an_outage_of_the_agent_server() {
     let Some(real) = openhands() else { return };
-    let line = Line::to(real).await;
-    let server = Server::start(NAME, &env(&line.real)).await;
-    let client = server.client().await;
+    let proxy = Proxy::start(real).await;
+    let (server, client) = server_with(&proxy.real, &[]).await;
     let run = start_task(&client, "RUN: sleep 2; echo survived").await;
-    let id = json!({"task_id": run["task_id"]});
-    line.cut();
-    let short = json!({"task_id": run["task_id"], "wait_seconds": 1});
-    refuses(&client, "wait_task", short, "does not answer").await;
+    let id = &run["task_id"];
+    proxy.disconnect();
+    let short = json!({"task_id": id, "wait_seconds": 1});
+    assert_error(&client, "wait_task", short, "does not answer").await;
     server.wait_for_status("degraded").await;
-    let waiting = call(&client, "wait_task", id);
-    let mending = async {
-        // Real time: the wait has found nobody at least once, which nobody tells.
-        tokio::time::sleep(std::time::Duration::from_secs(1)).await;
-        line.mend();
+    let waiting = call_with_id(&client, "wait_task", id);
+    let reconnecting = async {
+        // Real time: at least one poll of the wait must fail, which no event reports.
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        proxy.reconnect();
     };
-    let (ended, ()) = tokio::join!(waiting, mending);
+    let (ended, ()) = tokio::join!(waiting, reconnecting);
     assert_has!(ended, {"status": "finished", "last_output": "survived"});
     server.wait_for_status("online").await;
 }
 
 #[tokio::test]
-async fn a_started_task_keeps_its_id_when_the_line_is_cut() {
+async fn started_task_keeps_its_id_in_an_outage() {
     let Some(real) = openhands() else { return };
-    let line = Line::to(real).await;
-    let server = Server::start(NAME, &env(&line.real)).await;
-    let client = server.client().await;
+    let proxy = Proxy::start(real).await;
+    let (server, client) = server_with(&proxy.real, &[]).await;
     let task = json!({"task": "RUN: sleep 2; echo kept", "wait_seconds": 4});
     let running = call(&client, "run_task", task);
-    let cutting = async {
+    let disconnecting = async {
         server.wait_for_log("task started").await;
-        line.cut();
+        proxy.disconnect();
     };
-    let (run, ()) = tokio::join!(running, cutting);
-    assert!(
-        matches!(run["status"].as_str(), Some("unknown" | "running")),
-        "{run}"
-    );
-    line.mend();
-    let ended = call!(client, "wait_task", {"task_id": run["task_id"]});
+    let (run, ()) = tokio::join!(running, disconnecting);
+    let status = run["status"].as_str();
+    assert!(matches!(status, Some("unknown" | "running")), "{run}");
+    proxy.reconnect();
+    let ended = call_with_id(&client, "wait_task", &run["task_id"]).await;
     assert_eq!(ended["last_output"], "kept", "{ended}");
 }
 
 #[tokio::test]
-async fn nothing_is_started_twice_when_the_answer_is_lost() {
+async fn retry_after_an_outage_starts_the_task_once() {
     let Some(real) = openhands() else { return };
-    let line = Line::to(real).await;
-    let client = stdio_client(NAME, &env(&line.real)).await;
-    let key = uuid::Uuid::new_v4().to_string();
-    let order = json!({"task": "RUN: echo ran >> log; cat log", "idempotency_key": key});
-    line.cut();
-    refuses(&client, "run_task", order.clone(), "does not answer").await;
-    line.mend();
-    let first = call(&client, "run_task", order.clone()).await;
-    let again = call(&client, "run_task", order).await;
+    let proxy = Proxy::start(real).await;
+    let client = client_with(&proxy.real, &[]).await;
+    let key = Uuid::new_v4().to_string();
+    let task = json!({"task": "RUN: echo ran >> log; cat log", "idempotency_key": key});
+    proxy.disconnect();
+    assert_error(&client, "run_task", task.clone(), "does not answer").await;
+    proxy.reconnect();
+    let first = call(&client, "run_task", task.clone()).await;
+    let again = call(&client, "run_task", task).await;
     assert_eq!(first["task_id"], again["task_id"]);
     assert_eq!(again["last_output"], "ran");
 }
 
 #[tokio::test]
-async fn a_slow_model_is_running_and_not_lost() {
+async fn task_with_a_slow_model_is_running() {
     let Some(client) = client().await else { return };
-    let task = json!({"task": "SLEEP: 4\nSAY: slow but sure", "wait_seconds": 1});
-    let run = call(&client, "run_task", task).await;
+    let task = "SLEEP: 4\nSAY: slow but sure";
+    let run = call!(client, "run_task", {"task": task, "wait_seconds": 1});
     assert_has!(run, {"status": "running", "steps": 0});
-    let ended = on(&client, "wait_task", &run["task_id"]).await;
+    let ended = call_with_id(&client, "wait_task", &run["task_id"]).await;
     assert_has!(ended, {"status": "finished", "result": "slow but sure"});
 }
 
 #[tokio::test]
-async fn a_slow_model_can_be_cancelled() {
+async fn task_with_a_slow_model_can_be_cancelled() {
     let Some(client) = client().await else { return };
     let run = call!(client, "run_task", {"task": "SLEEP: 20\nSAY: never", "wait_seconds": 1});
-    let id = json!({"task_id": run["task_id"]});
-    call(&client, "cancel_task", id.clone()).await;
-    until(&client, &run["task_id"], "cancelled").await;
-    let result = call(&client, "get_task_result", id).await;
+    call_with_id(&client, "cancel_task", &run["task_id"]).await;
+    wait_for_status(&client, &run["task_id"], "cancelled").await;
+    let result = call_with_id(&client, "get_task_result", &run["task_id"]).await;
     assert!(result.get("result").is_none(), "{result}");
 }
 
 #[tokio::test]
-async fn a_task_that_somebody_else_deleted_is_not_found() {
+async fn task_deleted_by_another_client_is_not_found() {
     let Some(real) = openhands() else { return };
-    let client = stdio_client(NAME, &env(&real)).await;
+    let client = client_with(&real, &[]).await;
     let run = run_task(&client, "SAY: x").await;
     let path = format!("/api/conversations/{}", run["task_id"].as_str().unwrap());
-    direct(&real, "DELETE", &path, Value::Null).await;
-    let gone = refusal(&client, "wait_task", json!({"task_id": run["task_id"]})).await;
-    assert!(gone.starts_with("There is no task"), "{gone}");
+    agent_server(&real, "DELETE", &path, Value::Null).await;
+    let gone = tool_error!(client, "wait_task", {"task_id": run["task_id"]});
+    assert_starts_with(&gone, "There is no task");
 }

@@ -1,192 +1,184 @@
-//! Several tasks at once, more than there is room for.
+//! More parallel tasks than there are slots.
 
 use std::time::Duration;
 
+use mcp_client::Client;
 use serde_json::{Value, json};
-use tokio::sync::Mutex;
+use tokio::sync::{Mutex, MutexGuard};
 use uuid::Uuid;
 
 use super::gate::Gate;
-use super::{NAME, both, call, client, env, env_with, on, refusal, refuses, until};
-use crate::harness::real::openhands;
-use crate::harness::{Server, stdio_client};
+use super::{
+    assert_error, both_transports, call, call_with_id, client, client_with, server_with,
+    start_task, tool_error, wait_for_status,
+};
+use crate::harness::assert_starts_with;
+use crate::harness::real::{OpenHands, openhands};
 
-/// The agent server runs ten at once.
-const MANY: usize = 14;
+/// The agent server runs ten tasks at once.
+const MORE_THAN_SLOTS: usize = 14;
 
-/// Held by tests that fill the agent server, or wait until hardly anything runs there.
-static PLACES: Mutex<()> = Mutex::const_new(());
+/// Held by tests that take all slots, or need free ones.
+static ALL_SLOTS: Mutex<()> = Mutex::const_new(());
+
+/// A limit of one slot, because tasks of other tests count, too.
+const ONE_SLOT: [(&str, &str); 1] = [("OPENHANDS_MAX_PARALLEL", "1")];
+
+/// The agent server with all its slots; `None` without one.
+async fn all_slots() -> Option<(OpenHands, MutexGuard<'static, ()>)> {
+    Some((openhands()?, ALL_SLOTS.lock().await))
+}
+
+/// The results of a call for several tasks.
+fn runs(result: &Value) -> &[Value] {
+    result["tasks"].as_array().unwrap()
+}
+
+/// Starts several equal tasks without waiting for them.
+async fn start_tasks(client: &Client, task: &str, count: usize) -> Value {
+    let tasks = vec![json!({"task": task}); count];
+    call!(client, "run_parallel_tasks", {"tasks": tasks, "wait_seconds": 0})
+}
+
+/// One of the queued tasks.
+fn queued(result: &Value) -> &Value {
+    let mut queued = runs(result).iter().filter(|run| run["status"] == "queued");
+    queued.next().expect("a queued task")
+}
 
 #[tokio::test]
-async fn fourteen_tasks_are_all_done_although_ten_run_at_once() {
-    let Some(real) = openhands() else { return };
-    let _places = PLACES.lock().await;
-    let server = Server::start(NAME, &env(&real)).await;
-    let client = server.client().await;
+async fn more_tasks_than_slots_are_all_done() {
+    let Some((real, _slots)) = all_slots().await else {
+        return;
+    };
+    let (_server, client) = server_with(&real, &[]).await;
     let key = Uuid::new_v4();
     let task = |n| {
         json!({"task": format!("RUN: sleep 3; echo task-{n}\nFINISH: done-{n}"),
-        "idempotency_key": format!("{key}-{n}")})
+            "idempotency_key": format!("{key}-{n}")})
     };
-    let tasks: Vec<Value> = (0..MANY).map(task).collect();
-    let order = json!({"tasks": tasks, "wait_seconds": 1});
-    let mut runs = call(&client, "run_parallel_tasks", order.clone()).await;
-    // On a busy machine not all are started in the time of one call, which is then repeated.
+    let tasks: Vec<Value> = (0..MORE_THAN_SLOTS).map(task).collect();
+    let arguments = json!({"tasks": tasks, "wait_seconds": 1});
+    let mut result = call(&client, "run_parallel_tasks", arguments.clone()).await;
+    // On a busy machine one call may be too short to start all, so it is repeated.
     for _ in 0..5 {
-        if runs["tasks"]
-            .as_array()
-            .unwrap()
-            .iter()
-            .all(|run| run.get("error").is_none())
-        {
+        if runs(&result).iter().all(|run| run.get("error").is_none()) {
             break;
         }
-        runs = call(&client, "run_parallel_tasks", order.clone()).await;
+        result = call(&client, "run_parallel_tasks", arguments.clone()).await;
     }
-    let runs = runs["tasks"].as_array().unwrap();
-    assert_eq!(runs.len(), MANY);
-    for (n, run) in runs.iter().enumerate() {
+    assert_eq!(runs(&result).len(), MORE_THAN_SLOTS);
+    for (n, run) in runs(&result).iter().enumerate() {
         assert!(run.get("error").is_none(), "{run}");
-        until(&client, &run["task_id"], "finished").await;
-        let result = on(&client, "get_task_result", &run["task_id"]).await;
+        wait_for_status(&client, &run["task_id"], "finished").await;
+        let result = call_with_id(&client, "get_task_result", &run["task_id"]).await;
         assert_has!(result, {"result": format!("done-{n}"), "last_output": format!("task-{n}")});
     }
 }
 
 #[tokio::test]
-async fn few_tasks_are_waited_for_together() {
-    for client in both().await {
+async fn call_waits_for_all_tasks() {
+    for client in both_transports().await {
         let file = json!({"file": "in.txt", "content": "given"});
-        let tasks = json!({"tasks": [
+        let result = call!(client, "run_parallel_tasks", {"tasks": [
             {"task": "RUN: cat in.txt\nFINISH: first", "context": file},
             {"task": "HTTP: 500"},
             {"task": "SAY: third"},
         ]});
-        let runs = call(&client, "run_parallel_tasks", tasks).await;
-        let told = |n: usize| (&runs["tasks"][n]["status"], &runs["tasks"][n]["result"]);
-        assert_eq!(told(0), (&json!("finished"), &json!("first")), "{runs}");
-        assert_eq!(told(1).0, "failed", "{runs}");
-        assert_eq!(told(2), (&json!("finished"), &json!("third")), "{runs}");
-        assert_eq!(runs["queued"], 0);
-        assert!(runs.get("next").is_none(), "{runs}");
+        let runs = runs(&result);
+        assert_has!(runs[0], {"status": "finished", "result": "first"});
+        assert_has!(runs[1], {"status": "failed"});
+        assert_has!(runs[2], {"status": "finished", "result": "third"});
+        assert_eq!(result["queued"], 0);
+        assert!(result.get("next").is_none(), "{result}");
     }
 }
 
 #[tokio::test]
-async fn what_is_beyond_the_operators_limit_waits_its_turn() {
-    let Some(real) = openhands() else { return };
-    let _places = PLACES.lock().await;
-    // Other tests may run tasks of their own: with a limit of one, one at most is ours.
-    let limit = [("OPENHANDS_MAX_PARALLEL", "1")];
-    let server = Server::start(NAME, &env_with(&real, &limit)).await;
-    let client = server.client().await;
+async fn tasks_beyond_the_limit_are_queued() {
+    let Some((real, _slots)) = all_slots().await else {
+        return;
+    };
+    let (_server, client) = server_with(&real, &ONE_SLOT).await;
     let gate = Gate::new();
-    let task = json!({"task": format!("RUN: {}", gate.pass())});
-    let tasks = [&task, &task, &task];
-    let runs = call!(client, "run_parallel_tasks", {"tasks": tasks, "wait_seconds": 0});
-    assert!(runs["queued"].as_u64().unwrap() >= 2, "{runs}");
-    assert!(runs["next"].is_string(), "{runs}");
-    let queued = runs["tasks"].as_array().unwrap().iter();
-    let queued = queued.filter(|run| run["status"] == "queued").count();
-    assert_eq!(json!(queued), runs["queued"]);
+    let result = start_tasks(&client, &format!("RUN: {}", gate.pass()), 3).await;
+    assert!(result["queued"].as_u64().unwrap() >= 2, "{result}");
+    assert!(result["next"].is_string(), "{result}");
+    let queued = runs(&result).iter().filter(|run| run["status"] == "queued");
+    assert_eq!(result["queued"], queued.count());
     gate.open();
-    for run in runs["tasks"].as_array().unwrap() {
-        until(&client, &run["task_id"], "finished").await;
+    for run in runs(&result) {
+        wait_for_status(&client, &run["task_id"], "finished").await;
     }
 }
 
-/// One that waits; which of them, is nobody's business.
-fn waiting(runs: &Value) -> &Value {
-    let mut runs = runs["tasks"].as_array().unwrap().iter();
-    runs.find(|run| run["status"] == "queued")
-        .expect("one waits")
-}
-
 #[tokio::test]
-async fn a_queued_task_survives_our_restart() {
-    let Some(real) = openhands() else { return };
-    let _places = PLACES.lock().await;
-    let limit = [("OPENHANDS_MAX_PARALLEL", "1")];
-    let server = Server::start(NAME, &env_with(&real, &limit)).await;
-    let client = server.client().await;
+async fn queued_task_survives_a_restart_of_our_server() {
+    let Some((real, _slots)) = all_slots().await else {
+        return;
+    };
+    let (server, client) = server_with(&real, &ONE_SLOT).await;
     let gate = Gate::new();
-    let task = json!({"task": format!("RUN: {}; echo survived", gate.pass())});
-    let runs = call!(client, "run_parallel_tasks", {"tasks": [task, task], "wait_seconds": 0});
-    let second = waiting(&runs);
+    let task = format!("RUN: {}; echo survived", gate.pass());
+    let result = start_tasks(&client, &task, 2).await;
+    let id = &queued(&result)["task_id"];
     server.kill().await;
     gate.open();
-    let server = Server::start(NAME, &env(&real)).await;
-    let client = server.client().await;
-    until(&client, &second["task_id"], "finished").await;
-    let result = on(&client, "get_task_result", &second["task_id"]).await;
+    let (_server, client) = server_with(&real, &[]).await;
+    wait_for_status(&client, id, "finished").await;
+    let result = call_with_id(&client, "get_task_result", id).await;
     assert_has!(result, {"last_output": "survived", "steps": 2});
 }
 
 #[tokio::test]
-async fn a_queued_task_can_be_cancelled_and_never_runs() {
-    let Some(real) = openhands() else { return };
-    let _places = PLACES.lock().await;
-    let limit = [("OPENHANDS_MAX_PARALLEL", "1")];
-    let client = stdio_client(NAME, &env_with(&real, &limit)).await;
+async fn cancelled_queued_task_never_runs() {
+    let Some((real, _slots)) = all_slots().await else {
+        return;
+    };
+    let client = client_with(&real, &ONE_SLOT).await;
     let gate = Gate::new();
-    let task = json!({"task": format!("RUN: {}", gate.pass())});
-    let tasks = json!({"tasks": [task, task], "wait_seconds": 0});
-    let runs = call(&client, "run_parallel_tasks", tasks).await;
-    let second = json!({"task_id": waiting(&runs)["task_id"]});
-    let cancelled = call(&client, "cancel_task", second.clone()).await;
+    let result = start_tasks(&client, &format!("RUN: {}", gate.pass()), 2).await;
+    let id = &queued(&result)["task_id"];
+    let cancelled = call_with_id(&client, "cancel_task", id).await;
     assert_eq!(cancelled["status"], "cancelled", "{cancelled}");
     gate.open();
-    for run in runs["tasks"].as_array().unwrap() {
-        if run["task_id"] != second["task_id"] {
-            until(&client, &run["task_id"], "finished").await;
-        }
+    for run in runs(&result).iter().filter(|run| run["task_id"] != *id) {
+        wait_for_status(&client, &run["task_id"], "finished").await;
     }
-    // Its turn would have come; real time, since nothing happens.
+    // Real time: it would have started by now, and no event reports that it did not.
     tokio::time::sleep(Duration::from_secs(2)).await;
-    let result = call(&client, "get_task_result", second).await;
+    let result = call_with_id(&client, "get_task_result", id).await;
     assert_has!(result, {"status": "cancelled", "steps": 0});
 }
 
 #[tokio::test]
-async fn a_queued_task_with_a_key_is_found_and_not_ordered_again() {
-    let Some(real) = openhands() else { return };
-    let _places = PLACES.lock().await;
-    let limit = [("OPENHANDS_MAX_PARALLEL", "1")];
-    let client = stdio_client(NAME, &env_with(&real, &limit)).await;
+async fn queued_task_is_found_by_its_key() {
+    let Some((real, _slots)) = all_slots().await else {
+        return;
+    };
+    let client = client_with(&real, &ONE_SLOT).await;
     let gate = Gate::new();
-    let busy = json!({"task": format!("RUN: {}", gate.pass()), "wait_seconds": 0});
-    let busy = call(&client, "run_task", busy).await;
-    let order = json!({"task": "RUN: echo once >> log; cat log", "wait_seconds": 0,
+    let busy = start_task(&client, &format!("RUN: {}", gate.pass())).await;
+    let arguments = json!({"task": "RUN: echo once >> log; cat log", "wait_seconds": 0,
         "idempotency_key": Uuid::new_v4().to_string()});
-    let first = call(&client, "run_task", order.clone()).await;
+    let first = call(&client, "run_task", arguments.clone()).await;
     assert_eq!(first["status"], "queued", "{first} behind {busy}");
-    let again = call(&client, "run_task", order.clone()).await;
+    let again = call(&client, "run_task", arguments.clone()).await;
     assert_eq!(again["task_id"], first["task_id"]);
     gate.open();
-    until(&client, &first["task_id"], "finished").await;
-    let ended = call(&client, "run_task", order).await;
+    wait_for_status(&client, &first["task_id"], "finished").await;
+    let ended = call(&client, "run_task", arguments).await;
     assert_eq!(ended["last_output"], "once");
 }
 
 #[tokio::test]
-async fn the_bounds_of_a_call_are_named() {
+async fn invalid_lists_of_tasks_are_refused() {
     let Some(client) = client().await else { return };
-    refuses(
-        &client,
-        "run_parallel_tasks",
-        json!({"tasks": []}),
-        "1 to 20",
-    )
-    .await;
-    let tasks: Vec<Value> = (0..21).map(|_| json!({"task": "SAY: a"})).collect();
-    refuses(
-        &client,
-        "run_parallel_tasks",
-        json!({"tasks": tasks}),
-        "1 to 20",
-    )
-    .await;
-    let tasks = json!({"tasks": [{"task": "SAY: a"}, {"task": " "}]});
-    let empty = refusal(&client, "run_parallel_tasks", tasks).await;
-    assert!(empty.starts_with("tasks[1]: task must say"), "{empty}");
+    for count in [0, 21] {
+        let tasks = vec![json!({"task": "SAY: a"}); count];
+        assert_error!(client, "run_parallel_tasks", {"tasks": tasks}, "1 to 20");
+    }
+    let tasks = json!([{"task": "SAY: a"}, {"task": " "}]);
+    let empty = tool_error!(client, "run_parallel_tasks", {"tasks": tasks});
+    assert_starts_with(&empty, "tasks[1]: task must say");
 }

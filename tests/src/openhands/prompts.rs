@@ -3,7 +3,8 @@
 use mcp_client::Client;
 use serde_json::{Value, json};
 
-use super::{both, run_task};
+use super::{both_transports, run_task};
+use crate::harness::assert_contains;
 
 async fn get(client: &Client, name: &str, arguments: Value) -> String {
     let params = json!({"name": name, "arguments": arguments});
@@ -15,8 +16,8 @@ async fn get(client: &Client, name: &str, arguments: Value) -> String {
 }
 
 #[tokio::test]
-async fn work_is_handed_over_as_run_task_takes_it() {
-    for client in both().await {
+async fn prompts_hold_the_arguments_of_run_task() {
+    for client in both_transports().await {
         let listed = client.list("prompts/list", "prompts").await.unwrap();
         assert_eq!(listed.len(), 3);
         let code = json!({"repository": "https://example.com/shop.git", "branch": "dev"});
@@ -26,11 +27,11 @@ async fn work_is_handed_over_as_run_task_takes_it() {
             arguments[argument] = json!("Prices are rounded the wrong way");
             let text = get(&client, name, arguments).await;
             for expected in ["Prices are rounded", context, "run_task", "wait_task"] {
-                assert!(text.contains(expected), "{name}: {text}");
+                assert_contains(&text, expected);
             }
         }
         let text = get(&client, "review_change", code).await;
-        assert!(text.contains(context), "{text}");
+        assert_contains(&text, context);
         for (name, arguments) in [
             ("fix_issue", json!({})),
             (
@@ -47,26 +48,20 @@ async fn work_is_handed_over_as_run_task_takes_it() {
 }
 
 #[tokio::test]
-async fn the_change_of_a_task_is_reviewed_with_its_diff() {
-    for client in both().await {
-        let run = run_task(
-            &client,
-            "RUN: echo price=3 > shop.txt\nFINISH: the price is 3 now",
-        )
-        .await;
+async fn review_prompt_holds_the_diff_of_the_task() {
+    for client in both_transports().await {
+        let task = "RUN: echo price=3 > shop.txt\nFINISH: the price is 3 now";
+        let run = run_task(&client, task).await;
         let text = get(&client, "review_change", json!({"task_id": run["task_id"]})).await;
         for expected in ["+price=3", "the price is 3 now", "RUN: echo", "shop.txt"] {
-            assert!(text.contains(expected), "{expected}: {text}");
+            assert_contains(&text, expected);
         }
         let id = run["task_id"].as_str().unwrap();
         let params = json!({
             "ref": {"type": "ref/prompt", "name": "review_change"},
             "argument": {"name": "task_id", "value": &id[..12]},
         });
-        let completed = client
-            .request("completion/complete", &params)
-            .await
-            .unwrap();
-        assert!(completed.get().contains(id), "{}", completed.get());
+        let completed = client.request("completion/complete", &params).await;
+        assert_contains(completed.unwrap().get(), id);
     }
 }

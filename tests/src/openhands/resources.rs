@@ -1,4 +1,4 @@
-//! Tasks as resources: what they hold, and who is told when that changes.
+//! Tasks as resources: their content, and subscriptions to their changes.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,12 +9,12 @@ use serde_json::{Value, json};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use uuid::Uuid;
 
-use super::{NAME, both, call, env, run_task, until};
+use super::{NAME, both_transports, call, client_with, env, run_task, wait_for_status};
 use crate::harness::real::{OpenHands, openhands};
-use crate::harness::{Server, assert_contains, binary, stdio_client};
+use crate::harness::{Server, assert_contains, binary};
 
-/// Far longer than any change takes to be told.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// Much longer than any update takes.
+const UPDATE_TIMEOUT: Duration = Duration::from_secs(30);
 
 async fn read(client: &Client, uri: &str) -> String {
     let params = json!({"uri": uri});
@@ -30,44 +30,43 @@ pub(super) fn uri(id: &Value) -> String {
 }
 
 #[tokio::test]
-async fn a_task_is_read_as_the_tools_tell_it() {
-    for client in both().await {
+async fn resources_of_a_task_hold_what_tools_return() {
+    for client in both_transports().await {
         let listed = client.list("resources/templates/list", "resourceTemplates");
         assert_eq!(listed.await.unwrap().len(), 3);
         let run = run_task(&client, "RUN: echo one > made.txt\nSAY: all good").await;
         let uri = uri(&run["task_id"]);
         let state: Value = serde_json::from_str(&read(&client, &uri).await).unwrap();
-        assert_has!(state, {"status": "finished", "result": "all good", "changed_files": ["A made.txt"]});
+        assert_has!(state, {"status": "finished", "result": "all good",
+            "changed_files": ["A made.txt"]});
         let events = read(&client, &format!("{uri}/events")).await;
-        assert!(events.contains("echo one"), "{events}");
+        assert_contains(&events, "echo one");
         let diff = read(&client, &format!("{uri}/diff")).await;
         assert_contains(&diff, "+++ b/made.txt\n@@ -0,0 +1 @@\n+one");
     }
 }
 
 #[tokio::test]
-async fn what_does_not_exist_is_not_found() {
+async fn unknown_resources_are_not_found() {
     let Some(real) = openhands() else { return };
     let server = Server::start(NAME, &env(&real)).await;
-    let nobody = Uuid::new_v4();
+    let unknown = Uuid::new_v4();
     let hostile = ["..", "..%2Fsettings", "1", "a%3Fb", "%00", "", "%252e%252e"];
     let hostile = hostile.iter().map(|id| (*id).to_owned());
-    for id in hostile.chain([nobody.to_string(), format!("{nobody}/../x")]) {
+    for id in hostile.chain([unknown.to_string(), format!("{unknown}/../x")]) {
         for part in ["", "/events", "/diff", "/log"] {
             let params = json!({"uri": format!("openhands://tasks/{id}{part}")});
             let error = server.error("resources/read", params).await;
-            assert_eq!(
-                error["data"]["kind"], "resource_not_found",
-                "{id}{part}: {error}"
-            );
+            let kind = &error["data"]["kind"];
+            assert_eq!(kind, "resource_not_found", "{id}{part}: {error}");
         }
     }
 }
 
-/// Hands on the URI of what was updated.
-struct Ear(UnboundedSender<String>);
+/// Forwards the URIs of updated resources.
+struct UpdateHandler(UnboundedSender<String>);
 
-impl Handler for Ear {
+impl Handler for UpdateHandler {
     fn notification(&self, method: &str, params: Option<&RawValue>) {
         if method == "notifications/resources/updated" {
             let params: Value = serde_json::from_str(params.unwrap().get()).unwrap();
@@ -76,18 +75,16 @@ impl Handler for Ear {
     }
 }
 
-/// A client that hears what changes, in this dialect over HTTP or else over stdio.
-pub(super) async fn listener(
+/// A client that receives updates: of this era over HTTP, or over stdio.
+pub(super) async fn subscriber(
     real: &OpenHands,
     server: &Server,
-    dialect: Option<EraChoice>,
+    era: Option<EraChoice>,
 ) -> (Client, UnboundedReceiver<String>) {
-    let (ear, heard) = unbounded_channel();
-    let builder = Client::builder().handler(Arc::new(Ear(ear)));
-    let client = match dialect {
-        Some(dialect) => builder
-            .era(dialect)
-            .http(Endpoint::new(&server.url).unwrap()),
+    let (sender, updates) = unbounded_channel();
+    let builder = Client::builder().handler(Arc::new(UpdateHandler(sender)));
+    let client = match era {
+        Some(era) => builder.era(era).http(Endpoint::new(&server.url).unwrap()),
         None => {
             let program = binary(NAME);
             let mut command = Command::new(program.to_str().unwrap()).arg("--stdio");
@@ -98,11 +95,9 @@ pub(super) async fn listener(
         }
     };
     let client = client.unwrap();
-    client
-        .connect(&ClientInfo::new("tests", "1"))
-        .await
-        .unwrap();
-    (client, heard)
+    let info = ClientInfo::new("tests", "1");
+    client.connect(&info).await.unwrap();
+    (client, updates)
 }
 
 pub(super) async fn subscribe(client: &Client, uris: &[String]) {
@@ -112,10 +107,8 @@ pub(super) async fn subscribe(client: &Client, uris: &[String]) {
         _ => {
             for uri in uris {
                 let params = json!({"uri": uri});
-                client
-                    .request("resources/subscribe", &params)
-                    .await
-                    .unwrap();
+                let subscribed = client.request("resources/subscribe", &params).await;
+                subscribed.unwrap();
             }
         }
     }
@@ -123,41 +116,41 @@ pub(super) async fn subscribe(client: &Client, uris: &[String]) {
     tokio::spawn(stream.closed());
 }
 
-/// Takes what is heard until all of `wanted` were.
-pub(super) async fn hear(heard: &mut UnboundedReceiver<String>, wanted: &[String]) {
+/// Receives updates until all of `wanted` were updated.
+pub(super) async fn wait_for_updates(updates: &mut UnboundedReceiver<String>, wanted: &[String]) {
     let mut missing: Vec<&String> = wanted.iter().collect();
     let all = async {
         while !missing.is_empty() {
-            let uri = heard.recv().await.unwrap();
+            let uri = updates.recv().await.unwrap();
             missing.retain(|wanted| **wanted != uri);
         }
     };
-    let all = tokio::time::timeout(PATIENCE, all).await;
-    assert!(all.is_ok(), "not told: {missing:?}");
+    let all = tokio::time::timeout(UPDATE_TIMEOUT, all).await;
+    assert!(all.is_ok(), "no update of {missing:?}");
 }
 
 #[tokio::test]
-async fn who_watches_a_task_is_told_what_changes() {
+async fn subscribers_are_notified_of_changes() {
     let Some(real) = openhands() else { return };
     let server = Server::start(NAME, &env(&real)).await;
-    let control = stdio_client(NAME, &env(&real)).await;
+    let control = client_with(&real, &[]).await;
     // Both eras over HTTP, and stdio.
-    for dialect in [Some(EraChoice::Legacy), Some(EraChoice::Modern), None] {
-        let (client, mut heard) = listener(&real, &server, dialect).await;
+    for era in [Some(EraChoice::Legacy), Some(EraChoice::Modern), None] {
+        let (client, mut updates) = subscriber(&real, &server, era).await;
         let run = run_task(&control, "SAY: ready").await;
         let id = &run["task_id"];
         let uri = uri(id);
         let parts = [uri.clone(), format!("{uri}/events"), format!("{uri}/diff")];
         subscribe(&client, &parts).await;
-        // The first look: what came before it is not known.
-        hear(&mut heard, &parts).await;
+        // The first poll counts as a change, because earlier changes are not known.
+        wait_for_updates(&mut updates, &parts).await;
         let message = json!({"task_id": id, "message": "RUN: echo two > later.txt\nSAY: done"});
         call(&control, "send_message", message).await;
-        until(&control, id, "finished").await;
-        hear(&mut heard, &parts).await;
-        assert!(read(&client, &parts[2]).await.contains("+two"));
+        wait_for_status(&control, id, "finished").await;
+        wait_for_updates(&mut updates, &parts).await;
+        assert_contains(&read(&client, &parts[2]).await, "+two");
         call!(control, "delete_task", {"task_id": id, "confirm": id});
-        hear(&mut heard, &parts[..2]).await;
+        wait_for_updates(&mut updates, &parts[..2]).await;
         client.close().await;
     }
 }

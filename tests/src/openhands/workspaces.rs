@@ -1,4 +1,4 @@
-//! Where tasks work, and what is put there.
+//! Workspaces of tasks: directories, files and repositories.
 
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
@@ -7,14 +7,16 @@ use std::process::Command;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use super::{NAME, both, call, client, env_with, refusal, refuses};
+use super::{assert_error, both_transports, call, client, client_with, tool_error};
 use crate::harness::real::openhands;
-use crate::harness::{FakeService, Response, stdio_client};
+use crate::harness::{
+    FakeService, Response, assert_contains, assert_ends_with, assert_starts_with,
+};
 
-/// A directory that ends with the test; the agent server is on this machine.
-struct Place(PathBuf);
+/// A directory that is deleted after the test. The agent server is on this machine.
+struct TestDirectory(PathBuf);
 
-impl Place {
+impl TestDirectory {
     fn new() -> Self {
         let place = std::env::temp_dir().join(format!("workspaces-{}", Uuid::new_v4()));
         std::fs::create_dir_all(&place).unwrap();
@@ -26,15 +28,15 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for TestDirectory {
     fn drop(&mut self) {
         let _ = std::fs::remove_dir_all(&self.0);
     }
 }
 
 #[tokio::test]
-async fn several_files_are_there_and_only_changes_are_reported() {
-    for client in both().await {
+async fn files_of_the_context_are_not_reported_as_changes() {
+    for client in both_transports().await {
         let context = json!({"file": "a.txt", "content": "1\n", "files": [
             {"file": "sub/b c.txt", "content": "2\n"},
             {"file": "sub/ü.txt", "content": "3\n"},
@@ -44,15 +46,14 @@ async fn several_files_are_there_and_only_changes_are_reported() {
         assert_eq!(run["last_output"], "1\n2\n3", "{run}");
         let changed = json!(["D a.txt", "A new", "M sub/b c.txt"]);
         assert_eq!(run["changed_files"], changed);
-        let diff = json!({"task_id": run["task_id"], "file": "sub/b c.txt"});
-        let diff = call(&client, "get_task_changes", diff).await;
-        let text = diff["diff"].as_str().unwrap();
-        assert!(text.ends_with("@@ -1 +1,2 @@\n 2\n+4\n"), "{text}");
+        let diff = call!(client, "get_task_changes", {"task_id": run["task_id"],
+            "file": "sub/b c.txt"});
+        assert_ends_with(&diff["diff"], "@@ -1 +1,2 @@\n 2\n+4\n");
     }
 }
 
 #[tokio::test]
-async fn a_named_workspace_is_worked_in_again() {
+async fn named_workspace_is_reused() {
     let Some(client) = client().await else { return };
     let name = format!("project-{}", Uuid::new_v4());
     let first = call!(client, "run_task", {"task": "RUN: echo first > log", "workspace": name});
@@ -60,115 +61,58 @@ async fn a_named_workspace_is_worked_in_again() {
     let task = json!({"task": "RUN: cat log; echo second >> log", "workspace": name});
     let second = call(&client, "run_task", task).await;
     assert_eq!(second["last_output"], "first");
-    // Since this task began.
+    // Only since this task started.
     assert_eq!(second["changed_files"], json!(["M log"]), "{second}");
 }
 
 #[tokio::test]
-async fn an_allowed_directory_is_worked_in_and_its_repository_respected() {
+async fn allowed_directory_keeps_its_repository_and_index() {
     let Some(real) = openhands() else { return };
-    let place = Place::new();
+    let place = TestDirectory::new();
     let project = place.0.join("project");
     repository(&project);
     std::fs::write(project.join("f.txt"), "not committed\n").unwrap();
-    let client = stdio_client(
-        NAME,
-        &env_with(&real, &[("OPENHANDS_WORKSPACES", place.path())]),
-    )
-    .await;
+    let client = client_with(&real, &[("OPENHANDS_WORKSPACES", place.path())]).await;
     let task = json!({"task": "RUN: pwd; git log --oneline | wc -l; echo x > made",
         "workspace": project});
     let run = call(&client, "run_task", task).await;
     let expected = format!("{}\n1", project.display());
     assert_eq!(run["last_output"], expected, "{run}");
-    // What was there before is not the agent's work.
+    // The earlier change is not the agent's.
     assert_eq!(run["changed_files"], json!(["A made"]), "{run}");
     let staged = git(&project, &["diff", "--cached", "--name-only"]);
-    assert_eq!(staged, "", "nothing is staged behind its back");
+    assert_eq!(staged, "", "the index is untouched");
 }
 
-/// Names that must lead nowhere else, whatever is there.
-fn hostile(place: &Place) -> Vec<String> {
-    let root = place.path();
-    let mut names: Vec<String> = [
-        "",
-        "/",
-        "//",
-        ".",
-        "..",
-        "../x",
-        "../../etc",
-        "a/..",
-        "a/../..",
-        "a/../../x",
-        "./a",
-        "a/.",
-        "a/./b",
-        "a//b",
-        "//etc",
-        "///etc/passwd",
-        "/etc",
-        "/etc/passwd",
-        "/etc/../etc",
-        "/root",
-        "/home",
-        "/tmp",
-        "/proc/self/cwd",
-        "/proc/1/root",
-        "/dev/shm",
-        "/var/tmp",
-        "~",
-        "~/x",
-        "~root",
-        "~root/.ssh",
-        "c:/x",
-        "C:\\x",
-        "..\\x",
-        "a\\..\\b",
-        "\\\\host\\share",
-        "a\0b",
-        "a\nb",
-        "a\rb",
-        "\u{1b}[2J",
-        "a\u{202e}b",
-        "a\u{200b}b",
-        "\u{feff}a",
-        ".git",
-        ".git/hooks",
-        "a/.git",
-        "a/.GIT/hooks",
-        "/",
-    ]
-    .into_iter()
-    .map(str::to_owned)
-    .collect();
-    names.push("x".repeat(256));
-    names.push("x/".repeat(600));
-    names.extend(
-        [
-            "/..",
-            "/../x",
-            "-old",
-            "2/x",
-            "/link",
-            "/link/x",
-            "/deep/link/x",
-            "/chain",
-            "/self",
-            "/file/x",
-            "/dangling",
-            "/dangling/x",
-        ]
-        .iter()
-        .map(|rest| format!("{root}{rest}")),
-    );
-    names
+/// Names that could lead out of the allowed directories.
+fn hostile(place: &TestDirectory) -> Vec<String> {
+    let relative = "/ // . .. ../x ../../etc a/.. a/../.. a/../../x ./a a/. a/./b a//b ~ ~/x ~root \
+                    ~root/.ssh c:/x C:\\x ..\\x a\\..\\b \\\\host\\share .git .git/hooks a/.git \
+                    a/.GIT/hooks";
+    let absolute = "//etc ///etc/passwd /etc /etc/passwd /etc/../etc /root /home /tmp \
+                    /proc/self/cwd /proc/1/root /dev/shm /var/tmp";
+    let control = ["", "a\0b", "a\nb", "a\rb", "\u{1b}[2J"];
+    let invisible = ["a\u{202e}b", "a\u{200b}b", "\u{feff}a"];
+    let (long, longer) = ("x".repeat(256), "x/".repeat(600));
+    let names = relative
+        .split(' ')
+        .chain(absolute.split(' '))
+        .chain(control)
+        .chain(invisible);
+    let names = names.chain([&*long, &*longer]).map(str::to_owned);
+    // Links are created by the test.
+    let below = "/.. /../x -old 2/x /link /link/x /deep/link/x /chain /self /file/x /dangling \
+                 /dangling/x";
+    let below = below
+        .split(' ')
+        .map(|rest| format!("{}{rest}", place.path()));
+    names.chain(below).collect()
 }
 
 #[tokio::test]
-async fn hostile_workspaces_never_leave_the_root() {
+async fn hostile_workspaces_are_refused() {
     let Some(real) = openhands() else { return };
-    let (place, outside) = (Place::new(), Place::new());
+    let (place, outside) = (TestDirectory::new(), TestDirectory::new());
     std::fs::create_dir_all(place.0.join("deep")).unwrap();
     std::fs::write(place.0.join("file"), "").unwrap();
     symlink(&outside.0, place.0.join("link")).unwrap();
@@ -176,36 +120,25 @@ async fn hostile_workspaces_never_leave_the_root() {
     symlink(place.0.join("link"), place.0.join("chain")).unwrap();
     symlink(place.0.join("self"), place.0.join("self")).unwrap();
     symlink(outside.0.join("gone"), place.0.join("dangling")).unwrap();
-    let client = stdio_client(
-        NAME,
-        &env_with(&real, &[("OPENHANDS_WORKSPACES", place.path())]),
-    )
-    .await;
+    let client = client_with(&real, &[("OPENHANDS_WORKSPACES", place.path())]).await;
     let names = hostile(&place);
     assert!(names.len() >= 50, "{}", names.len());
     for name in &names {
         let task = json!({"task": "RUN: echo out > out", "workspace": name});
-        let refused = refusal(&client, "run_task", task).await;
-        assert!(
-            ["workspace ", "workspace,", "The task's directory"]
-                .iter()
-                .any(|start| refused.starts_with(start)),
-            "{name:?}: {refused}"
-        );
+        let refused = tool_error(&client, "run_task", task).await;
+        let starts = ["workspace ", "workspace,", "The task's directory"];
+        let is_refused = starts.iter().any(|start| refused.starts_with(start));
+        assert!(is_refused, "{name:?}: {refused}");
     }
     let left: Vec<_> = std::fs::read_dir(&outside.0).unwrap().collect();
     assert!(left.is_empty(), "{left:?}");
 }
 
 #[tokio::test]
-async fn words_of_a_shell_are_names_like_others() {
+async fn shell_syntax_in_names_is_not_run() {
     let Some(real) = openhands() else { return };
-    let place = Place::new();
-    let client = stdio_client(
-        NAME,
-        &env_with(&real, &[("OPENHANDS_WORKSPACES", place.path())]),
-    )
-    .await;
+    let place = TestDirectory::new();
+    let client = client_with(&real, &[("OPENHANDS_WORKSPACES", place.path())]).await;
     for name in [
         "$(touch x) `touch x`",
         "a; touch x",
@@ -221,18 +154,14 @@ async fn words_of_a_shell_are_names_like_others() {
 }
 
 #[tokio::test]
-async fn a_file_of_the_context_does_not_follow_a_link() {
+async fn file_of_the_context_does_not_follow_a_link() {
     let Some(real) = openhands() else { return };
-    let (place, outside) = (Place::new(), Place::new());
+    let (place, outside) = (TestDirectory::new(), TestDirectory::new());
     symlink(&outside.0, place.0.join("link")).unwrap();
-    let client = stdio_client(
-        NAME,
-        &env_with(&real, &[("OPENHANDS_WORKSPACES", place.path())]),
-    )
-    .await;
+    let client = client_with(&real, &[("OPENHANDS_WORKSPACES", place.path())]).await;
     let task = json!({"task": "SAY: x", "workspace": place.0,
         "context": {"file": "link/evil", "content": "x"}});
-    refuses(&client, "run_task", task, "symbolic link").await;
+    assert_error(&client, "run_task", task, "symbolic link").await;
     assert!(!outside.0.join("evil").exists());
 }
 
@@ -256,7 +185,7 @@ fn repository(at: &Path) {
     git(at, &["commit", "-q", "-m", "first"]);
 }
 
-/// Serves the files of a bare repository, as the oldest kind of git server does.
+/// Serves the files of a bare repository over plain HTTP (the "dumb" protocol of git).
 async fn serve(bare: PathBuf) -> FakeService {
     FakeService::start(move |request| {
         let path = request.target.split('?').next().unwrap();
@@ -270,12 +199,12 @@ async fn serve(bare: PathBuf) -> FakeService {
 }
 
 #[tokio::test]
-async fn a_repository_and_its_branch_are_checked_out() {
-    let clients = both().await;
+async fn repository_and_branch_are_checked_out() {
+    let clients = both_transports().await;
     let [over_http, over_stdio] = &clients[..] else {
         return;
     };
-    let place = Place::new();
+    let place = TestDirectory::new();
     let (work, bare) = (place.0.join("work"), place.0.join("r.git"));
     repository(&work);
     git(&work, &["checkout", "-q", "-b", "feature/x"]);
@@ -303,18 +232,18 @@ async fn a_repository_and_its_branch_are_checked_out() {
 }
 
 #[tokio::test]
-async fn a_repository_that_is_not_there_starts_no_agent() {
-    let nobody = FakeService::start(|_| Response::Http(404, "text/plain", Vec::new().into())).await;
+async fn missing_repository_starts_no_agent() {
+    let missing =
+        FakeService::start(|_| Response::Http(404, "text/plain", Vec::new().into())).await;
     let Some(client) = client().await else { return };
-    let context = json!({"repository": format!("{}/none.git", nobody.url)});
+    let context = json!({"repository": format!("{}/none.git", missing.url)});
     let run = call!(client, "run_task", {"task": "RUN: ls", "context": context});
     assert_has!(run, {"status": "failed", "steps": 0});
-    let error = run["error"].as_str().unwrap();
-    assert!(error.contains("could not be fetched"), "{error}");
+    assert_contains(&run["error"], "could not be fetched");
 }
 
 #[tokio::test]
-async fn repositories_that_would_lead_elsewhere_are_refused() {
+async fn unsafe_repositories_are_refused() {
     let Some(client) = client().await else { return };
     for url in [
         "/etc",
@@ -324,15 +253,15 @@ async fn repositories_that_would_lead_elsewhere_are_refused() {
         "--upload-pack=x",
     ] {
         let task = json!({"task": "SAY: x", "context": {"repository": url}});
-        let refused = refusal(&client, "run_task", task).await;
-        assert!(refused.starts_with("context.repository"), "{refused}");
+        let refused = tool_error(&client, "run_task", task).await;
+        assert_starts_with(&refused, "context.repository");
     }
     for context in [
         json!({"repository": "https://h/r", "branch": "--upload-pack=x"}),
         json!({"branch": "main"}),
         json!({"content": "x"}),
     ] {
-        let refused = refusal!(client, "run_task", {"task": "SAY: x", "context": context});
-        assert!(refused.starts_with("context."), "{refused}");
+        let refused = tool_error!(client, "run_task", {"task": "SAY: x", "context": context});
+        assert_starts_with(&refused, "context.");
     }
 }

@@ -27,28 +27,6 @@ const OUTPUT_SEARCH_LIMIT: &str = "5";
 /// Actions in one response; one may hold a whole file.
 const ACTIONS_PER_PAGE: &str = "20";
 
-/// An action of the agent.
-#[derive(Debug, Clone, Deserialize)]
-pub(crate) struct Action {
-    id: String,
-    timestamp: String,
-    pub(crate) tool_name: String,
-    /// The model's description of the action, or `tool: {arguments}` if it gave none.
-    pub(crate) summary: Option<String>,
-    /// The agent's message beside the action.
-    #[serde(default)]
-    pub(crate) thought: Vec<TextPart>,
-    /// The arguments; `None` if they were invalid.
-    pub(crate) action: Option<Map<String, Value>>,
-}
-
-impl Action {
-    /// The id of the event.
-    pub(crate) fn id(&self) -> &str {
-        &self.id
-    }
-}
-
 /// An event of any kind, with the fields that a summary needs.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Event {
@@ -58,20 +36,18 @@ pub(crate) struct Event {
     pub(crate) kind: String,
     #[serde(default)]
     pub(crate) source: String,
-    #[serde(default)]
     pub(crate) tool_name: Option<String>,
-    #[serde(default)]
+    /// The model's description of an action, or `tool: {arguments}` if it gave none.
     pub(crate) summary: Option<String>,
+    /// The agent's message beside an action.
     #[serde(default)]
+    pub(crate) thought: Vec<TextPart>,
+    /// The arguments of an action; `None` if they were invalid.
     pub(crate) action: Option<Map<String, Value>>,
-    #[serde(default)]
     pub(crate) observation: Option<Observation>,
-    #[serde(default)]
     pub(crate) llm_message: Option<EventMessage>,
     /// The code of an error.
-    #[serde(default)]
     pub(crate) code: Option<String>,
-    #[serde(default)]
     pub(crate) rejection_reason: Option<String>,
 }
 
@@ -79,7 +55,6 @@ pub(crate) struct Event {
 #[derive(Debug, Deserialize)]
 pub(crate) struct Observation {
     pub(crate) kind: String,
-    #[serde(default)]
     pub(crate) exit_code: Option<i64>,
     #[serde(default)]
     pub(crate) is_error: bool,
@@ -145,7 +120,7 @@ impl AgentServer {
     }
 
     /// Counts the actions before `action`.
-    pub(crate) async fn count_before(&self, id: TaskId, action: &Action) -> ApiResult<u64> {
+    pub(crate) async fn count_before(&self, id: TaskId, action: &Event) -> ApiResult<u64> {
         let before = ("timestamp__lt", action.timestamp.as_str());
         self.count(id, &[("kind", event_kind::ACTION), before])
             .await
@@ -170,13 +145,13 @@ impl AgentServer {
     pub(crate) async fn actions_after(
         &self,
         id: TaskId,
-        last: Option<&Action>,
-    ) -> ApiResult<Vec<Action>> {
+        last: Option<&Event>,
+    ) -> ApiResult<Vec<Event>> {
         let since = last.map(|last| last.timestamp.as_str());
         let actions = self.events_since(id, event_kind::ACTION, since, ACTIONS_PER_PAGE);
-        let mut actions: Vec<Action> = actions.await?;
+        let mut actions: Vec<Event> = actions.await?;
         // The actions of exactly that time are included.
-        let known = |action: &Action| last.is_some_and(|last| last.id == action.id);
+        let known = |action: &Event| last.is_some_and(|last| last.id == action.id);
         if let Some(known) = actions.iter().position(known) {
             actions.drain(..=known);
         }

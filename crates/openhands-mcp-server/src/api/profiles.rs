@@ -51,19 +51,12 @@ pub(crate) struct AgentProfile {
     pub(crate) system_message_suffix: Option<String>,
 }
 
-/// The list of agent profiles, with fewer fields.
+/// The list of agent profiles, without their instructions.
 #[derive(Deserialize)]
 struct Profiles {
     #[serde(default)]
-    profiles: Vec<ListedProfile>,
+    profiles: Vec<AgentProfile>,
     active_agent_profile_id: Option<String>,
-}
-
-#[derive(Deserialize)]
-struct ListedProfile {
-    id: String,
-    name: String,
-    llm_profile_ref: Option<String>,
 }
 
 impl AgentServer {

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use mcp_core::tool::{Call, ToolError, ToolErrorKind};
 use tokio::time::{Instant, sleep_until, timeout_at};
+use upstream::poll::Backoff;
 
 use super::snapshot::TaskSnapshot;
 use crate::api::{ApiFailure, ApiResult, Servers, TaskId};
@@ -11,14 +12,13 @@ use crate::events::EventListeners;
 use crate::scheduler::Scheduler;
 use crate::tags::StopReason;
 
-/// Poll intervals of a task: the maximum without an event socket, and after an event, which may arrive
-/// before it is stored; the maximum with an open event socket; and the minimum, because models send
-/// their text in many small events.
+/// Poll intervals: without an event socket, and after an event, which may arrive before it is stored;
+/// the minimum, because models send their text in many small events; with an open event socket; and
+/// before the first successful poll.
 const POLL_INTERVAL: Duration = Duration::from_millis(500);
-const LISTENING_POLL_INTERVAL: Duration = Duration::from_secs(5);
 const MIN_POLL_INTERVAL: Duration = Duration::from_millis(250);
-/// The maximum poll interval before the first successful poll.
-const ABSENT_POLL_INTERVAL: Duration = Duration::from_secs(2);
+const LISTENING_BACKOFF: Backoff = Backoff::new(POLL_INTERVAL, Duration::from_secs(5));
+const ABSENT_BACKOFF: Backoff = Backoff::new(POLL_INTERVAL, Duration::from_secs(2));
 
 /// The timeout of the first poll, even if the wait is shorter.
 const FIRST_POLL_TIMEOUT: Duration = Duration::from_secs(2);
@@ -46,12 +46,11 @@ pub(crate) async fn observe(
     // Even a caller that does not wait learns whether the task runs or is queued.
     let first = Instant::now() + FIRST_POLL_TIMEOUT;
     let mut listener = None;
-    let mut interval = POLL_INTERVAL;
+    let (mut absent, mut listening) = (ABSENT_BACKOFF.delays(), LISTENING_BACKOFF.delays());
     loop {
-        let deadline = if seen.task.is_none() {
-            until.max(first)
-        } else {
-            until
+        let deadline = match seen.task {
+            Some(_) => until,
+            None => until.max(first),
         };
         let polled = poll(servers, id, &mut seen.task, call);
         match timeout_at(deadline, polled).await {
@@ -75,29 +74,30 @@ pub(crate) async fn observe(
         if polled + POLL_INTERVAL >= until {
             return seen;
         }
-        if seen.task.is_some() && listener.is_none() {
-            interval = POLL_INTERVAL;
-        }
         // The last poll is just before the end.
-        let next = (polled + interval).min(until - POLL_INTERVAL);
-        let next = next.max(polled + MIN_POLL_INTERVAL);
+        let last = until - POLL_INTERVAL;
+        let next = |interval| {
+            (polled + interval)
+                .min(last)
+                .max(polled + MIN_POLL_INTERVAL)
+        };
         // The socket is opened after the first poll, because most tasks have ended by then.
         if seen.task.is_none() {
             // The task does not run, or not yet: a sandbox takes half a minute to start.
-            sleep_until(next).await;
-            interval = (2 * interval).min(ABSENT_POLL_INTERVAL);
+            sleep_until(next(absent.next_delay())).await;
             continue;
         }
         let listener = listener.get_or_insert_with(|| listeners.listen(id));
+        let interval = match listener.is_open() {
+            true => listening.next_delay(),
+            false => POLL_INTERVAL,
+        };
         tokio::select! {
             () = listener.changed() => {
-                interval = POLL_INTERVAL;
+                listening.reset();
                 sleep_until(polled + MIN_POLL_INTERVAL).await;
             }
-            () = sleep_until(next) => {
-                let max = if listener.is_open() { LISTENING_POLL_INTERVAL } else { POLL_INTERVAL };
-                interval = (2 * interval).min(max);
-            }
+            () = sleep_until(next(interval)) => {}
         }
     }
 }

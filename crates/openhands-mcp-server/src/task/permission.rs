@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use upstream::redact::redacted_code;
 use upstream::text::head;
 
-use crate::api::{Action, AgentServer, Conversation, Execution, TaskId, event_kind};
+use crate::api::{AgentServer, Conversation, Event, Execution, TaskId, event_kind};
 use crate::events::summary;
 use crate::tags::ConversationTags;
 
@@ -56,13 +56,13 @@ pub(crate) async fn ask_user(
         return Ok(None);
     }
     waiting_conversation(server, id).await?;
-    let asked: Option<Action> = server.last_event(id, event_kind::ACTION).await?;
+    let asked: Option<Event> = server.last_event(id, event_kind::ACTION).await?;
     let Some(action) = asked else {
         return Ok(None);
     };
     // The key names the action: a call that is repeated with an answer must not use it for the next
     // action.
-    let key = format!("permission-{}", action.id());
+    let key = format!("permission-{}", action.id);
     let answer = call.ask(&key, question(id, &action)).await?;
     Ok(parse_answer(&answer))
 }
@@ -84,7 +84,7 @@ pub(crate) async fn send_answer(
         false => tags.end_run(),
     }
     server.set_tags(id, tags.as_tags()).await?;
-    let asked: Option<Action> = server.last_event(id, event_kind::ACTION).await?;
+    let asked: Option<Event> = server.last_event(id, event_kind::ACTION).await?;
     server.respond(id, answer.accept, &answer.reason).await?;
     wait_for_next_state(server, id, asked.as_ref()).await;
     Ok(())
@@ -92,15 +92,15 @@ pub(crate) async fn send_answer(
 
 /// Waits briefly until the state of a task reflects the answer. Until then it still waits for a
 /// permission for the action `asked`.
-async fn wait_for_next_state(server: &AgentServer, id: TaskId, asked: Option<&Action>) {
+async fn wait_for_next_state(server: &AgentServer, id: TaskId, asked: Option<&Event>) {
     for _ in 0..MAX_ANSWER_POLLS {
         let now = tokio::try_join!(
             server.conversation(id),
-            server.last_event::<Action>(id, event_kind::ACTION),
+            server.last_event::<Event>(id, event_kind::ACTION),
         );
         let still = now.is_ok_and(|(task, last)| {
             task.execution_status == Execution::WaitingForConfirmation
-                && last.as_ref().map(Action::id) == asked.map(Action::id)
+                && last.map(|last| last.id) == asked.map(|asked| asked.id.clone())
         });
         if !still {
             return;
@@ -121,13 +121,13 @@ async fn waiting_conversation(server: &AgentServer, id: TaskId) -> Result<Conver
 
 /// The question for the user. It shows all arguments of the action, or says that they are truncated,
 /// because the truncated part may matter.
-fn question(id: TaskId, action: &Action) -> InputRequest {
+fn question(id: TaskId, action: &Event) -> InputRequest {
     let arguments = action.action.as_ref().map(|arguments| json!(arguments));
     let arguments = arguments.unwrap_or_default().to_string();
     let message = format!(
         "The agent of task {id} asks whether it may do this:\n\n{}\n\n{} {}",
-        summary::action(action),
-        action.tool_name,
+        summary::event(action),
+        action.tool_name.as_deref().unwrap_or("tool"),
         head(&redacted_code(&arguments), MAX_ARGUMENT_BYTES),
     );
     let schema = json!({

@@ -7,7 +7,7 @@ use upstream::time;
 use super::outcome::{TaskFacts, TaskOutcome, TaskStatus};
 use super::run_end::RunEnd;
 use crate::api::{
-    Action, AgentServer, ApiResult, Conversation, Execution, RunError, TaskId, event_kind,
+    AgentServer, ApiResult, Conversation, Event, Execution, RunError, TaskId, event_kind,
 };
 use crate::events::summary;
 use crate::tags::{ConversationTags, StopReason};
@@ -25,7 +25,7 @@ pub(crate) struct TaskSnapshot {
     pub(crate) conversation: Conversation,
     /// Actions of the agent so far.
     pub(crate) steps: u64,
-    last_action: Option<Action>,
+    last_action: Option<Event>,
     /// Summaries of the actions since the last poll.
     pub(crate) new_actions: Vec<String>,
 }
@@ -40,7 +40,7 @@ impl TaskSnapshot {
     /// Polls the task for the first time.
     pub(crate) async fn read(server: &AgentServer, id: TaskId) -> ApiResult<Self> {
         let conversation = server.conversation(id).await?;
-        let last_action: Option<Action> = server.last_event(id, event_kind::ACTION).await?;
+        let last_action: Option<Event> = server.last_event(id, event_kind::ACTION).await?;
         let steps = match &last_action {
             Some(action) => server.count_before(id, action).await? + 1,
             None => 0,
@@ -51,7 +51,7 @@ impl TaskSnapshot {
             outcome,
             conversation,
             steps,
-            new_actions: last_action.iter().map(summary::action).collect(),
+            new_actions: last_action.iter().map(summary::event).collect(),
             last_action,
         })
     }
@@ -64,7 +64,7 @@ impl TaskSnapshot {
             let actions = server
                 .actions_after(self.id, self.last_action.as_ref())
                 .await?;
-            self.new_actions.extend(actions.iter().map(summary::action));
+            self.new_actions.extend(actions.iter().map(summary::event));
             self.steps += actions.len() as u64;
             match actions.into_iter().next_back() {
                 Some(last) => self.last_action = Some(last),
@@ -87,7 +87,7 @@ impl TaskSnapshot {
 
     /// A summary of the agent's last action.
     pub(crate) fn last_action(&self) -> Option<String> {
-        self.last_action.as_ref().map(summary::action)
+        self.last_action.as_ref().map(summary::event)
     }
 
     /// Reads the output so far, even if the task has not ended.

@@ -1,18 +1,18 @@
-//! An app server as it was recorded, in front of one sandbox: its answers have the fields and the
-//! order of events of OpenHands 1.11.
+//! A fake app server with one sandbox. Its responses have the fields and the order of events of
+//! OpenHands 1.11.
 
 use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
 
 use super::KEY;
-use super::fake::{Fake, Reply, Seen};
+use super::fake::{FakeAgentServer, RecordedRequest, Reply};
 
-/// Lets nobody but the sandbox's agent server in.
+/// The API key of the agent server in the sandbox.
 pub(super) const SANDBOX_KEY: &str = "key-of-the-sandbox";
 pub(super) const SANDBOX: &str = "2wJqiWbQqBCzSxUJm4ehsO";
 
-/// What happens from a start on, one at each look.
+/// The states of a start, one for each poll.
 pub(super) const STEPS: [&str; 5] = [
     "WAITING_FOR_SANDBOX",
     "PREPARING_REPOSITORY",
@@ -22,37 +22,34 @@ pub(super) const STEPS: [&str; 5] = [
 ];
 
 /// The app server and the agent server in its sandbox.
-pub(super) struct AppServer {
-    pub(super) front: Fake,
-    pub(super) sandbox: Fake,
-    pub(super) state: Arc<Mutex<State>>,
+pub(super) struct FakeAppServer {
+    pub(super) front: FakeAgentServer,
+    pub(super) sandbox: FakeAgentServer,
+    pub(super) state: Arc<Mutex<AppServerState>>,
 }
 
-pub(super) struct State {
+pub(super) struct AppServerState {
     /// The bodies of starts.
     pub(super) starts: Vec<Value>,
-    /// How far the newest is.
+    /// The index in `STEPS` of the newest start.
     pub(super) step: usize,
-    /// What comes after the first look at a start, instead of the next step.
+    /// The start fails after its first poll.
     pub(super) fails: bool,
     pub(super) sandbox: &'static str,
     pub(super) deleted: bool,
 }
 
-impl AppServer {
+impl FakeAppServer {
     pub(super) async fn start() -> Self {
-        let sandbox = Fake::start(|seen, _| match seen.target.contains("/health") {
-            false
-                if !seen
-                    .head
-                    .contains(&format!("x-session-api-key: {SANDBOX_KEY}")) =>
-            {
-                Reply::Json(401, json!({"detail": "Unauthorized"}))
+        let sandbox = FakeAgentServer::start(|request, _| {
+            let header = format!("x-session-api-key: {SANDBOX_KEY}");
+            match request.target.contains("/health") || request.head.contains(&header) {
+                true => Reply::Default,
+                false => Reply::unauthorized(),
             }
-            _ => Reply::Real,
         })
         .await;
-        let state = Arc::new(Mutex::new(State {
+        let state = Arc::new(Mutex::new(AppServerState {
             starts: Vec::new(),
             step: 0,
             fails: false,
@@ -60,7 +57,9 @@ impl AppServer {
             deleted: false,
         }));
         let (url, kept) = (sandbox.url.clone(), Arc::clone(&state));
-        let front = Fake::start(move |seen, _| answer(seen, &mut kept.lock().unwrap(), &url)).await;
+        let reply =
+            move |request: &RecordedRequest, _| answer(request, &mut kept.lock().unwrap(), &url);
+        let front = FakeAgentServer::start(reply).await;
         Self {
             front,
             sandbox,
@@ -68,40 +67,40 @@ impl AppServer {
         }
     }
 
-    /// Everything of the newest start is done.
+    /// Completes the newest start.
     pub(super) fn ready(&self) {
         self.state.lock().unwrap().step = STEPS.len() - 1;
     }
 }
 
-fn answer(seen: &Seen, state: &mut State, sandbox: &str) -> Reply {
-    let (method, target) = seen.target.split_once(' ').unwrap();
+fn answer(request: &RecordedRequest, state: &mut AppServerState, sandbox: &str) -> Reply {
+    let (method, target) = request.target.split_once(' ').unwrap();
     let Some(path) = target.strip_prefix("/api/v1/") else {
         return match target {
             "/health" => Reply::Json(200, json!("OK")),
-            _ => Reply::Json(404, json!({"detail": "Not Found"})),
+            _ => Reply::not_found(),
         };
     };
-    // Self-hosted it looks at the one, in the cloud at the other.
+    // A self-hosted app server reads the first header, the cloud the second one.
     let keys = [
         format!("x-session-api-key: {KEY}"),
         format!("authorization: bearer {KEY}"),
     ];
-    if !keys.iter().all(|key| seen.head.contains(key)) {
-        return Reply::Json(401, json!({"detail": "Unauthorized"}));
+    if !keys.iter().all(|key| request.head.contains(key)) {
+        return Reply::unauthorized();
     }
     let path = path.split('?').next().unwrap();
     let is_ready = !state.starts.is_empty() && state.step == STEPS.len() - 1 && !state.deleted;
     let body = match (method, path) {
         ("GET", "app-conversations/count") => json!(u8::from(is_ready)),
         ("POST", "app-conversations") => {
-            state.starts.push(seen.json());
+            state.starts.push(request.json());
             state.step = 0;
             start(state, "WORKING")
         }
-        ("GET", "app-conversations/start-tasks") => json!([look(state)]),
+        ("GET", "app-conversations/start-tasks") => json!([poll_start(state)]),
         ("GET", "app-conversations/start-tasks/search") => {
-            let starts = look(state);
+            let starts = poll_start(state);
             let starts = starts.as_object().map(|_| &starts);
             json!({"items": starts.into_iter().collect::<Vec<_>>(), "next_page_id": null})
         }
@@ -122,13 +121,13 @@ fn answer(seen: &Seen, state: &mut State, sandbox: &str) -> Reply {
             state.sandbox = "RUNNING";
             json!({"success": true})
         }
-        _ => return Reply::Json(404, json!({"detail": "Not Found"})),
+        _ => return Reply::not_found(),
     };
     Reply::Json(200, body)
 }
 
-/// The newest start, which gets on by that.
-fn look(state: &mut State) -> Value {
+/// A poll of the newest start, which then reaches its next step.
+fn poll_start(state: &mut AppServerState) -> Value {
     if state.starts.is_empty() {
         return Value::Null;
     }
@@ -141,7 +140,7 @@ fn look(state: &mut State) -> Value {
 }
 
 /// `AppConversationStartTask`.
-fn start(state: &State, status: &str) -> Value {
+fn start(state: &AppServerState, status: &str) -> Value {
     let request = state.starts.last().unwrap();
     let is_ready = status == "READY";
     json!({
@@ -167,15 +166,15 @@ fn start(state: &State, status: &str) -> Value {
     })
 }
 
-/// Ids are written without dashes.
-fn id(state: &State) -> String {
+/// The id of the newest conversation. The app server writes ids without dashes.
+fn id(state: &AppServerState) -> String {
     let id = state.starts.last().map(|start| &start["conversation_id"]);
     let id = id.and_then(Value::as_str).unwrap_or(super::ID);
     id.replace('-', "")
 }
 
 /// `AppConversation`.
-fn conversation(state: &State, sandbox: &str) -> Value {
+fn conversation(state: &AppServerState, sandbox: &str) -> Value {
     let runs = state.sandbox == "RUNNING";
     json!({
         "id": id(state),

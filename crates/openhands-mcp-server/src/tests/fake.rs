@@ -1,149 +1,162 @@
-//! An agent server that misbehaves on demand; the real one cannot be made to.
+//! A fake agent server for faults that the real one cannot be made to show.
 
 use std::sync::{Arc, Mutex};
 
+use mcp_core::tool::ToolError;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 
-/// A request that arrived.
+/// A request that the fake has received.
 #[derive(Clone, Debug)]
-pub(super) struct Seen {
+pub(super) struct RecordedRequest {
     /// Such as `POST /api/conversations`.
     pub(super) target: String,
-    /// Header lines in lower case.
+    /// The header lines in lower case.
     pub(super) head: String,
     pub(super) body: String,
 }
 
-impl Seen {
-    /// The body.
+impl RecordedRequest {
     pub(super) fn json(&self) -> Value {
         serde_json::from_str(&self.body).unwrap()
     }
+
+    /// The path without method and query.
+    pub(super) fn path(&self) -> &str {
+        self.target.split([' ', '?']).nth(1).unwrap_or_default()
+    }
 }
 
-/// What to answer.
+/// The reply of the fake to a request.
 pub(super) enum Reply {
-    /// As the real one would.
-    Real,
+    /// The reply of the real agent server.
+    Default,
     Json(u16, Value),
     Html(u16),
     Redirect(String),
     Large,
-    /// Closes the connection without a word.
-    Hangup,
-    /// Never answers.
-    Silence,
+    /// Closes the connection without a response.
+    Disconnect,
+    /// Never responds.
+    Hang,
 }
 
-/// The fake, listening on loopback until the test ends.
-pub(super) struct Fake {
+impl Reply {
+    pub(super) fn not_found() -> Self {
+        Self::Json(404, json!({"detail": "Not Found"}))
+    }
+
+    pub(super) fn unauthorized() -> Self {
+        Self::Json(401, json!({"detail": "Unauthorized"}))
+    }
+}
+
+/// A fake agent server on loopback. Runs until the test ends.
+pub(super) struct FakeAgentServer {
     pub(super) url: String,
-    seen: Arc<Mutex<Vec<Seen>>>,
+    requests: Arc<Mutex<Vec<RecordedRequest>>>,
 }
 
-impl Fake {
-    /// `script` gets each request and how many of the same target came before.
+impl FakeAgentServer {
+    /// `reply` gets each request, and the number of earlier requests with the same target.
     pub(super) async fn start(
-        script: impl Fn(&Seen, usize) -> Reply + Send + Sync + 'static,
+        reply: impl Fn(&RecordedRequest, usize) -> Reply + Send + Sync + 'static,
     ) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
-        let seen = Arc::new(Mutex::new(Vec::new()));
-        let log = Arc::clone(&seen);
-        let script = Arc::new(script);
+        let requests = Arc::new(Mutex::new(Vec::new()));
+        let (log, reply) = (Arc::clone(&requests), Arc::new(reply));
         tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
-                tokio::spawn(serve(stream, Arc::clone(&log), Arc::clone(&script)));
+                tokio::spawn(serve(stream, Arc::clone(&log), Arc::clone(&reply)));
             }
         });
-        Self { url, seen }
+        Self { url, requests }
+    }
+
+    /// Calls a tool of a server that has just started.
+    pub(super) async fn call(&self, tool: &str, arguments: Value) -> Value {
+        super::call(&self.url, tool, arguments).await.unwrap()
+    }
+
+    /// Calls a tool and returns its error.
+    pub(super) async fn refuse(&self, tool: &str, arguments: Value) -> ToolError {
+        super::call(&self.url, tool, arguments).await.unwrap_err()
     }
 
     /// The requests whose target starts with `target`.
-    pub(super) fn seen(&self, target: &str) -> Vec<Seen> {
-        let seen = self.seen.lock().unwrap();
-        seen.iter()
-            .filter(|seen| seen.target.starts_with(target))
-            .cloned()
-            .collect()
+    pub(super) fn requests(&self, target: &str) -> Vec<RecordedRequest> {
+        let mut requests = self.requests.lock().unwrap().clone();
+        requests.retain(|request| request.target.starts_with(target));
+        requests
     }
 
-    /// The same, only their targets.
+    /// The targets of these requests.
     pub(super) fn targets(&self, target: &str) -> Vec<String> {
-        let seen = self.seen(target).into_iter();
-        seen.map(|seen| seen.target).collect()
+        let requests = self.requests(target).into_iter();
+        requests.map(|request| request.target).collect()
     }
 }
 
 async fn serve(
     mut stream: TcpStream,
-    log: Arc<Mutex<Vec<Seen>>>,
-    script: Arc<impl Fn(&Seen, usize) -> Reply>,
+    log: Arc<Mutex<Vec<RecordedRequest>>>,
+    reply: Arc<impl Fn(&RecordedRequest, usize) -> Reply>,
 ) {
-    let seen = read(&mut stream).await;
+    let request = read(&mut stream).await;
     let before = {
         let mut log = log.lock().unwrap();
-        log.push(seen.clone());
-        log.iter()
-            .filter(|other| other.target == seen.target)
-            .count()
-            - 1
+        let same = log.iter().filter(|other| other.target == request.target);
+        let before = same.count();
+        log.push(request.clone());
+        before
     };
-    let (status, extra, body) = match script(&seen, before) {
-        // The real one has no such thing.
-        Reply::Real if seen.target.contains("/api/v1/") => {
-            (404, json_type(), json!({"detail": "Not Found"}).to_string())
-        }
-        Reply::Real => (200, json_type(), real(&seen.target).to_string()),
-        Reply::Json(status, body) => (status, json_type(), body.to_string()),
+    let reply = match reply(&request, before) {
+        // The agent server has no app server API.
+        Reply::Default if request.target.contains("/api/v1/") => Reply::not_found(),
+        Reply::Default => Reply::Json(200, default_body(request.path())),
+        reply => reply,
+    };
+    let json = "content-type: application/json".to_owned();
+    let (status, header, body) = match reply {
+        Reply::Json(status, body) => (status, json, body.to_string()),
         Reply::Html(status) => (status, "content-type: text/html".into(), "<html>".into()),
         Reply::Redirect(to) => (307, format!("location: {to}"), String::new()),
-        Reply::Large => (200, json_type(), " ".repeat(9 * 1024 * 1024)),
-        Reply::Hangup => return,
-        Reply::Silence => std::future::pending().await,
+        Reply::Large => (200, json, " ".repeat(9 * 1024 * 1024)),
+        Reply::Disconnect => return,
+        Reply::Hang | Reply::Default => std::future::pending().await,
     };
     let length = body.len();
     let head = format!(
-        "HTTP/1.1 {status} X\r\n{extra}\r\ncontent-length: {length}\r\nconnection: close\r\n\r\n"
+        "HTTP/1.1 {status} X\r\n{header}\r\ncontent-length: {length}\r\nconnection: close\r\n\r\n"
     );
-    // The peer may have had enough.
-    let _ = stream.write_all(head.as_bytes()).await;
-    let _ = stream.write_all(body.as_bytes()).await;
+    // The client may have closed the connection.
+    let _ = stream.write_all((head + &body).as_bytes()).await;
 }
 
-fn json_type() -> String {
-    "content-type: application/json".into()
-}
-
-async fn read(stream: &mut TcpStream) -> Seen {
+async fn read(stream: &mut TcpStream) -> RecordedRequest {
     let mut bytes = Vec::new();
-    let mut buffer = [0; 4096];
     loop {
         let text = String::from_utf8_lossy(&bytes).into_owned();
         if let Some((head, body)) = text.split_once("\r\n\r\n") {
             let (first, head) = head.split_once("\r\n").unwrap();
             let head = head.to_ascii_lowercase();
-            let length = head
-                .lines()
-                .find_map(|line| line.strip_prefix("content-length: "));
+            let mut lines = head.lines();
+            let length = lines.find_map(|line| line.strip_prefix("content-length: "));
             if body.len() >= length.map_or(0, |length| length.parse().unwrap()) {
                 let target = first.trim_end_matches(" HTTP/1.1").to_owned();
                 let body = body.to_owned();
-                return Seen { target, head, body };
+                return RecordedRequest { target, head, body };
             }
         }
-        let count = stream.read(&mut buffer).await.unwrap();
-        bytes.extend_from_slice(&buffer[..count]);
+        stream.read_buf(&mut bytes).await.unwrap();
     }
 }
 
-/// What the real agent server says to somebody whose tasks go well.
-fn real(target: &str) -> Value {
-    let path = target.split(['?', ' ']).nth(1).unwrap();
-    let last = path.rsplit('/').next().unwrap();
-    match (path, last) {
+/// The body of the real agent server's response while tasks succeed.
+fn default_body(path: &str) -> Value {
+    match (path, path.rsplit('/').next().unwrap()) {
         ("/health", _) => json!({"status": "ok"}),
         ("/api/settings", _) => json!({
             "agent_settings": {"agent_kind": "openhands", "llm": {"base_url": null}},
@@ -153,7 +166,6 @@ fn real(target: &str) -> Value {
         ("/api/file/home", _) => json!({"home": "/home/agent"}),
         ("/api/file/upload", _) => json!({"success": true, "file_size": 1}),
         (_, "execute_bash_command") => json!({"exit_code": 0, "stdout": ""}),
-        ("/api/conversations/search", _) => json!({"items": [], "next_page_id": null}),
         (_, "count") => json!(0),
         (_, "search") => json!({"items": [], "next_page_id": null}),
         (_, "interrupt") => json!({"success": true}),

@@ -1,15 +1,15 @@
-//! An agent server that is down, slow, strict, broken or not one at all.
+//! An agent server that is down, slow, strict or broken, or another program.
 
 use mcp_core::tool::{ToolError, ToolErrorKind as Kind};
 use mcp_serve::Service as _;
 use serde_json::json;
 
-use super::fake::{Fake, Reply};
-use super::{ID, KEY, call, keyless, openhands, options};
+use super::fake::{FakeAgentServer, RecordedRequest, Reply};
+use super::{ID, KEY, assert_error, call, keyless, openhands, options};
 use crate::OpenHands;
 
-/// The errors of every tool, and of the probe.
-async fn every_tool(url: &str) -> Vec<ToolError> {
+/// The errors of all tools and of the health check.
+async fn errors_of_all_tools(url: &str) -> Vec<ToolError> {
     let mut errors = Vec::new();
     for tool in crate::tools::all().definitions() {
         let arguments = match tool.name.as_str() {
@@ -24,7 +24,7 @@ async fn every_tool(url: &str) -> Vec<ToolError> {
             "execute_task" => json!({"agent_id": "a", "task": "t"}),
             "execute_mcp_task" => json!({"agent_id": "a", "task": "t", "server_name": "s",
                 "function_name": "f"}),
-            // They say it of each task.
+            // They report an error for each task.
             "run_parallel_tasks" | "execute_parallel_tasks" => continue,
             _ => json!({"task_id": ID}),
         };
@@ -34,36 +34,31 @@ async fn every_tool(url: &str) -> Vec<ToolError> {
     errors
 }
 
-#[track_caller]
-fn each(errors: &[ToolError], kind: Kind, part: &str) {
-    for error in errors {
-        assert_eq!(error.kind(), kind, "{error}");
-        assert!(error.message().contains(part), "{error}");
+/// Asserts that all tools fail alike.
+async fn assert_all_fail(url: &str, kind: Kind, part: &str) {
+    for error in errors_of_all_tools(url).await {
+        assert_error(&error, kind, part);
     }
 }
 
 #[tokio::test]
-async fn nobody_there() {
-    // Bound and dropped: nobody listens there now.
+async fn missing_agent_server_is_reported_with_its_address() {
+    // The port is free again after the drop.
     let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}", free.local_addr().unwrap());
     drop(free);
-    let errors = every_tool(&url).await;
-    each(
-        &errors,
-        Kind::Unavailable,
-        &format!("{url} does not answer"),
-    );
+    let expected = format!("{url} does not answer");
+    assert_all_fail(&url, Kind::Unavailable, &expected).await;
 }
 
 #[tokio::test]
-async fn every_tool_tells_why_there_is_no_answer() {
+async fn all_tools_explain_a_broken_agent_server() {
     type Case = (fn() -> Reply, Kind, &'static str);
     let other = "not as an agent server";
-    let inside = || Reply::Json(500, json!({"detail": "boom in /srv/x.py"}));
+    let internal = || Reply::Json(500, json!({"detail": "boom in /srv/x.py"}));
     let cases: [Case; 8] = [
-        (|| Reply::Hangup, Kind::Unavailable, "does not answer"),
-        (inside, Kind::Unavailable, "internal problem (HTTP 500)"),
+        (|| Reply::Disconnect, Kind::Unavailable, "does not answer"),
+        (internal, Kind::Unavailable, "internal problem (HTTP 500)"),
         (|| Reply::Html(502), Kind::Unavailable, "HTTP 502"),
         (|| Reply::Html(200), Kind::Upstream, other),
         (|| Reply::Html(404), Kind::Upstream, other),
@@ -72,85 +67,68 @@ async fn every_tool_tells_why_there_is_no_answer() {
         (|| Reply::Large, Kind::Upstream, "too large"),
     ];
     for (reply, kind, part) in cases {
-        let fake = Fake::start(move |_, _| reply()).await;
-        each(&every_tool(&fake.url).await, kind, part);
+        let fake = FakeAgentServer::start(move |_, _| reply()).await;
+        assert_all_fail(&fake.url, kind, part).await;
     }
 }
 
 #[tokio::test]
-async fn the_key_follows_no_redirect() {
-    let thief = Fake::start(|_, _| Reply::Real).await;
+async fn redirects_are_not_followed() {
+    let thief = FakeAgentServer::start(|_, _| Reply::Default).await;
     let to = thief.url.clone();
-    let fake = Fake::start(move |_, _| Reply::Redirect(to.clone())).await;
-    each(
-        &every_tool(&fake.url).await,
-        Kind::Upstream,
-        "not as an agent server",
-    );
-    assert!(thief.seen("").is_empty());
+    let fake = FakeAgentServer::start(move |_, _| Reply::Redirect(to.clone())).await;
+    assert_all_fail(&fake.url, Kind::Upstream, "not as an agent server").await;
+    assert!(thief.requests("").is_empty());
 }
 
-fn locked(head: &str, key: &str) -> Reply {
-    if head.contains(&format!("x-session-api-key: {key}")) {
-        return Reply::Real;
+/// The reply of an agent server that accepts only `key`.
+fn locked(request: &RecordedRequest, key: &str) -> Reply {
+    let header = format!("x-session-api-key: {key}");
+    match request.target == "GET /health" || request.head.contains(&header) {
+        true => Reply::Default,
+        false => Reply::unauthorized(),
     }
-    Reply::Json(401, json!({"detail": "Unauthorized"}))
 }
 
 #[tokio::test]
-async fn a_key_that_is_missing_or_wrong() {
-    let fake = Fake::start(|seen, _| match seen.target.as_str() {
-        "GET /health" => Reply::Real,
-        _ => locked(&seen.head, "another"),
-    })
-    .await;
+async fn missing_and_wrong_keys_are_reported() {
+    let fake = FakeAgentServer::start(|request, _| locked(request, "another")).await;
     let error = openhands(&fake.url).probe().await.unwrap_err();
-    each(&[error], Kind::Unauthorized, "refuses the key");
+    assert_error(&error, Kind::Unauthorized, "refuses the key");
     let error = keyless(&fake.url, None).probe().await.unwrap_err();
-    each(&[error], Kind::Unauthorized, "set OPENHANDS_API_KEY");
-    // What everybody is told needs no key, and so does not get it.
-    assert!(
-        fake.seen("GET /health")
-            .iter()
-            .all(|seen| !seen.head.contains(KEY))
-    );
+    assert_error(&error, Kind::Unauthorized, "set OPENHANDS_API_KEY");
+    // The health check needs no key, so it must not get it.
+    let health = fake.requests("GET /health");
+    assert!(health.iter().all(|request| !request.head.contains(KEY)));
 }
 
 #[tokio::test]
-async fn a_key_file_that_comes_later() {
-    let fake = Fake::start(|seen, _| match seen.target.as_str() {
-        "GET /health" => Reply::Real,
-        _ => locked(&seen.head, "second"),
-    })
-    .await;
+async fn key_file_may_be_created_and_changed_later() {
+    let fake = FakeAgentServer::start(|request, _| locked(request, "second")).await;
     let file = std::env::temp_dir().join(format!("openhands-key-{}", std::process::id()));
     let service = keyless(&fake.url, Some(file.clone()));
     let error = service.probe().await.unwrap_err();
-    each(&[error], Kind::Unauthorized, "cannot be read (yet)");
+    assert_error(&error, Kind::Unauthorized, "cannot be read (yet)");
     std::fs::write(&file, "first\n").unwrap();
     let error = service.probe().await.unwrap_err();
-    each(&[error], Kind::Unauthorized, "refuses the key");
+    assert_error(&error, Kind::Unauthorized, "refuses the key");
     std::fs::write(&file, "second\n").unwrap();
     service.probe().await.unwrap();
     std::fs::remove_file(&file).unwrap();
 }
 
 #[tokio::test]
-async fn a_task_that_does_not_exist() {
-    let fake = Fake::start(|_, _| Reply::Json(404, json!({"detail": "Not Found"}))).await;
+async fn unknown_task_is_not_found() {
+    let fake = FakeAgentServer::start(|_, _| Reply::not_found()).await;
     for tool in ["get_task_status", "get_task_result", "cancel_task"] {
-        let error = call(&fake.url, tool, json!({"task_id": ID})).await;
-        each(
-            &[error.unwrap_err()],
-            Kind::NotFound,
-            &format!("no task {ID}"),
-        );
+        let error = fake.refuse(tool, json!({"task_id": ID})).await;
+        assert_error(&error, Kind::NotFound, &format!("no task {ID}"));
     }
-    assert!(fake.seen("POST").is_empty());
+    assert!(fake.requests("POST").is_empty());
 }
 
 #[test]
-fn options_that_cannot_be_used() {
+fn invalid_options_are_refused() {
     let refused = |change: fn(&mut crate::Options)| {
         let mut options = options("http://127.0.0.1:1");
         change(&mut options);

@@ -1,22 +1,22 @@
-//! Tasks behind the V1 app server. Every call is made by a server that has just started, so nothing
-//! depends on what one remembers.
+//! Tasks behind a V1 app server. Each call uses a server that has just started, so nothing depends on
+//! state in memory.
 
 use mcp_core::tool::{ToolError, ToolErrorKind as Kind};
 use mcp_serve::Service as _;
 use serde_json::{Value, json};
 
-use super::app_server::{AppServer, SANDBOX, SANDBOX_KEY, STEPS};
+use super::app_server::{FakeAppServer, SANDBOX, SANDBOX_KEY, STEPS};
 use super::{ID, KEY, openhands};
 
-/// What a tool answers; no key is in it.
-async fn call(app: &AppServer, tool: &str, arguments: Value) -> Result<Value, ToolError> {
+/// Calls a tool and asserts that its answer holds no key.
+async fn call(app: &FakeAppServer, tool: &str, arguments: Value) -> Result<Value, ToolError> {
     let answer = super::call(&app.front.url, tool, arguments).await;
     let told = format!("{answer:?}");
     assert!(!told.contains(SANDBOX_KEY) && !told.contains(KEY), "{told}");
     answer
 }
 
-async fn started(app: &AppServer) -> Value {
+async fn started(app: &FakeAppServer) -> Value {
     let task = json!({"task": "Fix it", "wait_seconds": 0});
     let run = call(app, "run_task", task).await.unwrap();
     assert_eq!(run["status"], "queued", "{run}");
@@ -24,8 +24,8 @@ async fn started(app: &AppServer) -> Value {
 }
 
 #[tokio::test]
-async fn a_task_is_started_in_a_sandbox_and_followed_there() {
-    let app = AppServer::start().await;
+async fn task_is_started_and_followed_in_a_sandbox() {
+    let app = FakeAppServer::start().await;
     openhands(&app.front.url).probe().await.unwrap();
     let context = json!({"repository": "https://github.com/owner/name", "branch": "dev"});
     let task = json!({"task": "Fix it", "context": context});
@@ -47,10 +47,10 @@ async fn a_task_is_started_in_a_sandbox_and_followed_there() {
         "selected_branch": "dev",
     });
     assert_eq!(app.state.lock().unwrap().starts, [start]);
-    // Our key stays with the app server, and nothing is started by ourselves.
-    let asked = app.sandbox.seen("");
-    assert!(!asked.is_empty() && asked.iter().all(|seen| !seen.head.contains(KEY)));
-    assert!(app.sandbox.seen("POST /api/conversations ").is_empty());
+    // The sandbox does not get our key, and this server creates no conversation there.
+    let requests = app.sandbox.requests("");
+    assert!(!requests.is_empty() && requests.iter().all(|request| !request.head.contains(KEY)));
+    assert!(app.sandbox.requests("POST /api/conversations ").is_empty());
     for tool in ["get_task_status", "get_task_result", "wait_task"] {
         let id = json!({"task_id": run["task_id"]});
         assert_eq!(call(&app, tool, id).await.unwrap()["status"], "finished");
@@ -58,40 +58,40 @@ async fn a_task_is_started_in_a_sandbox_and_followed_there() {
 }
 
 #[tokio::test]
-async fn a_sandbox_that_starts_is_a_task_in_line() {
-    let app = AppServer::start().await;
+async fn task_is_queued_while_its_sandbox_starts() {
+    let app = FakeAppServer::start().await;
     let id = started(&app).await;
-    let mut told = Vec::new();
+    let mut seen = Vec::new();
     for _ in 0..=STEPS.len() {
         let state = call(&app, "get_task_status", id.clone()).await.unwrap();
-        told.push(state["status"].as_str().unwrap().to_owned());
+        seen.push(state["status"].as_str().unwrap().to_owned());
     }
-    assert_eq!(told.first().unwrap(), "queued");
-    assert_eq!(told.last().unwrap(), "finished");
-    let nobody = call(&app, "get_task_status", json!({"task_id": ID})).await;
-    assert_eq!(nobody.unwrap_err().kind(), Kind::NotFound);
+    assert_eq!(seen.first().unwrap(), "queued");
+    assert_eq!(seen.last().unwrap(), "finished");
+    let unknown = call(&app, "get_task_status", json!({"task_id": ID})).await;
+    assert_eq!(unknown.unwrap_err().kind(), Kind::NotFound);
 }
 
 #[tokio::test]
-async fn the_same_key_is_one_start() {
-    let app = AppServer::start().await;
-    let order = json!({"task": "t", "idempotency_key": "k", "wait_seconds": 0});
-    let first = call(&app, "run_task", order.clone()).await.unwrap();
-    let early = call(&app, "run_task", order.clone()).await.unwrap();
+async fn same_key_is_started_once() {
+    let app = FakeAppServer::start().await;
+    let arguments = json!({"task": "t", "idempotency_key": "k", "wait_seconds": 0});
+    let first = call(&app, "run_task", arguments.clone()).await.unwrap();
+    let early = call(&app, "run_task", arguments.clone()).await.unwrap();
     app.ready();
-    let late = call(&app, "run_task", order).await.unwrap();
+    let late = call(&app, "run_task", arguments).await.unwrap();
     assert_eq!(first["task_id"], early["task_id"]);
     assert_eq!(first["task_id"], late["task_id"]);
     assert_eq!(app.state.lock().unwrap().starts.len(), 1);
 }
 
 #[tokio::test]
-async fn a_start_that_fails_is_a_task_that_failed() {
-    let app = AppServer::start().await;
+async fn failed_start_is_a_failed_task() {
+    let app = FakeAppServer::start().await;
     app.state.lock().unwrap().fails = true;
     let run = call(&app, "run_task", json!({"task": "t"})).await.unwrap();
     assert_eq!(run["status"], "failed", "{run}");
-    // What the app server says names its machines.
+    // The detail of the app server would reveal host names.
     assert!(!run.to_string().contains("registry"), "{run}");
     let events = json!({"task_id": run["task_id"]});
     let events = call(&app, "get_task_changes", events).await.unwrap_err();
@@ -102,8 +102,8 @@ async fn a_start_that_fails_is_a_task_that_failed() {
 }
 
 #[tokio::test]
-async fn a_sandbox_that_is_paused_is_woken() {
-    let app = AppServer::start().await;
+async fn message_resumes_a_paused_sandbox() {
+    let app = FakeAppServer::start().await;
     let id = started(&app).await;
     app.ready();
     app.state.lock().unwrap().sandbox = "PAUSED";
@@ -114,17 +114,17 @@ async fn a_sandbox_that_is_paused_is_woken() {
     message["message"] = json!("Go on");
     call(&app, "send_message", message).await.unwrap();
     let resume = format!("POST /api/v1/sandboxes/{SANDBOX}/resume");
-    assert_eq!(app.front.seen(&resume).len(), 1);
-    let told = app.sandbox.seen("POST /api/conversations/");
-    assert!(told.iter().any(|seen| seen.body.contains("Go on")));
+    assert_eq!(app.front.requests(&resume).len(), 1);
+    let sent = app.sandbox.requests("POST /api/conversations/");
+    assert!(sent.iter().any(|request| request.body.contains("Go on")));
     app.state.lock().unwrap().sandbox = "MISSING";
     let gone = call(&app, "get_task_status", id).await.unwrap();
     assert_eq!(gone["status"], "failed", "{gone}");
 }
 
 #[tokio::test]
-async fn tasks_are_listed_and_deleted_at_the_app_server() {
-    let app = AppServer::start().await;
+async fn app_server_lists_and_deletes_tasks() {
+    let app = FakeAppServer::start().await;
     let id = started(&app).await;
     app.ready();
     let list = json!({"limit": 5, "cursor": "MQ=="});
@@ -132,19 +132,24 @@ async fn tasks_are_listed_and_deleted_at_the_app_server() {
     let row = json!({"task_id": id["task_id"], "status": "finished", "task": "Conversation 82183",
         "created_at": "2026-11-21T09:48:26", "cost": 0.25});
     assert_eq!(list, json!({"tasks": [row], "next_cursor": "Mg=="}));
-    let asked = app.front.seen("GET /api/v1/app-conversations/search");
+    let asked = app.front.requests("GET /api/v1/app-conversations/search");
     assert!(asked[0].target.ends_with("?limit=5&page_id=MQ%3D%3D"));
-    let unsure = call(&app, "delete_task", id.clone()).await.unwrap_err();
-    assert!(unsure.message().contains("sandbox"), "{unsure}");
-    let sure = json!({"task_id": id["task_id"], "confirm": id["task_id"]});
-    let gone = call(&app, "delete_task", sure).await.unwrap();
+    let unconfirmed = call(&app, "delete_task", id.clone()).await.unwrap_err();
+    assert!(unconfirmed.message().contains("sandbox"), "{unconfirmed}");
+    let confirmed = json!({"task_id": id["task_id"], "confirm": id["task_id"]});
+    let gone = call(&app, "delete_task", confirmed).await.unwrap();
     assert_eq!(gone["deleted"], true);
-    assert_eq!(app.front.seen("DELETE /api/v1/app-conversations/").len(), 1);
+    assert_eq!(
+        app.front
+            .requests("DELETE /api/v1/app-conversations/")
+            .len(),
+        1
+    );
 }
 
 #[tokio::test]
-async fn what_makes_no_sense_there_is_said_in_one_line() {
-    let app = AppServer::start().await;
+async fn unsupported_calls_are_refused_in_one_line() {
+    let app = FakeAppServer::start().await;
     let cases = [
         ("fork_task", json!({"task_id": ID})),
         ("create_agent", json!({"config_file": "a.toml"})),

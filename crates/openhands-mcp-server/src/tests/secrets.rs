@@ -1,21 +1,21 @@
-//! Secrets that an agent says, prints or keeps in its files do not reach callers.
+//! Secrets in the messages, output and files of an agent are redacted.
 
 use mcp_core::resource::ResourceContents;
 use mcp_core::tool::Call;
 use serde_json::{Value, json};
 
-use super::fake::{Fake, Reply};
-use super::{ID, call, openhands};
+use super::fake::{FakeAgentServer, Reply};
+use super::{ID, openhands};
 use crate::resources;
 
-/// Put together here so that no scanner takes it for a token.
+/// A fake token, assembled here so that no secret scanner reports it.
 fn secret() -> String {
     format!("ghp_{}", "0123456789abcdefghijABCDEFGHIJKLMNOP")
 }
 
-/// An agent server whose every text holds a secret.
-async fn leaky() -> Fake {
-    Fake::start(|seen, _| {
+/// An agent server that has a secret in every text.
+async fn leaky() -> FakeAgentServer {
+    FakeAgentServer::start(|request, _| {
         let text = format!("before {} after", secret());
         let content = json!([{"type": "text", "text": text}]);
         let action = json!({"kind": "ActionEvent", "id": "a", "timestamp": "2026-11-21T08:04:38",
@@ -24,14 +24,11 @@ async fn leaky() -> Fake {
             "observation": {"kind": "TerminalObservation", "exit_code": 0, "content": content},
             "llm_message": {"role": "user", "content": content}, "rejection_reason": text,
             "code": "c", "error": "e"});
-        let (_, path) = seen.target.split_once(' ').unwrap();
-        let path = path.split('?').next().unwrap();
+        let path = request.path();
         Reply::Json(
             200,
             match path.rsplit('/').next().unwrap() {
-                _ if path.starts_with("/api/v1/") => {
-                    return Reply::Json(404, json!({"detail": "Not Found"}));
-                }
+                _ if path.starts_with("/api/v1/") => return Reply::not_found(),
                 "execute_bash_command" => {
                     json!({"exit_code": 0, "stdout": format!("1000\n{text}")})
                 }
@@ -52,7 +49,7 @@ async fn leaky() -> Fake {
 }
 
 #[tokio::test]
-async fn tools_show_no_secret() {
+async fn tools_redact_secrets() {
     let fake = leaky().await;
     for (tool, arguments) in [
         ("get_task_status", json!({"task_id": ID})),
@@ -64,13 +61,12 @@ async fn tools_show_no_secret() {
         ("list_tasks", json!({})),
         ("get_agent", json!({"agent_id": "a"})),
     ] {
-        let answer = call(&fake.url, tool, arguments).await.unwrap();
-        assert_redacted(tool, &answer);
+        assert_redacted(tool, &fake.call(tool, arguments).await);
     }
 }
 
 #[tokio::test]
-async fn resources_show_no_secret() {
+async fn resources_redact_secrets() {
     let fake = leaky().await;
     let service = std::sync::Arc::new(openhands(&fake.url));
     for (resource, bound) in resources::all().bind(&service) {

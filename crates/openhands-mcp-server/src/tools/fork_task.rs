@@ -4,11 +4,11 @@ use mcp_core::tool::{Call, Effect, Tool, ToolError};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::wait::WaitFor;
+use super::wait::{TaskWait, WaitFor};
 use crate::OpenHands;
 use crate::api::TaskId;
 use crate::tags::ConversationTags;
-use crate::task::{Report, observe, resume};
+use crate::task::{Report, resume};
 
 /// Copies a task with its history, to try another way. The copy works in the same directory and starts
 /// with a message: here, or with send_message.
@@ -28,7 +28,6 @@ impl Tool for ForkTask {
     type Output = Report;
 
     async fn call(self, service: &OpenHands, call: &Call) -> Result<Report, ToolError> {
-        let wait = WaitFor::none();
         let server = service.servers.shared_agent().await?;
         let task = server.conversation(self.task_id).await?;
         let copy = TaskId::random();
@@ -40,7 +39,7 @@ impl Tool for ForkTask {
         if let Some(message) = self.message {
             resume(&service.servers, &service.scheduler, copy, Some(&message)).await?;
         }
-        let seen = observe(&service.servers, &service.listeners, copy, wait.until, call).await;
-        Ok(wait.report(service, copy, seen).await)
+        let wait = TaskWait::new(service, copy, WaitFor::none(), call);
+        Ok(wait.report(wait.observe().await).await)
     }
 }

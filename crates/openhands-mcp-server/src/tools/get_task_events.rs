@@ -3,6 +3,7 @@
 use mcp_core::tool::{Bounded, Call, Effect, Tool, ToolError};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use upstream::text::fitting;
 
 use crate::OpenHands;
 use crate::api::{Event, TaskId, event_kind};
@@ -11,8 +12,6 @@ use crate::events::summary;
 const DEFAULT_LIMIT: u32 = 30;
 /// Bytes of an answer, which stays under 2,000 tokens.
 const MAX_BYTES: usize = 6_500;
-/// Bytes of an event beside its text.
-const EVENT_OVERHEAD: usize = 80;
 
 /// Returns the events of a task, oldest first, one line each.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -87,6 +86,9 @@ struct EventLine {
     time: String,
     kind: EventKind,
     text: String,
+    /// The cursor after this event.
+    #[serde(skip)]
+    cursor: String,
 }
 
 impl Tool for GetTaskEvents {
@@ -132,37 +134,26 @@ impl GetTaskEvents {
 
 impl EventPage {
     fn new(
-        id: TaskId,
+        task_id: TaskId,
         found: Vec<(EventKind, Event)>,
         limit: usize,
         since: Option<String>,
     ) -> Self {
-        let mut answer = Self {
-            task_id: id,
-            events: Vec::new(),
-            more: false,
-            next_since: since,
-        };
-        let mut budget = MAX_BYTES;
-        for (kind, event) in found {
-            let text = summary::event(&event);
-            let json = serde_json::to_string(&text);
-            let cost = json.map_or(text.len(), |json| json.len()) + EVENT_OVERHEAD;
-            match budget.checked_sub(cost) {
-                Some(left) if answer.events.len() < limit => budget = left,
-                _ => {
-                    answer.more = true;
-                    break;
-                }
-            }
-            answer.next_since = Some(format!("{}/{}", event.timestamp, event.id));
-            answer.events.push(EventLine {
-                time: event.timestamp.chars().take(19).collect(),
-                kind,
-                text,
-            });
+        let count = found.len();
+        let lines = found.into_iter().take(limit);
+        let lines = lines.map(|(kind, event)| EventLine {
+            time: event.timestamp.chars().take(19).collect(),
+            kind,
+            text: summary::event(&event),
+            cursor: format!("{}/{}", event.timestamp, event.id),
+        });
+        let events = fitting(lines.collect(), MAX_BYTES).rows;
+        Self {
+            task_id,
+            more: events.len() < count,
+            next_since: events.last().map(|last| last.cursor.clone()).or(since),
+            events,
         }
-        answer
     }
 }
 

@@ -101,7 +101,11 @@ impl Tool for ListTasks {
         let page = server.conversations(status, limit, self.cursor.as_deref());
         let page = page.await?;
         Ok(TaskPage {
-            tasks: page.items.into_iter().map(row).collect(),
+            tasks: page
+                .items
+                .into_iter()
+                .map(ListedTask::from_agent_server)
+                .collect(),
             next_cursor: page.next_page_id,
         })
     }
@@ -116,44 +120,47 @@ impl ListTasks {
         }
         let page = app.conversations(limit, self.cursor.as_deref()).await?;
         Ok(TaskPage {
-            tasks: page.items.into_iter().map(sandboxed).collect(),
+            tasks: page.items.iter().map(ListedTask::from_app_server).collect(),
             next_cursor: page.next_page_id,
         })
     }
 }
 
-fn sandboxed(listed: AppConversation) -> ListedTask {
-    let status = match (listed.sandbox_status, listed.execution_status) {
-        (SandboxStatus::Running, Some(execution)) => {
-            TaskOutcome::status_in_list(execution, None, None)
+impl ListedTask {
+    fn new(
+        task_id: TaskId,
+        status: TaskStatus,
+        title: Option<&str>,
+        created_at: &str,
+        cost: f64,
+    ) -> Self {
+        Self {
+            task_id,
+            status,
+            task: title.map(|title| one_line(&redacted(title), MAX_TITLE_CHARS)),
+            created_at: created_at.chars().take(19).collect(),
+            cost: Some(cost).filter(|cost| *cost > 0.0),
         }
-        (SandboxStatus::Starting, _) => TaskStatus::Queued,
-        (SandboxStatus::Paused, _) => TaskStatus::Paused,
-        _ => TaskStatus::Unknown,
-    };
-    ListedTask {
-        task_id: listed.id,
-        status,
-        cost: Some(listed.cost()).filter(|cost| *cost > 0.0),
-        task: listed
-            .title
-            .map(|title| one_line(&redacted(&title), MAX_TITLE_CHARS)),
-        created_at: listed.created_at.chars().take(19).collect(),
     }
-}
 
-fn row(listed: ListedConversation) -> ListedTask {
-    let tags = ConversationTags::new(listed.tags);
-    let title = tags.title().or(listed.title.as_deref());
-    ListedTask {
-        task_id: listed.id,
-        status: TaskOutcome::status_in_list(
-            listed.execution_status,
-            tags.waits_for(),
-            tags.stop_reason(),
-        ),
-        task: title.map(|title| one_line(&redacted(title), MAX_TITLE_CHARS)),
-        created_at: listed.created_at.chars().take(19).collect(),
-        cost: Some(listed.stats.cost()).filter(|cost| *cost > 0.0),
+    fn from_app_server(task: &AppConversation) -> Self {
+        let status = match (task.sandbox_status, task.execution_status) {
+            (SandboxStatus::Running, Some(execution)) => {
+                TaskOutcome::status_in_list(execution, None, None)
+            }
+            (SandboxStatus::Starting, _) => TaskStatus::Queued,
+            (SandboxStatus::Paused, _) => TaskStatus::Paused,
+            _ => TaskStatus::Unknown,
+        };
+        let title = task.title.as_deref();
+        Self::new(task.id, status, title, &task.created_at, task.cost())
+    }
+
+    fn from_agent_server(task: ListedConversation) -> Self {
+        let tags = ConversationTags::new(task.tags);
+        let (waits_for, stop_reason) = (tags.waits_for(), tags.stop_reason());
+        let status = TaskOutcome::status_in_list(task.execution_status, waits_for, stop_reason);
+        let title = tags.title().or(task.title.as_deref());
+        Self::new(task.id, status, title, &task.created_at, task.stats.cost())
     }
 }

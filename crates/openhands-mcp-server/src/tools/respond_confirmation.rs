@@ -4,7 +4,7 @@ use mcp_core::tool::{Call, Effect, Tool, ToolError};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::wait::{WaitFor, WaitSeconds, follow};
+use super::wait::{TaskWait, WaitFor, WaitSeconds};
 use crate::OpenHands;
 use crate::api::TaskId;
 use crate::task::{PermissionAnswer, Report, ask_user, send_answer};
@@ -41,7 +41,7 @@ impl Tool for RespondConfirmation {
             answer = asked.ok_or_else(unanswered)?;
         }
         send_answer(&server, id, &answer).await?;
-        follow(service, id, wait, call).await
+        TaskWait::new(service, id, wait, call).follow().await
     }
 }
 

@@ -4,7 +4,7 @@ use mcp_core::tool::{Call, Effect, Tool, ToolError};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::wait::{WaitFor, WaitSeconds, follow};
+use super::wait::{TaskWait, WaitFor, WaitSeconds};
 use crate::OpenHands;
 use crate::api::TaskId;
 use crate::task::{Report, resume};
@@ -27,8 +27,8 @@ impl Tool for ResumeTask {
     type Output = Report;
 
     async fn call(self, service: &OpenHands, call: &Call) -> Result<Report, ToolError> {
-        let wait = WaitFor::new(self.wait_seconds);
-        resume(&service.servers, &service.scheduler, self.task_id, None).await?;
-        follow(service, self.task_id, wait, call).await
+        let (id, wait) = (self.task_id, WaitFor::new(self.wait_seconds));
+        resume(&service.servers, &service.scheduler, id, None).await?;
+        TaskWait::new(service, id, wait, call).follow().await
     }
 }

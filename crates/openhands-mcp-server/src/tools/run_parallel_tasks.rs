@@ -8,7 +8,7 @@ use tokio::sync::Semaphore;
 use upstream::text::one_line;
 
 use super::arguments::{Limits, TaskArguments};
-use super::wait::{WaitFor, WaitSeconds, follow_quietly};
+use super::wait::{TaskWait, WaitFor, WaitSeconds};
 use crate::OpenHands;
 use crate::api::TaskId;
 use crate::task::{Confirm, Report, TaskSpec, TaskStatus, create};
@@ -99,7 +99,9 @@ pub(super) async fn run(
             let _permit = starting.acquire().await.ok();
             create(service, spec).await?
         };
-        follow_quietly(service, id, wait, call).await
+        TaskWait::new(service, id, wait, call)
+            .follow_quietly()
+            .await
     });
     let ended: Vec<Result<Report, ToolError>> = join_all(tasks).await;
     if call.is_cancelled() {

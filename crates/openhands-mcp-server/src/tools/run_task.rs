@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::arguments::{Context, Limits, TaskArguments};
-use super::wait::{WaitFor, WaitSeconds, follow, follow_and_ask};
+use super::wait::{TaskWait, WaitFor, WaitSeconds};
 use crate::OpenHands;
 use crate::task::{Confirm, Report, TaskSpec, create};
 
@@ -48,10 +48,11 @@ impl Tool for RunTask {
         // If a call ends to ask the user and is repeated with the answer, only a key finds its task.
         let may_ask = call.waits_for_answers() || spec.key.is_some();
         let id = create(service, spec).await?;
-        if may_ask {
-            return follow_and_ask(service, id, wait, call).await;
+        let wait = TaskWait::new(service, id, wait, call);
+        match may_ask {
+            true => wait.follow_and_ask().await,
+            false => wait.follow().await,
         }
-        follow(service, id, wait, call).await
     }
 }
 

@@ -4,7 +4,7 @@ use mcp_core::tool::{Call, Effect, Tool, ToolError};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::wait::{WaitFor, WaitSeconds, follow};
+use super::wait::{TaskWait, WaitFor, WaitSeconds};
 use crate::OpenHands;
 use crate::api::TaskId;
 use crate::task::{Report, resume};
@@ -37,14 +37,14 @@ impl Tool for SendMessage {
                 "message must have 1 to {MAX_MESSAGE_BYTES} bytes."
             )));
         }
-        let wait = WaitFor::new(self.wait_seconds);
+        let (id, wait) = (self.task_id, WaitFor::new(self.wait_seconds));
         resume(
             &service.servers,
             &service.scheduler,
-            self.task_id,
+            id,
             Some(&self.message),
         )
         .await?;
-        follow(service, self.task_id, wait, call).await
+        TaskWait::new(service, id, wait, call).follow().await
     }
 }

@@ -50,97 +50,101 @@ impl WaitFor {
         let began = self.answer_by - ANSWER_TIMEOUT;
         Self::from_duration(self.until.saturating_duration_since(began))
     }
+}
 
-    /// The report about a task at the end of the wait.
-    pub(super) async fn report(
-        self,
-        service: &OpenHands,
-        id: TaskId,
-        seen: ObservedTask,
-    ) -> Report {
+/// A call that waits for a task.
+pub(super) struct TaskWait<'a> {
+    service: &'a OpenHands,
+    id: TaskId,
+    wait: WaitFor,
+    call: &'a Call,
+}
+
+impl<'a> TaskWait<'a> {
+    pub(super) fn new(service: &'a OpenHands, id: TaskId, wait: WaitFor, call: &'a Call) -> Self {
+        Self {
+            service,
+            id,
+            wait,
+            call,
+        }
+    }
+
+    /// Waits until the task settles or the wait is over. If the call is cancelled, the task goes on.
+    pub(super) async fn observe(&self) -> ObservedTask {
+        self.observe_with(self.call).await
+    }
+
+    async fn observe_with(&self, progress: &Call) -> ObservedTask {
+        let OpenHands {
+            servers, listeners, ..
+        } = self.service;
+        observe(servers, listeners, self.id, self.wait.until, progress).await
+    }
+
+    /// Waits as `observe`, but stops the task if the call is cancelled.
+    async fn observe_or_stop(&self, progress: &Call) -> Result<ObservedTask, ToolError> {
         let OpenHands {
             servers, scheduler, ..
-        } = service;
-        Report::new(servers, scheduler, id, seen, self.answer_by).await
+        } = self.service;
+        tokio::select! {
+            biased;
+            () = self.call.cancelled() => Err(stop_abandoned(servers, scheduler, self.id).await),
+            seen = self.observe_with(progress) => Ok(seen),
+        }
     }
-}
 
-/// Observes a task until it settles or the wait is over. If `call` is cancelled, stops the task.
-/// Progress goes to `progress`.
-async fn observe_or_stop(
-    service: &OpenHands,
-    id: TaskId,
-    wait: WaitFor,
-    call: &Call,
-    progress: &Call,
-) -> Result<ObservedTask, ToolError> {
-    let OpenHands {
-        servers,
-        scheduler,
-        listeners,
-        ..
-    } = service;
-    tokio::select! {
-        biased;
-        () = call.cancelled() => Err(stop_abandoned(servers, scheduler, id).await),
-        seen = observe(servers, listeners, id, wait.until, progress) => Ok(seen),
+    /// The report at the end of the wait.
+    pub(super) async fn report(&self, seen: ObservedTask) -> Report {
+        let OpenHands {
+            servers, scheduler, ..
+        } = self.service;
+        Report::new(servers, scheduler, self.id, seen, self.wait.answer_by).await
     }
-}
 
-/// Waits until a task settles or the wait is over, and reports.
-///
-/// # Errors
-/// The call was cancelled; the task is stopped then.
-pub(super) async fn follow(
-    service: &OpenHands,
-    id: TaskId,
-    wait: WaitFor,
-    call: &Call,
-) -> Result<Report, ToolError> {
-    let seen = observe_or_stop(service, id, wait, call, call).await?;
-    Ok(wait.report(service, id, seen).await)
-}
+    /// Waits until the task settles or the wait is over, and reports.
+    ///
+    /// # Errors
+    /// The call was cancelled; the task is stopped then.
+    pub(super) async fn follow(&self) -> Result<Report, ToolError> {
+        let seen = self.observe_or_stop(self.call).await?;
+        Ok(self.report(seen).await)
+    }
 
-/// The same without progress, for one of several tasks: their steps would be mixed up.
-pub(super) async fn follow_quietly(
-    service: &OpenHands,
-    id: TaskId,
-    wait: WaitFor,
-    call: &Call,
-) -> Result<Report, ToolError> {
-    let seen = observe_or_stop(service, id, wait, call, &Call::default()).await?;
-    Ok(wait.report(service, id, seen).await)
-}
+    /// The same without progress, for one of several tasks: their steps would be mixed up.
+    pub(super) async fn follow_quietly(&self) -> Result<Report, ToolError> {
+        let seen = self.observe_or_stop(&Call::default()).await?;
+        Ok(self.report(seen).await)
+    }
 
-/// The same, and asks the user for each permission, if the client supports that. Then waits on.
-///
-/// # Errors
-/// The call was cancelled; the task is stopped then. Or the call has to end so that its client can ask
-/// the user.
-pub(super) async fn follow_and_ask(
-    service: &OpenHands,
-    id: TaskId,
-    mut wait: WaitFor,
-    call: &Call,
-) -> Result<Report, ToolError> {
-    loop {
-        let seen = observe_or_stop(service, id, wait, call, call).await?;
-        if seen.task.as_ref().is_some_and(|task| task.is_asking()) {
+    /// The same, and asks the user for each permission, if the client supports that. Then waits on.
+    ///
+    /// # Errors
+    /// The call was cancelled; the task is stopped then. Or the call has to end so that its client can
+    /// ask the user.
+    pub(super) async fn follow_and_ask(mut self) -> Result<Report, ToolError> {
+        loop {
+            let seen = self.observe_or_stop(self.call).await?;
+            if seen.task.as_ref().is_none_or(|task| !task.is_asking()) {
+                return Ok(self.report(seen).await);
+            }
+            let servers = &self.service.servers;
             let answer = tokio::select! {
                 biased;
                 // The next iteration stops the task.
-                () = call.cancelled() => continue,
+                () = self.call.cancelled() => continue,
                 answer = async {
-                    ask_user(&service.servers.for_task(id).await?, id, call).await
+                    ask_user(&servers.for_task(self.id).await?, self.id, self.call).await
                 } => answer?,
             };
             // The user may have taken long, so the wait for the agent starts again.
-            wait = wait.renewed();
-            if let Some(answer) = answer {
-                send_answer(&service.servers.for_task(id).await?, id, &answer).await?;
-                continue;
+            self.wait = self.wait.renewed();
+            match answer {
+                Some(answer) => {
+                    send_answer(&servers.for_task(self.id).await?, self.id, &answer).await?;
+                }
+                None => return Ok(self.report(seen).await),
             }
         }
-        return Ok(wait.report(service, id, seen).await);
     }
 }

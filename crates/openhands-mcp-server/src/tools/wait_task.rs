@@ -4,10 +4,10 @@ use mcp_core::tool::{Call, Effect, Tool, ToolError};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::wait::{WaitFor, WaitSeconds};
+use super::wait::{TaskWait, WaitFor, WaitSeconds};
 use crate::OpenHands;
 use crate::api::TaskId;
-use crate::task::{ObservedTask, Report, observe};
+use crate::task::{ObservedTask, Report};
 
 /// Waits until a task ends, asks or stops, at most wait_seconds; then as get_task_result. Cancelling
 /// it changes nothing.
@@ -29,14 +29,15 @@ impl Tool for WaitTask {
     async fn call(self, service: &OpenHands, call: &Call) -> Result<Report, ToolError> {
         let id = self.task_id;
         let wait = WaitFor::new(self.wait_seconds);
-        let seen = observe(&service.servers, &service.listeners, id, wait.until, call).await;
+        let wait = TaskWait::new(service, id, wait, call);
+        let seen = wait.observe().await;
         match seen {
             // No poll succeeded, so the task may not exist.
             ObservedTask {
                 task: None,
                 failure: Some(failure),
             } => Report::from_failure(id, failure),
-            seen => Ok(wait.report(service, id, seen).await),
+            seen => Ok(wait.report(seen).await),
         }
     }
 }

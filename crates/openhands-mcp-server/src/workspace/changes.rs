@@ -3,7 +3,7 @@
 
 use mcp_core::tool::ToolError;
 use upstream::redact::redacted_code;
-use upstream::text::one_line;
+use upstream::text::{fitting, one_line};
 
 use super::file_name::FileName;
 use crate::api::{AgentServer, ApiResult, Conversation, shell_quoted};
@@ -80,16 +80,10 @@ impl ChangedFiles {
 
     /// One line for each change, such as `M src/a.py`: as many as fit into `budget` bytes, and the
     /// number of the others.
-    pub(crate) fn lines(&self, mut budget: usize) -> Vec<String> {
-        let mut lines = Vec::new();
-        for FileChange { letter, path } in &self.files {
-            let line = format!("{letter} {}", one_line(path, MAX_NAME_CHARS));
-            match budget.checked_sub(line.len() + 3) {
-                Some(left) => budget = left,
-                None => break,
-            }
-            lines.push(line);
-        }
+    pub(crate) fn lines(&self, budget: usize) -> Vec<String> {
+        let name = |path: &str| one_line(path, MAX_NAME_CHARS);
+        let line = |file: &FileChange| format!("{} {}", file.letter, name(&file.path));
+        let mut lines = fitting(self.files.iter().map(line).collect(), budget).rows;
         if lines.len() < self.count {
             lines.push(format!("… and {} more", self.count - lines.len()));
         }

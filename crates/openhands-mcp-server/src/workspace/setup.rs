@@ -100,13 +100,10 @@ async fn new_directory(server: &AgentServer, directory: String) -> Result<Worksp
         snapshot_script(),
         dir = shell_quoted(&directory),
     );
-    let printed = server.run_script(&script).await?;
-    if printed.exit_code == Some(EXIT_NO_DIRECTORY) {
-        return Err(no_directory());
-    }
+    let printed = run(server, &script).await?;
     Ok(Workspace {
         directory,
-        base: printed_tree(printed.text()),
+        base: printed_tree(&printed),
         fetch: None,
     })
 }
@@ -139,18 +136,8 @@ async fn named_directory(
         root = shell_quoted(root),
         rest = shell_quoted(rest),
     );
-    let printed = server.run_script(&script).await?;
-    match printed.exit_code {
-        Some(EXIT_SYMLINK) => {
-            return Err(ToolError::forbidden(
-                "workspace, or a file of context in it, is reached through a symbolic link, which \
-                 could lead out of it. Name the directory itself.",
-            ));
-        }
-        Some(EXIT_NO_DIRECTORY) => return Err(no_directory()),
-        _ => {}
-    }
-    let (directory, rest) = match printed.text().split_once('\n') {
+    let printed = run(server, &script).await?;
+    let (directory, rest) = match printed.split_once('\n') {
         Some((directory, rest)) if directory.starts_with('/') => (directory, rest),
         _ => return Err(no_directory()),
     };
@@ -159,6 +146,19 @@ async fn named_directory(
         base: printed_tree(rest),
         fetch: None,
     })
+}
+
+/// Runs a set-up script and returns its output.
+async fn run(server: &AgentServer, script: &str) -> Result<String, ToolError> {
+    let printed = server.run_script(script).await?;
+    match printed.exit_code {
+        Some(EXIT_SYMLINK) => Err(ToolError::forbidden(
+            "workspace, or a file of context in it, is reached through a symbolic link, which could \
+             lead out of it. Name the directory itself.",
+        )),
+        Some(EXIT_NO_DIRECTORY) => Err(no_directory()),
+        _ => Ok(printed.text().to_owned()),
+    }
 }
 
 /// Starts fetching the repository into a new directory. Uploaded files replace those of the

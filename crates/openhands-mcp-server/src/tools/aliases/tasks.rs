@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 use crate::OpenHands;
 use crate::task::{Report, TaskSpec, create};
 use crate::tools::run_parallel_tasks::{ParallelRuns, run};
-use crate::tools::wait::{WaitFor, follow};
+use crate::tools::wait::{TaskWait, WaitFor};
 use crate::workspace::FileName;
 
 /// Starts a task with an agent and does not wait: ask get_task_status and get_task_result.
@@ -37,7 +37,7 @@ impl Tool for ExecuteTask {
         let wait = WaitFor::none();
         let spec = spec(self.agent_id, self.task, self.context, wait)?;
         let id = create(service, spec).await?;
-        follow(service, id, wait, call).await
+        TaskWait::new(service, id, wait, call).follow().await
     }
 }
 
@@ -68,7 +68,7 @@ impl Tool for ExecuteMcpTask {
         let (server, function) = (&self.server_name, &self.function_name);
         let task = mcp_prompt(&self.task, server, function, self.parameters);
         let id = create(service, spec(self.agent_id, task, None, wait)?).await?;
-        follow(service, id, wait, call).await
+        TaskWait::new(service, id, wait, call).follow().await
     }
 }
 

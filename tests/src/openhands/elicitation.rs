@@ -1,4 +1,4 @@
-//! Permissions that the user gives: the client is asked, not the model.
+//! Permissions from the user, through the client and not the model.
 
 use std::sync::{Arc, Mutex};
 
@@ -7,11 +7,11 @@ use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use super::{NAME, call, env, until};
+use super::{NAME, call, client_with, env, wait_for_status};
 use crate::harness::real::openhands;
-use crate::harness::{Server, stdio_client};
+use crate::harness::{Server, assert_contains};
 
-/// Writes down what it is asked and gives the next of its answers.
+/// A user that records questions and gives prepared answers.
 struct User {
     asked: Mutex<Vec<String>>,
     answers: Mutex<Vec<Value>>,
@@ -34,21 +34,26 @@ impl Handler for User {
     }
 }
 
-async fn user(server: &Server, dialect: EraChoice, answers: Vec<Value>) -> (Client, Arc<User>) {
+async fn user(server: &Server, era: EraChoice, answers: Vec<Value>) -> (Client, Arc<User>) {
     let user = Arc::new(User {
         asked: Mutex::default(),
         answers: Mutex::new(answers),
     });
-    let builder = Client::builder().era(dialect).handler(user.clone());
+    let builder = Client::builder().era(era).handler(user.clone());
     let client = builder.http(Endpoint::new(&server.url).unwrap()).unwrap();
-    let who = ClientInfo::new("tests", "1").with_capabilities(json!({"elicitation": {}}));
-    client.connect(&who).await.unwrap();
+    let info = ClientInfo::new("tests", "1").with_capabilities(json!({"elicitation": {}}));
+    client.connect(&info).await.unwrap();
     (client, user)
 }
 
-/// What a tool returns once its user has answered. In the modern era the call ends with each
-/// question and is repeated with the answer.
-async fn ask(client: &Client, user: &User, tool: &str, arguments: &Value) -> (bool, String) {
+/// Calls a tool whose user answers all questions. Returns true if it failed, and its text. In the
+/// modern era the call ends with each question and is repeated with the answer.
+async fn call_with_user(
+    client: &Client,
+    user: &User,
+    tool: &str,
+    arguments: &Value,
+) -> (bool, String) {
     let mut params = json!({"name": tool, "arguments": arguments});
     loop {
         let result = client.request("tools/call", &params).await.unwrap();
@@ -69,45 +74,45 @@ async fn ask(client: &Client, user: &User, tool: &str, arguments: &Value) -> (bo
 }
 
 #[tokio::test]
-async fn the_user_is_asked_for_every_action() {
+async fn user_is_asked_for_each_action() {
     let Some(real) = openhands() else { return };
     let server = Server::start(NAME, &env(&real)).await;
     let yes = json!({"action": "accept", "content": {"allow": true}});
     let no = json!({"action": "accept", "content": {"allow": false, "reason": "not this one"}});
-    for dialect in [EraChoice::Legacy, EraChoice::Modern] {
+    for era in [EraChoice::Legacy, EraChoice::Modern] {
         let answers = vec![yes.clone(), no.clone()];
-        let (client, user) = user(&server, dialect, answers).await;
+        let (client, user) = user(&server, era, answers).await;
         let task = json!({"task": "RUN: echo one\nRUN: echo two > made\nSAY: both",
             "confirm": "always", "idempotency_key": Uuid::new_v4().to_string()});
-        let (failed, run) = ask(&client, &user, "run_task", &task).await;
+        let (failed, run) = call_with_user(&client, &user, "run_task", &task).await;
         assert!(!failed, "{run}");
         let run: Value = serde_json::from_str(&run).unwrap();
         assert_has!(run, {"status": "idle", "last_output": "one"});
         assert!(run.get("changed_files").is_none(), "{run}");
         let asked = user.asked.lock().unwrap().clone();
         assert_eq!(asked.len(), 2, "{asked:?}");
-        assert!(asked[0].contains("echo one"), "{asked:?}");
-        assert!(asked[1].contains("echo two > made"), "{asked:?}");
+        assert_contains(&asked[0], "echo one");
+        assert_contains(&asked[1], "echo two > made");
     }
 }
 
 #[tokio::test]
-async fn a_model_cannot_agree_for_its_user() {
+async fn model_cannot_accept_without_its_user() {
     let Some(real) = openhands() else { return };
     let server = Server::start(NAME, &env(&real)).await;
-    let control = stdio_client(NAME, &env(&real)).await;
-    for dialect in [EraChoice::Legacy, EraChoice::Modern] {
-        let task = json!({"task": "RUN: echo one\nSAY: done", "confirm": "always"});
-        let run = call(&control, "run_task", task).await;
+    let control = client_with(&real, &[]).await;
+    for era in [EraChoice::Legacy, EraChoice::Modern] {
+        let run = call!(control, "run_task", {"task": "RUN: echo one\nSAY: done",
+            "confirm": "always"});
         let id = &run["task_id"];
         let closed = json!({"action": "cancel"});
         let yes = json!({"action": "accept", "content": {"allow": true}});
-        let (client, user) = user(&server, dialect, vec![closed, yes]).await;
+        let (client, user) = user(&server, era, vec![closed, yes]).await;
         let accept = json!({"task_id": id, "accept": true});
-        let (failed, text) = ask(&client, &user, "respond_confirmation", &accept).await;
+        let (failed, text) = call_with_user(&client, &user, "respond_confirmation", &accept).await;
         assert!(failed && text.contains("did not answer"), "{text}");
-        until(&control, id, "waiting_for_confirmation").await;
-        let (failed, text) = ask(&client, &user, "respond_confirmation", &accept).await;
+        wait_for_status(&control, id, "waiting_for_confirmation").await;
+        let (failed, text) = call_with_user(&client, &user, "respond_confirmation", &accept).await;
         assert!(!failed && text.contains("finished"), "{text}");
         assert_eq!(user.asked.lock().unwrap().len(), 2);
     }

@@ -1,28 +1,31 @@
-//! Looking at tasks: events, changes, files, lists.
+//! Tools that read: events, changes, files, lists.
 
 use serde_json::{Value, json};
 
-use super::{NAME, both, call, client, direct, env, on, refusal, refuses, run_task};
+use super::{
+    agent_server, assert_error, both_transports, call, call_with_id, client, client_with, run_task,
+    tool_error,
+};
 use crate::harness::real::openhands;
-use crate::harness::{assert_ends_with, stdio_client};
+use crate::harness::{assert_contains, assert_ends_with, assert_lacks, assert_starts_with};
 
 #[tokio::test]
-async fn events_are_lines_and_the_system_prompt_is_none() {
-    for client in both().await {
+async fn events_are_single_lines_without_the_system_prompt() {
+    for client in both_transports().await {
         let task = "RUN: echo one; (exit 3)\nWRITE: /nowhere/x text\nFINISH: end";
         let run = run_task(&client, task).await;
         let id = &run["task_id"];
-        let events = on(&client, "get_task_events", id).await;
+        let events = call_with_id(&client, "get_task_events", id).await;
         let lines: Vec<(String, String)> = rows(&events);
         assert_eq!(lines[0].0, "message");
-        assert!(lines[0].1.starts_with("user: RUN: echo one"));
+        assert_starts_with(&lines[0].1, "user: RUN: echo one");
         let has = |kind: &str, text: &str| lines.iter().any(|(k, t)| k == kind && t.contains(text));
         assert!(has("action", "terminal echo one; (exit 3)"), "{lines:?}");
         assert!(has("output", "exit 3: one"), "{lines:?}");
         assert!(has("action", "file_editor create x"), "{lines:?}");
         assert!(has("action", "finish"), "{lines:?}");
         let text = events.to_string();
-        assert!(!text.contains("You are"), "no system prompt: {text}");
+        assert_lacks(&text, "You are");
         assert!(text.len() < 8_000);
     }
 }
@@ -35,12 +38,12 @@ fn rows(events: &Value) -> Vec<(String, String)> {
 }
 
 #[tokio::test]
-async fn events_are_read_in_parts_and_none_twice() {
+async fn pages_of_events_do_not_overlap() {
     let Some(client) = client().await else { return };
     let task = "RUN: echo 1\nRUN: echo 2\nRUN: echo 3\nRUN: echo 4";
     let run = run_task(&client, task).await;
     let id = &run["task_id"];
-    let whole = on(&client, "get_task_events", id).await;
+    let whole = call_with_id(&client, "get_task_events", id).await;
     let mut parts = Vec::new();
     let mut since = Value::Null;
     loop {
@@ -59,67 +62,51 @@ async fn events_are_read_in_parts_and_none_twice() {
     assert_eq!(parts, rows(&whole));
     // Nothing is new.
     let later = call!(client, "get_task_events", {"task_id": id, "since": since});
-    assert_eq!(
-        (&later["events"], &later["next_since"]),
-        (&json!([]), &since)
-    );
-    let outputs = json!({"task_id": id, "kinds": ["output"]});
-    let outputs = rows(&call(&client, "get_task_events", outputs).await);
+    assert_has!(later, {"events": [], "next_since": since});
+    let outputs = rows(&call!(client, "get_task_events", {"task_id": id, "kinds": ["output"]}));
     assert!(outputs.iter().all(|(kind, _)| kind == "output"));
     assert_eq!(outputs.len(), 5);
-    let odd = json!({"task_id": id, "since": "yesterday"});
-    refuses(&client, "get_task_events", odd, "next_since").await;
+    assert_error!(client, "get_task_events", {"task_id": id, "since": "yesterday"}, "next_since");
 }
 
 #[tokio::test]
-async fn a_model_error_is_an_event_without_the_providers_words() {
+async fn model_error_event_hides_the_text_of_the_provider() {
     let Some(client) = client().await else { return };
     let run = run_task(&client, "HTTP: 500").await;
     let errors = call!(client, "get_task_events", {"task_id": run["task_id"], "kinds": ["error"]});
-    assert_eq!(
-        errors["events"][0]["text"], "LLMServiceUnavailableError",
-        "{errors}"
-    );
-    assert!(!errors.to_string().contains("scripted failure"));
+    assert_eq!(errors["events"][0]["text"], "LLMServiceUnavailableError");
+    assert_lacks(&errors.to_string(), "scripted failure");
 }
 
 #[tokio::test]
-async fn a_diff_is_short_and_says_what_was_cut() {
+async fn long_diff_is_truncated_and_says_so() {
     let Some(client) = client().await else { return };
     let task = "RUN: seq 1 5000 > big; echo x > small; for i in $(seq 300); do echo $i > f$i; done";
     let run = run_task(&client, task).await;
     let id = &run["task_id"];
     let changed = run["changed_files"].as_array().unwrap();
-    assert!(
-        changed
-            .last()
-            .unwrap()
-            .as_str()
-            .unwrap()
-            .starts_with("… and ")
-    );
-    let all = on(&client, "get_task_changes", id).await;
+    assert_starts_with(changed.last().unwrap(), "… and ");
+    let all = call_with_id(&client, "get_task_changes", id).await;
     assert!(all.to_string().len() < 8_000, "{}", all.to_string().len());
-    assert!(all["diff"].as_str().unwrap().contains("[cut: "), "{all}");
+    assert_contains(&all["diff"], "[cut: ");
     let small = call!(client, "get_task_changes", {"task_id": id, "file": "small"});
     assert_ends_with(&small["diff"], "@@ -0,0 +1 @@\n+x\n");
-    let more = json!({"task_id": id, "file": "big", "max_bytes": 60_000});
-    let more = call(&client, "get_task_changes", more).await;
-    assert!(more["diff"].as_str().unwrap().ends_with("+5000\n"));
+    let more = call!(client, "get_task_changes", {"task_id": id, "file": "big",
+        "max_bytes": 60_000});
+    assert_ends_with(&more["diff"], "+5000\n");
 }
 
 #[tokio::test]
-async fn commits_of_the_agent_are_changes_too() {
+async fn commits_of_the_agent_are_changes() {
     let Some(client) = client().await else { return };
-    let task =
-        "RUN: echo 1 > a; git add a; git -c user.name=t -c user.email=t@localhost commit -qm a";
+    let task = "RUN: echo 1 > a; git add a; git -c user.name=t -c user.email=t@h commit -qm a";
     let run = run_task(&client, task).await;
     assert_eq!(run["changed_files"], json!(["A a"]), "{run}");
 }
 
 #[tokio::test]
-async fn a_file_is_read_in_parts_of_whole_characters() {
-    for client in both().await {
+async fn file_is_read_in_parts_of_whole_characters() {
+    for client in both_transports().await {
         let text = "äöü€".repeat(50);
         let context = json!({"file": "dir/t x.txt", "content": text});
         let run = call!(client, "run_task", {"task": "SAY: x", "context": context});
@@ -137,7 +124,7 @@ async fn a_file_is_read_in_parts_of_whole_characters() {
 }
 
 #[tokio::test]
-async fn files_that_cannot_be_shown_say_why() {
+async fn unreadable_files_are_explained() {
     let Some(client) = client().await else { return };
     let task = "RUN: ln -s /etc/passwd link; head -c 99 /dev/zero > zeros; touch empty; mkdir d";
     let run = run_task(&client, task).await;
@@ -150,12 +137,12 @@ async fn files_that_cannot_be_shown_say_why() {
         ("../x", "the file name must not have"),
         ("/etc/passwd", "must be relative"),
     ] {
-        let refused = refusal(&client, "get_task_file", ask(file)).await;
-        assert!(refused.contains(why), "{file}: {refused}");
-        assert!(!refused.contains("root:"));
+        let refused = tool_error(&client, "get_task_file", ask(file)).await;
+        assert_contains(&refused, why);
+        assert_lacks(&refused, "root:");
     }
     let empty = call(&client, "get_task_file", ask("empty")).await;
-    assert_eq!((&empty["text"], &empty["size"]), (&json!(""), &json!(0)));
+    assert_has!(empty, {"text": "", "size": 0});
 }
 
 #[tokio::test]
@@ -164,7 +151,7 @@ async fn tasks_are_listed_by_page_and_status() {
     let run = run_task(&client, "SAY: listed\nwith words").await;
     let mut cursor = Value::Null;
     let mut found = Value::Null;
-    // Other tests make tasks meanwhile.
+    // Other tests create tasks in the meantime.
     for _ in 0..50 {
         let mut ask = json!({"limit": 2, "status": "finished"});
         if !cursor.is_null() {
@@ -182,58 +169,41 @@ async fn tasks_are_listed_by_page_and_status() {
     assert_eq!(found["task"], "SAY: listed with words");
     let full = call(&client, "list_tasks", json!({})).await;
     assert!(full.to_string().len() < 8_000);
-    let odd = client
-        .call_tool("list_tasks", &json!({"status": "odd"}))
-        .await;
-    assert!(odd.is_err() || odd.unwrap().is_error);
+    let unknown = json!({"status": "odd"});
+    let unknown = client.call_tool("list_tasks", &unknown).await;
+    assert!(unknown.is_err() || unknown.unwrap().is_error);
 }
 
 #[tokio::test]
-async fn no_key_of_a_model_passes_through() {
+async fn keys_of_models_are_not_shown() {
     let Some(real) = openhands() else { return };
-    let client = stdio_client(NAME, &env(&real)).await;
+    let client = client_with(&real, &[]).await;
     let run = run_task(&client, "RUN: echo x").await;
     let id = &run["task_id"];
-    let mut told = String::new();
+    let mut shown = String::new();
     for (tool, arguments) in [
         ("get_task_events", json!({"task_id": id, "limit": 90})),
         ("get_task_result", json!({"task_id": id})),
         ("list_tasks", json!({"limit": 50})),
         ("get_agent", json!({"agent_id": "default"})),
     ] {
-        told += &call(&client, tool, arguments).await.to_string();
+        shown += &call(&client, tool, arguments).await.to_string();
     }
-    let settings = direct(&real, "GET", "/api/settings", Value::Null).await;
-    let url = settings["agent_settings"]["llm"]["base_url"]
-        .as_str()
-        .unwrap();
-    for secret in [real.api_key.as_str(), "not-a-key", "api_key", url] {
-        assert!(!told.contains(secret), "{secret}: {told}");
+    let settings = agent_server(&real, "GET", "/api/settings", Value::Null).await;
+    let url = settings["agent_settings"]["llm"]["base_url"].as_str();
+    for secret in [&*real.api_key, "not-a-key", "api_key", url.unwrap()] {
+        assert_lacks(&shown, secret);
     }
 }
 
 #[tokio::test]
-async fn read_only_leaves_what_changes_nothing() {
+async fn read_only_offers_only_tools_that_read() {
     let Some(real) = openhands() else { return };
-    let env = super::env_with(&real, &[("MCP_READ_ONLY", "true")]);
-    let client = stdio_client(NAME, &env).await;
-    let mut names: Vec<String> = client
-        .list_tools()
-        .await
-        .unwrap()
-        .into_iter()
-        .map(|tool| tool.name)
-        .collect();
+    let client = client_with(&real, &[("MCP_READ_ONLY", "true")]).await;
+    let tools = client.list_tools().await.unwrap().into_iter();
+    let mut names: Vec<String> = tools.map(|tool| tool.name).collect();
     names.sort();
-    let expected = [
-        "get_agent",
-        "get_task_changes",
-        "get_task_events",
-        "get_task_file",
-        "get_task_result",
-        "get_task_status",
-        "list_tasks",
-        "wait_task",
-    ];
-    assert_eq!(names, expected);
+    let expected = "get_agent get_task_changes get_task_events get_task_file get_task_result \
+                    get_task_status list_tasks wait_task";
+    assert_eq!(names.join(" "), expected);
 }

@@ -1,44 +1,39 @@
-//! What answers and the server itself may cost.
+//! Limits of the size of answers and of the memory of the server.
 
 use serde_json::{Value, json};
 
-use super::{NAME, both, call, run_task};
+use super::{NAME, both_transports, call_with_id, run_task};
 use crate::harness::{FakeService, Response, Server};
 
-/// 2,000 tokens.
+/// About 2,000 tokens.
 const MAX_BYTES: usize = 8_000;
 
 #[tokio::test]
-async fn answers_stay_small_whatever_is_printed() {
-    // Every byte of it costs six in JSON; the model's own words are long, too.
+async fn answers_stay_small_with_any_output() {
+    // Each byte of the output takes six bytes in JSON. The message of the model is long, too.
     let task = format!(
         "RUN: head -c 20000 /dev/zero | tr '\\\\0' '\\\\033'; for i in $(seq 400); do touch \
          \"a file with a long name, $i\"; done\nFINISH: {}",
         "\"quoted\"\\".repeat(3_000)
     );
-    for client in both().await {
+    for client in both_transports().await {
         let run = run_task(&client, &task).await;
-        let id = json!({"task_id": run["task_id"]});
-        assert!(
-            run.to_string().len() < MAX_BYTES,
-            "{}",
-            run.to_string().len()
-        );
-        for tool in [
-            "wait_task",
-            "get_task_status",
-            "get_task_result",
-            "get_task_changes",
-            "get_task_events",
-        ] {
-            let told = call(&client, tool, id.clone()).await.to_string();
-            assert!(told.len() < MAX_BYTES, "{tool}: {}", told.len());
+        let length = run.to_string().len();
+        assert!(length < MAX_BYTES, "{length}");
+        for tool in
+            "wait_task get_task_status get_task_result get_task_changes get_task_events".split(' ')
+        {
+            let length = call_with_id(&client, tool, &run["task_id"])
+                .await
+                .to_string()
+                .len();
+            assert!(length < MAX_BYTES, "{tool}: {length}");
         }
     }
 }
 
-/// An agent server whose tasks are done at once: the real one takes minutes for so many.
-fn done(target: &str) -> Value {
+/// The response of a fake agent server whose tasks finish at once: the real one would take minutes.
+fn response_body(target: &str) -> Value {
     let path = target.split('?').next().unwrap();
     match path.rsplit('/').next().unwrap() {
         "settings" => json!({"active_agent_profile_id": "a", "agent_settings": {}}),
@@ -52,10 +47,10 @@ fn done(target: &str) -> Value {
 }
 
 #[tokio::test]
-async fn memory_is_flat_over_two_hundred_tasks() {
+async fn memory_does_not_grow_over_two_hundred_tasks() {
     let fake = FakeService::start(|request| match request.target.contains("/api/v1/") {
         true => Response::json(404, &json!({"detail": "Not Found"})),
-        false => Response::json(200, &done(&request.target)),
+        false => Response::json(200, &response_body(&request.target)),
     })
     .await;
     let server = Server::start(NAME, &[("OPENHANDS_URL", &fake.url)]).await;

@@ -1,27 +1,28 @@
-//! Tasks whose agent asks before it acts.
+//! Tasks whose agent asks for permission before it acts.
 
 use serde_json::json;
 
-use super::{both, call, client, on, refuses, until};
+use super::{assert_error, both_transports, call, call_with_id, client, wait_for_status};
 
 #[tokio::test]
-async fn every_action_waits_for_its_permission() {
-    for client in both().await {
+async fn each_action_waits_for_its_permission() {
+    for client in both_transports().await {
         let task = json!({"task": "RUN: echo one\nRUN: echo two\nSAY: both", "confirm": "always"});
         let asked = call(&client, "run_task", task).await;
-        assert_has!(asked, {"status": "waiting_for_confirmation", "last_action": "terminal echo one"});
+        let expected = "terminal echo one";
+        assert_has!(asked, {"status": "waiting_for_confirmation", "last_action": expected});
         assert!(asked.get("last_output").is_none(), "{asked}");
         let yes = json!({"task_id": asked["task_id"], "accept": true});
         let second = call(&client, "respond_confirmation", yes.clone()).await;
-        assert_has!(second, {"status": "waiting_for_confirmation", "last_action": "terminal echo two",
-            "last_output": "one"});
+        assert_has!(second, {"status": "waiting_for_confirmation",
+            "last_action": "terminal echo two", "last_output": "one"});
         let ended = call(&client, "respond_confirmation", yes).await;
         assert_has!(ended, {"status": "finished", "result": "both", "last_output": "two"});
     }
 }
 
 #[tokio::test]
-async fn a_refused_action_is_not_done_and_the_agent_can_be_told_why() {
+async fn refused_action_is_not_run_and_the_agent_continues_with_a_message() {
     let Some(client) = client().await else { return };
     let task = json!({"task": "RUN: echo x > made\nSAY: never", "confirm": "always"});
     let asked = call(&client, "run_task", task).await;
@@ -37,36 +38,25 @@ async fn a_refused_action_is_not_done_and_the_agent_can_be_told_why() {
 }
 
 #[tokio::test]
-async fn nothing_but_an_answer_is_taken_for_one() {
+async fn only_respond_confirmation_answers_the_agent() {
     let Some(client) = client().await else { return };
     let asked = call!(client, "run_task", {"task": "RUN: echo x > made", "confirm": "always"});
     let id = &asked["task_id"];
-    // To let the agent run would be to agree.
-    for (tool, arguments) in [
-        ("resume_task", json!({"task_id": id})),
-        (
-            "send_message",
-            json!({"task_id": id, "message": "SAY: go on"}),
-        ),
-    ] {
-        refuses(&client, tool, arguments, "respond_confirmation").await;
-    }
-    let status = until(&client, id, "waiting_for_confirmation").await;
+    // Resuming would approve the action.
+    assert_error!(client, "resume_task", {"task_id": id}, "respond_confirmation");
+    let message = json!({"task_id": id, "message": "SAY: go on"});
+    assert_error(&client, "send_message", message, "respond_confirmation").await;
+    let status = wait_for_status(&client, id, "waiting_for_confirmation").await;
     assert_eq!(status["steps"], 1);
-    let cancelled = on(&client, "cancel_task", id).await;
+    let cancelled = call_with_id(&client, "cancel_task", id).await;
     assert_eq!(cancelled["status"], "cancelled");
     let late = json!({"task_id": id, "accept": true});
-    refuses(
-        &client,
-        "respond_confirmation",
-        late,
-        "does not wait for a permission",
-    )
-    .await;
+    let expected = "does not wait for a permission";
+    assert_error(&client, "respond_confirmation", late, expected).await;
 }
 
 #[tokio::test]
-async fn actions_without_risk_need_no_permission_where_only_risky_ones_do() {
+async fn harmless_actions_need_no_permission_with_confirm_risky() {
     let Some(client) = client().await else { return };
     let run = call!(client, "run_task", {"task": "RUN: echo harmless", "confirm": "risky"});
     assert_has!(run, {"status": "finished", "last_output": "harmless"});

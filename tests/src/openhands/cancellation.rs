@@ -1,0 +1,84 @@
+//! Stopping a task: with `cancel_task`, or by cancelling the call.
+
+use std::time::{Duration, Instant};
+
+use mcp_client::{Error, Options};
+use serde_json::json;
+use uuid::Uuid;
+
+use super::{both_transports, call, call_with_id, client, run_task, start_task, wait_for_status};
+use crate::harness::wait_until;
+
+/// Returns true if a process with this argument runs. The agent server is on this machine.
+fn runs(argument: &str) -> bool {
+    let processes = std::fs::read_dir("/proc").unwrap().flatten();
+    let mut lines =
+        processes.filter_map(|process| std::fs::read(process.path().join("cmdline")).ok());
+    lines.any(|line| {
+        let mut words = line.split(|byte| *byte == 0);
+        words.any(|word| word == argument.as_bytes())
+    })
+}
+
+async fn wait_until_runs(argument: &str, expected: bool) {
+    wait_until(argument, async || runs(argument) == expected).await;
+}
+
+/// A number of seconds that no other test uses.
+fn unique_seconds() -> String {
+    format!("600.{}", Uuid::new_v4().as_u128() % 1_000_000_000)
+}
+
+#[tokio::test]
+async fn cancel_task_kills_the_command_within_a_second() {
+    let mut took = Vec::new();
+    for client in both_transports().await {
+        let seconds = unique_seconds();
+        let run = start_task(&client, &format!("RUN: sleep {seconds}")).await;
+        let id = &run["task_id"];
+        wait_until_runs(&seconds, true).await;
+        let began = Instant::now();
+        let cancelled = call_with_id(&client, "cancel_task", id).await;
+        took.push(began.elapsed());
+        let expected = json!({"task_id": id, "status": "cancelled", "message": "It was stopped."});
+        assert_eq!(cancelled, expected);
+        wait_until_runs(&seconds, false).await;
+        let status = call_with_id(&client, "get_task_status", id).await;
+        assert_eq!(status["status"], "cancelled");
+        let again = call_with_id(&client, "cancel_task", id).await;
+        assert_has!(again, {"message": "It was not running any more; nothing was changed."});
+    }
+    // The faster of two, because other tests keep the machine busy.
+    let fastest = took.iter().min();
+    assert!(fastest < Some(&Duration::from_secs(1)), "{took:?}");
+}
+
+#[tokio::test]
+async fn cancelling_a_finished_task_changes_nothing() {
+    let Some(client) = client().await else { return };
+    let run = run_task(&client, "FINISH: all good").await;
+    let cancelled = call_with_id(&client, "cancel_task", &run["task_id"]).await;
+    assert_eq!(cancelled["status"], "finished");
+    let result = call_with_id(&client, "get_task_result", &run["task_id"]).await;
+    assert_has!(result, {"status": "finished", "result": "all good"});
+}
+
+#[tokio::test]
+async fn cancelled_call_stops_the_task() {
+    let Some(client) = client().await else { return };
+    let seconds = unique_seconds();
+    let arguments = json!({"task": format!("RUN: sleep {seconds}"),
+        "idempotency_key": Uuid::new_v4().to_string()});
+    let timeout = Options::default().timeout(Duration::from_secs(6));
+    let timed_out = client.call_tool_with("run_task", &arguments, timeout).await;
+    assert!(
+        matches!(timed_out, Err(Error::Timeout { .. })),
+        "{timed_out:?}"
+    );
+    wait_until_runs(&seconds, false).await;
+    // The key finds the task without running it again.
+    let found = call(&client, "run_task", arguments).await;
+    assert_eq!(found["status"], "cancelled", "{found}");
+    wait_for_status(&client, &found["task_id"], "cancelled").await;
+    assert!(!runs(&seconds));
+}
