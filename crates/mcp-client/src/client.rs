@@ -150,7 +150,7 @@ impl Client {
 
     /// Counters of the server's invalid and unmatched messages, which were skipped.
     pub fn counters(&self) -> Counters {
-        self.0.inbound.counters.read()
+        self.0.inbound.counters()
     }
 
     /// The server's name in errors and logs: the origin of its URL, or the name of its program.

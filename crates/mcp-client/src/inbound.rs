@@ -4,15 +4,13 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use mcp_core::jsonrpc::{INTERNAL_ERROR, Notification, Request, ResponseIn};
-use serde::Deserialize;
 use serde_json::value::RawValue;
 use tokio::task::AbortHandle;
 
-use crate::counters::AtomicCounters;
 use crate::info::empty_object;
-use crate::response_routes::ResponseRoutes;
+use crate::response_routes::{self, ResponseRoutes};
 use crate::sync::lock;
-use crate::{Error, Handler, RpcError};
+use crate::{Counters, Error, Handler, RpcError};
 
 /// Limit of the server's requests in flight.
 const MAX_SERVER_REQUESTS: usize = 64;
@@ -20,7 +18,7 @@ const MAX_SERVER_REQUESTS: usize = 64;
 /// The receiving side of a client.
 pub(crate) struct Inbound {
     pub(crate) handler: Arc<dyn Handler>,
-    pub(crate) counters: AtomicCounters,
+    counters: Mutex<Counters>,
     /// The server's requests in flight, by id.
     in_flight: Mutex<HashMap<String, AbortHandle>>,
 }
@@ -29,9 +27,21 @@ impl Inbound {
     pub(crate) fn new(handler: Arc<dyn Handler>) -> Self {
         Self {
             handler,
-            counters: AtomicCounters::default(),
+            counters: Mutex::default(),
             in_flight: Mutex::default(),
         }
+    }
+
+    pub(crate) fn counters(&self) -> Counters {
+        *lock(&self.counters)
+    }
+
+    /// Increments a counter and returns its new value.
+    pub(crate) fn count(&self, counter: impl FnOnce(&mut Counters) -> &mut u64) -> u64 {
+        let mut counters = lock(&self.counters);
+        let counter = counter(&mut counters);
+        *counter += 1;
+        *counter
     }
 
     /// Handles a notification; `routes` are those of the request that it belongs to.
@@ -94,15 +104,8 @@ impl Inbound {
 
     /// Cancels a request of the server.
     fn cancel(&self, params: Option<&RawValue>) {
-        #[derive(Deserialize)]
-        struct Cancelled<'a> {
-            #[serde(borrow, rename = "requestId")]
-            id: &'a RawValue,
-        }
-        let cancelled = params.and_then(|params| serde_json::from_str(params.get()).ok());
-        if let Some(Cancelled { id }) = cancelled
-            && let Some(task) = self.lock().remove(id.get())
-        {
+        let id = response_routes::cancelled_id(params);
+        if let Some(task) = id.and_then(|id| self.lock().remove(id)) {
             task.abort();
         }
     }

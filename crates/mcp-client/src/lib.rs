@@ -1,30 +1,8 @@
 //! An MCP client over Streamable HTTP and over a child process, for all eras of the protocol.
 //!
-//! ```no_run
-//! # async fn example() -> Result<(), mcp_client::Error> {
-//! use mcp_client::{Client, ClientInfo, Command, Endpoint};
+#![doc = include_str!("../README.md")]
 //!
-//! // A server behind a URL …
-//! let endpoint = Endpoint::new("http://127.0.0.1:3456/mcp")?.bearer("secret")?;
-//! let client = Client::http(endpoint)?;
-//! // … or a program that is started and speaks MCP on its stdin and stdout.
-//! let command = Command::new("docker-mcp-server").arg("--stdio");
-//! let other = Client::stdio(command)?;
-//!
-//! for client in [client, other] {
-//!     let server = client.connect(&ClientInfo::new("example", "1.0")).await?;
-//!     println!("{} uses MCP {}", client.peer(), server.protocol_version);
-//!     for tool in client.list_tools().await? {
-//!         println!("{}: {}", tool.name, tool.description.unwrap_or_default());
-//!     }
-//!     let arguments = serde_json::json!({"container": "web-1"});
-//!     let result = client.call_tool("get_container", &arguments).await?;
-//!     println!("failed: {}\n{}", result.is_error, result.text());
-//!     client.close().await;
-//! }
-//! # Ok(())
-//! # }
-//! ```
+//! # Items
 //!
 //! * [`Client`] is one connection to one server: era negotiation, requests, notifications, lists.
 //!   A request made before [`Client::connect`] is sent as it is (the unversioned era).
@@ -35,10 +13,6 @@
 //! * [`Error`] distinguishes "never sent" from "sent, outcome unknown" from "refused".
 //! * [`reaper`] ends child processes even when this process is killed.
 //! * [`tls`] sets up TLS for every outgoing connection of the workspace.
-//!
-//! Results, arguments and ids are relayed byte for byte (`RawValue`). Every wait has a timeout and
-//! every read has a size limit. A request whose future is dropped is cancelled at the server.
-//! Restarts, retries and circuit breaking are left to the caller.
 
 mod builder;
 mod client;

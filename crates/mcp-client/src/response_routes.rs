@@ -93,3 +93,14 @@ pub(crate) fn subscription_id(params: Option<&RawValue>) -> Option<u64> {
     let params: Params = serde_json::from_str(params?.get()).ok()?;
     Some(params.meta.id)
 }
+
+/// The JSON of the id in a cancellation.
+pub(crate) fn cancelled_id(params: Option<&RawValue>) -> Option<&str> {
+    #[derive(Deserialize)]
+    struct Cancelled<'a> {
+        #[serde(borrow, rename = "requestId")]
+        id: &'a RawValue,
+    }
+    let cancelled: Cancelled<'_> = serde_json::from_str(params?.get()).ok()?;
+    Some(cancelled.id.get())
+}

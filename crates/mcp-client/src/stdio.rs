@@ -16,8 +16,8 @@ use serde_json::value::RawValue;
 use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 use tokio::sync::mpsc::error::SendTimeoutError;
-use tokio::task::AbortHandle;
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::AbortOnDropHandle;
 
 pub use self::command::Command;
 use self::pending::Pending;
@@ -41,7 +41,8 @@ pub(crate) struct Stdio {
     stop: CancellationToken,
     /// Cancelled when the child has ended.
     ended: CancellationToken,
-    supervisor: AbortHandle,
+    /// The task that owns everything that belongs to the child.
+    _supervisor: AbortOnDropHandle<()>,
 }
 
 impl Stdio {
@@ -74,7 +75,6 @@ impl Stdio {
             stop.clone(),
             ended.clone(),
         );
-        let supervisor = runtime.spawn(life).abort_handle();
         Ok(Self {
             peer,
             pid,
@@ -82,7 +82,7 @@ impl Stdio {
             writer,
             stop,
             ended,
-            supervisor,
+            _supervisor: AbortOnDropHandle::new(runtime.spawn(life)),
         })
     }
 
@@ -132,12 +132,5 @@ impl Stdio {
     pub(crate) async fn close(&self) {
         self.stop.cancel();
         self.ended.cancelled().await;
-    }
-}
-
-impl Drop for Stdio {
-    /// Aborts the supervisor, whose task owns everything that belongs to the child.
-    fn drop(&mut self) {
-        self.supervisor.abort();
     }
 }

@@ -129,7 +129,7 @@ impl<'a> Exchange<'a> {
     fn take(&self, bytes: &[u8]) -> Result<Option<Outcome>, Error> {
         let Http(http) = self.http;
         let frame = Frame::decode(bytes).map_err(|error| {
-            http.inbound.counters.invalid_message();
+            http.inbound.count(|all| &mut all.invalid_messages);
             tracing::debug!(peer = %http.client.peer(), fault = %error.fault, "not a message");
             let fault = "its answer is not a JSON-RPC message";
             http.client.protocol_error(fault)
@@ -166,7 +166,8 @@ impl<'a> Exchange<'a> {
             None => response.outcome.is_err(),
         };
         if !is_own {
-            self.http.0.inbound.counters.unmatched_response();
+            let inbound = &self.http.0.inbound;
+            inbound.count(|all| &mut all.unmatched_responses);
             return None;
         }
         Some(outcome(response, self.http.0.client.peer()))

@@ -2,14 +2,15 @@
 
 use std::io;
 
-use tokio::io::{AsyncBufRead, AsyncBufReadExt};
+use tokio::io::{AsyncBufRead, AsyncBufReadExt as _, AsyncReadExt as _};
 
 /// The kind of content that [`next`] has put into the buffer.
 #[derive(Debug, PartialEq)]
 pub(super) enum Line {
     /// A line, without its end; the last one may lack it.
     Whole,
-    /// The beginning of a line that exceeds the limit. The next call reads the rest.
+    /// The beginning of a line that exceeds the limit, one byte longer than it. The next call reads the
+    /// rest.
     Part,
     /// Nothing: the stream has ended.
     End,
@@ -22,29 +23,17 @@ pub(super) async fn next(
     limit: usize,
 ) -> io::Result<Line> {
     line.clear();
-    loop {
-        let bytes = reader.fill_buf().await?;
-        if bytes.is_empty() {
-            return Ok(match line.is_empty() {
-                true => Line::End,
-                false => Line::Whole,
-            });
-        }
-        let end = bytes.iter().position(|byte| *byte == b'\n');
-        let part = &bytes[..end.unwrap_or(bytes.len())];
-        let room = limit - line.len();
-        if part.len() > room {
-            line.extend_from_slice(&part[..room]);
-            reader.consume(room);
-            return Ok(Line::Part);
-        }
-        line.extend_from_slice(part);
-        let read = part.len() + usize::from(end.is_some());
-        reader.consume(read);
-        if end.is_some() {
-            return Ok(Line::Whole);
-        }
+    // One more byte, for the line end.
+    let mut bounded = reader.take(limit as u64 + 1);
+    let read = bounded.read_until(b'\n', line).await?;
+    if line.pop_if(|last| *last == b'\n').is_some() {
+        return Ok(Line::Whole);
     }
+    Ok(match read {
+        0 => Line::End,
+        read if read > limit => Line::Part,
+        _ => Line::Whole,
+    })
 }
 
 #[cfg(test)]
@@ -79,9 +68,8 @@ mod tests {
         for capacity in 1..12 {
             let lines = read("abcdefg\nh\n", capacity, 3).await;
             let expected = [
-                (Line::Part, "abc".to_owned()),
-                (Line::Part, "def".to_owned()),
-                (Line::Whole, "g".to_owned()),
+                (Line::Part, "abcd".to_owned()),
+                (Line::Whole, "efg".to_owned()),
                 (Line::Whole, "h".to_owned()),
             ];
             assert_eq!(lines, expected, "capacity {capacity}");

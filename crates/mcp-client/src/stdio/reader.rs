@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use mcp_core::jsonrpc::{Fault, Frame, Message, Notification, Request, ResponseIn};
-use serde::Deserialize;
 use tokio::io::{AsyncRead, BufReader};
 use tokio::sync::mpsc;
 
@@ -37,7 +36,7 @@ impl Reader {
             match lines::next(&mut stdout, &mut line, self.max_message).await {
                 Ok(Line::Whole) => {
                     if let Err(fault) = self.take(line.trim_ascii())
-                        && self.inbound.counters.invalid_message() < MAX_WARNINGS
+                        && self.inbound.count(|all| &mut all.invalid_messages) <= MAX_WARNINGS
                     {
                         let shown =
                             String::from_utf8_lossy(&line[..line.len().min(MAX_LOGGED_BYTES)]);
@@ -96,7 +95,7 @@ impl Reader {
         let id = id.and_then(|id| id.as_json().parse().ok());
         let outcome = outcome(response, &self.peer);
         if !id.is_some_and(|id| self.pending.resolve(id, outcome)) {
-            self.inbound.counters.unmatched_response();
+            self.inbound.count(|all| &mut all.unmatched_responses);
             tracing::debug!(peer = %self.peer, "response without a request");
         }
     }
@@ -122,18 +121,11 @@ impl Reader {
 
     /// Ends a subscription. In the modern era servers may cancel those, and nothing else.
     fn end_subscription(&self, notification: &Notification<'_>) {
-        #[derive(Deserialize)]
-        struct Cancelled {
-            #[serde(rename = "requestId")]
-            id: u64,
-        }
-        let params = notification.params;
-        let cancelled = params.and_then(|params| serde_json::from_str(params.get()).ok());
-        if let Some(Cancelled { id }) = cancelled
-            && self
-                .pending
-                .routes(id)
-                .is_some_and(|routes| routes.is_subscription())
+        let id = response_routes::cancelled_id(notification.params);
+        let id = id.and_then(|id| id.parse().ok());
+        if let Some(id) = id
+            && let Some(routes) = self.pending.routes(id)
+            && routes.is_subscription()
         {
             let ended = self.pending.closed("it ended the subscription");
             self.pending.resolve(id, Err(ended));

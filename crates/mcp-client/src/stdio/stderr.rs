@@ -36,11 +36,11 @@ pub(super) async fn forward(peer: Arc<str>, inbound: Arc<Inbound>, stderr: impl 
         }
         count += 1;
         if count > MAX_LINES_PER_INTERVAL {
-            inbound.counters.stderr_dropped();
+            inbound.count(|all| &mut all.stderr_dropped);
             continue;
         }
-        inbound
-            .handler
-            .stderr(&peer, &String::from_utf8_lossy(&line));
+        line.truncate(MAX_LINE);
+        let text = String::from_utf8_lossy(&line);
+        inbound.handler.stderr(&peer, &text);
     }
 }

@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use tokio::process::Child;
 use tokio::sync::mpsc;
-use tokio::task::JoinHandle;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::AbortOnDropHandle;
 
 use super::process::ChildProcess;
 use super::reader::Reader;
@@ -35,13 +35,10 @@ pub(super) async fn supervise(
         return pending.close("it has no standard streams".to_owned());
     };
 
-    let _writing = Task::spawn(writer::write(stdin, queue, stop.clone()));
-    let mut logging = Task::spawn(stderr::forward(
-        peer.clone(),
-        reader.inbound.clone(),
-        stderr,
-    ));
-    let mut reading = Task::spawn(async move { reader.read(stdout).await });
+    let _writing = spawn(writer::write(stdin, queue, stop.clone()));
+    let forwarding = stderr::forward(peer.clone(), reader.inbound.clone(), stderr);
+    let mut logging = spawn(forwarding);
+    let mut reading = spawn(async move { reader.read(stdout).await });
 
     tokio::select! {
         status = process.wait() => {
@@ -50,7 +47,7 @@ pub(super) async fn supervise(
             drain_output(&mut reading, &mut logging).await;
             pending.close(reason);
         }
-        fault = &mut reading.0 => {
+        fault = &mut reading => {
             let reason = match fault.ok().flatten() {
                 Some(fault) => fault,
                 None => match timeout(DRAIN_TIMEOUT, process.wait()).await {
@@ -62,7 +59,7 @@ pub(super) async fn supervise(
             stop.cancel();
             let _ = process.end().await;
             drop(process);
-            let _ = timeout(DRAIN_TIMEOUT, &mut logging.0).await;
+            let _ = timeout(DRAIN_TIMEOUT, &mut logging).await;
         }
         () = stop.cancelled() => {
             let status = process.end().await;
@@ -83,22 +80,16 @@ fn exit(status: io::Result<ExitStatus>) -> String {
 
 /// Reads the rest of an ended child's output. A process that still holds the pipes has left the group
 /// on purpose, and is not waited for.
-async fn drain_output(reading: &mut Task<Option<String>>, logging: &mut Task<()>) {
-    let both = async { tokio::join!(&mut reading.0, &mut logging.0) };
+async fn drain_output(
+    reading: &mut AbortOnDropHandle<Option<String>>,
+    logging: &mut AbortOnDropHandle<()>,
+) {
+    let both = async { tokio::join!(reading, logging) };
     let _ = timeout(DRAIN_TIMEOUT, both).await;
 }
 
-/// A task that is aborted when dropped.
-struct Task<T>(JoinHandle<T>);
-
-impl<T: Send + 'static> Task<T> {
-    fn spawn(work: impl Future<Output = T> + Send + 'static) -> Self {
-        Self(tokio::spawn(work))
-    }
-}
-
-impl<T> Drop for Task<T> {
-    fn drop(&mut self) {
-        self.0.abort();
-    }
+fn spawn<T: Send + 'static>(
+    work: impl Future<Output = T> + Send + 'static,
+) -> AbortOnDropHandle<T> {
+    AbortOnDropHandle::new(tokio::spawn(work))
 }

@@ -1,6 +1,5 @@
 //! Requests, streams and lists over HTTP.
 
-use std::collections::HashSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use http::Method;
@@ -144,23 +143,6 @@ async fn requests_share_a_connection() {
     }
     let connections = server.connections.load(Ordering::Relaxed);
     assert!(connections <= 3, "{connections} connections");
-}
-
-#[tokio::test]
-async fn concurrent_requests_get_their_own_responses() {
-    let server = Server::start(|request| {
-        let id = request.json()["id"].to_string();
-        result(request, &id)
-    })
-    .await;
-    let client = server.client();
-    let calls = (0..50).map(|_| client.request("m", &()));
-    let results = futures_util::future::join_all(calls).await;
-    let ids: HashSet<_> = results
-        .iter()
-        .map(|id| id.as_ref().unwrap().get())
-        .collect();
-    assert_eq!(ids.len(), 50);
 }
 
 #[tokio::test]
