@@ -24,8 +24,7 @@ use mcp_client::{Client, Counters};
 use mcp_core::era::Era;
 use mcp_core::server::ChangeNotifier;
 use parking_lot::Mutex;
-use serde::Deserialize;
-use serde_json::{Map, Value};
+use serde_json::Value;
 use tokio::sync::{Notify, Semaphore, watch};
 use tokio_util::sync::CancellationToken;
 
@@ -135,19 +134,13 @@ impl Backend {
 
     /// Returns true if it may answer calls with tasks (2026-07-28, `io.modelcontextprotocol/tasks`).
     pub(crate) fn has_tasks(&self) -> bool {
-        #[derive(Default, Deserialize)]
-        struct Capabilities {
-            #[serde(default)]
-            extensions: Map<String, Value>,
-        }
         let status = self.status.borrow();
         let Some(server) = &status.server else {
             return false;
         };
-        let declared: Capabilities =
-            serde_json::from_str(server.capabilities.get()).unwrap_or_default();
-        let tasks = "io.modelcontextprotocol/tasks";
-        server.era == Era::Modern && declared.extensions.contains_key(tasks)
+        let declared: Value = serde_json::from_str(server.capabilities.get()).unwrap_or_default();
+        let tasks = declared["extensions"].get("io.modelcontextprotocol/tasks");
+        server.era == Era::Modern && tasks.is_some()
     }
 
     /// Completes when the first start has succeeded or failed.

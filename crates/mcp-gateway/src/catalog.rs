@@ -85,9 +85,9 @@ impl Catalog {
     fn add_tools(&mut self, relay: &Relay, snapshots: &[BackendSnapshot], blocks_changes: bool) {
         let tools: ListOf = |snapshot| &snapshot.tools;
         let names = published_names(snapshots, tools, true);
-        self.refused.extend_from_slice(names.refused());
+        self.refused.extend_from_slice(&names.refused);
         // Denied tools can be called as well; the answer is that they are denied.
-        for published in published_names(snapshots, tools, false).published() {
+        for published in &published_names(snapshots, tools, false).published {
             let Some((part, item)) = find(snapshots, tools, published) else {
                 continue;
             };
@@ -129,8 +129,8 @@ impl Catalog {
     fn add_prompts(&mut self, relay: &Relay, snapshots: &[BackendSnapshot]) {
         let prompts: ListOf = |snapshot| &snapshot.prompts;
         let names = published_names(snapshots, prompts, true);
-        self.refused.extend_from_slice(names.refused());
-        for published in names.published() {
+        self.refused.extend_from_slice(&names.refused);
+        for published in &names.published {
             let relayed = find(snapshots, prompts, published)
                 .and_then(|(part, item)| prompt::relayed(relay, &part.backend, published, item));
             self.lists.prompts.extend(relayed);

@@ -39,9 +39,10 @@ pub(crate) struct BackendItems<'a> {
 /// The published names of all backends.
 #[derive(Debug, Default)]
 pub(crate) struct PublishedNames {
-    published: Vec<PublishedItem>,
+    /// In the order of their names.
+    pub(crate) published: Vec<PublishedItem>,
     index: HashMap<Arc<str>, usize>,
-    refused: Vec<RefusedItem>,
+    pub(crate) refused: Vec<RefusedItem>,
 }
 
 // Not documentation, which would be a part of the schema of `gateway_status`: an item that cannot be
@@ -76,15 +77,6 @@ impl PublishedNames {
         }
         names.published.sort_by(|a, b| a.name.cmp(&b.name));
         names
-    }
-
-    /// The published items, in the order of their names.
-    pub(crate) fn published(&self) -> &[PublishedItem] {
-        &self.published
-    }
-
-    pub(crate) fn refused(&self) -> &[RefusedItem] {
-        &self.refused
     }
 
     fn add(&mut self, candidate: NameCandidate<'_>) {

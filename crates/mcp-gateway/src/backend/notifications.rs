@@ -4,7 +4,7 @@ use std::sync::{Arc, Weak};
 
 use mcp_client::{Handler, Reply, RpcError, ServerInfo};
 use mcp_core::server::ServerChange;
-use serde::Deserialize;
+use serde_json::Value;
 use serde_json::value::RawValue;
 use upstream::redact::redacted;
 
@@ -43,8 +43,8 @@ impl Handler for Notifications {
             RawValue::from_string(r#"{"roots":[]}"#.to_owned())
                 .map_err(|_| RpcError::new(mcp_core::jsonrpc::INTERNAL_ERROR, "Internal error"))
         } else {
-            let words = "There is no client to ask outside of a call";
-            Err(RpcError::new(mcp_core::jsonrpc::METHOD_NOT_FOUND, words))
+            let text = "There is no client to ask outside of a call";
+            Err(RpcError::new(mcp_core::jsonrpc::METHOD_NOT_FOUND, text))
         };
         Box::pin(std::future::ready(answer))
     }
@@ -72,10 +72,6 @@ impl Backend {
 }
 
 fn uri(params: Option<&RawValue>) -> Option<String> {
-    #[derive(Deserialize)]
-    struct Params {
-        uri: String,
-    }
-    let params: Params = serde_json::from_str(params?.get()).ok()?;
-    Some(params.uri)
+    let params: Value = serde_json::from_str(params?.get()).ok()?;
+    Some(params["uri"].as_str()?.to_owned())
 }

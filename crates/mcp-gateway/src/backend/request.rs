@@ -73,11 +73,8 @@ impl Backend {
     ) -> Result<Box<RawValue>, RequestError> {
         let permit = tokio::time::timeout(CONCURRENCY_WAIT, self.permits.acquire()).await;
         let Ok(Ok(_permit)) = permit else {
-            let text = format!(
-                "The backend {} is busy with other calls; try again in a few seconds.",
-                self.key
-            );
-            return Err(RequestError::Unavailable(text));
+            let text = "is busy with other calls; try again in a few seconds";
+            return Err(self.unavailable(text));
         };
         self.requests.fetch_add(1, Ordering::Relaxed);
         let (client, generation) = self.client(None).await?;
@@ -95,10 +92,7 @@ impl Backend {
         self.send(&client, method, params, &options)
             .await
             .map_err(|error| match error {
-                error if error.was_not_sent() => RequestError::Unavailable(format!(
-                    "The backend {} cannot be reached.",
-                    self.key
-                )),
+                error if error.was_not_sent() => self.unavailable("cannot be reached"),
                 error => error.into(),
             })
     }
@@ -119,12 +113,9 @@ impl Backend {
                     Era::Modern => "server/discover",
                     Era::Legacy(_) | Era::Unversioned => "ping",
                 };
-                let (options, nothing) = (
-                    Options::default().timeout(PROBE_TIMEOUT),
-                    Members::default(),
-                );
-                let answer = backend.send(&client, method, &nothing, &options);
-                match answer.await {
+                let (params, options) = (Members::default(), Options::default());
+                let options = options.timeout(PROBE_TIMEOUT);
+                match backend.send(&client, method, &params, &options).await {
                     Err(error) if error.is_transport_failure() => {}
                     // An error of the backend is an answer as well.
                     _ => break,
@@ -160,11 +151,9 @@ impl Backend {
     /// generation `exited`. Waits for a backend that is being started.
     async fn client(&self, exited: Option<u64>) -> Result<(Client, u64), RequestError> {
         if let Err(wait) = self.breaker.enter() {
-            return Err(RequestError::Unavailable(format!(
-                "The backend {} does not answer; the next try is in {} s at the earliest.",
-                self.key,
-                wait.as_secs() + 1
-            )));
+            let wait = wait.as_secs() + 1;
+            let text = format!("does not answer; the next try is in {wait} s at the earliest");
+            return Err(self.unavailable(&text));
         }
         let is_child = self.config.is_child();
         let is_final = |status: &BackendStatus| match status.state {
@@ -190,12 +179,12 @@ impl Backend {
         }
         match status.client.clone() {
             Some(client) if exited != Some(status.generation) => Ok((client, status.generation)),
-            _ => Err(RequestError::Unavailable(self.down_message(&status))),
+            _ => Err(self.down(&status)),
         }
     }
 
-    /// The error text for a backend that is down: the reason, and the next step.
-    fn down_message(&self, status: &BackendStatus) -> String {
+    /// The error of a backend that is down: the reason, and the next step.
+    fn down(&self, status: &BackendStatus) -> RequestError {
         let reason = status.last_error.as_deref().unwrap_or("it does not start");
         let next = match (status.state, status.next_try_s()) {
             (BackendState::CrashLoop, _) => {
@@ -204,7 +193,11 @@ impl Backend {
             (_, Some(wait)) => format!("the next try is in {wait} s"),
             (_, None) => "it is being started".to_owned(),
         };
-        format!("The backend {} is down ({reason}); {next}.", self.key)
+        self.unavailable(&format!("is down ({reason}); {next}"))
+    }
+
+    fn unavailable(&self, text: &str) -> RequestError {
+        RequestError::Unavailable(format!("The backend {} {text}.", self.key))
     }
 }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use mcp_client::{Client, Error};
 use mcp_core::era::Era;
-use serde::Deserialize;
+use serde_json::Value;
 use serde_json::value::RawValue;
 
 /// One item of a list.
@@ -27,36 +27,32 @@ pub(crate) struct Snapshot {
     pub(crate) changed: BTreeSet<String>,
 }
 
-/// The capabilities of a backend that have lists.
-#[derive(Default, Deserialize)]
-struct ListCapabilities {
-    tools: Option<Box<RawValue>>,
-    resources: Option<Box<RawValue>>,
-    prompts: Option<Box<RawValue>>,
-}
-
 impl Snapshot {
     /// Reads the lists that the backend has declared. The tools are required; any other list that it
     /// refuses is taken as empty.
     pub(super) async fn read(client: &Client) -> Result<Self, Error> {
         let server = client.server();
-        let has: ListCapabilities = server
-            .as_ref()
-            .and_then(|server| serde_json::from_str(server.capabilities.get()).ok())
-            .unwrap_or_default();
+        let declared =
+            server.and_then(|server| serde_json::from_str(server.capabilities.get()).ok());
+        let declared: Value = declared.unwrap_or_default();
+        let has = |capability| {
+            declared
+                .get(capability)
+                .is_some_and(|value| !value.is_null())
+        };
         let mut snapshot = Self::default();
         // A server without a handshake declares no capabilities.
-        if client.era() == Era::Unversioned || has.tools.is_some() {
+        if client.era() == Era::Unversioned || has("tools") {
             snapshot.tools = list(client, "tools/list", "tools", "name").await?;
         }
-        if has.resources.is_some() {
+        if has("resources") {
             let resources = list(client, "resources/list", "resources", "uri");
             snapshot.resources = optional(client, resources.await)?;
             let method = "resources/templates/list";
             let templates = list(client, method, "resourceTemplates", "uriTemplate");
             snapshot.templates = optional(client, templates.await)?;
         }
-        if has.prompts.is_some() {
+        if has("prompts") {
             let prompts = list(client, "prompts/list", "prompts", "name");
             snapshot.prompts = optional(client, prompts.await)?;
         }

@@ -6,7 +6,6 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use futures_util::future::Either;
 use mcp_client::Client;
 use mcp_core::era::Era;
 use mcp_core::server::SubscribedUris;
@@ -75,12 +74,9 @@ impl Backend {
                 }
             }
             ExitReason::Failed(reason) => {
-                let retry = match self.on_failure(reason, backoff) {
-                    Some(wait) => Either::Left(tokio::time::sleep(wait)),
-                    None => Either::Right(std::future::pending()),
-                };
+                let wait = self.on_failure(reason, backoff);
                 tokio::select! {
-                    () = retry => {}
+                    () = tokio::time::sleep(wait.unwrap_or_default()), if wait.is_some() => {}
                     () = self.restart.notified() => backoff.reset(),
                 }
             }
@@ -156,11 +152,9 @@ impl Backend {
         });
         if let Some(client) = client {
             client.close().await;
-            let counted = client.counters();
-            self.metrics
-                .stray_answers
-                .inc_by(counted.unmatched_responses);
-            self.metrics.noise.inc_by(counted.invalid_messages);
+            let (metrics, counted) = (&self.metrics, client.counters());
+            metrics.stray_answers.inc_by(counted.unmatched_responses);
+            metrics.noise.inc_by(counted.invalid_messages);
         }
     }
 
@@ -275,15 +269,11 @@ impl Backend {
         subscribed: &mut BTreeSet<String>,
         wanted: &BTreeSet<String>,
     ) {
-        let changes = wanted
-            .difference(subscribed)
-            .map(|uri| ("resources/subscribe", uri))
-            .chain(
-                subscribed
-                    .difference(wanted)
-                    .map(|uri| ("resources/unsubscribe", uri)),
-            );
-        for (method, uri) in changes {
+        let added = wanted.difference(subscribed);
+        let added = added.map(|uri| ("resources/subscribe", uri));
+        let removed = subscribed.difference(wanted);
+        let removed = removed.map(|uri| ("resources/unsubscribe", uri));
+        for (method, uri) in added.chain(removed) {
             let params = json!({"uri": uri});
             if let Err(error) = Box::pin(client.request(method, &params)).await {
                 tracing::debug!(backend = %self.key, method, %error, "refused a subscription");

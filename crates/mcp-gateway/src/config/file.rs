@@ -173,10 +173,7 @@ impl BackendEntry {
                     ("headers", self.headers.is_some()),
                     ("token", self.token.is_some()),
                 ];
-                check_absent(
-                    &foreign,
-                    "is only for a backend with `url`, not with `command`",
-                )?;
+                check_absent(&foreign, "is only for a backend with `url`")?;
                 Target::Child(Child {
                     argv: reader.command(command)?,
                     env: reader.secrets("env", self.env)?,
@@ -191,10 +188,7 @@ impl BackendEntry {
                     ("env_pass", self.env_pass.is_some()),
                     ("cwd", self.cwd.is_some()),
                 ];
-                check_absent(
-                    &foreign,
-                    "is only for a backend with `command`, not with `url`",
-                )?;
+                check_absent(&foreign, "is only for a backend with `command`")?;
                 let remote = Remote {
                     url: reader.url(&url)?,
                     headers: reader.secrets("headers", self.headers)?,
@@ -209,7 +203,7 @@ impl BackendEntry {
                 return Err(wrong("url", "must not be combined with `command`"));
             }
             (None, None) => {
-                let text = "needs `command`, a list of a program and its arguments, or `url`";
+                let text = "needs `command`, a program and its arguments, or `url`";
                 return Err(Problem::new(&["backends", name], text));
             }
         };

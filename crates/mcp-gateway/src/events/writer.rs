@@ -60,7 +60,7 @@ impl<L: OpenStore> Writer<L> {
 
     pub(super) fn run(mut self) {
         // Opens the store now, so that an error is visible before the first event.
-        self.attempt(|_| Ok(()));
+        let _ = self.attempt(|_| Ok(()));
         loop {
             let (queries, closing) = self.wait_for_work();
             if closing || !queries.is_empty() || Instant::now() >= self.retry_at {
@@ -109,19 +109,19 @@ impl<L: OpenStore> Writer<L> {
                 return;
             }
             match self.attempt(|store| store.append(&batch)) {
-                Some(Ok(())) => {
+                Ok(()) => {
                     self.has_new_events |= !batch.is_empty();
                     let mut state = self.queue.lock();
                     state.health.written += batch.len() as u64;
                     state.health.degraded = None;
                 }
-                Some(Err(StoreFault::Rejected)) => {
+                Err(error) if error.fault == StoreFault::Rejected => {
                     let mut state = self.queue.lock();
                     state.health.dropped += batch.len() as u64;
                     // Not reported by an event, which the store might reject again and again.
                     self.reported_drops = state.health.dropped;
                 }
-                Some(Err(_)) | None => {
+                Err(_) => {
                     self.batch = batch;
                     return;
                 }
@@ -150,17 +150,7 @@ impl<L: OpenStore> Writer<L> {
         if pending.answer.is_closed() {
             return;
         }
-        let mut found = None;
-        self.attempt(|store| {
-            let result = store.find(&pending.query);
-            let done = result.as_ref().map(drop).map_err(StoreError::clone);
-            found = Some(result);
-            done
-        });
-        let found = found.unwrap_or_else(|| {
-            let reason = self.queue.lock().health.degraded.clone();
-            Err(StoreError::unavailable(reason.unwrap_or_default()))
-        });
+        let found = self.attempt(|store| store.find(&pending.query));
         // An error means that the caller does not wait any more.
         let _ = pending.answer.send(found);
     }
@@ -171,13 +161,9 @@ impl<L: OpenStore> Writer<L> {
             return;
         }
         let (retention, now) = (self.retention.clone(), Timestamp::now());
-        let mut more = false;
-        self.attempt(|store| {
-            more = store.retain(&retention, now)?;
-            Ok(())
-        });
+        let retained = self.attempt(|store| store.retain(&retention, now));
         // The rest is removed in the next round, after the events that came meanwhile.
-        self.has_excess = more;
+        self.has_excess = retained.unwrap_or(false);
         self.has_new_events = false;
         self.last_retain = Instant::now();
     }
@@ -189,48 +175,43 @@ impl<L: OpenStore> Writer<L> {
         }
     }
 
-    /// Calls `work` with the store, which is opened if it is closed; `None` if it cannot be opened. A
-    /// store that fails is closed, and opened again after a delay.
-    fn attempt(
+    /// Calls `work` with the store, which is opened if it is closed. A store that fails is closed, and
+    /// opened again after a delay.
+    fn attempt<T>(
         &mut self,
-        work: impl FnOnce(&mut dyn Store) -> Result<(), StoreError>,
-    ) -> Option<Result<(), StoreFault>> {
-        let done = match &mut self.store {
+        work: impl FnOnce(&mut dyn Store) -> Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
+        let result = match &mut self.store {
             Some(store) => work(&mut **store),
             None => match self.location.open() {
                 Ok(store) => work(&mut **self.store.insert(store)),
-                Err(mut error) => {
-                    // No records were sent that could be rejected.
-                    if error.fault == StoreFault::Rejected {
-                        error.fault = StoreFault::Unavailable;
-                    }
-                    self.on_error(error);
-                    return None;
+                // No records were sent that could be rejected.
+                Err(error) if error.fault == StoreFault::Rejected => {
+                    Err(StoreError::unavailable(error.reason))
                 }
+                Err(error) => Err(error),
             },
         };
-        Some(match done {
-            Ok(()) => {
-                self.retry_delay = MIN_RETRY_DELAY;
-                Ok(())
-            }
-            Err(error) => Err(self.on_error(error)),
-        })
+        match &result {
+            Ok(_) => self.retry_delay = MIN_RETRY_DELAY,
+            Err(error) => self.on_error(error),
+        }
+        result
     }
 
-    fn on_error(&mut self, error: StoreError) -> StoreFault {
-        let StoreError { fault, mut reason } = error;
-        if fault == StoreFault::Rejected {
+    fn on_error(&mut self, error: &StoreError) {
+        let mut reason = error.reason.clone();
+        if error.fault == StoreFault::Rejected {
             tracing::error!(reason, "the store of the event log rejected events");
-            return fault;
+            return;
         }
         self.store = None;
         self.retry_at = Instant::now() + self.retry_delay;
-        if fault == StoreFault::Corrupt {
-            match self.location.quarantine() {
-                Ok(()) => reason = format!("{reason}; the damaged file was renamed"),
-                Err(error) => reason = format!("{reason}; {}", error.reason),
-            }
+        if error.fault == StoreFault::Corrupt {
+            reason += &match self.location.quarantine() {
+                Ok(()) => "; the damaged file was renamed".to_owned(),
+                Err(error) => format!("; {}", error.reason),
+            };
         }
         self.retry_delay = (self.retry_delay * 2).min(MAX_RETRY_DELAY);
         let mut state = self.queue.lock();
@@ -238,7 +219,6 @@ impl<L: OpenStore> Writer<L> {
             tracing::warn!(reason, "the event log cannot be written");
             state.health.degraded = Some(reason);
         }
-        fault
     }
 
     fn count_lost(&mut self) {

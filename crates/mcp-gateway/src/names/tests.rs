@@ -21,7 +21,7 @@ fn names(backend: &BackendKey, filter: &Filter, names: &[&str]) -> PublishedName
 }
 
 fn refused(names: &PublishedNames) -> Vec<(&str, &str)> {
-    let refused = names.refused().iter();
+    let refused = names.refused.iter();
     refused
         .map(|refused| (&*refused.item, &*refused.reason))
         .collect()
@@ -31,12 +31,12 @@ fn refused(names: &PublishedNames) -> Vec<(&str, &str)> {
 fn tool_has_three_names() {
     let docker = key("docker");
     let names = names(&docker, &Filter::default(), &["list_containers", "a.b"]);
-    let published = &names.published()[1];
+    let published = &names.published[1];
     assert_eq!(&*published.name, "docker__list_containers");
     assert_eq!(&*published.plain, "docker:list_containers");
     let aliases = ["docker:list_containers", "docker.list_containers"];
     assert_eq!(published.aliases(), aliases);
-    let aliases = names.published()[0].aliases();
+    let aliases = names.published[0].aliases();
     assert_eq!(aliases, ["docker:a.b", "docker.a.b"]);
 }
 
@@ -45,7 +45,7 @@ fn name_that_clients_reject_gets_a_readable_one() {
     let (files, long) = (key("files"), "x".repeat(58));
     let tools = ["read/file", "read.file", "größe", &long];
     let names = names(&files, &Filter::default(), &tools);
-    let published: Vec<&str> = names.published().iter().map(|one| &*one.name).collect();
+    let published: Vec<&str> = names.published.iter().map(|one| &*one.name).collect();
     assert_eq!(
         published,
         [
@@ -56,9 +56,9 @@ fn name_that_clients_reject_gets_a_readable_one() {
         ]
     );
     assert_eq!(published[3].len(), MAX_NAME_LEN);
-    assert_eq!(&*names.published()[3].item, long);
-    assert_eq!(names.published()[0].aliases()[0], "files:größe");
-    assert_eq!(&*names.published()[0].plain, "files:gr__e_d353a267");
+    assert_eq!(&*names.published[3].item, long);
+    assert_eq!(names.published[0].aliases()[0], "files:größe");
+    assert_eq!(&*names.published[0].plain, "files:gr__e_d353a267");
 }
 
 #[test]
@@ -67,8 +67,8 @@ fn generated_name_never_replaces_a_real_one() {
     let made = "read_file_9cc468c6";
     for tools in [["read/file", made, made], [made, "read/file", made]] {
         let names = names(&files, &open, &tools);
-        assert_eq!(names.published().len(), 1);
-        assert_eq!(&*names.published()[0].item, made);
+        assert_eq!(names.published.len(), 1);
+        assert_eq!(&*names.published[0].item, made);
         let reasons = [
             (made, "is listed twice"),
             ("read/file", "has the same name as \"read_file_9cc468c6\""),
@@ -88,8 +88,8 @@ fn denied_item_has_no_name() {
         &filter,
         &["stop_container", "stop.x", &long, "list"],
     );
-    assert_eq!(names.published().len(), 1);
-    assert!(names.refused().is_empty());
+    assert_eq!(names.published.len(), 1);
+    assert!(names.refused.is_empty());
 }
 
 fn tool() -> impl Strategy<Value = String> {
@@ -123,7 +123,7 @@ proptest! {
         };
         let names = PublishedNames::publish((0..keys.len()).map(items));
         let mut seen = HashSet::new();
-        for published in names.published() {
+        for published in &names.published {
             let name = &*published.name;
             prop_assert!((1..=MAX_NAME_LEN).contains(&name.len()), "{name}");
             prop_assert!(name.chars().all(published::is_portable), "{name}");
@@ -136,10 +136,10 @@ proptest! {
         }
         // Every item is published or refused, and a different order changes nothing.
         let listed: usize = backends.iter().map(|(_, tools)| tools.len()).sum();
-        prop_assert_eq!(names.published().len() + names.refused().len(), listed);
+        prop_assert_eq!(names.published.len() + names.refused.len(), listed);
         let again = PublishedNames::publish((0..keys.len()).rev().map(items));
-        prop_assert_eq!(names.published(), again.published());
-        prop_assert_eq!(names.refused(), again.refused());
+        prop_assert_eq!(&names.published, &again.published);
+        prop_assert_eq!(&names.refused, &again.refused);
     }
 }
 
@@ -157,10 +157,10 @@ fn bare_names_are_unchanged_and_hide_nothing() {
         items(&one, &["echo", "gateway_status", "dotted.name"]),
         items(&two, &["echo", "two"]),
     ]);
-    let published: Vec<&str> = names.published().iter().map(|item| &*item.name).collect();
+    let published: Vec<&str> = names.published.iter().map(|item| &*item.name).collect();
     assert!(published[0].starts_with("dotted_name_"));
     assert_eq!(published[1..], ["echo", "two"]);
-    assert_eq!(names.published()[1].backend, one);
+    assert_eq!(names.published[1].backend, one);
     let expected = [
         ("gateway_status", "has the name of a tool of the gateway"),
         ("echo", "has the same name as \"echo\""),

@@ -80,7 +80,7 @@ impl RelayedRequest<'_> {
                 Some("task") => return Box::pin(self.poll_to_end(&answer)).await,
                 Some("input_required") => {
                     let asked: InputRequired =
-                        serde_json::from_str(answer.get()).map_err(unreadable)?;
+                        serde_json::from_str(answer.get()).map_err(invalid_message)?;
                     let answers = self.ask(&asked).await?;
                     self.set_answers(answers, asked.request_state.as_deref());
                     sent = self.send();
@@ -135,7 +135,7 @@ impl RelayedRequest<'_> {
         let mut answers: Map<String, Value> = answers.collect();
         let Some(name) = state.parked else {
             let state = state.state.map(RawValue::from_string).transpose();
-            self.set_answers(answers, state.map_err(unreadable)?.as_deref());
+            self.set_answers(answers, state.map_err(invalid_message)?.as_deref());
             return Ok(Some(self.send()));
         };
         let suspended = self.relay.suspended.take(&name, &self.owner());
@@ -158,17 +158,17 @@ impl RelayedRequest<'_> {
                 return Err(self.suspend(sent, question));
             }
             () = self.client.call.cancelled() => {
-                let words = format!("{} was cancelled, also at the backend {key}.", self.item);
-                return Err(ToolError::new(ToolErrorKind::Cancelled, words));
+                let text = format!("{} was cancelled, also at the backend {key}.", self.item);
+                return Err(ToolError::new(ToolErrorKind::Cancelled, text));
             }
             after = &mut timeout => {
                 self.backend.probe_after_timeout();
-                let words = format!(
+                let text = format!(
                     "The backend {key} did not answer within {} s; the call was cancelled there but \
                      may still take effect.",
                     after.as_secs_f32().round()
                 );
-                return Err(ToolError::new(ToolErrorKind::Timeout, words));
+                return Err(ToolError::new(ToolErrorKind::Timeout, text));
             }
         };
         result.map_err(|failure| failure.into_tool_error(key))
@@ -263,6 +263,6 @@ pub(super) fn questions<'a>(
     asked.iter().map(request).collect()
 }
 
-pub(super) fn unreadable(error: serde_json::Error) -> ToolError {
-    ToolError::upstream("The request could not be written as JSON.").caused_by(error)
+pub(super) fn invalid_message(error: serde_json::Error) -> ToolError {
+    ToolError::upstream("A message of the backend could not be read.").caused_by(error)
 }

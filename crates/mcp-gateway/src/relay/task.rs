@@ -10,7 +10,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
-use super::request::{RelayedRequest, questions, unreadable};
+use super::request::{RelayedRequest, invalid_message, questions};
 
 /// The default of `pollIntervalMs` …
 const DEFAULT_POLL_INTERVAL: Duration = Duration::from_secs(1);
@@ -46,7 +46,7 @@ impl RelayedRequest<'_> {
     pub(super) async fn poll_to_end(&self, created: &RawValue) -> Result<Members, ToolError> {
         let call = self.client.call;
         call.continue_as_task().await;
-        let mut task: BackendTask = serde_json::from_str(created.get()).map_err(unreadable)?;
+        let mut task: BackendTask = serde_json::from_str(created.get()).map_err(invalid_message)?;
         let id = json!({"taskId": task.task_id});
         let mut round = 0.0;
         loop {
@@ -57,8 +57,8 @@ impl RelayedRequest<'_> {
                 "completed" => return self.result(task.result),
                 "failed" => return Err(self.failed(task.error.unwrap_or_default())),
                 "cancelled" => {
-                    let words = format!("The backend {} cancelled the task.", self.backend.key);
-                    return Err(ToolError::new(ToolErrorKind::Cancelled, words));
+                    let text = format!("The backend {} cancelled the task.", self.backend.key);
+                    return Err(ToolError::new(ToolErrorKind::Cancelled, text));
                 }
                 "input_required" if !task.input_requests.is_empty() => {
                     self.answer(&task).await?;
@@ -73,12 +73,12 @@ impl RelayedRequest<'_> {
                 () = call.cancelled() => {
                     // Best effort: the client does not wait for the outcome.
                     let _ = self.ask_about("tasks/cancel", &id).await;
-                    let words = format!("{} was cancelled.", self.item);
-                    return Err(ToolError::new(ToolErrorKind::Cancelled, words));
+                    let text = format!("{} was cancelled.", self.item);
+                    return Err(ToolError::new(ToolErrorKind::Cancelled, text));
                 }
             }
             let state = self.ask_about("tasks/get", &id).await?;
-            task = serde_json::from_str(state.get()).map_err(unreadable)?;
+            task = serde_json::from_str(state.get()).map_err(invalid_message)?;
         }
     }
 
@@ -118,7 +118,7 @@ impl RelayedRequest<'_> {
     async fn ask_about(&self, method: &str, params: &Value) -> Result<Box<RawValue>, ToolError> {
         let params = Members::read(&params.to_string()).unwrap_or_default();
         let tasks = r#"{"extensions":{"io.modelcontextprotocol/tasks":{}}}"#.to_owned();
-        let capabilities = RawValue::from_string(tasks).map_err(unreadable)?;
+        let capabilities = RawValue::from_string(tasks).map_err(invalid_message)?;
         let options = Options::default()
             .timeout(REQUEST_TIMEOUT)
             .traceparent(self.client.trace.traceparent())

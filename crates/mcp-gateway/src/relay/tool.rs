@@ -73,11 +73,11 @@ impl RelayedTool {
     }
 
     fn denied(&self) -> ToolError {
-        let words = format!(
+        let text = format!(
             "{} is denied by the gateway's configuration.",
             self.published
         );
-        ToolError::new(ToolErrorKind::Forbidden, words)
+        ToolError::new(ToolErrorKind::Forbidden, text)
     }
 }
 
