@@ -180,6 +180,27 @@ fn every_link_leads_somewhere() {
 }
 
 #[test]
+fn every_path_exists() {
+    for path in DEVELOPER_PAGES {
+        let page = page(path);
+        let code = page.split('`').skip(1).step_by(2);
+        let paths = code.filter(|text| text.ends_with(".rs") && text.contains('/'));
+        for file in paths.filter(|text| !text.contains('*')) {
+            let folders = [
+                "",
+                "crates/",
+                "crates/mcp-serve/src/",
+                "crates/mcp-core/src/",
+            ];
+            let exists = folders
+                .iter()
+                .any(|folder| root().join(folder).join(file).is_file());
+            assert!(exists, "{path}: {file} does not exist");
+        }
+    }
+}
+
+#[test]
 fn every_block_is_checked() {
     for block in USER_PAGES.into_iter().flat_map(blocks) {
         let checked = match &*block.language {
