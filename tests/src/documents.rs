@@ -4,7 +4,7 @@
 //! A document has a line `server: BINARY ARGS…`: the fixture server, or a product with its real
 //! service (`seed_001.rs`). A block ` ```json request ` is sent; the block
 //! ` ```json response ` after it must match what comes back, and ` ```json no response ` in place
-//! of it says that nothing does. A request may be any text, also broken JSON.
+//! of it means that there is no answer. A request may be any text, also broken JSON.
 //!
 //! In a response, `"..."` matches anything, and a last `"..."` of an array any rest. An object may
 //! have more members than the document shows. JSON inside of a text is compared as JSON.

@@ -110,7 +110,7 @@ impl Instance {
         clear_dir(&self.dir)
     }
 
-    /// Returns the address of the service, for one that speaks HTTP.
+    /// Returns the address of an HTTP service.
     pub(crate) fn url(&self) -> String {
         format!("http://127.0.0.1:{}", self.port)
     }

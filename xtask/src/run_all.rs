@@ -63,7 +63,7 @@ fn find_pairs(layout: &Layout, options: &Options) -> Vec<Pair> {
 
 fn find_pair(layout: &Layout, server: &'static Server, may_start: bool) -> anyhow::Result<Pair> {
     // Before the search: a service that a killed run has left is not the user's.
-    let instance = Instance::lock(layout, server.name, Purpose::RunAll, server.default_port)?;
+    let instance = Instance::lock(layout, server.name, Purpose::RunAll, server.default_port())?;
     let Server { port, program, .. } = server;
     if !servers::port_is_free(*port) {
         bail!("port {port} is in use, and {program} needs it; end the program that listens there");

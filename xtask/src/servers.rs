@@ -29,10 +29,7 @@ pub(crate) struct Server {
     pub(crate) port: u16,
     /// The local service.
     pub(crate) service: &'static dyn Service,
-    /// The environment variable with the address of the service.
-    pub(crate) address_variable: &'static str,
     pub(crate) default_address: &'static str,
-    pub(crate) default_port: u16,
     /// Returns true if the service answers at an address.
     pub(crate) answers: fn(&str) -> bool,
     /// Variables for another service than the local one.
@@ -48,9 +45,7 @@ pub(crate) static SERVERS: [Server; 3] = [
         program: "n8n-mcp-server",
         port: 3456,
         service: &n8n::CURRENT,
-        address_variable: "N8N_URL",
         default_address: "http://127.0.0.1:5678",
-        default_port: 5678,
         answers: n8n::answers,
         misleading: &["N8N_API_KEY", "N8N_MCP_TOKEN", "N8N_WEBHOOK_URL"],
         local: |instance| {
@@ -66,9 +61,7 @@ pub(crate) static SERVERS: [Server; 3] = [
         program: "openhands-mcp-server",
         port: 3457,
         service: &OpenHands,
-        address_variable: "OPENHANDS_URL",
         default_address: "http://127.0.0.1:8000",
-        default_port: 8000,
         answers: openhands::answers,
         misleading: &["OPENHANDS_API_KEY", "OPENHANDS_AGENT_PROFILE"],
         local: |instance| {
@@ -85,10 +78,7 @@ pub(crate) static SERVERS: [Server; 3] = [
         program: "docker-mcp-server",
         port: 3458,
         service: &docker::DOCKER,
-        address_variable: "DOCKER_HOST",
         default_address: "unix:///var/run/docker.sock",
-        // Any: an engine listens on a socket.
-        default_port: 0,
         answers: |address| docker::answers(Path::new(address.trim_start_matches("unix://"))),
         misleading: &["DOCKER_CONTEXT", "DOCKER_TLS_VERIFY"],
         local: |instance| vec![("DOCKER_HOST", docker::host(instance).into())],
@@ -96,6 +86,12 @@ pub(crate) static SERVERS: [Server; 3] = [
 ];
 
 impl Server {
+    /// Returns the default port of the service; 0 for an engine, which listens on a socket.
+    pub(crate) fn default_port(&self) -> u16 {
+        let port = self.default_address.rsplit(':').next();
+        port.and_then(|port| port.parse().ok()).unwrap_or(0)
+    }
+
     /// Starts it with these variables for a local service; its log goes to the terminal.
     pub(crate) fn start(
         &self,
@@ -254,7 +250,8 @@ impl ServiceSource {
         instance: &Instance,
         may_start: bool,
     ) -> Self {
-        if let Some(address) = var(server.address_variable) {
+        let (variable, local) = (server.local)(instance).swap_remove(0);
+        if let Some(address) = var(variable) {
             return Self::Configured(address);
         }
         let address = server.default_address;
@@ -268,7 +265,7 @@ impl ServiceSource {
         }
         match server.service.obstacle(layout) {
             Some(obstacle) => Self::Missing(obstacle),
-            None => Self::Local((server.local)(instance)[0].1.to_string_lossy().into_owned()),
+            None => Self::Local(local.to_string_lossy().into_owned()),
         }
     }
 

@@ -62,8 +62,8 @@ pub(crate) static DOCKER: Engine = Engine {
     command: dockerd,
 };
 
-/// An engine of a newer generation for the tests, Docker 26.1, which speaks version 1.45 of the
-/// interface; the first engine speaks 1.41. It shares the container runtime of the first one, as its
+/// An engine of a newer generation for the tests, Docker 26.1, with version 1.45 of the API; the
+/// first engine has 1.41. It shares the container runtime of the first one, as its
 /// own needs a newer C library than this machine may have.
 pub(crate) static DOCKER_26: Engine = Engine {
     name: "docker-26",
