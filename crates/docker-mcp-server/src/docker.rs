@@ -14,6 +14,8 @@ use crate::name::ContainerName;
 use crate::options::DockerOptions;
 use crate::policy::{Policy, Subject, forbidden};
 
+type Result<T, E = ToolError> = std::result::Result<T, E>;
+
 /// The service of the tools: an engine, and the policy that says what may be shown and changed.
 pub struct Docker {
     pub(crate) engine: Engine,
@@ -41,15 +43,12 @@ impl Docker {
     }
 
     /// The visible running containers, or `all`, in the engine's order.
-    pub(crate) async fn containers(&self, all: bool) -> Result<Vec<ContainerSummary>, ToolError> {
+    pub(crate) async fn containers(&self, all: bool) -> Result<Vec<ContainerSummary>> {
         Ok(self.visible(self.engine.containers(all).await?))
     }
 
     /// The visible ones of the newest containers, stopped ones included.
-    pub(crate) async fn newest_containers(
-        &self,
-        most: usize,
-    ) -> Result<Vec<ContainerSummary>, ToolError> {
+    pub(crate) async fn newest_containers(&self, most: usize) -> Result<Vec<ContainerSummary>> {
         Ok(self.visible(self.engine.newest_containers(most).await?))
     }
 
@@ -60,10 +59,7 @@ impl Docker {
 
     /// The details of a visible container.
     /// Errors when it does not exist, or the policy hides it.
-    pub(crate) async fn container(
-        &self,
-        name: &ContainerName,
-    ) -> Result<ContainerDetails, ToolError> {
+    pub(crate) async fn container(&self, name: &ContainerName) -> Result<ContainerDetails> {
         let details = self.engine.inspect(name).await?;
         self.policy.permit(&Subject::from(&details))?;
         Ok(details)
@@ -73,7 +69,7 @@ impl Docker {
     pub(crate) async fn container_now(
         &self,
         id: &ContainerName,
-    ) -> Result<Option<ContainerDetails>, ToolError> {
+    ) -> Result<Option<ContainerDetails>> {
         match self.engine.try_inspect(id).await {
             Ok(details) => Ok(Some(details)),
             Err(failure) if failure.is_no_such_container() => Ok(None),
@@ -83,10 +79,7 @@ impl Docker {
 
     /// The details of a container that may be changed.
     /// Errors when it does not exist, the policy protects it, or this server runs in it.
-    pub(crate) async fn mutable_container(
-        &self,
-        name: &ContainerName,
-    ) -> Result<ContainerDetails, ToolError> {
+    pub(crate) async fn mutable_container(&self, name: &ContainerName) -> Result<ContainerDetails> {
         let details = self.container(name).await?;
         let name = details.display_name();
         if self_container::is_self(&details.id) {
@@ -109,7 +102,7 @@ impl Docker {
         &self,
         action: Action<'_>,
         call: impl FnOnce(bollard::Docker) -> C,
-    ) -> Result<T, ToolError>
+    ) -> Result<T>
     where
         T: Send + 'static,
         C: Future<Output = Result<T, bollard::errors::Error>> + Send + 'static,
@@ -128,7 +121,7 @@ impl Docker {
         loss: &str,
         target: &str,
         confirm: &Option<String>,
-    ) -> Result<(), ToolError> {
+    ) -> Result<()> {
         self.policy.permit_destructive()?;
         call.confirm(loss, target, confirm.as_deref()).await
     }

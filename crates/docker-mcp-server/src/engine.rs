@@ -64,11 +64,14 @@ const MAX_OBJECT_BYTES: u64 = 4 << 20;
 
 /// A client of one Docker Engine. Keeps no connection open.
 pub(crate) struct Engine {
-    target: Target,
+    pub(crate) target: Target,
     connector: Connector,
-    bollard: bollard::Docker,
-    streams: bollard::Docker,
-    timeout: Duration,
+    /// For replies of limited size; the caller has to apply a timeout.
+    pub(crate) bollard: bollard::Docker,
+    /// For streamed replies of unlimited size; the caller has to apply a timeout.
+    pub(crate) streams: bollard::Docker,
+    /// The timeout of one reply.
+    pub(crate) timeout: Duration,
 }
 
 impl Engine {
@@ -83,26 +86,6 @@ impl Engine {
             target,
             timeout,
         })
-    }
-
-    /// The address of the engine.
-    pub(crate) fn target(&self) -> &Target {
-        &self.target
-    }
-
-    /// The timeout of one reply.
-    pub(crate) fn timeout(&self) -> Duration {
-        self.timeout
-    }
-
-    /// bollard, for replies of limited size; the caller has to apply a timeout.
-    pub(crate) fn bounded(&self) -> &bollard::Docker {
-        &self.bollard
-    }
-
-    /// bollard, for streamed replies of unlimited size; the caller has to apply a timeout.
-    pub(crate) fn streams(&self) -> &bollard::Docker {
-        &self.streams
     }
 
     /// The engine's version, with the timeout `limit`. It is the shortest reply that distinguishes a

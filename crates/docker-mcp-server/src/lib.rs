@@ -50,7 +50,7 @@ pub fn product() -> Product<Docker, DockerOptions> {
 
 fn connect(options: DockerOptions) -> anyhow::Result<Docker> {
     let docker = Docker::new(&options)?;
-    let target = docker.engine.target();
+    let target = &docker.engine.target;
     tracing::info!("the Docker Engine is expected at {target}");
     Ok(docker)
 }

@@ -31,24 +31,13 @@ pub(crate) struct Log {
     pub(crate) incomplete: bool,
 }
 
-/// Reads the last lines of a log, at most `bytes` bytes in all, with the timeout `limit`. Memory use
-/// does not depend on the length of the log.
-pub(crate) async fn read(
-    engine: &Engine,
-    container: &ContainerName,
-    query: LogQuery,
-    tty: bool,
-    bytes: usize,
-    limit: Duration,
-) -> Result<Log, EngineError> {
-    search(engine, container, query, tty, bytes, limit, None).await
-}
-
 /// A filter of lines; it gets each line without its time.
 pub(crate) type LineFilter<'a> = Box<dyn FnMut(&str) -> bool + Send + 'a>;
 
-/// As [`read`], but only lines that pass `filter` among the newest [`MAX_SEARCHED_RECORDS`].
-pub(crate) async fn search(
+/// Reads the last lines of a log, at most `bytes` bytes in all, with the timeout `limit`. Memory use
+/// does not depend on the length of the log. With a `filter`, reads the lines that pass it among the
+/// newest [`MAX_SEARCHED_RECORDS`].
+pub(crate) async fn read(
     engine: &Engine,
     container: &ContainerName,
     mut query: LogQuery,

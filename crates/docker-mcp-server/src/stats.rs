@@ -102,7 +102,7 @@ pub(crate) async fn counters(
     container: &ContainerName,
 ) -> Result<Counters, EngineError> {
     let options = StatsOptionsBuilder::new().stream(false).one_shot(true);
-    let bollard = engine.bounded();
+    let bollard = &engine.bollard;
     let mut counters = bollard.stats(container.as_str(), Some(options.build()));
     let sample = async {
         match counters.next().await {
@@ -110,7 +110,7 @@ pub(crate) async fn counters(
             None => Err(EngineError::unreadable("no counters")),
         }
     };
-    within(engine.timeout(), sample).await
+    within(engine.timeout, sample).await
 }
 
 #[cfg(test)]

@@ -4,8 +4,8 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use super::lab::lab;
-use super::{fail, succeed};
+use super::lab::{lab, published};
+use super::{fail, invalid, succeed};
 use crate::harness::assert_contains;
 
 #[tokio::test]
@@ -20,12 +20,7 @@ async fn a_container_is_stopped_started_and_restarted() {
         succeed(&lab, tool, arguments).await
     };
     let expect = |change: &Value, before: &str, after: &str, changed: bool| {
-        let seen = (&change["before"], &change["after"], &change["changed"]);
-        assert_eq!(
-            seen,
-            (&json!(before), &json!(after), &json!(changed)),
-            "{change}"
-        );
+        assert_has!(change, {"before": before, "after": after, "changed": changed});
     };
 
     let change = call("start_container", None).await;
@@ -45,15 +40,10 @@ async fn a_container_is_stopped_started_and_restarted() {
 }
 
 #[tokio::test]
-async fn a_container_that_ends_at_once_says_why() {
+async fn early_exit_is_explained() {
     let Some(mut lab) = lab().await else { return };
-    let broken = lab
-        .create(
-            "broken",
-            &["sh", "-c", "echo no config >&2; exit 3"],
-            json!({}),
-        )
-        .await;
+    let script = ["sh", "-c", "echo no config >&2; exit 3"];
+    let broken = lab.create("broken", &script, json!({})).await;
     let change = succeed(&lab, "start_container", json!({"container": broken})).await;
     assert_has!(change, {"after": "exited", "exit_code": 3, "log": "no config"});
     assert_contains(&change["note"], "application's own error");
@@ -67,58 +57,42 @@ async fn a_container_that_ends_at_once_says_why() {
     let change = succeed!(lab, "start_container", {"container": looping});
     assert_contains(&change["note"], "again and again");
 
-    let gone = lab
-        .create(
-            "gone",
-            &["true"],
-            json!({"HostConfig": {"AutoRemove": true}}),
-        )
-        .await;
+    let auto_remove = json!({"HostConfig": {"AutoRemove": true}});
+    let gone = lab.create("gone", &["true"], auto_remove).await;
     let change = succeed(&lab, "start_container", json!({"container": gone})).await;
-    assert!(
-        change["after"] == "removed" || change["exit_code"] == 0,
-        "{change}"
-    );
+    let is_gone = change["after"] == "removed" || change["exit_code"] == 0;
+    assert!(is_gone, "{change}");
 }
 
 #[tokio::test]
-async fn a_start_that_fails_says_what_to_do() {
+async fn failed_start_is_explained() {
     let Some(mut lab) = lab().await else { return };
     let missing = lab.create("missing", &["/nope"], json!({})).await;
     let no_exec = lab.create("no-exec", &["/etc"], json!({})).await;
-    let port = json!({"ExposedPorts": {"80/tcp": {}}, "HostConfig": {"PortBindings": {"80/tcp": [{"HostIp": "127.0.0.1", "HostPort": "0"}]}}});
-    let first = lab.run("first", &["sleep", "600"], port).await;
-    let shown = succeed(&lab, "get_container", json!({"container": first})).await;
-    let taken = shown["ports"][0].as_str().unwrap();
-    let taken = &taken[taken.find(':').unwrap() + 1..taken.find('-').unwrap()];
-    let port = json!({"ExposedPorts": {"80/tcp": {}}, "HostConfig": {"PortBindings": {"80/tcp": [{"HostIp": "127.0.0.1", "HostPort": taken}]}}});
-    let second = lab.create("second", &["sleep", "600"], port).await;
+    let (_, taken) = lab.publish("first").await;
+    let second = lab
+        .create("second", &["sleep", "600"], published(&taken))
+        .await;
     for (container, expected) in [
         (missing, "not in the image (exit code 127)"),
         (no_exec, "not executable (exit code 126)"),
         (second, "a host port that it publishes is taken"),
     ] {
-        let message = fail!(lab, "start_container", {"container": container});
-        assert!(message.contains(expected), "{message}");
+        fails_with!(lab, "start_container", {"container": container}, expected);
     }
 }
 
 #[tokio::test]
-async fn the_container_decides_how_long_stopping_takes() {
+async fn stop_uses_the_grace_period_of_the_container() {
     let Some(mut lab) = lab().await else { return };
-    let name = lab
-        .run("quick", &["sleep", "600"], json!({"StopTimeout": 1}))
-        .await;
+    let one_second = json!({"StopTimeout": 1});
+    let name = lab.run("quick", &["sleep", "600"], one_second).await;
     let begin = Instant::now();
     succeed(&lab, "stop_container", json!({"container": name})).await;
-    assert!(
-        begin.elapsed() < Duration::from_secs(8),
-        "{:?}",
-        begin.elapsed()
-    );
+    let took = begin.elapsed();
+    assert!(took < Duration::from_secs(8), "{took:?}");
     let arguments = json!({"container": name, "timeout_seconds": 601});
-    let params = json!({"name": "stop_container", "arguments": arguments});
-    let error = lab.server.error("tools/call", params).await;
+    let error = invalid(&lab, "stop_container", arguments).await;
     assert_eq!(error["data"]["field"], "timeout_seconds", "{error}");
 }
 
@@ -127,7 +101,6 @@ async fn a_paused_container_is_a_conflict() {
     let Some(mut lab) = lab().await else { return };
     let name = lab.run("paused", &["sleep", "600"], json!({})).await;
     lab.docker.pause_container(&name).await.unwrap();
-    let message = fail(&lab, "start_container", json!({"container": name})).await;
-    assert!(message.contains("paused"), "{message}");
+    fails_with!(lab, "start_container", {"container": name}, "paused");
     lab.docker.unpause_container(&name).await.unwrap();
 }

@@ -51,15 +51,19 @@ fn running() -> Value {
 }
 
 #[tokio::test]
-async fn an_engine_that_is_down_is_named_and_comes_back() {
+async fn engine_that_is_down_is_reported_and_recovers() {
     let dir = std::env::temp_dir().join(format!("mcp-{}", uuid::Uuid::new_v4().simple()));
     std::fs::create_dir(&dir).unwrap();
     let socket = dir.join("docker.sock");
     let server = in_front_of(&format!("unix://{}", socket.display())).await;
     server.wait_for_status("degraded").await;
-    let message = fail(&server, "list_containers", json!({})).await;
-    assert_contains(&message, "docker.sock");
-    assert_contains(&message, "Start the engine");
+    fails_with!(
+        server,
+        "list_containers",
+        {},
+        "docker.sock",
+        "Start the engine"
+    );
     if let Some(host) = real::docker() {
         // The engine "starts".
         std::os::unix::fs::symlink(host.strip_prefix("unix://").unwrap(), &socket).unwrap();
@@ -67,14 +71,13 @@ async fn an_engine_that_is_down_is_named_and_comes_back() {
         succeed(&server, "list_containers", json!({})).await;
         // And is gone again.
         std::fs::remove_file(&socket).unwrap();
-        let message = fail(&server, "list_containers", json!({})).await;
-        assert!(message.contains("Start the engine"), "{message}");
+        fails_with!(server, "list_containers", {}, "Start the engine");
     }
     std::fs::remove_dir_all(&dir).unwrap();
 }
 
 #[tokio::test]
-async fn a_port_where_nobody_listens_is_named() {
+async fn refused_connection_is_explained() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let host = format!("tcp://{}", listener.local_addr().unwrap());
     drop(listener);
@@ -85,7 +88,7 @@ async fn a_port_where_nobody_listens_is_named() {
 }
 
 #[tokio::test]
-async fn errors_of_the_engine_are_told_without_their_page() {
+async fn engine_errors_are_reported_without_html() {
     let cases: [(Response, &str); 4] = [
         (
             Response::json(500, &json!({"message": "disk full"})),
@@ -117,7 +120,7 @@ async fn errors_of_the_engine_are_told_without_their_page() {
 }
 
 #[tokio::test]
-async fn a_reply_that_breaks_off_is_no_answer() {
+async fn incomplete_reply_is_an_error() {
     let cut = b"HTTP/1.1 200 OK\r\nContent-Length: 5000\r\n\r\n[{\"Id\":\"abc\"";
     for reply in [
         &cut[..],
@@ -126,32 +129,34 @@ async fn a_reply_that_breaks_off_is_no_answer() {
         b"SSH-2.0-x\r\n",
     ] {
         let server = in_front_of(&bytes(reply, true).await).await;
-        let message = fail(&server, "list_containers", json!({})).await;
-        assert_contains(&message, "incomplete, or it is no Docker Engine");
+        fails_with!(
+            server,
+            "list_containers",
+            {},
+            "incomplete, or it is no Docker Engine"
+        );
     }
 }
 
 #[tokio::test]
-async fn a_slow_engine_is_given_up() {
+async fn slow_engine_times_out() {
     // No head, and a body that does not go on.
     let head = b"HTTP/1.1 200 OK\r\nContent-Length: 5000\r\n\r\n[";
     for reply in [&b""[..], head] {
         let server = with_limit(&bytes(reply, false).await, "1").await;
-        let message = fail(&server, "list_containers", json!({})).await;
-        assert!(message.contains("did not answer within 1 s"), "{message}");
+        fails_with!(server, "list_containers", {}, "did not answer within 1 s");
     }
 }
 
 #[tokio::test]
-async fn a_reply_without_end_is_not_kept() {
+async fn endless_reply_is_limited() {
     let (_fake, server) =
         with_fake(|_| Response::Http(200, "application/json", vec![b' '; 50 << 20].into())).await;
-    let message = fail(&server, "get_container", json!({"container": "web"})).await;
-    assert!(message.contains("more than 4 MiB"), "{message}");
+    fails_with!(server, "get_container", {"container": "web"}, "more than 4 MiB");
 }
 
 #[tokio::test]
-async fn an_unconfirmed_stop_is_called_uncertain_and_not_repeated() {
+async fn unconfirmed_stop_is_reported_and_not_repeated() {
     let fake = FakeService::start(|request| match request.method.as_str() {
         "POST" => Response::Hang,
         _ => Response::json(200, &running()),
@@ -159,9 +164,8 @@ async fn an_unconfirmed_stop_is_called_uncertain_and_not_repeated() {
     .await;
     // More than what comes before takes, even on a busy machine.
     let server = with_limit(&fake.url.replace("http://", "tcp://"), "5").await;
-    let message = fail!(server, "stop_container", {"container": "web", "timeout_seconds": 0});
-    assert_contains(&message, "may still happen");
-    assert_contains(&message, "get_container");
+    fails_with!(server, "stop_container", {"container": "web", "timeout_seconds": 0},
+        "may still happen", "get_container");
     let posts = fake
         .requests()
         .into_iter()
@@ -173,19 +177,18 @@ async fn an_unconfirmed_stop_is_called_uncertain_and_not_repeated() {
 }
 
 #[tokio::test]
-async fn a_container_that_vanishes_meanwhile_is_not_found() {
+async fn container_removed_during_a_call_is_not_found() {
     let (_fake, server) = with_fake(|request| match request.method.as_str() {
         "POST" => Response::json(404, &json!({"message": "No such container: web"})),
         _ if request.target.starts_with("/containers/json") => Response::json(200, &json!([])),
         _ => Response::json(200, &running()),
     })
     .await;
-    let message = fail(&server, "restart_container", json!({"container": "web"})).await;
-    assert!(message.contains("There is no container `web`"), "{message}");
+    fails_with!(server, "restart_container", {"container": "web"}, "There is no container `web`");
 }
 
 #[tokio::test]
-async fn options_that_cannot_work_are_refused_at_the_start() {
+async fn invalid_options_prevent_the_start() {
     for (variable, value, expected) in [
         ("DOCKER_HOST", "ssh://me@host", "forward the socket"),
         ("DOCKER_HOST", "/var/run/docker.sock", "unix:///path"),
@@ -210,7 +213,7 @@ async fn options_that_cannot_work_are_refused_at_the_start() {
 }
 
 #[tokio::test]
-async fn a_docker_context_leads_to_its_engine() {
+async fn docker_context_selects_its_engine() {
     let fake = FakeService::start(|_| Response::json(200, &json!([]))).await;
     let config = std::env::temp_dir().join(format!("mcp-{}", uuid::Uuid::new_v4().simple()));
     let meta = config.join("contexts/meta/0123");

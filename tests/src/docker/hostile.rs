@@ -1,11 +1,11 @@
-//! Names that are no names never become a request.
+//! Invalid and hostile names never become a request.
 
 use serde_json::{Value, json};
 
 use super::lab::lab;
 use super::proxy::{Proxy, is_own_accord};
-use super::{SERVER, fail, succeed};
-use crate::harness::{FakeService, Response, Server, assert_contains};
+use super::{SERVER, fail, invalid, succeed};
+use crate::harness::{FakeService, Response, Server};
 
 /// The tools that take a container.
 const TOOLS: [&str; 6] = [
@@ -17,7 +17,7 @@ const TOOLS: [&str; 6] = [
     "diagnose_container",
 ];
 
-/// The other places where a name goes into a path: tool, argument, and what else the tool needs.
+/// The other arguments that go into a path: tool, argument, and its other required arguments.
 fn places() -> Vec<(&'static str, &'static str, Value)> {
     let path = json!({"path": "/x"});
     let in_network = json!({"network": "x"});
@@ -58,159 +58,82 @@ fn places() -> Vec<(&'static str, &'static str, Value)> {
     ]
 }
 
-/// Harmless, as images are called so.
+/// Harmless: these are valid names of images.
 fn is_an_image(name: &Value) -> bool {
     matches!(name.as_str(), Some("x/json" | "x/start" | "x:y"))
 }
 
-/// Absence is not hostile, and names of objects may be longer than a container's.
+/// Harmless: a missing argument, and a name that is too long for a container only.
 fn is_harmless(name: &Value) -> bool {
     name.is_null() || name.as_str().is_some_and(|name| name.len() == 129)
 }
 
-/// More than a hundred strings that would reach another endpoint, or confuse something on the way.
+/// More than a hundred strings that would reach another endpoint, or break a parser.
 fn hostile_names() -> Vec<String> {
-    let targets = [
-        "volumes/victim",
-        "images/x",
-        "networks/x",
-        "containers/prune",
-        "version",
-        "info",
-    ];
-    let climbs = [
-        "../",
-        "..%2f",
-        "%2e%2e/",
-        "%2e%2e%2f",
-        "..\\",
-        ".%2e/",
-        "x/../../",
-        "x/%2e%2e/%2e%2e/",
-        "..;/",
-        "/../",
-        "./../",
-        "%252e%252e/",
-    ];
+    let targets = "volumes/victim images/x networks/x containers/prune version info";
+    let climbs = "../ ..%2f %2e%2e/ %2e%2e%2f ..\\ .%2e/ x/../../ x/%2e%2e/%2e%2e/ ..;/ /../ ./../ \
+        %252e%252e/";
     let mut names: Vec<String> = Vec::new();
-    for climb in climbs {
-        names.extend(targets.iter().map(|target| format!("{climb}{target}")));
+    for climb in climbs.split(' ') {
+        names.extend(targets.split(' ').map(|target| format!("{climb}{target}")));
     }
-    let odd = [
-        "",
-        " ",
-        ".",
-        "..",
-        "/",
-        "//",
-        "///x",
-        "?",
-        "#",
-        "&",
-        "=",
-        "%",
-        "%00",
-        "%0a",
-        "\0",
-        "\n",
-        "\r\n",
-        "\t",
-        "a b",
-        "a\nb",
-        "a\0b",
-        "a\r\nX: y",
-        "x?force=true",
-        "x#",
-        "x?t=0&signal=KILL",
-        "x/json",
-        "x/start",
-        "x;y",
-        "x|y",
-        "$(id)",
-        "`id`",
-        "'",
-        "\"",
-        "<x>",
-        "{x}",
-        "[x]",
-        "@x",
-        "x@sha256:00",
-        "x:y",
-        "-x",
-        "_x",
-        "--help",
-        "~",
-        "*",
-        "x*",
-        "\\",
-        "ä",
-        "漢字",
-        "x\u{202e}y",
-        "\u{ff0e}\u{ff0e}\u{ff0f}x",
-        "\u{2025}/x",
-        "x\u{200b}",
-        "http://h/x",
-        "unix:///x",
-        "x+y",
-        "x!",
-        "x,y",
-        "x(y)",
-        "x%20y",
-    ];
-    names.extend(odd.map(String::from));
+    let with_space = ["", " ", "a b", "a\r\nX: y"];
+    let others = ". .. / // ///x ? # & = % %00 %0a \0 \n \r\n \t a\nb a\0b x?force=true x# \
+        x?t=0&signal=KILL x/json x/start x;y x|y $(id) `id` ' \" <x> {x} [x] @x x@sha256:00 x:y -x _x \
+        --help ~ * x* \\ ä 漢字 x\u{202e}y \u{ff0e}\u{ff0e}\u{ff0f}x \u{2025}/x x\u{200b} http://h/x \
+        unix:///x x+y x! x,y x(y) x%20y";
+    names.extend(others.split(' ').chain(with_space).map(String::from));
     names.push("x".repeat(129));
     names.push("x".repeat(10_000));
     names.push("../".repeat(1_000));
     names
 }
 
-/// Sends every hostile name and every value that is no string to every tool.
-async fn attack(server: &Server) {
+/// Every hostile name, and values that are not strings.
+fn hostile_values() -> Vec<Value> {
     let names = hostile_names();
     assert!(names.len() > 100);
-    let strings = names.into_iter().map(Value::from);
-    let others = [
+    let mut values: Vec<_> = names.into_iter().map(Value::from).collect();
+    values.extend([
         json!(null),
         json!(1),
         json!(true),
         json!(["web"]),
         json!({"id": "web"}),
-    ];
-    for name in strings.chain(others) {
+    ]);
+    values
+}
+
+async fn assert_refused(server: &Server, tool: &str, argument: &str, arguments: Value) {
+    let error = invalid(server, tool, arguments).await;
+    assert_eq!(error["data"]["field"], argument, "{tool}: {error}");
+}
+
+/// Calls every tool of the default toolset with every hostile value.
+async fn attack(server: &Server) {
+    for name in hostile_values() {
         for tool in TOOLS {
-            let params = json!({"name": tool, "arguments": {"container": name}});
-            let error = server.error("tools/call", params).await;
-            assert_eq!(error["code"], -32602, "{tool} {name}: {error}");
-            assert_eq!(
-                error["data"]["field"], "container",
-                "{tool} {name}: {error}"
-            );
+            assert_refused(server, tool, "container", json!({"container": name})).await;
         }
     }
 }
 
-/// The same on all other tools, with all that is switched on which can be.
+/// Calls all other tools with every hostile value.
 async fn attack_all(server: &Server) {
-    let names = hostile_names();
-    let strings = names.into_iter().map(Value::from);
-    let others = [json!(null), json!(1), json!(["web"]), json!({"id": "web"})];
-    for name in strings.chain(others) {
+    for name in hostile_values() {
         for (tool, argument, mut arguments) in places() {
             let takes_images = matches!(argument, "image" | "tag") || tool == "tag_image";
             if is_harmless(&name) || (takes_images && is_an_image(&name)) {
                 continue;
             }
             arguments[argument] = name.clone();
-            let params = json!({"name": tool, "arguments": arguments});
-            let error = server.error("tools/call", params).await;
-            assert_eq!(error["code"], -32602, "{tool} {argument} {name}: {error}");
-            assert_eq!(error["data"]["field"], argument, "{tool} {name}: {error}");
+            assert_refused(server, tool, argument, arguments).await;
         }
     }
 }
 
 #[tokio::test]
-async fn a_real_engine_sees_nothing_of_the_other_tools() {
+async fn hostile_names_of_other_tools_do_not_reach_the_engine() {
     let Some(lab) = lab().await else { return };
     let proxy = Proxy::start(&lab.host).await;
     let env = [
@@ -223,9 +146,9 @@ async fn a_real_engine_sees_nothing_of_the_other_tools() {
     assert!(proxy.requests().is_empty(), "{:?}", proxy.requests());
 }
 
-/// Values that do go to the engine, in a query or a body, cannot become more than that.
+/// Values that do go to the engine, in a query or a body, cannot change the request.
 #[tokio::test]
-async fn hostile_values_stay_values() {
+async fn hostile_values_do_not_change_the_request() {
     let Some(mut lab) = lab().await else { return };
     let proxy = Proxy::start(&lab.host).await;
     let env = [
@@ -234,23 +157,21 @@ async fn hostile_values_stay_values() {
     ];
     let server = Server::start(SERVER, &env).await;
     let web = lab.create("web", &["true"], json!({})).await;
-    for value in [
-        "/x?force=true",
-        "/x#y",
-        "/x&v=1",
-        "/../../volumes/prune",
-        "/%2e%2e/%2e%2e",
-        "/x\n",
-        "/x y",
-    ] {
+    for value in
+        "/x?force=true|/x#y|/x&v=1|/../../volumes/prune|/%2e%2e/%2e%2e|/x\n|/x y".split('|')
+    {
         fail!(server, "copy_from_container", {"container": web, "path": value});
-        let arguments = json!({"image": "busybox:test", "platform": value});
-        super::call(&server, "pull_image", arguments).await;
-        let arguments =
-            json!({"tag": "mcp-x:1", "dockerfile": "FROM nothing-here", "target": value});
-        super::call(&server, "build_image", arguments).await;
-        let arguments = json!({"name": value, "kind": "volume"});
-        super::call(&server, "list_events", arguments).await;
+        let build = json!({"tag": "mcp-x:1", "dockerfile": "FROM nothing-here", "target": value});
+        for (tool, arguments) in [
+            (
+                "pull_image",
+                json!({"image": "busybox:test", "platform": value}),
+            ),
+            ("build_image", build),
+            ("list_events", json!({"name": value, "kind": "volume"})),
+        ] {
+            super::call(&server, tool, arguments).await;
+        }
     }
     for request in proxy.requests() {
         let path = request.split('?').next().unwrap();
@@ -259,15 +180,13 @@ async fn hostile_values_stay_values() {
             || path == "GET /images/busybox:test/json";
         assert!(intended && !path.contains(".."), "{request}");
         let query = request.split('?').nth(1).unwrap_or_default();
-        assert!(
-            !query.contains("force=true") && !query.contains("v=1"),
-            "{request}"
-        );
+        let is_changed = query.contains("force=true") || query.contains("v=1");
+        assert!(!is_changed, "{request}");
     }
 }
 
 #[tokio::test]
-async fn hostile_names_reach_nothing() {
+async fn hostile_names_cause_no_request() {
     let fake =
         FakeService::start(|_| Response::json(200, &json!({"Version": "1", "ApiVersion": "1.41"})))
             .await;
@@ -278,14 +197,14 @@ async fn hostile_names_reach_nothing() {
         .requests()
         .into_iter()
         .filter(|request| !is_own_accord(&request.target))
-        // What follows the engine's events looks again whenever their stream has ended.
+        // The event follower lists containers again whenever its stream has ended.
         .filter(|request| request.target != "/containers/json?all=true")
         .collect();
     assert!(others.is_empty(), "{others:?}");
 }
 
 #[tokio::test]
-async fn a_real_engine_sees_only_the_intended_paths() {
+async fn engine_receives_only_the_intended_paths() {
     let Some(mut lab) = lab().await else { return };
     let proxy = Proxy::start(&lab.host).await;
     let server = Server::start(SERVER, &[("DOCKER_HOST", &proxy.host)]).await;
@@ -313,12 +232,11 @@ async fn a_real_engine_sees_only_the_intended_paths() {
 }
 
 #[tokio::test]
-async fn names_that_do_not_exist_bring_up_the_nearest() {
+async fn unknown_names_get_suggestions() {
     let Some(mut lab) = lab().await else { return };
     let web = lab.create("webshop", &["true"], json!({})).await;
     for tool in TOOLS {
-        let message = fail!(lab, tool, {"container": web.replace("webshop", "webshpo")});
-        assert_contains(&message, "There is no container");
-        assert_contains(&message, &web);
+        fails_with!(lab, tool, {"container": web.replace("webshop", "webshpo")},
+            "There is no container", &web);
     }
 }

@@ -1,6 +1,8 @@
-//! Containers for one test, on the real engine. They are removed with it, also when it fails.
+//! The environment of one test: a real engine, and containers that are removed even if the test fails.
 
+use std::fs;
 use std::ops::Deref;
+use std::path::{Path, PathBuf};
 
 use bollard::Docker;
 use bollard::models::ContainerCreateBody;
@@ -11,7 +13,7 @@ use bollard::query_parameters::{
 use futures_util::{StreamExt as _, stream};
 use serde_json::{Value, json};
 
-use super::SERVER;
+use super::{SERVER, succeed};
 use crate::harness::{Server, real, wait_until};
 
 /// A real engine, a server in front of it, and the containers of one test.
@@ -24,7 +26,7 @@ pub(super) struct Lab {
 }
 
 impl Lab {
-    /// One on each engine that there is.
+    /// One on each available engine.
     pub(super) async fn everywhere() -> Vec<Self> {
         let mut labs = Vec::new();
         for host in real::docker_engines() {
@@ -33,7 +35,7 @@ impl Lab {
         labs
     }
 
-    /// On this engine, with a server whose environment has more in it.
+    /// On this engine, with a server that has these additional variables.
     pub(super) async fn at(host: String, env: &[(&str, &str)]) -> Self {
         let env = [env, &[("DOCKER_HOST", &host)]].concat();
         let server = Server::start(SERVER, &env).await;
@@ -41,10 +43,7 @@ impl Lab {
             docker: Docker::connect_with_host(&host).unwrap(),
             host,
             server,
-            prefix: format!(
-                "mcp-test-{}",
-                &uuid::Uuid::new_v4().simple().to_string()[..8]
-            ),
+            prefix: format!("mcp-test-{:08x}", uuid::Uuid::new_v4().as_fields().0),
             created: Vec::new(),
         }
     }
@@ -61,8 +60,8 @@ impl Lab {
         name
     }
 
-    /// Removes a container before its time.
-    pub(super) async fn forget(&self, name: &str) {
+    /// Removes a container before the end of the test.
+    pub(super) async fn remove(&self, name: &str) {
         let options = RemoveContainerOptionsBuilder::new().force(true).v(true);
         let removal = self.docker.remove_container(name, Some(options.build()));
         removal.await.unwrap();
@@ -88,13 +87,27 @@ impl Lab {
         full
     }
 
-    /// What creates a container that is never started; it is removed with the others.
+    /// The request that creates a container without starting it; it is removed with the others.
     pub(super) fn prepare(&mut self, name: &str) -> (CreateContainerOptions, ContainerCreateBody) {
         let full = self.name(name);
         let options = CreateContainerOptionsBuilder::new().name(&full).build();
         self.created.push(full);
         let body = json!({"Image": "busybox:test", "Cmd": ["true"]});
         (options, serde_json::from_value(body).unwrap())
+    }
+
+    /// Runs a script of a shell.
+    pub(super) async fn run_script(&mut self, name: &str, script: &str) -> String {
+        self.run(name, &["sh", "-c", script], json!({})).await
+    }
+
+    /// Runs a container with a published port; its name and the port of the host.
+    pub(super) async fn publish(&mut self, name: &str) -> (String, String) {
+        let name = self.run(name, &["sleep", "600"], published("0")).await;
+        let shown = succeed!(self, "get_container", {"container": name});
+        let port = shown["ports"][0].as_str().unwrap();
+        let port = &port[port.find(':').unwrap() + 1..port.find('-').unwrap()];
+        (name, port.to_owned())
     }
 
     /// Creates a container and starts it.
@@ -126,7 +139,7 @@ impl Lab {
     }
 }
 
-/// `None` where there is no engine.
+/// `None` if there is no engine.
 pub(super) async fn lab() -> Option<Lab> {
     Some(Lab::at(real::docker()?, &[]).await)
 }
@@ -148,23 +161,61 @@ impl Drop for Lab {
                 .enable_all()
                 .build();
             runtime.unwrap().block_on(async {
-                let removing = created.into_iter().map(|name| {
-                    let docker = docker.clone();
-                    async move {
-                        let options = RemoveContainerOptionsBuilder::new()
-                            .force(true)
-                            .v(true)
-                            .build();
-                        let _ = docker.remove_container(&name, Some(options)).await;
-                    }
+                let removing = created.iter().map(|name| {
+                    let options = RemoveContainerOptionsBuilder::new().force(true).v(true);
+                    docker.remove_container(name, Some(options.build()))
                 });
-                stream::iter(removing)
-                    .for_each_concurrent(8, |one| one)
-                    .await;
+                let removing = stream::iter(removing).buffer_unordered(8);
+                removing.for_each(async |_| ()).await;
             });
         });
         let _ = removal.join();
     }
+}
+
+/// The options that publish port 80 on this port of the host.
+pub(super) fn published(port: &str) -> Value {
+    let binding = json!({"HostIp": "127.0.0.1", "HostPort": port});
+    json!({"ExposedPorts": {"80/tcp": {}}, "HostConfig": {"PortBindings": {"80/tcp": [binding]}}})
+}
+
+/// A folder that is removed with the test.
+pub(super) struct Folder(PathBuf);
+
+impl Folder {
+    pub(super) fn new() -> Self {
+        let dir = std::env::temp_dir().join(format!("mcp-{}", uuid::Uuid::new_v4().simple()));
+        fs::create_dir(&dir).unwrap();
+        Self(dir.canonicalize().unwrap())
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.0
+    }
+
+    pub(super) fn str(&self) -> &str {
+        self.0.to_str().unwrap()
+    }
+
+    /// Writes a file, and creates its directory.
+    pub(super) fn write(&self, file: &str, text: &str) -> PathBuf {
+        let path = self.0.join(file);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(&path, text).unwrap();
+        path
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// The arguments with some more.
+pub(super) fn merged(mut arguments: Value, more: Value) -> Value {
+    merge(&mut arguments, more);
+    arguments
 }
 
 fn merge(into: &mut Value, from: Value) {

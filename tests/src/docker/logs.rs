@@ -2,13 +2,12 @@
 
 use serde_json::{Value, json};
 
-use super::lab::{Lab, lab};
-use super::{fail, succeed};
+use super::lab::{Lab, lab, merged};
+use super::{fail, invalid, succeed};
 use crate::harness::{assert_contains, assert_ends_with, assert_starts_with};
 
 async fn log(lab: &Lab, name: &str, more: Value) -> Value {
-    let mut arguments = more;
-    arguments["container"] = json!(name);
+    let arguments = merged(more, json!({"container": name}));
     succeed(lab, "get_container_logs", arguments).await
 }
 
@@ -25,73 +24,58 @@ async fn the_newest_lines_are_read() {
     assert_contains(&hundred["note"], "tail");
     let all = log(&lab, &name, json!({"tail": 500})).await;
     assert_has!(all, {"lines": 151, "truncated": false});
-    assert_eq!(
-        log(&lab, &name, json!({"stream": "stderr"})).await["log"],
-        "oops"
-    );
-    let timed = log(
-        &lab,
-        &name,
-        json!({"tail": 1, "stream": "stderr", "timestamps": true}),
-    )
-    .await;
+    let stderr = log(&lab, &name, json!({"stream": "stderr"})).await;
+    assert_eq!(stderr["log"], "oops");
+    let timed = json!({"tail": 1, "stream": "stderr", "timestamps": true});
+    let timed = log(&lab, &name, timed).await;
     let timed = timed["log"].as_str().unwrap();
     assert_starts_with(&timed, "20");
     assert_ends_with(&timed, "Z oops");
     assert_eq!(log(&lab, &name, json!({"since": "1h"})).await["lines"], 100);
     let future = json!({"since": "2100-01-01T00:00:00Z"});
     assert_eq!(log(&lab, &name, future).await["lines"], 0);
-    let params =
-        json!({"name": "get_container_logs", "arguments": {"container": name, "since": "soon"}});
-    let error = lab.server.error("tools/call", params).await;
+    let arguments = json!({"container": name, "since": "soon"});
+    let error = invalid(&lab, "get_container_logs", arguments).await;
     assert_eq!(error["data"]["field"], "since", "{error}");
 }
 
 #[tokio::test]
-async fn terminals_escapes_and_odd_bytes_become_text() {
+async fn escapes_and_invalid_bytes_become_text() {
     let Some(mut lab) = lab().await else { return };
     let script = r"printf '\033[31mred\033[0m\a\n10%%\r100%%\nbad \377 byte\nno line end'";
     let expected = "red\n100%\nbad \u{fffd} byte\nno line end";
     let plain = lab.finish("plain", &["sh", "-c", script], json!({})).await;
     assert_eq!(log(&lab, &plain, json!({})).await["log"], expected);
-    let terminal = lab
-        .finish("terminal", &["sh", "-c", script], json!({"Tty": true}))
-        .await;
+    let (command, tty) = (["sh", "-c", script], json!({"Tty": true}));
+    let terminal = lab.finish("terminal", &command, tty).await;
     assert_eq!(log(&lab, &terminal, json!({})).await["log"], expected);
 }
 
 #[tokio::test]
-async fn a_huge_log_stays_small() {
+async fn answer_with_a_huge_log_is_small() {
     let Some(mut lab) = lab().await else { return };
     // Lines of 200 bytes, and one of 40,000, which the engine sends in three frames.
     let script =
         "for i in $(seq 2000); do printf '%0200d\\n' $i; done; printf '%040000d\\n' 7; echo end";
     let name = lab.finish("huge", &["sh", "-c", script], json!({})).await;
     let answer = log(&lab, &name, json!({"tail": 5000, "timestamps": true})).await;
-    assert!(
-        answer.to_string().len() < 16_500,
-        "{}",
-        answer.to_string().len()
-    );
+    let bytes = answer.to_string().len();
+    assert!(bytes < 16_500, "{bytes}");
     assert_eq!(answer["truncated"], true);
     assert!(answer["note"].as_str().unwrap().contains("since"));
     let lines: Vec<&str> = answer["log"].as_str().unwrap().lines().collect();
     assert!(lines.last().unwrap().ends_with(" end"));
     let long = lines[lines.len() - 2];
-    assert!(
-        long.ends_with("more bytes)") && long.matches("Z ").count() == 1,
-        "{long}"
-    );
+    assert!(long.ends_with("more bytes)"), "{long}");
+    assert_eq!(long.matches("Z ").count(), 1, "{long}");
 }
 
 #[tokio::test]
-async fn a_container_without_a_log_says_so() {
+async fn log_driver_without_a_log_is_explained() {
     let Some(mut lab) = lab().await else { return };
     let none = json!({"HostConfig": {"LogConfig": {"Type": "none"}}});
     let name = lab.finish("mute", &["echo", "hi"], none).await;
-    let message = fail!(lab, "get_container_logs", {"container": name});
-    assert_contains(&message, "log driver");
-    assert_contains(&message, "json-file");
+    fails_with!(lab, "get_container_logs", {"container": name}, "log driver", "json-file");
     let silent = lab.finish("silent", &["true"], json!({})).await;
     let empty = log(&lab, &silent, json!({})).await;
     assert_eq!((&empty["log"], &empty["lines"]), (&json!(""), &json!(0)));

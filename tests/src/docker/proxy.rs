@@ -52,7 +52,7 @@ impl Proxy {
         lines.cloned().collect()
     }
 
-    /// How many streams of events were asked for so far.
+    /// The number of event streams that were requested so far.
     pub(super) fn streams(&self) -> usize {
         let lines = self.lines.lock().unwrap();
         let streams = lines.iter().filter(|line| line.contains("/events?"));

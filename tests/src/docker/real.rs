@@ -1,9 +1,9 @@
-//! What only a real engine can show. Skipped where there is none.
+//! Tests on real engines; skipped without an engine.
 
 mod budgets;
 mod canaries;
 mod diagnose;
-mod live;
+mod notifications;
 mod podman;
 mod prompts;
 mod resources;

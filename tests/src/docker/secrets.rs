@@ -1,4 +1,4 @@
-//! Planted secrets appear in no answer and in no log of ours.
+//! Planted secrets do not appear in answers and logs.
 
 use serde_json::json;
 
@@ -25,57 +25,37 @@ async fn planted_secrets_stay_hidden() {
     });
     let command = ["sh", "-c", &script, "--password", CANARY];
     let name = lab.create("secret", &command, more).await;
-    let bad = lab
-        .create("bad", &["/nope", "--password", CANARY], json!({}))
-        .await;
-    let worse = lab
-        .create("worse", &[&format!("/nope?password={CANARY}")], json!({}))
-        .await;
-    // As chatty as it gets.
+    let bad = ["/nope", "--password", CANARY];
+    let bad = lab.create("bad", &bad, json!({})).await;
+    let worse = format!("/nope?password={CANARY}");
+    let worse = lab.create("worse", &[&worse], json!({})).await;
+    // With the most detailed log.
     let env = [("DOCKER_HOST", lab.host.as_str()), ("MCP_LOG", "trace")];
     let server = Server::start(SERVER, &env).await;
 
     let mut seen = String::new();
     for container in [&name, &bad, &worse] {
-        for tool in [
-            "start_container",
-            "get_container",
-            "get_container_logs",
-            "restart_container",
-            "stop_container",
-        ] {
-            seen += &call(&server, tool, json!({"container": container}))
-                .await
-                .to_string();
+        for tool in
+            "start_container get_container get_container_logs restart_container stop_container"
+                .split(' ')
+        {
+            let answer = call(&server, tool, json!({"container": container})).await;
+            seen += &answer.to_string();
         }
     }
-    seen += &call(&server, "list_containers", json!({"all": true}))
-        .await
-        .to_string();
-    assert!(
-        !seen.contains(CANARY),
-        "{}",
-        &seen[seen.find(CANARY).unwrap().saturating_sub(200)..]
-    );
+    let list = call(&server, "list_containers", json!({"all": true})).await;
+    seen += &list.to_string();
+    let at = seen.find(CANARY);
+    assert!(at.is_none(), "{}", &seen[at.unwrap().saturating_sub(200)..]);
     assert!(!server.log().contains(CANARY), "the server's log");
     let shown = succeed(&server, "get_container", json!({"container": name})).await;
     assert!(shown["redacted"].as_u64().unwrap() >= 5, "{shown}");
-    assert!(
-        shown["env"]
-            .as_array()
-            .unwrap()
-            .contains(&json!("MODE=open"))
-    );
-    assert!(
-        shown["env"]
-            .as_array()
-            .unwrap()
-            .contains(&json!("DB_PASSWORD=***"))
-    );
+    let env = shown["env"].as_array().unwrap();
+    assert!(env.contains(&json!("MODE=open")) && env.contains(&json!("DB_PASSWORD=***")));
 }
 
 #[tokio::test]
-async fn they_are_shown_to_who_asks_for_it() {
+async fn secrets_are_shown_with_show_secrets() {
     let Some(mut lab) = lab().await else { return };
     let more = json!({"Env": [format!("DB_PASSWORD={CANARY}")]});
     let name = lab.create("open", &["true"], more).await;
@@ -85,8 +65,6 @@ async fn they_are_shown_to_who_asks_for_it() {
     ];
     let server = Server::start(SERVER, &env).await;
     let shown = succeed(&server, "get_container", json!({"container": name})).await;
-    assert!(
-        shown.to_string().contains(CANARY) && shown.get("redacted").is_none(),
-        "{shown}"
-    );
+    assert!(shown.to_string().contains(CANARY), "{shown}");
+    assert!(shown.get("redacted").is_none(), "{shown}");
 }

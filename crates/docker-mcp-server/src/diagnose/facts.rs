@@ -150,7 +150,8 @@ impl LogTail {
                 stdout,
                 ..LogQuery::newest(LOG_LINES)
             };
-            let read = log::read(&docker.engine, id, query, tty, LOG_BYTES, REQUEST_TIMEOUT);
+            let (engine, limit) = (&docker.engine, REQUEST_TIMEOUT);
+            let read = log::read(engine, id, query, tty, LOG_BYTES, limit, None);
             match read.await {
                 Ok(log) if !log.text.trim().is_empty() => return Self::Text(log.text),
                 Ok(_) => {}
@@ -201,7 +202,7 @@ async fn port_holders(docker: &Docker, details: &ContainerDetails) -> Vec<String
 /// Directories that it binds and that do not exist. The engine gives no reason when a start fails
 /// because of one; we can check the same path if the engine is on this machine.
 fn missing_binds(docker: &Docker, details: &ContainerDetails) -> Vec<String> {
-    if !docker.engine.target().is_local()
+    if !docker.engine.target.is_local()
         || self_container::in_container()
         || details.state.is_alive()
     {

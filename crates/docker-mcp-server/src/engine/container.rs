@@ -214,10 +214,13 @@ impl ContainerDetails {
 }
 
 impl ContainerSummary {
-    /// Its first name, without the slash that the engine puts before it.
+    /// Its own name, without the slash that the engine puts before it. A container to which others
+    /// link has further names, with two slashes.
     pub(crate) fn display_name(&self) -> &str {
-        let name = self.names.first().map_or("", String::as_str);
-        name.trim_start_matches('/')
+        let mut names = self.names.iter();
+        let own = names.find(|name| name.matches('/').count() <= 1);
+        let name = own.or(self.names.first());
+        name.map_or("", |name| name.trim_start_matches('/'))
     }
 }
 

@@ -6,18 +6,14 @@ use serde::Deserialize;
 
 use super::create::CreateExceptions;
 
-/// A policy as JSON. Every member is optional; an unknown one is an error, since it may be a
-/// misspelt restriction.
+/// A policy as JSON; the members mean the same as the options. Every member is optional; an unknown
+/// one is an error, since it may be a misspelt restriction.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct PolicyFile {
-    /// As `--allow`.
     pub(crate) allow: Vec<String>,
-    /// As `--deny`.
     pub(crate) deny: Vec<String>,
-    /// As `--only-created`.
     pub(crate) only_created: bool,
-    /// As `--no-destructive`.
     pub(crate) no_destructive: bool,
     /// As `--allow-exec`.
     pub(crate) exec: bool,

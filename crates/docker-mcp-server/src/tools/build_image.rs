@@ -73,7 +73,7 @@ impl Tool for BuildImage {
             .nocache(self.no_cache)
             .forcerm(true)
             .target(self.target.as_deref().unwrap_or_default());
-        let (streams, context) = (docker.engine.streams(), bollard::body_full(context.into()));
+        let (streams, context) = (&docker.engine.streams, bollard::body_full(context.into()));
         let mut lines = streams.build_image(options.build(), None, Some(context));
         let (mut log, mut id, mut steps) = (String::new(), String::new(), 0);
         let redactor = docker.redactor();

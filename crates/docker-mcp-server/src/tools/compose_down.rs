@@ -50,7 +50,11 @@ impl Tool for ComposeDown {
                 containers.push(docker.mutable_container(&id).await?);
             }
         }
-        let volumes = self.volumes(docker).await?;
+        let volumes = match self.volumes {
+            true => docker.volumes().await?,
+            false => Vec::new(),
+        };
+        let volumes = self.own(volumes.iter().map(|at| (&at.name, &at.labels)));
         let loss = self.loss(&containers, &volumes);
         let target = self.project.as_str();
         docker.confirm(call, &loss, target, &self.confirm).await?;
@@ -74,7 +78,8 @@ impl Tool for ComposeDown {
         let results = names.zip(results);
         let names = results.filter_map(|(name, result)| removed(name, result));
         report.removed_containers = names.collect();
-        for name in self.networks(docker).await? {
+        let networks = docker.networks().await?;
+        for name in self.own(networks.iter().map(|at| (&at.name, &at.labels))) {
             let removed = removed(name.as_str(), remove_network(docker, &name).await);
             report.removed_networks.extend(removed);
         }
@@ -109,27 +114,15 @@ impl ComposeDown {
         loss.trim_end().to_owned()
     }
 
-    async fn networks(&self, docker: &Docker) -> Result<Vec<ObjectName>, ToolError> {
-        let listed = docker.networks().await?;
-        let own = listed.iter().filter(|network| self.owns(&network.labels));
-        let names = own.filter_map(|network| ObjectName::new(&network.name).ok());
-        Ok(names.collect())
-    }
-
-    /// The volumes to remove.
-    async fn volumes(&self, docker: &Docker) -> Result<Vec<ObjectName>, ToolError> {
-        if !self.volumes {
-            return Ok(Vec::new());
-        }
-        let listed = docker.volumes().await?;
-        let own = listed.iter().filter(|volume| self.owns(&volume.labels));
-        let names = own.filter_map(|volume| ObjectName::new(&volume.name).ok());
-        Ok(names.collect())
-    }
-
-    fn owns(&self, labels: &BTreeMap<String, String>) -> bool {
-        let project = labels.get(PROJECT).map(String::as_str);
-        project == Some(self.project.as_str())
+    /// The names of the objects that belong to the project.
+    fn own<'a>(
+        &self,
+        objects: impl Iterator<Item = (&'a String, &'a BTreeMap<String, String>)>,
+    ) -> Vec<ObjectName> {
+        let project = Some(self.project.as_str());
+        let own = objects.filter(|(_, labels)| labels.get(PROJECT).map(String::as_str) == project);
+        own.filter_map(|(name, _)| ObjectName::new(name).ok())
+            .collect()
     }
 }
 

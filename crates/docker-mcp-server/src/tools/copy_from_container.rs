@@ -186,7 +186,7 @@ pub(super) async fn archive(
     limit: usize,
 ) -> Result<Vec<u8>, EngineError> {
     let options = DownloadFromContainerOptionsBuilder::new().path(path);
-    let streams = docker.engine.streams();
+    let streams = &docker.engine.streams;
     let mut reply = streams.download_from_container(id.as_str(), Some(options.build()));
     let read = async {
         let mut bytes = Vec::new();
@@ -198,7 +198,7 @@ pub(super) async fn archive(
         bytes.truncate(limit);
         Ok(bytes)
     };
-    within(docker.engine.timeout(), read).await
+    within(docker.engine.timeout, read).await
 }
 
 /// The tool error of reading or writing `path`, without the engine's message, which contains paths of

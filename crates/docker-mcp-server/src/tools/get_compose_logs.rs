@@ -129,7 +129,7 @@ impl GetComposeLogs {
         let engine = &docker.engine;
         let tty = engine.try_inspect(&id).await.ok()?.config.tty;
         let filter = line_filter(docker, self.grep.as_ref());
-        let read = log::search(engine, &id, query, tty, MAX_BYTES, engine.timeout(), filter);
+        let read = log::read(engine, &id, query, tty, MAX_BYTES, engine.timeout, filter);
         read.await.ok()
     }
 }

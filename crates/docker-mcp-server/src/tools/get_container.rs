@@ -159,6 +159,7 @@ impl Container {
         let wants = |section| asked.wants(section);
         let env = wants(Section::Env).then(|| env(&config.env, redactor));
         let (env, more_env) = env.unzip();
+        let more_env = more_env.unwrap_or(0);
         let labels = wants(Section::Labels).then(|| labels(&config.labels, redactor));
         let (labels, more_labels) = labels.unwrap_or_default();
         let words = std::iter::once(&*details.path).chain(details.args.iter().map(String::as_str));
@@ -199,7 +200,9 @@ impl Container {
             processes: None,
             changes: None,
             redacted: None,
-            note: omitted_note(more_env.unwrap_or(0), more_labels),
+            note: (more_env + more_labels > 0).then(|| {
+                format!("Left out for length: {more_env} variables and {more_labels} labels.")
+            }),
         }
     }
 }
@@ -294,10 +297,6 @@ fn labels(
     let shown: BTreeMap<_, _> = shown.collect();
     let more = own().count() - shown.len();
     (shown, more)
-}
-
-fn omitted_note(env: usize, labels: usize) -> Option<String> {
-    (env + labels > 0).then(|| format!("Left out for length: {env} variables and {labels} labels."))
 }
 
 /// `/srv/data -> /data (bind, ro)`.

@@ -70,9 +70,9 @@ impl Tool for GetContainerLogs {
         if details.host_config.log_config.driver == "none" {
             return Err(unreadable(&self.container));
         }
-        let (query, tty, limit) = (self.query(), details.config.tty, engine.timeout());
+        let (query, tty, limit) = (self.query(), details.config.tty, engine.timeout);
         let filter = line_filter(docker, self.grep.as_ref());
-        let read = log::search(
+        let read = log::read(
             engine,
             &self.container,
             query,

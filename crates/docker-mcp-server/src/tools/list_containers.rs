@@ -100,7 +100,7 @@ impl ListContainers {
     fn select(&self, mut listed: Vec<ContainerSummary>, redactor: &Redactor) -> Containers {
         if let Some(part) = &self.name {
             let part = part.trim_start_matches('/').to_lowercase();
-            listed.retain(|container| name(container).to_lowercase().contains(&part));
+            listed.retain(|at| at.display_name().to_lowercase().contains(&part));
         }
         listed.retain(|container| self.wants(container));
         // The engine's order is nearly the same, but not stable for equal times.
@@ -157,7 +157,7 @@ impl ContainerRow {
         let label = |key: &str| container.labels.get(key);
         Self {
             id: short_id(&container.id).to_owned(),
-            name: text(name(container)),
+            name: text(container.display_name()),
             image: text(&container.image),
             state: text(&container.state),
             status: text(&container.status),
@@ -168,14 +168,6 @@ impl ContainerRow {
             created: rfc3339(container.created),
         }
     }
-}
-
-/// Its own name; a container to which others link has further names.
-fn name(container: &ContainerSummary) -> &str {
-    let mut names = container.names.iter();
-    let own = names.find(|name| name.matches('/').count() <= 1);
-    let name = own.or(container.names.first());
-    name.map_or("", |name| name.trim_start_matches('/'))
 }
 
 /// The health from the status text; the engine's list has no other member for it.

@@ -97,7 +97,7 @@ impl Tool for ListEvents {
             }
             Ok(())
         };
-        let read = within(engine.timeout(), read).await;
+        let read = within(engine.timeout, read).await;
         read.map_err(|failure| engine.explain(failure))?;
         let redactor = docker.redactor();
         // Newest first, so that the oldest are omitted.

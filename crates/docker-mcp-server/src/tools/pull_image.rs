@@ -43,7 +43,7 @@ impl Tool for PullImage {
         if let Some(platform) = &self.platform {
             options = options.platform(platform);
         }
-        let streams = docker.engine.streams();
+        let streams = &docker.engine.streams;
         let mut lines = streams.create_image(Some(options.build()), None, None);
         let (mut layers, mut new) = (Layers::default(), false);
         loop {

@@ -140,7 +140,8 @@ async fn last_lines(docker: &Docker, container: &ContainerDetails) -> Option<Str
         ..LogQuery::newest(MAX_LOG_LINES)
     };
     let (id, tty) = (container.container_id().ok()?, container.config.tty);
-    let read = log::read(&docker.engine, &id, query, tty, MAX_LOG_BYTES, LOG_TIMEOUT);
+    let (engine, bytes) = (&docker.engine, MAX_LOG_BYTES);
+    let read = log::read(engine, &id, query, tty, bytes, LOG_TIMEOUT, None);
     let text = docker.redactor().text(&read.await.ok()?.text);
     (!text.trim().is_empty()).then_some(text)
 }

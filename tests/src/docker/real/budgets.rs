@@ -8,10 +8,10 @@ use serde_json::{Value, json};
 use crate::docker::lab::{Lab, lab};
 use crate::harness::assert_contains;
 
-/// What an answer may have, in bytes.
-const BUDGET: usize = 16_000;
-/// Many times what an answer takes: a machine that tests is a busy one.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// Most bytes of an answer.
+const MAX_ANSWER_BYTES: usize = 16_000;
+/// Far longer than an answer takes, since a test machine is busy.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 
 impl Lab {
     /// One request; the whole answer as it travels. The quickest of a few counts: the machine may be
@@ -23,12 +23,9 @@ impl Lab {
             let begin = Instant::now();
             let reply = self.server.post(body.to_string()).await;
             took.push(begin.elapsed());
-            assert!(
-                reply.body.len() <= BUDGET,
-                "{params}: {} bytes",
-                reply.body.len()
-            );
-            if took.iter().any(|took| *took < PATIENCE) {
+            let bytes = reply.body.len();
+            assert!(bytes <= MAX_ANSWER_BYTES, "{params}: {bytes} bytes");
+            if took.iter().any(|took| *took < ANSWER_TIMEOUT) {
                 return reply.json();
             }
         }
@@ -55,7 +52,7 @@ impl Lab {
 }
 
 #[tokio::test]
-async fn two_hundred_containers() {
+async fn answers_with_200_containers_are_small() {
     let Some(mut lab) = lab().await else { return };
     lab.create_many(200).await;
     let listed = lab
@@ -75,7 +72,7 @@ async fn two_hundred_containers() {
 }
 
 #[tokio::test]
-async fn a_long_log() {
+async fn answers_with_a_long_log_are_small() {
     let Some(mut lab) = lab().await else { return };
     // A line longer than a frame, then thirty megabytes of short ones.
     let script = "head -c 60000 /dev/zero | tr '\\0' x; echo; \

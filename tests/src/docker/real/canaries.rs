@@ -1,14 +1,14 @@
-//! Secrets planted wherever a container can have one, looked for in all that the server says.
+//! Canaries: secrets planted wherever a container can have one must not appear in any output.
 
 use serde_json::{Value, json};
 
-use crate::docker::SERVER;
 use crate::docker::lab::{Lab, lab};
+use crate::docker::{SERVER, succeed};
 use crate::harness::Server;
 
 const CANARY: &str = "c4n4ry-s1ngs-n0-s0ng";
 
-/// Texts that give the canary away by a name or by a shape.
+/// Texts that mark the canary as a secret by a name or by a pattern.
 fn planted() -> [String; 8] {
     [
         format!("password={CANARY}"),
@@ -42,22 +42,18 @@ async fn plant(lab: &mut Lab) -> Vec<String> {
     });
     let runs = format!("{script}; sleep 600");
     let ends = format!("{script}; exit 1");
+    let runs = ["sh", "-c", &runs, "--password", CANARY];
+    let ends = ["sh", "-c", &ends, "--password", CANARY];
+    let fails = format!("/nope?password={CANARY}");
     vec![
-        lab.run(
-            "runs",
-            &["sh", "-c", &runs, "--password", CANARY],
-            more.clone(),
-        )
-        .await,
-        lab.finish("ends", &["sh", "-c", &ends, "--password", CANARY], more)
-            .await,
-        lab.create("fails", &[&format!("/nope?password={CANARY}")], json!({}))
-            .await,
+        lab.run("runs", &runs, more.clone()).await,
+        lab.finish("ends", &ends, more).await,
+        lab.create("fails", &[&fails], json!({})).await,
     ]
 }
 
 #[track_caller]
-fn silent(what: &str, text: &str) {
+fn assert_no_canary(what: &str, text: &str) {
     if let Some(at) = text.find(CANARY) {
         panic!("{what}: {}", &text[at.saturating_sub(120)..at]);
     }
@@ -66,14 +62,19 @@ fn silent(what: &str, text: &str) {
 async fn ask(server: &Server, method: &str, params: Value) {
     let body = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params});
     let reply = server.post(body.to_string()).await;
-    silent(&format!("{method} {params}"), &reply.body);
+    assert_no_canary(&format!("{method} {params}"), &reply.body);
+}
+
+async fn ask_tool(server: &Server, tool: &str, arguments: Value) {
+    let params = json!({"name": tool, "arguments": arguments});
+    ask(server, "tools/call", params).await;
 }
 
 #[tokio::test]
-async fn no_canary_sings() {
+async fn output_never_contains_a_canary() {
     let Some(mut lab) = lab().await else { return };
     let containers = plant(&mut lab).await;
-    // As chatty as it gets, and with everything that there is.
+    // With the most detailed log and all tools.
     let env = [
         ("DOCKER_HOST", &*lab.host),
         ("MCP_LOG", "trace"),
@@ -82,40 +83,30 @@ async fn no_canary_sings() {
     ];
     let server = Server::start(SERVER, &env).await;
     server.wait_for_status("online").await;
-    // Its events carry labels and names, its errors command lines.
-    ask(
+    // Its events contain labels and names, its errors command lines.
+    ask_tool(
         &server,
-        "tools/call",
-        json!({"name": "start_container", "arguments": {"container": containers[2]}}),
+        "start_container",
+        json!({"container": containers[2]}),
     )
     .await;
 
     let tools = server.result("tools/list", json!({})).await;
     let mut asked = 0;
     for tool in tools["tools"].as_array().unwrap() {
-        let required = tool["inputSchema"]["required"]
-            .as_array()
-            .cloned()
-            .unwrap_or_default();
-        let takes_container = tool["inputSchema"]["properties"].get("container").is_some();
-        let answerable = required.iter().all(|name| name == "container");
-        let waits =
-            ["wait_container", "follow_container_logs"].contains(&tool["name"].as_str().unwrap());
+        let (name, schema) = (tool["name"].as_str().unwrap(), &tool["inputSchema"]);
+        let mut required = schema["required"].as_array().into_iter().flatten();
+        let answerable = required.all(|name| name == "container");
+        let waits = ["wait_container", "follow_container_logs"].contains(&name);
         if tool["annotations"]["readOnlyHint"] != true || !answerable || waits {
             continue;
         }
         for container in &containers {
-            let arguments = if takes_container {
-                json!({"container": container})
-            } else {
-                json!({})
+            let arguments = match schema["properties"].get("container") {
+                Some(_) => json!({"container": container}),
+                None => json!({}),
             };
-            ask(
-                &server,
-                "tools/call",
-                json!({"name": tool["name"], "arguments": arguments}),
-            )
-            .await;
+            ask_tool(&server, name, arguments).await;
             asked += 1;
         }
     }
@@ -130,44 +121,25 @@ async fn no_canary_sings() {
             ask(&server, "resources/read", json!({"uri": uri})).await;
         }
         let arguments = json!({"container": container});
-        ask(
-            &server,
-            "prompts/get",
-            json!({"name": "troubleshoot_container", "arguments": arguments}),
-        )
-        .await;
+        let prompt = json!({"name": "troubleshoot_container", "arguments": arguments});
+        ask(&server, "prompts/get", prompt).await;
     }
     let arguments = json!({"project": lab.name("shop")});
-    ask(
-        &server,
-        "prompts/get",
-        json!({"name": "review_compose_project", "arguments": arguments}),
-    )
-    .await;
+    let prompt = json!({"name": "review_compose_project", "arguments": arguments});
+    ask(&server, "prompts/get", prompt).await;
     ask(&server, "prompts/get", json!({"name": "clean_up_safely"})).await;
-    for tool in [
-        "start_container",
-        "restart_container",
-        "stop_container",
-        "kill_container",
-        "remove_container",
-    ] {
+    for verb in ["start", "restart", "stop", "kill", "remove"] {
         let mut arguments = json!({"container": containers[1]});
-        if tool == "restart_container" || tool == "stop_container" {
+        if verb == "restart" || verb == "stop" {
             arguments["timeout_seconds"] = json!(0);
         }
-        ask(
-            &server,
-            "tools/call",
-            json!({"name": tool, "arguments": arguments}),
-        )
-        .await;
+        ask_tool(&server, &format!("{verb}_container"), arguments).await;
     }
-    silent("the log of the server", &server.log());
+    assert_no_canary("the log of the server", &server.log());
 }
 
 #[tokio::test]
-async fn what_was_hidden_is_counted() {
+async fn redacted_values_are_counted() {
     let Some(mut lab) = lab().await else { return };
     let containers = plant(&mut lab).await;
     for (tool, least) in [
@@ -175,14 +147,10 @@ async fn what_was_hidden_is_counted() {
         ("get_container_logs", 8),
         ("diagnose_container", 8),
     ] {
-        let params = json!({"name": tool, "arguments": {"container": containers[1]}});
-        let result = lab.server.result("tools/call", params).await;
-        let answer: Value =
-            serde_json::from_str(result["content"][0]["text"].as_str().unwrap()).unwrap();
+        let answer = succeed!(lab, tool, {"container": containers[1]});
         assert!(answer["redacted"].as_u64() >= Some(least), "{answer}");
     }
     let open = Lab::at(lab.host.clone(), &[("DOCKER_MCP_SHOW_SECRETS", "1")]).await;
-    let params = json!({"name": "diagnose_container", "arguments": {"container": containers[1]}});
-    let result = open.server.result("tools/call", params).await;
-    assert!(result.to_string().contains(CANARY) && !result.to_string().contains("redacted"));
+    let answer = succeed!(open, "diagnose_container", {"container": containers[1]}).to_string();
+    assert!(answer.contains(CANARY) && !answer.contains("redacted"));
 }

@@ -1,4 +1,4 @@
-//! `diagnose_container`: every way in which a container can fail, on every engine that there is.
+//! `diagnose_container`: every way in which a container can fail, on every available engine.
 
 use bollard::query_parameters::{
     KillContainerOptions, RestartContainerOptions, StartContainerOptions,
@@ -6,7 +6,7 @@ use bollard::query_parameters::{
 };
 use serde_json::{Value, json};
 
-use crate::docker::lab::{Lab, lab};
+use crate::docker::lab::{Lab, lab, published};
 use crate::docker::{fail, succeed};
 use crate::harness::eventually;
 
@@ -16,7 +16,7 @@ impl Lab {
         succeed(&self.server, "diagnose_container", arguments).await
     }
 
-    /// Starts it although that fails.
+    /// Starts it, which fails; returns the engine's error.
     async fn try_start(&self, container: &str) -> String {
         let start = self
             .docker
@@ -27,14 +27,11 @@ impl Lab {
 
 #[track_caller]
 fn is(diagnosis: &Value, cause: &str, confidence: &str) {
-    assert_eq!(diagnosis["cause"], cause, "{diagnosis}");
-    assert_eq!(diagnosis["confidence"], confidence, "{diagnosis}");
+    assert_has!(diagnosis, {"cause": cause, "confidence": confidence});
     assert_ne!(diagnosis["evidence"], json!([]), "{diagnosis}");
-    // Where all is well nothing is left to do.
-    assert!(
-        cause == "running" || diagnosis["next_steps"] != json!([]),
-        "{diagnosis}"
-    );
+    // A running container needs no next step.
+    let has_next = cause == "running" || diagnosis["next_steps"] != json!([]);
+    assert!(has_next, "{diagnosis}");
 }
 
 #[track_caller]
@@ -70,31 +67,23 @@ async fn killed_from_outside() {
 }
 
 #[tokio::test]
-async fn stopped_and_not_listening() {
+async fn stopped_with_and_without_a_handler() {
     for mut lab in Lab::everywhere().await {
-        let name = lab.run("deaf", &["sleep", "600"], json!({})).await;
-        let options = StopContainerOptionsBuilder::new().t(0).build();
-        let stop = lab.docker.stop_container(&name, Some(options));
-        stop.await.unwrap();
-        let diagnosis = lab.diagnose(&name).await;
-        is(&diagnosis, "killed", "high");
-        mentions(&diagnosis, "did not end in time");
-
-        let obeys = [
-            "sh",
-            "-c",
-            "trap 'exit 0' TERM; while :; do sleep 0.1; done",
-        ];
-        let name = lab.run("obeys", &obeys, json!({})).await;
-        let options = StopContainerOptionsBuilder::new().t(9).build();
-        let stop = lab.docker.stop_container(&name, Some(options));
-        stop.await.unwrap();
-        is(&lab.diagnose(&name).await, "stopped", "high");
+        let script = "trap 'exit 0' TERM; while :; do sleep 0.1; done";
+        let ignores = lab.run("ignores", &["sleep", "600"], json!({})).await;
+        let handles = lab.run_script("handles", script).await;
+        for (name, grace, cause) in [(&ignores, 0, "killed"), (&handles, 9, "stopped")] {
+            let options = StopContainerOptionsBuilder::new().t(grace).build();
+            let stop = lab.docker.stop_container(name, Some(options));
+            stop.await.unwrap();
+            is(&lab.diagnose(name).await, cause, "high");
+        }
+        mentions(&lab.diagnose(&ignores).await, "did not end in time");
     }
 }
 
 #[tokio::test]
-async fn an_error_of_the_application() {
+async fn application_error() {
     for mut lab in Lab::everywhere().await {
         let script = "echo starting; echo 'FATAL: connection refused to db:5432' >&2; exit 3";
         let name = lab.finish("app", &["sh", "-c", script], json!({})).await;
@@ -107,7 +96,7 @@ async fn an_error_of_the_application() {
 }
 
 #[tokio::test]
-async fn a_command_that_is_not_there() {
+async fn missing_command() {
     for mut lab in Lab::everywhere().await {
         let name = lab.create("nope", &["/nope"], json!({})).await;
         lab.try_start(&name).await;
@@ -122,7 +111,7 @@ async fn a_command_that_is_not_there() {
 }
 
 #[tokio::test]
-async fn a_command_that_cannot_be_executed() {
+async fn command_that_is_not_executable() {
     for mut lab in Lab::everywhere().await {
         let name = lab.create("dir", &["/tmp"], json!({})).await;
         lab.try_start(&name).await;
@@ -134,19 +123,10 @@ async fn a_command_that_cannot_be_executed() {
 }
 
 #[tokio::test]
-async fn a_port_that_is_taken() {
+async fn taken_port() {
     for mut lab in Lab::everywhere().await {
-        let publish = |port: &str| {
-            json!({
-                "ExposedPorts": {"80/tcp": {}},
-                "HostConfig": {"PortBindings": {"80/tcp": [{"HostIp": "127.0.0.1", "HostPort": port}]}},
-            })
-        };
-        let first = lab.run("first", &["sleep", "600"], publish("0")).await;
-        let shown = succeed(&lab, "get_container", json!({"container": first})).await;
-        let taken = shown["ports"][0].as_str().unwrap();
-        let taken = &taken[taken.find(':').unwrap() + 1..taken.find('-').unwrap()];
-        let second = lab.create("second", &["true"], publish(taken)).await;
+        let (first, taken) = lab.publish("first").await;
+        let second = lab.create("second", &["true"], published(&taken)).await;
         lab.try_start(&second).await;
         let diagnosis = lab.diagnose(&second).await;
         is(&diagnosis, "port_taken", "high");
@@ -156,7 +136,7 @@ async fn a_port_that_is_taken() {
 }
 
 #[tokio::test]
-async fn a_directory_to_bind_that_is_not_there() {
+async fn missing_bind_directory() {
     for mut lab in Lab::everywhere().await {
         let dir = std::env::temp_dir().join(lab.name("bind"));
         std::fs::create_dir(&dir).unwrap();
@@ -178,7 +158,7 @@ async fn a_directory_to_bind_that_is_not_there() {
 }
 
 #[tokio::test]
-async fn a_crash_loop_at_whatever_instant() {
+async fn crash_loop_is_detected_at_any_time() {
     for mut lab in Lab::everywhere().await {
         let more = json!({"HostConfig": {"RestartPolicy": {"Name": "always"}}});
         let command = ["sh", "-c", "echo boom >&2; exit 1"];
@@ -193,7 +173,7 @@ async fn a_crash_loop_at_whatever_instant() {
 }
 
 #[tokio::test]
-async fn a_restart_that_was_asked_for_is_no_loop() {
+async fn requested_restart_is_no_crash_loop() {
     for mut lab in Lab::everywhere().await {
         let more = json!({"HostConfig": {"RestartPolicy": {"Name": "always"}}});
         let name = lab.run("fine", &["sleep", "600"], more).await;
@@ -208,7 +188,7 @@ async fn a_restart_that_was_asked_for_is_no_loop() {
 }
 
 #[tokio::test]
-async fn a_health_check_that_fails() {
+async fn failing_health_check() {
     for mut lab in Lab::everywhere().await {
         let check = |script: &str| json!({"Healthcheck": {"Test": ["CMD-SHELL", script], "Interval": 100_000_000, "Retries": 1}});
         let sick = check("echo not ready; exit 1");
@@ -230,7 +210,7 @@ async fn a_health_check_that_fails() {
 }
 
 #[tokio::test]
-async fn a_log_that_is_not_kept() {
+async fn log_that_is_not_kept() {
     for mut lab in Lab::everywhere().await {
         let none = || json!({"HostConfig": {"LogConfig": {"Type": "none"}}});
         let name = lab.run("mute", &["sleep", "600"], none()).await;
@@ -244,7 +224,7 @@ async fn a_log_that_is_not_kept() {
 }
 
 #[tokio::test]
-async fn what_is_well_is_called_well() {
+async fn containers_without_a_problem() {
     for mut lab in Lab::everywhere().await {
         let name = lab.create("new", &["true"], json!({})).await;
         is(&lab.diagnose(&name).await, "never_started", "high");
@@ -259,9 +239,8 @@ async fn what_is_well_is_called_well() {
 }
 
 #[tokio::test]
-async fn a_name_that_nobody_has() {
+async fn unknown_name_gets_a_suggestion() {
     let Some(mut lab) = lab().await else { return };
     let name = lab.create("shop-web-1", &["true"], json!({})).await;
-    let message = fail!(lab, "diagnose_container", {"container": format!("{name}x")});
-    assert!(message.contains(&format!("`{name}`")), "{message}");
+    fails_with!(lab, "diagnose_container", {"container": format!("{name}x")}, &format!("`{name}`"));
 }

@@ -6,7 +6,7 @@ use crate::docker::lab::Lab;
 use crate::docker::{fail, succeed};
 use crate::harness::{assert_contains, real};
 
-/// A server with all tools in front of Podman; `None` where there is none.
+/// A server with all tools for Podman; `None` if Podman is missing.
 async fn lab() -> Option<Lab> {
     let env = [("MCP_TOOLSETS", "all"), ("DOCKER_MCP_ALLOW_EXEC", "1")];
     Some(Lab::at(real::podman()?, &env).await)
@@ -18,7 +18,7 @@ async fn diagnose(lab: &Lab, container: &str) -> Value {
 }
 
 #[tokio::test]
-async fn containers_are_seen_and_changed() {
+async fn podman_containers_are_listed_and_changed() {
     let Some(mut lab) = lab().await else { return };
     lab.server.wait_for_status("online").await;
     let name = lab.adopt("web");
@@ -45,12 +45,11 @@ async fn containers_are_seen_and_changed() {
     let started = succeed(&lab, "start_container", json!({"container": name})).await;
     assert_eq!(started["after"], "running", "{started}");
     succeed!(lab, "remove_container", {"container": name, "force": true, "confirm": name});
-    let gone = fail(&lab, "get_container", json!({"container": name})).await;
-    assert!(gone.contains("no container"), "{gone}");
+    fails_with!(lab, "get_container", {"container": name}, "no container");
 }
 
 #[tokio::test]
-async fn images_and_the_rest_are_listed() {
+async fn podman_images_and_other_objects_are_listed() {
     let Some(lab) = lab().await else { return };
     let images = succeed(&lab, "list_images", json!({})).await;
     assert!(images.to_string().contains("busybox:test"), "{images}");
@@ -64,7 +63,7 @@ async fn images_and_the_rest_are_listed() {
 }
 
 #[tokio::test]
-async fn what_has_ended_is_diagnosed_as_far_as_podman_tells() {
+async fn podman_containers_are_diagnosed() {
     let Some(mut lab) = lab().await else { return };
     let script = ["sh", "-c", "echo 'FATAL: no database' >&2; exit 3"];
     let name = lab.run("app", &script, json!({})).await;

@@ -23,7 +23,7 @@ impl Lab {
 }
 
 #[tokio::test]
-async fn a_container_is_troubleshot_with_its_diagnosis() {
+async fn troubleshoot_prompt_contains_the_diagnosis() {
     let Some(mut lab) = lab().await else { return };
     let name = lab
         .finish("broken", &["sh", "-c", "exit 7"], json!({}))
@@ -41,7 +41,7 @@ async fn a_container_is_troubleshot_with_its_diagnosis() {
 }
 
 #[tokio::test]
-async fn a_compose_project_is_reviewed() {
+async fn review_prompt_contains_the_project() {
     let Some(mut lab) = lab().await else { return };
     let project = lab.name("shop");
     let labels = json!({"Labels": {"com.docker.compose.project": project, "com.docker.compose.service": "web"}});
@@ -59,7 +59,7 @@ async fn a_compose_project_is_reviewed() {
 }
 
 #[tokio::test]
-async fn cleaning_up_begins_with_what_does_not_run() {
+async fn clean_up_prompt_lists_stopped_containers() {
     let Some(mut lab) = lab().await else { return };
     let name = lab.finish("old", &["true"], json!({})).await;
     let text = lab.prompt("clean_up_safely", json!({})).await;

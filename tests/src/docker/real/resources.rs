@@ -7,7 +7,7 @@ use crate::docker::proxy::Proxy;
 use crate::docker::{SERVER, fail, succeed};
 use crate::harness::{Server, stdio_client, wait_until};
 
-/// What a resource holds.
+/// The content of a resource.
 async fn read(server: &Server, uri: &str) -> Value {
     let result = server.result("resources/read", json!({"uri": uri})).await;
     assert_eq!(result["contents"][0]["uri"], uri);
@@ -15,7 +15,7 @@ async fn read(server: &Server, uri: &str) -> Value {
 }
 
 #[tokio::test]
-async fn containers_are_read_as_the_tools_tell_them() {
+async fn container_resources_match_the_tools() {
     let Some(mut lab) = lab().await else { return };
     let command = ["sh", "-c", "echo hello; sleep 600"];
     let name = lab.run("web", &command, json!({})).await;
@@ -51,16 +51,16 @@ async fn images_and_compose_projects_are_read() {
     assert!(all.to_string().contains(&project), "{all}");
     let one = read(&lab.server, &format!("docker://compose/{project}")).await;
     assert_eq!(one["projects"][0]["services"][0]["service"], "web", "{one}");
-    let uri = json!({"uri": "docker://compose/nobody-has-this"});
+    let uri = json!({"uri": "docker://compose/no-such-project"});
     let error = lab.server.error("resources/read", uri).await;
     assert_eq!(error["data"]["kind"], "resource_not_found", "{error}");
 }
 
 #[tokio::test]
-async fn what_does_not_exist_is_not_found() {
+async fn missing_resource_is_not_found() {
     let Some(lab) = lab().await else { return };
     for uri in [
-        "docker://containers/nobody-has-this-name",
+        "docker://containers/no-such-container",
         "docker://nothing",
         "docker://containers/a/b",
     ] {
@@ -127,7 +127,7 @@ async fn names_are_completed() {
 }
 
 #[tokio::test]
-async fn what_the_rules_hide_is_nowhere() {
+async fn hidden_container_is_in_no_resource() {
     let Some(mut lab) = lab().await else { return };
     let name = lab.create("hidden", &["true"], json!({})).await;
     let rule = format!("name={name}");
@@ -136,8 +136,7 @@ async fn what_the_rules_hide_is_nowhere() {
     server.wait_for_status("online").await;
     let listed = server.result("resources/list", json!({})).await;
     assert!(!listed.to_string().contains(&name), "{listed}");
-    let text = fail(&server, "diagnose_container", json!({"container": name})).await;
-    assert!(text.contains("out of bounds"), "{text}");
+    fails_with!(server, "diagnose_container", {"container": name}, "out of bounds");
     for end in ["", "/logs", "/stats"] {
         let uri = format!("docker://containers/{name}{end}");
         server.error("resources/read", json!({"uri": uri})).await;
@@ -147,7 +146,7 @@ async fn what_the_rules_hide_is_nowhere() {
 }
 
 #[tokio::test]
-async fn stdio_has_them_too() {
+async fn stdio_serves_resources() {
     let Some(mut lab) = lab().await else { return };
     let name = lab.create("stdio", &["true"], json!({})).await;
     let client = stdio_client(SERVER, &[("DOCKER_HOST", &lab.host)]).await;

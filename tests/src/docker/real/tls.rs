@@ -1,5 +1,5 @@
-//! Engines behind TLS: both sides show a certificate. The engine is real; what encrypts is in front
-//! of it, as the tests cannot reach the network that the engine is in.
+//! Engines with mutual TLS. The engine is real; a TLS proxy is in front of it, since the tests cannot
+//! reach the engine's network.
 
 mod certificates;
 
@@ -18,8 +18,8 @@ use tokio::net::{TcpListener, UnixStream};
 use tokio::task::JoinHandle;
 use tokio_rustls::TlsAcceptor;
 
-use self::certificates::{Authority, Folder};
-use crate::docker::lab::{Lab, lab};
+use self::certificates::Authority;
+use crate::docker::lab::{Folder, Lab, lab};
 use crate::docker::{SERVER, fail, succeed};
 use crate::harness::{Server, real};
 
@@ -27,13 +27,13 @@ use crate::harness::{Server, real};
 struct Encrypted {
     /// In the form of `DOCKER_HOST`.
     host: String,
-    /// How many clients were let in.
-    let_in: Arc<AtomicUsize>,
+    /// The number of accepted clients.
+    accepted: Arc<AtomicUsize>,
     task: JoinHandle<()>,
 }
 
 impl Encrypted {
-    /// In front of the engine at `unix://…`; lets in whom the authority has certified.
+    /// In front of the engine at `unix://…`; accepts clients with a certificate of the authority.
     async fn start(
         engine: &str,
         authority: &Authority,
@@ -55,8 +55,8 @@ impl Encrypted {
         let socket = engine.strip_prefix("unix://").unwrap().to_owned();
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let host = format!("tcp://{}", listener.local_addr().unwrap());
-        let let_in = Arc::new(AtomicUsize::new(0));
-        let count = Arc::clone(&let_in);
+        let accepted = Arc::new(AtomicUsize::new(0));
+        let count = Arc::clone(&accepted);
         let task = tokio::spawn(async move {
             while let Ok((client, _)) = listener.accept().await {
                 let (acceptor, socket) = (acceptor.clone(), socket.clone());
@@ -71,7 +71,11 @@ impl Encrypted {
                 });
             }
         });
-        Self { host, let_in, task }
+        Self {
+            host,
+            accepted,
+            task,
+        }
     }
 }
 
@@ -106,7 +110,7 @@ async fn works(lab: &mut Lab, server: &Server, name: &str) {
 }
 
 #[tokio::test]
-async fn whoever_has_the_right_certificate_is_let_in() {
+async fn client_with_valid_certificate_is_accepted() {
     let Some(authority) = Authority::new() else {
         return;
     };
@@ -121,23 +125,20 @@ async fn whoever_has_the_right_certificate_is_let_in() {
 }
 
 #[tokio::test]
-async fn whoever_has_a_wrong_one_is_told_to_look_at_it() {
+async fn invalid_certificate_is_explained() {
     let (Some(authority), Some(stranger)) = (Authority::new(), Authority::new()) else {
         return;
     };
     let Some(host) = real::docker() else { return };
     let (theirs, unknown, distrustful) =
         (stranger.client(), authority.client(), authority.client());
-    // Certified by somebody whom the engine does not know.
+    // Certified by an authority that the engine does not trust.
     for file in ["cert.pem", "key.pem"] {
         fs::copy(theirs.path().join(file), unknown.path().join(file)).unwrap();
     }
-    // Nobody whom this client knows has certified the engine.
-    fs::copy(
-        theirs.path().join("ca.pem"),
-        distrustful.path().join("ca.pem"),
-    )
-    .unwrap();
+    // This client does not trust the authority of the engine.
+    let ca = distrustful.path().join("ca.pem");
+    fs::copy(theirs.path().join("ca.pem"), ca).unwrap();
     let mut cases = vec![("unknown", unknown), ("distrustful", distrustful)];
     for file in ["ca.pem", "cert.pem", "key.pem"] {
         let (missing, broken) = (authority.client(), authority.client());
@@ -152,18 +153,15 @@ async fn whoever_has_a_wrong_one_is_told_to_look_at_it() {
             let said = fail(&server, "list_containers", json!({})).await;
             assert!(said.contains("TLS connection"), "{case}: {said}");
             assert!(said.contains("DOCKER_CERT_PATH"), "{case}: {said}");
-            assert!(
-                !said.contains(dir.path().to_str().unwrap()),
-                "{case}: {said}"
-            );
+            assert!(!said.contains(dir.str()), "{case}: {said}");
             server.wait_for_status("degraded").await;
         }
-        assert_eq!(engine.let_in.load(Ordering::Relaxed), 0);
+        assert_eq!(engine.accepted.load(Ordering::Relaxed), 0);
     }
 }
 
 #[tokio::test]
-async fn whoever_does_not_encrypt_is_told_to() {
+async fn client_without_tls_is_refused() {
     let Some(authority) = Authority::new() else {
         return;
     };
@@ -171,7 +169,7 @@ async fn whoever_does_not_encrypt_is_told_to() {
     let engine = Encrypted::start(&host, &authority, &TLS13).await;
     let server = Server::start(SERVER, &[("DOCKER_HOST", &engine.host)]).await;
     fail(&server, "list_containers", json!({})).await;
-    assert_eq!(engine.let_in.load(Ordering::Relaxed), 0);
+    assert_eq!(engine.accepted.load(Ordering::Relaxed), 0);
 }
 
 /// A docker configuration with one context whose engine wants certificates.
@@ -191,7 +189,7 @@ fn context(folder: &Folder, certificates: &Folder, host: &str, name: &str) {
 }
 
 #[tokio::test]
-async fn a_docker_context_has_its_own_certificates() {
+async fn docker_context_has_its_own_certificates() {
     let Some(authority) = Authority::new() else {
         return;
     };
@@ -199,7 +197,7 @@ async fn a_docker_context_has_its_own_certificates() {
     let engine = Encrypted::start(&lab.host, &authority, &TLS13).await;
     let config = Folder::new();
     context(&config, &authority.client(), &engine.host, "remote");
-    let dir = config.path().to_str().unwrap();
+    let dir = config.str();
     let current = Server::start(SERVER, &[("DOCKER_CONFIG", dir)]).await;
     works(&mut lab, &current, "current").await;
     let named = [("DOCKER_CONFIG", dir), ("DOCKER_CONTEXT", "remote")];
@@ -208,7 +206,7 @@ async fn a_docker_context_has_its_own_certificates() {
 }
 
 #[tokio::test]
-async fn compose_reaches_the_engine_of_a_context_too() {
+async fn compose_uses_the_engine_of_a_context() {
     let (Some(authority), Some(compose)) = (Authority::new(), real::compose_dir()) else {
         return;
     };
@@ -221,8 +219,8 @@ async fn compose_reaches_the_engine_of_a_context_too() {
     let path = format!("{compose}:/usr/bin:/bin");
     let env = [
         ("PATH", path.as_str()),
-        ("DOCKER_CONFIG", config.path().to_str().unwrap()),
-        ("DOCKER_MCP_PROJECT_DIR", shop.path().to_str().unwrap()),
+        ("DOCKER_CONFIG", config.str()),
+        ("DOCKER_MCP_PROJECT_DIR", shop.str()),
         ("MCP_TOOLSETS", "all"),
         ("MCP_CALL_TIMEOUT", "120"),
     ];
@@ -232,7 +230,7 @@ async fn compose_reaches_the_engine_of_a_context_too() {
     let up = succeed!(server, "compose_up", {"directory": shop.path(), "project": project});
     assert_eq!(up["running"], 1, "{up}");
     assert_eq!(lab.state(&web).await, "running");
-    lab.forget(&web).await;
+    lab.remove(&web).await;
     let network = format!("{project}_default");
     lab.docker.remove_network(&network).await.unwrap();
 }

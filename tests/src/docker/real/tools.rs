@@ -1,8 +1,8 @@
 //! The toolsets beside the default one.
 
-mod asking;
 mod compose;
 mod compose_cli;
+mod confirmations;
 mod containers;
 mod exec;
 mod files;
@@ -10,9 +10,9 @@ mod images;
 mod networks;
 mod policy;
 mod registry;
+mod stdio_session;
 mod system;
-mod talk;
-mod watching;
+mod waiting;
 
 use serde_json::{Value, json};
 
@@ -20,8 +20,7 @@ use super::super::lab::Lab;
 use super::super::{call, fail, succeed};
 use crate::harness::{assert_contains, real};
 
-/// An engine behind a server with all tools, and with this in its environment; `None` where there
-/// is no engine.
+/// An engine and a server with all tools and these variables; `None` if there is no engine.
 async fn lab_with(env: &[(&str, &str)]) -> Option<Lab> {
     let env = [env, &[("MCP_TOOLSETS", "all")]].concat();
     Some(Lab::at(real::docker()?, &env).await)
@@ -32,13 +31,13 @@ async fn lab() -> Option<Lab> {
     lab_with(&[]).await
 }
 
-/// As [`lab`], with commands in containers switched on.
-async fn open_lab() -> Option<Lab> {
+/// As [`lab`], with commands in containers allowed.
+async fn exec_lab() -> Option<Lab> {
     lab_with(&[("DOCKER_MCP_ALLOW_EXEC", "1")]).await
 }
 
-/// Calls a tool that needs it once without and once with `confirm`; what it says first, and what it
-/// returns then.
+/// Calls a tool that needs a confirmation, first without and then with `confirm`. Returns the refusal
+/// and the result.
 async fn confirmed(lab: &Lab, tool: &str, mut arguments: Value, target: &str) -> (String, Value) {
     let refused = fail(lab, tool, arguments.clone()).await;
     assert!(refused.contains("Nothing was done yet"), "{refused}");

@@ -99,7 +99,7 @@ fn command(docker: &Docker, directory: &Path, words: &[&str]) -> Command {
         .current_dir(directory)
         .env_clear()
         .envs(passed)
-        .envs(docker.engine.target().environment())
+        .envs(docker.engine.target.environment())
         .stdin(Stdio::null())
         .kill_on_drop(true);
     command

@@ -9,7 +9,7 @@ use std::time::Duration;
 use bollard::container::LogOutput;
 use bollard::errors::Error;
 use bollard::exec::StartExecResults;
-use bollard::models::ExecConfig;
+use bollard::models::{ExecConfig, ExecInspectResponse};
 use futures_util::StreamExt as _;
 use futures_util::stream::BoxStream;
 
@@ -64,11 +64,6 @@ pub(super) struct ProcessEnd {
     pub(super) still_running: bool,
 }
 
-struct ExecState {
-    running: bool,
-    exit_code: Option<i64>,
-}
-
 impl<'a> Process<'a> {
     /// Starts `command` in a container that runs.
     pub(super) async fn start(
@@ -102,7 +97,7 @@ impl<'a> Process<'a> {
         let in_time = read.is_ok();
         read.unwrap_or(Ok(()))?;
         let mut state = self.state().await?;
-        let timed_out = !in_time && state.running;
+        let timed_out = !in_time && state.running == Some(true);
         let still_running = timed_out && !self.kill().await;
         if timed_out && !still_running {
             state = self.state().await?;
@@ -133,7 +128,11 @@ impl<'a> Process<'a> {
             }
         }
         let ended = async {
-            while !self.state().await.is_ok_and(|state| !state.running) {
+            while !self
+                .state()
+                .await
+                .is_ok_and(|state| state.running != Some(true))
+            {
                 tokio::time::sleep(POLL_INTERVAL).await;
             }
         };
@@ -183,14 +182,10 @@ impl<'a> Process<'a> {
         Ok(matches!(code, Some(126 | 127)) && (missing || error.is_empty()))
     }
 
-    async fn state(&mut self) -> Result<ExecState, EngineError> {
+    async fn state(&mut self) -> Result<ExecInspectResponse, EngineError> {
         let exec = &self.exec;
         let call = |engine: bollard::Docker| async move { engine.inspect_exec(exec).await };
-        let exec = self.engine.try_call(call).await?;
-        Ok(ExecState {
-            running: exec.running.unwrap_or_default(),
-            exit_code: exec.exit_code,
-        })
+        self.engine.try_call(call).await
     }
 }
 
@@ -244,8 +239,8 @@ async fn attach(
     engine: &Engine,
     exec: &str,
 ) -> Result<BoxStream<'static, Result<LogOutput, Error>>, EngineError> {
-    let start = async { Ok(engine.streams().start_exec(exec, None).await?) };
-    match within(engine.timeout(), start).await? {
+    let start = async { Ok(engine.streams.start_exec(exec, None).await?) };
+    match within(engine.timeout, start).await? {
         StartExecResults::Attached { output, .. } => Ok(output),
         StartExecResults::Detached => Err(EngineError::unreadable("a command without its output")),
     }

@@ -1,39 +1,20 @@
 //! Certificates for one test, made by the program `openssl`.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 use rustls::RootCertStore;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
-/// A folder that is removed with the test.
-pub(super) struct Folder(PathBuf);
+use crate::docker::lab::Folder;
 
-impl Folder {
-    pub(super) fn new() -> Self {
-        let dir = std::env::temp_dir().join(format!("mcp-{}", uuid::Uuid::new_v4().simple()));
-        fs::create_dir(&dir).unwrap();
-        Self(dir)
-    }
-
-    pub(super) fn path(&self) -> &Path {
-        &self.0
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
-}
-
-/// Somebody who certifies one engine and one client of it.
+/// A certificate authority for one engine and one client.
 pub(super) struct Authority(Folder);
 
 impl Authority {
-    /// `None` where there is no `openssl`.
+    /// `None` if there is no `openssl`.
     pub(super) fn new() -> Option<Self> {
         let version = Command::new("openssl")
             .arg("version")
@@ -54,20 +35,20 @@ impl Authority {
         Some(authority)
     }
 
-    /// Whom the engine lets in.
+    /// The authority that the engine trusts.
     pub(super) fn roots(&self) -> RootCertStore {
         let mut roots = RootCertStore::empty();
         roots.add(self.certificate("ca")).unwrap();
         roots
     }
 
-    /// What the engine shows.
+    /// The certificate and the key of the engine.
     pub(super) fn server(&self) -> (Vec<CertificateDer<'static>>, PrivateKeyDer<'static>) {
         let key = PrivateKeyDer::from_pem_file(self.file("server.key")).unwrap();
         (vec![self.certificate("server")], key)
     }
 
-    /// What a client has, named as `DOCKER_CERT_PATH` wants it.
+    /// The files of a client, named as in `DOCKER_CERT_PATH`.
     pub(super) fn client(&self) -> Folder {
         let folder = Folder::new();
         for (from, to) in [
@@ -91,22 +72,10 @@ impl Authority {
     /// A key, and a certificate or the request for one.
     fn make(&self, who: &str, more: &[&str]) {
         let subject = format!("/CN=mcp test {who}");
-        let out = format!("{who}.crt");
-        let key = format!("{who}.key");
-        let args = [
-            "req",
-            "-newkey",
-            "ec",
-            "-pkeyopt",
-            "ec_paramgen_curve:prime256v1",
-            "-nodes",
-            "-keyout",
-            &key,
-            "-out",
-            &out,
-            "-subj",
-            &subject,
-        ];
+        let args = format!(
+            "req -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -keyout {who}.key -out {who}.crt"
+        );
+        let args: Vec<&str> = args.split(' ').chain(["-subj", &subject]).collect();
         self.openssl(&[&args[..], more].concat());
     }
 
@@ -116,24 +85,11 @@ impl Authority {
         fs::rename(self.file(&format!("{who}.crt")), request).unwrap();
         let extensions = format!("extendedKeyUsage={purpose}\n{names}");
         fs::write(self.file("extensions"), extensions).unwrap();
-        let out = format!("{who}.crt");
-        self.openssl(&[
-            "x509",
-            "-req",
-            "-in",
-            "request",
-            "-CA",
-            "ca.crt",
-            "-CAkey",
-            "ca.key",
-            "-CAcreateserial",
-            "-days",
-            "2",
-            "-extfile",
-            "extensions",
-            "-out",
-            &out,
-        ]);
+        let args = format!(
+            "x509 -req -in request -CA ca.crt -CAkey ca.key -CAcreateserial -days 2 \
+             -extfile extensions -out {who}.crt"
+        );
+        self.openssl(&args.split(' ').collect::<Vec<_>>());
     }
 
     fn openssl(&self, args: &[&str]) {

@@ -1,11 +1,11 @@
-//! Compose projects, as their labels tell.
+//! Compose projects, which are found by labels.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 
 use serde_json::{Value, json};
 
-use super::super::super::lab::Lab;
+use super::super::super::lab::{Folder, Lab, merged};
 use super::{confirmed, fail, lab, lab_with, succeed, texts};
 use crate::harness::assert_contains;
 
@@ -30,7 +30,7 @@ async fn project(lab: &mut Lab) -> String {
 }
 
 #[tokio::test]
-async fn projects_are_seen_without_compose() {
+async fn projects_are_listed_without_compose() {
     let Some(mut lab) = lab().await else { return };
     let name = project(&mut lab).await;
     let listed = succeed(&lab, "list_compose_projects", json!({})).await;
@@ -38,34 +38,21 @@ async fn projects_are_seen_without_compose() {
     let one = succeed!(lab, "list_compose_projects", {"project": name});
     let one = &one["projects"][0];
     assert_has!(one, {"running": 2, "containers": 2, "directory": "/srv/shop"});
-    let services: Vec<&Value> = one["services"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|row| &row["service"])
-        .collect();
+    let services = one["services"].as_array().unwrap().iter();
+    let services: Vec<_> = services.map(|row| &row["service"]).collect();
     assert_eq!(services, ["db", "web"]);
-    let missing = fail!(lab, "list_compose_projects", {"project": "nope"});
-    assert!(missing.contains("There is no compose project"), "{missing}");
+    fails_with!(lab, "list_compose_projects", {"project": "nope"}, "There is no compose project");
 }
 
 #[tokio::test]
-async fn logs_of_a_project_are_in_order() {
+async fn compose_logs_are_in_order_of_time() {
     let Some(mut lab) = lab().await else { return };
     let name = project(&mut lab).await;
-    let logs = async |more: Value| {
-        let mut arguments = json!({"project": name});
-        arguments
-            .as_object_mut()
-            .unwrap()
-            .extend(more.as_object().unwrap().clone());
+    let logs = async |more: Value| -> Vec<String> {
+        let arguments = merged(more, json!({"project": name}));
         let log = succeed(&lab, "get_compose_logs", arguments).await;
-        log["log"]
-            .as_str()
-            .unwrap()
-            .lines()
-            .map(str::to_owned)
-            .collect::<Vec<_>>()
+        let lines = log["log"].as_str().unwrap().lines();
+        lines.map(str::to_owned).collect()
     };
     let all = logs(json!({"timestamps": true})).await;
     let mut sorted = all.clone();
@@ -76,12 +63,11 @@ async fn logs_of_a_project_are_in_order() {
     assert!(db[0].ends_with("-db | db 1"), "{db:?}");
     let found = logs(json!({"grep": "2$"})).await;
     assert_eq!(found.len(), 2, "{found:?}");
-    let missing = fail!(lab, "get_compose_logs", {"project": name, "service": "cache"});
-    assert!(missing.contains("db, web"), "{missing}");
+    fails_with!(lab, "get_compose_logs", {"project": name, "service": "cache"}, "db, web");
 }
 
 #[tokio::test]
-async fn a_project_is_taken_down() {
+async fn project_is_removed() {
     let Some(mut lab) = lab().await else { return };
     let name = project(&mut lab).await;
     let labels = json!({"com.docker.compose.project": name});
@@ -90,10 +76,8 @@ async fn a_project_is_taken_down() {
     succeed!(lab, "create_volume", {"volume": volume, "labels": labels});
     let (loss, down) = confirmed(&lab, "compose_down", json!({"project": name}), &name).await;
     assert!(loss.contains("2 containers"), "{loss}");
-    assert_eq!(
-        texts(&down["removed_containers"]),
-        [lab.name("db"), lab.name("web")]
-    );
+    let removed = [lab.name("db"), lab.name("web")];
+    assert_eq!(texts(&down["removed_containers"]), removed);
     assert_eq!(texts(&down["removed_networks"]), [network.as_str()]);
     assert_eq!(down["removed_volumes"], json!([]));
     assert!(down["failed"].is_null(), "{down}");
@@ -107,27 +91,24 @@ async fn a_project_is_taken_down() {
 }
 
 #[tokio::test]
-async fn up_needs_a_program_and_a_directory() {
-    let dir = std::env::temp_dir().join(format!("mcp-{}", uuid::Uuid::new_v4().simple()));
-    let (shop, bin) = (dir.join("Shop_1"), dir.join("bin"));
-    fs::create_dir_all(&shop).unwrap();
-    fs::create_dir_all(&bin).unwrap();
-    let text = dir.to_str().unwrap();
+async fn compose_up_needs_a_program_and_a_directory() {
+    let dir = Folder::new();
+    let shop = dir.path().join("Shop_1");
+    fs::create_dir(&shop).unwrap();
+    let text = dir.str();
     let Some(lab) = lab_with(&[("DOCKER_MCP_PROJECT_DIR", text)]).await else {
         return;
     };
     let missing = fail!(lab, "compose_up", {"directory": shop, "project": lab.name("shop")});
     assert!(missing.contains("There is no compose program"), "{missing}");
-    let outside = fail(&lab, "compose_up", json!({"directory": "/etc"})).await;
-    assert!(outside.contains("outside"), "{outside}");
+    fails_with!(lab, "compose_up", {"directory": "/etc"}, "outside");
 
-    // A program that says how it is called, and knows no secrets of the server.
-    let program = bin.join("docker-compose");
+    // A program that prints its arguments and its environment, without secrets of the server.
     let script =
         "#!/bin/sh\n[ \"$1\" = version ] && exit\necho \"$@\" >&2\npwd; env\n[ \"$2\" != bad ]\n";
-    fs::write(&program, script).unwrap();
+    let program = dir.write("bin/docker-compose", script);
     fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
-    let path = format!("{}:/usr/bin:/bin", bin.display());
+    let path = format!("{text}/bin:/usr/bin:/bin");
     let env = [
         ("PATH", path.as_str()),
         ("DOCKER_MCP_PROJECT_DIR", text),
@@ -141,7 +122,5 @@ async fn up_needs_a_program_and_a_directory() {
     assert_contains(&output, "/Shop_1\n");
     assert_contains(&output, "DOCKER_HOST=unix://");
     assert!(!output.contains("canary-10"), "{output}");
-    let failed = fail!(lab, "compose_up", {"directory": shop, "project": "bad"});
-    assert!(failed.contains("did not come up"), "{failed}");
-    fs::remove_dir_all(&dir).unwrap();
+    fails_with!(lab, "compose_up", {"directory": shop, "project": "bad"}, "did not come up");
 }

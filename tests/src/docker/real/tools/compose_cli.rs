@@ -1,45 +1,21 @@
 //! `compose_up` with the real compose program, and `compose_down` after it.
 
-use std::fs;
-use std::path::PathBuf;
-
 use bollard::query_parameters::RemoveImageOptions;
 use serde_json::{Value, json};
 
-use super::super::super::lab::Lab;
+use super::super::super::lab::{Folder, Lab};
 use super::{confirmed, fail, succeed, texts};
 use crate::harness::real;
 
-/// A directory with a compose file, removed with the test.
-struct Shop(PathBuf);
-
-impl Shop {
-    fn open() -> Self {
-        let dir = std::env::temp_dir().join(format!("mcp-{}", uuid::Uuid::new_v4().simple()));
-        fs::create_dir(&dir).unwrap();
-        Self(dir.canonicalize().unwrap())
-    }
-
-    fn holds(&self, file: &str, text: &str) {
-        fs::write(self.0.join(file), text).unwrap();
-    }
-}
-
-impl Drop for Shop {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
-}
-
-/// A server on each engine that finds the program and may read the directory; none without it.
-async fn labs(shop: &Shop) -> Vec<Lab> {
+/// A server on each engine, with the compose program and access to the directory.
+async fn labs(shop: &Folder) -> Vec<Lab> {
     let Some(compose) = real::compose_dir() else {
         return Vec::new();
     };
     let path = format!("{compose}:/usr/bin:/bin");
     let env = [
         ("PATH", path.as_str()),
-        ("DOCKER_MCP_PROJECT_DIR", shop.0.to_str().unwrap()),
+        ("DOCKER_MCP_PROJECT_DIR", shop.str()),
         ("MCP_TOOLSETS", "all"),
         ("MCP_CALL_TIMEOUT", "120"),
         ("APP_WORD", "canary-11"),
@@ -76,13 +52,13 @@ async fn environment(lab: &Lab, container: &str) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn a_project_goes_up_changes_and_goes_down() {
-    let shop = Shop::open();
+async fn project_is_started_changed_and_removed() {
+    let shop = Folder::new();
     for mut lab in labs(&shop).await {
-        shop.holds("compose.yml", &services("one"));
+        shop.write("compose.yml", &services("one"));
         let project = lab.name("shop");
         let (web, db) = (lab.adopt("shop-web-1"), lab.adopt("shop-db-1"));
-        let arguments = json!({"directory": shop.0, "project": project});
+        let arguments = json!({"directory": shop.path(), "project": project});
         let up = succeed(&lab, "compose_up", arguments.clone()).await;
         assert_eq!((&up["running"], &up["containers"]), (&json!(2), &json!(2)));
         assert!(up["output"].as_str().unwrap().contains("Started"), "{up}");
@@ -93,12 +69,12 @@ async fn a_project_goes_up_changes_and_goes_down() {
         let shown = json!({"project": project});
         let listed = succeed(&lab, "list_compose_projects", shown.clone()).await;
         let listed = &listed["projects"][0];
-        assert_has!(listed, {"directory": shop.0, "running": 2});
+        assert_has!(listed, {"directory": shop.path(), "running": 2});
         let log = succeed!(lab, "get_compose_logs", {"project": project, "service": "web"});
         assert!(log["log"].as_str().unwrap().ends_with("| one"), "{log}");
 
-        // What is up may lose something, so that is asked for; one service is left alone.
-        shop.holds("compose.yml", &services("two"));
+        // A change of a running project needs a confirmation; the other service is not changed.
+        shop.write("compose.yml", &services("two"));
         let untouched = lab.docker.inspect_container(&db, None).await.unwrap().id;
         let (loss, up) = confirmed(&lab, "compose_up", arguments, &project).await;
         assert!(loss.contains("are recreated"), "{loss}");
@@ -116,25 +92,29 @@ async fn a_project_goes_up_changes_and_goes_down() {
         let volume = format!("{project}_data");
         assert_eq!(texts(&down["removed_volumes"]), [volume.as_str()]);
         assert!(down["failed"].is_null(), "{down}");
-        let gone = fail(&lab, "list_compose_projects", shown).await;
-        assert!(gone.contains("There is no compose project"), "{gone}");
+        fails_with!(
+            lab,
+            "list_compose_projects",
+            shown,
+            "There is no compose project"
+        );
     }
 }
 
 #[tokio::test]
-async fn some_services_of_a_project_are_built_and_go_up() {
-    let shop = Shop::open();
+async fn selected_services_are_built_and_started() {
+    let shop = Folder::new();
     let file = "services:\n  web:\n    build: .\n    image: IMAGE\n    init: false\n    stop_grace_period: 0s\n  db:\n    image: busybox:test\n";
-    shop.holds(
+    shop.write(
         "Dockerfile",
         "FROM busybox:test\nCOPY word /word\nCMD [\"sleep\", \"600\"]\n",
     );
-    shop.holds("word", "built");
+    shop.write("word", "built");
     for mut lab in labs(&shop).await {
         let (project, image) = (lab.name("built"), format!("{}:1", lab.name("image")));
-        shop.holds("docker-compose.yml", &file.replace("IMAGE", &image));
+        shop.write("docker-compose.yml", &file.replace("IMAGE", &image));
         let web = lab.adopt("built-web-1");
-        let up = succeed!(lab, "compose_up", {"directory": shop.0, "project": project,
+        let up = succeed!(lab, "compose_up", {"directory": shop.path(), "project": project,
             "services": ["web"], "build": true});
         assert_eq!((&up["running"], &up["containers"]), (&json!(1), &json!(1)));
         let copied = succeed!(lab, "copy_from_container", {"container": web, "path": "/word"});
@@ -150,8 +130,8 @@ async fn some_services_of_a_project_are_built_and_go_up() {
 }
 
 #[tokio::test]
-async fn what_compose_does_not_understand_is_passed_on() {
-    let shop = Shop::open();
+async fn errors_of_compose_are_returned() {
+    let shop = Folder::new();
     let wrong = [
         ("services:\n  web:\n    imagee: busybox:test\n", "imagee"),
         (
@@ -162,11 +142,9 @@ async fn what_compose_does_not_understand_is_passed_on() {
     ];
     for lab in labs(&shop).await {
         for (file, word) in wrong {
-            shop.holds("compose.yml", file);
-            let arguments = json!({"directory": shop.0, "project": lab.name("bad")});
-            let failed = fail(&lab, "compose_up", arguments).await;
-            assert!(failed.contains("did not come up"), "{failed}");
-            assert!(failed.contains(word), "{failed}");
+            shop.write("compose.yml", file);
+            let arguments = json!({"directory": shop.path(), "project": lab.name("bad")});
+            fails_with!(lab, "compose_up", arguments, "did not come up", word);
         }
         let listed = succeed(&lab, "list_compose_projects", json!({})).await;
         assert!(!names(&listed).contains(&lab.name("bad")), "{listed}");

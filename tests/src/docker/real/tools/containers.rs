@@ -1,6 +1,6 @@
-//! Creating, looking at, changing, removing.
+//! Containers: create, inspect, change, remove.
 
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::{confirmed, fail, lab, succeed, texts};
 use crate::harness::{assert_contains, assert_ends_with, assert_starts_with};
@@ -26,27 +26,29 @@ async fn a_container_is_created_and_started() {
 }
 
 #[tokio::test]
-async fn what_ends_at_once_or_cannot_start_says_why() {
+async fn early_exit_and_failed_start_are_explained() {
     let Some(mut lab) = lab().await else { return };
     let name = lab.adopt("short");
     let arguments =
         json!({"image": "busybox:test", "name": name, "command": ["sh", "-c", "echo no; exit 3"]});
     let created = succeed(&lab, "create_container", arguments.clone()).await;
     assert_has!(created, {"exit_code": 3, "log": "no"});
-    let taken = fail(&lab, "create_container", arguments).await;
-    assert!(taken.contains("already in use"), "{taken}");
+    fails_with!(lab, "create_container", arguments, "already in use");
 
     let name = lab.adopt("broken");
     let arguments = json!({"image": "busybox:test", "name": name, "command": ["/nope"]});
-    let broken = fail(&lab, "create_container", arguments).await;
-    assert_contains(&broken, "exit code 127");
-    assert_contains(&broken, "remove_container");
-    let missing = fail!(lab, "create_container", {"image": "busybox:tset"});
-    assert!(missing.contains("Did you mean `busybox:test`"), "{missing}");
+    fails_with!(
+        lab,
+        "create_container",
+        arguments,
+        "exit code 127",
+        "remove_container"
+    );
+    fails_with!(lab, "create_container", {"image": "busybox:tset"}, "Did you mean `busybox:test`");
 }
 
 #[tokio::test]
-async fn a_container_is_only_created() {
+async fn create_without_start() {
     let Some(mut lab) = lab().await else { return };
     let name = lab.adopt("later");
     let created = succeed!(lab, "create_container", {"image": "busybox:test", "name": name,
@@ -56,7 +58,7 @@ async fn a_container_is_only_created() {
 }
 
 #[tokio::test]
-async fn a_container_is_paused_and_goes_on() {
+async fn container_is_paused_and_resumed() {
     let Some(mut lab) = lab().await else { return };
     let name = lab.run("web", &["sleep", "600"], json!({})).await;
     let pause = async |unpause: bool| {
@@ -80,17 +82,13 @@ async fn limits_and_name_are_changed_while_it_runs() {
     assert_eq!(updated["container"], json!(new_name));
     let details = lab.docker.inspect_container(&new_name, None).await.unwrap();
     let host = details.host_config.unwrap();
-    assert_eq!(
-        (host.memory, host.nano_cpus),
-        (Some(64 << 20), Some(250_000_000))
-    );
-    assert_eq!(host.pids_limit, Some(20));
-    let nothing = fail!(lab, "update_container", {"container": new_name});
-    assert!(nothing.contains("Nothing to change"), "{nothing}");
+    let limits = (host.memory, host.nano_cpus, host.pids_limit);
+    assert_eq!(limits, (Some(64 << 20), Some(250_000_000), Some(20)));
+    fails_with!(lab, "update_container", {"container": new_name}, "Nothing to change");
 }
 
 #[tokio::test]
-async fn a_kill_is_confirmed_and_a_message_is_not() {
+async fn fatal_signal_needs_a_confirmation() {
     let Some(mut lab) = lab().await else { return };
     let script = "trap 'echo reloaded' HUP; echo ready; while true; do sleep 0.1; done";
     let name = lab.run("web", &["sh", "-c", script], json!({})).await;
@@ -106,28 +104,25 @@ async fn a_kill_is_confirmed_and_a_message_is_not() {
 }
 
 #[tokio::test]
-async fn a_removal_says_what_goes_with_it() {
+async fn removal_names_the_lost_data() {
     let Some(mut lab) = lab().await else { return };
     let volumes = json!({"Volumes": {"/data": {}}});
     let name = lab.run("db", &["sleep", "600"], volumes).await;
-    let running = fail(&lab, "remove_container", json!({"container": name})).await;
-    assert!(running.contains("stop it first"), "{running}");
+    fails_with!(lab, "remove_container", {"container": name}, "stop it first");
     let arguments = json!({"container": name, "force": true, "volumes": true});
     let (loss, removed) = confirmed(&lab, "remove_container", arguments, &name).await;
     assert_contains(&loss, "while it runs");
     assert_contains(&loss, "the data in /data");
     assert_eq!(removed["after"], "removed");
-    let again = fail(&lab, "remove_container", json!({"container": name})).await;
-    assert!(again.contains("There is no container"), "{again}");
+    fails_with!(lab, "remove_container", {"container": name}, "There is no container");
 }
 
 #[tokio::test]
 async fn sections_are_chosen() {
     let Some(mut lab) = lab().await else { return };
     let script = "mkdir -p /tmp; echo x > /tmp/new; exec sleep 600";
-    let name = lab
-        .run("web", &["sh", "-c", script], json!({"Env": ["A=1"]}))
-        .await;
+    let env = json!({"Env": ["A=1"]});
+    let name = lab.run("web", &["sh", "-c", script], env).await;
     let get = async |sections: &[&str]| {
         let arguments = json!({"container": name, "sections": sections});
         succeed(&lab, "get_container", arguments).await
@@ -137,12 +132,8 @@ async fn sections_are_chosen() {
     let some = get(&["env"]).await;
     assert!(some["env"].is_array() && some["networks"].is_null() && some["command"].is_null());
     let inside = get(&["processes", "changes"]).await;
-    assert!(
-        texts(&inside["processes"])
-            .iter()
-            .any(|line| line.contains("sleep 600")),
-        "{inside}"
-    );
+    let mut processes = texts(&inside["processes"]).into_iter();
+    assert!(processes.any(|line| line.contains("sleep 600")), "{inside}");
     assert!(
         texts(&inside["changes"]).contains(&"A /tmp/new"),
         "{inside}"
@@ -156,44 +147,33 @@ async fn containers_are_filtered() {
     let web = lab.run("web", &["sleep", "600"], labels).await;
     let old = lab.finish("old", &["true"], json!({})).await;
     let prefix = lab.name("");
-    let names = async |mut filter: Value| {
+    for (mut filter, expected) in [
+        (json!({"label": "tier"}), vec![&web]),
+        (json!({"label": "tier=web"}), vec![&web]),
+        (json!({"label": "tier=db"}), vec![]),
+        (json!({"state": "exited"}), vec![&old]),
+        (json!({"project": lab.name("shop")}), vec![&web]),
+        (json!({"image": "nginx", "all": true}), vec![]),
+    ] {
         filter["name"] = json!(prefix);
-        let listed = succeed(&lab, "list_containers", filter).await;
-        let rows = listed["containers"].as_array().unwrap().clone();
-        rows.iter()
-            .map(|row| row["name"].as_str().unwrap().to_owned())
-            .collect::<Vec<_>>()
-    };
-    assert_eq!(
-        names(json!({"label": "tier"})).await,
-        std::slice::from_ref(&web)
-    );
-    assert_eq!(
-        names(json!({"label": "tier=web"})).await,
-        std::slice::from_ref(&web)
-    );
-    assert!(names(json!({"label": "tier=db"})).await.is_empty());
-    assert_eq!(names(json!({"state": "exited"})).await, [old]);
-    assert_eq!(names(json!({"project": lab.name("shop")})).await, [web]);
-    assert!(
-        names(json!({"image": "nginx", "all": true}))
-            .await
-            .is_empty()
-    );
+        let listed = succeed!(lab, "list_containers", filter);
+        let rows = listed["containers"].as_array().unwrap().iter();
+        let names: Vec<_> = rows.map(|row| row["name"].as_str().unwrap()).collect();
+        assert_eq!(names, expected, "{filter}");
+    }
 }
 
 #[tokio::test]
-async fn what_a_stop_would_remove_is_confirmed() {
+async fn stop_of_an_auto_removed_container_needs_a_confirmation() {
     let Some(mut lab) = lab().await else { return };
     let more = json!({"HostConfig": {"AutoRemove": true}, "StopTimeout": 0});
     let name = lab.run("once", &["sleep", "600"], more).await;
     let (loss, stopped) =
         confirmed(&lab, "stop_container", json!({"container": name}), &name).await;
     assert!(loss.contains("--rm"), "{loss}");
+    let after = stopped["after"].as_str().unwrap();
     assert!(
-        stopped["after"] == "removed"
-            || stopped["after"] == "removing"
-            || stopped["after"] == "exited",
+        ["removed", "removing", "exited"].contains(&after),
         "{stopped}"
     );
 }

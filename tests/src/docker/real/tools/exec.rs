@@ -1,35 +1,31 @@
-//! `execute_command`: off, exact, bounded, and really over when it says so.
+//! `execute_command`: off by default, exact, bounded, and without leftover processes.
 
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use super::super::super::lab::Lab;
-use super::talk::Talk;
-use super::{fail, lab, open_lab, succeed};
+use super::super::super::lab::{Lab, merged};
+use super::stdio_session::StdioSession;
+use super::{exec_lab as lab, fail, lab_with, succeed};
 use crate::harness::{assert_contains, wait_until};
 
 async fn execute(lab: &Lab, container: &str, more: Value) -> Value {
-    let mut arguments = json!({"container": container});
-    arguments
-        .as_object_mut()
-        .unwrap()
-        .extend(more.as_object().unwrap().clone());
+    let arguments = merged(more, json!({"container": container}));
     succeed(lab, "execute_command", arguments).await
 }
 
-/// What runs in a container, as the engine tells.
+/// The processes in a container, as reported by the engine.
 async fn processes(lab: &Lab, container: &str) -> Vec<String> {
     let top = lab.docker.top_processes(container, None).await.unwrap();
-    let rows = top.processes.unwrap();
-    rows.into_iter()
-        .map(|row| row.last().unwrap().clone())
-        .collect()
+    let rows = top.processes.unwrap().into_iter();
+    rows.map(|row| row.last().unwrap().clone()).collect()
 }
 
 #[tokio::test]
-async fn it_is_off_unless_it_is_switched_on() {
-    let Some(mut lab) = lab().await else { return };
+async fn execute_command_is_off_by_default() {
+    let Some(mut lab) = lab_with(&[]).await else {
+        return;
+    };
     let name = lab.run("web", &["sleep", "600"], json!({})).await;
     let refused = fail!(lab, "execute_command", {"container": name, "command": ["touch", "/x"]});
     assert!(refused.contains("--allow-exec"), "{refused}");
@@ -37,56 +33,37 @@ async fn it_is_off_unless_it_is_switched_on() {
 }
 
 #[tokio::test]
-async fn streams_and_exit_code_are_kept_apart() {
-    let Some(mut lab) = open_lab().await else {
-        return;
-    };
+async fn stdout_stderr_and_exit_code_are_separate() {
+    let Some(mut lab) = lab().await else { return };
     let name = lab.run("web", &["sleep", "600"], json!({})).await;
     let script = "echo out; echo err >&2; exit 3";
     let done = execute(&lab, &name, json!({"command": [script], "shell": true})).await;
     assert_has!(done, {"stdout": "out\n", "stderr": "err\n", "exit_code": 3});
     let more = json!({"command": ["sh", "-c", "pwd; echo $A; id -u"], "working_dir": "/bin",
         "env": {"A": "b c"}, "user": "1000"});
-    assert_eq!(
-        execute(&lab, &name, more).await["stdout"],
-        "/bin\nb c\n1000\n"
-    );
+    let stdout = execute(&lab, &name, more).await["stdout"].clone();
+    assert_eq!(stdout, "/bin\nb c\n1000\n");
 }
 
 #[tokio::test]
-async fn arguments_reach_the_program_as_they_are() {
-    let Some(mut lab) = open_lab().await else {
-        return;
-    };
+async fn arguments_reach_the_program_unchanged() {
+    let Some(mut lab) = lab().await else { return };
     let name = lab.run("web", &["sleep", "600"], json!({})).await;
-    let odd = [
-        "$(id)",
-        "`id`",
-        "; touch /x",
-        "a b",
-        "\"'",
-        "*",
-        "-n",
-        "",
-        "$1",
-        "é\n",
-    ];
-    let mut command = vec!["printf", "[%s]"];
-    command.extend(odd);
+    let odd: Vec<&str> = "$(id)|`id`|; touch /x|a b|\"'|*|-n||$1|é\n"
+        .split('|')
+        .collect();
+    let command = [&["printf", "[%s]"], &odd[..]].concat();
     let done = execute(&lab, &name, json!({"command": command})).await;
     let expected: String = odd.iter().map(|word| format!("[{word}]")).collect();
     assert_eq!(done["stdout"], json!(expected));
     assert!(lab.docker.container_changes(&name).await.unwrap().is_none());
     let line = json!({"container": name, "command": ["echo", "two"], "shell": true});
-    let refused = fail(&lab, "execute_command", line).await;
-    assert!(refused.contains("one line"), "{refused}");
+    fails_with!(lab, "execute_command", line, "one line");
 }
 
 #[tokio::test]
-async fn a_command_that_cannot_run_says_so() {
-    let Some(mut lab) = open_lab().await else {
-        return;
-    };
+async fn command_that_cannot_run_is_explained() {
+    let Some(mut lab) = lab().await else { return };
     let name = lab.run("web", &["sleep", "600"], json!({})).await;
     let missing = execute(&lab, &name, json!({"command": ["nope"]})).await;
     assert_eq!(missing["exit_code"], 127);
@@ -94,15 +71,12 @@ async fn a_command_that_cannot_run_says_so() {
     let other = execute(&lab, &name, json!({"command": ["/etc"]})).await;
     assert_eq!(other["exit_code"], 126, "{other}");
     let ended = lab.finish("ended", &["true"], json!({})).await;
-    let refused = fail!(lab, "execute_command", {"container": ended, "command": ["true"]});
-    assert!(refused.contains("is exited"), "{refused}");
+    fails_with!(lab, "execute_command", {"container": ended, "command": ["true"]}, "is exited");
 }
 
 #[tokio::test]
-async fn a_timeout_leaves_no_process_behind() {
-    let Some(mut lab) = open_lab().await else {
-        return;
-    };
+async fn timeout_leaves_no_process_behind() {
+    let Some(mut lab) = lab().await else { return };
     let name = lab.run("web", &["sleep", "600"], json!({})).await;
     let begin = Instant::now();
     let more = json!({"command": ["sleep", "601"], "timeout_seconds": 1});
@@ -113,46 +87,33 @@ async fn a_timeout_leaves_no_process_behind() {
     let more = json!({"command": [script], "shell": true, "timeout_seconds": 1});
     let done = execute(&lab, &name, more).await;
     assert_has!(done, {"timed_out": true, "stdout": "begun\n"});
-    assert!(
-        begin.elapsed() < Duration::from_secs(15),
-        "{:?}",
-        begin.elapsed()
-    );
+    let took = begin.elapsed();
+    assert!(took < Duration::from_secs(15), "{took:?}");
     assert_eq!(processes(&lab, &name).await, ["sleep 600"]);
 }
 
 #[tokio::test]
-async fn giving_up_ends_the_process() {
-    let Some(mut lab) = open_lab().await else {
-        return;
-    };
+async fn cancellation_kills_the_process() {
+    let Some(mut lab) = lab().await else { return };
     let name = lab.run("web", &["sleep", "600"], json!({})).await;
-    let mut talk = Talk::open(&lab.host, &[("DOCKER_MCP_ALLOW_EXEC", "1")]).await;
+    let mut session = StdioSession::open(&lab.host, &[("DOCKER_MCP_ALLOW_EXEC", "1")]).await;
     let command = json!(["sh", "-c", "sleep 605"]);
-    let id = talk
-        .start(
-            "execute_command",
-            json!({"container": name, "command": command}),
-        )
-        .await;
-    wait_until("the processes", async || {
+    let arguments = json!({"container": name, "command": command});
+    let id = session.start("execute_command", arguments).await;
+    let runs = async || {
         processes(&lab, &name)
             .await
             .contains(&"sleep 605".to_owned())
-    })
-    .await;
-    talk.cancel(id).await;
-    wait_until("the processes", async || {
-        processes(&lab, &name).await == ["sleep 600"]
-    })
-    .await;
+    };
+    wait_until("the start of the process", runs).await;
+    session.cancel(id).await;
+    let is_alone = async || processes(&lab, &name).await == ["sleep 600"];
+    wait_until("the end of the process", is_alone).await;
 }
 
 #[tokio::test]
 async fn output_is_bounded() {
-    let Some(mut lab) = open_lab().await else {
-        return;
-    };
+    let Some(mut lab) = lab().await else { return };
     let name = lab.run("web", &["sleep", "600"], json!({})).await;
     let script = "echo first; yes middle | head -c 5000000; echo; echo last";
     let done = execute(&lab, &name, json!({"command": [script], "shell": true})).await;
@@ -166,47 +127,31 @@ async fn output_is_bounded() {
 
 #[tokio::test]
 async fn secrets_in_the_output_are_hidden() {
-    let Some(mut lab) = open_lab().await else {
-        return;
-    };
-    let name = lab
-        .run(
-            "web",
-            &["sleep", "600"],
-            json!({"Env": ["DB_PASSWORD=canary-7"]}),
-        )
-        .await;
+    let Some(mut lab) = lab().await else { return };
+    let env = json!({"Env": ["DB_PASSWORD=canary-7"]});
+    let name = lab.run("web", &["sleep", "600"], env).await;
     let done = execute(&lab, &name, json!({"command": ["env"]})).await;
     assert!(!done.to_string().contains("canary-7"), "{done}");
     assert!(done["redacted"].as_u64().unwrap() > 0);
 }
 
 #[tokio::test]
-async fn without_a_shell_it_says_that_it_still_runs() {
-    let Some(mut lab) = open_lab().await else {
-        return;
-    };
+async fn process_without_a_shell_is_reported_as_still_running() {
+    let Some(mut lab) = lab().await else { return };
     let tag = format!("{}:1", lab.name("bare"));
     let dockerfile =
         "FROM scratch\nCOPY --from=busybox:test /bin/busybox /sleep\nCMD [\"/sleep\", \"600\"]";
     succeed!(lab, "build_image", {"tag": tag, "dockerfile": dockerfile});
-    let name = lab
-        .run("web", &["/sleep", "600"], json!({"Image": tag}))
-        .await;
+    let image = json!({"Image": tag});
+    let name = lab.run("web", &["/sleep", "600"], image).await;
     let quick = execute(&lab, &name, json!({"command": ["/sleep", "0"]})).await;
     assert_eq!(quick["exit_code"], 0, "{quick}");
-    let slow = execute(
-        &lab,
-        &name,
-        json!({"command": ["/sleep", "606"], "timeout_seconds": 1}),
-    )
-    .await;
+    let slow = json!({"command": ["/sleep", "606"], "timeout_seconds": 1});
+    let slow = execute(&lab, &name, slow).await;
     assert_has!(slow, {"timed_out": true, "still_running": true});
     let exec = slow["exec_id"].as_str().unwrap();
-    assert_eq!(
-        lab.docker.inspect_exec(exec).await.unwrap().running,
-        Some(true)
-    );
-    lab.forget(&name).await;
+    let exec = lab.docker.inspect_exec(exec).await.unwrap();
+    assert_eq!(exec.running, Some(true));
+    lab.remove(&name).await;
     succeed!(lab, "remove_image", {"image": tag, "confirm": tag});
 }

@@ -11,7 +11,7 @@ async fn read(lab: &Lab, container: &str, path: &str) -> Value {
 }
 
 #[tokio::test]
-async fn a_file_goes_in_and_comes_out() {
+async fn file_is_copied_in_and_out() {
     let Some(mut lab) = lab().await else { return };
     let name = lab.create("web", &["true"], json!({})).await;
     let arguments =
@@ -27,12 +27,16 @@ async fn a_file_goes_in_and_comes_out() {
     assert_eq!(written["overwritten"], true);
     assert_eq!(read(&lab, &name, "/etc/app.conf").await["text"], "a=2\n");
     let arguments = json!({"container": name, "path": "/nowhere/x", "text": ""});
-    let missing = fail(&lab, "copy_to_container", arguments).await;
-    assert!(missing.contains("There is no \"/nowhere\""), "{missing}");
+    fails_with!(
+        lab,
+        "copy_to_container",
+        arguments,
+        "There is no \"/nowhere\""
+    );
 }
 
 #[tokio::test]
-async fn bytes_and_long_files_are_told_apart() {
+async fn binary_and_long_files_are_copied() {
     let Some(mut lab) = lab().await else { return };
     let name = lab.create("web", &["true"], json!({})).await;
     succeed!(lab, "copy_to_container", {"container": name, "path": "/etc/blob", "base64": "AAH/"});
@@ -56,10 +60,8 @@ async fn directories_are_listed_and_secrets_hidden() {
     assert!(texts(&root["entries"]).contains(&"bin/"), "{root}");
     succeed!(lab, "copy_to_container", {"container": name, "path": "/etc/env",
         "text": "API_TOKEN=canary-8\nPORT=80\n"});
-    assert_eq!(
-        read(&lab, &name, "/etc/env").await["text"],
-        "API_TOKEN=***\nPORT=80\n"
-    );
+    let file = read(&lab, &name, "/etc/env").await;
+    assert_eq!(file["text"], "API_TOKEN=***\nPORT=80\n");
 }
 
 #[tokio::test]
@@ -72,17 +74,14 @@ async fn paths_are_checked() {
             if tool == "copy_to_container" {
                 arguments["text"] = json!("x");
             }
-            let refused = fail(&lab, tool, arguments).await;
-            assert!(refused.contains("absolute"), "{path:?}: {refused}");
+            fails_with!(lab, tool, arguments, "absolute");
         }
     }
     for path in ["/", "/etc/", "/etc/.."] {
         let arguments = json!({"container": name, "path": path, "text": "x"});
-        let refused = fail(&lab, "copy_to_container", arguments).await;
-        assert!(refused.contains("name of the file"), "{path:?}: {refused}");
+        fails_with!(lab, "copy_to_container", arguments, "name of the file");
     }
-    // What would be another parameter or endpoint is a path in the container like any other.
+    // A text like another parameter or endpoint is a plain path in the container.
     let arguments = json!({"container": name, "path": "/x?force=true&path=/etc#../../volumes"});
-    let missing = fail(&lab, "copy_from_container", arguments).await;
-    assert!(missing.contains("There is no"), "{missing}");
+    fails_with!(lab, "copy_from_container", arguments, "There is no");
 }

@@ -2,19 +2,18 @@
 
 use serde_json::json;
 
-use super::{confirmed, fail, lab, open_lab, succeed, texts};
+use super::{confirmed, fail, lab, lab_with, succeed, texts};
 use crate::harness::assert_contains;
 
 #[tokio::test]
-async fn a_network_is_made_used_and_removed() {
-    let Some(mut lab) = open_lab().await else {
+async fn network_is_created_used_and_removed() {
+    let Some(mut lab) = lab_with(&[("DOCKER_MCP_ALLOW_EXEC", "1")]).await else {
         return;
     };
     let network = lab.name("net");
     let arguments = json!({"network": network, "labels": {"tier": "web"}});
     succeed(&lab, "create_network", arguments.clone()).await;
-    let twice = fail(&lab, "create_network", arguments).await;
-    assert!(twice.contains("already exists"), "{twice}");
+    fails_with!(lab, "create_network", arguments, "already exists");
     let server = lab.adopt("server");
     let arguments = json!({"image": "busybox:test", "name": server, "command": ["sleep", "600"], "network": network});
     succeed(&lab, "create_container", arguments).await;
@@ -29,46 +28,31 @@ async fn a_network_is_made_used_and_removed() {
     assert_contains(&found["stdout"], "Address");
     let shown = succeed(&lab, "list_networks", json!({"network": network})).await;
     let inside = shown["networks"][0]["containers"].as_object().unwrap();
-    assert!(
-        inside.contains_key(&server) && inside.contains_key(&client),
-        "{shown}"
-    );
+    assert!(inside.contains_key(&server), "{shown}");
+    assert!(inside.contains_key(&client), "{shown}");
 
-    let used = fail(&lab, "remove_network", json!({"network": network})).await;
-    assert!(used.contains("in use by"), "{used}");
+    fails_with!(lab, "remove_network", {"network": network}, "in use by");
     let arguments = json!({"network": network, "container": client});
     let (loss, _) = confirmed(&lab, "disconnect_network", arguments, &client).await;
     assert!(loss.contains("Breaks all connections"), "{loss}");
-    lab.forget(&server).await;
-    confirmed(
-        &lab,
-        "remove_network",
-        json!({"network": network}),
-        &network,
-    )
-    .await;
-    let gone = fail(&lab, "list_networks", json!({"network": network})).await;
-    assert!(gone.contains("There is no network"), "{gone}");
+    lab.remove(&server).await;
+    let arguments = json!({"network": network});
+    confirmed(&lab, "remove_network", arguments, &network).await;
+    fails_with!(lab, "list_networks", {"network": network}, "There is no network");
 }
 
 #[tokio::test]
-async fn networks_are_listed_and_near_names_told() {
+async fn networks_are_listed_and_unknown_names_get_suggestions() {
     let Some(lab) = lab().await else { return };
     let listed = succeed(&lab, "list_networks", json!({})).await;
-    let names: Vec<_> = listed["networks"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|row| &row["name"])
-        .collect();
-    assert!(names.contains(&&json!("bridge")), "{listed}");
-    let near = fail(&lab, "list_networks", json!({"network": "brigde"})).await;
-    assert!(near.contains("Did you mean `bridge`"), "{near}");
+    let mut rows = listed["networks"].as_array().unwrap().iter();
+    assert!(rows.any(|row| row["name"] == "bridge"), "{listed}");
+    fails_with!(lab, "list_networks", {"network": "brigde"}, "Did you mean `bridge`");
     fail!(lab, "create_network", {"network": lab.name("x"), "subnet": "nonsense"});
 }
 
 #[tokio::test]
-async fn a_volume_is_made_used_and_removed() {
+async fn volume_is_created_used_and_removed() {
     let Some(mut lab) = lab().await else { return };
     let volume = lab.name("data");
     let done = succeed(&lab, "create_volume", json!({"volume": volume})).await;
@@ -80,13 +64,11 @@ async fn a_volume_is_made_used_and_removed() {
         "command": ["sh", "-c", "echo kept > /data/x"], "mounts": [format!("{volume}:/data")]});
     let shown = succeed(&lab, "list_volumes", json!({"volume": volume})).await;
     assert_eq!(texts(&shown["volumes"][0]["used_by"]), [user.as_str()]);
-    let used = fail(&lab, "remove_volume", json!({"volume": volume})).await;
-    assert!(used.contains("in use by"), "{used}");
-    lab.forget(&user).await;
+    fails_with!(lab, "remove_volume", {"volume": volume}, "in use by");
+    lab.remove(&user).await;
     let unused = succeed(&lab, "list_volumes", json!({"unused": true})).await;
     assert!(unused.to_string().contains(&volume), "{unused}");
     let (loss, _) = confirmed(&lab, "remove_volume", json!({"volume": volume}), &volume).await;
     assert!(loss.contains("lost for good"), "{loss}");
-    let gone = fail(&lab, "list_volumes", json!({"volume": volume})).await;
-    assert!(gone.contains("There is no volume"), "{gone}");
+    fails_with!(lab, "list_volumes", {"volume": volume}, "There is no volume");
 }

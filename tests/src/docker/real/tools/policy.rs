@@ -1,13 +1,14 @@
-//! What the operator has forbidden, and what nobody may do unless the operator allows it.
+//! The operator's policy: forbidden calls, and calls that are refused unless the operator allows them.
 
 use std::fs;
 
 use serde_json::{Value, json};
 
-use super::super::super::{SERVER, lab::Lab};
-use super::talk::Talk;
+use super::super::super::lab::{Folder, merged};
+use super::super::super::{SERVER, invalid};
+use super::stdio_session::StdioSession;
 use super::{call, fail, lab, lab_with, succeed};
-use crate::harness::{binary, real};
+use crate::harness::binary;
 
 /// Options that reach out of a container.
 fn dangerous() -> Vec<Value> {
@@ -35,38 +36,30 @@ async fn containers_that_reach_the_host_are_refused() {
     let Some(lab) = lab().await else { return };
     for options in dangerous() {
         let name = lab.name("bad");
-        let mut arguments = json!({"image": "busybox:test", "name": name, "command": ["true"]});
-        arguments
-            .as_object_mut()
-            .unwrap()
-            .extend(options.as_object().unwrap().clone());
-        let refused = fail(&lab, "create_container", arguments).await;
-        assert!(
-            refused.contains("does not create containers with"),
-            "{options}: {refused}"
+        let arguments = json!({"image": "busybox:test", "name": name, "command": ["true"]});
+        let arguments = merged(arguments, options);
+        fails_with!(
+            lab,
+            "create_container",
+            arguments,
+            "does not create containers with"
         );
-        assert!(
-            lab.docker.inspect_container(&name, None).await.is_err(),
-            "{options}"
-        );
+        let created = lab.docker.inspect_container(&name, None).await;
+        assert!(created.is_err(), "{arguments}");
     }
-    let mounts = ["./x:/y", "x:y", "x:/y:ro:z", "..:/x"];
-    for mount in mounts {
+    for mount in ["./x:/y", "x:y", "x:/y:ro:z", "..:/x"] {
         let arguments = json!({"image": "busybox:test", "mounts": [mount]});
-        let params = json!({"name": "create_container", "arguments": arguments});
-        let error = lab.server.error("tools/call", params).await;
-        assert_eq!(error["code"], -32602, "{mount}: {error}");
+        invalid(&lab, "create_container", arguments).await;
     }
 }
 
 #[tokio::test]
-async fn a_policy_file_makes_exceptions_and_no_more() {
-    let dir = std::env::temp_dir().join(format!("mcp-{}", uuid::Uuid::new_v4().simple()));
-    fs::create_dir_all(dir.join("data")).unwrap();
-    let policy = dir.join("policy.json");
-    let data = dir.join("data");
+async fn policy_file_allows_exceptions_only() {
+    let dir = Folder::new();
+    let data = dir.path().join("data");
+    fs::create_dir(&data).unwrap();
     let json = json!({"create": {"binds": [data], "capabilities": ["NET_ADMIN"]}});
-    fs::write(&policy, json.to_string()).unwrap();
+    let policy = dir.write("policy.json", &json.to_string());
     let Some(mut lab) = lab_with(&[("DOCKER_MCP_POLICY", policy.to_str().unwrap())]).await else {
         return;
     };
@@ -76,119 +69,74 @@ async fn a_policy_file_makes_exceptions_and_no_more() {
     let created = succeed(&lab, "create_container", arguments).await;
     assert_eq!(created["exit_code"], 0, "{created}");
     for options in dangerous() {
-        let mut arguments = json!({"image": "busybox:test", "name": lab.name("bad")});
-        arguments
-            .as_object_mut()
-            .unwrap()
-            .extend(options.as_object().unwrap().clone());
-        fail(&lab, "create_container", arguments).await;
+        let arguments = json!({"image": "busybox:test", "name": lab.name("bad")});
+        fail(&lab, "create_container", merged(arguments, options)).await;
     }
-    fs::remove_dir_all(&dir).unwrap();
 }
 
 #[test]
-fn a_policy_that_is_not_understood_does_not_start() {
-    let dir = std::env::temp_dir().join(format!("mcp-{}", uuid::Uuid::new_v4().simple()));
-    fs::create_dir_all(&dir).unwrap();
-    let file = dir.join("policy.json");
-    fs::write(&file, r#"{"only_craeted": true}"#).unwrap();
+fn server_does_not_start_with_an_invalid_policy() {
+    let dir = Folder::new();
+    let file = dir.write("policy.json", r#"{"only_craeted": true}"#);
     for args in [
         ["--policy", file.to_str().unwrap()],
         ["--policy", "/nowhere"],
         ["--deny", "web"],
     ] {
         let mut command = std::process::Command::new(binary(SERVER));
-        let output = command
-            .args(["--port", "0"])
-            .args(args)
-            .env_clear()
-            .output()
-            .unwrap();
+        let command = command.args(["--port", "0"]).args(args).env_clear();
+        let output = command.output().unwrap();
         assert!(!output.status.success(), "{args:?}");
     }
-    fs::remove_dir_all(&dir).unwrap();
 }
 
-/// The tools that take a container, with what else they need.
-fn on(container: &str) -> Vec<(&'static str, Value)> {
-    vec![
-        ("get_container", json!({"container": container})),
-        ("get_container_logs", json!({"container": container})),
-        ("get_container_stats", json!({"container": container})),
-        ("diagnose_container", json!({"container": container})),
-        (
-            "wait_container",
-            json!({"container": container, "timeout_seconds": 1}),
-        ),
-        (
-            "follow_container_logs",
-            json!({"container": container, "seconds": 1}),
-        ),
-        (
-            "copy_from_container",
-            json!({"container": container, "path": "/"}),
-        ),
-        ("start_container", json!({"container": container})),
-        ("stop_container", json!({"container": container})),
-        ("restart_container", json!({"container": container})),
-        ("pause_container", json!({"container": container})),
-        (
-            "kill_container",
-            json!({"container": container, "confirm": container}),
-        ),
-        (
-            "update_container",
-            json!({"container": container, "cpus": 1.0}),
-        ),
-        (
-            "remove_container",
-            json!({"container": container, "force": true, "confirm": container}),
-        ),
-        (
-            "copy_to_container",
-            json!({"container": container, "path": "/x", "text": ""}),
-        ),
-        (
-            "execute_command",
-            json!({"container": container, "command": ["true"]}),
-        ),
-        (
-            "connect_network",
-            json!({"container": container, "network": "none"}),
-        ),
-        (
-            "disconnect_network",
-            json!({"container": container, "network": "bridge", "confirm": container}),
-        ),
-    ]
+/// Calls of all tools that take a container; the first [`READING`] only read.
+fn calls_on(container: &str) -> Vec<(&'static str, Value)> {
+    let removal = json!({"force": true, "confirm": container});
+    let disconnect = json!({"network": "bridge", "confirm": container});
+    let calls = [
+        ("get_container", json!({})),
+        ("get_container_logs", json!({})),
+        ("get_container_stats", json!({})),
+        ("diagnose_container", json!({})),
+        ("wait_container", json!({"timeout_seconds": 1})),
+        ("follow_container_logs", json!({"seconds": 1})),
+        ("copy_from_container", json!({"path": "/"})),
+        ("start_container", json!({})),
+        ("stop_container", json!({})),
+        ("restart_container", json!({})),
+        ("pause_container", json!({})),
+        ("kill_container", json!({"confirm": container})),
+        ("update_container", json!({"cpus": 1.0})),
+        ("remove_container", removal),
+        ("copy_to_container", json!({"path": "/x", "text": ""})),
+        ("execute_command", json!({"command": ["true"]})),
+        ("connect_network", json!({"network": "none"})),
+        ("disconnect_network", disconnect),
+    ];
+    let with_container = |(tool, mut arguments): (_, Value)| {
+        arguments["container"] = json!(container);
+        (tool, arguments)
+    };
+    calls.map(with_container).into()
 }
 
-/// How many of [`on`] only look.
+/// The number of read-only tools in [`calls_on`].
 const READING: usize = 7;
 
 #[tokio::test]
-async fn what_is_out_of_bounds_is_neither_seen_nor_touched() {
+async fn hidden_containers_are_neither_seen_nor_changed() {
     let Some(mut lab) = lab().await else { return };
     let secret = lab.run("secret", &["sleep", "600"], json!({})).await;
-    let marked = lab
-        .run(
-            "marked",
-            &["sleep", "600"],
-            json!({"Labels": {"protected": "yes"}}),
-        )
-        .await;
+    let labels = json!({"Labels": {"protected": "yes"}});
+    let marked = lab.run("marked", &["sleep", "600"], labels).await;
     let free = lab.run("free", &["sleep", "600"], json!({})).await;
     let deny = format!("name={secret},label=protected");
-    let env = [
-        ("MCP_TOOLSETS", "all"),
-        ("DOCKER_MCP_DENY", &*deny),
-        ("DOCKER_MCP_ALLOW_EXEC", "1"),
-    ];
-    let denying = Lab::at(real::docker().unwrap(), &env).await;
+    let env = [("DOCKER_MCP_DENY", &*deny), ("DOCKER_MCP_ALLOW_EXEC", "1")];
+    let denying = lab_with(&env).await.unwrap();
     for container in [&secret, &marked] {
-        for (tool, arguments) in on(container) {
-            let refused = fail(&denying.server, tool, arguments).await;
-            assert!(refused.contains("out of bounds"), "{tool}: {refused}");
+        for (tool, arguments) in calls_on(container) {
+            fails_with!(denying.server, tool, arguments, "out of bounds");
         }
         assert_eq!(lab.state(container).await, "running");
     }
@@ -202,21 +150,20 @@ async fn what_is_out_of_bounds_is_neither_seen_nor_touched() {
     fail!(denying, "update_container", {"container": free, "new_name": secret});
 
     let allow = format!("name={free}");
-    let env = [
-        ("MCP_TOOLSETS", "all"),
-        ("DOCKER_MCP_ALLOW", allow.as_str()),
-    ];
-    let allowing = Lab::at(real::docker().unwrap(), &env).await;
+    let allowing = lab_with(&[("DOCKER_MCP_ALLOW", &allow)]).await.unwrap();
     succeed!(allowing, "get_container", {"container": free});
-    let refused = fail!(allowing, "get_container", {"container": secret});
-    assert!(refused.contains("out of bounds"), "{refused}");
+    fails_with!(allowing, "get_container", {"container": secret}, "out of bounds");
     let arguments = json!({"image": "busybox:test", "name": lab.name("other")});
-    let refused = fail(&allowing.server, "create_container", arguments).await;
-    assert!(refused.contains("out of bounds"), "{refused}");
+    fails_with!(
+        allowing.server,
+        "create_container",
+        arguments,
+        "out of bounds"
+    );
 }
 
 #[tokio::test]
-async fn images_are_fenced_too() {
+async fn rules_for_images_apply_to_all_tools() {
     let Some(lab) = lab_with(&[("DOCKER_MCP_DENY", "image=busybox:test")]).await else {
         return;
     };
@@ -233,25 +180,23 @@ async fn images_are_fenced_too() {
         ),
         ("create_container", json!({"image": "busybox:test"})),
     ] {
-        let refused = fail(&lab, tool, arguments).await;
-        assert!(refused.contains("out of bounds"), "{tool}: {refused}");
+        fails_with!(lab, tool, arguments, "out of bounds");
     }
     let listed = succeed(&lab, "list_images", json!({"name": "busybox:test"})).await;
     assert_eq!(listed["images"], json!([]));
 }
 
 #[tokio::test]
-async fn only_what_was_created_here_is_changed() {
-    let Some(mut lab) = lab_with(&[
+async fn only_created_protects_other_containers() {
+    let env = [
         ("DOCKER_MCP_ONLY_CREATED", "1"),
         ("DOCKER_MCP_ALLOW_EXEC", "1"),
-    ])
-    .await
-    else {
+    ];
+    let Some(mut lab) = lab_with(&env).await else {
         return;
     };
     let theirs = lab.run("theirs", &["sleep", "600"], json!({})).await;
-    for (at, (tool, arguments)) in on(&theirs).into_iter().enumerate() {
+    for (at, (tool, arguments)) in calls_on(&theirs).into_iter().enumerate() {
         let result = call(&lab, tool, arguments).await;
         let text = result["content"][0]["text"].as_str().unwrap();
         let refused = result["isError"] == true && text.contains("was not created by this server");
@@ -268,12 +213,10 @@ async fn only_what_was_created_here_is_changed() {
 }
 
 #[tokio::test]
-async fn nothing_is_lost_without_destruction() {
-    let dir = std::env::temp_dir().join(format!("mcp-{}", uuid::Uuid::new_v4().simple()));
-    fs::create_dir_all(&dir).unwrap();
-    let policy = dir.join("policy.json");
-    fs::write(&policy, r#"{"no_destructive": true}"#).unwrap();
-    // The file says it as well as the variable.
+async fn no_destructive_prevents_data_loss() {
+    let dir = Folder::new();
+    let policy = dir.write("policy.json", r#"{"no_destructive": true}"#);
+    // By the variable, and by the file.
     for (name, value) in [
         ("DOCKER_MCP_NO_DESTRUCTIVE", "1"),
         ("DOCKER_MCP_POLICY", policy.to_str().unwrap()),
@@ -283,39 +226,29 @@ async fn nothing_is_lost_without_destruction() {
             return;
         };
         let name = lab.run("web", &["sleep", "600"], json!({})).await;
-        // What could do nothing is not offered.
+        // Tools that can only lose data are not listed.
         let listed = lab.server.result("tools/list", json!({})).await;
-        let listed: Vec<_> = listed["tools"].as_array().unwrap().iter().collect();
-        let destructive = listed
-            .iter()
-            .filter(|tool| tool["annotations"]["destructiveHint"] == true)
-            .map(|tool| tool["name"].as_str().unwrap());
-        assert_eq!(
-            destructive.collect::<Vec<_>>(),
-            ["copy_to_container", "prune"]
-        );
-        for (tool, arguments) in [
-            ("stop_container", json!({"container": name})),
-            ("restart_container", json!({"container": name})),
-            (
+        let listed = listed["tools"].as_array().unwrap().iter();
+        let destructive = listed.filter(|tool| tool["annotations"]["destructiveHint"] == true);
+        let destructive = destructive.map(|tool| tool["name"].as_str().unwrap());
+        let destructive: Vec<_> = destructive.collect();
+        assert_eq!(destructive, ["copy_to_container", "prune"]);
+        let image = json!({"image": "busybox:test", "confirm": "busybox:test"});
+        invalid(&lab, "remove_image", image).await;
+        for (tool, arguments) in calls_on(&name) {
+            if [
+                "stop_container",
+                "restart_container",
                 "remove_container",
-                json!({"container": name, "force": true, "confirm": name}),
-            ),
-            (
                 "execute_command",
-                json!({"container": name, "command": ["true"]}),
-            ),
-            (
-                "remove_image",
-                json!({"image": "busybox:test", "confirm": "busybox:test"}),
-            ),
-        ] {
-            let params = json!({"name": tool, "arguments": arguments});
-            let error = lab.server.error("tools/call", params).await;
-            assert_eq!(error["code"], -32602, "{tool}: {error}");
+            ]
+            .contains(&tool)
+            {
+                invalid(&lab, tool, arguments).await;
+            }
         }
         assert_eq!(lab.state(&name).await, "running");
-        // Of the others, what would lose something is refused.
+        // The others refuse calls that would lose data.
         let copy = json!({"container": name, "path": "/tmp/new", "text": "one"});
         succeed(&lab, "copy_to_container", copy.clone()).await;
         let mut again = copy;
@@ -323,39 +256,28 @@ async fn nothing_is_lost_without_destruction() {
         succeed(&lab, "prune", json!({"what": "containers"})).await;
         let removal = json!({"what": "containers", "apply": true, "confirm": "containers"});
         for (tool, arguments) in [("copy_to_container", again), ("prune", removal)] {
-            let refused = fail(&lab, tool, arguments).await;
-            assert!(refused.contains("no-destructive"), "{tool}: {refused}");
+            fails_with!(lab, tool, arguments, "no-destructive");
         }
         succeed(&lab, "pause_container", json!({"container": name})).await;
     }
-    fs::remove_dir_all(&dir).unwrap();
 }
 
 #[tokio::test]
-async fn the_server_does_not_end_itself() {
+async fn server_does_not_change_its_own_container() {
     let Some(mut lab) = lab().await else { return };
     let own = lab.run("own", &["sleep", "600"], json!({})).await;
-    let id = lab
-        .docker
-        .inspect_container(&own, None)
-        .await
-        .unwrap()
-        .id
-        .unwrap();
+    let details = lab.docker.inspect_container(&own, None).await;
+    let id = &details.unwrap().id.unwrap()[..12];
     // As in that container: its hostname is the beginning of its id.
-    let script = format!(
-        "echo {} > /proc/sys/kernel/hostname && exec \"$0\" --stdio",
-        &id[..12]
-    );
+    let script = format!("echo {id} > /proc/sys/kernel/hostname && exec \"$0\" --stdio");
     let mut command = tokio::process::Command::new("unshare");
-    command
-        .args(["--uts", "sh", "-c", &script])
-        .arg(binary(SERVER));
+    command.args(["--uts", "sh", "-c", &script]);
+    command.arg(binary(SERVER));
     let env = [("DOCKER_MCP_ALLOW_EXEC", "1")];
-    let mut talk = Talk::with(command, &lab.host, &env).await;
-    for (tool, arguments) in on(&own).into_iter().skip(READING) {
-        let id = talk.start(tool, arguments).await;
-        let text = talk.answer(id).await.to_string();
+    let mut session = StdioSession::with(command, &lab.host, &env).await;
+    for (tool, arguments) in calls_on(&own).into_iter().skip(READING) {
+        let id = session.start(tool, arguments).await;
+        let text = session.answer(id).await.to_string();
         assert!(text.contains("this server runs in"), "{tool}: {text}");
     }
     assert_eq!(lab.state(&own).await, "running");

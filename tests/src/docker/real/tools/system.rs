@@ -1,22 +1,17 @@
-//! The engine itself: what it is, what it did, what it could throw away.
+//! The engine itself: its description, its events, its unused objects.
 
 use serde_json::{Value, json};
 
 use super::super::super::lab::Lab;
-use super::{confirmed, fail, lab, succeed, texts};
-use crate::harness::real;
+use super::{confirmed, fail, lab, lab_with, succeed, texts};
 
-/// A lab whose server touches nothing of other tests.
-async fn fenced() -> Option<Lab> {
+/// An environment whose server sees only its own objects.
+async fn isolated_lab() -> Option<Lab> {
     let lab = lab().await?;
     let rule = format!("name={}*", lab.name(""));
-    let mut fenced = Lab::at(
-        real::docker()?,
-        &[("MCP_TOOLSETS", "all"), ("DOCKER_MCP_ALLOW", &rule)],
-    )
-    .await;
-    fenced.prefix.clone_from(&lab.prefix);
-    Some(fenced)
+    let mut isolated = lab_with(&[("DOCKER_MCP_ALLOW", &rule)]).await?;
+    isolated.prefix.clone_from(&lab.prefix);
+    Some(isolated)
 }
 
 #[tokio::test]
@@ -24,10 +19,8 @@ async fn the_engine_is_described() {
     let Some(mut lab) = lab().await else { return };
     lab.run("web", &["sleep", "600"], json!({})).await;
     let info = succeed(&lab, "get_system_info", json!({})).await;
-    assert!(
-        info["running"].as_u64().unwrap() > 0 && info["disk"].is_null(),
-        "{info}"
-    );
+    assert!(info["running"].as_u64().unwrap() > 0, "{info}");
+    assert!(info["disk"].is_null(), "{info}");
     assert!(info["api_version"].as_str().unwrap().starts_with("1."));
     let info = succeed(&lab, "get_system_info", json!({"disk_usage": true})).await;
     let images = &info["disk"]["images"];
@@ -36,20 +29,15 @@ async fn the_engine_is_described() {
 }
 
 #[tokio::test]
-async fn what_happened_is_told() {
+async fn events_are_listed() {
     let Some(mut lab) = lab().await else { return };
     let check = json!({"Healthcheck": {"Test": ["CMD-SHELL", "true # canary-11"], "Interval": 100_000_000}});
-    let name = lab
-        .run("web", &["sh", "-c", "sleep 1; exit 3"], check)
-        .await;
-    lab.until(&name, "exited").await;
+    let command = ["sh", "-c", "sleep 1; exit 3"];
+    let name = lab.finish("web", &command, check).await;
     let events = succeed!(lab, "list_events", {"name": name, "kind": "container"});
     let rows = events["events"].as_array().unwrap();
-    let actions: Vec<&str> = rows
-        .iter()
-        .map(|row| row["action"].as_str().unwrap())
-        .collect();
-    assert!(actions.starts_with(&["create", "start"]), "{events}");
+    let actions: Vec<_> = rows.iter().map(|row| &row["action"]).collect();
+    assert_eq!(actions[..2], ["create", "start"], "{events}");
     let died = rows.iter().find(|row| row["action"] == "die").unwrap();
     assert_eq!(died["details"]["exitCode"], "3");
     // No runs of the health check, whose command lines may hold secrets.
@@ -59,8 +47,8 @@ async fn what_happened_is_told() {
 }
 
 #[tokio::test]
-async fn what_would_be_pruned_is_what_is_pruned() {
-    let Some(mut lab) = fenced().await else {
+async fn prune_removes_exactly_the_preview() {
+    let Some(mut lab) = isolated_lab().await else {
         return;
     };
     let ended = lab.finish("ended", &["true"], json!({})).await;
@@ -76,13 +64,14 @@ async fn what_would_be_pruned_is_what_is_pruned() {
     assert!(loss.contains(&ended) && loss.contains(&never), "{loss}");
     assert_has!(pruned, {"applied": true, "count": 2});
     assert_eq!(lab.state(&running).await, "running");
-    let gone = fail(&lab, "get_container", json!({"container": ended})).await;
-    assert!(gone.contains("There is no container"), "{gone}");
+    fails_with!(lab, "get_container", {"container": ended}, "There is no container");
 }
 
 #[tokio::test]
 async fn unused_networks_and_volumes_are_pruned() {
-    let Some(lab) = fenced().await else { return };
+    let Some(lab) = isolated_lab().await else {
+        return;
+    };
     let (network, volume) = (lab.name("net"), lab.name("data"));
     succeed(&lab, "create_network", json!({"network": network})).await;
     succeed(&lab, "create_volume", json!({"volume": volume})).await;
@@ -90,7 +79,7 @@ async fn unused_networks_and_volumes_are_pruned() {
         |what: &str, all: bool| json!({"what": what, "all": all, "apply": true, "confirm": what});
     let pruned = succeed(&lab, "prune", prune("networks", false)).await;
     assert_eq!(texts(&pruned["items"]), [network.as_str()]);
-    // A volume with a name was given it for a reason.
+    // A named volume is kept by default.
     let kept = succeed(&lab, "prune", prune("volumes", false)).await;
     assert_eq!(kept["count"], 0);
     let pruned = succeed(&lab, "prune", prune("volumes", true)).await;

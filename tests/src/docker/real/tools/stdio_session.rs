@@ -10,14 +10,14 @@ use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 use super::super::super::SERVER;
 use crate::harness::binary;
 
-pub(super) struct Talk {
+pub(super) struct StdioSession {
     _child: Child,
     stdin: ChildStdin,
     stdout: Lines<BufReader<ChildStdout>>,
     last: u64,
 }
 
-impl Talk {
+impl StdioSession {
     /// After the handshake of a client that can ask its user.
     pub(super) async fn open(host: &str, env: &[(&str, &str)]) -> Self {
         let mut command = Command::new(binary(SERVER));
@@ -39,7 +39,7 @@ impl Talk {
             .unwrap();
         let stdin = child.stdin.take().unwrap();
         let stdout = BufReader::new(child.stdout.take().unwrap()).lines();
-        let mut talk = Self {
+        let mut session = Self {
             _child: child,
             stdin,
             stdout,
@@ -50,11 +50,12 @@ impl Talk {
             "capabilities": {"elicitation": {}},
             "clientInfo": {"name": "tests", "version": "1"},
         });
-        let id = talk.ask("initialize", hello).await;
-        talk.answer(id).await;
-        talk.say(json!({"jsonrpc": "2.0", "method": "notifications/initialized"}))
+        let id = session.ask("initialize", hello).await;
+        session.answer(id).await;
+        session
+            .say(json!({"jsonrpc": "2.0", "method": "notifications/initialized"}))
             .await;
-        talk
+        session
     }
 
     /// Calls a tool, with progress under the id of the call, which is returned.

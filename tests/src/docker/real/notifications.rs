@@ -1,4 +1,4 @@
-//! What changes is told, and soon: over HTTP, over stdio, in both eras.
+//! Notifications of changes: over HTTP and stdio, in both eras.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,14 +15,14 @@ use crate::docker::proxy::Proxy;
 use crate::docker::{SERVER, succeed};
 use crate::harness::{Server, binary, wait_until};
 
-/// Far longer than any change takes to be told.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// Far longer than any notification takes.
+const NOTIFICATION_TIMEOUT: Duration = Duration::from_secs(60);
 const LIST: &str = "notifications/resources/list_changed";
 
-/// Hands on the notifications: the URI that was updated, else the method.
-struct Ear(UnboundedSender<String>);
+/// Forwards notifications: the URI of the updated resource, else the method.
+struct NotificationSender(UnboundedSender<String>);
 
-impl Handler for Ear {
+impl Handler for NotificationSender {
     fn notification(&self, method: &str, params: Option<&RawValue>) {
         let params: Value = params.map_or(Value::Null, |params| {
             serde_json::from_str(params.get()).unwrap()
@@ -34,40 +34,43 @@ impl Handler for Ear {
 
 struct Listener {
     client: Client,
-    heard: UnboundedReceiver<String>,
+    received: UnboundedReceiver<String>,
 }
 
-/// A client that waits as long as a busy machine takes.
-fn patient() -> Builder {
-    let patience = Duration::from_secs(60);
+/// A client with a long timeout, since a test machine is busy.
+fn client_builder() -> Builder {
     Client::builder()
-        .timeout(patience)
-        .connect_timeout(patience)
+        .timeout(NOTIFICATION_TIMEOUT)
+        .connect_timeout(NOTIFICATION_TIMEOUT)
 }
 
 impl Listener {
     async fn http(server: &Server, dialect: EraChoice) -> Self {
-        let (ear, heard) = unbounded_channel();
-        let builder = patient().era(dialect).handler(Arc::new(Ear(ear)));
+        let (sender, received) = unbounded_channel();
+        let builder = client_builder()
+            .era(dialect)
+            .handler(Arc::new(NotificationSender(sender)));
         let client = builder.http(Endpoint::new(&server.url).unwrap()).unwrap();
-        Self::connected(client, heard).await
+        Self::connected(client, received).await
     }
 
     async fn stdio(host: &str) -> Self {
-        let (ear, heard) = unbounded_channel();
-        let builder = patient().era(EraChoice::Legacy).handler(Arc::new(Ear(ear)));
+        let (sender, received) = unbounded_channel();
+        let builder = client_builder()
+            .era(EraChoice::Legacy)
+            .handler(Arc::new(NotificationSender(sender)));
         let program = binary(SERVER);
         let command = Command::new(program.to_str().unwrap()).arg("--stdio");
         let client = builder.stdio(command.env("DOCKER_HOST", host)).unwrap();
-        Self::connected(client, heard).await
+        Self::connected(client, received).await
     }
 
-    async fn connected(client: Client, heard: UnboundedReceiver<String>) -> Self {
+    async fn connected(client: Client, received: UnboundedReceiver<String>) -> Self {
         client
             .connect(&ClientInfo::new("tests", "1"))
             .await
             .unwrap();
-        Self { client, heard }
+        Self { client, received }
     }
 
     async fn subscribe(&self, uris: &[&str]) {
@@ -84,25 +87,27 @@ impl Listener {
         tokio::spawn(stream.closed());
     }
 
-    /// Everything that is heard up to `wanted`.
+    /// All notifications up to `wanted`.
     async fn until(&mut self, wanted: &str) -> Vec<String> {
-        let mut heard = Vec::new();
-        let hear = async {
+        let mut received = Vec::new();
+        let receive = async {
             loop {
-                let what = self.heard.recv().await.unwrap();
-                heard.push(what);
-                if heard.last().is_some_and(|what| what == wanted) {
+                let what = self.received.recv().await.unwrap();
+                received.push(what);
+                if received.last().is_some_and(|what| what == wanted) {
                     break;
                 }
             }
         };
-        let heard_it = tokio::time::timeout(PATIENCE, hear).await.is_ok();
+        let arrived = tokio::time::timeout(NOTIFICATION_TIMEOUT, receive)
+            .await
+            .is_ok();
         assert!(
-            heard_it,
-            "{wanted} was not told: {heard:?} {:?}",
+            arrived,
+            "{wanted} was not received: {received:?} {:?}",
             self.client.era()
         );
-        heard
+        received
     }
 }
 
@@ -111,7 +116,7 @@ fn uri(name: &str) -> String {
 }
 
 #[tokio::test]
-async fn a_change_is_told_to_who_subscribed_over_http() {
+async fn http_subscriber_is_notified_of_changes() {
     for mut lab in Lab::everywhere().await {
         lab.server.wait_for_status("online").await;
         let name = lab.run("watched", &["sleep", "600"], json!({})).await;
@@ -121,8 +126,8 @@ async fn a_change_is_told_to_who_subscribed_over_http() {
         listener.follow(json!({})).await;
         lab.docker.pause_container(&other).await.unwrap();
         lab.docker.pause_container(&name).await.unwrap();
-        let heard = listener.until(&uri(&name)).await;
-        assert!(!heard.contains(&uri(&other)), "{heard:?}");
+        let received = listener.until(&uri(&name)).await;
+        assert!(!received.contains(&uri(&other)), "{received:?}");
         lab.docker.unpause_container(&name).await.unwrap();
         lab.docker.unpause_container(&other).await.unwrap();
         listener.until(&uri(&name)).await;
@@ -130,7 +135,7 @@ async fn a_change_is_told_to_who_subscribed_over_http() {
 }
 
 #[tokio::test]
-async fn a_change_is_told_to_who_listens_in_the_modern_era() {
+async fn modern_listener_is_notified_of_changes() {
     let Some(mut lab) = lab().await else { return };
     lab.server.wait_for_status("online").await;
     let name = lab.run("watched", &["sleep", "600"], json!({})).await;
@@ -148,10 +153,10 @@ async fn a_change_is_told_to_who_listens_in_the_modern_era() {
 }
 
 #[tokio::test]
-async fn what_comes_and_goes_changes_the_list_over_stdio() {
+async fn new_container_changes_the_list_over_stdio() {
     let Some(mut lab) = lab().await else { return };
     let mut listener = Listener::stdio(&lab.host).await;
-    // What is there at the start.
+    // The containers at the start.
     listener.until(LIST).await;
     listener.subscribe(&["docker://containers"]).await;
     let name = lab.create("new", &["true"], json!({})).await;
@@ -165,7 +170,7 @@ async fn what_comes_and_goes_changes_the_list_over_stdio() {
 }
 
 #[tokio::test]
-async fn a_container_is_known_by_its_id_and_by_its_name() {
+async fn subscription_works_by_id_and_by_name() {
     let Some(mut lab) = lab().await else { return };
     let name = lab.run("known", &["sleep", "600"], json!({})).await;
     let id = lab.docker.inspect_container(&name, None).await.unwrap();
@@ -182,24 +187,24 @@ async fn a_container_is_known_by_its_id_and_by_its_name() {
         .subscribe(&uris.each_ref().map(String::as_str))
         .await;
     lab.docker.pause_container(&name).await.unwrap();
-    // They are told in the order of the alphabet.
-    let mut heard = Vec::new();
-    while heard.len() < uris.len() {
-        let what = listener.heard.recv().await.unwrap();
+    // They arrive in alphabetical order.
+    let mut received = Vec::new();
+    while received.len() < uris.len() {
+        let what = listener.received.recv().await.unwrap();
         if what != LIST {
-            heard.push(what);
+            received.push(what);
         }
     }
-    heard.sort();
+    received.sort();
     let mut expected = uris.to_vec();
     expected.sort();
-    assert_eq!(heard, expected);
+    assert_eq!(received, expected);
     lab.docker.unpause_container(&name).await.unwrap();
     listener.client.close().await;
 }
 
 #[tokio::test]
-async fn health_checks_are_no_news_until_they_change_something() {
+async fn health_checks_without_a_change_send_no_notification() {
     let Some(mut lab) = lab().await else { return };
     let more = json!({"Healthcheck": {"Test": ["CMD", "true"], "Interval": 50_000_000}});
     let name = lab.run("checked", &["sleep", "600"], more).await;
@@ -218,15 +223,15 @@ async fn health_checks_are_no_news_until_they_change_something() {
     })
     .await;
     lab.docker.pause_container(&name).await.unwrap();
-    let mut heard = listener.until(&uri(&name)).await;
-    heard.retain(|what| what != LIST);
-    assert_eq!(heard, [uri(&name)]);
+    let mut received = listener.until(&uri(&name)).await;
+    received.retain(|what| what != LIST);
+    assert_eq!(received, [uri(&name)]);
     lab.docker.unpause_container(&name).await.unwrap();
     listener.client.close().await;
 }
 
 #[tokio::test]
-async fn a_broken_stream_is_taken_up_again() {
+async fn broken_event_stream_is_reopened() {
     let Some(mut lab) = lab().await else { return };
     let name = lab.run("watched", &["sleep", "600"], json!({})).await;
     let proxy = Proxy::start(&lab.host).await;
@@ -238,10 +243,10 @@ async fn a_broken_stream_is_taken_up_again() {
     lab.docker.pause_container(&name).await.unwrap();
     listener.until(&uri(&name)).await;
     for cuts in 1..=3 {
-        // A stream that is not there yet cannot break.
+        // Wait until there is a stream to break.
         wait_until("the stream", async || proxy.streams() >= cuts).await;
         proxy.cut();
-        // Whatever happened meanwhile is not known, so all counts as changed.
+        // Events in between are unknown, so everything counts as changed.
         listener.until(&uri(&name)).await;
     }
     lab.docker.unpause_container(&name).await.unwrap();
