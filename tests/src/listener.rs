@@ -31,6 +31,8 @@ impl TestListener {
         };
         change(&mut limits);
         let server = in_memory(std::iter::once("mcp-conformance"));
+        // As after the first probe.
+        server.set_degraded(None);
         let guard = Guard::new(Tokens::default(), &[]);
         let address = (Ipv4Addr::LOCALHOST, 0).into();
         let signer = Key::random().unwrap().signer();
@@ -67,6 +69,21 @@ fn slow(step: u32, steps: u32) -> String {
     );
     let body = Dialect::Unversioned.request("1", "tools/call", &members);
     post(&["Accept: application/json, text/event-stream"], &body)
+}
+
+/// Opens a subscription with these further header lines. Returns the status, too.
+async fn subscribe(url: &str, fields: &[&str]) -> (RawConnection, u16) {
+    let members = r#""notifications":{"toolsListChanged":true}"#;
+    let body = Dialect::Modern.request("1", "subscriptions/listen", members);
+    let own = [
+        "Accept: application/json, text/event-stream",
+        "MCP-Protocol-Version: 2026-07-28",
+        "Mcp-Method: subscriptions/listen",
+    ];
+    let mut wire = RawConnection::connect(url).await;
+    wire.send(post(&[&own, fields].concat(), &body)).await;
+    let (status, _) = wire.head().await.unwrap();
+    (wire, status)
 }
 
 /// Starts a slow call and waits until it runs.

@@ -2,9 +2,11 @@
 //!
 //! Options come from the environment, as `MCP_TOKEN`.
 
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, SocketAddr};
 
 use axum::Router;
+use axum::extract::{ConnectInfo, Request};
+use axum::middleware::map_request;
 use axum::routing::get;
 use mcp_serve::mcp_core::tool::{Effect, ToolResult};
 use mcp_serve::schemars::{self, JsonSchema};
@@ -31,7 +33,15 @@ async fn main() -> anyhow::Result<()> {
             "/",
             get(async || "Not an MCP client? This page is for you."),
         )
-        .route_service("/mcp", mcp.clone());
+        .route_service("/mcp", mcp.clone())
+        // Clients without a token are limited by their address.
+        .layer(map_request(
+            async |ConnectInfo(address): ConnectInfo<SocketAddr>, mut request: Request| {
+                request.extensions_mut().insert(address);
+                request
+            },
+        ))
+        .into_make_service_with_connect_info::<SocketAddr>();
     let socket = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
     eprintln!("listens on http://{}/mcp", socket.local_addr()?);
     let stop = async move {

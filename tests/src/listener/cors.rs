@@ -1,4 +1,4 @@
-//! Pages of admitted origins may call the server and read its responses; no other page may.
+//! CORS: only pages of admitted origins can call the server and read its responses.
 
 use crate::harness::{Dialect, Server};
 
@@ -7,17 +7,17 @@ const PAGE: &str = "http://localhost:5173";
 #[tokio::test]
 async fn preflight_of_an_admitted_origin_is_answered() {
     let server = Server::with_args("mcp-conformance", &["--token", "t0ken"], &[]).await;
-    let asked = "content-type, authorization, mcp-protocol-version, mcp-param-region";
+    let requested = "content-type, authorization, mcp-protocol-version, mcp-param-region";
     for method in ["POST", "GET", "DELETE"] {
         let headers = [
             ("origin", PAGE),
             ("access-control-request-method", method),
-            ("access-control-request-headers", asked),
+            ("access-control-request-headers", requested),
         ];
         let reply = server.request("OPTIONS", "/mcp", &headers).await;
         assert_eq!((reply.status, reply.body.as_str()), (204, ""), "{method}");
         assert_eq!(reply.headers["access-control-allow-origin"], PAGE);
-        assert_eq!(reply.headers["access-control-allow-headers"], asked);
+        assert_eq!(reply.headers["access-control-allow-headers"], requested);
         let methods = reply.headers["access-control-allow-methods"]
             .to_str()
             .unwrap();

@@ -7,8 +7,8 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use tokio::io::{AsyncBufReadExt as _, BufReader};
 
-use super::{TestListener, ping, start_slow};
-use crate::harness::{Dialect, RawConnection, Server, assert_contains, binary, post};
+use super::{TestListener, ping, start_slow, subscribe};
+use crate::harness::{RawConnection, Server, assert_contains, binary};
 
 const FIXTURE: &str = "mcp-conformance";
 
@@ -19,15 +19,8 @@ fn signal(server: &Server, signal: Signal) {
 
 /// Opens a subscription and reads its acknowledgement.
 async fn listen(url: &str) -> RawConnection {
-    let body = Dialect::Modern.request("1", "subscriptions/listen", r#""notifications":{}"#);
-    let fields = [
-        "Accept: application/json, text/event-stream",
-        "MCP-Protocol-Version: 2026-07-28",
-        "Mcp-Method: subscriptions/listen",
-    ];
-    let mut wire = RawConnection::connect(url).await;
-    wire.send(post(&fields, &body)).await;
-    assert_eq!(wire.head().await.unwrap().0, 200);
+    let (mut wire, status) = subscribe(url, &[]).await;
+    assert_eq!(status, 200);
     let event = String::from_utf8(wire.chunk().await.unwrap()).unwrap();
     assert_contains(&event, "notifications/subscriptions/acknowledged");
     wire

@@ -1,25 +1,14 @@
-//! Streams that stay open: how many a client may have, and for how long.
+//! Open streams: their limit per client, and their end when a token is removed.
 
 use std::time::Duration;
 
+use super::subscribe;
 use crate::auth::file;
 use crate::harness::{Dialect, RawConnection, Server, wait_until};
 
-/// Opens a stream on which a client only listens; its first bytes.
-async fn listen(server: &Server, token: &str) -> (RawConnection, String) {
-    let meta = r#""_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}"#;
-    let params = format!(r#"{meta},"notifications":{{"toolsListChanged":true}}"#);
-    let body = Dialect::Unversioned.request("1", "subscriptions/listen", &params);
-    let mut wire = RawConnection::connect(&server.url).await;
-    wire.send(format!(
-        "POST /mcp HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {token}\r\n\
-         Accept: application/json, text/event-stream\r\nMCP-Protocol-Version: 2026-07-28\r\n\
-         Mcp-Method: subscriptions/listen\r\nContent-Length: {}\r\n\r\n{body}",
-        body.len()
-    ))
-    .await;
-    let (status, _) = wire.head().await.unwrap();
-    (wire, status.to_string())
+/// Opens a subscription with `token`.
+async fn listen(server: &Server, token: &str) -> (RawConnection, u16) {
+    subscribe(&server.url, &[&format!("Authorization: Bearer {token}")]).await
 }
 
 async fn ping(server: &Server, token: &str) -> u16 {
@@ -32,7 +21,7 @@ async fn ping(server: &Server, token: &str) -> u16 {
 }
 
 #[tokio::test]
-async fn client_has_at_most_so_many_streams() {
+async fn streams_of_a_client_are_limited() {
     let tokens = file("alice a-s3cret\nbob b-s3cret\n");
     let args = [
         "--token-file",
@@ -44,24 +33,24 @@ async fn client_has_at_most_so_many_streams() {
     let mut open = Vec::new();
     for _ in 0..3 {
         let (wire, status) = listen(&server, "a-s3cret").await;
-        assert_eq!(status, "200");
+        assert_eq!(status, 200);
         open.push(wire);
     }
     let (_, status) = listen(&server, "a-s3cret").await;
-    assert_eq!(status, "429");
+    assert_eq!(status, 429);
     // Other clients, and calls of this one, are not affected.
     let (_bob, status) = listen(&server, "b-s3cret").await;
-    assert_eq!(status, "200");
+    assert_eq!(status, 200);
     assert_eq!(ping(&server, "a-s3cret").await, 200);
     drop(open.pop());
     wait_until("a stream is free again", async || {
-        listen(&server, "a-s3cret").await.1 == "200"
+        listen(&server, "a-s3cret").await.1 == 200
     })
     .await;
 }
 
 #[tokio::test]
-async fn token_file_is_followed() {
+async fn changed_token_file_is_applied() {
     let tokens = file("alice a-s3cret\nbob b-s3cret\n");
     let args = ["--token-file", tokens.to_str().unwrap()];
     let server = Server::with_args("mcp-conformance", &args, &[]).await;
@@ -69,7 +58,7 @@ async fn token_file_is_followed() {
     let (mut bob, _) = listen(&server, "b-s3cret").await;
     assert_eq!(ping(&server, "c-s3cret").await, 401);
 
-    // A file that cannot be used changes nothing, and is reported.
+    // An unusable file changes nothing and is reported.
     std::fs::write(&tokens, "alice a-s3cret too many words\n").unwrap();
     wait_until("the file is reported", async || {
         server.log().contains("the token file is unusable")

@@ -117,7 +117,7 @@ fn values(headers: &HeaderMap, name: HeaderName) -> impl Iterator<Item = &Header
     named.map(|(_, value)| value)
 }
 
-/// The origin of the page that sends the request; only browsers have one.
+/// Returns the origin of the page that sends the request; only browsers send one.
 pub(super) fn origin(headers: &HeaderMap) -> Option<HeaderValue> {
     values(headers, ORIGIN).next().cloned()
 }

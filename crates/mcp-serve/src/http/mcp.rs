@@ -61,7 +61,7 @@ impl Authenticated {
         }
     }
 
-    /// Ends its streams when its token is removed.
+    /// Returns the revocation of its token, which ends its streams.
     fn revocation(&self) -> Revocation {
         let principal = self.principal.as_ref();
         Revocation::new(principal.map(|principal| principal.revoked.clone()))

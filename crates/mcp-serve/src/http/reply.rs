@@ -177,9 +177,9 @@ pub(super) fn busy() -> Response<Reply> {
     response
 }
 
-/// 429, for a client that listens on as many streams as it may.
-pub(super) fn too_many_streams(most: usize) -> Response<Reply> {
-    let error = format!("this client has {most} open streams, which is the limit; close one");
+/// The response to a client at its limit of streams: 429.
+pub(super) fn too_many_streams(limit: usize) -> Response<Reply> {
+    let error = format!("this client has {limit} open streams, which is the limit; close one");
     let body = serde_json::json!({"error": error});
     json(StatusCode::TOO_MANY_REQUESTS, body.to_string())
 }

@@ -30,8 +30,8 @@ use super::router::Router;
 /// - the limits of connections ([`Limits::max_connections`], [`Limits::head_timeout`],
 ///   [`Limits::write_timeout`], [`Limits::shutdown_grace`]), and TLS;
 /// - the `Host` header as the client sent it;
-/// - the address of the client as the request extension [`SocketAddr`], by which clients without a
-///   token are limited; without it they share one rate limit;
+/// - the address of the client as the request extension [`SocketAddr`]. Clients without a token are
+///   limited by it; if it is missing, they share the rate limit and the limit of streams;
 /// - at the end a call of [`HttpService::close`], which ends the streams that wait for changes.
 #[derive(Clone)]
 pub struct HttpService(pub(super) Arc<Router>);

@@ -41,10 +41,7 @@ pub(crate) struct Peer {
 
 impl Peer {
     pub(crate) fn version(&self) -> anyhow::Result<String> {
-        let server = self
-            .client
-            .peer_info()
-            .context("no server info")?;
+        let server = self.client.peer_info().context("no server info")?;
         Ok(server.protocol_version.to_string())
     }
 

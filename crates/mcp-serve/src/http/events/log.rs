@@ -40,7 +40,7 @@ struct LogState {
     reader: u64,
     /// True if the latest reader is to be disconnected once it has all events.
     is_disconnecting: bool,
-    /// The last event was handed to a reader.
+    /// True once a reader has the last event.
     is_delivered: bool,
     waker: Option<Waker>,
 }
@@ -104,7 +104,7 @@ impl EventLog {
         }
     }
 
-    /// True once a reader was handed the last event, which the client may have or not.
+    /// Returns true once a reader has the last event. The client may not have received it.
     pub(super) fn is_delivered(&self) -> bool {
         self.state.lock().is_delivered
     }
@@ -165,7 +165,7 @@ impl Replay {
         }
     }
 
-    /// Ends with the token of its client.
+    /// Ends the stream when the token of its client is removed.
     pub(in crate::http) fn until(mut self, revocation: Revocation) -> Self {
         self.revocation = revocation;
         self

@@ -41,8 +41,8 @@ pub(in crate::http) struct ReplayPolicy {
 }
 
 impl ResumableStreams {
-    /// Makes room for another stream, if need be in place of one that was sent to its end. Returns false if
-    /// there is none.
+    /// Makes room for another stream: if necessary, removes one that was sent completely. Returns false if
+    /// there is no room.
     pub(in crate::http) fn make_room(&self) -> bool {
         let mut kept = self.kept.lock();
         if kept.len() >= MAX_KEPT_STREAMS {
@@ -75,7 +75,7 @@ impl ResumableStreams {
         let streams = Arc::clone(self);
         tokio::spawn(async move {
             record(&log, messages, call).await;
-            // Also after the last event was written: the connection may have broken on its way.
+            // Even after the last event was written: the connection may have broken before it arrived.
             tokio::time::sleep(RESUME_TIMEOUT).await;
             streams.kept.lock().remove(log.id());
         });
@@ -211,7 +211,7 @@ mod tests {
             "{rest}"
         );
         drop(replay);
-        // The connection may have broken while the answer was on its way: it is sent again.
+        // The connection may have broken before the answer arrived: it is sent again.
         let mut replay = streams.resume("s", &last, KEEP_ALIVE).unwrap();
         assert_eq!(next_chunk(&mut replay).await.unwrap(), rest);
         drop(replay);
@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn sent_streams_make_room_for_others() {
+    async fn completely_sent_streams_are_removed_for_others() {
         let streams = Arc::new(ResumableStreams::default());
         let mut open = Vec::new();
         for _ in 0..MAX_KEPT_STREAMS {

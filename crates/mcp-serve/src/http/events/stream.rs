@@ -186,7 +186,7 @@ impl EventStream {
         }
     }
 
-    /// Keeps `slot` until the stream has ended.
+    /// Holds `slot` until the stream ends.
     pub(in crate::http) fn in_slot(self, slot: StreamSlot) -> Self {
         Self {
             _slot: Some(slot),
