@@ -168,7 +168,10 @@ impl Backend {
         } else {
             Some(backoff.next_remote_delay(jitter))
         };
-        tracing::warn!(backend = %self.key, tries = backoff.tries(), retry = ?wait, "failed: {reason}");
+        let next = wait.map_or("no more tries until gateway_restart".to_owned(), |wait| {
+            format!("next try in {:.1} s", wait.as_secs_f64())
+        });
+        tracing::warn!(backend = %self.key, tries = backoff.tries(), "failed: {reason}; {next}");
         self.record(kind::BACKEND_FAILED, EventStatus::Failure, Some(&reason));
         self.status.send_modify(|status| {
             status.state = match wait {
