@@ -51,7 +51,7 @@ async fn health_is_answered_while_clients_hold_all_connections() {
         ),
         (ping(2), 503),
         (
-            "GET /readyz HTTP/1.1\r\nHost: localhost\r\n\r\n".to_owned(),
+            "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n".to_owned(),
             200,
         ),
     ] {
