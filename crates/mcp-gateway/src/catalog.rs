@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, OnceLock};
 
 use mcp_core::server::ServerItems;
-use mcp_core::tool::{BoundTool, TaskSupport, ToolDefinition};
+use mcp_core::tool::{BoundTool, Effect, TaskSupport, ToolDefinition};
 
 use crate::backend::{Backend, ListedItem, Snapshot};
 use crate::config::{BackendKey, Filter, ToolChanges};
@@ -51,6 +51,14 @@ impl Catalog {
         catalog.add_prompts(relay, &snapshots);
         catalog.add_resources(relay, &snapshots);
         catalog
+    }
+
+    /// Drops the tools that are not declared read-only: `search_tools` does not find them, and `call_tool`
+    /// does not call them.
+    pub(crate) fn keep_read_only(&mut self) {
+        self.lists
+            .tools
+            .retain(|(tool, _)| tool.effect == Effect::ReadOnly);
     }
 
     /// The tools that are not denied, in the order of their names.

@@ -92,6 +92,7 @@ impl<S: Service, O: Args> Product<S, O> {
         let tools = self.product_tools(&command.product).choose(options)?;
         let service = Arc::new((self.connect)(command.product)?);
         let features = ServerFeatures {
+            read_only: options.read_only,
             items: ServerItems {
                 tools: tools.bind(&service),
                 resources: self.resources.bind(&service),

@@ -171,3 +171,45 @@ async fn first_backend_with_a_resource_answers_for_it() {
     let status = gateway.status().await;
     assert_contains(&status["not_offered"], "another backend");
 }
+
+/// Every name, method and era, and the search: only tools that their backend declares read-only.
+#[tokio::test]
+async fn read_only_gateway_forwards_only_read_only_tools() {
+    for search in ["", "search_above = 1\n"] {
+        let fixture = stdio_fixture();
+        let config = format!("{search}[backends.b]\n{fixture}\n");
+        let gateway = Gateway::start(Folder::new(), &config, &["--read-only"]).await;
+        gateway.until("b", "running").await;
+        for dialect in Dialect::ALL {
+            // `confirm_delete` is destructive, `echo` is read-only.
+            for name in ["b__confirm_delete", "b:confirm_delete", "b.confirm_delete"] {
+                let reply = gateway.call_as(dialect, name, r#"{"filename":"a"}"#).await;
+                assert_contains(&reply.body, "not found");
+            }
+            let reply = gateway
+                .call_as(dialect, "b__echo", r#"{"value":"seen"}"#)
+                .await;
+            assert_contains(&reply.body, "seen");
+            let listed = gateway.request_as(dialect, "tools/list", "", "").await;
+            for tool in listed.json()["result"]["tools"].as_array().unwrap() {
+                let name = tool["name"].as_str().unwrap();
+                let hint = &tool["annotations"]["readOnlyHint"];
+                assert!(*hint == true || !dialect.supports("2025-03-26"), "{name}");
+            }
+        }
+        let call = json!({"name": "b__confirm_delete", "arguments": {"filename": "a"}});
+        let reply = gateway
+            .error("mcp.callTool", call.clone())
+            .await
+            .to_string();
+        assert_contains(&reply, "not found");
+        if !search.is_empty() {
+            let found = json!({"name": "search_tools", "arguments": {"query": "delete file"}});
+            let found = gateway.result("mcp.callTool", found).await.to_string();
+            assert_lacks(&found, "confirm_delete");
+            let call = json!({"name": "call_tool", "arguments": call});
+            let refused = gateway.result("tools/call", call).await;
+            assert_eq!(refused["isError"], true, "{refused}");
+        }
+    }
+}

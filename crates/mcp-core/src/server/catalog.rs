@@ -10,7 +10,7 @@ use crate::jsonrpc::Json;
 use crate::prompt::PromptKind;
 use crate::registry::{BoundItems, ItemKind};
 use crate::resource::{ResourceDefinition, ResourceKind};
-use crate::tool::ToolKind;
+use crate::tool::{Effect, ToolKind};
 
 /// A snapshot of the items and lists. A request uses the same snapshot to its end.
 pub(super) struct Catalog {
@@ -74,8 +74,12 @@ fn add<K: ItemKind>(own: &mut BoundItems<K>, mut more: BoundItems<K>) {
 impl Server {
     /// Lists `more` after the server's own items, in place of what was published before, and
     /// announces the lists that have changed. An item with the name of one of the server's own is
-    /// left out, so that nothing shadows those.
-    pub fn publish(&self, more: ServerItems) {
+    /// left out, so that nothing shadows those. A read-only server leaves out tools that change anything.
+    pub fn publish(&self, mut more: ServerItems) {
+        if self.is_read_only() {
+            more.tools
+                .retain(|(tool, _)| tool.effect == Effect::ReadOnly);
+        }
         let mut items = self.own_items.clone();
         add::<ToolKind>(&mut items.tools, more.tools);
         add::<ResourceKind>(&mut items.resources, more.resources);
@@ -89,6 +93,11 @@ impl Server {
             let changed = catalog.changes_since(&before);
             changed.for_each(|change| changes.announce(change));
         }
+    }
+
+    /// True if no tool may change anything (`--read-only`).
+    pub fn is_read_only(&self) -> bool {
+        self.features.read_only
     }
 
     /// True if there is a tool of this name now; toolsets and `--read-only` leave some out.

@@ -12,6 +12,8 @@ use crate::tool::ToolKind;
 /// The features of a server at its start.
 #[derive(Default)]
 pub struct ServerFeatures {
+    /// Publishes no tools that change anything. `items` are not filtered.
+    pub read_only: bool,
     /// Tools, resources and prompts that are always listed.
     pub items: ServerItems,
     /// Custom methods.

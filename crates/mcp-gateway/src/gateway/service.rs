@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use mcp_core::server::{ChangeNotifier, Server, ServerItems};
-use mcp_core::tool::ToolError;
+use mcp_core::tool::{Effect, ToolError};
 use mcp_serve::Registry;
 use serde_json::json;
 
@@ -87,12 +87,17 @@ impl Gateway {
         let _ = tokio::time::timeout(FIRST_LIST_TIMEOUT, started).await;
         loop {
             let changes = self.config().tool_changes;
-            let catalog = Arc::new(Catalog::new(&self.relay, &self.backends(), changes));
+            let mut catalog = Catalog::new(&self.relay, &self.backends(), changes);
+            let read_only = server.is_read_only();
+            if read_only {
+                catalog.keep_read_only();
+            }
+            let catalog = Arc::new(catalog);
             for refused in &catalog.refused {
                 tracing::debug!(backend = %refused.backend, item = refused.item, "not offered: {}", refused.reason);
             }
             *self.catalog.lock() = Arc::clone(&catalog);
-            server.publish(self.listed(&catalog));
+            server.publish(self.listed(&catalog, read_only));
             self.published.send_replace(true);
             tokio::time::sleep(MIN_PUBLISH_INTERVAL).await;
             self.signals.lists.notified().await;
@@ -102,14 +107,21 @@ impl Gateway {
 
     /// Returns the lists for clients. With more tools than `search_above`, the backends' tools are
     /// hidden and the search tools take their place.
-    fn listed(self: &Arc<Self>, catalog: &Catalog) -> ServerItems {
+    fn listed(self: &Arc<Self>, catalog: &Catalog, read_only: bool) -> ServerItems {
         let mut lists = catalog.lists.clone();
         let limit = self.config().search_above;
         if limit.is_some_and(|limit| catalog.listed_tools().count() > limit) {
             for (tool, _) in &mut lists.tools {
                 tool.is_listed = false;
             }
-            lists.tools.extend(tools::search().bind(self));
+            let mut search = tools::search().bind(self);
+            if read_only {
+                // `call_tool` calls nothing but tools of the catalog.
+                search
+                    .iter_mut()
+                    .for_each(|(tool, _)| tool.effect = Effect::ReadOnly);
+            }
+            lists.tools.extend(search);
         }
         lists
     }
