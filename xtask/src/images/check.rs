@@ -14,7 +14,7 @@ use std::time::Duration;
 use anyhow::{Context, bail, ensure};
 use serde_json::{Value, json};
 
-use super::{PROGRAMS, import, static_link};
+use super::{PROGRAMS, image, import, static_link};
 use crate::install::unavailable;
 use crate::instance::{Instance, Purpose};
 use crate::layout::Layout;
@@ -99,7 +99,7 @@ impl Project<'_> {
         self.compose(&[&up[..], &PROGRAMS].concat())?;
         for (server, port, tools) in SERVERS {
             self.check_answers(port, tools)
-                .and_then(|()| isolation::check(&self.cli, server))
+                .and_then(|()| isolation::check(&self.cli, server, &image(server)))
                 .context(server)?;
         }
         self.check_listed_containers()?;

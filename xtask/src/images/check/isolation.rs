@@ -3,7 +3,6 @@
 use anyhow::{Context, ensure};
 use serde_json::{Value, json};
 
-use crate::images::image;
 use crate::services::docker::cli::{Cli, IMAGE};
 
 /// Returns the name that compose gives to the container of a service.
@@ -12,8 +11,7 @@ pub(super) fn container(server: &str) -> String {
 }
 
 /// Errors if the container has more than it needs: another user than 65532, capabilities, writable files, other mounts and ports, or an image with a base.
-pub(super) fn check(cli: &Cli, server: &str) -> anyhow::Result<()> {
-    let image = image(server);
+pub(super) fn check(cli: &Cli, server: &str, image: &str) -> anyhow::Result<()> {
     let inspect =
         |args: &[&str]| -> anyhow::Result<Value> { Ok(serde_json::from_str(&cli.run(args)?)?) };
     let inspected = inspect(&["inspect", &container(server)])?;
@@ -45,7 +43,7 @@ pub(super) fn check(cli: &Cli, server: &str) -> anyhow::Result<()> {
     let mut addresses = published.values().filter_map(Value::as_array).flatten();
     let on_loopback = addresses.all(|address| address["HostIp"] == "127.0.0.1");
     ensure!(on_loopback && published.len() == 1, "ports: {published:?}");
-    let layers = inspect(&["image", "inspect", &image])?;
+    let layers = inspect(&["image", "inspect", image])?;
     let layers = layers[0]["RootFS"]["Layers"].as_array().map(Vec::len);
     ensure!(layers == Some(1), "the image has a base: {layers:?} layers");
     check_process(cli, server)
