@@ -20,7 +20,7 @@ const DELETE_TIMEOUT: Duration = Duration::from_secs(15);
 
 impl AgentServer {
     /// Adds a user message to the conversation. With `run` the agent starts at once; an agent server
-    /// that is full keeps the message all the same.
+    /// that is full keeps the message, too.
     pub(crate) async fn prompt(&self, id: TaskId, text: &str, run: bool) -> ApiResult<()> {
         let mut body = message(text);
         body["run"] = json!(run);

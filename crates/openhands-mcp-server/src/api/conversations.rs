@@ -113,7 +113,7 @@ pub(crate) enum Execution {
 }
 
 impl Execution {
-    /// Returns true if the agent does not run and may be told to.
+    /// Returns true if the agent does not run and can be started.
     pub(crate) fn is_stopped(self) -> bool {
         matches!(
             self,

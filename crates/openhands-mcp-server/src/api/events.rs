@@ -107,18 +107,6 @@ impl AgentServer {
         self.count(id, &query).await
     }
 
-    /// At most `limit` (100) events of `kind`, oldest first, starting at the time `since`. Includes
-    /// the events of exactly that time.
-    pub(crate) async fn events(
-        &self,
-        id: TaskId,
-        kind: &str,
-        since: Option<&str>,
-        limit: usize,
-    ) -> ApiResult<Vec<Event>> {
-        self.events_since(id, kind, since, &limit.to_string()).await
-    }
-
     /// Counts the actions before `action`.
     pub(crate) async fn count_before(&self, id: TaskId, action: &Event) -> ApiResult<u64> {
         let before = ("timestamp__lt", action.timestamp.as_str());
@@ -189,7 +177,9 @@ impl AgentServer {
         Ok(newest.map(|observation| text(observation.content)))
     }
 
-    async fn events_since<T: DeserializeOwned>(
+    /// At most `limit` (100) events of `kind`, oldest first, starting at the time `since`. Includes
+    /// the events of exactly that time.
+    pub(crate) async fn events_since<T: DeserializeOwned>(
         &self,
         id: TaskId,
         kind: &str,

@@ -142,11 +142,7 @@ pub(crate) async fn stop_abandoned(
 fn report_progress(task: &TaskSnapshot, call: &Call) {
     let first = task.steps - task.new_actions.len() as u64;
     for (step, action) in (first + 1..).zip(&task.new_actions) {
-        #[expect(
-            clippy::cast_precision_loss,
-            reason = "a count of steps is far below 2^52"
-        )]
-        let done = step as f64;
+        let done = f64::from(u32::try_from(step).unwrap_or(u32::MAX));
         call.progress(done, None, &format!("Step {step}: {action}"));
     }
 }

@@ -277,19 +277,14 @@ mod tests {
     #[test]
     fn tags_count_only_while_a_task_does_not_run() {
         use TaskStatus as S;
-        let slot = Some(WaitsFor::Slot);
+        let (asking, slot) = (E::WaitingForConfirmation, Some(WaitsFor::Slot));
         let time = Some(StopReason::Time);
         for (execution, waits_for, reason, status) in [
             (E::Idle, slot, None, S::Queued),
             (E::Paused, slot, None, S::Queued),
             (E::Running, slot, None, S::Running),
             (E::Error, slot, None, S::Queued),
-            (
-                E::WaitingForConfirmation,
-                slot,
-                None,
-                S::WaitingForConfirmation,
-            ),
+            (asking, slot, None, S::WaitingForConfirmation),
             (E::Paused, None, time, S::Failed),
             (E::Finished, None, time, S::Finished),
             (E::Idle, None, Some(StopReason::Cancelled), S::Cancelled),
@@ -311,6 +306,7 @@ mod tests {
     #[test]
     fn every_state_has_a_status_and_all_but_finished_a_next_step() {
         use TaskStatus as S;
+        let asking = E::WaitingForConfirmation;
         let interrupt = || Some(RunEnd::Interrupt);
         for (execution, has_acted, end, status) in [
             (E::Running, true, None, S::Running),
@@ -319,12 +315,7 @@ mod tests {
             (E::Idle, true, None, S::Idle),
             (E::Paused, true, None, S::Paused),
             (E::Paused, true, interrupt(), S::Cancelled),
-            (
-                E::WaitingForConfirmation,
-                true,
-                None,
-                S::WaitingForConfirmation,
-            ),
+            (asking, true, None, S::WaitingForConfirmation),
             (E::Finished, true, None, S::Finished),
             (E::Stuck, true, None, S::Stuck),
             (E::Error, true, None, S::Failed),
@@ -337,10 +328,7 @@ mod tests {
         }
         assert!(S::Cancelled.is_settled());
         let state = |text| serde_json::from_str::<E>(text).unwrap();
-        assert_eq!(
-            state("\"waiting_for_confirmation\""),
-            E::WaitingForConfirmation
-        );
+        assert_eq!(state("\"waiting_for_confirmation\""), asking);
         assert_eq!(state("\"unheard_of\""), E::Unknown);
     }
 }

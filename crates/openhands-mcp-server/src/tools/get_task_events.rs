@@ -104,12 +104,13 @@ impl Tool for GetTaskEvents {
         let is_wanted = |kind: &EventKind| self.kinds.is_empty() || self.kinds.contains(kind);
         let from = since.as_ref().map(|since| since.time);
         let server = service.servers.for_task(id).await?;
+        // One more for the event of `since`, and one more to learn whether there are more.
+        let fetched = (limit + 2).min(100).to_string();
         let mut found = Vec::new();
         for wanted in ALL_KINDS.into_iter().filter(is_wanted) {
             for name in wanted.names() {
-                // One more for the event of `since`, and one more to learn whether there are more.
-                let events = server.events(id, name, from, (limit + 2).min(100));
-                found.extend(events.await?.into_iter().map(|event| (wanted, event)));
+                let events: Vec<Event> = server.events_since(id, name, from, &fetched).await?;
+                found.extend(events.into_iter().map(|event| (wanted, event)));
             }
         }
         found.sort_by(|(_, a), (_, b)| a.timestamp.cmp(&b.timestamp));

@@ -65,7 +65,12 @@ impl Tool for GetTaskFile {
                 failure.into()
             }
         })?;
-        let text = text(&part.bytes, offset).ok_or_else(|| binary(part.size))?;
+        let text = text(&part.bytes, offset).ok_or_else(|| {
+            let size = part.size;
+            ToolError::conflict(format!(
+                "The file holds {size} bytes that are no text, so it cannot be shown."
+            ))
+        })?;
         let end = offset + text.len() as u64;
         Ok(FileText {
             task_id,
@@ -87,11 +92,6 @@ fn text(bytes: &[u8], offset: u64) -> Option<&str> {
         Err(_) => return None,
     };
     (!text.contains('\0')).then_some(text)
-}
-
-fn binary(size: u64) -> ToolError {
-    let message = format!("The file holds {size} bytes that are no text, so it cannot be shown.");
-    ToolError::conflict(message)
 }
 
 #[cfg(test)]

@@ -38,15 +38,14 @@ impl Tool for RespondConfirmation {
         // The model may have accepted without asking its user.
         if answer.accept && call.capabilities().elicitation {
             let asked = ask_user(&server, id, call).await?;
-            answer = asked.ok_or_else(unanswered)?;
+            answer = asked.ok_or_else(|| {
+                ToolError::forbidden(
+                    "The user was asked and did not answer, so the agent still waits. Ask the user \
+                     what to do.",
+                )
+            })?;
         }
         send_answer(&server, id, &answer).await?;
         TaskWait::new(service, id, wait, call).follow().await
     }
-}
-
-fn unanswered() -> ToolError {
-    ToolError::forbidden(
-        "The user was asked and did not answer, so the agent still waits. Ask the user what to do.",
-    )
 }
