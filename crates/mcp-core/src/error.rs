@@ -1,7 +1,7 @@
 //! Errors of requests, and their form on the wire.
 
-mod bad_param;
 mod codes;
+mod truncate;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,8 +13,7 @@ use crate::jsonrpc::{ErrorObject, Fault};
 use crate::revision::{MODERN, Revision};
 use crate::tool::{ArgumentError, RpcError, ToolError};
 
-pub use bad_param::BadParam;
-pub(crate) use bad_param::truncated;
+pub(crate) use truncate::{one_line, truncated};
 
 /// A failed request, by kind. [`Error::render`] gives the number of the kind in each dialect.
 #[derive(Debug)]
@@ -31,9 +30,9 @@ pub enum Error {
     /// No such method in this era.
     MethodNotFound(String),
     /// Parameters of a method, or arguments of a tool, that do not fit.
-    InvalidParams(BadParam),
+    InvalidParams(ArgumentError),
     /// A request of the modern era without the `_meta` that each must carry (2026-07-28, "`_meta`").
-    Malformed(BadParam),
+    Malformed(ArgumentError),
     /// The request needs these capabilities, and the client has not declared them (2026-07-28).
     MissingCapability(Box<Value>),
     /// No such tool.
@@ -149,7 +148,9 @@ impl Error {
             Self::Parse(detail) => ("Parse error", Some(detail.clone())),
             Self::InvalidRequest { detail, .. } => ("Invalid Request", Some(detail.clone())),
             Self::MethodNotFound(method) => ("Method not found", Some(method.clone())),
-            Self::InvalidParams(bad) | Self::Malformed(bad) => ("Invalid params", Some(bad.line())),
+            Self::InvalidParams(bad) | Self::Malformed(bad) => {
+                ("Invalid params", Some(one_line(bad)))
+            }
             Self::MissingCapability(_) => ("Missing required client capability", None),
             Self::ToolNotFound { name, .. } => ("Tool not found", Some(name.clone())),
             Self::ResourceNotFound(uri) => ("Resource not found", Some(uri.clone())),
@@ -242,7 +243,7 @@ impl From<ToolError> for Error {
 
 impl From<ArgumentError> for Error {
     fn from(error: ArgumentError) -> Self {
-        Self::InvalidParams(BadParam::new(error.field, error.reason))
+        Self::InvalidParams(error)
     }
 }
 
@@ -291,7 +292,7 @@ mod tests {
     #[test]
     fn seed_000_names_the_field_and_the_error() {
         let missing = "Required field missing";
-        let error = Error::InvalidParams(BadParam::new("projectId", missing));
+        let error = Error::InvalidParams(ArgumentError::new("projectId", missing));
         let object = error.render(Era::Unversioned, ErrorCodes::Codefluss);
         assert_eq!(object.message, "Invalid params");
         let data = json!({"kind": "invalid_params", "field": "projectId", "error": missing});

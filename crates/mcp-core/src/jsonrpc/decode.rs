@@ -73,28 +73,21 @@ impl fmt::Display for Fault {
     }
 }
 
-impl<'a> DecodeError<'a> {
-    #[expect(
-        clippy::needless_pass_by_value,
-        reason = "called as a `map_err` function"
-    )]
-    pub(super) fn parse(error: serde_json::Error) -> Self {
-        Self {
-            id: None,
-            fault: Fault::NotJson(error.to_string()),
-        }
+impl From<serde_json::Error> for DecodeError<'_> {
+    fn from(error: serde_json::Error) -> Self {
+        Self::invalid(None, Fault::NotJson(error.to_string()))
     }
+}
 
+impl<'a> DecodeError<'a> {
     pub(super) fn invalid(id: Option<Id<'a>>, fault: Fault) -> Self {
         Self { id, fault }
     }
 }
 
 pub(super) fn utf8(bytes: &[u8]) -> Result<&str, DecodeError<'_>> {
-    std::str::from_utf8(bytes).map_err(|error| DecodeError {
-        id: None,
-        fault: Fault::NotJson(format!("not UTF-8: {error}")),
-    })
+    std::str::from_utf8(bytes)
+        .map_err(|error| DecodeError::invalid(None, Fault::NotJson(format!("not UTF-8: {error}"))))
 }
 
 pub(super) fn decode_str(text: &str) -> Result<Message<'_>, DecodeError<'_>> {
@@ -104,7 +97,7 @@ pub(super) fn decode_str(text: &str) -> Result<Message<'_>, DecodeError<'_>> {
         Err(error) if error.is_data() => {
             return Err(DecodeError::invalid(None, Fault::NotAnObject));
         }
-        Err(error) => return Err(DecodeError::parse(error)),
+        Err(error) => return Err(error.into()),
     };
     envelope.decode()
 }

@@ -2,9 +2,7 @@
 
 use std::fmt;
 
-use serde::de::{
-    Deserialize, DeserializeSeed, Deserializer, Error as _, IgnoredAny, SeqAccess, Visitor,
-};
+use serde::de::{Deserialize, Deserializer as _, Error as _, IgnoredAny, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 
 use super::decode::{DecodeError, Envelope, Fault, MAX_BATCH, decode_str, utf8};
@@ -45,27 +43,19 @@ impl<'a> Frame<'a> {
 fn items<'a, T: Deserialize<'a>>(text: &'a str) -> Result<Vec<T>, DecodeError<'a>> {
     let mut items = Vec::new();
     let mut deserializer = serde_json::Deserializer::from_str(text);
-    let read = Items(&mut items).deserialize(&mut deserializer);
+    let read = deserializer.deserialize_seq(Items(&mut items));
     match read.and_then(|()| deserializer.end()) {
         Ok(()) if items.is_empty() => Err(DecodeError::invalid(None, Fault::EmptyBatch)),
         Ok(()) => Ok(items),
         Err(error) if error.is_data() && items.len() == MAX_BATCH => {
             Err(DecodeError::invalid(None, Fault::LargeBatch))
         }
-        Err(error) => Err(DecodeError::parse(error)),
+        Err(error) => Err(error.into()),
     }
 }
 
 /// Fills the vector with at most [`MAX_BATCH`] items.
 struct Items<'v, T>(&'v mut Vec<T>);
-
-impl<'a, T: Deserialize<'a>> DeserializeSeed<'a> for Items<'_, T> {
-    type Value = ();
-
-    fn deserialize<D: Deserializer<'a>>(self, deserializer: D) -> Result<(), D::Error> {
-        deserializer.deserialize_seq(self)
-    }
-}
 
 impl<'a, T: Deserialize<'a>> Visitor<'a> for Items<'_, T> {
     type Value = ();

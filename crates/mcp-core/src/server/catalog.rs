@@ -105,7 +105,6 @@ impl Server {
         self.catalog().tools.get(name).is_some()
     }
 
-    /// The current catalog.
     pub(super) fn catalog(&self) -> Arc<Catalog> {
         Arc::clone(&self.catalog.read().unwrap_or_else(PoisonError::into_inner))
     }

@@ -28,7 +28,6 @@ impl ServerChange {
     /// The changes of lists.
     const LISTS: [Self; 3] = [Self::Tools, Self::Prompts, Self::Resources];
 
-    /// The method of its notification.
     pub(super) fn method(&self) -> &'static str {
         match self {
             Self::Tools => "notifications/tools/list_changed",
@@ -38,7 +37,6 @@ impl ServerChange {
         }
     }
 
-    /// The parameters of its notification.
     pub(super) fn params(&self) -> Value {
         match self {
             Self::Resource(uri) => json!({"uri": uri}),

@@ -11,7 +11,7 @@ use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
 use super::change_notifier::Subscription;
-use super::{ChangeNotifier, lock};
+use super::{ChangeNotifier, OnDrop, lock};
 use crate::jsonrpc::{Id, ResponseIn};
 use crate::revision::Revision;
 use crate::tool::{ClientCapabilities, LogLevel};
@@ -137,18 +137,24 @@ impl Connection {
     }
 
     /// Registers a request that the client can cancel, until the guard is dropped.
-    pub(super) fn enter(&self, id: Id<'_>, token: CancellationToken) -> InFlight<'_> {
+    pub(super) fn enter(&self, id: Id<'_>, token: CancellationToken) -> OnDrop<impl FnMut()> {
         let id = id.as_json().to_owned();
-        let mut state = self.state();
-        state.next_serial += 1;
-        let serial = state.next_serial;
-        state.in_flight.insert(id.clone(), (serial, token));
-        drop(state);
-        InFlight {
-            connection: self,
-            id,
-            serial,
-        }
+        let serial = {
+            let mut state = self.state();
+            state.next_serial += 1;
+            let serial = state.next_serial;
+            state.in_flight.insert(id.clone(), (serial, token));
+            serial
+        };
+        OnDrop(move || {
+            let in_flight = &mut self.state().in_flight;
+            if in_flight
+                .get(&id)
+                .is_some_and(|(found, _)| *found == serial)
+            {
+                in_flight.remove(&id);
+            }
+        })
     }
 
     /// Handles `notifications/cancelled`. An unknown id belongs to a request that was just answered;
@@ -181,11 +187,9 @@ impl Connection {
         let number = self.next_question.fetch_add(1, Ordering::Relaxed);
         let id = format!("server-{number}");
         let (answer, answered) = oneshot::channel();
-        self.state().questions.insert(json!(id).to_string(), answer);
-        let _open = OpenQuestion {
-            connection: self,
-            id: json!(id).to_string(),
-        };
+        let key = json!(id).to_string();
+        self.state().questions.insert(key.clone(), answer);
+        let _open = OnDrop(|| drop(self.state().questions.remove(&key)));
         let question = json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params});
         if !send(question.to_string()) {
             return Err("The client cannot be asked while it waits for plain JSON.".to_owned());
@@ -222,34 +226,5 @@ fn refusal(error: &RawValue) -> String {
     match serde_json::from_str::<Refusal>(error.get()) {
         Ok(refusal) => format!("The client refused: {}", refusal.message),
         Err(_) => "The client refused.".to_owned(),
-    }
-}
-
-/// A request that can be cancelled.
-pub(super) struct InFlight<'a> {
-    connection: &'a Connection,
-    id: String,
-    serial: u64,
-}
-
-impl Drop for InFlight<'_> {
-    fn drop(&mut self) {
-        let in_flight = &mut self.connection.state().in_flight;
-        let found = in_flight.get(&self.id);
-        if found.is_some_and(|(serial, _)| *serial == self.serial) {
-            in_flight.remove(&self.id);
-        }
-    }
-}
-
-/// A question that waits for its answer.
-struct OpenQuestion<'a> {
-    connection: &'a Connection,
-    id: String,
-}
-
-impl Drop for OpenQuestion<'_> {
-    fn drop(&mut self) {
-        self.connection.state().questions.remove(&self.id);
     }
 }

@@ -14,7 +14,6 @@ use crate::error::Error;
 use crate::jsonrpc::Id;
 use crate::tool::{Call, ToolError};
 
-/// The context of one request.
 pub(super) struct Context<'a> {
     pub(super) era: Era,
     pub(super) id: Id<'a>,

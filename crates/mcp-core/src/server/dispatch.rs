@@ -280,7 +280,6 @@ impl Server {
     }
 }
 
-/// The source of a message.
 pub(super) struct Source<'a> {
     pub(super) hints: &'a Hints<'a>,
     connection: Option<&'a Arc<Connection>>,

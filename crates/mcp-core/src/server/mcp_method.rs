@@ -33,51 +33,39 @@ pub(super) enum McpMethod {
     Custom,
 }
 
-impl McpMethod {
-    fn named(name: &str) -> Self {
-        match name {
-            "initialize" => Self::Initialize,
-            "ping" => Self::Ping,
-            "server/discover" => Self::Discover,
-            "tools/list" => Self::ListTools,
-            "tools/call" => Self::CallTool,
-            "resources/list" => Self::ListResources,
-            "resources/templates/list" => Self::ListTemplates,
-            "resources/read" => Self::ReadResource,
-            "resources/subscribe" => Self::Subscribe,
-            "resources/unsubscribe" => Self::Unsubscribe,
-            "prompts/list" => Self::ListPrompts,
-            "prompts/get" => Self::GetPrompt,
-            "completion/complete" => Self::Complete,
-            "logging/setLevel" => Self::SetLogLevel,
-            "subscriptions/listen" => Self::Listen,
-            "tasks/get" => Self::GetTask,
-            "tasks/result" => Self::TaskResult,
-            "tasks/list" => Self::ListTasks,
-            "tasks/update" => Self::UpdateTask,
-            "tasks/cancel" => Self::CancelTask,
-            "mcp.listTools" => Self::Seed001ListTools,
-            "mcp.callTool" => Self::Seed001CallTool,
-            "mcp.getServerInfo" => Self::Seed001ServerInfo,
-            _ => Self::Custom,
-        }
-    }
+/// Whether the unversioned and legacy eras have a method, and whether the modern era has it.
+type Eras = (bool, bool);
+const ALL: Eras = (true, true);
+const OLDER: Eras = (true, false);
+const MODERN: Eras = (false, true);
 
-    /// True if `era` has the method.
-    fn is_in(self, era: Era) -> bool {
-        match self {
-            Self::Discover | Self::Listen | Self::UpdateTask => era == Era::Modern,
-            Self::Initialize
-            | Self::Ping
-            | Self::Subscribe
-            | Self::Unsubscribe
-            | Self::SetLogLevel
-            | Self::TaskResult
-            | Self::ListTasks
-            | Self::Seed001ListTools
-            | Self::Seed001CallTool
-            | Self::Seed001ServerInfo => era != Era::Modern,
-            _ => true,
+impl McpMethod {
+    fn named(name: &str) -> (Self, Eras) {
+        match name {
+            "initialize" => (Self::Initialize, OLDER),
+            "ping" => (Self::Ping, OLDER),
+            "server/discover" => (Self::Discover, MODERN),
+            "tools/list" => (Self::ListTools, ALL),
+            "tools/call" => (Self::CallTool, ALL),
+            "resources/list" => (Self::ListResources, ALL),
+            "resources/templates/list" => (Self::ListTemplates, ALL),
+            "resources/read" => (Self::ReadResource, ALL),
+            "resources/subscribe" => (Self::Subscribe, OLDER),
+            "resources/unsubscribe" => (Self::Unsubscribe, OLDER),
+            "prompts/list" => (Self::ListPrompts, ALL),
+            "prompts/get" => (Self::GetPrompt, ALL),
+            "completion/complete" => (Self::Complete, ALL),
+            "logging/setLevel" => (Self::SetLogLevel, OLDER),
+            "subscriptions/listen" => (Self::Listen, MODERN),
+            "tasks/get" => (Self::GetTask, ALL),
+            "tasks/result" => (Self::TaskResult, OLDER),
+            "tasks/list" => (Self::ListTasks, OLDER),
+            "tasks/update" => (Self::UpdateTask, MODERN),
+            "tasks/cancel" => (Self::CancelTask, ALL),
+            "mcp.listTools" => (Self::Seed001ListTools, OLDER),
+            "mcp.callTool" => (Self::Seed001CallTool, OLDER),
+            "mcp.getServerInfo" => (Self::Seed001ServerInfo, OLDER),
+            _ => (Self::Custom, ALL),
         }
     }
 
@@ -95,7 +83,7 @@ impl McpMethod {
 impl Server {
     /// The method `name` of `era`, if the server supports it.
     pub(super) fn method(&self, name: &str, era: Era) -> McpMethod {
-        let method = McpMethod::named(name);
+        let (method, (is_older, is_modern)) = McpMethod::named(name);
         let is_supported = match method {
             McpMethod::GetTask
             | McpMethod::TaskResult
@@ -109,7 +97,12 @@ impl Server {
             McpMethod::ListPrompts if era == Era::Modern => self.has_prompts(),
             _ => true,
         };
-        match is_supported && method.is_in(era) {
+        let is_in_era = if era == Era::Modern {
+            is_modern
+        } else {
+            is_older
+        };
+        match is_supported && is_in_era {
             true => method,
             false => McpMethod::Custom,
         }

@@ -6,8 +6,9 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use crate::era::meta_of;
-use crate::error::{BadParam, Error};
+use crate::error::Error;
 use crate::jsonrpc::{Id, string};
+use crate::tool::ArgumentError;
 
 /// The known members, each not parsed yet. All are absent if the parameters cannot be parsed.
 #[derive(Default, Deserialize)]
@@ -122,7 +123,8 @@ impl<'a> Params<'a> {
 
     /// `_meta` with the checks of the modern era; `None` if it is absent.
     pub(super) fn modern_meta(&self) -> Result<Option<Meta<'a>>, Error> {
-        let malformed = |field: &str, reason: &str| Error::Malformed(BadParam::new(field, reason));
+        let malformed =
+            |field: &str, reason: &str| Error::Malformed(ArgumentError::new(field, reason));
         match (&self.fault, self.meta) {
             (Some(fault), _) if self.is_object => Err(malformed("params", fault)),
             (_, None) => Ok(None),
@@ -157,5 +159,5 @@ fn text<'a>(field: &str, value: Option<&'a RawValue>) -> Result<Cow<'a, str>, Er
 
 /// The error for the parameter `field`, which is invalid because of `reason`.
 pub(super) fn wrong(field: &str, reason: &str) -> Error {
-    Error::InvalidParams(BadParam::new(field, reason))
+    Error::InvalidParams(ArgumentError::new(field, reason))
 }

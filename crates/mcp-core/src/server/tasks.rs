@@ -32,7 +32,6 @@ use self::task::Task;
 use super::lock;
 use crate::tool::ToolError;
 
-/// The name of the extension.
 pub(super) const EXTENSION: &str = "io.modelcontextprotocol/tasks";
 
 /// The poll interval that clients are told.
@@ -54,7 +53,6 @@ const MAX_WAITING_REQUESTS: usize = 200;
 
 type TaskMap = HashMap<String, Arc<Task>>;
 
-/// The tasks of a server.
 pub(super) struct Tasks {
     by_id: Mutex<TaskMap>,
     waiting: Semaphore,

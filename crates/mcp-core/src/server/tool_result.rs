@@ -5,7 +5,7 @@ use serde_json::json;
 use super::outcome::{CallEnd, MethodResult, Outcome};
 use super::relayed;
 use crate::era::Era;
-use crate::error::{BadParam, Error};
+use crate::error::{Error, one_line};
 use crate::jsonrpc::Json;
 use crate::revision::Revision;
 use crate::tool::{ArgumentError, Content, ToolDefinition, ToolError, ToolResult};
@@ -22,10 +22,10 @@ pub(super) fn conclude(era: Era, end: CallEnd<ToolResult>) -> Result<Outcome, Er
 }
 
 /// Returns the result of a request with invalid arguments.
-pub(super) fn bad_arguments(name: &str, era: Era, bad: BadParam) -> Result<Outcome, Error> {
+pub(super) fn bad_arguments(name: &str, era: Era, bad: ArgumentError) -> Result<Outcome, Error> {
     // SEP-1303 (2025-11-25): the model can correct its arguments only if it sees the error.
     if era.knows(Revision::V2025_11_25) {
-        let words = format!("Invalid arguments for {name}: {}", bad.line());
+        let words = format!("Invalid arguments for {name}: {}", one_line(&bad));
         return Ok(failed(&words).into());
     }
     Err(Error::InvalidParams(bad))
@@ -40,14 +40,11 @@ pub(super) fn log_failure(name: &str, error: &ToolError) {
     }
 }
 
-/// The invalid argument, with its schema.
-pub(super) fn bad_argument(definition: &ToolDefinition, error: ArgumentError) -> BadParam {
+/// Adds the schema of the invalid argument.
+pub(super) fn with_schema(definition: &ToolDefinition, error: ArgumentError) -> ArgumentError {
     let property = definition.input_schema["properties"].get(&error.field);
-    BadParam {
-        field: error.field,
-        reason: error.reason,
-        schema: property.cloned().map(Box::new),
-    }
+    let schema = property.cloned().map(Box::new);
+    ArgumentError { schema, ..error }
 }
 
 /// Encodes a `CallToolResult`. The text of a structured result is its JSON, escaped.

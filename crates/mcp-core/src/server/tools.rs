@@ -8,9 +8,9 @@ use super::Server;
 use super::context::Context;
 use super::outcome::{CallEnd, Outcome};
 use super::tasks::calls::Mode;
-use super::tool_result::{bad_argument, bad_arguments, conclude};
-use crate::error::{BadParam, Error};
-use crate::tool::{BoundTool, ToolDefinition, ToolResult};
+use super::tool_result::{bad_arguments, conclude, with_schema};
+use crate::error::Error;
+use crate::tool::{ArgumentError, BoundTool, ToolDefinition, ToolResult};
 
 impl Server {
     pub(super) async fn call_tool(&self, context: &Context<'_>) -> Result<Outcome, Error> {
@@ -42,10 +42,10 @@ impl Server {
         (definition, tool): &(ToolDefinition, Arc<dyn BoundTool>),
         arguments: &RawValue,
         context: &Context<'_>,
-    ) -> Result<CallEnd<ToolResult>, BadParam> {
+    ) -> Result<CallEnd<ToolResult>, ArgumentError> {
         let running = tool
             .start(arguments, &context.call)
-            .map_err(|error| bad_argument(definition, error))?;
+            .map_err(|error| with_schema(definition, error))?;
         Ok(self.within_limits(&definition.name, context, running).await)
     }
 }

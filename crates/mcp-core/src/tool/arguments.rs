@@ -2,14 +2,28 @@
 
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
+use serde_json::{Map, Value};
 
-/// Arguments that do not match the tool's schema.
+/// Arguments of a tool, or parameters of a method, that are invalid.
 #[derive(Debug)]
 pub struct ArgumentError {
     /// Path of the invalid field, as `a.b[0]`; empty if the arguments as a whole are invalid.
     pub field: String,
     /// The fault, in words.
     pub reason: String,
+    /// The JSON Schema of the field, if it is known.
+    pub schema: Option<Box<Value>>,
+}
+
+impl ArgumentError {
+    /// `field` is invalid because of `reason`.
+    pub fn new(field: impl Into<String>, reason: impl Into<String>) -> Self {
+        Self {
+            field: field.into(),
+            reason: reason.into(),
+            schema: None,
+        }
+    }
 }
 
 /// Parses arguments, which must be a JSON object, as `T`.
@@ -18,10 +32,7 @@ pub(crate) fn parse_arguments<T: DeserializeOwned>(
 ) -> Result<T, ArgumentError> {
     // A serde struct would read an array as its fields in order.
     if !arguments.get().starts_with('{') {
-        return Err(ArgumentError {
-            field: String::new(),
-            reason: "arguments must be a JSON object".into(),
-        });
+        return Err(ArgumentError::new("", "arguments must be a JSON object"));
     }
     // The path of the field costs time, so it is only computed after a failure.
     serde_json::from_str(arguments.get()).or_else(|error| {
@@ -29,9 +40,9 @@ pub(crate) fn parse_arguments<T: DeserializeOwned>(
             return parse_arguments(&arguments);
         }
         let mut deserializer = serde_json::Deserializer::from_str(arguments.get());
-        serde_path_to_error::deserialize(&mut deserializer).map_err(|error| ArgumentError {
-            field: field(error.path().to_string(), error.inner()),
-            reason: reason(error.inner()),
+        serde_path_to_error::deserialize(&mut deserializer).map_err(|error| {
+            let field = field(error.path().to_string(), error.inner());
+            ArgumentError::new(field, reason(error.inner()))
         })
     })
 }
@@ -43,8 +54,7 @@ fn without_tool_call_id(arguments: &RawValue, error: &serde_json::Error) -> Opti
     if !error.to_string().starts_with("unknown field `toolCallId`") {
         return None;
     }
-    let mut members: serde_json::Map<String, serde_json::Value> =
-        serde_json::from_str(arguments.get()).ok()?;
+    let mut members: Map<String, Value> = serde_json::from_str(arguments.get()).ok()?;
     members.remove(ADDED)?;
     serde_json::value::to_raw_value(&members).ok()
 }

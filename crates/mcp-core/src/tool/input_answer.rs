@@ -1,5 +1,4 @@
-//! Checks the answer to a question: a client may send anything, and tools rely on the schema that they
-//! asked with.
+//! Checks answers to questions: clients may send anything, but tools rely on the schema of their form.
 
 use serde_json::Value;
 
@@ -9,7 +8,7 @@ impl InputRequest {
     /// Checks an `ElicitResult` against the schema of its form. Answers to other questions pass.
     ///
     /// # Errors
-    /// Names the field at fault.
+    /// The invalid field, with what it must be.
     pub fn check_answer(&self, answer: &Value) -> Result<(), String> {
         if self.method() != "elicitation/create" {
             return Ok(());
@@ -38,7 +37,7 @@ impl InputRequest {
     }
 }
 
-/// Checks a value against a `PrimitiveSchemaDefinition`; the error is what it must be.
+/// Checks a value against a `PrimitiveSchemaDefinition`; the error says what it must be.
 fn check(schema: &Value, value: &Value) -> Result<(), String> {
     let is_type = match schema["type"].as_str() {
         Some("string") => value.is_string(),
@@ -49,10 +48,8 @@ fn check(schema: &Value, value: &Value) -> Result<(), String> {
         _ => true,
     };
     if !is_type {
-        return Err(format!(
-            "of type {}",
-            schema["type"].as_str().unwrap_or_default()
-        ));
+        let kind = schema["type"].as_str().unwrap_or_default();
+        return Err(format!("of type {kind}"));
     }
     let choices = choices(schema);
     if !choices.is_empty() && !choices.contains(&value) {
@@ -64,16 +61,12 @@ fn check(schema: &Value, value: &Value) -> Result<(), String> {
         Value::Number(number) => (number.as_f64().unwrap_or_default(), "minimum", "maximum"),
         _ => return Ok(()),
     };
-    for (bound, is_broken) in [
-        (
-            least,
-            schema[least].as_f64().is_some_and(|least| size < least),
-        ),
-        (most, schema[most].as_f64().is_some_and(|most| size > most)),
-    ] {
-        if is_broken {
-            return Err(format!("within {bound} {}", schema[bound]));
-        }
+    let bound = |name: &str| schema[name].as_f64();
+    let is_less = bound(least).is_some_and(|least| size < least);
+    let is_more = bound(most).is_some_and(|most| size > most);
+    if is_less || is_more {
+        let broken = if is_less { least } else { most };
+        return Err(format!("within {broken} {}", schema[broken]));
     }
     for item in array(value) {
         check(&schema["items"], item).map_err(|must| format!("items that are each {must}"))?;
@@ -83,9 +76,8 @@ fn check(schema: &Value, value: &Value) -> Result<(), String> {
 
 /// The values that a schema allows: `enum`, or the constants of `oneOf` or `anyOf`.
 fn choices(schema: &Value) -> Vec<&Value> {
-    let titled = ["oneOf", "anyOf"]
-        .into_iter()
-        .flat_map(|of| array(&schema[of]));
+    let titled = ["oneOf", "anyOf"].into_iter();
+    let titled = titled.flat_map(|of| array(&schema[of]));
     let constants = titled.filter_map(|choice| choice.get("const"));
     array(&schema["enum"]).iter().chain(constants).collect()
 }
@@ -119,17 +111,22 @@ mod tests {
     }
 
     #[test]
-    fn content_must_fit_the_schema() {
-        let accepted = |content: Value| json!({"action": "accept", "content": content});
+    fn content_must_match_the_schema() {
+        let accept = |content: Value| json!({"action": "accept", "content": content});
+        let with = |field: &str, value: Value| accept(json!({"confirm": true, field: value}));
         check(&json!({"action": "decline"}), Ok(()));
         check(&json!({"action": "cancel", "content": 1}), Ok(()));
-        check(
-            &accepted(
-                json!({"confirm": true, "name": "abc", "age": 150.0, "color": "red",
-            "size": "s", "tags": ["a"], "other": {}}),
-            ),
-            Ok(()),
-        );
+        let mut all = with("name", json!("abc"));
+        for (field, value) in [
+            ("age", json!(150.0)),
+            ("color", json!("red")),
+            ("size", json!("s")),
+            ("tags", json!(["a"])),
+            ("other", json!({})),
+        ] {
+            all["content"][field] = value;
+        }
+        check(&all, Ok(()));
         let action = Err("action must be accept, decline or cancel");
         check(&json!({}), action);
         check(&json!({"action": "banana"}), action);
@@ -137,46 +134,24 @@ mod tests {
             &json!({"action": "accept"}),
             Err("content must be an object"),
         );
-        for (content, fault) in [
-            (json!({}), "content.confirm is missing"),
+        check(&accept(json!({})), Err("content.confirm is missing"));
+        for (field, value, fault) in [
+            ("confirm", json!("yes"), "of type boolean"),
+            ("name", json!("a"), "within minLength 2"),
+            ("name", json!("abcd"), "within maxLength 3"),
+            ("age", json!(1.5), "of type integer"),
+            ("age", json!(151), "within maximum 150"),
+            ("color", json!("green"), "one of the given choices"),
+            ("size", json!("m"), "one of the given choices"),
             (
-                json!({"confirm": "yes"}),
-                "content.confirm must be of type boolean",
+                "tags",
+                json!(["b"]),
+                "items that are each one of the given choices",
             ),
-            (
-                json!({"confirm": true, "name": "a"}),
-                "content.name must be within minLength 2",
-            ),
-            (
-                json!({"confirm": true, "name": "abcd"}),
-                "content.name must be within maxLength 3",
-            ),
-            (
-                json!({"confirm": true, "age": 1.5}),
-                "content.age must be of type integer",
-            ),
-            (
-                json!({"confirm": true, "age": 151}),
-                "content.age must be within maximum 150",
-            ),
-            (
-                json!({"confirm": true, "color": "green"}),
-                "content.color must be one of the given choices",
-            ),
-            (
-                json!({"confirm": true, "size": "m"}),
-                "content.size must be one of the given choices",
-            ),
-            (
-                json!({"confirm": true, "tags": ["b"]}),
-                "content.tags must be items that are each one of the given choices",
-            ),
-            (
-                json!({"confirm": true, "tags": ["a", "a"]}),
-                "content.tags must be within maxItems 1",
-            ),
+            ("tags", json!(["a", "a"]), "within maxItems 1"),
         ] {
-            check(&accepted(content), Err(fault));
+            let fault = format!("content.{field} must be {fault}");
+            check(&with(field, value), Err(&fault));
         }
     }
 }

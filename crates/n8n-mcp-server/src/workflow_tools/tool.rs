@@ -120,16 +120,12 @@ impl WorkflowTool {
 
     /// Parses the arguments; checks only that the required ones are there.
     fn read(&self, arguments: &RawValue) -> Result<Map<String, Value>, ArgumentError> {
-        let wrong = |field: &str, reason: &str| ArgumentError {
-            field: field.to_owned(),
-            reason: reason.to_owned(),
-        };
         let parameters: Map<String, Value> = serde_json::from_str(arguments.get())
-            .map_err(|_| wrong("", "arguments must be a JSON object"))?;
+            .map_err(|_| ArgumentError::new("", "arguments must be a JSON object"))?;
         let required = self.spec.input["required"].as_array();
         let mut required = required.into_iter().flatten().filter_map(Value::as_str);
         match required.find(|name| !parameters.contains_key(*name)) {
-            Some(missing) => Err(wrong(missing, "Required field missing")),
+            Some(missing) => Err(ArgumentError::new(missing, "Required field missing")),
             None => Ok(parameters),
         }
     }

@@ -4,18 +4,18 @@ use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
 use crate::era::Hints;
-use crate::error::{BadParam, Error};
+use crate::error::Error;
 use crate::revision::MODERN;
 use crate::server::params::{Meta, Params, wrong};
 use crate::server::tasks::EXTENSION;
-use crate::tool::{ClientCapabilities, ClientInfo};
+use crate::tool::{ArgumentError, ClientCapabilities, ClientInfo};
 
 const VERSION: &str = "_meta[\"io.modelcontextprotocol/protocolVersion\"]";
 const CAPABILITIES: &str = "_meta[\"io.modelcontextprotocol/clientCapabilities\"]";
 const LOG_LEVEL: &str = "_meta[\"io.modelcontextprotocol/logLevel\"]";
 
 fn malformed(field: &str, reason: &str) -> Error {
-    Error::Malformed(BadParam::new(field, reason))
+    Error::Malformed(ArgumentError::new(field, reason))
 }
 
 /// Returns the `_meta` of a request, after a check of its version.

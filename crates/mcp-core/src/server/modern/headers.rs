@@ -119,92 +119,73 @@ mod tests {
     use super::*;
     use crate::http_headers::header_params;
 
-    #[track_caller]
-    fn check_name(header: Option<&str>, name: &str, expected: bool) {
-        let params = RawValue::from_string(json!({"name": name}).to_string()).unwrap();
-        let params = Params::read(Some(&params));
-        let hints = Hints {
-            method: Some("tools/call"),
-            name: header,
-            has_headers: true,
-            ..Hints::default()
-        };
-        assert_eq!(
-            check("tools/call", &params, &hints).is_ok(),
-            expected,
-            "{header:?} {name:?}"
-        );
-    }
-
     #[test]
-    fn the_name_may_be_coded() {
-        check_name(Some("echo"), "echo", true);
-        check_name(Some(" echo\t"), "echo", true);
-        check_name(Some("Echo"), "echo", false);
-        check_name(None, "echo", false);
-        check_name(Some("=?base64?SGVsbG8sIOS4lueVjA==?="), "Hello, 世界", true);
-        check_name(
-            Some("=?base64?PT9iYXNlNjQ/bGl0ZXJhbD89?="),
-            "=?base64?literal?=",
-            true,
-        );
-        check_name(Some("=?BASE64?ZWNobw==?="), "echo", false);
-        check_name(Some("=?base64?ZWNobw?="), "echo", false);
-        check_name(Some("=?base64?/w==?="), "echo", false);
+    fn name_may_be_encoded() {
+        let literal = "=?base64?PT9iYXNlNjQ/bGl0ZXJhbD89?=";
+        for (header, name, expected) in [
+            (Some("echo"), "echo", true),
+            (Some(" echo\t"), "echo", true),
+            (Some("Echo"), "echo", false),
+            (None, "echo", false),
+            (Some("=?base64?SGVsbG8sIOS4lueVjA==?="), "Hello, 世界", true),
+            (Some(literal), "=?base64?literal?=", true),
+            (Some("=?BASE64?ZWNobw==?="), "echo", false),
+            (Some("=?base64?ZWNobw?="), "echo", false),
+            (Some("=?base64?/w==?="), "echo", false),
+        ] {
+            let params = RawValue::from_string(json!({"name": name}).to_string()).unwrap();
+            let hints = Hints {
+                method: Some("tools/call"),
+                name: header,
+                has_headers: true,
+                ..Hints::default()
+            };
+            let found = check("tools/call", &Params::read(Some(&params)), &hints);
+            assert_eq!(found.is_ok(), expected, "{header:?} {name:?}");
+        }
     }
 
-    #[track_caller]
-    fn check_argument(headers: &[(&str, &str)], arguments: Value, expected: bool) {
+    fn matches(headers: &[(&str, &str)], arguments: &Value) -> bool {
         let schema = json!({"properties": {
             "region": {"type": "string", "x-mcp-header": "Region"},
             "limit": {"type": "integer", "x-mcp-header": "Limit"},
             "dry": {"type": "boolean", "x-mcp-header": "Dry"},
         }});
+        let headers = headers.iter();
         let headers: Vec<_> = headers
-            .iter()
             .map(|(name, value)| (*name, value.as_bytes()))
             .collect();
         let mut all = header_params(&schema).unwrap().into_iter();
-        let found =
-            all.try_for_each(|declared| super::check_argument(&declared, &arguments, &headers));
-        assert_eq!(found.is_ok(), expected, "{headers:?} {arguments}");
+        all.all(|declared| check_argument(&declared, arguments, &headers).is_ok())
     }
 
     #[test]
-    fn arguments_are_what_their_headers_say() {
-        check_argument(&[], json!({}), true);
-        check_argument(&[], json!({"region": null}), true);
-        check_argument(&[("region", "eu")], json!({"region": "eu"}), true);
-        check_argument(
-            &[("region", "=?base64?ZXU=?=")],
-            json!({"region": "eu"}),
-            true,
-        );
-        check_argument(&[("region", "ZXU=")], json!({"region": "ZXU="}), true);
-        check_argument(&[("limit", "42.0")], json!({"limit": 42}), true);
-        check_argument(&[("limit", "-7")], json!({"limit": -7}), true);
-        check_argument(
+    fn headers_must_match_arguments() {
+        let eu = json!({"region": "eu"});
+        assert!(matches(&[], &json!({})) && !matches(&[], &eu));
+        assert!(matches(&[], &json!({"region": null})));
+        assert!(!matches(&[("region", "eu")], &json!({})));
+        assert!(!matches(&[("region", "eu"), ("region", "us")], &eu));
+        assert!(matches(
             &[("dry", "true"), ("other", "x")],
-            json!({"dry": true}),
-            true,
-        );
-
-        check_argument(&[], json!({"region": "eu"}), false);
-        check_argument(&[("region", "eu")], json!({}), false);
-        check_argument(&[("region", "us")], json!({"region": "eu"}), false);
-        check_argument(&[("region", "EU")], json!({"region": "eu"}), false);
-        check_argument(
-            &[("region", "eu"), ("region", "us")],
-            json!({"region": "eu"}),
-            false,
-        );
-        check_argument(
-            &[("region", "=?base64?ZXU?=")],
-            json!({"region": "eu"}),
-            false,
-        );
-        check_argument(&[("region", "é")], json!({"region": "é"}), false);
-        check_argument(&[("dry", "True")], json!({"dry": true}), false);
-        check_argument(&[("limit", "nan")], json!({"limit": 1}), false);
+            &json!({"dry": true})
+        ));
+        for (name, header, argument, expected) in [
+            ("region", "eu", json!("eu"), true),
+            ("region", "=?base64?ZXU=?=", json!("eu"), true),
+            ("region", "ZXU=", json!("ZXU="), true),
+            ("limit", "42.0", json!(42), true),
+            ("limit", "-7", json!(-7), true),
+            ("region", "us", json!("eu"), false),
+            ("region", "EU", json!("eu"), false),
+            ("region", "=?base64?ZXU?=", json!("eu"), false),
+            ("region", "é", json!("é"), false),
+            ("dry", "True", json!(true), false),
+            ("limit", "nan", json!(1), false),
+        ] {
+            let arguments = json!({name: argument});
+            let found = matches(&[(name, header)], &arguments);
+            assert_eq!(found, expected, "{header} {arguments}");
+        }
     }
 }

@@ -16,13 +16,13 @@ use crate::era::Era;
 use crate::error::Error;
 use crate::jsonrpc::Json;
 use crate::revision::Revision;
-use crate::server::Server;
 use crate::server::context::{Context, end};
 use crate::server::limits::CLEANUP_GRACE;
 use crate::server::modern_client::ModernClient;
 use crate::server::outcome::{MethodResult, Outcome, ResultKind};
 use crate::server::params::wrong;
-use crate::server::tool_result::{bad_argument, bad_arguments, conclude, log_failure};
+use crate::server::tool_result::{bad_arguments, conclude, log_failure, with_schema};
+use crate::server::{OnDrop, Server};
 use crate::tool::{BoundTool, Call, TaskSupport, ToolDefinition};
 
 /// The way to answer a call.
@@ -100,10 +100,11 @@ impl Server {
     ) -> Result<Outcome, Error> {
         let call = &context.call;
         let task = self.new_task(TTL, context)?;
-        let unpublished = UnpublishedTask {
-            server: self,
-            task: &task,
-        };
+        // No client knows the task yet, so it ends with its request.
+        let unpublished = OnDrop(|| {
+            task.stop.cancel();
+            self.tasks.remove(&task.id);
+        });
         let mut work = work(tool, arguments, in_task(call, &task, true), context);
         let outcome = tokio::select! {
             biased;
@@ -158,19 +159,6 @@ impl Server {
     }
 }
 
-/// A task whose id no client has yet. It is cancelled and removed with its request.
-struct UnpublishedTask<'a> {
-    server: &'a Server,
-    task: &'a Task,
-}
-
-impl Drop for UnpublishedTask<'_> {
-    fn drop(&mut self) {
-        self.task.stop.cancel();
-        self.server.tasks.remove(&self.task.id);
-    }
-}
-
 /// Returns the call with the cancellation and the client of `task` instead of the request's.
 fn in_task(call: &Call, task: &Arc<Task>, keeps_peer: bool) -> Call {
     call.with_client(task.stop.clone(), |client| {
@@ -191,7 +179,7 @@ fn work(
         let result = match tool.start(&arguments, &call) {
             Ok(running) => running.await,
             Err(error) => {
-                let bad = bad_argument(&definition, error);
+                let bad = with_schema(&definition, error);
                 return bad_arguments(&definition.name, era, bad);
             }
         };

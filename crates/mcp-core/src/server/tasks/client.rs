@@ -6,9 +6,9 @@ use futures_util::future::BoxFuture;
 use serde_json::{Map, Value};
 
 use super::task::{Task, TaskState};
+use crate::server::OnDrop;
 use crate::tool::{AnswersFuture, Client, ClientInfo, InputRequest, ToolError};
 
-/// The client of a task.
 pub(super) struct TaskClient {
     task: Arc<Task>,
     /// The client of its request.
@@ -86,10 +86,15 @@ impl Task {
     /// The reason why there is no answer.
     async fn ask_all(&self, requests: &[(&str, InputRequest)]) -> Result<Vec<Value>, ToolError> {
         let mut changes = self.changes();
-        let _open = OpenQuestions {
-            task: self,
-            keys: requests.iter().map(|(key, _)| *key).collect(),
-        };
+        // Withdraws the questions when the call no longer waits.
+        let _open = OnDrop(|| {
+            self.change(|state| {
+                let before = state.questions.len();
+                let is_ours = |key: &String| requests.iter().any(|(ours, _)| ours == key);
+                state.questions.retain(|key, _| !is_ours(key));
+                state.questions.len() < before
+            });
+        });
         self.change(|state| {
             for (key, request) in requests {
                 if !state.answers.contains_key(*key) {
@@ -124,21 +129,4 @@ fn all(state: &TaskState, requests: &[(&str, InputRequest)]) -> Option<Result<Ve
     let answers = requests.iter().map(|(key, _)| state.answers.get(*key));
     let answers: Vec<_> = answers.collect::<Option<_>>()?;
     Some(answers.into_iter().cloned().collect())
-}
-
-/// Open questions, which are withdrawn when the call no longer waits.
-struct OpenQuestions<'a> {
-    task: &'a Task,
-    keys: Vec<&'a str>,
-}
-
-impl Drop for OpenQuestions<'_> {
-    fn drop(&mut self) {
-        self.task.change(|state| {
-            let questions = &mut state.questions;
-            let before = questions.len();
-            questions.retain(|key, _| !self.keys.contains(&key.as_str()));
-            questions.len() < before
-        });
-    }
 }

@@ -14,7 +14,6 @@ use crate::tool::{ToolError, ToolErrorKind};
 /// The largest result that is stored.
 const MAX_RESULT_BYTES: usize = 8 * 1024 * 1024;
 
-/// The outcome of a task.
 #[derive(Clone)]
 pub(super) enum TaskOutcome {
     /// The result of the call, also of a failed tool.
@@ -56,7 +55,6 @@ impl TaskOutcome {
         Self::Error(Arc::new(Error::ToolFailed(error)))
     }
 
-    /// The status message of the task.
     pub(super) fn message(&self) -> Option<String> {
         match self {
             Self::Result { json, is_error } => is_error.then(|| first_text(json)).flatten(),

@@ -17,7 +17,6 @@ const MAX_SUBSCRIBED_TASKS: usize = 50;
 
 /// The tasks of one subscription.
 pub(in crate::server) struct TaskSubscription {
-    /// Their ids.
     pub(in crate::server) ids: Vec<String>,
     changes: SelectAll<BoxStream<'static, Arc<Task>>>,
 }

@@ -34,7 +34,6 @@ pub(in crate::server) struct Task {
     state: watch::Sender<TaskState>,
 }
 
-/// The mutable state of a task.
 pub(super) struct TaskState {
     /// The last status message of the work.
     pub(super) message: Option<String>,
@@ -81,7 +80,6 @@ impl Task {
         }
     }
 
-    /// Sets the status message.
     pub(super) fn set_message(&self, message: &str) {
         self.change(|state| {
             let is_new = !message.is_empty() && state.message.as_deref() != Some(message);
