@@ -33,7 +33,7 @@ const MAX_TEXT: usize = 600;
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct Diagnosis {
     container: String,
-    /// `running`, `exited`, …; `absent` where it does not exist.
+    /// `running`, `exited`, …; `absent` if it does not exist.
     state: String,
     cause: Cause,
     confidence: Confidence,
@@ -46,7 +46,7 @@ pub(crate) struct Diagnosis {
     /// Its latest events, oldest first.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     timeline: Vec<String>,
-    /// Its last lines, of stderr where it wrote any.
+    /// Its last lines, of stderr if it wrote any.
     log: Option<String>,
     /// Values hidden as `***`.
     redacted: Option<u32>,

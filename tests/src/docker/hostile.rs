@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::lab::lab;
-use super::proxy::{Proxy, is_own_accord};
+use super::proxy::{Proxy, is_background_request};
 use super::{SERVER, fail, invalid, succeed};
 use crate::harness::{FakeService, Response, Server};
 
@@ -196,7 +196,7 @@ async fn hostile_names_cause_no_request() {
     let others: Vec<_> = fake
         .requests()
         .into_iter()
-        .filter(|request| !is_own_accord(&request.target))
+        .filter(|request| !is_background_request(&request.target))
         // The event follower lists containers again whenever its stream has ended.
         .filter(|request| request.target != "/containers/json?all=true")
         .collect();
@@ -215,19 +215,15 @@ async fn engine_receives_only_the_intended_paths() {
     succeed!(server, "stop_container", {"container": format!("/{web}"), "timeout_seconds": 0});
     let requests = proxy.requests();
     let id = requests[1].split('/').nth(2).unwrap();
-    assert_eq!(
-        requests,
-        [
-            format!("GET /containers/{web}/json"),
-            format!("POST /containers/{id}/stop?t=0"),
-            format!("GET /containers/{id}/json"),
-        ]
-    );
+    let expected = [
+        format!("GET /containers/{web}/json"),
+        format!("POST /containers/{id}/stop?t=0"),
+        format!("GET /containers/{id}/json"),
+    ];
+    assert_eq!(requests, expected);
     let hostile = json!({"name": "x\"]}&all=1#?../", "all": true});
-    assert_eq!(
-        succeed(&server, "list_containers", hostile).await["containers"],
-        json!([])
-    );
+    let listed = succeed(&server, "list_containers", hostile).await;
+    assert_eq!(listed["containers"], json!([]));
     assert_eq!(proxy.requests()[3], "GET /containers/json?all=true");
 }
 

@@ -1,4 +1,4 @@
-//! A proxy in front of a real engine that writes down the requests, on a free port of loopback.
+//! A proxy in front of a real engine that records the requests, on a free loopback port.
 
 use std::sync::{Arc, Mutex};
 
@@ -14,8 +14,8 @@ pub(super) struct Proxy {
     task: JoinHandle<()>,
 }
 
-/// Whether a server asks this without being asked: its probes, and what keeps its resources live.
-pub(super) fn is_own_accord(target: &str) -> bool {
+/// Whether a server sends this request without a call: probes, and requests of the event follower.
+pub(super) fn is_background_request(target: &str) -> bool {
     let own = ["/version", "/events?filters=", "/containers/json?limit="];
     own.iter().any(|own| target.contains(own))
 }
@@ -45,10 +45,10 @@ impl Proxy {
         }
     }
 
-    /// `GET /containers/json` and so on, but for what the server asks of its own accord.
+    /// The requests, such as `GET /containers/json`, without background requests.
     pub(super) fn requests(&self) -> Vec<String> {
         let lines = self.lines.lock().unwrap();
-        let lines = lines.iter().filter(|line| !is_own_accord(line));
+        let lines = lines.iter().filter(|line| !is_background_request(line));
         lines.cloned().collect()
     }
 
@@ -59,7 +59,7 @@ impl Proxy {
         streams.count()
     }
 
-    /// Cuts all connections, as an engine does that is restarted. New ones are let through.
+    /// Closes all connections, like a restarting engine. Accepts new ones.
     pub(super) fn cut(&self) {
         for connection in self.connections.lock().unwrap().drain(..) {
             connection.abort();

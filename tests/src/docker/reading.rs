@@ -99,20 +99,14 @@ async fn stdio_returns_structured_content() {
     let name = lab.run("stdio", &["sleep", "600"], json!({})).await;
     let client = stdio_client(SERVER, &[("DOCKER_HOST", &lab.host)]).await;
     assert_eq!(client.list_tools().await.unwrap().len(), 7);
-    let result = client
-        .call_tool("list_containers", &json!({"name": name}))
-        .await
-        .unwrap();
-    let structured: Value = serde_json::from_str(result.structured_content.unwrap().get()).unwrap();
+    let arguments = json!({"name": name});
+    let result = client.call_tool("list_containers", &arguments).await;
+    let structured = result.unwrap().structured_content.unwrap();
+    let structured: Value = serde_json::from_str(structured.get()).unwrap();
     assert_eq!(structured["containers"][0]["name"], json!(name));
     let stopped = json!({"container": name, "timeout_seconds": 0});
-    assert!(
-        !client
-            .call_tool("stop_container", &stopped)
-            .await
-            .unwrap()
-            .is_error
-    );
+    let stopped = client.call_tool("stop_container", &stopped).await;
+    assert!(!stopped.unwrap().is_error);
     assert_eq!(lab.state(&name).await, "exited");
     client.close().await;
 }
@@ -143,15 +137,10 @@ async fn two_hundred_containers_fit_in_16_kb() {
     };
     let (_fake, server) = fake((0..200).map(row).collect()).await;
     let client = server.client().await;
-    let answer = client
-        .call_tool("list_containers", &json!({}))
-        .await
-        .unwrap();
-    assert!(
-        answer.raw.get().len() < 16_000,
-        "{}",
-        answer.raw.get().len()
-    );
+    let answer = client.call_tool("list_containers", &json!({})).await;
+    let answer = answer.unwrap();
+    let bytes = answer.raw.get().len();
+    assert!(bytes < 16_000, "{bytes}");
     let listed: Value = serde_json::from_str(&answer.text()).unwrap();
     let rows = listed["containers"].as_array().unwrap().len();
     assert!(rows >= 15, "{listed}");

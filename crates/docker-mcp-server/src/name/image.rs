@@ -39,7 +39,7 @@ impl NameSyntax for ImageSyntax {
 }
 
 impl ImageName {
-    /// The name without a tag, and the tag; `latest` where it has neither tag nor digest.
+    /// The name without a tag, and the tag; `latest` if it has neither tag nor digest.
     pub fn split(&self) -> (&str, &str) {
         let reference = self.as_str();
         if let Some((name, digest)) = reference.split_once('@') {

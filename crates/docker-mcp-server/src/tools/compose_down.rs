@@ -19,7 +19,7 @@ pub(super) struct ComposeDown {
     /// Also its volumes, with all data.
     #[serde(default)]
     volumes: bool,
-    /// The project's name again, where the user cannot be asked.
+    /// The project's name again, if the user cannot be asked.
     confirm: Option<String>,
 }
 

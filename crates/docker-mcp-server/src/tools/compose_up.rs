@@ -23,7 +23,7 @@ pub(super) struct ComposeUp {
     /// Build images first.
     #[serde(default)]
     build: bool,
-    /// The project's name again, where it is up and the user cannot be asked.
+    /// The project's name again, if it is up and the user cannot be asked.
     confirm: Option<String>,
 }
 

@@ -22,7 +22,7 @@ pub(super) struct CopyToContainer {
     base64: Option<String>,
     /// Permissions in octal, as 644 (default).
     mode: Option<Bounded<0, 7777>>,
-    /// The path again, to overwrite a file where the user cannot be asked.
+    /// The path again, to overwrite a file if the user cannot be asked.
     confirm: Option<String>,
 }
 

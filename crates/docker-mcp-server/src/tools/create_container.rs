@@ -62,7 +62,7 @@ pub(super) struct CreateContainer {
     /// Do not start it.
     #[serde(default)]
     only_create: bool,
-    /// Only where the policy allows it, as the next three.
+    /// Only if the policy allows it, as the next three.
     #[serde(default)]
     privileged: bool,
     /// Capabilities to add.
@@ -84,7 +84,7 @@ pub(super) struct Created {
     exit_code: Option<i64>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     ports: Vec<String>,
-    /// Its last lines, where it ended at once.
+    /// Its last lines, if it ended at once.
     log: Option<String>,
     note: Option<String>,
     #[serde(skip_serializing_if = "Vec::is_empty")]

@@ -12,7 +12,7 @@ pub(super) struct DisconnectNetwork {
     network: ObjectName,
     /// Name or id.
     container: ContainerName,
-    /// The container's name again, where the user cannot be asked.
+    /// The container's name again, if the user cannot be asked.
     confirm: Option<String>,
 }
 

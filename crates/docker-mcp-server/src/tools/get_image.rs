@@ -29,7 +29,7 @@ pub(super) struct ImageView {
     size_bytes: i64,
     /// `linux/amd64`.
     platform: String,
-    /// `root` where none is set.
+    /// `root` if none is set.
     user: String,
     working_dir: String,
     entrypoint: String,

@@ -14,7 +14,7 @@ pub(super) struct KillContainer {
     /// Default KILL.
     #[serde(default)]
     signal: Signal,
-    /// Its name again, where the user cannot be asked; not for HUP, USR1, USR2.
+    /// Its name again, if the user cannot be asked; not for HUP, USR1, USR2.
     confirm: Option<String>,
 }
 

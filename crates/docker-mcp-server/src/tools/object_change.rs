@@ -2,7 +2,9 @@
 
 use std::fmt::Display;
 
-use super::prelude::*;
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde_with::skip_serializing_none;
 
 /// A change that was made.
 #[skip_serializing_none]

@@ -26,7 +26,7 @@ pub(super) struct Prune {
     /// Remove them.
     #[serde(default)]
     apply: bool,
-    /// The value of `what` again, to remove where the user cannot be asked.
+    /// The value of `what` again, to remove if the user cannot be asked.
     confirm: Option<String>,
 }
 

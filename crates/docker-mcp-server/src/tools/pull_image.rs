@@ -25,7 +25,7 @@ pub(super) struct Pulled {
     image: String,
     id: String,
     size_bytes: i64,
-    /// False where it was here already, and is the newest.
+    /// False if it was here already, and is the newest.
     new: bool,
 }
 

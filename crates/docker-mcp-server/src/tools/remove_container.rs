@@ -11,13 +11,13 @@ use super::state_change::StateChange;
 pub(super) struct RemoveContainer {
     /// Name or id.
     container: ContainerName,
-    /// Also where it runs: kills it.
+    /// Also if it runs: kills it.
     #[serde(default)]
     force: bool,
     /// Also its anonymous volumes.
     #[serde(default)]
     volumes: bool,
-    /// Its name again, where the user cannot be asked.
+    /// Its name again, if the user cannot be asked.
     confirm: Option<String>,
 }
 

@@ -4,16 +4,16 @@ use bollard::query_parameters::RemoveImageOptionsBuilder;
 
 use super::prelude::*;
 
-/// Remove an image, or one of its names where it has several.
+/// Remove an image, or one of its names if it has several.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct RemoveImage {
     /// Name or id.
     image: ImageName,
-    /// Also where stopped containers use it, and with all of its names.
+    /// Also if stopped containers use it, and with all of its names.
     #[serde(default)]
     force: bool,
-    /// The image again, where the user cannot be asked.
+    /// The image again, if the user cannot be asked.
     confirm: Option<String>,
 }
 
@@ -41,7 +41,7 @@ impl Tool for RemoveImage {
     }
 }
 
-/// Removes an image, or one of its names where it has several.
+/// Removes an image, or one of its names if it has several.
 pub(super) async fn remove_image(
     docker: &Docker,
     image: &ImageName,

@@ -8,7 +8,7 @@ use super::prelude::*;
 pub(super) struct RemoveNetwork {
     /// Name or id.
     network: ObjectName,
-    /// Its name again, where the user cannot be asked.
+    /// Its name again, if the user cannot be asked.
     confirm: Option<String>,
 }
 

@@ -10,7 +10,7 @@ use super::prelude::*;
 pub(super) struct RemoveVolume {
     /// Its name.
     volume: ObjectName,
-    /// Its name again, where the user cannot be asked.
+    /// Its name again, if the user cannot be asked.
     confirm: Option<String>,
 }
 

@@ -30,7 +30,7 @@ pub(super) struct StateChange {
     pub(super) changed: bool,
     pub(super) exit_code: Option<i64>,
     pub(super) note: Option<String>,
-    /// Its last lines, where it ended at once.
+    /// Its last lines, if it ended at once.
     pub(super) log: Option<String>,
 }
 

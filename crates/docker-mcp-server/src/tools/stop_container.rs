@@ -16,7 +16,7 @@ pub(super) struct StopContainer {
     container: ContainerName,
     /// Before SIGKILL (default: the container's, mostly 10).
     timeout_seconds: Option<Bounded<0, 600>>,
-    /// Its name again, where stopping removes it (`--rm`) and the user cannot be asked.
+    /// Its name again, if stopping removes it (`--rm`) and the user cannot be asked.
     confirm: Option<String>,
 }
 

@@ -145,7 +145,7 @@ async fn missing_bind_directory() {
         let name = lab.create("bind", &["true"], more).await;
         std::fs::remove_dir(&dir).unwrap();
         let said = lab.try_start(&name).await;
-        // The engine keeps no reason; what it said can be passed on.
+        // The engine keeps no reason; its error message can be passed as an argument.
         let diagnosis = lab.diagnose(&name).await;
         is(&diagnosis, "bind_source_missing", "medium");
         mentions(&diagnosis, dir.to_str().unwrap());

@@ -102,11 +102,8 @@ impl Listener {
         let arrived = tokio::time::timeout(NOTIFICATION_TIMEOUT, receive)
             .await
             .is_ok();
-        assert!(
-            arrived,
-            "{wanted} was not received: {received:?} {:?}",
-            self.client.era()
-        );
+        let era = self.client.era();
+        assert!(arrived, "{wanted} was not received: {received:?} {era:?}");
         received
     }
 }
@@ -177,15 +174,10 @@ async fn subscription_works_by_id_and_by_name() {
     let id = id.id.unwrap();
     let mut listener = Listener::stdio(&lab.host).await;
     listener.until(LIST).await;
-    let uris = [
-        uri(&id),
-        uri(&id[..12]),
-        format!("{}/logs", uri(&name)),
-        format!("{}/stats", uri(&name)),
-    ];
-    listener
-        .subscribe(&uris.each_ref().map(String::as_str))
-        .await;
+    let [logs, stats] = ["logs", "stats"].map(|part| format!("{}/{part}", uri(&name)));
+    let uris = [uri(&id), uri(&id[..12]), logs, stats];
+    let subscribed = uris.each_ref().map(String::as_str);
+    listener.subscribe(&subscribed).await;
     lab.docker.pause_container(&name).await.unwrap();
     // They arrive in alphabetical order.
     let mut received = Vec::new();
@@ -216,7 +208,7 @@ async fn health_checks_without_a_change_send_no_notification() {
     let mut listener = Listener::stdio(&lab.host).await;
     listener.until(LIST).await;
     listener.subscribe(&[&uri(&name)]).await;
-    // At least one more check begins and ends, of which the engine tells three times.
+    // At least one more check begins and ends, for which the engine sends three events.
     let before = health().await["last_probe"]["at"].clone();
     wait_until("the next check", async || {
         health().await["last_probe"]["at"] != before

@@ -9,10 +9,8 @@ impl Lab {
     async fn prompt(&self, name: &str, arguments: Value) -> String {
         let params = json!({"name": name, "arguments": arguments});
         let result = self.server.result("prompts/get", params).await;
-        result["messages"][0]["content"]["text"]
-            .as_str()
-            .unwrap()
-            .to_owned()
+        let text = &result["messages"][0]["content"]["text"];
+        text.as_str().unwrap().to_owned()
     }
 
     async fn completions(&self, reference: Value, argument: &str, value: &str) -> Value {
@@ -25,12 +23,10 @@ impl Lab {
 #[tokio::test]
 async fn troubleshoot_prompt_contains_the_diagnosis() {
     let Some(mut lab) = lab().await else { return };
-    let name = lab
-        .finish("broken", &["sh", "-c", "exit 7"], json!({}))
-        .await;
-    let text = lab
-        .prompt("troubleshoot_container", json!({"container": name}))
-        .await;
+    let command = ["sh", "-c", "exit 7"];
+    let name = lab.finish("broken", &command, json!({})).await;
+    let arguments = json!({"container": name});
+    let text = lab.prompt("troubleshoot_container", arguments).await;
     assert_contains(&text, &name);
     assert_contains(&text, "exit code 7");
     let reference = json!({"type": "ref/prompt", "name": "troubleshoot_container"});
@@ -46,9 +42,8 @@ async fn review_prompt_contains_the_project() {
     let project = lab.name("shop");
     let labels = json!({"Labels": {"com.docker.compose.project": project, "com.docker.compose.service": "web"}});
     let name = lab.create("web", &["true"], labels).await;
-    let text = lab
-        .prompt("review_compose_project", json!({"project": project}))
-        .await;
+    let arguments = json!({"project": project});
+    let text = lab.prompt("review_compose_project", arguments).await;
     assert_contains(&text, &format!("service web: container `{name}`"));
     let reference = json!({"type": "ref/prompt", "name": "review_compose_project"});
     let values = lab.completions(reference, "project", &project[..12]).await;

@@ -31,10 +31,8 @@ async fn container_resources_match_the_tools() {
     })
     .await;
     let stats = read(&lab.server, &format!("{uri}/stats")).await;
-    assert!(
-        stats["containers"][0]["memory_bytes"].as_u64().unwrap() > 0,
-        "{stats}"
-    );
+    let memory = stats["containers"][0]["memory_bytes"].as_u64();
+    assert!(memory > Some(0), "{stats}");
     let all = read(&lab.server, "docker://containers").await;
     assert!(!all["containers"].as_array().unwrap().is_empty());
 }
@@ -64,10 +62,8 @@ async fn missing_resource_is_not_found() {
         "docker://nothing",
         "docker://containers/a/b",
     ] {
-        let error = lab
-            .server
-            .error("resources/read", json!({"uri": uri}))
-            .await;
+        let params = json!({"uri": uri});
+        let error = lab.server.error("resources/read", params).await;
         assert_eq!(error["data"]["kind"], "resource_not_found", "{error}");
     }
 }
@@ -77,25 +73,10 @@ async fn hostile_uris_reach_no_engine() {
     let Some(lab) = lab().await else { return };
     let proxy = Proxy::start(&lab.host).await;
     let server = Server::start(SERVER, &[("DOCKER_HOST", &proxy.host)]).await;
-    let hostile = [
-        "..",
-        "../volumes/x",
-        "..%2Fvolumes%2Fx",
-        "%2e%2e%2fvolumes",
-        "a%3Fall=1",
-        "a%23",
-        "a%00",
-        "a%0a",
-        "a%2e%2e%2f",
-        "%252e%252e",
-        "a b",
-        "-a",
-        "%ff",
-        "a/../../volumes",
-        "a?x=1",
-    ];
+    let hostile = "..|../volumes/x|..%2Fvolumes%2Fx|%2e%2e%2fvolumes|a%3Fall=1|a%23|a%00|a%0a|\
+        a%2e%2e%2f|%252e%252e|a b|-a|%ff|a/../../volumes|a?x=1";
     let mut uris = Vec::new();
-    for name in hostile {
+    for name in hostile.split('|') {
         for end in ["", "/logs", "/stats"] {
             uris.push(format!("docker://containers/{name}{end}"));
         }
@@ -103,9 +84,8 @@ async fn hostile_uris_reach_no_engine() {
         uris.push(format!("docker://images/{name}"));
     }
     for uri in &uris {
-        lab.server
-            .error("resources/read", json!({"uri": uri}))
-            .await;
+        let params = json!({"uri": uri});
+        lab.server.error("resources/read", params).await;
         server.error("resources/read", json!({"uri": uri})).await;
     }
     let requests = proxy.requests();

@@ -134,10 +134,8 @@ async fn sections_are_chosen() {
     let inside = get(&["processes", "changes"]).await;
     let mut processes = texts(&inside["processes"]).into_iter();
     assert!(processes.any(|line| line.contains("sleep 600")), "{inside}");
-    assert!(
-        texts(&inside["changes"]).contains(&"A /tmp/new"),
-        "{inside}"
-    );
+    let changes = texts(&inside["changes"]);
+    assert!(changes.contains(&"A /tmp/new"), "{inside}");
 }
 
 #[tokio::test]
@@ -172,8 +170,6 @@ async fn stop_of_an_auto_removed_container_needs_a_confirmation() {
         confirmed(&lab, "stop_container", json!({"container": name}), &name).await;
     assert!(loss.contains("--rm"), "{loss}");
     let after = stopped["after"].as_str().unwrap();
-    assert!(
-        ["removed", "removing", "exited"].contains(&after),
-        "{stopped}"
-    );
+    let is_gone = ["removed", "removing", "exited"].contains(&after);
+    assert!(is_gone, "{stopped}");
 }

@@ -82,7 +82,7 @@ async fn timeout_leaves_no_process_behind() {
     let more = json!({"command": ["sleep", "601"], "timeout_seconds": 1});
     let done = execute(&lab, &name, more).await;
     assert_has!(done, {"timed_out": true, "exit_code": 137});
-    // With all that it has started, and what it said before.
+    // With its child processes; the output before the timeout is kept.
     let script = "echo begun; sleep 602 & sleep 603 & sleep 604";
     let more = json!({"command": [script], "shell": true, "timeout_seconds": 1});
     let done = execute(&lab, &name, more).await;

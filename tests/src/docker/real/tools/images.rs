@@ -1,4 +1,4 @@
-//! Images: looked at, built, pulled, named, removed.
+//! Images: list, inspect, build, pull, tag, remove.
 
 use std::fs;
 

@@ -141,11 +141,8 @@ async fn hidden_containers_are_neither_seen_nor_changed() {
         assert_eq!(lab.state(container).await, "running");
     }
     let listed = succeed!(denying, "list_containers", {"name": lab.name(""), "all": true});
-    assert_eq!(
-        listed["containers"].as_array().unwrap().len(),
-        1,
-        "{listed}"
-    );
+    let count = listed["containers"].as_array().unwrap().len();
+    assert_eq!(count, 1, "{listed}");
     // Not by another name either.
     fail!(denying, "update_container", {"container": free, "new_name": secret});
 

@@ -112,7 +112,7 @@ impl StdioSession {
         }
     }
 
-    /// The answer to a request, whatever comes before it.
+    /// The answer to a request; skips other messages.
     pub(super) async fn answer(&mut self, id: u64) -> Value {
         loop {
             let message = self.next().await;
