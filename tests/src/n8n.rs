@@ -7,46 +7,67 @@ macro_rules! done {
     };
 }
 
-/// `refused!(client, "tool", {"argument": 1})`, as [`refused`].
+/// `refused!(client, "tool", {"argument": 1}, "part of the message")`, as [`assert_refused`].
 macro_rules! refused {
     ($client:expr, $tool:expr, $arguments:tt) => {
-        refused(&$client, $tool, serde_json::json!($arguments)).await
+        refused!($client, $tool, $arguments, "")
+    };
+    ($client:expr, $tool:expr, $arguments:tt, $part:expr) => {
+        assert_refused(&$client, $tool, serde_json::json!($arguments), $part).await
     };
 }
 
 mod faults;
 mod older;
 mod real;
-mod site;
 mod starting;
 
 use mcp_client::{CallToolResult, Client};
 use serde_json::Value;
 
-use crate::harness::Session;
+use crate::harness::{Session, assert_contains};
 
 const SERVER: &str = "n8n-mcp-server";
 
-/// A client of a server of its own, with this environment.
-async fn session(env: &[(&str, &str)]) -> Session {
-    Session::start(SERVER, env).await
+/// A client, or a test's environment with one.
+trait AsClient {
+    fn as_client(&self) -> &Client;
 }
 
-/// The structured result of a call that worked.
-async fn done(client: &Client, tool: &str, arguments: Value) -> Value {
+impl AsClient for Client {
+    fn as_client(&self) -> &Client {
+        self
+    }
+}
+
+impl AsClient for Session {
+    fn as_client(&self) -> &Client {
+        self
+    }
+}
+
+/// The structured result of a call that succeeds.
+async fn done(client: &impl AsClient, tool: &str, arguments: Value) -> Value {
     let result = call(client, tool, arguments).await;
     assert!(!result.is_error, "{tool}: {}", result.text());
     serde_json::from_str(result.structured_content.expect("structured").get()).unwrap()
 }
 
-/// The message of a call that did not.
-async fn refused(client: &Client, tool: &str, arguments: Value) -> String {
+/// The message of a call that fails, which holds `part`.
+async fn assert_refused(
+    client: &impl AsClient,
+    tool: &str,
+    arguments: Value,
+    part: &str,
+) -> String {
     let result = call(client, tool, arguments).await;
     assert!(result.is_error, "{tool}: {}", result.text());
+    assert_contains(&result.text(), part);
     result.text()
 }
 
-async fn call(client: &Client, tool: &str, arguments: Value) -> CallToolResult {
-    // A call is large: on the heap a test may make many.
-    Box::pin(client.call_tool(tool, &arguments)).await.unwrap()
+async fn call(client: &impl AsClient, tool: &str, arguments: Value) -> CallToolResult {
+    // Boxed: the future of a call is large, and a test may hold many.
+    let called = Box::pin(client.as_client().call_tool(tool, &arguments));
+    called.await.unwrap()
 }

@@ -1,4 +1,4 @@
-//! Against an n8n that misbehaves: faults that the real one cannot be made to show.
+//! Against an n8n that misbehaves, with faults that the real one does not show.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
 
-use super::{SERVER, done, refused};
+use super::{SERVER, assert_refused, done};
 use crate::harness::{FakeService, Request, Response, Server, assert_contains, assert_lacks};
 
 async fn server(url: &str) -> Server {
@@ -41,7 +41,7 @@ fn starts(fake: &FakeService) -> usize {
 }
 
 #[tokio::test]
-async fn every_bad_answer_has_its_words() {
+async fn bad_answers_are_explained() {
     let message = |text: &str| json!({"message": text, "stacktrace": "at /srv/SECRET-BODY"});
     let unlicensed = "Your license does not allow for feat:x";
     for (answer, part) in [
@@ -80,8 +80,7 @@ async fn every_bad_answer_has_its_words() {
             ("get_execution", json!({"execution_id": "1"})),
             ("run_workflow", json!({"workflow_id": "w"})),
         ] {
-            let message = refused(&client, tool, arguments).await;
-            assert!(message.contains(part), "{tool}: {message}");
+            let message = assert_refused(&client, tool, arguments, part).await;
             assert_lacks(&message, "SECRET");
             assert_lacks(&message, "/srv");
         }
@@ -91,7 +90,7 @@ async fn every_bad_answer_has_its_words() {
 }
 
 #[tokio::test]
-async fn a_cut_answer_and_one_without_end_are_told_apart() {
+async fn truncated_and_endless_answers_are_distinguished() {
     for (answer, part) in [
         (
             "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{\"data\":",
@@ -118,31 +117,40 @@ async fn a_cut_answer_and_one_without_end_are_told_apart() {
             }
         });
         let server = server(&url).await;
-        let message = refused(&server.client().await, "list_workflows", json!({})).await;
-        assert!(message.contains(part), "{message}");
+        assert_refused(&server.client().await, "list_workflows", json!({}), part).await;
         task.abort();
     }
 }
 
 #[tokio::test]
-async fn a_silent_service_is_not_waited_for() {
+async fn silent_service_times_out() {
     let fake = FakeService::start(|_| Response::Hang).await;
     let server = server(&fake.url).await;
-    let message = refused(&server.client().await, "list_workflows", json!({})).await;
-    assert!(message.contains("did not answer within 10 s"), "{message}");
+    assert_refused(
+        &server.client().await,
+        "list_workflows",
+        json!({}),
+        "did not answer within 10 s",
+    )
+    .await;
     server.wait_for_status("degraded").await;
 }
 
 #[tokio::test]
-async fn a_service_that_comes_back_is_used_again() {
+async fn service_that_recovers_is_used_again() {
     let socket = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = socket.local_addr().unwrap();
     drop(socket);
     let server = server(&format!("http://user:SECRET@{address}/n8n/")).await;
     server.wait_for_status("degraded").await;
     let client = server.client().await;
-    let message = refused(&client, "list_workflows", json!({})).await;
-    assert_contains(&message, &format!("http://{address}/n8n cannot be reached"));
+    let message = assert_refused(
+        &client,
+        "list_workflows",
+        json!({}),
+        &format!("http://{address}/n8n cannot be reached"),
+    )
+    .await;
     assert_contains(&message, "N8N_URL");
     assert_lacks(&message, "SECRET");
 
@@ -180,7 +188,7 @@ async fn a_service_that_comes_back_is_used_again() {
 }
 
 #[tokio::test]
-async fn a_key_may_come_later() {
+async fn key_may_be_written_later() {
     let fake = FakeService::start(|request| {
         let right = request
             .headers
@@ -191,8 +199,13 @@ async fn a_key_may_come_later() {
     })
     .await;
     let server = Server::start(SERVER, &[("N8N_URL", &fake.url)]).await;
-    let message = refused(&server.client().await, "list_workflows", json!({})).await;
-    assert_contains(&message, "No API key");
+    let message = assert_refused(
+        &server.client().await,
+        "list_workflows",
+        json!({}),
+        "No API key",
+    )
+    .await;
     assert_contains(&message, "N8N_API_KEY");
     assert!(fake.requests().is_empty());
 
@@ -203,19 +216,17 @@ async fn a_key_may_come_later() {
     ];
     let server = Server::start(SERVER, &env).await;
     let client = server.client().await;
-    let message = refused(&client, "list_workflows", json!({})).await;
-    assert!(message.contains("N8N_API_KEY_FILE"), "{message}");
+    let message = assert_refused(&client, "list_workflows", json!({}), "N8N_API_KEY_FILE").await;
     assert!(!message.contains(file.to_str().unwrap()));
     std::fs::write(&file, "old\n").unwrap();
-    let message = refused(&client, "list_workflows", json!({})).await;
-    assert!(message.contains("refuses the API key"), "{message}");
+    assert_refused(&client, "list_workflows", json!({}), "refuses the API key").await;
     std::fs::write(&file, "new\n").unwrap();
     done(&client, "list_workflows", json!({})).await;
     std::fs::remove_file(file).unwrap();
 }
 
 #[tokio::test]
-async fn whatever_a_webhook_answers_it_is_called_once() {
+async fn webhook_is_called_once_whatever_it_answers() {
     for (answer, part) in [
         (
             Response::Http(403, "text/plain", "Authorization data is wrong!".into()),
@@ -229,8 +240,8 @@ async fn whatever_a_webhook_answers_it_is_called_once() {
         let fake = fake(move |_| answer.clone()).await;
         let client = server(&fake.url).await;
         let client = client.client().await;
-        let message = refused(&client, "run_workflow", json!({"workflow_id": "w"})).await;
-        assert_contains(&message, part);
+        let message =
+            assert_refused(&client, "run_workflow", json!({"workflow_id": "w"}), part).await;
         assert_lacks(&message, "SECRET");
         assert_eq!(starts(&fake), 1);
     }
@@ -243,7 +254,7 @@ async fn whatever_a_webhook_answers_it_is_called_once() {
 }
 
 #[tokio::test]
-async fn a_deletion_that_n8n_fails_at_is_tried_again() {
+async fn failed_deletion_is_retried() {
     let tries = AtomicUsize::new(0);
     let fake = FakeService::start(move |request| match request.method.as_str() {
         "DELETE" => match tries.fetch_add(1, Ordering::Relaxed) {
@@ -262,7 +273,7 @@ async fn a_deletion_that_n8n_fails_at_is_tried_again() {
 }
 
 #[tokio::test]
-async fn a_webhook_that_is_silent_or_breaks_off_is_called_once() {
+async fn webhook_without_reply_is_called_once() {
     let silent = fake(|_| Response::Hang).await;
     let server = server(&silent.url).await;
     let client = server.client().await;
@@ -294,17 +305,27 @@ async fn a_webhook_that_is_silent_or_breaks_off_is_called_once() {
     ];
     let server = Server::start(SERVER, &env).await;
     let client = server.client().await;
-    let message = refused(&client, "run_workflow", json!({"workflow_id": "w"})).await;
-    assert!(message.contains("was not repeated"), "{message}");
+    assert_refused(
+        &client,
+        "run_workflow",
+        json!({"workflow_id": "w"}),
+        "was not repeated",
+    )
+    .await;
     assert_eq!(called.load(Ordering::Relaxed), 1);
     task.abort();
     let _ = task.await;
-    let message = refused(&client, "run_workflow", json!({"workflow_id": "w"})).await;
-    assert!(message.contains("nothing was started"), "{message}");
+    assert_refused(
+        &client,
+        "run_workflow",
+        json!({"workflow_id": "w"}),
+        "nothing was started",
+    )
+    .await;
 }
 
 #[tokio::test]
-async fn activation_is_ridden_out_and_only_that() {
+async fn only_a_pending_activation_is_retried() {
     let unknown =
         json!({"code": 404, "message": "The requested webhook \"POST hook\" is not registered."});
     let refusals = AtomicUsize::new(2);
@@ -330,6 +351,11 @@ async fn activation_is_ridden_out_and_only_that() {
     let never = fake(move |_| Response::json(404, &unknown)).await;
     let client = server(&never.url).await;
     let client = client.client().await;
-    let message = refused(&client, "run_workflow", json!({"workflow_id": "w"})).await;
-    assert_contains(&message, "does not know the production URL");
+    assert_refused(
+        &client,
+        "run_workflow",
+        json!({"workflow_id": "w"}),
+        "does not know the production URL",
+    )
+    .await;
 }

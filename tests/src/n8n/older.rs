@@ -1,8 +1,8 @@
-//! Against fakes of n8n's built-in MCP server: the older generation, and one that refuses.
+//! Against fakes of n8n's built-in MCP server: that of n8n 1, and one that refuses.
 
 use serde_json::{Value, json};
 
-use super::{SERVER, done, refused};
+use super::{SERVER, assert_refused, done};
 use crate::harness::{FakeService, Request, Response, Server, assert_contains, assert_lacks};
 
 /// A workflow that only the MCP server starts: a schedule, then a form.
@@ -67,7 +67,7 @@ fn older(message: &Value) -> Response {
 }
 
 #[tokio::test]
-async fn the_older_generation_starts_its_first_trigger_and_no_other() {
+async fn n8n_1_starts_only_the_first_trigger() {
     let (fake, server) = fake(older).await;
     let client = server.client().await;
     let ran = done!(client, "run_workflow", {"workflow_id": "w", "trigger": "Schedule"});
@@ -76,8 +76,7 @@ async fn the_older_generation_starts_its_first_trigger_and_no_other() {
         "trigger": "Schedule", "way": "mcp_production",
     });
     assert_eq!(ran, expected);
-    let message = refused!(client, "run_workflow", {"workflow_id": "w", "trigger": "Form"});
-    assert!(message.contains("only the first trigger"), "{message}");
+    refused!(client, "run_workflow", {"workflow_id": "w", "trigger": "Form"}, "only the first trigger");
     let calls = fake.requests();
     let calls = calls.iter().filter(|request| starts(request));
     assert_eq!(calls.count(), 1);
@@ -88,7 +87,7 @@ fn starts(request: &Request) -> bool {
 }
 
 #[tokio::test]
-async fn a_refusing_mcp_server_has_its_words() {
+async fn errors_of_the_mcp_server_are_explained() {
     let disabled = Response::json(404, &json!({"message": "MCP access is disabled SECRET"}));
     for (answer, part) in [
         (
@@ -100,14 +99,13 @@ async fn a_refusing_mcp_server_has_its_words() {
     ] {
         let (_fake, server) = fake(move |_| answer.clone()).await;
         let arguments = json!({"workflow_id": "w", "trigger": "Schedule"});
-        let message = refused(&server.client().await, "run_workflow", arguments).await;
-        assert_contains(&message, part);
+        let message = assert_refused(&server.client().await, "run_workflow", arguments, part).await;
         assert_lacks(&message, "SECRET");
     }
 }
 
 #[tokio::test]
-async fn a_start_whose_answer_is_lost_is_not_repeated() {
+async fn start_with_lost_answer_is_not_repeated() {
     let (fake, server) = fake(|message| match message["method"].as_str() {
         Some("tools/call") => Response::html(502),
         _ => older(message),

@@ -1,15 +1,15 @@
-//! A start at the wrong moment: the server is there, says what is wrong, and recovers by itself.
+//! A server that starts while n8n is not usable reports the reason, and recovers by itself.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde_json::{Value, json};
 
-use super::{SERVER, done, refused};
+use super::{SERVER, assert_refused, done};
 use crate::harness::{FakeService, Response, Server, http_client, wait_until};
 
-/// It is degraded for this reason, where people and load balancers look, and so are its calls.
-pub(super) async fn is_degraded(server: &Server, part: &str) {
+/// Waits until the server is degraded for this reason; its calls fail for it, too.
+pub(super) async fn assert_degraded(server: &Server, part: &str) {
     let url = server.url.replace("/mcp", "/readyz");
     wait_until("the reason", async || {
         let response = http_client().get(&url).send().await.unwrap();
@@ -19,18 +19,17 @@ pub(super) async fn is_degraded(server: &Server, part: &str) {
     })
     .await;
     let client = server.client().await;
-    let message = refused(&client, "list_workflows", json!({})).await;
-    assert!(message.contains(part), "{message}");
+    assert_refused(&client, "list_workflows", json!({}), part).await;
 }
 
-pub(super) async fn is_online(server: &Server) {
+pub(super) async fn assert_online(server: &Server) {
     server.wait_for_status("online").await;
     let client = server.client().await;
     done(&client, "list_workflows", json!({"limit": 1})).await;
 }
 
 #[tokio::test]
-async fn what_the_key_may_not_do_is_said_until_it_may() {
+async fn refused_key_is_reported_until_it_is_accepted() {
     let unlicensed = "Your license does not allow for feat:publicApi.";
     for (status, message, part) in [
         (401, "Unauthorized", "refuses the API key"),
@@ -38,10 +37,10 @@ async fn what_the_key_may_not_do_is_said_until_it_may() {
         (403, unlicensed, "licence"),
         (503, "starting", "not ready"),
     ] {
-        let is_cured = Arc::new(AtomicBool::new(false));
-        let cure = Arc::clone(&is_cured);
+        let is_repaired = Arc::new(AtomicBool::new(false));
+        let repaired = Arc::clone(&is_repaired);
         let fake = FakeService::start(move |_| {
-            if cure.load(Ordering::Relaxed) {
+            if repaired.load(Ordering::Relaxed) {
                 Response::json(200, &json!({"data": [], "nextCursor": null}))
             } else {
                 Response::json(status, &json!({ "message": message }))
@@ -50,8 +49,8 @@ async fn what_the_key_may_not_do_is_said_until_it_may() {
         .await;
         let env = [("N8N_URL", fake.url.as_str()), ("N8N_API_KEY", "k")];
         let server = Server::start(SERVER, &env).await;
-        is_degraded(&server, part).await;
-        is_cured.store(true, Ordering::Relaxed);
-        is_online(&server).await;
+        assert_degraded(&server, part).await;
+        is_repaired.store(true, Ordering::Relaxed);
+        assert_online(&server).await;
     }
 }

@@ -1,35 +1,27 @@
-//! Destructive tools ask the user, where the client can; the model, where it cannot.
+//! Destructive tools ask the user if the client supports it, and the model otherwise.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::Mutex;
 
-use mcp_client::{Client, ClientInfo, Endpoint, EraChoice, Handler, Reply};
+use mcp_client::{Handler, Reply};
 use serde_json::value::{RawValue, to_raw_value};
-use serde_json::{Value, json};
 
-use super::super::site::{Site, Workflow, webhook};
-use super::super::{SERVER, done, refused};
-use crate::harness::Server;
+use super::*;
 
-/// Gives one answer to everything and counts how often it was asked.
+/// A user who gives one answer to all questions.
 struct User {
     answer: Value,
-    asked: AtomicUsize,
-    question: Mutex<String>,
+    questions: Mutex<Vec<String>>,
 }
 
 impl User {
-    fn who(answer: Value) -> Arc<Self> {
-        Arc::new(Self {
-            answer,
-            asked: AtomicUsize::new(0),
-            question: Mutex::default(),
-        })
+    fn new(answer: Value) -> Arc<Self> {
+        let questions = Mutex::default();
+        Arc::new(Self { answer, questions })
     }
 
     fn ask(&self, question: &Value) -> Value {
-        self.asked.fetch_add(1, Ordering::Relaxed);
-        *self.question.lock().unwrap() = question["message"].as_str().unwrap().to_owned();
+        let text = question["message"].as_str().unwrap().to_owned();
+        self.questions.lock().unwrap().push(text);
         self.answer.clone()
     }
 }
@@ -43,26 +35,17 @@ impl Handler for User {
     }
 }
 
-async fn server(site: &Site) -> Server {
-    let args = ["--toolsets", "all"];
-    Server::with_args(SERVER, &args, &site.env_without_mcp()).await
-}
-
-/// Has a workflow deleted by a client whose user is asked; the answer, and whether it failed.
-async fn delete(server: &Server, dialect: EraChoice, user: &Arc<User>, id: &str) -> (bool, String) {
-    let handler: Arc<dyn Handler> = user.clone();
-    let builder = Client::builder().era(dialect).handler(handler);
-    let client = builder.http(Endpoint::new(&server.url).unwrap()).unwrap();
-    let us = ClientInfo::new("tests", "1").with_capabilities(json!({"elicitation": {}}));
-    client.connect(&us).await.unwrap();
-    // That the model says yes already is no answer of the user.
+/// Deletes a workflow with a client that asks its user; whether that failed, and the answer.
+async fn delete(env: &Env, era: EraChoice, user: &Arc<User>, id: &str) -> (bool, String) {
+    let client = env
+        .connect(era, json!({"elicitation": {}}), Some(user.clone()))
+        .await;
+    // The confirmation of the model does not replace that of the user.
     let arguments = json!({"workflow_id": id, "confirm": id});
     let mut params = json!({"name": "delete_workflow", "arguments": arguments});
     loop {
-        let result = Box::pin(client.request("tools/call", &params))
-            .await
-            .unwrap();
-        let result: Value = serde_json::from_str(result.get()).unwrap();
+        let result = Box::pin(client.request("tools/call", &params)).await;
+        let result: Value = serde_json::from_str(result.unwrap().get()).unwrap();
         if result["resultType"] != "input_required" {
             return (result["isError"] == true, result.to_string());
         }
@@ -77,45 +60,42 @@ async fn delete(server: &Server, dialect: EraChoice, user: &Arc<User>, id: &str)
     }
 }
 
-async fn is_there(site: &Site, workflow: &Workflow) -> bool {
+async fn exists(env: &Env, workflow: &TestWorkflow) -> bool {
     let list = format!("/workflows?name={}", workflow.name);
-    let page = site.api("GET", &list, None).await;
+    let page = env.get(&list).await;
     !page["data"].as_array().unwrap().is_empty()
 }
 
 #[tokio::test]
-async fn the_user_is_asked_and_decides() {
-    let Some(site) = Site::new() else { return };
-    let server = server(&site).await;
-    for dialect in [EraChoice::Legacy, EraChoice::Modern] {
-        let workflow = site.draft(vec![webhook("lastNode")], json!({})).await;
-        for no in [
-            json!({"action": "decline"}),
-            json!({"action": "cancel"}),
-            json!({"action": "accept", "content": {"confirm": false}}),
+async fn user_is_asked_and_decides() {
+    let Some(env) = Env::urls().await else { return };
+    let yes = json!({"action": "accept", "content": {"confirm": true}});
+    for era in [EraChoice::Legacy, EraChoice::Modern] {
+        let workflow = env.draft(vec![webhook("lastNode")]).await;
+        for (answer, is_yes) in [
+            (json!({"action": "decline"}), false),
+            (json!({"action": "cancel"}), false),
+            (
+                json!({"action": "accept", "content": {"confirm": false}}),
+                false,
+            ),
+            (yes.clone(), true),
         ] {
-            let user = User::who(no);
-            let (failed, text) = delete(&server, dialect, &user, &workflow.id).await;
-            assert!(failed, "{text}");
-            assert_eq!(user.asked.load(Ordering::Relaxed), 1);
-            assert!(is_there(&site, &workflow).await);
+            let user = User::new(answer);
+            let (failed, text) = delete(&env, era, &user, &workflow.id).await;
+            assert_eq!(failed, !is_yes, "{text}");
+            let questions = user.questions.lock().unwrap().clone();
+            assert_eq!(questions.len(), 1);
+            assert_contains(&questions[0], &workflow.name);
+            assert_eq!(exists(&env, &workflow).await, !is_yes);
         }
-        let user = User::who(json!({"action": "accept", "content": {"confirm": true}}));
-        let (failed, text) = delete(&server, dialect, &user, &workflow.id).await;
-        assert!(!failed, "{text}");
-        assert_eq!(user.asked.load(Ordering::Relaxed), 1);
-        let question = user.question.lock().unwrap().clone();
-        assert!(question.contains(&workflow.name), "{question}");
-        assert!(!is_there(&site, &workflow).await);
     }
 }
 
 #[tokio::test]
-async fn where_nobody_can_be_asked_the_target_is_named() {
-    let Some(site) = Site::new() else { return };
-    let server = server(&site).await;
-    let client = server.client().await;
-    let workflow = site.draft(vec![webhook("lastNode")], json!({})).await;
+async fn model_confirms_with_the_id_if_no_user_can_be_asked() {
+    let Some(env) = Env::urls().await else { return };
+    let workflow = env.draft(vec![webhook("lastNode")]).await;
     let id = &workflow.id;
     for (arguments, part) in [
         (json!({"workflow_id": id}), "call again with confirm"),
@@ -124,10 +104,9 @@ async fn where_nobody_can_be_asked_the_target_is_named() {
             "Nothing was done",
         ),
     ] {
-        let message = refused(&client, "delete_workflow", arguments).await;
-        assert!(message.contains(part), "{message}");
-        assert!(is_there(&site, &workflow).await);
+        assert_refused(&env, "delete_workflow", arguments, part).await;
+        assert!(exists(&env, &workflow).await);
     }
-    done!(client, "delete_workflow", {"workflow_id": id, "confirm": id});
-    assert!(!is_there(&site, &workflow).await);
+    done!(env, "delete_workflow", {"workflow_id": id, "confirm": id});
+    assert!(!exists(&env, &workflow).await);
 }

@@ -1,28 +1,22 @@
-//! The execution that is named is the one that was started.
+//! The returned execution is the one that the call has started.
 
 use std::collections::HashSet;
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use serde_json::{Value, json};
 use tokio::time::sleep;
 
-use super::super::done;
-use super::super::site::{Site, Workflow, chat, echo, form, schedule, set, wait, webhook};
-use super::{run, run_with};
-use crate::harness::eventually;
-use crate::n8n::session;
+use super::*;
 
-/// Twenty runs at once; each must name an execution of its own, and none may have run twice.
-async fn twenty(site: &Site, workflow: &Workflow, parameters: impl Fn(usize) -> Value) {
-    let _alone = site.alone().await;
-    let client = session(&site.env()).await;
+/// Twenty concurrent runs; each must return its own execution, and none may have run twice.
+async fn twenty(env: &Env, workflow: &TestWorkflow, parameters: impl Fn(usize) -> Value) {
+    let _alone = env.alone().await;
     let one = async |n: usize| {
         let given = parameters(n);
         let arguments =
             json!({"workflow_id": workflow.id, "parameters": given, "wait_seconds": 25});
-        let ran = Box::pin(run_with(&client, arguments)).await;
-        let execution = site.execution(&ran).await;
+        let ran = Box::pin(run_with(env, arguments)).await;
+        let execution = env.execution(&ran).await;
         assert_eq!(execution["workflowId"], *workflow.id);
         if let Some((_, text)) = given.as_object().unwrap().iter().next() {
             assert_eq!(ran["output"], json!({ "result": text }), "{ran}");
@@ -33,18 +27,17 @@ async fn twenty(site: &Site, workflow: &Workflow, parameters: impl Fn(usize) -> 
     };
     let ids: HashSet<String> = join_all((0..20).map(one)).await.into_iter().collect();
     assert_eq!(ids.len(), 20);
-    let list = format!("/executions?workflowId={}&limit=100", workflow.id);
     // n8n lists an execution a moment after it has ended.
     let count = eventually("all executions", async || {
-        let all = site.api("GET", &list, None).await;
-        Some(all["data"].as_array().unwrap().len()).filter(|count| *count >= 20)
+        let all = env.executions(workflow).await;
+        Some(all.as_array().unwrap().len()).filter(|count| *count >= 20)
     });
     assert_eq!(count.await, 20, "none ran twice");
 }
 
 #[tokio::test]
-async fn twenty_runs_at_once_name_twenty_executions() {
-    let Some(site) = Site::new() else { return };
+async fn twenty_concurrent_runs_return_twenty_executions() {
+    let Some(env) = Env::full().await else { return };
     for (nodes, parameter) in [
         (vec![webhook("lastNode"), echo()], Some("input")),
         (vec![webhook("onReceived"), echo()], Some("input")),
@@ -55,46 +48,45 @@ async fn twenty_runs_at_once_name_twenty_executions() {
         ),
         (vec![schedule(), set("now")], None),
     ] {
-        let workflow = site.live(nodes).await;
-        twenty(&site, &workflow, |n| match parameter {
+        let workflow = env.live(nodes).await;
+        twenty(&env, &workflow, |n| match parameter {
             Some(name) => json!({name: format!("number {n}")}),
             None => json!({}),
         })
         .await;
-        site.delete(&workflow).await;
+        env.delete(&workflow).await;
     }
 }
 
 #[tokio::test]
-async fn though_many_newer_ones_were_started_meanwhile() {
-    let Some(site) = Site::new() else { return };
-    let _alone = site.alone().await;
-    let client = session(&site.env_without_mcp()).await;
-    let workflow = site.live(vec![webhook("lastNode"), wait(5), echo()]).await;
-    // Rides out the activation.
-    run(&client, &workflow, json!({"input": "first"})).await;
-    let path = site.webhook_path(&workflow).await;
+async fn execution_is_found_among_many_newer_ones() {
+    let Some(env) = Env::urls().await else { return };
+    let _alone = env.alone().await;
+    let path = unique("hook");
+    let hook = webhook_at(&path, "POST", "lastNode");
+    let workflow = env.live(vec![hook, wait(5), echo()]).await;
+    // Waits until the activation is complete.
+    env.run(&workflow, json!({"input": "first"})).await;
     let others = async {
-        // Real time: n8n 1 tells nobody of an execution that has only begun.
+        // Real time: n8n 1 does not list an execution that has only started.
         sleep(Duration::from_millis(300)).await;
-        join_all((0..110).map(|n| site.hook(&path, json!({ "input": n })))).await;
+        join_all((0..110).map(|n| env.call_webhook(&path, json!({ "input": n })))).await;
     };
     let arguments =
         json!({"workflow_id": workflow.id, "wait_seconds": 25, "parameters": {"input": "ours"}});
-    let (ours, _) = tokio::join!(done(&client, "run_workflow", arguments), others);
-    let execution = site.execution(&ours).await.to_string();
+    let (ours, _) = tokio::join!(done(&env, "run_workflow", arguments), others);
+    let execution = env.execution(&ours).await.to_string();
     assert!(execution.contains("\"ours\""), "{ours}");
-    site.delete(&workflow).await;
+    env.delete(&workflow).await;
 }
 
 #[tokio::test]
-async fn of_a_schedule_that_outlives_the_wait() {
-    let Some(site) = Site::new() else { return };
-    let client = session(&site.env()).await;
-    let workflow = site.live(vec![schedule(), wait(4), set("late")]).await;
-    let early = done!(client, "run_workflow", {"workflow_id": workflow.id, "wait_seconds": 1});
+async fn schedule_that_outlives_the_call_is_found() {
+    let Some(env) = Env::full().await else { return };
+    let workflow = env.live(vec![schedule(), wait(4), set("late")]).await;
+    let early = done!(env, "run_workflow", {"workflow_id": workflow.id, "wait_seconds": 1});
     assert_eq!(early["status"], "running", "{early}");
-    let end = super::end_of(&client, &early).await;
+    let end = end_of(&env, &early).await;
     assert_eq!(end["output"], json!({"result": "late"}), "{end}");
-    site.delete(&workflow).await;
+    env.delete(&workflow).await;
 }

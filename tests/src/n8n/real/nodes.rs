@@ -1,95 +1,63 @@
 //! The toolset `nodes`.
 
-use serde_json::json;
+use super::*;
 
-use super::lab::Lab;
-use crate::harness::{Server, assert_contains};
-use crate::n8n::site::Site;
-use crate::n8n::{SERVER, done, refused};
-
-fn types(found: &serde_json::Value) -> Vec<&str> {
-    let rows = found["nodes"].as_array().unwrap().iter();
-    rows.map(|row| row["type"].as_str().unwrap()).collect()
+fn types(found: &Value) -> Vec<&str> {
+    member_texts(&found["nodes"], "type")
 }
 
 #[tokio::test]
-async fn nodes_are_found_by_what_they_do() {
-    let Some(lab) = Lab::open().await else { return };
-    if lab
-        .is_too_old("list_nodes", json!({"search": ["slack"]}))
-        .await
-    {
+async fn nodes_are_found_by_search_texts() {
+    let Some(env) = Env::full().await else { return };
+    let search = json!({"search": ["slack", "webhook"]});
+    if env.is_too_old("list_nodes", search.clone()).await {
         return;
     }
-    let found = done!(lab, "list_nodes", {"search": ["slack", "webhook"]});
+    let found = done(&env, "list_nodes", search).await;
     let all = types(&found);
-    assert!(
-        all.contains(&"n8n-nodes-base.slack") && all.contains(&"n8n-nodes-base.webhook"),
-        "{found}"
-    );
-    let slack = found["nodes"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .find(|row| row["type"] == "n8n-nodes-base.slack");
-    let operations = slack.unwrap()["operations"].as_array().unwrap();
-    assert!(
-        operations
-            .iter()
-            .any(|row| row.as_str().unwrap().starts_with("channel: ")),
-        "{operations:?}"
-    );
-    let none = done(&lab, "list_nodes", json!({"search": ["zzqqx"]})).await;
+    assert!(all.contains(&"n8n-nodes-base.webhook"), "{found}");
+    let slack = all.iter().position(|kind| *kind == "n8n-nodes-base.slack");
+    let operations = &found["nodes"][slack.expect("slack")]["operations"];
+    let mut rows = operations.as_array().unwrap().iter();
+    let is_channel = |row: &Value| row.as_str().unwrap().starts_with("channel: ");
+    assert!(rows.any(is_channel), "{operations}");
+    let none = done!(env, "list_nodes", {"search": ["zzqqx"]});
     assert!(types(&none).is_empty() && none.get("note").is_none());
-    let many = done(&lab, "list_nodes", json!({"search": ["google"]})).await;
-    let note = many["note"].as_str().unwrap_or_default();
-    assert!(note.contains("\"google\""), "{many}");
-    refused(&lab, "list_nodes", json!({"search": []})).await;
+    let many = done!(env, "list_nodes", {"search": ["google"]});
+    assert_contains(&many["note"], "\"google\"");
+    refused!(env, "list_nodes", {"search": []});
 }
 
 #[tokio::test]
-async fn nodes_are_found_by_category() {
-    let Some(lab) = Lab::open().await else { return };
-    if lab
-        .is_too_old("list_nodes", json!({"search": ["slack"]}))
-        .await
-    {
+async fn nodes_are_filtered_by_category() {
+    let Some(env) = Env::full().await else { return };
+    let search = |category: &str| json!({"search": ["gmail", "openai"], "category": category});
+    if env.is_too_old("list_nodes", search("ai")).await {
         return;
     }
-    let search = |category: &str| json!({"search": ["gmail", "openai"], "category": category});
-    let triggers = done(&lab, "list_nodes", search("trigger")).await;
-    assert!(
-        types(&triggers).contains(&"n8n-nodes-base.gmailTrigger"),
-        "{triggers}"
-    );
-    assert!(
-        types(&triggers)
-            .iter()
-            .all(|kind| !kind.ends_with(".gmail"))
-    );
-    let actions = done(&lab, "list_nodes", search("action")).await;
+    let triggers = done(&env, "list_nodes", search("trigger")).await;
+    let found = types(&triggers);
+    assert!(found.contains(&"n8n-nodes-base.gmailTrigger"), "{triggers}");
+    assert!(found.iter().all(|kind| !kind.ends_with(".gmail")));
+    let actions = done(&env, "list_nodes", search("action")).await;
     assert!(
         types(&actions).contains(&"n8n-nodes-base.gmail"),
         "{actions}"
     );
-    let ai = done(&lab, "list_nodes", search("ai")).await;
-    assert!(
-        types(&ai).iter().all(|kind| kind.contains("langchain")),
-        "{ai}"
-    );
-    assert!(!types(&ai).is_empty());
+    let ai = done(&env, "list_nodes", search("ai")).await;
+    let found = types(&ai);
+    assert!(found.iter().all(|kind| kind.contains("langchain")), "{ai}");
+    assert!(!found.is_empty());
 }
 
 #[tokio::test]
-async fn the_parameters_of_a_node_are_compact_rows() {
-    let Some(lab) = Lab::open().await else { return };
-    if lab
-        .is_too_old("get_node", json!({"type": "n8n-nodes-base.if"}))
-        .await
-    {
+async fn parameters_of_a_node_are_compact_rows() {
+    let Some(env) = Env::full().await else { return };
+    let arguments = json!({"type": "n8n-nodes-base.if"});
+    if env.is_too_old("get_node", arguments).await {
         return;
     }
-    let node = done!(lab, "get_node", {"type": "n8n-nodes-base.httpRequest"});
+    let node = done!(env, "get_node", {"type": "n8n-nodes-base.httpRequest"});
     let rows = node["properties"].as_array().unwrap();
     let row = |name: &str| rows.iter().find(|row| row["name"] == name).unwrap();
     assert_eq!(row("url")["required"], true, "{node}");
@@ -97,68 +65,50 @@ async fn the_parameters_of_a_node_are_compact_rows() {
     assert!(row("method")["type"].as_str().unwrap().contains("'POST'"));
     assert!(row("nodeCredentialType")["when"].is_string());
     assert!(node["version"].is_string());
-    assert!(
-        node.to_string().len() < 12_000,
-        "{}",
-        node.to_string().len()
-    );
-    let full = done!(lab, "get_node", {"type": "n8n-nodes-base.httpRequest", "full": true});
+    let size = node.to_string().len();
+    assert!(size < 12_000, "{size}");
+    let full = done!(env, "get_node", {"type": "n8n-nodes-base.httpRequest", "full": true});
     assert_contains(&full["definition"], "export");
 }
 
 #[tokio::test]
-async fn a_node_with_operations_asks_for_one() {
-    let Some(lab) = Lab::open().await else { return };
-    if lab
-        .is_too_old("get_node", json!({"type": "n8n-nodes-base.if"}))
-        .await
-    {
+async fn node_with_operations_requires_one() {
+    let Some(env) = Env::full().await else { return };
+    let arguments = json!({"type": "n8n-nodes-base.if"});
+    if env.is_too_old("get_node", arguments).await {
         return;
     }
-    let node = done!(lab, "get_node", {"type": "n8n-nodes-base.slack"});
+    let node = done!(env, "get_node", {"type": "n8n-nodes-base.slack"});
     assert!(node["operations"].as_array().unwrap().len() > 3, "{node}");
-    let one = done!(lab, "get_node", {"type": "n8n-nodes-base.slack", "resource": "channel",
+    let one = done!(env, "get_node", {"type": "n8n-nodes-base.slack", "resource": "channel",
         "operation": "archive"});
-    assert!(
-        one["credentials"]
-            .as_array()
-            .unwrap()
-            .contains(&json!("slackApi")),
-        "{one}"
-    );
-    let message = refused!(lab, "get_node", {"type": "n8n-nodes-base.nothing"});
-    assert!(message.contains("list_nodes"), "{message}");
+    let credentials = one["credentials"].as_array().unwrap();
+    assert!(credentials.contains(&json!("slackApi")), "{one}");
+    refused!(env, "get_node", {"type": "n8n-nodes-base.nothing"}, "list_nodes");
 }
 
 #[tokio::test]
-async fn without_the_mcp_server_it_is_said_what_to_enable() {
-    let Some(site) = Site::new() else { return };
-    let args = ["--toolsets", "nodes"];
-    let server = Server::with_args(SERVER, &args, &site.env_without_mcp()).await;
-    let client = server.client().await;
+async fn without_mcp_token_the_error_says_what_to_configure() {
+    let Some(env) = Env::urls().await else { return };
     for (tool, arguments) in [
         ("list_nodes", json!({"search": ["slack"]})),
         ("get_node", json!({"type": "n8n-nodes-base.slack"})),
     ] {
-        let message = refused(&client, tool, arguments).await;
-        assert_contains(&message, "MCP access");
+        let message = assert_refused(&env, tool, arguments, "MCP access").await;
         assert_contains(&message, "N8N_MCP_TOKEN");
     }
 }
 
 #[tokio::test]
-async fn packages_of_the_community_are_installed_by_n8n_or_refused_with_its_reason() {
-    let Some(lab) = Lab::open().await else { return };
-    if lab.is_too_old("list_community_packages", json!({})).await {
+async fn community_package_that_n8n_refuses_is_refused_with_its_reason() {
+    let Some(env) = Env::full().await else { return };
+    if env.is_too_old("list_community_packages", json!({})).await {
         return;
     }
-    let listed = done(&lab, "list_community_packages", json!({})).await;
+    let listed = done(&env, "list_community_packages", json!({})).await;
     assert!(listed["packages"].is_array(), "{listed}");
     let name = "n8n-nodes-nobody-has-published-this";
-    let message = refused!(lab, "install_community_package", {"name": name});
-    assert!(message.contains("Nothing was done yet"), "{message}");
-    let message = refused!(lab, "install_community_package", {"name": name, "confirm": name});
-    assert!(message.contains("vetted"), "{message}");
-    let message = refused!(lab, "install_community_package", {"name": "../../etc"});
-    assert!(message.contains("n8n-nodes-"), "{message}");
+    refused!(env, "install_community_package", {"name": name}, "Nothing was done yet");
+    refused!(env, "install_community_package", {"name": name, "confirm": name}, "vetted");
+    refused!(env, "install_community_package", {"name": "../../etc"}, "n8n-nodes-");
 }

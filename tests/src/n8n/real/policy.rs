@@ -1,174 +1,124 @@
-//! What the operator lets through.
+//! The operator's restrictions.
 
-use serde_json::{Value, json};
-
-use super::lab::Lab;
-use crate::harness::{Server, assert_contains};
-use crate::n8n::site::{Site, Workflow, echo, unique, webhook};
-use crate::n8n::{SERVER, done, refused};
+use super::*;
 
 fn ids(page: &Value) -> Vec<&str> {
-    let rows = page["workflows"].as_array().unwrap().iter();
-    rows.map(|row| row["id"].as_str().unwrap()).collect()
+    member_texts(&page["workflows"], "id")
 }
 
-/// Everything that could be done to a closed workflow is refused in the same words.
-async fn is_closed(lab: &Lab, workflow: &Workflow, run: &Value) {
+/// Checks that all tools refuse a workflow and its execution with the same error.
+async fn assert_not_open(env: &Env, workflow: &TestWorkflow, run: &Value) {
+    let (id, execution) = (&workflow.id, &run["execution_id"]);
     for (tool, arguments) in [
-        ("get_workflow", json!({"workflow_id": workflow.id})),
-        (
-            "get_workflow",
-            json!({"workflow_id": workflow.id, "full": true}),
-        ),
-        ("run_workflow", json!({"workflow_id": workflow.id})),
-        ("list_executions", json!({"workflow_id": workflow.id})),
-        (
-            "get_execution",
-            json!({"execution_id": run["execution_id"]}),
-        ),
+        ("get_workflow", json!({"workflow_id": id})),
+        ("get_workflow", json!({"workflow_id": id, "full": true})),
+        ("run_workflow", json!({"workflow_id": id})),
+        ("list_executions", json!({"workflow_id": id})),
+        ("get_execution", json!({"execution_id": execution})),
         (
             "delete_execution",
-            json!({"execution_id": run["execution_id"], "confirm": run["execution_id"]}),
+            json!({"execution_id": execution, "confirm": execution}),
         ),
     ] {
-        let message = refused(lab, tool, arguments).await;
-        assert!(
-            message.contains("not open to this server"),
-            "{tool}: {message}"
-        );
+        assert_refused(env, tool, arguments, "not open to this server").await;
     }
 }
 
 #[tokio::test]
-async fn only_what_has_the_tag_is_there() {
-    let Some(lab) = Lab::open().await else { return };
-    let tag = unique("t")[..20].to_owned();
-    let tag_id = lab.tag(&tag).await;
-    let inside = lab.site.live(vec![webhook("lastNode"), echo()]).await;
-    let outside = lab.site.live(vec![webhook("lastNode"), echo()]).await;
-    lab.put_tags(&inside, &[&tag_id]).await;
-    let run = lab.run(&outside, json!({"input": "x"})).await;
-    let rule = format!("tag:{tag}");
-    let guarded = Lab::with(&["--toolsets", "all", "--allow-workflows", &rule])
-        .await
-        .unwrap();
-    is_closed(&guarded, &outside, &run).await;
+async fn only_workflows_with_the_allowed_tag_are_open() {
+    let Some(env) = Env::full().await else { return };
+    let (tag, tag_id) = env.tag().await;
+    let inside = env.live(vec![webhook("lastNode"), echo()]).await;
+    let outside = env.live(vec![webhook("lastNode"), echo()]).await;
+    env.set_tags(&inside, &[&tag_id]).await;
+    let run = env.run(&outside, json!({"input": "x"})).await;
+    let args = [
+        "--toolsets",
+        "all",
+        "--allow-workflows",
+        &format!("tag:{tag}"),
+    ];
+    let guarded = Env::with(&args).await.unwrap();
+    assert_not_open(&guarded, &outside, &run).await;
     let listed = done(&guarded, "list_workflows", json!({"limit": 250})).await;
     assert_eq!(ids(&listed), [inside.id.as_str()], "{listed}");
     let own = guarded.run(&inside, json!({"input": "y"})).await;
     assert_eq!(own["output"], json!({"result": "y"}), "{own}");
     let executions = done(&guarded, "list_executions", json!({"limit": 50})).await;
-    let rows = executions["executions"].as_array().unwrap();
-    assert!(
-        rows.iter()
-            .all(|row| row["workflow_id"] == inside.id.as_str()),
-        "{executions}"
-    );
-    lab.site.delete(&inside).await;
-    lab.site.delete(&outside).await;
-    lab.site
-        .api("DELETE", &format!("/tags/{tag_id}"), None)
-        .await;
+    let workflows = member_texts(&executions["executions"], "workflow_id");
+    assert!(workflows.iter().all(|id| *id == inside.id), "{executions}");
+    env.delete(&inside).await;
+    env.delete(&outside).await;
+    env.delete_tag(&tag_id).await;
 }
 
 #[tokio::test]
-async fn what_is_denied_is_closed_by_id_and_by_project() {
-    let Some(lab) = Lab::open().await else { return };
-    let workflow = lab.site.live(vec![webhook("lastNode"), echo()]).await;
-    let run = lab.run(&workflow, json!({})).await;
-    let whole = lab
-        .site
-        .api("GET", &format!("/workflows/{}", workflow.id), None)
-        .await;
+async fn workflows_are_denied_by_id_and_by_project() {
+    let Some(env) = Env::full().await else { return };
+    let workflow = env.live(vec![webhook("lastNode"), echo()]).await;
+    let run = env.run(&workflow, json!({})).await;
+    let whole = env.read(&workflow).await;
     let project = whole["shared"][0]["projectId"].as_str().unwrap();
-    for rule in [workflow.id.clone(), format!("project:{project}")] {
-        let guarded = Lab::with(&["--toolsets", "all", "--deny-workflows", &rule])
-            .await
-            .unwrap();
-        is_closed(&guarded, &workflow, &run).await;
-        let listed = done(&guarded, "list_workflows", json!({"name": workflow.name})).await;
+    let project = format!("project:{project}");
+    for rule in [&workflow.id, &project] {
+        let args = ["--toolsets", "all", "--deny-workflows", rule];
+        let guarded = Env::with(&args).await.unwrap();
+        assert_not_open(&guarded, &workflow, &run).await;
+        let listed = done!(guarded, "list_workflows", {"name": workflow.name});
         assert!(ids(&listed).is_empty(), "{listed}");
         let uri = json!({"uri": format!("n8n://workflows/{}", workflow.id)});
-        let read = guarded
-            .server
-            .post(
-                json!({"jsonrpc": "2.0", "id": 1, "method": "resources/read", "params": uri})
-                    .to_string(),
-            )
-            .await;
-        assert!(!read.body.contains(&workflow.name), "{}", read.body);
+        let error = guarded.server.error("resources/read", uri).await;
+        assert_lacks(&error, &workflow.name);
     }
-    let allowed = format!("project:{project}");
-    let guarded = Lab::with(&["--allow-workflows", &allowed]).await.unwrap();
-    done(
-        &guarded,
-        "get_workflow",
-        json!({"workflow_id": workflow.id}),
-    )
-    .await;
-    lab.site.delete(&workflow).await;
+    let guarded = Env::with(&["--allow-workflows", &project]).await.unwrap();
+    done!(guarded, "get_workflow", {"workflow_id": workflow.id});
+    env.delete(&workflow).await;
 }
 
 #[tokio::test]
-async fn what_was_written_here_waits_for_a_person() {
-    let Some(lab) = Lab::with(&["--toolsets", "all", "--require-review"]).await else {
+async fn written_workflow_waits_for_review() {
+    let Some(env) = Env::with(&["--toolsets", "all", "--require-review"]).await else {
         return;
     };
     let name = unique("review");
     let definition = json!({"name": name, "nodes": [webhook("lastNode")], "connections": {}});
-    let made = done(&lab, "create_workflow", definition).await;
-    let id = made["id"].as_str().unwrap_or_else(|| panic!("{made}"));
-    let message = refused!(lab, "activate_workflow", {"workflow_id": id});
-    assert_contains(&message, "mcp-review");
+    let workflow = TestWorkflow::from_json(&done(&env, "create_workflow", definition).await);
+    let id = &workflow.id;
+    let message = refused!(env, "activate_workflow", {"workflow_id": id}, "mcp-review");
     assert_contains(&message, "reviewed");
-    let message = refused!(lab, "run_workflow", {"workflow_id": id});
-    assert!(message.contains("mcp-review"), "{message}");
-    let whole = lab.site.api("GET", &format!("/workflows/{id}"), None).await;
-    let tag = whole["tags"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .find(|tag| tag["name"] == "mcp-review")
-        .unwrap();
-    let tag = tag["id"].as_str().unwrap();
-    let message = refused!(lab, "delete_tag", {"tag_id": tag, "confirm": tag});
-    assert!(message.contains("for people"), "{message}");
-    // A person has looked at it.
-    let workflow = Workflow {
-        id: id.to_owned(),
-        name,
-    };
-    lab.put_tags(&workflow, &[]).await;
-    done!(lab, "activate_workflow", {"workflow_id": id});
-    lab.site.delete(&workflow).await;
+    refused!(env, "run_workflow", {"workflow_id": id}, "mcp-review");
+    let whole = env.read(&workflow).await;
+    let mut tags = whole["tags"].as_array().unwrap().iter();
+    let tag = &tags.find(|tag| tag["name"] == "mcp-review").unwrap()["id"];
+    refused!(env, "delete_tag", {"tag_id": tag, "confirm": tag}, "for people");
+    // A person has reviewed it.
+    env.set_tags(&workflow, &[]).await;
+    done!(env, "activate_workflow", {"workflow_id": id});
+    env.delete(&workflow).await;
 }
 
 #[tokio::test]
-async fn a_server_that_only_reads_offers_nothing_else() {
-    let Some(lab) = Lab::with(&["--read-only", "--toolsets", "all"]).await else {
+async fn read_only_server_has_only_tools_that_read() {
+    let Some(env) = Env::with(&["--read-only", "--toolsets", "all"]).await else {
         return;
     };
-    let listed = lab.server.result("tools/list", json!({})).await;
-    let tools = listed["tools"].as_array().unwrap();
+    let tools = env.tools().await;
     assert!(tools.len() > 10);
     for tool in tools {
         assert_eq!(tool["annotations"]["readOnlyHint"], true, "{tool}");
     }
-    let error = lab
-        .server
-        .error(
-            "tools/call",
-            json!({"name": "create_credential", "arguments": {}}),
-        )
-        .await;
+    let call = json!({"name": "create_credential", "arguments": {}});
+    let error = env.server.error("tools/call", call).await;
     assert_eq!(error["data"]["kind"], "tool_not_found");
 }
 
 #[tokio::test]
-async fn a_wrong_key_is_degraded_and_says_so() {
-    let Some(site) = Site::new() else { return };
-    let url = site.n8n.url.as_str();
-    let env = [("N8N_URL", url), ("N8N_API_KEY", "not-a-key")];
+async fn wrong_key_is_degraded_and_reported_by_tools() {
+    let Some(n8n) = Instance::new() else { return };
+    let env = [
+        ("N8N_URL", n8n.config.url.as_str()),
+        ("N8N_API_KEY", "not-a-key"),
+    ];
     let server = Server::with_args(SERVER, &["--toolsets", "all"], &env).await;
     server.wait_for_status("degraded").await;
     let client = server.client().await;
@@ -178,7 +128,6 @@ async fn a_wrong_key_is_degraded_and_says_so() {
         ("list_tags", json!({})),
         ("audit_n8n", json!({})),
     ] {
-        let message = refused(&client, tool, arguments).await;
-        assert!(message.contains("refuses the API key"), "{tool}: {message}");
+        assert_refused(&client, tool, arguments, "refuses the API key").await;
     }
 }

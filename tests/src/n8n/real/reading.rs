@@ -1,155 +1,75 @@
-//! Against a real n8n: what is read, and what is refused.
+//! Reading workflows, and arguments that are refused.
 
-use serde_json::{Value, json};
-
-use super::super::site::{
-    Site, Workflow, called_by_another, chat, echo, manual, set, unique, webhook_at,
-};
-use super::super::{SERVER, done, refused};
-use crate::harness::{Server, assert_contains};
-use crate::n8n::session;
+use super::*;
 
 #[tokio::test]
 async fn workflows_are_listed_and_described() {
-    let Some(site) = Site::new() else { return };
-    let client = session(&site.env_without_mcp()).await;
+    let Some(env) = Env::urls().await else { return };
 
-    // n8n takes 24 characters.
-    let tag = unique("t")[..20].to_owned();
-    let made = site
-        .api("POST", "/tags", Some(json!({ "name": tag })))
-        .await;
-    let live = site
-        .live(vec![
-            webhook_at(&unique("hook"), "POST", "lastNode"),
-            echo(),
-        ])
-        .await;
-    let draft = site.draft(vec![manual(), set("x")], json!({})).await;
+    let (tag, tag_id) = env.tag().await;
+    let live = env.live(vec![webhook("lastNode"), echo()]).await;
+    let draft = env.draft(vec![manual(), set("x")]).await;
     for workflow in [&live, &draft] {
-        let tags = json!([{"id": made["id"]}]);
-        site.api(
-            "PUT",
-            &format!("/workflows/{}/tags", workflow.id),
-            Some(tags),
-        )
-        .await;
+        env.set_tags(workflow, &[&tag_id]).await;
     }
 
-    let row = |workflow: &Workflow, active| json!({"id": workflow.id, "name": workflow.name, "active": active, "tags": [tag]});
-    let tagged = done!(client, "list_workflows", {"tags": [tag], "active": true});
+    let row = |workflow: &TestWorkflow, active| json!({"id": workflow.id, "name": workflow.name, "active": active, "tags": [tag]});
+    let tagged = done!(env, "list_workflows", {"tags": [tag], "active": true});
     assert_eq!(tagged, json!({"workflows": [row(&live, true)]}));
-    let (mut rows, mut cursor) = (Vec::new(), json!(null));
-    loop {
-        let mut arguments = json!({"tags": [tag], "limit": 1});
-        if !cursor.is_null() {
-            arguments["cursor"] = cursor;
-        }
-        let page = done(&client, "list_workflows", arguments).await;
-        rows.extend(page["workflows"].as_array().unwrap().clone());
-        cursor = page["next_cursor"].clone();
-        if cursor.is_null() {
-            break;
-        }
-    }
+    let pages = all_pages(&env, "list_workflows", json!({"tags": [tag], "limit": 1})).await;
+    let rows = pages
+        .iter()
+        .flat_map(|page| page["workflows"].as_array().unwrap());
+    let rows: Vec<_> = rows.cloned().collect();
     assert_eq!(rows.len(), 2);
-    assert!(
-        rows.contains(&row(&live, true)) && rows.contains(&row(&draft, false)),
-        "{rows:?}"
-    );
-    let none = done(&client, "list_workflows", json!({"tags": [unique("no")]})).await;
+    for expected in [row(&live, true), row(&draft, false)] {
+        assert!(rows.contains(&expected), "{rows:?}");
+    }
+    let none = done!(env, "list_workflows", {"tags": [unique("no")]});
     assert_eq!(none, json!({"workflows": []}));
 
-    let summary = done(&client, "get_workflow", json!({"workflow_id": live.id})).await;
+    let summary = done!(env, "get_workflow", {"workflow_id": live.id});
     assert_eq!(summary["connections"], json!(["Webhook -> Set"]));
     assert_eq!(summary["triggers"][0]["runnable"], true, "{summary}");
-    let full = done!(client, "get_workflow", {"workflow_id": live.id, "full": true});
-    let theirs = site
-        .api("GET", &format!("/workflows/{}", live.id), None)
-        .await;
+    let full = done!(env, "get_workflow", {"workflow_id": live.id, "full": true});
+    let theirs = env.read(&live).await;
     for part in ["name", "nodes", "connections", "settings"] {
         assert_eq!(full["definition"][part], theirs[part]);
     }
     for workflow in [&live, &draft] {
-        site.delete(workflow).await;
+        env.delete(workflow).await;
     }
-    site.api(
-        "DELETE",
-        &format!("/tags/{}", made["id"].as_str().unwrap()),
-        None,
-    )
-    .await;
+    env.delete_tag(&tag_id).await;
 }
 
 #[tokio::test]
-async fn bad_arguments_are_named() {
-    let Some(site) = Site::new() else { return };
-    let client = session(&site.env_without_mcp()).await;
-    for (tool, arguments, part) in [
-        (
-            "get_workflow",
-            json!({"workflow_id": "doesNotExist"}),
-            "no workflow doesNotExist",
-        ),
-        (
-            "run_workflow",
-            json!({"workflow_id": "doesNotExist"}),
-            "no workflow doesNotExist",
-        ),
-        (
-            "get_execution",
-            json!({"execution_id": "987654321"}),
-            "no execution 987654321",
-        ),
-        (
-            "get_execution",
-            json!({"execution_id": "letters"}),
-            "no execution letters",
-        ),
-        (
-            "get_workflow",
-            json!({"workflow_id": "../users"}),
-            "workflow_id",
-        ),
-        (
-            "run_workflow",
-            json!({"workflow_id": "1%2F..%2F2"}),
-            "workflow_id",
-        ),
-        (
-            "run_workflow",
-            json!({"workflow_id": "x".repeat(65)}),
-            "workflow_id",
-        ),
-        ("get_execution", json!({"execution_id": ""}), "execution_id"),
-        (
-            "run_workflow",
-            json!({"workflow_id": "1", "wait_seconds": 26}),
-            "wait_seconds",
-        ),
-        (
-            "run_workflow",
-            json!({"workflow_id": "1", "parameters": [1]}),
-            "parameters",
-        ),
-        (
-            "run_workflow",
-            json!({"workflow_id": "1", "input": 1}),
-            "input",
-        ),
-        ("list_workflows", json!({"cursor": "made up"}), "`cursor`"),
-        ("list_workflows", json!({"limit": 0}), "limit"),
-        ("list_workflows", json!({"tags": ["a,b"]}), "`tags`"),
-    ] {
-        let message = refused(&client, tool, arguments.clone()).await;
-        assert!(message.contains(part), "{arguments}: {message}");
+async fn bad_arguments_are_refused_with_the_reason() {
+    let Some(env) = Env::urls().await else { return };
+    let table = json!([
+        ["get_workflow", {"workflow_id": "doesNotExist"}, "no workflow doesNotExist"],
+        ["run_workflow", {"workflow_id": "doesNotExist"}, "no workflow doesNotExist"],
+        ["get_execution", {"execution_id": "987654321"}, "no execution 987654321"],
+        ["get_execution", {"execution_id": "letters"}, "no execution letters"],
+        ["get_workflow", {"workflow_id": "../users"}, "workflow_id"],
+        ["run_workflow", {"workflow_id": "1%2F..%2F2"}, "workflow_id"],
+        ["run_workflow", {"workflow_id": "x".repeat(65)}, "workflow_id"],
+        ["get_execution", {"execution_id": ""}, "execution_id"],
+        ["run_workflow", {"workflow_id": "1", "wait_seconds": 26}, "wait_seconds"],
+        ["run_workflow", {"workflow_id": "1", "parameters": [1]}, "parameters"],
+        ["run_workflow", {"workflow_id": "1", "input": 1}, "input"],
+        ["list_workflows", {"cursor": "made up"}, "`cursor`"],
+        ["list_workflows", {"limit": 0}, "limit"],
+        ["list_workflows", {"tags": ["a,b"]}, "`tags`"],
+    ]);
+    for row in table.as_array().unwrap() {
+        let (tool, part) = (row[0].as_str().unwrap(), row[2].as_str().unwrap());
+        assert_refused(&env, tool, row[1].clone(), part).await;
     }
 }
 
 #[tokio::test]
-async fn a_trigger_tells_what_it_takes() {
-    let Some(site) = Site::new() else { return };
-    let client = session(&site.env()).await;
+async fn trigger_has_a_schema_of_its_parameters() {
+    let Some(env) = Env::full().await else { return };
     let rows = json!({"values": [{"name": "count", "type": "number"}, {"name": "what"}]});
     let mut by_rows = called_by_another();
     by_rows["parameters"] = json!({ "workflowInputs": rows });
@@ -157,31 +77,29 @@ async fn a_trigger_tells_what_it_takes() {
     by_example["parameters"] =
         json!({"inputSource": "jsonExample", "jsonExample": "{\"count\": 1, \"what\": \"x\"}"});
     let typed = json!({"count": {"type": "number"}, "what": {"type": "string"}});
+    let message = json!({"chatInput": {"type": "string", "description": "The message."}});
     for (trigger, expected) in [
         (by_rows, typed.clone()),
         (by_example, typed),
         (called_by_another(), Value::Null),
-        (
-            chat(),
-            json!({"chatInput": {"type": "string", "description": "The message."}}),
-        ),
+        (chat(), message),
     ] {
-        let workflow = site.draft(vec![trigger], json!({})).await;
-        let shown = done!(client, "get_workflow", {"workflow_id": workflow.id});
+        let workflow = env.draft(vec![trigger]).await;
+        let shown = done!(env, "get_workflow", {"workflow_id": workflow.id});
         let parameters = &shown["triggers"][0]["parameters"];
         assert_eq!(parameters["properties"], expected, "{shown}");
-        site.delete(&workflow).await;
+        env.delete(&workflow).await;
     }
 }
 
 #[tokio::test]
-async fn a_wrong_key_is_told_apart() {
-    let Some(site) = Site::new() else { return };
-    let env = [("N8N_URL", site.n8n.url.as_str()), ("N8N_API_KEY", "wrong")];
-    let server = Server::start(SERVER, &env).await;
+async fn wrong_key_is_reported_with_url_and_variable() {
+    let Some(n8n) = Instance::new() else { return };
+    let url = n8n.config.url.as_str();
+    let server = Server::start(SERVER, &[("N8N_URL", url), ("N8N_API_KEY", "wrong")]).await;
     server.wait_for_status("degraded").await;
-    let message = refused(&server.client().await, "list_workflows", json!({})).await;
-    assert_contains(&message, "refuses the API key");
+    let client = server.client().await;
+    let message = refused!(client, "list_workflows", {}, "refuses the API key");
     assert_contains(&message, "N8N_API_KEY");
-    assert!(message.contains(&site.n8n.url), "{message}");
+    assert_contains(&message, url);
 }

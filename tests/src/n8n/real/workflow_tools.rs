@@ -1,90 +1,71 @@
 //! Workflows as tools.
 
-use serde_json::{Value, json};
+use super::*;
 
-use super::lab::{Lab, sticky};
-use crate::harness::wait_until;
-use crate::n8n::done;
-use crate::n8n::site::{Workflow, chat, echo, form, form_with, set, unique, webhook, webhook_at};
-
-/// A lab whose tools are the workflows with a tag of their own.
-async fn lab() -> Option<(Lab, String)> {
-    let tag = unique("t")[..20].to_owned();
-    let lab = Lab::with(&["--tool-tag", &tag]).await?;
-    let id = lab.tag(&tag).await;
-    Some((lab, id))
+/// A server whose tools are the workflows with a unique tag, and the tag's name and id.
+async fn tagged_env() -> Option<(Env, String, String)> {
+    let (tag, id) = Instance::new()?.tag().await;
+    Some((Env::with(&["--tool-tag", &tag]).await?, tag, id))
 }
 
-async fn delete_tag(lab: &Lab, id: &str) {
-    lab.site.api("DELETE", &format!("/tags/{id}"), None).await;
-}
-
-/// The name under which a workflow is listed: its own, as a name of a tool.
-fn name(workflow: &Workflow) -> String {
+/// The name of the tool for a workflow.
+fn tool_name(workflow: &TestWorkflow) -> String {
     workflow.name.replace('-', "_").chars().take(64).collect()
 }
 
-/// Waits until the list has, or has not, the tool.
-async fn listed(lab: &Lab, name: &str, is_there: bool) {
+/// Waits until the tool is listed, or is not any more.
+async fn wait_for_tool(env: &Env, name: &str, is_listed: bool) {
     wait_until(name, async || {
-        lab.tools().await.iter().any(|tool| tool == name) == is_there
+        env.tool_names().await.iter().any(|tool| tool == name) == is_listed
     })
     .await;
 }
 
-async fn definition(lab: &Lab, name: &str) -> Value {
-    let all = lab.server.result("tools/list", json!({})).await;
-    let tools = all["tools"].as_array().unwrap();
-    tools
-        .iter()
-        .find(|tool| tool["name"] == name)
-        .unwrap()
-        .clone()
+/// The definition of the tool for a workflow, once it is listed.
+async fn definition(env: &Env, workflow: &TestWorkflow) -> Value {
+    let name = tool_name(workflow);
+    eventually(&name, async || {
+        let tools = env.tools().await;
+        tools.into_iter().find(|tool| tool["name"] == *name)
+    })
+    .await
 }
 
 #[tokio::test]
-async fn a_tagged_workflow_comes_and_goes_as_a_tool() {
-    let Some((lab, tag)) = lab().await else {
+async fn tool_appears_and_disappears_with_the_tag() {
+    let Some((env, _, tag)) = tagged_env().await else {
         return;
     };
-    let workflow = lab.site.live(vec![webhook("lastNode"), echo()]).await;
-    lab.put_tags(&workflow, &[&tag]).await;
-    let name = name(&workflow);
-    listed(&lab, &name, true).await;
-    let tool = definition(&lab, &name).await;
+    let workflow = env.live(vec![webhook("lastNode"), echo()]).await;
+    env.set_tags(&workflow, &[&tag]).await;
+    let name = tool_name(&workflow);
+    let tool = definition(&env, &workflow).await;
     assert_has!(tool, {"inputSchema": {"properties": {"input": {"type": "string"}}}});
-    let run = done(&lab, &name, json!({"input": "as a tool"})).await;
+    let run = done(&env, &name, json!({"input": "as a tool"})).await;
     assert_eq!(run["output"], json!({"result": "as a tool"}), "{run}");
     assert!(run["execution_id"].is_string());
-    lab.put_tags(&workflow, &[]).await;
-    listed(&lab, &name, false).await;
-    lab.site.delete(&workflow).await;
-    delete_tag(&lab, &tag).await;
+    env.set_tags(&workflow, &[]).await;
+    wait_for_tool(&env, &name, false).await;
+    env.delete(&workflow).await;
+    env.delete_tag(&tag).await;
 }
 
 #[tokio::test]
-async fn the_schema_comes_from_the_trigger_or_a_note() {
-    let Some((lab, tag)) = lab().await else {
+async fn schema_comes_from_the_trigger_or_a_note() {
+    let Some((env, _, tag)) = tagged_env().await else {
         return;
     };
     let path = format!("{}/:city", unique("w"));
-    let by_path = lab
-        .site
-        .live(vec![
-            webhook_at(&path, "GET", "lastNode"),
-            set("={{ $json.params.city + ' ' + $json.query.units }}"),
-        ])
-        .await;
-    let by_form = lab.site.live(vec![form(), set("x")]).await;
-    let by_chat = lab
-        .site
-        .live(vec![chat(), set("={{ $json.chatInput }}")])
-        .await;
+    let trigger = webhook_at(&path, "GET", "lastNode");
+    let reads = set("={{ $json.params.city + ' ' + $json.query.units }}");
+    let by_path = env.live(vec![trigger, reads]).await;
+    let by_form = env.live(vec![form(), set("x")]).await;
+    let by_chat = env.live(vec![chat(), set("={{ $json.chatInput }}")]).await;
     let schema = r#"{"type": "object", "properties": {"input": {"type": "string", "description": "What to say."}}, "required": ["input"]}"#;
     let note = sticky(&format!("Says it again.\n```json\n{schema}\n```"));
-    let by_note = lab.site.live(vec![webhook("lastNode"), echo(), note]).await;
+    let by_note = env.live(vec![webhook("lastNode"), echo(), note]).await;
     for workflow in [&by_path, &by_form, &by_chat, &by_note] {
-        lab.put_tags(workflow, &[&tag]).await;
+        env.set_tags(workflow, &[&tag]).await;
     }
     for (workflow, properties, required) in [
         (&by_path, json!(["city", "units"]), json!(["city"])),
@@ -92,43 +73,30 @@ async fn the_schema_comes_from_the_trigger_or_a_note() {
         (&by_chat, json!(["chatInput"]), json!(["chatInput"])),
         (&by_note, json!(["input"]), json!(["input"])),
     ] {
-        let name = name(workflow);
-        listed(&lab, &name, true).await;
-        let tool = definition(&lab, &name).await;
-        let keys: Vec<_> = tool["inputSchema"]["properties"]
-            .as_object()
-            .unwrap()
-            .keys()
-            .cloned()
-            .collect();
+        let tool = definition(&env, workflow).await;
+        let schema = &tool["inputSchema"];
+        let keys: Vec<_> = schema["properties"].as_object().unwrap().keys().collect();
         assert_eq!(json!(keys), properties, "{tool}");
-        assert_eq!(
-            tool["inputSchema"]
-                .get("required")
-                .cloned()
-                .unwrap_or_default(),
-            required,
-            "{tool}"
-        );
+        assert_eq!(schema["required"], required, "{tool}");
     }
-    let tool = definition(&lab, &name(&by_note)).await;
+    let tool = definition(&env, &by_note).await;
     assert_eq!(tool["description"], "Says it again.");
-    let run = done!(lab, &name(&by_path), {"city": "Rome", "units": "C"});
+    let run = done!(env, &tool_name(&by_path), {"city": "Rome", "units": "C"});
     assert_eq!(run["output"], json!({"result": "Rome C"}), "{run}");
-    let run = done(&lab, &name(&by_chat), json!({"chatInput": "hi"})).await;
+    let run = done!(env, &tool_name(&by_chat), {"chatInput": "hi"});
     assert_eq!(run["output"], json!({"result": "hi"}), "{run}");
-    let missing = json!({"name": name(&by_note), "arguments": {}});
-    let error = lab.server.error("tools/call", missing).await;
+    let missing = json!({"name": tool_name(&by_note), "arguments": {}});
+    let error = env.server.error("tools/call", missing).await;
     assert!(error.to_string().contains("input"), "{error}");
     for workflow in [&by_path, &by_form, &by_chat, &by_note] {
-        lab.site.delete(workflow).await;
+        env.delete(workflow).await;
     }
-    delete_tag(&lab, &tag).await;
+    env.delete_tag(&tag).await;
 }
 
 #[tokio::test]
-async fn a_form_tells_the_types_of_its_fields() {
-    let Some((lab, tag)) = lab().await else {
+async fn schema_of_a_form_has_the_types_of_its_fields() {
+    let Some((env, _, tag)) = tagged_env().await else {
         return;
     };
     let colours = json!({"values": [{"option": "red"}, {"option": "blue"}]});
@@ -140,14 +108,10 @@ async fn a_form_tells_the_types_of_its_fields() {
         {"fieldLabel": "cv", "fieldType": "file", "multipleFiles": false},
     ]);
     let expression = "={{ JSON.stringify([$json.age, $json.day, $json.one, $json.some]) }}";
-    let workflow = lab
-        .site
-        .live(vec![form_with(&fields), set(expression)])
-        .await;
-    lab.put_tags(&workflow, &[&tag]).await;
-    let name = name(&workflow);
-    listed(&lab, &name, true).await;
-    let schema = definition(&lab, &name).await["inputSchema"].clone();
+    let workflow = env.live(vec![form_with(&fields), set(expression)]).await;
+    env.set_tags(&workflow, &[&tag]).await;
+    let name = tool_name(&workflow);
+    let schema = definition(&env, &workflow).await["inputSchema"].clone();
     let choice = json!({"type": "string", "enum": ["red", "blue"]});
     for (field, expected) in [
         ("age", json!({"type": "number"})),
@@ -158,73 +122,60 @@ async fn a_form_tells_the_types_of_its_fields() {
         assert_eq!(schema["properties"][field], expected, "{schema}");
     }
     assert_has!(schema, {"properties": {"cv": {"type": "object"}}, "required": ["age"]});
-    let run = done!(lab, &name, {"age": 7, "day": "2026-12-31", "one": "red", "some": ["blue"]});
+    let run = done!(env, &name, {"age": 7, "day": "2026-12-31", "one": "red", "some": ["blue"]});
     let expected = r#"[7,"2026-12-31","red",["blue"]]"#;
     assert_eq!(run["output"], json!({ "result": expected }), "{run}");
-    lab.site.delete(&workflow).await;
-    delete_tag(&lab, &tag).await;
+    env.delete(&workflow).await;
+    env.delete_tag(&tag).await;
 }
 
 #[tokio::test]
-async fn names_collide_with_nothing() {
-    let Some((lab, tag)) = lab().await else {
+async fn names_are_unique() {
+    let Some((env, _, tag)) = tagged_env().await else {
         return;
     };
-    let shadow = lab
-        .live_as("List workflows", vec![webhook("lastNode"), echo()])
-        .await;
+    let live_as = async |name: &str, output: &str| {
+        let nodes = vec![webhook("lastNode"), set(output)];
+        env.live_as(name, nodes, json!({})).await
+    };
+    let shadow = live_as("List workflows", "x").await;
     let twin = unique("twin");
-    let one = lab
-        .live_as(&twin, vec![webhook("lastNode"), set("one")])
-        .await;
-    let two = lab
-        .live_as(&twin, vec![webhook("lastNode"), set("two")])
-        .await;
+    let one = live_as(&twin, "one").await;
+    let two = live_as(&twin, "two").await;
     for workflow in [&shadow, &one, &two] {
-        lab.put_tags(workflow, &[&tag]).await;
+        env.set_tags(workflow, &[&tag]).await;
     }
     let with_id = |name: &str, id: &str| {
-        let part: String = id
-            .chars()
-            .filter(char::is_ascii_alphanumeric)
-            .take(6)
-            .collect();
+        let letters = id.chars().filter(char::is_ascii_alphanumeric);
+        let part: String = letters.take(6).collect();
         format!("{}_{part}", name.replace('-', "_"))
     };
-    listed(&lab, &with_id(&twin, &one.id), true).await;
-    listed(&lab, &with_id(&twin, &two.id), true).await;
-    listed(&lab, &with_id("list_workflows", &shadow.id), true).await;
-    let run = done(&lab, &with_id(&twin, &two.id), json!({})).await;
+    for (name, workflow) in [(&*twin, &one), (&twin, &two), ("list_workflows", &shadow)] {
+        wait_for_tool(&env, &with_id(name, &workflow.id), true).await;
+    }
+    let run = done(&env, &with_id(&twin, &two.id), json!({})).await;
     assert_eq!(run["output"], json!({"result": "two"}), "{run}");
-    let own = done(&lab, "list_workflows", json!({"limit": 1})).await;
+    let own = done(&env, "list_workflows", json!({"limit": 1})).await;
     assert!(own["workflows"].is_array(), "{own}");
     for workflow in [&shadow, &one, &two] {
-        lab.site.delete(workflow).await;
+        env.delete(workflow).await;
     }
-    delete_tag(&lab, &tag).await;
+    env.delete_tag(&tag).await;
 }
 
 #[tokio::test]
-async fn a_server_that_only_reads_has_no_such_tools() {
-    let Some((lab, tag)) = lab().await else {
+async fn read_only_server_has_no_workflow_tools() {
+    let Some((env, tag, tag_id)) = tagged_env().await else {
         return;
     };
-    let tag_name = lab.site.api("GET", &format!("/tags/{tag}"), None).await;
-    let reader = Lab::with(&[
-        "--read-only",
-        "--tool-tag",
-        tag_name["name"].as_str().unwrap(),
-    ])
-    .await
-    .unwrap();
-    let workflow = lab.site.live(vec![webhook("lastNode"), echo()]).await;
-    lab.put_tags(&workflow, &[&tag]).await;
-    listed(&lab, &name(&workflow), true).await;
-    let tools = reader.tools().await;
-    assert!(
-        !tools.contains(&name(&workflow)) && !tools.contains(&"run_workflow".to_owned()),
-        "{tools:?}"
-    );
-    lab.site.delete(&workflow).await;
-    delete_tag(&lab, &tag).await;
+    let args = ["--read-only", "--tool-tag", &tag];
+    let reader = Env::with(&args).await.unwrap();
+    let workflow = env.live(vec![webhook("lastNode"), echo()]).await;
+    env.set_tags(&workflow, &[&tag_id]).await;
+    definition(&env, &workflow).await;
+    let tools = reader.tool_names().await.join(" ");
+    assert_lacks(&tools, &tool_name(&workflow));
+    assert_lacks(&tools, "run_workflow");
+    env.delete(&workflow).await;
+    env.delete_tag(&tag_id).await;
 }

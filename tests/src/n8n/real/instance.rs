@@ -1,0 +1,234 @@
+//! The real n8n, used through its own API, and workflows on it that are made for one test.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use tokio::sync::{Mutex, MutexGuard};
+
+use super::*;
+use crate::harness::{http_client, real};
+
+pub(super) struct Instance {
+    pub(super) config: real::N8n,
+}
+
+/// A workflow that was made for a test.
+pub(super) struct TestWorkflow {
+    pub(super) id: String,
+    pub(super) name: String,
+}
+
+impl TestWorkflow {
+    /// From the answer of a tool.
+    pub(super) fn from_json(workflow: &Value) -> Self {
+        let text = |member: &str| workflow[member].as_str().unwrap().to_owned();
+        Self {
+            id: text("id"),
+            name: text("name"),
+        }
+    }
+}
+
+impl Instance {
+    /// `None` if there is no n8n.
+    pub(super) fn new() -> Option<Self> {
+        real::n8n().map(|config| Self { config })
+    }
+
+    /// Waits until no other test keeps n8n as busy as this one will.
+    pub(super) async fn alone(&self) -> MutexGuard<'static, ()> {
+        static BUSY: Mutex<()> = Mutex::const_new(());
+        BUSY.lock().await
+    }
+
+    /// The environment of a server that may use everything.
+    pub(super) fn env(&self) -> [(&str, &str); 3] {
+        let [url, key] = self.env_without_mcp();
+        [url, key, ("N8N_MCP_TOKEN", &self.config.mcp_token)]
+    }
+
+    pub(super) fn env_without_mcp(&self) -> [(&str, &str); 2] {
+        [
+            ("N8N_URL", &self.config.url),
+            ("N8N_API_KEY", &self.config.api_key),
+        ]
+    }
+
+    /// One request to n8n's own API.
+    pub(super) async fn api(&self, method: &str, path: &str, body: Option<Value>) -> Value {
+        let (status, text) = self.try_api(method, path, body).await;
+        let is_success = (200..300).contains(&status);
+        assert!(is_success, "{method} {path}: {status} {text}");
+        serde_json::from_str(&text).unwrap_or_default()
+    }
+
+    async fn try_api(&self, method: &str, path: &str, body: Option<Value>) -> (u16, String) {
+        let url = format!("{}/api/v1{path}", self.config.url);
+        let request = http_client().request(method.parse().unwrap(), url);
+        let mut request = request.header("X-N8N-API-KEY", &self.config.api_key);
+        if let Some(body) = body {
+            let request_with_type = request.header("content-type", "application/json");
+            request = request_with_type.body(body.to_string());
+        }
+        let response = request.send().await.unwrap();
+        (response.status().as_u16(), response.text().await.unwrap())
+    }
+
+    pub(super) async fn get(&self, path: &str) -> Value {
+        self.api("GET", path, None).await
+    }
+
+    /// Makes a workflow of nodes in a row. Its name is unique.
+    pub(super) async fn draft(&self, nodes: Vec<Value>) -> TestWorkflow {
+        self.draft_with(unique("test"), nodes, json!({})).await
+    }
+
+    async fn draft_with(&self, name: String, nodes: Vec<Value>, more: Value) -> TestWorkflow {
+        let mut connections = json!({});
+        for pair in nodes.windows(2) {
+            let to = json!({"node": pair[1]["name"], "type": "main", "index": 0});
+            connections[pair[0]["name"].as_str().unwrap()] = json!({ "main": [[to]] });
+        }
+        let mut settings = json!({"executionOrder": "v1", "availableInMCP": true});
+        let more = more.as_object().unwrap().clone();
+        settings.as_object_mut().unwrap().extend(more);
+        let body =
+            json!({"name": name, "nodes": nodes, "connections": connections, "settings": settings});
+        TestWorkflow::from_json(&self.api("POST", "/workflows", Some(body)).await)
+    }
+
+    /// Makes a workflow and activates it. n8n may still be activating it when this returns.
+    pub(super) async fn live(&self, nodes: Vec<Value>) -> TestWorkflow {
+        self.live_as(&unique("test"), nodes, json!({})).await
+    }
+
+    /// The same with a name, which other workflows may have, too, and more settings.
+    pub(super) async fn live_as(
+        &self,
+        name: &str,
+        nodes: Vec<Value>,
+        settings: Value,
+    ) -> TestWorkflow {
+        let workflow = self.draft_with(name.to_owned(), nodes, settings).await;
+        self.activate(&workflow).await;
+        workflow
+    }
+
+    pub(super) async fn activate(&self, workflow: &TestWorkflow) {
+        let path = format!("/workflows/{}/activate", workflow.id);
+        self.api("POST", &path, None).await;
+    }
+
+    /// Makes a workflow with a name, inactive.
+    pub(super) async fn named(&self, name: String, nodes: Vec<Value>) -> TestWorkflow {
+        self.draft_with(name, nodes, json!({})).await
+    }
+
+    /// n8n's own JSON of a workflow.
+    pub(super) async fn read(&self, workflow: &TestWorkflow) -> Value {
+        self.get(&format!("/workflows/{}", workflow.id)).await
+    }
+
+    pub(super) async fn execution(&self, run: &Value) -> Value {
+        let id = run["execution_id"].as_str();
+        let id = id.unwrap_or_else(|| panic!("no id: {run}"));
+        self.get(&format!("/executions/{id}?includeData=true"))
+            .await
+    }
+
+    pub(super) async fn executions(&self, workflow: &TestWorkflow) -> Value {
+        let path = format!("/executions?workflowId={}&limit=100", workflow.id);
+        self.get(&path).await["data"].clone()
+    }
+
+    /// True for n8n 1, which has no path for the scopes of a key.
+    pub(super) async fn is_old(&self) -> bool {
+        self.try_api("GET", "/discover", None).await.0 == 404
+    }
+
+    /// Calls a webhook, as any client of it.
+    pub(super) async fn call_webhook(&self, path: &str, body: Value) {
+        let url = format!("{}/webhook/{path}", self.config.url);
+        let request = http_client().post(url);
+        let request = request.header("content-type", "application/json");
+        let response = request.body(body.to_string()).send().await.unwrap();
+        assert!(response.status().is_success(), "{response:?}");
+    }
+
+    /// Waits until the object at `path` has this status.
+    pub(super) async fn wait_for_status(&self, path: &str, status: &str) -> Value {
+        eventually(status, async || {
+            let found = self.get(path).await;
+            (found["status"] == status).then_some(found)
+        })
+        .await
+    }
+
+    /// Waits until the newest execution of a workflow is stopped.
+    pub(super) async fn wait_until_canceled(&self, workflow: &TestWorkflow) {
+        wait_until("canceled", async || {
+            self.executions(workflow).await[0]["status"] == "canceled"
+        })
+        .await;
+    }
+
+    /// Deactivates and deletes; n8n refuses the second until the first has ended.
+    pub(super) async fn delete(&self, workflow: &TestWorkflow) {
+        let path = format!("/workflows/{}", workflow.id);
+        let deactivate = format!("{path}/deactivate");
+        wait_until("the end of the deactivation", async || {
+            self.try_api("POST", &deactivate, None).await;
+            self.try_api("DELETE", &path, None).await.0 != 409
+        })
+        .await;
+    }
+
+    /// Makes a tag with a unique name; returns its name and id.
+    pub(super) async fn tag(&self) -> (String, String) {
+        // n8n takes 24 characters.
+        let name = unique("t")[..20].to_owned();
+        let made = self
+            .api("POST", "/tags", Some(json!({ "name": name })))
+            .await;
+        (name, made["id"].as_str().unwrap().to_owned())
+    }
+
+    /// Replaces the tags of a workflow.
+    pub(super) async fn set_tags(&self, workflow: &TestWorkflow, ids: &[&str]) {
+        let tags: Vec<Value> = ids.iter().map(|id| json!({"id": id})).collect();
+        let path = format!("/workflows/{}/tags", workflow.id);
+        self.api("PUT", &path, Some(tags.into())).await;
+    }
+
+    pub(super) async fn delete_tag(&self, id: &str) {
+        self.api("DELETE", &format!("/tags/{id}"), None).await;
+    }
+
+    /// A webhook that requires a credential, and the id and name of that.
+    pub(super) async fn secured_webhook(
+        &self,
+        scheme: &str,
+        kind: &str,
+        data: Value,
+    ) -> (Value, String, String) {
+        let name = unique("credential");
+        let body = json!({"name": name, "type": kind, "data": data});
+        let made = self.api("POST", "/credentials", Some(body)).await;
+        let id = made["id"].as_str().unwrap().to_owned();
+        let mut trigger = webhook("lastNode");
+        trigger["parameters"]["authentication"] = json!(scheme);
+        trigger["credentials"] = json!({kind: {"id": id, "name": name}});
+        (trigger, id, name)
+    }
+
+    pub(super) async fn delete_credential(&self, id: &str) {
+        self.api("DELETE", &format!("/credentials/{id}"), None)
+            .await;
+    }
+}
+
+/// A name, or a path of a webhook, that nothing else has.
+pub(super) fn unique(prefix: &str) -> String {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    let next = NEXT.fetch_add(1, Ordering::Relaxed);
+    format!("{prefix}-{}-{next}", uuid::Uuid::new_v4().simple())
+}
