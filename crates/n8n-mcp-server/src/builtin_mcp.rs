@@ -40,7 +40,6 @@ pub(crate) struct BuiltinMcp {
     session: Mutex<Option<Arc<Session>>>,
 }
 
-/// An MCP session with one token.
 struct Session {
     token: String,
     client: Client,
@@ -58,7 +57,6 @@ pub(crate) struct McpRequest {
     pub(crate) inputs: McpInputs,
 }
 
-/// The data for the trigger.
 #[derive(Debug, PartialEq)]
 pub(crate) enum McpInputs {
     None,
@@ -69,7 +67,6 @@ pub(crate) enum McpInputs {
     Item(Value),
 }
 
-/// A start in flight.
 pub(crate) struct McpStart {
     /// The id of the execution; `None` if n8n did not return it in time: it may run or not.
     pub(crate) pending: Pending<Option<Id>>,

@@ -1,18 +1,18 @@
 //! Ids that n8n generates and that callers pass back.
 
-use std::borrow::Cow;
 use std::fmt;
 
-use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-use serde::{Deserialize, Deserializer, Serialize, de};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
 /// Longer than any id of n8n.
 const MAX_ID_LEN: usize = 64;
 
-/// The id of any object of n8n: 1 to 64 letters, digits, `_` and `-`.
-///
-/// It becomes a segment of a URL's path, so everything else is rejected.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize)]
+// The id of any object of n8n. It becomes a segment of a URL's path, so everything else is rejected.
+// (A doc comment would become a part of the tools' schemas.)
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Deserialize, Serialize, JsonSchema)]
+#[serde(try_from = "String")]
+#[schemars(inline, extend("pattern" = "^[A-Za-z0-9_-]{1,64}$"))]
 pub(crate) struct Id(String);
 
 impl Id {
@@ -34,30 +34,9 @@ impl TryFrom<String> for Id {
     }
 }
 
-impl<'de> Deserialize<'de> for Id {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = String::deserialize(deserializer)?;
-        Self::try_from(text).map_err(de::Error::custom)
-    }
-}
-
 impl fmt::Display for Id {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
-    }
-}
-
-impl JsonSchema for Id {
-    fn inline_schema() -> bool {
-        true
-    }
-
-    fn schema_name() -> Cow<'static, str> {
-        "Id".into()
-    }
-
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({"type": "string", "pattern": "^[A-Za-z0-9_-]{1,64}$"})
     }
 }
 

@@ -1,4 +1,4 @@
-//! What can be configured.
+//! The options, and the clients that follow from them.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -19,48 +19,34 @@ use crate::service::N8n;
 /// Options of `n8n-mcp-server`.
 #[derive(clap::Args)]
 #[command(next_help_heading = "n8n")]
-// clap names the group after the struct, and the options of the edges have a struct of that name.
+// clap names the group after the struct, and mcp-serve has a struct of that name. A bare `env` is
+// the variable with the option's name: `N8N_URL`.
 #[group(id = "n8n")]
 pub struct Options {
     /// Address of n8n, with the path prefix if it has one.
-    #[arg(
-        long,
-        env = "N8N_URL",
-        value_name = "URL",
-        default_value = "http://127.0.0.1:5678"
-    )]
+    #[arg(long, env, value_name = "URL", default_value = "http://127.0.0.1:5678")]
     n8n_url: String,
     /// API key of n8n (Settings > n8n API).
-    #[arg(long, env = "N8N_API_KEY", value_name = "KEY", hide_env_values = true)]
+    #[arg(long, env, value_name = "KEY", hide_env_values = true)]
     n8n_api_key: Option<String>,
     /// File that holds the API key; may be written later.
-    #[arg(long, env = "N8N_API_KEY_FILE", value_name = "FILE")]
+    #[arg(long, env, value_name = "FILE")]
     n8n_api_key_file: Option<PathBuf>,
     /// Token of n8n's built-in MCP server (Settings > MCP access): opens more triggers.
-    #[arg(
-        long,
-        env = "N8N_MCP_TOKEN",
-        value_name = "TOKEN",
-        hide_env_values = true
-    )]
+    #[arg(long, env, value_name = "TOKEN", hide_env_values = true)]
     n8n_mcp_token: Option<String>,
     /// File that holds that token; may be written later.
-    #[arg(long, env = "N8N_MCP_TOKEN_FILE", value_name = "FILE")]
+    #[arg(long, env, value_name = "FILE")]
     n8n_mcp_token_file: Option<PathBuf>,
-    /// Address of production webhooks, where it is not that of n8n.
-    #[arg(long, env = "N8N_WEBHOOK_URL", value_name = "URL")]
+    /// Address of production webhooks, if it is not that of n8n.
+    #[arg(long, env, value_name = "URL")]
     n8n_webhook_url: Option<String>,
     /// Credentials of webhooks, chats and forms that ask for one, by the names that they have in n8n:
     /// {"NAME": {"name": HEADER, "value": VALUE}} or {"NAME": {"user": USER, "password": PASSWORD}}.
-    #[arg(
-        long,
-        env = "N8N_WEBHOOK_CREDENTIALS",
-        value_name = "JSON",
-        hide_env_values = true
-    )]
+    #[arg(long, env, value_name = "JSON", hide_env_values = true)]
     n8n_webhook_credentials: Option<String>,
     /// File that holds them; may be written later.
-    #[arg(long, env = "N8N_WEBHOOK_CREDENTIALS_FILE", value_name = "FILE")]
+    #[arg(long, env, value_name = "FILE")]
     n8n_webhook_credentials_file: Option<PathBuf>,
     /// Only these workflows: ids, tag:NAME or project:ID, with commas.
     #[arg(

@@ -13,7 +13,6 @@ pub(crate) struct Pending<T> {
 }
 
 impl<T: Send + 'static> Pending<T> {
-    /// Sends the request.
     pub(crate) fn spawn(
         request: impl Future<Output = Result<T, ToolError>> + Send + 'static,
     ) -> Self {

@@ -9,7 +9,7 @@ use std::str::FromStr;
 
 use mcp_core::tool::ToolError;
 
-use crate::api::{Workflow, WorkflowRow};
+use crate::api::Workflow;
 use crate::id::Id;
 
 /// The tag of workflows that were written through this server and not reviewed since.
@@ -65,7 +65,7 @@ pub(crate) struct Policy {
     /// Not these, even if allowed.
     deny: Vec<Rule>,
     /// Workflows that were written here must be reviewed by a person before they are started.
-    requires_review: bool,
+    pub(crate) requires_review: bool,
 }
 
 impl Policy {
@@ -80,10 +80,6 @@ impl Policy {
     /// True if every workflow is allowed.
     pub(crate) fn is_open(&self) -> bool {
         self.allow.is_empty() && self.deny.is_empty()
-    }
-
-    pub(crate) fn requires_review(&self) -> bool {
-        self.requires_review
     }
 
     /// Whether a workflow is allowed; `None` if that depends on its tags or projects.
@@ -103,14 +99,11 @@ impl Policy {
     }
 
     pub(crate) fn admits(&self, workflow: &Workflow) -> bool {
-        self.decide(&workflow.id, &workflow.tags, &workflow.projects)
+        self.admits_all(&workflow.id, &workflow.tags, &workflow.projects)
     }
 
-    pub(crate) fn admits_row(&self, row: &WorkflowRow) -> bool {
-        self.decide(&row.id, &row.tags, &row.projects)
-    }
-
-    fn decide(&self, id: &str, tags: &[String], projects: &[String]) -> bool {
+    /// Whether the workflow with this id, these tags and these projects is allowed.
+    pub(crate) fn admits_all(&self, id: &str, tags: &[String], projects: &[String]) -> bool {
         let hit = |rules: &[Rule]| rules.iter().any(|rule| rule.matches(id, tags, projects));
         !hit(&self.deny) && (self.allow.is_empty() || hit(&self.allow))
     }
@@ -214,16 +207,11 @@ mod tests {
     #[test]
     fn workflow_without_review_is_not_started() {
         let policy = Policy::new(Vec::new(), Vec::new(), true);
+        let written = workflow("w", &[REVIEW_TAG], "p");
         assert!(policy.check_start(&workflow("w", &[], "p")).is_ok());
-        let error = policy
-            .check_start(&workflow("w", &[REVIEW_TAG], "p"))
-            .unwrap_err();
+        let error = policy.check_start(&written).unwrap_err();
         assert!(error.message().contains(REVIEW_TAG), "{error}");
-        assert!(
-            Policy::default()
-                .check_start(&workflow("w", &[REVIEW_TAG], "p"))
-                .is_ok()
-        );
+        assert!(Policy::default().check_start(&written).is_ok());
     }
 
     #[test]

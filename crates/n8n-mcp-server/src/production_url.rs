@@ -26,13 +26,11 @@ pub(crate) const ACTIVATION_INTERVAL: Duration = Duration::from_millis(200);
 /// A text on n8n's page for a form that is not registered.
 const NO_FORM: &[u8] = b"Problem loading form";
 
-/// The production URLs of one n8n.
 pub(crate) struct ProductionUrls {
     http: Client,
     credentials: Secret,
 }
 
-/// A request to a production URL.
 #[derive(Debug, PartialEq)]
 pub(crate) struct UrlRequest {
     /// A webhook, a chat or a form.
@@ -48,7 +46,6 @@ pub(crate) struct UrlRequest {
     pub(crate) credential: Option<String>,
 }
 
-/// The body of a request to a production URL.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Body {
     Json(Value),
@@ -56,14 +53,12 @@ pub(crate) enum Body {
     Form(Vec<(String, FormValue)>),
 }
 
-/// The value of a field of a form.
 #[derive(Debug, PartialEq)]
 pub(crate) enum FormValue {
     Text(String),
     File(FormFile),
 }
 
-/// A file for a form.
 #[derive(Debug, PartialEq)]
 pub(crate) struct FormFile {
     pub(crate) name: String,
@@ -80,7 +75,6 @@ pub(crate) enum UrlAnswer {
     Lost,
 }
 
-/// The reply of a production URL.
 pub(crate) struct UrlReply {
     pub(crate) status: StatusCode,
     body: Vec<u8>,

@@ -35,7 +35,7 @@ impl Prompt for BuildWorkflow {
     type Service = N8n;
 
     async fn messages(self, n8n: &N8n, _: &Call) -> Result<Vec<PromptMessage>, ToolError> {
-        let last = if n8n.api.policy.requires_review() {
+        let last = if n8n.api.policy.requires_review {
             "Do not try to activate it: a person reviews it in n8n first. Say what to look at."
         } else {
             "Activate it only after I agree; then run it once with run_workflow and show the result."

@@ -21,7 +21,6 @@ use crate::service::N8n;
 use crate::tools::{GetExecution, GetWorkflow, ListWorkflows};
 
 const JSON: &str = "application/json";
-const WORKFLOWS: &str = "n8n://workflows";
 /// Values that a completion proposes.
 const MAX_VALUES: u32 = 100;
 const POLL_BACKOFF: Backoff =
@@ -40,7 +39,7 @@ pub(crate) fn all() -> ResourceSet<N8n> {
 struct Workflows {}
 
 impl Resource for Workflows {
-    const URI: &'static str = WORKFLOWS;
+    const URI: &'static str = "n8n://workflows";
     const NAME: &'static str = "workflows";
     const MIME_TYPE: &'static str = JSON;
     type Service = N8n;
@@ -102,7 +101,8 @@ pub(crate) async fn workflow_ids(n8n: &N8n, value: &str) -> Vec<String> {
     let listed = ListWorkflows::first_page()
         .call(n8n, &Call::default())
         .await;
-    let ids = listed.into_iter().flat_map(|page| page.into_ids());
+    let rows = listed.into_iter().flat_map(|page| page.workflows);
+    let ids = rows.map(|row| row.id);
     ids.filter(|id| id.starts_with(value))
         .take(MAX_VALUES as usize)
         .collect()
@@ -140,7 +140,6 @@ pub(crate) async fn watch(n8n: &N8n) {
     poll::watch(&n8n.changes, key, open).await;
 }
 
-/// A resource with subscribers.
 struct WatchedResource<'a> {
     n8n: &'a N8n,
     uri: String,

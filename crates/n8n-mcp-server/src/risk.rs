@@ -8,7 +8,6 @@ use crate::api::{Node, Workflow};
 use crate::trigger::{TriggerKind, triggers};
 use crate::workflow::check::last_part;
 
-/// A risk to review.
 #[derive(Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct Risk {
     node: String,

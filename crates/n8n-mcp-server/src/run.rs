@@ -22,6 +22,7 @@ mod stop;
 mod watch;
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use futures_util::future::join;
@@ -34,7 +35,7 @@ use crate::service::N8n;
 
 pub(crate) use outcome::{Run, RunStatus};
 
-use deadline::Deadline;
+use deadline::{Deadline, SHOW_UP_TIMEOUT};
 use plan::{RunPlan, Start};
 use search::Search;
 use stop::stop;
@@ -71,9 +72,25 @@ pub(crate) async fn run(n8n: &N8n, request: RunRequest, call: &Call) -> Result<R
             "Cancelled; nothing was started.",
         ));
     }
-    // The newest execution only makes the search faster.
-    let search = Search::new(&n8n.api, id, request_id, newest.ok());
-    let watch = ExecutionWatch::new(n8n, Arc::new(search), deadline, workflow.saves_no_runs());
+    let search = Search {
+        api: Arc::clone(&n8n.api),
+        workflow: id,
+        request_id,
+        // Optional: it only makes the search faster.
+        after: newest.ok(),
+        execution: Arc::default(),
+        keeps_no_request_id: AtomicBool::new(false),
+    };
+    let watch = ExecutionWatch {
+        n8n,
+        search: Arc::new(search),
+        deadline,
+        // If n8n saves no executions, one search after the end is enough.
+        show_up_timeout: match workflow.saves_no_runs() {
+            true => Duration::ZERO,
+            false => SHOW_UP_TIMEOUT,
+        },
+    };
     let RunPlan { trigger, start } = plan;
     let way = start.way();
     // Boxed: the future is large and polled within a select.

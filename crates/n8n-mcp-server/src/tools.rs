@@ -43,21 +43,3 @@ pub(crate) fn all() -> Toolset<N8n> {
         .group("audit", audit::audit())
         .group("source_control", source_control::source_control())
 }
-
-#[cfg(test)]
-mod tests {
-    use mcp_core::tool::{DEFAULT_TOOLSET, Detail};
-    use serde_json::Value;
-
-    #[test]
-    fn the_list_is_cheap() {
-        let default = super::all().choose(&[DEFAULT_TOOLSET.to_owned()]).unwrap();
-        let default = default.definitions();
-        let default: Vec<Value> = default
-            .iter()
-            .map(|tool| tool.render(Detail::Basic))
-            .collect();
-        let bytes = serde_json::to_string(&default).unwrap().len();
-        assert!(bytes / 4 < 2_500, "{} tokens", bytes / 4);
-    }
-}

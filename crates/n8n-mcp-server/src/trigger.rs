@@ -38,6 +38,7 @@ pub(crate) struct Trigger<'a> {
 }
 
 /// The credentials that this server has for starting triggers.
+#[derive(Default)]
 pub(crate) struct Access {
     /// A token for n8n's built-in MCP server is configured.
     pub(crate) builtin_mcp: bool,
@@ -155,7 +156,9 @@ impl Trigger<'_> {
 
     fn by_mcp(&self, access: &Access) -> Result<StartMethod, String> {
         if self.kind == TriggerKind::Webhook
-            && self.webhook().is_ok_and(|webhook| webhook.has_parameters())
+            && self
+                .webhook()
+                .is_ok_and(|webhook| url::has_parameters(&webhook.path))
         {
             return Err("which cannot pass the parameters in its path".into());
         }

@@ -18,6 +18,7 @@ use uuid::Uuid;
 pub(crate) use accepted_fields::{FIELD_SETS, FieldSet};
 pub(crate) use connections::{Connection, MAIN, parse_connections};
 pub(crate) use edit::{Operation, apply};
+pub(crate) use expressions::visit_texts;
 pub(crate) use restore::restore;
 
 /// The width of a node in the editor, including the gap to the next.

@@ -60,7 +60,6 @@ pub(crate) async fn sync(n8n: &Arc<N8n>, server: &Server) {
     }
 }
 
-/// The current tools.
 async fn read(n8n: &N8n, tag: &str) -> Result<Vec<ToolSpec>, ToolError> {
     let workflows = n8n.api.tagged(tag, MAX_TOOLS).await?;
     let access = n8n.access()?;

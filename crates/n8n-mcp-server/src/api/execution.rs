@@ -15,7 +15,6 @@ use crate::id::Id;
 /// The year that n8n writes for "until it is resumed".
 const FOREVER: &str = "3000-";
 
-/// An execution: one run of a workflow.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Execution {
@@ -36,7 +35,6 @@ pub(crate) struct Execution {
     pub(crate) data_too_large_to_display: bool,
 }
 
-/// n8n's states of an execution.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Status {
@@ -111,12 +109,9 @@ impl Api {
         id: &Id,
         with_data: bool,
     ) -> Result<Option<Execution>, HttpFailure> {
-        let query: &[_] = if with_data {
-            &[("includeData", "true")]
-        } else {
-            &[]
-        };
-        match self.get(&["executions", id.as_str()], query).await {
+        let query = with_data.then_some(("includeData", "true"));
+        let path = ["executions", id.as_str()];
+        match self.get(&path, query.as_slice()).await {
             Ok(execution) => Ok(Some(execution)),
             Err(failure) if failure.is_no_execution() => Ok(None),
             Err(failure) => Err(failure),
@@ -145,12 +140,12 @@ impl Api {
         request.timeout(within).json().await
     }
 
-    /// Deletes an execution; false if n8n does not have it.
-    pub(crate) async fn delete_execution(&self, id: &Id) -> Result<bool, HttpFailure> {
+    /// Deletes an execution. Succeeds also if n8n does not have it.
+    pub(crate) async fn delete_execution(&self, id: &Id) -> Result<(), HttpFailure> {
         let request = self.request(Method::DELETE, &["executions", id.as_str()]);
         match request.json().await {
-            Ok(IgnoredAny) => Ok(true),
-            Err(failure) if failure.is_no_execution() => Ok(false),
+            Ok(IgnoredAny) => Ok(()),
+            Err(failure) if failure.is_no_execution() => Ok(()),
             Err(failure) => Err(failure),
         }
     }

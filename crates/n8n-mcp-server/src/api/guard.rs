@@ -3,8 +3,10 @@
 use std::collections::{HashMap, HashSet};
 
 use futures_util::future::try_join_all;
-use mcp_core::tool::ToolError;
-use mcp_core::tool::ToolErrorKind::{Forbidden, NotFound};
+use mcp_core::tool::{
+    ToolError,
+    ToolErrorKind::{Forbidden, NotFound},
+};
 
 use super::workflow::Tag;
 use super::{Api, Execution, Workflow};
@@ -62,7 +64,7 @@ impl Api {
     /// Tags a workflow that was written here as one that a person must review before it is started,
     /// if the operator requires that.
     pub(super) async fn mark_for_review(&self, id: &Id) -> Result<(), ToolError> {
-        if !self.policy.requires_review() {
+        if !self.policy.requires_review {
             return Ok(());
         }
         let tags: Vec<Tag> = self.get(&["workflows", id.as_str(), "tags"], &[]).await?;

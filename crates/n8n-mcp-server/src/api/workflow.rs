@@ -17,29 +17,38 @@ use crate::id::Id;
 pub(crate) const UNKNOWN_CURSOR: &str = "`cursor` is not one that n8n handed out. Pass the \
     `next_cursor` of the page before, or none for the first page.";
 
-/// A tag.
 #[derive(Deserialize)]
 pub(super) struct Tag {
     pub(super) name: String,
 }
 
-/// A workflow in a list. n8n sends all of its nodes; the parser skips them.
-#[derive(Deserialize)]
+// A workflow in a list, as n8n sends it (with all of its nodes, which the parser skips) and as
+// list_workflows shows it. (A doc comment would become a part of that tool's schema.)
+#[derive(Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct WorkflowRow {
     pub(crate) id: String,
     pub(crate) name: String,
     #[serde(default)]
+    #[schemars(!default)]
     pub(crate) active: bool,
-    #[serde(default)]
+    #[serde(default, skip_serializing)]
     pub(crate) is_archived: bool,
-    #[serde(default, deserialize_with = "tag_names")]
+    #[serde(
+        default,
+        deserialize_with = "tag_names",
+        skip_serializing_if = "Vec::is_empty"
+    )]
     pub(crate) tags: Vec<String>,
-    #[serde(default, rename = "shared", deserialize_with = "project_ids")]
+    #[serde(
+        default,
+        rename = "shared",
+        deserialize_with = "project_ids",
+        skip_serializing
+    )]
     pub(crate) projects: Vec<String>,
 }
 
-/// A workflow.
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Workflow {
@@ -75,7 +84,6 @@ struct PublishedVersion {
     nodes: Vec<Node>,
 }
 
-/// A node.
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Node {

@@ -122,15 +122,12 @@ mod tests {
         let test =
             json!({"workflowId": "w1", "triggerNodeName": "T", "pinData": pinned, "timeout": 3600});
         let item = McpInputs::Item(json!({"n": 1}));
+        let manual_run = request(StartMethod::McpManual, McpInputs::None);
         for (schema, request, expected) in [
             (NEWER, request(production, chat()), (EXECUTE, newer)),
             (OLDER, request(production, chat()), (EXECUTE, older.clone())),
             ("", request(production, chat()), (EXECUTE, older)),
-            (
-                NEWER,
-                request(StartMethod::McpManual, McpInputs::None),
-                (EXECUTE, manual),
-            ),
+            (NEWER, manual_run, (EXECUTE, manual)),
             (NEWER, request(StartMethod::McpTest, item), (TEST, test)),
         ] {
             let features = McpFeatures::new(HashSet::new(), schema);

@@ -1,6 +1,5 @@
 //! Plans a run: chooses the trigger and builds the one request that starts it. Sends nothing.
 
-mod file;
 mod form;
 mod parameters;
 #[cfg(test)]
@@ -26,7 +25,6 @@ pub(crate) struct RunPlan {
     pub(crate) start: Start,
 }
 
-/// The request that starts a workflow.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Start {
     Url(UrlRequest),
@@ -65,7 +63,7 @@ impl RunPlan {
             Some(wanted) => named(&all, wanted, access)?,
             None => best(&all, name, access)?,
         };
-        let start = match way {
+        let mut start = match way {
             StartMethod::Webhook => Start::Url(webhook_request(trigger, parameters)?),
             StartMethod::Chat => Start::Url(chat_request(trigger, parameters, request_id)?),
             StartMethod::Form => Start::Url(form_request(trigger, parameters, request_id)?),
@@ -78,10 +76,11 @@ impl RunPlan {
                 Start::Mcp(mcp_request(trigger, way, is_first, parameters, request_id)?)
             }
         };
-        Ok(Self {
-            trigger: trigger.node.name.clone(),
-            start: start.with_credential(trigger.credential(access)),
-        })
+        if let Start::Url(request) = &mut start {
+            request.credential = trigger.credential(access).map(str::to_owned);
+        }
+        let trigger = trigger.node.name.clone();
+        Ok(Self { trigger, start })
     }
 }
 
@@ -91,13 +90,6 @@ impl Start {
             Self::Url(request) => request.way,
             Self::Mcp(request) => request.way,
         }
-    }
-
-    fn with_credential(mut self, name: Option<&str>) -> Self {
-        if let Self::Url(request) = &mut self {
-            request.credential = name.map(str::to_owned);
-        }
-        self
     }
 }
 

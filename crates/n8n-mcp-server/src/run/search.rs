@@ -15,11 +15,9 @@ use upstream::http::{Fault, HttpFailure};
 use crate::api::{Api, Execution, ExecutionFilter};
 use crate::id::Id;
 
-/// Page size and most pages of each list. The second pair is for executions that are so large that
-/// a page of 20 cannot be read.
+/// Page size and most pages of each list; a tenth of the pages if the newest execution before the
+/// run is unknown. The second pair is for executions so large that a page of 20 cannot be read.
 const LIST_LIMITS: [(u32, usize); 2] = [(20, 50), (1, 200)];
-/// The same if the newest execution before the run is unknown.
-const LIST_LIMITS_WITHOUT_START: [(u32, usize); 2] = [(20, 5), (1, 20)];
 
 /// The order of lists for a run that may be in flight, and for one that has replied: without a
 /// status n8n lists no running executions.
@@ -51,22 +49,6 @@ pub(super) async fn newest(api: &Api, workflow: Option<&Id>) -> Result<u64, Http
 }
 
 impl Search {
-    pub(super) fn new(
-        api: &Arc<Api>,
-        workflow: Id,
-        request_id: String,
-        after: Option<u64>,
-    ) -> Self {
-        Self {
-            api: Arc::clone(api),
-            workflow,
-            request_id,
-            after,
-            execution: Arc::default(),
-            keeps_no_request_id: AtomicBool::new(false),
-        }
-    }
-
     /// The execution that holds the request id, with its data.
     pub(super) async fn find(&self, statuses: Statuses) -> Result<Option<Execution>, HttpFailure> {
         for status in statuses {
@@ -105,12 +87,9 @@ impl Search {
         &self,
         status: Option<&'static str>,
     ) -> Result<Option<Execution>, HttpFailure> {
-        let limits = match self.after {
-            Some(_) => LIST_LIMITS,
-            None => LIST_LIMITS_WITHOUT_START,
-        };
-        for (limit, pages) in limits {
-            match self.find_in_pages(status, limit, pages).await {
+        let divisor = if self.after.is_some() { 1 } else { 10 };
+        for (limit, pages) in LIST_LIMITS {
+            match self.find_in_pages(status, limit, pages / divisor).await {
                 Err(failure) if matches!(failure.fault(), Fault::TooLarge(_)) => {}
                 found => return found,
             }

@@ -8,7 +8,7 @@ use mcp_core::tool::ToolError;
 use tokio::time::{Instant, sleep};
 use upstream::http::HttpFailure;
 
-use super::deadline::{Deadline, MIN_POLL_INTERVAL, SHOW_UP_TIMEOUT};
+use super::deadline::{Deadline, MIN_POLL_INTERVAL};
 use super::outcome::Run;
 use super::scan_by_id::ScanResult;
 use super::search::{ENDED_FIRST, RUNNING_FIRST, Search};
@@ -31,35 +31,15 @@ pub(super) enum StartedRun {
     ByMcp(McpStart),
 }
 
-/// Watches one run.
 pub(super) struct ExecutionWatch<'a> {
     pub(super) n8n: &'a N8n,
     pub(super) search: Arc<Search>,
     pub(super) deadline: Deadline<'a>,
     /// The delay after the reply within which n8n lists the execution.
-    show_up_timeout: Duration,
+    pub(super) show_up_timeout: Duration,
 }
 
-impl<'a> ExecutionWatch<'a> {
-    /// If n8n `saves_no_runs` of the workflow, one search after the end is enough.
-    pub(super) fn new(
-        n8n: &'a N8n,
-        search: Arc<Search>,
-        deadline: Deadline<'a>,
-        saves_no_runs: bool,
-    ) -> Self {
-        Self {
-            n8n,
-            search,
-            deadline,
-            show_up_timeout: if saves_no_runs {
-                Duration::ZERO
-            } else {
-                SHOW_UP_TIMEOUT
-            },
-        }
-    }
-
+impl ExecutionWatch<'_> {
     /// Finds the execution and waits for its end, until the deadline.
     ///
     /// # Errors

@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use super::collection::refusal;
 use crate::tools::prelude::*;
 
 /// Places that are listed for one risk.

@@ -39,11 +39,11 @@ impl Collection {
         n8n: &N8n,
         limit: Option<Limit>,
         cursor: Option<String>,
-    ) -> Result<Page<T>, ToolError> {
+    ) -> Result<(Vec<T>, Option<String>), ToolError> {
         self.page_of(n8n, &[], &[], limit, cursor).await
     }
 
-    /// One page of the list, or of one below it, with an additional query.
+    /// One page of the list, or of one below it, with an additional query: rows and next cursor.
     pub(super) async fn page_of<T: DeserializeOwned>(
         &self,
         n8n: &N8n,
@@ -51,14 +51,15 @@ impl Collection {
         query: &[(&str, &str)],
         limit: Option<Limit>,
         cursor: Option<String>,
-    ) -> Result<Page<T>, ToolError> {
+    ) -> Result<(Vec<T>, Option<String>), ToolError> {
         check_cursor(cursor.as_deref())?;
         let limit = limit.map_or(DEFAULT_LIMIT, Bounded::get).to_string();
         let mut pairs = vec![("limit", limit.as_str())];
         pairs.extend(cursor.as_deref().map(|cursor| ("cursor", cursor)));
         pairs.extend(query);
         let page = n8n.api.get(&[&[self.path], below].concat(), &pairs).await;
-        page.map_err(|failure| refusal(failure, self.missing))
+        let page: Page<T> = page.map_err(|failure| refusal(failure, self.missing))?;
+        Ok((page.data, page.next_cursor))
     }
 
     /// Sends a change of the list, or of an object `below` it.

@@ -1,7 +1,6 @@
 //! The toolset `credentials`. No tool returns a secret: n8n's API returns none, and
 //! `create_credential` does not repeat its input.
 
-use super::collection::{Collection, Deleted, Limit, refusal};
 use crate::tools::prelude::*;
 
 const CREDENTIALS: Collection = Collection {
@@ -54,8 +53,8 @@ impl Tool for ListCredentials {
     type Output = Credentials;
 
     async fn call(self, n8n: &N8n, _: &Call) -> Result<Credentials, ToolError> {
-        let page = CREDENTIALS.page(n8n, self.limit, self.cursor).await?;
-        let (mut credentials, next_cursor): (Vec<Credential>, _) = (page.data, page.next_cursor);
+        let page = CREDENTIALS.page(n8n, self.limit, self.cursor);
+        let (mut credentials, next_cursor): (Vec<Credential>, _) = page.await?;
         credentials.retain(|one| self.r#type.as_ref().is_none_or(|kind| one.r#type == *kind));
         Ok(Credentials {
             credentials,

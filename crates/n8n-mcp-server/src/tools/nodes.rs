@@ -8,7 +8,6 @@ mod search;
 mod types;
 
 use mcp_core::tool::{ToolError, Toolset};
-use serde::Deserialize;
 use serde_json::Value;
 use upstream::text::first_line;
 
@@ -26,11 +25,6 @@ pub(crate) fn nodes() -> Toolset<N8n> {
 
 /// The text that a node tool of n8n's MCP server returns.
 async fn call_node_tool(n8n: &N8n, tool: &str, arguments: &Value) -> Result<String, ToolError> {
-    #[derive(Deserialize)]
-    struct Answer {
-        results: Option<String>,
-        definitions: Option<String>,
-    }
     if !n8n.mcp.is_configured() {
         return Err(ToolError::unauthorized(
             "n8n describes its nodes through its MCP server only: enable it (n8n: Settings > MCP \
@@ -50,7 +44,9 @@ async fn call_node_tool(n8n: &N8n, tool: &str, arguments: &Value) -> Result<Stri
             "n8n does not accept this: {reason}"
         )));
     }
-    let answer: Option<Answer> = structured(&result);
-    let answer = answer.and_then(|answer| answer.results.or(answer.definitions));
-    Ok(answer.unwrap_or(text))
+    let answer: Value = structured(&result).unwrap_or_default();
+    let answer = answer["results"]
+        .as_str()
+        .or(answer["definitions"].as_str());
+    Ok(answer.map_or(text, str::to_owned))
 }

@@ -2,9 +2,11 @@
 
 pub(crate) use mcp_core::tool::{Bounded, Call, Effect, Tool, ToolError, Toolset};
 pub(crate) use schemars::JsonSchema;
+pub(crate) use serde::de::IgnoredAny;
 pub(crate) use serde::{Deserialize, Serialize};
 pub(crate) use serde_json::{Map, Value, json};
 pub(crate) use upstream::http::Method;
 
+pub(in crate::tools) use super::collection::{Collection, Deleted, Limit, check_cursor, refusal};
 pub(crate) use crate::id::Id;
 pub(crate) use crate::service::N8n;

@@ -1,8 +1,5 @@
 //! The toolset `projects`. Needs a licence.
 
-use serde::de::IgnoredAny;
-
-use super::collection::{Collection, Deleted, Limit};
 use crate::tools::prelude::*;
 
 const PROJECTS: Collection = Collection {
@@ -51,8 +48,7 @@ impl Tool for ListProjects {
     type Output = Projects;
 
     async fn call(self, n8n: &N8n, _: &Call) -> Result<Projects, ToolError> {
-        let page = PROJECTS.page(n8n, self.limit, self.cursor).await?;
-        let (projects, next_cursor) = (page.data, page.next_cursor);
+        let (projects, next_cursor) = PROJECTS.page(n8n, self.limit, self.cursor).await?;
         Ok(Projects {
             projects,
             next_cursor,

@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use upstream::http::Request;
 
-use super::collection::refusal;
 use crate::tools::prelude::*;
 
 const MISSING: &str = "n8n is not connected to a repository (Settings > Environments).";

@@ -1,6 +1,5 @@
 //! The toolset `tags`.
 
-use super::collection::{Collection, Deleted, Limit, refusal};
 use crate::policy::REVIEW_TAG;
 use crate::tools::prelude::*;
 
@@ -47,8 +46,7 @@ impl Tool for ListTags {
     type Output = Tags;
 
     async fn call(self, n8n: &N8n, _: &Call) -> Result<Tags, ToolError> {
-        let page = TAGS.page(n8n, self.limit, self.cursor).await?;
-        let (tags, next_cursor) = (page.data, page.next_cursor);
+        let (tags, next_cursor) = TAGS.page(n8n, self.limit, self.cursor).await?;
         Ok(Tags { tags, next_cursor })
     }
 }
@@ -122,7 +120,7 @@ impl Tool for DeleteTag {
 
 /// Rejects changes of the tag that marks workflows which a person must review.
 async fn keep_review_tag(n8n: &N8n, id: &Id) -> Result<(), ToolError> {
-    if !n8n.api.policy.requires_review() {
+    if !n8n.api.policy.requires_review {
         return Ok(());
     }
     let tag: Result<Tag, _> = n8n.api.get(&["tags", id.as_str()], &[]).await;

@@ -1,8 +1,5 @@
 //! The toolset `users`.
 
-use serde::de::IgnoredAny;
-
-use super::collection::{Collection, Deleted, Limit};
 use crate::tools::prelude::*;
 
 const USERS: Collection = Collection {
@@ -58,10 +55,8 @@ impl Tool for ListUsers {
 
     async fn call(self, n8n: &N8n, _: &Call) -> Result<Users, ToolError> {
         let role = [("includeRole", "true")];
-        let page = USERS
-            .page_of(n8n, &[], &role, self.limit, self.cursor)
-            .await?;
-        let (users, next_cursor) = (page.data, page.next_cursor);
+        let (limit, cursor) = (self.limit, self.cursor);
+        let (users, next_cursor) = USERS.page_of(n8n, &[], &role, limit, cursor).await?;
         Ok(Users { users, next_cursor })
     }
 }

@@ -1,9 +1,5 @@
 //! The toolset `variables`: values that workflows read as `$vars`. Needs a licence.
 
-use serde::de::IgnoredAny;
-
-use super::collection::{Collection, Deleted, Limit};
-use crate::api::Page;
 use crate::tools::prelude::*;
 
 const VARIABLES: Collection = Collection {
@@ -57,10 +53,8 @@ impl Tool for ListVariables {
             .as_ref()
             .map(|id| ("projectId", id.as_str()));
         let (limit, cursor) = (self.limit, self.cursor);
-        let page = VARIABLES
-            .page_of(n8n, &[], project.as_slice(), limit, cursor)
-            .await?;
-        let (mut variables, next_cursor): (Vec<Variable>, _) = (page.data, page.next_cursor);
+        let page = VARIABLES.page_of(n8n, &[], project.as_slice(), limit, cursor);
+        let (mut variables, next_cursor): (Vec<Variable>, _) = page.await?;
         for one in &mut variables {
             let mut shown = json!({ one.key.clone(): one.value });
             n8n.redactor.json(&mut shown);
@@ -97,8 +91,8 @@ impl Tool for SetVariable {
     type Output = VariableSet;
 
     async fn call(self, n8n: &N8n, _: &Call) -> Result<VariableSet, ToolError> {
-        let page: Page<Variable> = VARIABLES.page(n8n, Limit::new(250), None).await?;
-        let known = page.data.into_iter().find(|one| one.key == self.key);
+        let (all, _): (Vec<Variable>, _) = VARIABLES.page(n8n, Limit::new(250), None).await?;
+        let known = all.into_iter().find(|one| one.key == self.key);
         let body = json!({"key": self.key, "value": self.value});
         let IgnoredAny = match &known {
             Some(one) => VARIABLES.send(n8n, Method::PUT, &[&one.id], &body).await?,

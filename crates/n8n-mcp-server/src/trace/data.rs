@@ -14,7 +14,6 @@ const NO_REASON: &str = "n8n does not say why.";
 /// Some messages of nodes hold whole documents.
 const MAX_MESSAGE: usize = 1_000;
 
-/// The result of an execution.
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct ResultData {

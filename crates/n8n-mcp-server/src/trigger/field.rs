@@ -21,7 +21,6 @@ pub(crate) struct FormField {
     pub(crate) kind: FormFieldKind,
 }
 
-/// The kind of value of a field.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum FormFieldKind {
     Text,
@@ -40,19 +39,10 @@ pub(crate) enum FormFieldKind {
     },
 }
 
-impl FormFieldKind {
-    /// True if n8n requires a list, even of one element.
-    pub(crate) fn is_sent_as_list(&self) -> bool {
-        matches!(self, Self::Radio(_) | Self::Choices(_))
-    }
-}
-
 impl Trigger<'_> {
     /// The fields of a form.
     pub(crate) fn fields(&self) -> Vec<FormField> {
-        let all = self.node.parameters.get("formFields");
-        let all = all.and_then(|fields| fields.get("values")?.as_array());
-        let fields = all.into_iter().flatten().enumerate();
+        let fields = values(&self.node.parameters, "formFields").enumerate();
         let fields = fields.filter_map(|(index, field)| self.field(index, field.as_object()?));
         fields.collect()
     }
@@ -104,9 +94,7 @@ impl Trigger<'_> {
                 inputs.collect()
             }
             _ => {
-                let rows = self.node.parameters.get("workflowInputs");
-                let rows = rows.and_then(|inputs| inputs.get("values")?.as_array());
-                let rows = rows.into_iter().flatten();
+                let rows = values(&self.node.parameters, "workflowInputs");
                 let input = |row: &Value| {
                     let kind = match row.get("type").and_then(Value::as_str) {
                         Some("any") => "",
@@ -125,11 +113,16 @@ impl Trigger<'_> {
 }
 
 fn options(field: &Map<String, Value>) -> Vec<String> {
-    let all = field.get("fieldOptions");
-    let all = all.and_then(|options| options.get("values")?.as_array());
-    let texts = all.into_iter().flatten();
-    let texts = texts.filter_map(|option| option.get("option")?.as_str().map(str::to_owned));
+    let options = values(field, "fieldOptions");
+    let texts = options.filter_map(|option| option.get("option")?.as_str().map(str::to_owned));
     texts.collect()
+}
+
+/// The rows of a list parameter, which n8n writes as `{"values": […]}`.
+fn values<'a>(parameters: &'a Map<String, Value>, key: &str) -> impl Iterator<Item = &'a Value> {
+    let list = parameters.get(key);
+    let rows = list.and_then(|list| list.get("values")?.as_array());
+    rows.into_iter().flatten()
 }
 
 /// The JSON Schema type of a value; empty for null.

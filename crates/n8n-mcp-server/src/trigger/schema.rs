@@ -7,6 +7,7 @@ use serde_json::{Map, Value, json};
 
 use super::{FormFieldKind, Trigger, TriggerKind};
 use crate::api::Node;
+use crate::workflow::visit_texts;
 
 /// Parameters that are taken from expressions.
 const MAX_FOUND: usize = 30;
@@ -139,8 +140,8 @@ fn read_by(nodes: &[Node]) -> Vec<String> {
     let Some(pattern) = READ_PARAMETER.as_ref() else {
         return names;
     };
-    for node in nodes {
-        for text in node.parameters.values().flat_map(texts) {
+    for value in nodes.iter().flat_map(|node| node.parameters.values()) {
+        visit_texts(value, "", &mut |_, text| {
             for found in pattern.captures_iter(text) {
                 let name = found.get(1).or(found.get(2));
                 let name = name.map_or("", |name| name.as_str());
@@ -149,19 +150,9 @@ fn read_by(nodes: &[Node]) -> Vec<String> {
                     names.push(name.to_owned());
                 }
             }
-        }
+        });
     }
     names
-}
-
-/// All texts in a value.
-fn texts(value: &Value) -> Vec<&str> {
-    match value {
-        Value::String(text) => vec![text],
-        Value::Array(all) => all.iter().flat_map(texts).collect(),
-        Value::Object(all) => all.values().flat_map(texts).collect(),
-        _ => Vec::new(),
-    }
 }
 
 #[cfg(test)]

@@ -16,7 +16,6 @@ const METHODS: [Method; 6] = [
     Method::HEAD,
 ];
 
-/// A production webhook.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Webhook {
     pub(crate) method: Method,
@@ -29,7 +28,7 @@ impl Trigger<'_> {
         let path = self.text("path").unwrap_or_default();
         let id = self.id();
         let mut segments = fixed(path)?;
-        if segments.iter().any(|segment| segment.starts_with(':')) {
+        if has_parameters(&segments) {
             let id = id.ok_or("its path has parameters but it has no webhook id: save it again")?;
             segments.insert(0, id.to_owned());
         } else if segments.iter().all(String::is_empty) {
@@ -92,6 +91,10 @@ impl Trigger<'_> {
     }
 }
 
+pub(super) fn has_parameters(path: &[String]) -> bool {
+    path.iter().any(|segment| segment.starts_with(':'))
+}
+
 /// The segments of a path; an error if it is an expression.
 fn fixed(path: &str) -> Result<Vec<String>, String> {
     if path.starts_with('=') {
@@ -99,11 +102,4 @@ fn fixed(path: &str) -> Result<Vec<String>, String> {
     }
     let segments = path.trim_matches('/').split('/');
     Ok(segments.map(str::to_owned).collect())
-}
-
-impl Webhook {
-    /// True if the path has parameters.
-    pub(crate) fn has_parameters(&self) -> bool {
-        self.path.iter().any(|segment| segment.starts_with(':'))
-    }
 }

@@ -124,10 +124,6 @@ pub(crate) fn is_trigger_type(kind: &str) -> bool {
     name.ends_with("Trigger") || others.contains(&name)
 }
 
-fn is_trigger(node: &Map<String, Value>) -> bool {
-    is_trigger_type(type_of(node))
-}
-
 fn is_disabled(node: &Map<String, Value>) -> bool {
     node.get("disabled") == Some(&Value::Bool(true))
 }
@@ -159,7 +155,7 @@ fn check_nodes(draft: &Draft, found: &mut Findings) {
     if !draft
         .nodes
         .iter()
-        .any(|node| is_trigger(node) && !is_disabled(node))
+        .any(|node| is_trigger_type(type_of(node)) && !is_disabled(node))
     {
         let fix = "Add a node such as n8n-nodes-base.webhook or n8n-nodes-base.manualTrigger.";
         found.error("", NO_TRIGGER, fix);
@@ -188,7 +184,10 @@ fn check_connections(all: &[Connection], names: &HashSet<&str>, found: &mut Find
 
 /// Finds nodes that no trigger leads to.
 fn check_reachable(draft: &Draft, all: &[Connection], found: &mut Findings) {
-    let triggers = draft.nodes.iter().filter(|node| is_trigger(node));
+    let triggers = draft
+        .nodes
+        .iter()
+        .filter(|node| is_trigger_type(type_of(node)));
     let mut reached: HashSet<&str> = triggers.map(name_of).collect();
     let mut size = 0;
     while size < reached.len() {

@@ -6,7 +6,7 @@ use serde_json::Value;
 const REFERENCE_PREFIXES: [&str; 4] = ["$(", "$node[", "$items(", "$nodeName("];
 
 /// Visits all texts of `value`, each with its path.
-pub(super) fn visit_texts(value: &Value, path: &str, visit: &mut impl FnMut(&str, &str)) {
+pub(crate) fn visit_texts(value: &Value, path: &str, visit: &mut impl FnMut(&str, &str)) {
     match value {
         Value::String(text) => visit(path, text),
         Value::Array(all) => {

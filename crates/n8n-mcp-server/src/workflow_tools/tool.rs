@@ -84,7 +84,6 @@ fn describe(workflow: &Workflow, trigger: &Trigger<'_>, notes: &[&str]) -> Strin
 /// Below the common limit of clients and servers for a call: 30 s.
 const RUN_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// A tool that runs one workflow.
 pub(super) struct WorkflowTool {
     n8n: Arc<N8n>,
     spec: ToolSpec,
@@ -157,16 +156,11 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::webhook_credentials::WebhookCredentials;
 
     fn spec(nodes: Value) -> Option<ToolSpec> {
         let workflow = json!({"id": "w", "name": "W", "active": true, "nodes": nodes});
         let workflow: Workflow = serde_json::from_value(workflow).unwrap();
-        let access = Access {
-            builtin_mcp: false,
-            credentials: WebhookCredentials::default(),
-        };
-        tool_spec(&workflow, &access)
+        tool_spec(&workflow, &Access::default())
     }
 
     fn webhook(path: &str) -> Value {

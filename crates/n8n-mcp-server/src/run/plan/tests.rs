@@ -6,7 +6,6 @@ use serde_json::json;
 use super::*;
 use crate::builtin_mcp::McpInputs;
 use crate::production_url::{Body, FormValue};
-use crate::webhook_credentials::WebhookCredentials;
 
 /// An active workflow with these nodes: (name, kind, parameters).
 fn workflow(nodes: &[(&str, &str, Value)]) -> Workflow {
@@ -26,10 +25,9 @@ fn plan(
     builtin_mcp: bool,
 ) -> Result<(String, Start), ToolError> {
     let parameters = serde_json::from_value(parameters).unwrap();
-    let credentials = WebhookCredentials::default();
     let access = Access {
         builtin_mcp,
-        credentials,
+        ..Access::default()
     };
     let plan = RunPlan::new(workflow, trigger, parameters, "rid", &access)?;
     Ok((plan.trigger, plan.start))

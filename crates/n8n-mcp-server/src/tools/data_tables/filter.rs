@@ -1,10 +1,8 @@
 //! Conditions that select rows of a data table.
 
-use std::borrow::Cow;
-
-use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-use serde::{Deserialize, Deserializer, Serialize, de};
-use serde_json::{Value, json};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Number, Value, json};
 
 /// One condition on a row.
 #[derive(Deserialize, Serialize, JsonSchema)]
@@ -18,34 +16,14 @@ pub(super) struct Condition {
     value: Option<Cell>,
 }
 
-/// The value of a row in a column: a text, a number, true or false.
-#[derive(Serialize)]
-#[serde(transparent)]
-struct Cell(Value);
-
-impl<'de> Deserialize<'de> for Cell {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        match Value::deserialize(deserializer)? {
-            Value::Array(_) | Value::Object(_) | Value::Null => Err(de::Error::custom(
-                "a column holds a text, a number, true or false",
-            )),
-            value => Ok(Self(value)),
-        }
-    }
-}
-
-impl JsonSchema for Cell {
-    fn inline_schema() -> bool {
-        true
-    }
-
-    fn schema_name() -> Cow<'static, str> {
-        "Cell".into()
-    }
-
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({"anyOf": [{"type": "string"}, {"type": "number"}, {"type": "boolean"}]})
-    }
+// The value of a row in a column. (A doc comment would become a part of the tool's schema.)
+#[derive(Deserialize, Serialize, JsonSchema)]
+#[serde(untagged, expecting = "a column holds a text, a number, true or false")]
+#[schemars(inline)]
+enum Cell {
+    Text(String),
+    Number(Number),
+    Bool(bool),
 }
 
 #[derive(Clone, Copy, Deserialize, Serialize, JsonSchema)]

@@ -4,8 +4,6 @@ use std::collections::HashSet;
 
 use super::filter::{Condition, all};
 use super::tables::TABLES;
-use crate::api::Page;
-use crate::tools::collection::{Limit, refusal};
 use crate::tools::prelude::*;
 
 /// The rows of a data table.
@@ -45,20 +43,20 @@ impl Tool for GetDataTableRows {
         let query: Vec<_> = filter.into_iter().chain(sort_by).collect();
         let path = [self.data_table_id.as_str(), "rows"];
         let (limit, cursor) = (self.limit, self.cursor);
-        let page: Page<Value> = TABLES.page_of(n8n, &path, &query, limit, cursor).await?;
-        let rows = page.data.into_iter().map(|mut row| {
+        let page = TABLES.page_of(n8n, &path, &query, limit, cursor).await?;
+        let (rows, next_cursor): (Vec<Value>, _) = page;
+        let rows = rows.into_iter().map(|mut row| {
             n8n.redactor.json(&mut row);
             match row {
                 Value::Object(row) => row,
                 _ => Map::new(),
             }
         });
-        let (rows, next_cursor) = (rows.collect(), page.next_cursor);
+        let rows = rows.collect();
         Ok(Rows { rows, next_cursor })
     }
 }
 
-/// Number of changed rows.
 #[derive(Serialize, JsonSchema)]
 pub(super) struct ChangedRows {
     rows: usize,

@@ -1,6 +1,5 @@
 //! Tools that list, create and delete data tables.
 
-use crate::tools::collection::{Collection, Deleted, Limit};
 use crate::tools::prelude::*;
 
 pub(super) const TABLES: Collection = Collection {
@@ -47,8 +46,7 @@ impl Tool for ListDataTables {
     type Output = Tables;
 
     async fn call(self, n8n: &N8n, _: &Call) -> Result<Tables, ToolError> {
-        let page = TABLES.page(n8n, self.limit, self.cursor).await?;
-        let (data_tables, next_cursor) = (page.data, page.next_cursor);
+        let (data_tables, next_cursor) = TABLES.page(n8n, self.limit, self.cursor).await?;
         Ok(Tables {
             data_tables,
             next_cursor,

@@ -14,7 +14,6 @@ pub(crate) struct ExplainExecution {
     execution_id: Id,
 }
 
-/// The reasons of a failure.
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct Explanation {
     execution_id: String,

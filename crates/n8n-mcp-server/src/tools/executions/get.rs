@@ -38,7 +38,6 @@ enum View {
     Error,
 }
 
-/// An execution.
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct ExecutionDetails {
     #[serde(flatten)]

@@ -5,7 +5,6 @@ use upstream::time::{Since, Timestamp, parse_timestamp};
 
 use crate::api::{Execution, ExecutionFilter, N8nFailure as _, Page, UNKNOWN_CURSOR};
 use crate::run::RunStatus;
-use crate::tools::collection::check_cursor;
 use crate::tools::prelude::*;
 
 const DEFAULT_LIMIT: u32 = 20;
@@ -39,7 +38,6 @@ enum StatusFilter {
     Canceled,
 }
 
-/// A page of executions.
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct ExecutionPage {
     executions: Vec<ExecutionRow>,

@@ -2,7 +2,6 @@
 
 use super::find;
 use crate::run::RunStatus;
-use crate::tools::collection::Deleted;
 use crate::tools::prelude::*;
 
 /// Stops an execution that runs or waits; what its nodes have done stays done.
@@ -13,7 +12,6 @@ pub(crate) struct StopExecution {
     execution_id: Id,
 }
 
-/// The execution after the stop.
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct Stopped {
     execution_id: String,

@@ -28,7 +28,6 @@ pub(super) struct GetNode {
     full: bool,
 }
 
-/// A node.
 #[derive(Default, Serialize, JsonSchema)]
 pub(super) struct NodeDescription {
     r#type: String,

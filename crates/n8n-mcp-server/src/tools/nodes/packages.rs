@@ -3,11 +3,9 @@
 use std::time::Duration;
 
 use serde::Deserializer;
-use serde::de::IgnoredAny;
 use upstream::http::HttpFailure;
 
 use crate::api::N8nFailure as _;
-use crate::tools::collection::{Deleted, refusal};
 use crate::tools::prelude::*;
 
 const MISSING: &str = "n8n has no such package. list_community_packages shows those that it has.";

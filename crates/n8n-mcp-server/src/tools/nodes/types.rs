@@ -22,7 +22,6 @@ pub(super) struct NodeProperty {
     pub(super) description: Option<String>,
 }
 
-/// A parsed definition.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct NodeDefinition {
     pub(super) version: Option<String>,

@@ -21,7 +21,6 @@ pub(crate) fn authoring() -> Toolset<N8n> {
 /// More findings would not help.
 const MAX_FINDINGS: usize = 10;
 
-/// A workflow that was written.
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct Written {
     id: String,

@@ -17,7 +17,6 @@ pub(crate) struct GetWorkflow {
     full: bool,
 }
 
-/// A workflow.
 #[derive(Default, Serialize, JsonSchema)]
 pub(crate) struct WorkflowDetails {
     id: String,
@@ -96,7 +95,7 @@ impl Tool for GetWorkflow {
         }
         let workflow = n8n.api.workflow(&self.workflow_id).await?;
         Ok(WorkflowDetails {
-            nodes: workflow.nodes.iter().map(NodeSummary::from).collect(),
+            nodes: workflow.nodes.iter().map(node_summary).collect(),
             connections: lines(&workflow.connections),
             settings: Some(workflow.settings.clone()).filter(|settings| !settings.is_empty()),
             ..about(&workflow, &access)
@@ -174,14 +173,12 @@ fn lines(all: &Map<String, Value>) -> Vec<String> {
     all.into_iter().map(line).collect()
 }
 
-impl From<&Node> for NodeSummary {
-    fn from(node: &Node) -> Self {
-        Self {
-            name: node.name.clone(),
-            r#type: node.kind.clone(),
-            runs_code: runs_code(&node.kind),
-            disabled: node.disabled,
-        }
+fn node_summary(node: &Node) -> NodeSummary {
+    NodeSummary {
+        name: node.name.clone(),
+        r#type: node.kind.clone(),
+        runs_code: runs_code(&node.kind),
+        disabled: node.disabled,
     }
 }
 

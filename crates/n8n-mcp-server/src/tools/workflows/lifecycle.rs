@@ -16,7 +16,6 @@ pub(crate) fn lifecycle() -> Toolset<N8n> {
         .with::<DeleteWorkflow>()
 }
 
-/// The state of a workflow.
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct WorkflowState {
     id: String,
@@ -132,7 +131,6 @@ pub(crate) struct SetWorkflowTags {
     tags: Vec<String>,
 }
 
-/// The tags of a workflow.
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct WorkflowTags {
     id: String,
@@ -176,7 +174,6 @@ pub(crate) struct DeleteWorkflow {
     confirm: Option<String>,
 }
 
-/// The workflow that was deleted.
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct DeletedWorkflow {
     deleted: String,

@@ -1,7 +1,6 @@
 //! `list_workflows`
 
 use crate::api::{WorkflowFilter, WorkflowRow};
-use crate::tools::collection::check_cursor;
 use crate::tools::prelude::*;
 
 const DEFAULT_LIMIT: u32 = 100;
@@ -30,22 +29,12 @@ pub(crate) struct ListWorkflows {
     cursor: Option<String>,
 }
 
-/// A page of workflows.
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct WorkflowPage {
-    workflows: Vec<Row>,
+    pub(crate) workflows: Vec<WorkflowRow>,
     /// Absent on the last page.
     #[serde(skip_serializing_if = "Option::is_none")]
     next_cursor: Option<String>,
-}
-
-#[derive(Serialize, JsonSchema)]
-struct Row {
-    id: String,
-    name: String,
-    active: bool,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    tags: Vec<String>,
 }
 
 impl Tool for ListWorkflows {
@@ -61,18 +50,20 @@ impl Tool for ListWorkflows {
         let mut pages = 0;
         loop {
             let page = n8n.api.workflows(&filter).await?;
-            let rows = page.data.into_iter();
-            let rows = rows.filter(|row| row.is_archived == archived && policy.admits_row(row));
-            let rows: Vec<_> = rows.map(Row::from).collect();
+            let (mut workflows, next_cursor) = (page.data, page.next_cursor);
+            workflows.retain(|row| {
+                let is_open = policy.admits_all(&row.id, &row.tags, &row.projects);
+                row.is_archived == archived && is_open
+            });
             pages += 1;
             // n8n cannot filter by archived or by policy: an empty page is not the end.
-            if !rows.is_empty() || page.next_cursor.is_none() || pages == MAX_PAGES {
+            if !workflows.is_empty() || next_cursor.is_none() || pages == MAX_PAGES {
                 return Ok(WorkflowPage {
-                    workflows: rows,
-                    next_cursor: page.next_cursor,
+                    workflows,
+                    next_cursor,
                 });
             }
-            filter.cursor = page.next_cursor;
+            filter.cursor = next_cursor;
         }
     }
 }
@@ -103,22 +94,5 @@ impl ListWorkflows {
             limit: self.limit.map_or(DEFAULT_LIMIT, Bounded::get),
             cursor: self.cursor,
         })
-    }
-}
-
-impl WorkflowPage {
-    pub(crate) fn into_ids(self) -> impl Iterator<Item = String> {
-        self.workflows.into_iter().map(|row| row.id)
-    }
-}
-
-impl From<WorkflowRow> for Row {
-    fn from(row: WorkflowRow) -> Self {
-        Self {
-            id: row.id,
-            name: row.name,
-            active: row.active,
-            tags: row.tags,
-        }
     }
 }

@@ -4,7 +4,6 @@
 use std::collections::{BTreeMap, HashSet};
 
 use mcp_core::tool::ToolError;
-use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use crate::builtin_mcp::structured;
@@ -32,10 +31,6 @@ pub(super) async fn check(
     draft: &Draft,
     nodes: &[&Node],
 ) -> Result<Option<Vec<Finding>>, ToolError> {
-    #[derive(Deserialize)]
-    struct Types {
-        definitions: String,
-    }
     if nodes.is_empty() {
         return Ok(Some(Vec::new()));
     }
@@ -43,17 +38,17 @@ pub(super) async fn check(
     let Some(types) = n8n.mcp.call(TYPES_TOOL, &arguments).await? else {
         return Ok(None);
     };
-    let reply: Option<Types> = structured(&types);
-    let definitions = reply.map_or_else(|| types.text(), |reply| reply.definitions);
+    let (reply, text): (Value, _) = (structured(&types).unwrap_or_default(), types.text());
+    let definitions = reply["definitions"].as_str().unwrap_or(&text);
     let mut found = Findings::default();
-    find_unknown_types(&definitions, nodes, &mut found);
-    find_missing_credentials(&definitions, nodes, &mut found);
+    find_unknown_types(definitions, nodes, &mut found);
+    find_missing_credentials(definitions, nodes, &mut found);
     for batch in nodes.chunks(MAX_NODES_PER_CHECK) {
         let configs: Vec<_> = batch.iter().map(|node| config(draft, node)).collect();
         let arguments = json!({ "nodes": configs });
         if let Some(result) = n8n.mcp.call(CONFIG_TOOL, &arguments).await? {
-            let reply = structured(&result);
-            find_invalid_parameters(reply.unwrap_or_default(), batch, &mut found);
+            let reply: Value = structured(&result).unwrap_or_default();
+            find_invalid_parameters(&reply, batch, &mut found);
         }
     }
     let (mut found, mut seen) = (found.0, HashSet::new());
@@ -63,18 +58,14 @@ pub(super) async fn check(
 
 /// Finds credentials that nodes name and n8n does not have; `None` if this n8n lists none.
 pub(super) async fn check_credentials(n8n: &N8n, draft: &Draft) -> Option<Vec<Finding>> {
-    #[derive(Deserialize)]
-    struct Row {
-        id: String,
-    }
     let listed = n8n
         .api
-        .all::<Row>(&["credentials"], MAX_CREDENTIAL_PAGES)
+        .all::<Value>(&["credentials"], MAX_CREDENTIAL_PAGES)
         .await;
     let (rows, true) = listed.ok()? else {
         return None;
     };
-    let ids: HashSet<String> = rows.into_iter().map(|row| row.id).collect();
+    let ids: HashSet<&str> = rows.iter().filter_map(|row| row["id"].as_str()).collect();
     let mut found = Findings::default();
     for node in &draft.nodes {
         for (kind, credential) in credentials_of(node).into_iter().flatten() {
@@ -211,36 +202,24 @@ fn config(draft: &Draft, node: &Node) -> Value {
     config
 }
 
-/// The reply of [`CONFIG_TOOL`].
-#[derive(Default, Deserialize)]
-struct ConfigReply {
-    results: Vec<ConfigResult>,
-}
-
-#[derive(Deserialize)]
-struct ConfigResult {
-    index: usize,
-    #[serde(default)]
-    errors: Vec<ConfigError>,
-}
-
-#[derive(Deserialize)]
-struct ConfigError {
-    path: String,
-    message: String,
-}
-
-fn find_invalid_parameters(reply: ConfigReply, nodes: &[&Node], found: &mut Findings) {
-    for result in reply.results {
-        let Some(node) = nodes.get(result.index) else {
+/// Finds the errors in a reply of [`CONFIG_TOOL`].
+fn find_invalid_parameters(reply: &Value, nodes: &[&Node], found: &mut Findings) {
+    for result in reply["results"].as_array().into_iter().flatten() {
+        let index = result["index"]
+            .as_u64()
+            .and_then(|index| usize::try_from(index).ok());
+        let Some(node) = index.and_then(|index| nodes.get(index)) else {
             continue;
         };
-        for error in result.errors {
-            let fix = match error.path.as_str() {
-                "" => format!("See the parameters of {} with get_node.", short_type(node)),
-                path => format!("Set `{path}` as get_node says."),
+        for error in result["errors"].as_array().into_iter().flatten() {
+            let fix = match error["path"].as_str() {
+                None | Some("") => {
+                    format!("See the parameters of {} with get_node.", short_type(node))
+                }
+                Some(path) => format!("Set `{path}` as get_node says."),
             };
-            found.error(name_of(node), error.message, &fix);
+            let message = error["message"].as_str().unwrap_or_default();
+            found.error(name_of(node), message, &fix);
         }
     }
 }

@@ -19,7 +19,6 @@ pub(crate) struct ValidateWorkflow {
     workflow: Option<Map<String, Value>>,
 }
 
-/// The findings.
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct Validation {
     /// There are no errors.
