@@ -34,3 +34,4 @@ mod stdio;
 mod surface;
 mod tasks;
 mod tidy;
+mod words;

@@ -61,7 +61,7 @@ impl Pending {
         })
     }
 
-    /// Passes an outcome to its request; returns false if there is none with this id.
+    /// Passes an outcome to its request; returns false if no request has this id.
     pub(super) fn resolve(&self, id: u64, outcome: Outcome) -> bool {
         let waiting = self.remove(id);
         waiting.is_some_and(|waiting| waiting.outcome.send(outcome).is_ok())
