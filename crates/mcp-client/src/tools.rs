@@ -117,7 +117,7 @@ impl Client {
             .await
     }
 
-    /// Calls a tool with a timeout of its own, or with progress reports.
+    /// Calls a tool with options: its own timeout, or progress reports.
     ///
     /// # Errors
     /// Those of [`Client::call_tool`].

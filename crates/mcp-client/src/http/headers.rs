@@ -1,4 +1,4 @@
-//! The headers in which the modern era repeats what the body says (2026-07-28, "Request Metadata").
+//! The headers of the modern era, which repeat parts of the body (2026-07-28, "Request Metadata").
 
 use http::{HeaderName, HeaderValue};
 use mcp_core::http_headers::{encode, named_member};

@@ -6,7 +6,7 @@ use crate::Error;
 use crate::response_routes::ResponseRoutes;
 
 impl Http {
-    /// Opens the stream. The returned future handles its messages until the server ends it for good;
+    /// Opens the stream. The returned future handles its messages until the server ends it;
     /// a broken stream is resumed if it named its last event.
     pub(crate) async fn open_server_stream(
         &self,

@@ -6,7 +6,7 @@ use mcp_core::server::{ChangeNotifier, ServerChange};
 use tokio::time::sleep;
 
 /// The number of announcements after which a pause lets subscribers catch up: one that lags behind is
-/// only told that everything may have changed.
+/// only notified that everything may have changed.
 const BURST: usize = 32;
 const BURST_DELAY: Duration = Duration::from_millis(2);
 
