@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use http::header::HeaderMap;
-use http::{Request, Response, StatusCode};
+use http::{Response, StatusCode};
 use hyper::body::Body;
 use mcp_core::era::Era;
 use mcp_core::error::Error;
@@ -36,7 +36,6 @@ pub(super) struct McpEndpoint {
 }
 
 /// An authenticated request.
-#[derive(Clone)]
 pub(super) struct Authenticated {
     /// The owner of its token; `None` where no token is required.
     pub(super) principal: Option<Arc<Principal>>,
@@ -97,13 +96,11 @@ impl McpEndpoint {
 
     pub(super) async fn post<B: Body<Data = Bytes> + Unpin>(
         &self,
-        request: Request<B>,
-        client: &Authenticated,
+        headers: HeaderMap,
+        body: &mut B,
+        client: Authenticated,
     ) -> Response<Reply> {
-        let (head, body) = request.into_parts();
-        Post::new(self, client.clone(), head.headers)
-            .answer(body)
-            .await
+        Post::new(self, client, headers).answer(body).await
     }
 
     /// Resumes an interrupted stream, else opens the stream that reports changes to a session.

@@ -6,6 +6,7 @@ use std::time::Instant;
 
 use bytes::Bytes;
 use http::header::{HOST, HeaderMap};
+use http::request::Parts;
 use http::{Method, Request, Response, StatusCode};
 use hyper::body::Body;
 use mcp_core::error::Error;
@@ -61,10 +62,11 @@ impl Router {
         request: Request<B>,
         peer: IpAddr,
     ) -> Response<Reply> {
-        let client = self.authenticate(&request, peer);
+        let (mut head, mut body) = request.into_parts();
+        let client = self.authenticate(&head, peer);
         let is_admitted = !matches!(client, Err(Error::Forbidden(_)));
-        let origin = origin(request.headers()).filter(|_| is_admitted);
-        let mut response = self.route(request, client).await;
+        let origin = origin(&head.headers).filter(|_| is_admitted);
+        let mut response = self.route(&mut head, &mut body, client).await;
         if let Some(origin) = origin {
             cors::allow(&mut response, origin);
         }
@@ -86,24 +88,26 @@ impl Router {
 
     async fn route<B: Body<Data = Bytes> + Unpin>(
         &self,
-        request: Request<B>,
+        head: &mut Parts,
+        body: &mut B,
         client: Result<Authenticated, Error>,
     ) -> Response<Reply> {
+        let headers = &head.headers;
         let client = match client {
             Ok(client) => client,
             Err(error) => {
                 tracing::debug!(kind = error.kind(), "refused");
-                let (head, mut body) = request.into_parts();
-                let response = self.mcp.refuse(&head.headers, &error);
-                return reply::before_body(response, &head.headers, &mut body);
+                return reply::before_body(self.mcp.refuse(headers, &error), headers, body);
             }
         };
-        let headers = request.headers();
-        if let Some(response) = cors::preflight(request.method(), headers) {
+        if let Some(response) = cors::preflight(&head.method, headers) {
             return response;
         }
-        match (request.method(), request.uri().path()) {
-            (&Method::POST, "/mcp") => self.mcp.post(request, &client).await,
+        match (&head.method, head.uri.path()) {
+            (&Method::POST, "/mcp") => {
+                let headers = std::mem::take(&mut head.headers);
+                self.mcp.post(headers, body, client).await
+            }
             (&Method::GET, "/mcp") if has_session_id(headers) && Accepts::new(headers).events => {
                 self.mcp.get(headers, &client)
             }
@@ -125,17 +129,17 @@ impl Router {
     ///
     /// # Errors
     /// `Forbidden`, `Unauthorized`, `HeaderMismatch` or `RateLimited`.
-    fn authenticate<B>(&self, request: &Request<B>, peer: IpAddr) -> Result<Authenticated, Error> {
-        let (path, headers) = (request.uri().path(), request.headers());
+    fn authenticate(&self, head: &Parts, peer: IpAddr) -> Result<Authenticated, Error> {
+        let (path, headers) = (head.uri.path(), &head.headers);
         let is_public = match path {
-            "/mcp" => request.method() != Method::POST && !has_session_id(headers),
+            "/mcp" => head.method != Method::POST && !has_session_id(headers),
             path => path != "/metrics",
         };
         let principal = if is_public {
-            self.guard.check_host(request.uri(), headers)?;
+            self.guard.check_host(&head.uri, headers)?;
             None
         } else {
-            self.guard.check(request.uri(), headers)?
+            self.guard.check(&head.uri, headers)?
         };
         let client = Authenticated {
             principal,

@@ -73,15 +73,15 @@ impl<'a> Post<'a> {
         }
     }
 
-    pub(super) async fn answer<B>(self, mut body: B) -> Response<Reply>
+    pub(super) async fn answer<B>(self, body: &mut B) -> Response<Reply>
     where
         B: Body<Data = Bytes> + Unpin,
     {
-        let (session, message, permit) = match self.receive(&mut body).await {
+        let (session, message, permit) = match self.receive(body).await {
             Ok(received) => received,
             Err(refusal) => {
                 let response = self.refuse(refusal);
-                return reply::before_body(response, &self.headers, &mut body);
+                return reply::before_body(response, &self.headers, body);
             }
         };
         let (reply, messages) = self.call(session, message, permit);
