@@ -122,7 +122,7 @@ async fn timeout_stops_the_call_at_the_server() {
             // Without a session a notification cannot name a request.
             continue;
         }
-        let slow = json!({"name": "slow", "arguments": {"step": 600_000, "steps": 1}});
+        let slow = json!({"name": "slow", "arguments": {"step": 60_000, "steps": 10}});
         let options = Options::default().timeout(Duration::from_millis(100));
         let error = fixture
             .client
