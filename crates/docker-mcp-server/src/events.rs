@@ -52,9 +52,10 @@ impl EventFollower {
         let mut broken = false;
         let mut delays = RETRY_BACKOFF.delays();
         loop {
-            if self.docker.engine.version(PROBE_TIMEOUT).await.is_ok()
-                && self.catch_up(broken).await
-            {
+            let is_up = self.docker.engine.version(PROBE_TIMEOUT).await.is_ok()
+                && self.catch_up(broken).await;
+            self.docker.changes.lists_published();
+            if is_up {
                 let began = Instant::now();
                 broken = self.stream().await;
                 if began.elapsed() > MAX_RETRY_DELAY {

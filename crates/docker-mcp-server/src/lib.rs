@@ -71,6 +71,10 @@ impl mcp_serve::Service for Docker {
         events::EventFollower::new(self, server).run().await;
     }
 
+    async fn ready(&self) {
+        self.changes.wait_for_lists().await;
+    }
+
     fn changes(&self) -> Option<ChangeNotifier> {
         Some(self.changes.clone())
     }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use mcp_core::server::ChangeNotifier;
 use parking_lot::Mutex;
 use serde_json::Value;
-use tokio::sync::{Notify, watch};
+use tokio::sync::Notify;
 use tokio::task::JoinSet;
 
 use crate::backend::{Backend, Signals};
@@ -28,8 +28,6 @@ pub struct Gateway {
     supervisors: Mutex<JoinSet<()>>,
     catalog: Mutex<Arc<Catalog>>,
     config: Mutex<Arc<Config>>,
-    /// True after the first catalog was published.
-    published: watch::Sender<bool>,
 }
 
 impl Gateway {
@@ -49,7 +47,6 @@ impl Gateway {
             supervisors: Mutex::default(),
             catalog: Mutex::default(),
             config: Mutex::new(Arc::new(config)),
-            published: watch::Sender::new(false),
         }
     }
 

@@ -71,6 +71,10 @@ impl Service for N8n {
         );
     }
 
+    async fn ready(&self) {
+        self.changes.wait_for_lists().await;
+    }
+
     fn changes(&self) -> Option<ChangeNotifier> {
         Some(self.changes.clone())
     }

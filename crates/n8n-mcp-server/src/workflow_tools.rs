@@ -27,11 +27,11 @@ const MAX_TOOLS: usize = 250;
 
 /// Keeps the tools of `server` in sync with the workflows of n8n.
 pub(crate) async fn sync(n8n: &Arc<N8n>, server: &Server) {
-    let Some(tag) = &n8n.tool_tag else { return };
-    if !server.has_tool(RunWorkflow::NAME) {
-        // A server without run_workflow, such as a read-only one, must not run workflows this way.
-        return;
-    }
+    // A server without run_workflow, such as a read-only one, must not run workflows this way.
+    let is_allowed = server.has_tool(RunWorkflow::NAME);
+    let Some(tag) = n8n.tool_tag.as_ref().filter(|_| is_allowed) else {
+        return n8n.changes.lists_published();
+    };
     let mut before = Vec::new();
     let mut delays = POLL_BACKOFF.delays();
     loop {
@@ -56,6 +56,7 @@ pub(crate) async fn sync(n8n: &Arc<N8n>, server: &Server) {
                 tracing::debug!(%error, "the workflows that are tools cannot be read");
             }
         }
+        n8n.changes.lists_published();
         delays.sleep().await;
     }
 }

@@ -68,6 +68,7 @@ pub type SubscribedUris = BTreeMap<String, usize>;
 pub struct ChangeNotifier {
     sender: broadcast::Sender<ServerChange>,
     subscribed: watch::Sender<SubscribedUris>,
+    has_lists: watch::Sender<bool>,
 }
 
 impl ChangeNotifier {
@@ -76,7 +77,24 @@ impl ChangeNotifier {
         Self {
             sender: broadcast::channel(MAX_QUEUED_CHANGES).0,
             subscribed: watch::Sender::default(),
+            has_lists: watch::Sender::new(false),
         }
+    }
+
+    /// Notes that the service has published its first lists, or cannot at the moment.
+    pub fn lists_published(&self) {
+        self.has_lists.send_replace(true);
+    }
+
+    /// Waits for [`lists_published`](Self::lists_published). A service is not ready before: a client that got
+    /// a part of a list would be notified of a change right after its start.
+    pub async fn wait_for_lists(&self) {
+        // The sender lives as long as `self`.
+        let _ = self
+            .has_lists
+            .subscribe()
+            .wait_for(|has_lists| *has_lists)
+            .await;
     }
 
     /// Sends the change to all subscribers.

@@ -55,8 +55,7 @@ impl mcp_serve::Service for Gateway {
     }
 
     async fn ready(&self) {
-        // The sender lives as long as `self`.
-        let _ = self.published.subscribe().wait_for(|done| *done).await;
+        self.signals.changes.wait_for_lists().await;
     }
 
     async fn stop(&self) {
@@ -98,7 +97,7 @@ impl Gateway {
             }
             *self.catalog.lock() = Arc::clone(&catalog);
             server.publish(self.listed(&catalog, read_only));
-            self.published.send_replace(true);
+            self.signals.changes.lists_published();
             tokio::time::sleep(MIN_PUBLISH_INTERVAL).await;
             self.signals.lists.notified().await;
             tokio::time::sleep(PUBLISH_DEBOUNCE).await;
