@@ -181,8 +181,8 @@ impl BuiltinMcp {
     fn session(&self) -> Result<Arc<Session>, ToolError> {
         let missing = || {
             ToolError::unauthorized(
-                "The token of n8n's MCP server is not there (yet): check N8N_MCP_TOKEN or \
-                 N8N_MCP_TOKEN_FILE.",
+                "The token of n8n's MCP server is missing or cannot be read (yet): check \
+                 N8N_MCP_TOKEN or N8N_MCP_TOKEN_FILE.",
             )
         };
         let token = self
@@ -232,7 +232,7 @@ impl BuiltinMcp {
             ),
             Error::Http { status: 429, .. } => (
                 Unavailable,
-                "n8n's MCP server at {address} limits its rate. Try again in a while.",
+                "n8n's MCP server at {address} limits the rate of requests. Try again in a while.",
             ),
             Error::Unreachable { .. } => (
                 Unavailable,
@@ -244,7 +244,7 @@ impl BuiltinMcp {
             ),
             _ => (
                 Upstream,
-                "n8n's MCP server at {address} answered in a way that is not understood.",
+                "n8n's MCP server at {address} sent a response that cannot be read.",
             ),
         };
         let text = text.replace("{address}", &display_url(&self.url));

@@ -50,7 +50,7 @@ pub fn product() -> Product<N8n, Options> {
     Product::with_service(
         "n8n-mcp-server",
         env!("CARGO_PKG_VERSION"),
-        "n8n workflows: list, inspect and really run them",
+        "n8n workflows: list, inspect and run them",
         Options::connect,
     )
     .port(3456)

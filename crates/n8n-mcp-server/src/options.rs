@@ -32,7 +32,7 @@ pub struct Options {
     /// File that holds the API key; may be written later.
     #[arg(long, env, value_name = "FILE")]
     n8n_api_key_file: Option<PathBuf>,
-    /// Token of n8n's built-in MCP server (Settings > MCP access): opens more triggers.
+    /// Token of n8n's built-in MCP server (Settings > MCP access): can start more triggers.
     #[arg(long, env, value_name = "TOKEN", hide_env_values = true)]
     n8n_mcp_token: Option<String>,
     /// File that holds that token; may be written later.
@@ -45,10 +45,10 @@ pub struct Options {
     /// {"NAME": {"name": HEADER, "value": VALUE}} or {"NAME": {"user": USER, "password": PASSWORD}}.
     #[arg(long, env, value_name = "JSON", hide_env_values = true)]
     n8n_webhook_credentials: Option<String>,
-    /// File that holds them; may be written later.
+    /// File with these credentials as JSON; may be written later.
     #[arg(long, env, value_name = "FILE")]
     n8n_webhook_credentials_file: Option<PathBuf>,
-    /// Only these workflows: ids, tag:NAME or project:ID, with commas.
+    /// Only these workflows: ids, tag:NAME or project:ID, separated by commas.
     #[arg(
         long,
         env = "N8N_ALLOW_WORKFLOWS",
@@ -56,7 +56,7 @@ pub struct Options {
         value_delimiter = ','
     )]
     allow_workflows: Vec<Rule>,
-    /// Not these workflows, whatever is allowed; as above.
+    /// Except these workflows, even if they are allowed; same form as --allow-workflows.
     #[arg(
         long,
         env = "N8N_DENY_WORKFLOWS",
@@ -64,8 +64,8 @@ pub struct Options {
         value_delimiter = ','
     )]
     deny_workflows: Vec<Rule>,
-    /// Tag what is written through this server `mcp-review`, and neither activate nor run it until
-    /// a person has taken that tag off.
+    /// Tag each workflow that is written through this server with `mcp-review`, and neither
+    /// activate nor run it until a person has removed the tag.
     #[arg(long, env = "N8N_REQUIRE_REVIEW", value_parser = FalseyValueParser::new())]
     require_review: bool,
     /// Offer each active workflow with this tag as a tool of its own; an empty one offers none.

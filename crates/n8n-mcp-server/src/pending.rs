@@ -38,7 +38,8 @@ impl<T: Send + 'static> Pending<T> {
             biased;
             answer = &mut self.task => {
                 let answer = answer.map_err(|error| {
-                    ToolError::upstream("The request to n8n was abandoned.").caused_by(error)
+                    ToolError::upstream("The request to n8n was stopped before its \
+                        end.").caused_by(error)
                 })?;
                 self.answer = Some(answer?);
             }

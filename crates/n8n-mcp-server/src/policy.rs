@@ -39,7 +39,7 @@ impl FromStr for Rule {
     fn from_str(text: &str) -> Result<Self, String> {
         let text = text.trim();
         let filled = |value: &str| match value.trim() {
-            "" => Err(format!("{text:?} names nothing")),
+            "" => Err(format!("{text:?} has no value")),
             value => Ok(value.to_owned()),
         };
         if let Some(tag) = text.strip_prefix("tag:") {
@@ -113,7 +113,7 @@ impl Policy {
         refuse_if(self.awaits_review(&workflow.tags), || {
             format!(
                 "Workflow {} was written through this server and has not been reviewed. A person \
-                 must look at it in n8n and take its tag `{REVIEW_TAG}` off; then it can be \
+                 must review it in n8n and remove its tag `{REVIEW_TAG}`; then it can be \
                  activated and run.",
                 workflow.id
             )
@@ -124,7 +124,7 @@ impl Policy {
     pub(crate) fn check_tags(&self, workflow: &Workflow, tags: &[String]) -> Result<(), ToolError> {
         refuse_if(
             self.awaits_review(&workflow.tags) && !self.awaits_review(tags),
-            || format!("Only a person may take the tag `{REVIEW_TAG}` off, in n8n."),
+            || format!("Only a person may remove the tag `{REVIEW_TAG}`, in n8n."),
         )
     }
 
@@ -132,8 +132,8 @@ impl Policy {
     pub(crate) fn check_write(&self, workflow: &Workflow) -> Result<(), ToolError> {
         refuse_if(self.requires_review && workflow.active, || {
             format!(
-                "Workflow {} is active, and this server may not change what runs before a person \
-                 has reviewed it (N8N_REQUIRE_REVIEW). Deactivate it first, or change a duplicate.",
+                "Workflow {} is active, and changes to an active workflow need a review by a \
+                 person first (N8N_REQUIRE_REVIEW). Deactivate it first, or change a duplicate.",
                 workflow.id
             )
         })
@@ -154,8 +154,8 @@ fn refuse_if(is_refused: bool, reason: impl FnOnce() -> String) -> Result<(), To
 /// The error for a workflow that the policy does not allow.
 pub(crate) fn not_open(id: &Id) -> ToolError {
     ToolError::forbidden(format!(
-        "Workflow {id} is not open to this server: its operator chose which are \
-         (N8N_ALLOW_WORKFLOWS, N8N_DENY_WORKFLOWS)."
+        "Workflow {id} may not be used by this server: its operator limits it to certain \
+         workflows (N8N_ALLOW_WORKFLOWS, N8N_DENY_WORKFLOWS)."
     ))
 }
 

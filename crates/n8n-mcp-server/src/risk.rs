@@ -38,7 +38,7 @@ pub(crate) fn risks(workflow: &Workflow) -> Vec<Risk> {
             add("runs commands or reaches files of a machine");
         }
         if !node.kind.starts_with("n8n-nodes-base.") && !node.kind.starts_with("@n8n/") {
-            add("comes from a package of the community");
+            add("comes from a community package");
         }
         let is_expression = |parameter: &str| {
             let value = node.parameters.get(parameter).and_then(Value::as_str);
@@ -60,7 +60,7 @@ pub(crate) fn risks(workflow: &Workflow) -> Vec<Risk> {
             let node = trigger.node.name.clone();
             risks.push(Risk {
                 node,
-                risk: "is started by anybody who knows its URL",
+                risk: "can be started by anyone who knows its URL",
             });
         }
     }

@@ -62,10 +62,10 @@ async fn bad_answers_are_explained() {
         (Response::json(500, &message("SECRET-BODY")), "HTTP 500"),
         (Response::html(503), "not ready"),
         (Response::html(302), "redirects"),
-        (Response::html(200), "does not speak n8n's API"),
+        (Response::html(200), "does not answer like n8n's API"),
         (
             Response::json(200, &json!({"data": "SECRET-BODY"})),
-            "does not speak n8n's API",
+            "does not answer like n8n's API",
         ),
         (
             Response::Http(200, "application/json", vec![b' '; 17 << 20].into()),

@@ -95,7 +95,7 @@ async fn errors_of_the_mcp_server_are_explained() {
             "N8N_MCP_TOKEN",
         ),
         (disabled, "Enable it in n8n"),
-        (Response::html(200), "not understood"),
+        (Response::html(200), "cannot be read"),
     ] {
         let (_fake, server) = fake(move |_| answer.clone()).await;
         let arguments = json!({"workflow_id": "w", "trigger": "Schedule"});
@@ -115,7 +115,7 @@ async fn start_with_lost_answer_is_not_repeated() {
     let ran = done(&server.client().await, "run_workflow", arguments).await;
     assert_eq!(ran["status"], "running", "{ran}");
     assert_eq!(ran.get("execution_id"), None);
-    assert_contains(&ran["note"], "before running it again");
+    assert_contains(&ran["note"], "before you run it again");
     assert_eq!(
         fake.requests()
             .iter()

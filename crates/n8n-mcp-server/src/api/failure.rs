@@ -13,18 +13,19 @@ use ToolErrorKind::{Conflict, Forbidden, NotFound, Unauthorized, Unavailable, Up
 const MAX_COMPLAINT: usize = 300;
 
 pub(super) const WORDING: FailureTexts = FailureTexts {
-    unreachable: "n8n at {address} cannot be reached. Start it, or set N8N_URL to where it is.",
+    unreachable: "n8n at {address} cannot be reached. Start it, or set N8N_URL to its address.",
     timeout: "n8n at {address} did not answer within {seconds} s.",
     interrupted: "n8n at {address} closed the connection before its answer was complete.",
     too_large: "n8n's answer is larger than {mib} MiB. Ask for less, for example with a smaller \
                 limit.",
-    unreadable: "The server at {address} does not speak n8n's API. Check N8N_URL: it is the \
-                 address of n8n itself, with its path prefix if it has one.",
+    unreadable: "The server at {address} does not answer like n8n's API. Check N8N_URL: it must \
+        be the address of n8n itself, with its path prefix if it has one.",
     no_credential: "No API key for n8n at {address} is configured. Create one in n8n (Settings > \
                     n8n API) and set N8N_API_KEY or N8N_API_KEY_FILE.",
     credential_unreadable: "The file that N8N_API_KEY_FILE names cannot be read (yet); it holds the \
                             API key of n8n at {address}.",
-    credential_invalid: "N8N_API_KEY holds characters that no API key has.",
+    credential_invalid: "N8N_API_KEY contains characters that an API key cannot have. Copy the \
+        key again from n8n (Settings > n8n API).",
     statuses: &[
         (
             401..=401,
@@ -41,12 +42,12 @@ pub(super) const WORDING: FailureTexts = FailureTexts {
         (
             409..=409,
             Conflict,
-            "n8n refuses this in the present state of the workflow or execution.",
+            "n8n refuses this in the current state of the workflow or execution.",
         ),
         (
             429..=429,
             Unavailable,
-            "n8n at {address} limits its rate. {retry}",
+            "n8n at {address} limits the rate of requests. {retry}",
         ),
         (
             502..=504,
@@ -95,7 +96,9 @@ fn refusal(refusal: &ErrorResponse, address: &str) -> Option<(ToolErrorKind, Str
                 format!("This n8n at {address} does not offer that through its API: update n8n.");
             Some((Upstream, text))
         }
-        (404, _) if message.is_some() => Some((NotFound, "n8n knows no such thing.".to_owned())),
+        (404, _) if message.is_some() => {
+            Some((NotFound, "n8n has no such object. Check the id.".to_owned()))
+        }
         _ => None,
     }
 }

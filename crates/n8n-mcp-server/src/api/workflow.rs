@@ -14,8 +14,8 @@ use super::{Api, N8nFailure as _, Page};
 use crate::id::Id;
 
 /// The error for a cursor that n8n rejects.
-pub(crate) const UNKNOWN_CURSOR: &str = "`cursor` is not one that n8n handed out. Pass the \
-    `next_cursor` of the page before, or none for the first page.";
+pub(crate) const UNKNOWN_CURSOR: &str = "`cursor` is not a cursor of n8n. Pass the `next_cursor` \
+    of the previous page, or leave `cursor` out for the first page.";
 
 #[derive(Deserialize)]
 pub(super) struct Tag {
@@ -211,7 +211,7 @@ impl Api {
             self.get(&["workflows", id.as_str()], &[]).await;
         let raw = raw.map_err(|failure| explain(failure, id))?;
         let unreadable = |error| {
-            ToolError::upstream("n8n described the workflow in a way that is not understood.")
+            ToolError::upstream("n8n's description of the workflow cannot be read.")
                 .caused_by(error)
         };
         let workflow = serde_json::from_str(raw.get()).map_err(unreadable)?;

@@ -38,7 +38,7 @@ impl Api {
     ) -> Result<(Workflow, Vec<String>), ToolError> {
         let created = self.write(Method::POST, &["workflows"], draft).await?;
         let id = Id::try_from(created.0.id.clone()).map_err(|reason| {
-            ToolError::upstream("n8n gave the workflow an odd id.").caused_by(reason)
+            ToolError::upstream("n8n returned an invalid id for the workflow.").caused_by(reason)
         })?;
         self.mark_for_review(&id).await?;
         Ok(created)
@@ -74,7 +74,7 @@ impl Api {
                 Err(error) => return Err(explain(error)),
             }
         }
-        let none = || ToolError::upstream("n8n takes no workflow of this form.");
+        let none = || ToolError::upstream("n8n does not accept a workflow of this form.");
         Err(failure.map_or_else(none, explain))
     }
 

@@ -43,7 +43,7 @@ impl McpFeatures {
     pub(super) fn check(&self, request: &McpRequest) -> Result<(), ToolError> {
         let text = match request.way {
             StartMethod::McpTest if !self.has(TEST) => {
-                "The MCP server of this n8n has no test mode, which hands parameters to manual \
+                "The MCP server of this n8n has no test mode, which passes parameters to manual \
                  triggers and sub-workflows. Give the workflow a Webhook trigger and activate it, \
                  or update n8n."
             }

@@ -84,7 +84,7 @@ impl Run {
                 return run.with_error(node, message);
             }
             RunStatus::Waiting => {
-                let note = "It waits, and goes on by itself or when a person resumes it.";
+                let note = "It waits, and continues by itself or when a person resumes it.";
                 return run.with_note(note);
             }
             RunStatus::Running | RunStatus::Canceled => {}
@@ -103,7 +103,7 @@ impl Run {
         const NOTE: &str = "n8n keeps no execution of this run (the workflow's settings, or \
                             redaction)";
         let Some(reply) = reply else {
-            return Self::running(id).with_note(format!("{NOTE}, so its end cannot be seen."));
+            return Self::running(id).with_note(format!("{NOTE}, so its outcome is not known."));
         };
         let run = if reply.status.is_success() {
             let mut run = Self::new(RunStatus::Completed, id);

@@ -34,7 +34,7 @@ pub(super) async fn stop(
     };
     let text = match timeout(STOP_TIMEOUT, stopped).await {
         Ok(Ok(Ok(Some(id)))) => format!("Cancelled; execution {id} was stopped."),
-        Ok(_) => "Cancelled; if the run had started, it goes on in n8n.".to_owned(),
+        Ok(_) => "Cancelled; if the run had started, it continues in n8n.".to_owned(),
         Err(_) => "Cancelled; if the run had started, it is stopped as soon as n8n answers.".into(),
     };
     ToolError::new(ToolErrorKind::Cancelled, text)

@@ -70,8 +70,8 @@ impl ExecutionWatch<'_> {
             let refusal = match reply.answer() {
                 Some(UrlAnswer::Lost) => Some(ToolError::unavailable(
                     "The connection ended before n8n replied, and n8n shows no execution of this \
-                     run. It may have run or not; it was not repeated. Look into n8n before \
-                     running it again.",
+                     run. It may have run or not; it was not repeated. Check the executions in \
+                     n8n before you run it again.",
                 )),
                 Some(UrlAnswer::Reply(reply)) => reply.refusal(),
                 Some(UrlAnswer::Late) | None => None,
@@ -95,7 +95,7 @@ impl ExecutionWatch<'_> {
         let Some(id) = self.wait_for_id(start).await? else {
             return Ok(Run::running(None).with_note(
                 "n8n's MCP server did not name the execution. If the workflow was started, it is \
-                 among the newest ones; look into n8n before running it again.",
+                 among the newest ones; check the executions in n8n before you run it again.",
             ));
         };
         self.search.store_id(&id);
@@ -235,8 +235,8 @@ fn last_seen_running(id: &Id, failure: HttpFailure) -> Run {
 fn lost(failure: HttpFailure) -> ToolError {
     let cause = ToolError::from(failure);
     ToolError::unavailable(format!(
-        "The workflow was started, but its execution cannot be followed. {cause} Do not run it \
-         again before looking into n8n."
+        "The workflow was started, but its execution cannot be followed. {cause} Check the \
+         executions in n8n before you run it again."
     ))
     .caused_by(cause)
 }

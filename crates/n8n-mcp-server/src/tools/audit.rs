@@ -13,7 +13,7 @@ pub(crate) fn audit() -> Toolset<N8n> {
     Toolset::new().with::<AuditN8n>()
 }
 
-/// Lets n8n look for risks in itself: unprotected webhooks, risky nodes, unused credentials,
+/// Runs n8n's security audit: unprotected webhooks, risky nodes, unused credentials,
 /// expressions in database queries, access to files.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]

@@ -27,7 +27,7 @@ struct ListCredentials {
     r#type: Option<String>,
     /// Page size; default 100.
     limit: Option<Limit>,
-    /// `next_cursor` of the page before.
+    /// Previous page's `next_cursor`.
     cursor: Option<String>,
 }
 
@@ -121,7 +121,7 @@ impl Tool for CreateCredential {
     }
 }
 
-/// Lets n8n try a credential against its service.
+/// Tests a credential against its service.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct TestCredential {
@@ -158,7 +158,7 @@ impl Tool for TestCredential {
     }
 }
 
-/// Deletes a credential for good; workflows that use it fail from then on.
+/// Deletes a credential; workflows that use it fail from then on.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct DeleteCredential {

@@ -21,7 +21,7 @@ pub(crate) fn projects() -> Toolset<N8n> {
 struct ListProjects {
     /// Page size; default 100.
     limit: Option<Limit>,
-    /// `next_cursor` of the page before.
+    /// Previous page's `next_cursor`.
     cursor: Option<String>,
 }
 

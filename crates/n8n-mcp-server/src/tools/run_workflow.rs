@@ -10,8 +10,7 @@ use crate::tools::prelude::*;
 /// Seconds; below the common limit of clients and servers for a call: 30 s.
 const DEFAULT_WAIT: u32 = 20;
 
-/// Runs an n8n workflow once and waits for its end; `running` and `waiting` are followed with
-/// get_execution.
+/// Runs an n8n workflow once and waits for its end; if `running` or `waiting`, call get_execution.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct RunWorkflow {

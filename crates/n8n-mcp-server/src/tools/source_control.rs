@@ -79,7 +79,7 @@ impl Tool for SourceControlStatus {
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct PullFromSourceControl {
-    /// Also over conflicts.
+    /// Despite conflicts.
     #[serde(default)]
     force: bool,
     /// `repository`, once the user has agreed.
@@ -109,7 +109,7 @@ struct PushToSourceControl {
     message: String,
     /// From source_control_status.
     files: Vec<Chosen>,
-    /// Also over conflicts.
+    /// Despite conflicts.
     #[serde(default)]
     force: bool,
 }

@@ -22,7 +22,7 @@ pub(crate) fn tags() -> Toolset<N8n> {
 struct ListTags {
     /// Page size; default 100.
     limit: Option<Limit>,
-    /// `next_cursor` of the page before.
+    /// Previous page's `next_cursor`.
     cursor: Option<String>,
 }
 
@@ -94,7 +94,7 @@ impl Tool for RenameTag {
     }
 }
 
-/// Deletes a tag, and takes it off all workflows.
+/// Deletes a tag, also from all workflows.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct DeleteTag {
@@ -112,7 +112,7 @@ impl Tool for DeleteTag {
 
     async fn call(self, n8n: &N8n, call: &Call) -> Result<Deleted, ToolError> {
         keep_review_tag(n8n, &self.tag_id).await?;
-        let loss = "Deletes tag {id} of n8n and takes it off all workflows.";
+        let loss = "Deletes tag {id} of n8n and removes it from all workflows.";
         TAGS.delete(n8n, call, &self.tag_id, self.confirm, loss)
             .await
     }
@@ -126,7 +126,7 @@ async fn keep_review_tag(n8n: &N8n, id: &Id) -> Result<(), ToolError> {
     let tag: Result<Tag, _> = n8n.api.get(&["tags", id.as_str()], &[]).await;
     match tag.map_err(|failure| refusal(failure, TAGS.missing))? {
         tag if tag.name == REVIEW_TAG => Err(ToolError::forbidden(format!(
-            "The tag {REVIEW_TAG} is for people to take off, in n8n."
+            "Only a person may remove the tag {REVIEW_TAG}, in n8n."
         ))),
         _ => Ok(()),
     }

@@ -21,7 +21,7 @@ pub(crate) fn users() -> Toolset<N8n> {
 struct ListUsers {
     /// Page size; default 100.
     limit: Option<Limit>,
-    /// `next_cursor` of the page before.
+    /// Previous page's `next_cursor`.
     cursor: Option<String>,
 }
 

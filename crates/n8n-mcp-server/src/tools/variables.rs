@@ -22,7 +22,7 @@ struct ListVariables {
     project_id: Option<Id>,
     /// Page size; default 100.
     limit: Option<Limit>,
-    /// `next_cursor` of the page before.
+    /// Previous page's `next_cursor`.
     cursor: Option<String>,
 }
 
@@ -37,7 +37,7 @@ struct Variables {
 struct Variable {
     id: String,
     key: String,
-    /// Hidden where the key sounds like a secret.
+    /// Hidden if the key looks like a secret.
     value: String,
 }
 

@@ -77,7 +77,8 @@ const RULES: [Rule; 14] = [
         "cannot read propert|undefined|is not a function|is not iterable|is not defined|\
          no path back|referenced node|expressionerror|can't determine which item",
         "The code or expression uses something that its input does not have.",
-        "Compare the names in it with the input shown here; an earlier node may have put out nothing or another shape.",
+        "Compare the names in it with the input shown here; an earlier node may have returned no \
+         items or items with other fields.",
     ),
     (
         &[],
@@ -97,12 +98,13 @@ const RULES: [Rule; 14] = [
         &[],
         "out of memory|heap|possible out-of-memory",
         "n8n ran out of memory.",
-        "Handle fewer items at once (Loop Over Items), keep files out of the items, or give n8n more memory.",
+        "Process fewer items at once (Loop Over Items), keep files out of the items, or give n8n \
+         more memory.",
     ),
     (
         &[],
         "task runner|task request timed out|task execution timed out",
-        "The runner that executes code did not do it in time.",
+        "The task runner did not finish the code in time.",
         "Check that n8n's task runners are up, or make the code shorter.",
     ),
 ];
@@ -110,8 +112,8 @@ const RULES: [Rule; 14] = [
 impl Cause {
     /// The cause if n8n crashed during the execution.
     pub(crate) const CRASH: Self = Self {
-        cause: "n8n itself was ended or ran out of memory while this ran.",
-        advice: "Look into n8n's log; handle fewer items at once if it was the memory. Then retry.",
+        cause: "n8n itself was stopped or ran out of memory while this ran.",
+        advice: "Read n8n's log; if memory was the cause, process fewer items at once. Then retry.",
     };
 
     /// The likely cause of a failure in a node of this type.
@@ -137,7 +139,7 @@ impl Cause {
                 advice: "Read the code at the line named here, with the input shown here.",
             },
             None => Self {
-                cause: "Not a kind of failure that is known here; the message is the best hint.",
+                cause: "This kind of failure is not known; read the message.",
                 advice: "Compare the node's parameters (get_workflow) with its input.",
             },
         }

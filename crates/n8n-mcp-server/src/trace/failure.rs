@@ -17,7 +17,7 @@ pub(crate) struct NodeFailure {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) node: Option<String>,
     pub(crate) message: String,
-    /// n8n's note on the message.
+    /// n8n's text on the message.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) description: Option<String>,
     /// The status of a service's answer.
@@ -29,10 +29,10 @@ pub(crate) struct NodeFailure {
     /// The line of its code.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) line: Option<u64>,
-    /// The parameter at fault.
+    /// The wrong parameter.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) parameter: Option<String>,
-    /// The item at fault, counted from 0.
+    /// The failed item, counted from 0.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) item: Option<u64>,
     /// The nodes that its input came from.

@@ -25,7 +25,7 @@ pub(crate) struct NodeRow {
     /// Absent if it ran once.
     #[serde(skip_serializing_if = "is_one")]
     runs: usize,
-    /// Items that it put out in all of its runs.
+    /// Items that it returned in all its runs.
     items: usize,
     milliseconds: u64,
     /// The nodes that its input came from.

@@ -34,7 +34,7 @@ pub(crate) struct Finding {
     pub(crate) fix: Option<String>,
 }
 
-/// Whether it runs nevertheless.
+/// Whether it runs anyway.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Severity {
@@ -141,7 +141,7 @@ fn check_nodes(draft: &Draft, found: &mut Findings) {
         }
         if !type_of(node).contains('.') {
             let fix = "Write the whole type, such as n8n-nodes-base.set.";
-            found.error(name, "Its type is missing or no type of a node.", fix);
+            found.error(name, "Its type is missing or is not a type of node.", fix);
         }
         if let Some(taken) = webhook_url(node).and_then(|url| urls.insert(url, name)) {
             let message = format!("It has the method and path of {taken:?}.");
@@ -175,7 +175,8 @@ fn check_connections(all: &[Connection], names: &HashSet<&str>, found: &mut Find
     for Connection { from, to, .. } in all {
         for (end, other) in [(from, to), (to, from)] {
             if !names.contains(end.as_str()) {
-                let message = format!("It is connected with {end:?}, which is no node.");
+                let message =
+                    format!("It is connected with {end:?}, which is not a node of the workflow.");
                 found.error(other, message, "Add that node, or remove the connection.");
             }
         }
@@ -238,7 +239,8 @@ fn check_expressions(node: &Map<String, Value>, names: &HashSet<&str>, found: &m
         }
         for named in expressions::references(text) {
             if !names.contains(named.as_str()) {
-                let message = format!("`{path}` refers to {named:?}, which is no node.");
+                let message =
+                    format!("`{path}` refers to {named:?}, which is not a node of the workflow.");
                 found.error(name, message, "Name a node of the workflow.");
             }
         }

@@ -180,7 +180,9 @@ impl Draft {
     /// Renames a node, also in connections and expressions.
     fn rename(&mut self, old: &str, new: String) -> Result<(), String> {
         if new.trim().is_empty() || self.node(&new).is_some() {
-            return Err(format!("there is a node {new:?} already, or it is no name"));
+            return Err(format!(
+                "there is a node {new:?} already, or it is not a valid name"
+            ));
         }
         for node in &mut self.nodes {
             if name_of(node) == old {

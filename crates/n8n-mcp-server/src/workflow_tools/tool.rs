@@ -107,7 +107,9 @@ impl WorkflowTool {
         let item = to_raw_value(&item).ok()?;
         let definition = ToolDefinition::from_backend(name.clone(), name, &item);
         let mut definition = definition
-            .inspect_err(|error| tracing::warn!(error, "workflow {} is no tool", spec.workflow))
+            .inspect_err(|error| {
+                tracing::warn!(error, "workflow {} is not offered as a tool", spec.workflow)
+            })
             .ok()?;
         definition.task = RunWorkflow::TASK;
         let tool = Self {

@@ -36,17 +36,17 @@ async fn workflow_with_errors_is_not_created() {
     let hook = || webhook("lastNode");
     let old = json!([hook(), set("={{ $('Old').item }}")]);
     for (nodes, connections, part) in [
-        (json!([hook()]), to("Nope"), "\"Nope\", which is no node"),
+        (json!([hook()]), to("Nope"), "\"Nope\", which is not a node"),
         (
             json!([echo(), echo()]),
             json!({}),
             "Two nodes have this name",
         ),
-        (old, to("Set"), "\"Old\", which is no node"),
+        (old, to("Set"), "\"Old\", which is not a node"),
         (
             json!([{"name": "A", "type": "set"}]),
             json!({}),
-            "no type of a node",
+            "not a type of node",
         ),
         (json!([hook()]), json!({"Webhook": 1}), "cannot be read"),
     ] {

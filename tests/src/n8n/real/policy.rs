@@ -20,7 +20,7 @@ async fn assert_not_open(env: &Env, workflow: &TestWorkflow, run: &Value) {
             json!({"execution_id": execution, "confirm": execution}),
         ),
     ] {
-        assert_refused(env, tool, arguments, "not open to this server").await;
+        assert_refused(env, tool, arguments, "may not be used by this server").await;
     }
 }
 

@@ -121,7 +121,7 @@ async fn prompts_include_current_data_of_n8n() {
     };
     let review = text("review_workflow", json!({"workflow_id": workflow.id})).await;
     assert_contains(&review, "runs code");
-    assert_contains(&review, "anybody who knows its URL");
+    assert_contains(&review, "anyone who knows its URL");
     let build = text("build_workflow", json!({"goal": "tell me the weather"})).await;
     assert_contains(&build, "tell me the weather");
     assert_contains(&build, "list_nodes");

@@ -114,7 +114,8 @@ fn file(field: &str, value: Value) -> Result<FormFile, ToolError> {
         (Some(text), None) => (text.into_bytes(), "file.txt", "text/plain"),
         (None, Some(text)) => {
             let content = STANDARD.decode(text.trim());
-            let content = content.map_err(|_| wrong(field, "has a `base64` that is none"))?;
+            let content =
+                content.map_err(|_| wrong(field, "has a `base64` that is not valid base64"))?;
             (content, "file.bin", "application/octet-stream")
         }
         _ => return Err(wrong(field, SHAPE)),
@@ -122,7 +123,10 @@ fn file(field: &str, value: Value) -> Result<FormFile, ToolError> {
     let media_type = given.r#type.unwrap_or_else(|| media_type.to_owned());
     // It becomes a header, so its syntax is checked.
     if Part::text("").mime_str(&media_type).is_err() {
-        return Err(wrong(field, "has a `type` that is none, like text/csv"));
+        return Err(wrong(
+            field,
+            "has a `type` that is not a media type such as text/csv",
+        ));
     }
     Ok(FormFile {
         name: given.name.unwrap_or_else(|| name.to_owned()),

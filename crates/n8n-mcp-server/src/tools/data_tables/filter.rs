@@ -18,7 +18,10 @@ pub(super) struct Condition {
 
 // The value of a row in a column. (A doc comment would become a part of the tool's schema.)
 #[derive(Deserialize, Serialize, JsonSchema)]
-#[serde(untagged, expecting = "a column holds a text, a number, true or false")]
+#[serde(
+    untagged,
+    expecting = "a value must be a string, a number, true or false"
+)]
 #[schemars(inline)]
 enum Cell {
     Text(String),

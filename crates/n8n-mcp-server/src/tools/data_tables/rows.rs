@@ -19,7 +19,7 @@ pub(super) struct GetDataTableRows {
     sort_by: Option<String>,
     /// Page size; default 100.
     limit: Option<Limit>,
-    /// `next_cursor` of the page before.
+    /// Previous page's `next_cursor`.
     cursor: Option<String>,
 }
 
@@ -166,7 +166,7 @@ impl Tool for DeleteDataTableRows {
 fn required(conditions: &[Condition]) -> Result<&[Condition], ToolError> {
     if conditions.is_empty() {
         return Err(ToolError::invalid_argument(
-            "`where` is empty: say which rows are meant.",
+            "`where` is empty: pass at least one condition.",
         ));
     }
     Ok(conditions)

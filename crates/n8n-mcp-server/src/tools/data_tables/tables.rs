@@ -13,7 +13,7 @@ pub(super) const TABLES: Collection = Collection {
 pub(super) struct ListDataTables {
     /// Page size; default 100.
     limit: Option<Limit>,
-    /// `next_cursor` of the page before.
+    /// Previous page's `next_cursor`.
     cursor: Option<String>,
 }
 

@@ -92,7 +92,7 @@ pub(crate) async fn explain(n8n: &N8n, id: &Id) -> Result<Explanation, ToolError
 /// The failure of an execution without a saved error, such as after a crash of n8n.
 fn unrecorded(trace: &Trace, status: Status) -> NodeFailure {
     let message = if status == Status::Crashed {
-        "n8n ended while this ran."
+        "n8n stopped while this ran."
     } else {
         "n8n saved no error of this execution."
     };

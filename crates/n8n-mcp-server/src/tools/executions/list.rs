@@ -23,7 +23,7 @@ pub(crate) struct ListExecutions {
     since: Option<String>,
     /// Page size; default 20.
     limit: Option<Bounded<1, 250>>,
-    /// `next_cursor` of the page before.
+    /// Previous page's `next_cursor`.
     cursor: Option<String>,
 }
 
@@ -128,7 +128,7 @@ fn is_unknown_filter(failure: &HttpFailure) -> bool {
 fn explain(failure: HttpFailure, filter: &ExecutionFilter) -> ToolError {
     match failure.complaint() {
         Some(text) if text.contains("startedAfter") => ToolError::invalid_argument(
-            "`since` is no time that n8n understands; write it like 2026-01-31T12:00:00Z.",
+            "`since` is not a time that n8n accepts; write it like 2026-01-31T12:00:00Z.",
         ),
         Some(_) if filter.cursor.is_some() => ToolError::invalid_argument(UNKNOWN_CURSOR),
         _ => failure.into(),

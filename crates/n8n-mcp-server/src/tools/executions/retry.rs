@@ -12,8 +12,8 @@ const RETRY_TIMEOUT: Duration = Duration::from_secs(20);
 /// Executions among which a retry is searched whose id n8n did not return in time.
 const MAX_RECENT_EXECUTIONS: u32 = 20;
 
-/// Runs a failed execution again from the node that failed, and waits for its end; `running` is
-/// followed with get_execution.
+/// Runs a failed execution again from the node that failed, and waits for its end; if `running`,
+/// call get_execution.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct RetryExecution {

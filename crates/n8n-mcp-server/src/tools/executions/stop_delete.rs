@@ -42,7 +42,7 @@ impl Tool for StopExecution {
     }
 }
 
-/// Deletes an execution and its data for good.
+/// Deletes an execution and all its data.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct DeleteExecution {

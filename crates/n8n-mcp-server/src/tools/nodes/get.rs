@@ -17,7 +17,7 @@ pub(super) struct GetNode {
     r#type: String,
     /// Default: the newest.
     version: Option<String>,
-    /// Of those that list_nodes shows; needed where there are any.
+    /// From list_nodes; needed if it shows any.
     resource: Option<String>,
     /// As for resource.
     operation: Option<String>,

@@ -93,9 +93,9 @@ impl Tool for InstallCommunityPackage {
         let installed = request.timeout(NPM_TIMEOUT).json().await;
         installed.map_err(|failure: HttpFailure| match failure.complaint() {
             Some(text) if text.contains("not vetted") => ToolError::forbidden(format!(
-                "n8n installs only packages that its makers have vetted, and {name} is not one. \
-                     The owner can allow others (N8N_UNVERIFIED_PACKAGES_ENABLED) or install it in \
-                     n8n (Settings > Community nodes)."
+                "n8n installs only packages that the n8n company has verified, and {name} is not \
+                 one. The owner can allow others (N8N_UNVERIFIED_PACKAGES_ENABLED) or install it \
+                 in n8n (Settings > Community nodes)."
             )),
             _ => refusal(failure, MISSING),
         })
@@ -140,6 +140,6 @@ fn check_name(name: &str) -> Result<(), ToolError> {
         return Ok(());
     }
     Err(ToolError::invalid_argument(
-        "`name` is no package of nodes: those are called n8n-nodes-… or @scope/n8n-nodes-….",
+        "`name` is not the name of a package of nodes, such as n8n-nodes-… or @scope/n8n-nodes-….",
     ))
 }

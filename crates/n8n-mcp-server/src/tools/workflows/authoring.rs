@@ -26,10 +26,10 @@ pub(crate) struct Written {
     id: String,
     name: String,
     active: bool,
-    /// Pass it to the next change, to overwrite no other one.
+    /// Pass it to the next change to detect other changes.
     #[serde(skip_serializing_if = "String::is_empty")]
     version: String,
-    /// Parts that n8n does not take.
+    /// Parts that n8n would reject.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     left_out: Vec<String>,
     /// Possible problems.
@@ -115,8 +115,8 @@ async fn load_for_change(
     Ok((workflow, draft))
 }
 
-/// Changes a workflow by small operations: all of them or, if one cannot be done or the result would
-/// have errors, none. What is active goes live at once.
+/// Changes a workflow by small operations. If one fails or the result would have errors, none is
+/// done. An active workflow changes at once.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct EditWorkflow {
@@ -189,15 +189,15 @@ impl Tool for CreateWorkflow {
     }
 }
 
-/// Replaces a workflow by a whole definition, after checking it. For small changes edit_workflow is
-/// better. What is active goes live at once.
+/// Replaces a workflow by a whole definition, after checking it. For small changes use
+/// edit_workflow. An active workflow changes at once.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct UpdateWorkflow {
     /// From list_workflows.
     workflow_id: Id,
     /// As get_workflow returns with full=true: name, nodes, connections, settings. A part that is
-    /// left out stays as it is; what n8n shows and does not take is ignored.
+    /// left out stays as it is; fields that n8n does not accept are ignored.
     workflow: Map<String, Value>,
     /// From get_workflow: refused if it was changed since.
     version: Option<String>,

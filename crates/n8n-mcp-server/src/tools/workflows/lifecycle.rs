@@ -59,7 +59,7 @@ impl Tool for ActivateWorkflow {
     }
 }
 
-/// Deactivates a workflow: its triggers start it no more. Runs under way go on.
+/// Deactivates a workflow: triggers no longer start it. Current runs continue.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct DeactivateWorkflow {
@@ -121,7 +121,7 @@ async fn admit_and_act(n8n: &N8n, id: &Id, action: &str) -> Result<WorkflowState
     n8n.api.act(id, action).await.map(WorkflowState::from)
 }
 
-/// Gives a workflow these tags instead of those that it has; makes tags that there are not yet.
+/// Replaces the tags of a workflow; creates tags that do not exist yet.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct SetWorkflowTags {
@@ -164,7 +164,7 @@ impl Tool for SetWorkflowTags {
     }
 }
 
-/// Deletes a workflow and its executions for good. archive_workflow can be undone.
+/// Deletes a workflow and its executions. Only archive_workflow can be undone.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct DeleteWorkflow {

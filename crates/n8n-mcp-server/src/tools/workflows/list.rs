@@ -25,7 +25,7 @@ pub(crate) struct ListWorkflows {
     archived: bool,
     /// Page size; default 100.
     limit: Option<Bounded<1, 250>>,
-    /// `next_cursor` of the page before.
+    /// Previous page's `next_cursor`.
     cursor: Option<String>,
 }
 

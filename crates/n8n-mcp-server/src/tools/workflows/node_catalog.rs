@@ -71,8 +71,10 @@ pub(super) async fn check_credentials(n8n: &N8n, draft: &Draft) -> Option<Vec<Fi
         for (kind, credential) in credentials_of(node).into_iter().flatten() {
             let id = credential.get("id").and_then(Value::as_str);
             if id.is_none_or(|id| !ids.contains(id)) {
-                let message =
-                    format!("Its credential ({kind}) does not exist, or is not shared with us.");
+                let message = format!(
+                    "Its credential ({kind}) does not exist, or is not shared with the user of \
+                     this API key."
+                );
                 found.error(name_of(node), message, "Choose one that n8n has.");
             }
         }
@@ -125,11 +127,7 @@ fn find_unknown_types(definitions: &str, nodes: &[&Node], found: &mut Findings) 
             );
         } else if errors.contains(&format!("Version '{version}' not found for node '{kind}'")) {
             let message = format!("This n8n has no version {version} of {kind:?}.");
-            found.error(
-                name_of(node),
-                message,
-                "Look the versions up with get_node.",
-            );
+            found.error(name_of(node), message, "get_node shows the versions.");
         }
     }
 }

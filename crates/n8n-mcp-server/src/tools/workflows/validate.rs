@@ -13,7 +13,7 @@ const MAX_FINDINGS: usize = 50;
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ValidateWorkflow {
-    /// An existing one; or else:
+    /// Or pass `workflow`.
     workflow_id: Option<Id>,
     /// Its name, nodes, connections and settings.
     workflow: Option<Map<String, Value>>,
